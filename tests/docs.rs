@@ -76,7 +76,8 @@ fn operations() -> String {
     let mut table = row(&["rpc method", "HTTP", "caller", "units", "effect"]) + "|---|---|---|---:|---|\n";
     for operation in Operations::new().all() {
         let method = if operation.is_rpc() { code(operation.name) } else { "–".to_owned() };
-        let http = code(format!("{} {}", operation.verb.as_str(), operation.path));
+        let http = operation.paths.iter().map(|path| code(format!("{} {path}", operation.verb.as_str())));
+        let http = http.collect::<Vec<_>>().join("<br>");
         table += &row(&[&method, &http, caller(operation), &units(operation), operation.summary]);
     }
     table

@@ -9,9 +9,15 @@ impl FeedError {
     pub fn retry_after(&self) -> Option<u64> {
         match self {
             Self::RateLimited { retry_after, .. } => Some(whole_seconds(*retry_after)),
-            Self::InProgress | Self::Busy(_) => Some(1),
+            Self::InProgress | Self::TooMany(_) | Self::Busy(_) | Self::Unavailable => Some(1),
             _ => None,
         }
+    }
+
+    /// The message of an rpc error. It begins with the code: SDKs pass only number, message and `temporary` on, and
+    /// several codes share a number.
+    pub(crate) fn to_rpc_message(&self) -> String {
+        format!("{}: {self}", self.code())
     }
 
     /// The stored form of a permanent error, returned to repeats of the request; `None` for a temporary error.

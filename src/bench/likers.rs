@@ -190,7 +190,7 @@ impl Liker {
         self.asked[aim.which] += 1;
         self.last += 1;
         let id = self.last;
-        *commands += &format!("{{\"id\":{id},\"rpc\":{{\"method\":\"{method}\",\"data\":{{\"id\":{post}}}}}}}\n");
+        *commands += &format!("{{\"id\":{id},\"rpc\":{{\"method\":\"{method}\",\"data\":{{\"post\":{post}}}}}}}\n");
         self.waiting.push_back(SentLike { due, post });
     }
 

@@ -65,7 +65,7 @@ error_kinds! {
     TOO_MANY_REQUESTS = "too_many_requests", 429, TEMPORARY;
     /// The server failed internally.
     INTERNAL = "internal", 500, TEMPORARY;
-    /// The write-behind queue is full. Nothing was written.
+    /// The server cannot take this request now, for example because the write-behind queue is full. Nothing was done.
     BUSY = "busy", 503, TEMPORARY;
     /// A store is unreachable. A write may or may not have happened.
     UNAVAILABLE = "unavailable", 503, TEMPORARY;

@@ -12,7 +12,6 @@ use crate::model::{Comment, Person, ShownPost, UserId};
 /// A part of an expansion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-#[schemars(rename = "Part")]
 pub(crate) enum ExpandField {
     /// The latest 8 likers of each post.
     Likers,
@@ -91,6 +90,7 @@ pub(crate) struct PostPreview {
 /// A post of a page, with its preview.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "it describes JSON that is put together as text")]
+#[schemars(rename = "PostWithPreview")]
 pub(crate) struct PageItem {
     #[serde(flatten)]
     post: ShownPost,
@@ -101,11 +101,11 @@ pub(crate) struct PageItem {
 /// A single post, with its preview and people.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "it describes JSON that is put together as text")]
-#[schemars(rename = "LonePost")]
 pub(crate) struct SinglePost {
     #[serde(flatten)]
     item: PageItem,
     /// Profiles of its author, likers and commenters, and of mentioned users, by id; with `people`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     people: Option<BTreeMap<String, Person>>,
 }
 

@@ -63,6 +63,7 @@ pub(crate) struct ExportRequest {
 
 /// A page of a user's data.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "UserExport")]
 pub(crate) struct Export {
     /// The profile of the user; on the first page.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -97,7 +97,7 @@ pub(crate) struct CommentList {
     pub(crate) id: PostId,
     /// The comment whose replies are listed; absent: the comments on the post itself.
     #[serde(default)]
-    pub(crate) under: Option<CommentId>,
+    pub(crate) reply_to: Option<CommentId>,
     #[serde(flatten)]
     pub(crate) page: PageRequest,
 }
@@ -175,4 +175,5 @@ pub(crate) fn checked_name(name: &str) -> Result<String> {
 
 /// The reply of an operation that returns nothing.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Empty")]
 pub(crate) struct Done {}

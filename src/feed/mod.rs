@@ -36,6 +36,7 @@ mod node_ids;
 pub(crate) mod notifications;
 mod options;
 pub(crate) mod paging;
+pub(crate) mod patch;
 mod pause_detector;
 pub(crate) mod people;
 pub(crate) mod posts;

@@ -19,6 +19,7 @@ const MAX_TOPIC_POSTS: usize = 1_000;
 
 /// A topic. Only public posts are counted.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Topic")]
 pub(crate) struct TopicItem {
     /// Its name, without the `#`.
     name: String,

@@ -40,7 +40,7 @@ impl RpcRunner {
             Ok(Ok(Ok(data))) => CommandOutcome::Reply(reply(call.id, &ReplyBody::Rpc { data })),
             Ok(_) => CommandOutcome::refused(call.id, ErrorCode::INTERNAL),
             Err(error) => {
-                let message = error.to_string();
+                let message = error.to_rpc_message();
                 let code = ErrorCode { code: error.status().into(), message: "", temporary: error.is_temporary() };
                 CommandOutcome::Reply(reply_error(call.id, code, Some(&message), error.field()))
             }

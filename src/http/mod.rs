@@ -5,7 +5,7 @@
 //! | `/connection/websocket` | a WebSocket | [`crate::gateway::upgrade`] |
 //! | `/api/v1/…` | the feed's operations, for users and backends | `operations`, `cors` |
 //! | | their callers, and the limit of concurrent requests | `authentication`, `in_flight` |
-//! | `/api/openapi.json` | the description of the operations | [`openapi`] |
+//! | `/api/openapi.json`, `/api/asyncapi.json` | the contract with clients | `contract` |
 //! | `/api/publish` … | channels, for backends | `server_api` |
 //! | `/health`, `/ready`, `/metrics` | probes for operators | `probes` |
 //! | everything else | the web page | `page` |
@@ -36,9 +36,9 @@ use crate::net::{ClientAddress, TrustedProxies};
 
 mod answers;
 mod authentication;
+mod contract;
 mod cors;
 mod in_flight;
-pub mod openapi;
 mod operations;
 mod page;
 mod probes;
@@ -97,7 +97,7 @@ pub fn admin_router(probes: Router) -> Router {
 /// The route table. `probes` is empty if they are on the listener for operators.
 pub fn router(parts: HttpParts, probes: Router) -> Router {
     let api_keys = Arc::new(parts.api_keys);
-    let openapi = get(openapi::serve).with_state(Arc::clone(&parts.operations));
+    let contract = contract::routes(Arc::clone(&parts.operations));
     let backends = ServerApi {
         api_keys: Arc::clone(&api_keys),
         sessions: parts.sessions,
@@ -117,7 +117,7 @@ pub fn router(parts: HttpParts, probes: Router) -> Router {
     probes
         .route("/connection/websocket", get(websocket).with_state(parts.upgrader))
         .nest("/api/v1", operation_routes(operations, parts.origins))
-        .route("/api/openapi.json", openapi)
+        .merge(contract)
         .route("/api/{method}", server_api)
         .fallback(get(page::serve))
         .method_not_allowed_fallback(no_such_method)
@@ -129,7 +129,9 @@ fn operation_routes(api: OperationsApi, origins: AllowedOrigins) -> Router {
     let api = Arc::new(api);
     let mut routes = Router::new();
     for (index, operation) in api.operations.all().iter().enumerate() {
-        routes = routes.route(operation.path, operations::route(index, operation));
+        for path in operation.paths {
+            routes = routes.route(path, operations::route(index, operation));
+        }
     }
     // Sets the fallbacks here, so that the layers below apply to them, too.
     let routes = routes.fallback(no_such_path).method_not_allowed_fallback(no_such_method);

@@ -14,7 +14,7 @@ pub struct Comment {
     /// The post of the comment.
     pub post: PostId,
     /// The comment that it replies to; absent if it is on the post itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "reply_to", skip_serializing_if = "Option::is_none")]
     pub parent: Option<CommentId>,
     /// Its author; absent if the comment is deleted.
     #[serde(skip_serializing_if = "Option::is_none")]

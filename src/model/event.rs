@@ -12,7 +12,8 @@ use super::{
     Comment, CommentId, GoneReason, Notification, NotificationId, Person, PostId, RevertReason, ShownPost, Tally,
 };
 
-/// An event on a channel of the feed. `x-channels` are the kinds of channels that have it.
+/// An event on a channel of the feed. `title` is the name of its schema, `x-channels` are the kinds of channels that
+/// have it.
 ///
 /// Its fields are borrowed: an event lives as long as it takes to encode it. Posts are encoded already.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -20,7 +21,7 @@ use super::{
 pub enum Event<'a> {
     /// A new post. Its counts are those of that moment, without the reader's flags.
     #[serde(rename = "post")]
-    #[schemars(extend("x-channels" = ["timeline", "user", "topic"]))]
+    #[schemars(title = "PostCreatedEvent", extend("x-channels" = ["timeline", "user", "topic"]))]
     Post {
         /// The post.
         #[schemars(with = "ShownPost")]
@@ -28,7 +29,7 @@ pub enum Event<'a> {
     },
     /// A post was edited.
     #[serde(rename = "edited")]
-    #[schemars(extend("x-channels" = ["timeline", "user", "topic", "post"]))]
+    #[schemars(title = "PostEditedEvent", extend("x-channels" = ["timeline", "user", "topic", "post"]))]
     Edited {
         /// The whole post after the edit.
         #[schemars(with = "ShownPost")]
@@ -36,7 +37,7 @@ pub enum Event<'a> {
     },
     /// A post was removed, or the reader cannot see it any more.
     #[serde(rename = "gone")]
-    #[schemars(extend("x-channels" = ["timeline", "user", "topic", "post"]))]
+    #[schemars(title = "PostGoneEvent", extend("x-channels" = ["timeline", "user", "topic", "post"]))]
     PostGone {
         /// The id of the post.
         id: PostId,
@@ -45,7 +46,7 @@ pub enum Event<'a> {
     },
     /// The timeline was read on another device.
     #[serde(rename = "read")]
-    #[schemars(extend("x-channels" = ["timeline"]))]
+    #[schemars(title = "TimelineReadEvent", extend("x-channels" = ["timeline"]))]
     Read {
         /// The newest post that was seen.
         id: PostId,
@@ -54,7 +55,7 @@ pub enum Event<'a> {
     },
     /// A new comment or reply.
     #[serde(rename = "comment")]
-    #[schemars(extend("x-channels" = ["post"]))]
+    #[schemars(title = "CommentCreatedEvent", extend("x-channels" = ["post"]))]
     Comment {
         /// The comment.
         comment: &'a Comment,
@@ -63,7 +64,7 @@ pub enum Event<'a> {
     },
     /// A comment was removed.
     #[serde(rename = "gone")]
-    #[schemars(extend("x-channels" = ["post"]))]
+    #[schemars(title = "CommentGoneEvent", extend("x-channels" = ["post"]))]
     CommentGone {
         /// The id of the comment.
         comment: CommentId,
@@ -72,7 +73,7 @@ pub enum Event<'a> {
     },
     /// The counts of a post. Ignore those whose version is lower than the last one.
     #[serde(rename = "counts")]
-    #[schemars(extend("x-channels" = ["post"]))]
+    #[schemars(title = "CountsEvent", extend("x-channels" = ["post"]))]
     Counts {
         /// The id of the post.
         id: PostId,
@@ -85,21 +86,21 @@ pub enum Event<'a> {
     },
     /// A group of notifications in its current state: it replaces the group with the same id.
     #[serde(rename = "notification")]
-    #[schemars(extend("x-channels" = ["notifications"]))]
+    #[schemars(title = "NotificationUpdatedEvent", extend("x-channels" = ["notifications"]))]
     Notification {
         /// The group.
         notification: &'a Notification,
     },
     /// A group of notifications was removed, or has nothing that the user can see.
     #[serde(rename = "notification.gone")]
-    #[schemars(extend("x-channels" = ["notifications"]))]
+    #[schemars(title = "NotificationGoneEvent", extend("x-channels" = ["notifications"]))]
     NotificationGone {
         /// The id of the group.
         id: NotificationId,
     },
     /// Notifications were marked as read or seen on another device.
     #[serde(rename = "notifications.read")]
-    #[schemars(extend("x-channels" = ["notifications"]))]
+    #[schemars(title = "NotificationsReadEvent", extend("x-channels" = ["notifications"]))]
     NotificationsRead {
         /// The newest one that was marked; absent: all.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -113,7 +114,7 @@ pub enum Event<'a> {
     },
     /// A like is in the ledger. Only the connection that requested it receives this, once for each object.
     #[serde(rename = "like.settled")]
-    #[schemars(extend("x-channels" = ["notifications"]))]
+    #[schemars(title = "LikeSettledEvent", extend("x-channels" = ["notifications"]))]
     LikeSettled {
         /// The id of the post or comment.
         id: u64,
@@ -128,7 +129,7 @@ pub enum Event<'a> {
     },
     /// A like that was acknowledged could not be settled, and is undone.
     #[serde(rename = "like.reverted")]
-    #[schemars(extend("x-channels" = ["notifications"]))]
+    #[schemars(title = "LikeRevertedEvent", extend("x-channels" = ["notifications"]))]
     LikeReverted {
         /// The id of the post or comment.
         id: u64,

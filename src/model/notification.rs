@@ -11,6 +11,7 @@ pub struct Notification {
     /// Its id; it stays while more people do the same.
     pub id: NotificationId,
     /// The kind of action: `like`, `comment`, `reply`, `follow` or `mention`.
+    #[schemars(extend("enum" = ["like", "comment", "reply", "follow", "mention"]))]
     pub kind: &'static str,
     /// The object of the action; absent for `follow`. For `comment` it is the post, for `reply` the parent comment.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -32,7 +33,6 @@ pub struct Notification {
 /// The object of a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
-#[schemars(rename = "About")]
 pub enum NotificationSubject {
     /// A post.
     Post {

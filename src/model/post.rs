@@ -128,6 +128,7 @@ pub struct PostFlags {
 /// A post with its counts and, if a signed-in caller asks for them, the caller's flags. Pushed posts are the same for
 /// all readers and have no flags.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Post")]
 pub struct ShownPost {
     /// The post.
     #[serde(flatten)]

@@ -121,7 +121,7 @@ async fn note_replies(
 ) {
     let word = |yes: bool| if yes { "yes" } else { "no" };
     for comment in comments {
-        let replies = finds(server, who, "GET", &format!("{path}?under={comment}"), &Value::Null).await;
+        let replies = finds(server, who, "GET", &format!("{path}?reply_to={comment}"), &Value::Null).await;
         differences.note(who, "comments.list", word(replies), word(direct));
         if who.is_empty() {
             continue;
@@ -163,7 +163,7 @@ async fn activity_is_visible_only_to_users_who_may_see_the_actor() {
         for (way, saw) in brought_along(&server, who, post).await {
             differences.note(who, &way, word(saw), word(direct));
         }
-        let replies = format!("/posts/{post}/comments?under={}", comments[0]);
+        let replies = format!("/posts/{post}/comments?reply_to={}", comments[0]);
         let replies = finds(&server, who, "GET", &replies, &Value::Null).await;
         differences.note(who, "replies to the author", word(replies), word(direct));
         let likes = call(&server, who, "GET", &format!("/posts/{post}/likes")).await.body;

@@ -69,7 +69,7 @@ async fn comments_are_listed_and_pushed_to_viewers_of_the_post() {
     assert_eq!(listed, json!({ "items": [said], "people": { "bo": { "id": "bo", "name": "bo" } } }));
 
     let answer = cy.rpc("comments.create", &json!({ "id": post, "text": "me too", "reply_to": said["id"] })).await;
-    assert_eq!(answer["parent"], said["id"]);
+    assert_eq!(answer["reply_to"], said["id"]);
     assert_eq!(received(&mut bo, post, "comment").await["comment"], answer);
     assert_eq!(received(&mut bo, post, "counts").await["comments"], 2);
     assert_eq!(page(&server, "cy", post, "").await["items"][0]["replies"], 1);
@@ -82,7 +82,7 @@ async fn thread_pages_have_no_gap_or_repeat_while_comments_arrive() {
         let post = server.post("ann", "hello").await;
         let parent = say(&server, "bo", post, "first").await;
         let (say_it, under) = if with_parent {
-            (json!({ "text": "a reply", "reply_to": parent }), format!("&under={parent}"))
+            (json!({ "text": "a reply", "reply_to": parent }), format!("&reply_to={parent}"))
         } else {
             (json!({ "text": "on the post" }), String::new())
         };
@@ -141,7 +141,7 @@ async fn deleted_comments_with_replies_stay_without_text() {
     let created_at = left["items"][0]["created_at"].clone();
     let stub = json!({ "id": top, "post": post, "created_at": created_at, "likes": 0, "replies": 1 });
     assert_eq!(left, json!({ "items": [stub], "people": {} }));
-    assert_eq!(ids(&page(&server, "di", post, &format!("under={top}")).await), [under]);
+    assert_eq!(ids(&page(&server, "di", post, &format!("reply_to={top}")).await), [under]);
     let more = json!({ "text": "me too", "reply_to": top });
     let refused = server.call("di", "POST", &format!("/posts/{post}/comments"), &more).await;
     assert_eq!(refusal(&refused), (404, "not_found", None));
@@ -152,7 +152,7 @@ async fn deleted_comments_with_replies_stay_without_text() {
         assert_eq!(received(&mut di, post, "gone").await, json!({ "type": "gone", "comment": gone, "stays": false }));
     }
     assert!(ids(&page(&server, "di", post, "").await).is_empty());
-    let nothing = server.call("di", "GET", &format!("/posts/{post}/comments?under={top}"), &Value::Null).await;
+    let nothing = server.call("di", "GET", &format!("/posts/{post}/comments?reply_to={top}"), &Value::Null).await;
     assert_eq!(refusal(&nothing), (404, "not_found", None));
 }
 
@@ -166,7 +166,7 @@ async fn comments_of_deleted_posts_are_unreachable() {
     let path = format!("/posts/{post}/comments");
     let refused = [
         server.call("bo", "GET", &path, &Value::Null).await,
-        server.call("bo", "GET", &format!("{path}?under={mine}"), &Value::Null).await,
+        server.call("bo", "GET", &format!("{path}?reply_to={mine}"), &Value::Null).await,
         server.call("bo", "POST", &path, &json!({ "text": "x" })).await,
         server.call("bo", "POST", &path, &json!({ "text": "x", "reply_to": mine })).await,
         remove(&server, "bo", other).await,
@@ -290,14 +290,14 @@ async fn restricted_users_see_no_comments_of_the_other() {
     assert_eq!(read, cys);
     let path = format!("/posts/{post}/comments");
     let refused = [
-        server.call("di", "GET", &format!("{path}?under={}", bos[0]), &Value::Null).await,
+        server.call("di", "GET", &format!("{path}?reply_to={}", bos[0]), &Value::Null).await,
         server.call("di", "POST", &path, &json!({ "text": "x", "reply_to": bos[0] })).await,
         remove(&server, "di", bos[0]).await,
     ];
     for answer in refused {
         assert_eq!(refusal(&answer), (404, "not_found", None), "{answer:?}");
     }
-    assert_eq!(ids(&page(&server, "cy", post, &format!("under={}", bos[0])).await), [under_bo]);
+    assert_eq!(ids(&page(&server, "cy", post, &format!("reply_to={}", bos[0])).await), [under_bo]);
 
     say(&server, "bo", post, "not for di").await;
     assert_eq!(received(&mut di, post, "counts").await["comments"], 26, "a count does not reveal users");

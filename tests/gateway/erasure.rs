@@ -197,7 +197,7 @@ fn reads(hers: u64, theirs: u64, comment: u64) -> Vec<(String, u16)> {
         format!("/posts/{hers}/comments"),
         format!("/posts/{hers}/likes"),
         format!("/objects/post/{hers}/favourites"),
-        format!("/posts/{theirs}/comments?under={comment}"),
+        format!("/posts/{theirs}/comments?reply_to={comment}"),
     ];
     found.into_iter().map(|path| (path, 200)).chain(gone.into_iter().map(|path| (path, 404))).collect()
 }
@@ -205,7 +205,7 @@ fn reads(hers: u64, theirs: u64, comment: u64) -> Vec<(String, u16)> {
 /// Nothing of ann is readable at this node. Once the erasure is finished, the reply to her comment is readable again.
 async fn is_unreadable(server: &Server, (hers, theirs, comment): (u64, u64, u64), finished: bool) {
     for (path, status) in reads(hers, theirs, comment) {
-        let status = if finished && path.contains("?under=") { 200 } else { status };
+        let status = if finished && path.contains("?reply_to=") { 200 } else { status };
         let answer = server.call("bo", "GET", &path, &Value::Null).await;
         assert_eq!(answer.status.as_u16(), status, "{path}: {answer:?}");
         let text = answer.body.to_string();

@@ -25,13 +25,13 @@ async fn objects_of_any_type_are_added_listed_counted_and_checked() {
     add(&server, "ann", "song", "a").await;
     assert_eq!(add(&server, "ann", "video", "a").await, first, "adding again keeps the first time");
     let page = get(&server, "ann", "/favourites/video").await;
-    assert_eq!((ids(&page), &page["items"][1]["at"]), (vec!["b", "a"], &first["at"]));
+    assert_eq!((ids(&page), &page["items"][1]["created_at"]), (vec!["b", "a"], &first["created_at"]));
     assert_eq!(get(&server, "ann", "/favourites/video/count").await, json!({ "count": 2 }));
 
     let asked = json!({ "ids": ["c", "a", 17] });
     let checked = server.done("ann", "POST", "/favourites/video/check", &asked).await;
-    let expected = [("c", None), ("a", Some(&first["at"])), ("17", None)].map(|(id, at)| match at {
-        Some(at) => json!({ "id": id, "favourited": true, "at": at }),
+    let expected = [("c", None), ("a", Some(&first["created_at"])), ("17", None)].map(|(id, at)| match at {
+        Some(at) => json!({ "id": id, "favourited": true, "created_at": at }),
         None => json!({ "id": id, "favourited": false }),
     });
     assert_eq!(checked["items"], json!(expected));

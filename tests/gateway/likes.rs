@@ -41,11 +41,11 @@ async fn likes_are_acknowledged_at_once_and_settled_soon() {
     let mut watcher = Client::connect(&server, "cy").await;
     watcher.subscribe(&format!("post:{post}")).await;
 
-    let liked = bo.rpc("likes.add", &json!({ "id": post })).await;
+    let liked = bo.rpc("likes.add", &json!({ "post": post })).await;
     assert_eq!(liked, json!({ "state": "accepted", "liked": true, "likes": 1 }));
     // Each count includes the caller's own like, and a repeated like counts once.
     assert_eq!(server.done("dee", "PUT", &path, &Value::Null).await["likes"], 2);
-    assert_eq!(bo.rpc("likes.add", &json!({ "id": post })).await["likes"], 2);
+    assert_eq!(bo.rpc("likes.add", &json!({ "post": post })).await["likes"], 2);
 
     counts_reach(&mut watcher, post, 2).await;
     let settled = received(&mut bo, "notifications:bo", "like.settled").await;
@@ -72,7 +72,7 @@ async fn settlement_receipts_reach_only_the_requesting_connection() {
     let (first, second) = (server.post("ann", "one").await, server.post("ann", "two").await);
     let (mut phone, mut desk) = (Client::connect(&server, "bo").await, Client::connect(&server, "bo").await);
     for (device, post) in [(&mut phone, first), (&mut desk, second)] {
-        device.rpc("likes.add", &json!({ "id": post })).await;
+        device.rpc("likes.add", &json!({ "post": post })).await;
         let settled = received(device, "notifications:bo", "like.settled").await["data"].clone();
         // The desk got no push for the phone's like: this is its first.
         assert_eq!((&settled["id"], &settled["liked"], &settled["likes"]), (&json!(post), &json!(true), &json!(1)));
@@ -81,7 +81,7 @@ async fn settlement_receipts_reach_only_the_requesting_connection() {
     // change.
     server.done("bo", "DELETE", &format!("/posts/{second}/like"), &Value::Null).await;
     server.metric_is("feedline_likes_batch_sum", 3.0).await;
-    phone.rpc("likes.remove", &json!({ "id": first })).await;
+    phone.rpc("likes.remove", &json!({ "post": first })).await;
     let settled = received(&mut phone, "notifications:bo", "like.settled").await["data"].clone();
     assert_eq!((&settled["id"], &settled["liked"], &settled["likes"]), (&json!(first), &json!(false), &json!(0)));
 }
@@ -202,7 +202,7 @@ async fn comments_can_be_liked() {
     let liked = server.done("cy", "PUT", &path, &Value::Null).await;
     assert_eq!(liked, json!({ "state": "accepted", "liked": true, "likes": 1 }));
     let mut dee = Client::connect(&server, "dee").await;
-    assert_eq!(dee.rpc("likes.add", &json!({ "id": comment, "object": "comment" })).await["likes"], 2);
+    assert_eq!(dee.rpc("likes.add", &json!({ "comment": comment })).await["likes"], 2);
     let likes = notified(&server, "bo", |items| items.first().is_some_and(|item| item["count"] == 2)).await;
     assert_eq!((&likes[0]["kind"], &likes[0]["object"]["id"]), (&json!("like"), &json!(comment)), "{likes:?}");
     server.done("cy", "DELETE", &path, &Value::Null).await;

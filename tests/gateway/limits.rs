@@ -201,7 +201,7 @@ async fn operator_endpoints_have_their_own_address() {
     }
     for (path, status) in [("/metrics", 200), ("/ready", 200), ("/health", 200), ("/api/v1/timeline", 404), ("/", 404)]
     {
-        let answer = Server::http_at(admin, "GET", path, &[], "").await.unwrap();
+        let answer = Server::request_at(admin, "GET", path, &[], "").await.unwrap();
         assert_eq!(answer.status, status, "{path}");
     }
     drop(held);

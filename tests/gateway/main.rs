@@ -6,6 +6,7 @@ mod backend;
 mod channels;
 mod close_codes;
 mod comments;
+mod contract;
 mod cors;
 mod edits;
 mod erasure;

@@ -81,7 +81,7 @@ async fn check(server: &Server, ids: &[u64], comments: &[u64], rows: &[Row], dif
         }
         let paths = comments.iter().map(|comment| format!("/comments/{comment}/like"));
         differences.note(who, "likes of comments", &found(server, who, "PUT", paths, &Value::Null).await, direct);
-        let replies = ids.iter().zip(comments).map(|(id, comment)| format!("/posts/{id}/comments?under={comment}"));
+        let replies = ids.iter().zip(comments).map(|(id, comment)| format!("/posts/{id}/comments?reply_to={comment}"));
         differences.note(who, "replies", &found(server, who, "GET", replies, &Value::Null).await, direct);
 
         let kept = done(server, who, "GET", "/favourites/post").await;
@@ -220,9 +220,14 @@ async fn revoked_tokens_are_rejected_by_every_operation() {
     let document = server.http("GET", "/api/openapi.json", &[], "").await.body;
     let mut operations = Vec::new();
     for (path, methods) in document["paths"].as_object().expect("paths") {
-        let id = if path.contains("/comments/{id}") { &comment["id"] } else { &json!(post) };
+        let id = if path.contains("/comments/{") { &comment["id"] } else { &json!(post) };
         let user = if path.contains("/users/{id}") { "ann".to_owned() } else { id.to_string() };
-        let named = path.replace("{id}", &user).replace("{type}", "book").replace("{user}", "ann");
+        let named = path
+            .replace("{post}", &user)
+            .replace("{comment}", &user)
+            .replace("{id}", &user)
+            .replace("{type}", "book")
+            .replace("{user}", "ann");
         for (method, operation) in methods.as_object().expect("methods") {
             let open =
                 ["accounts.create", "sessions.create"].contains(&operation["operationId"].as_str().unwrap_or(""));

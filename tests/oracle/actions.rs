@@ -242,7 +242,7 @@ impl Act {
 
 /// The path of the comments on a post, or of the replies to one of them.
 pub(crate) fn thread(post: u64, parent: Option<u64>) -> String {
-    let under = parent.map(|id| format!("?under={id}")).unwrap_or_default();
+    let under = parent.map(|id| format!("?reply_to={id}")).unwrap_or_default();
     format!("/posts/{post}/comments{under}")
 }
 

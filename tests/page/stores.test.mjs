@@ -349,7 +349,7 @@ test("after a lost connection an acknowledged like holds, another is asked for a
   await reconnect(standing(3, { recovered: true, was_recovering: true }));
   assert.deepEqual(Object.values(feedline.timeline.entries[0].like), [true, 1, "settled", ""]);
   assert.deepEqual(Object.values(feedline.timeline.entries[1].like), [true, 1, "pending", ""]);
-  assert.deepEqual(server.socket.call("likes.add").rpc.data, { id: 20 });
+  assert.deepEqual(server.socket.call("likes.add").rpc.data, { post: 20 });
 });
 
 test("notifications: a group stands once, newest first; counts follow", async () => {

@@ -190,13 +190,13 @@ async fn the_last_acknowledged_state_wins(field: Field) {
         let storm = devices.iter_mut().enumerate().map(|(n, device)| async move {
             for step in 0..6 {
                 let method = if (n + step) % 2 == 0 { "likes.add" } else { "likes.remove" };
-                device.rpc(method, &json!({ "id": id })).await;
+                device.rpc(method, &json!({ "post": id })).await;
             }
         });
         join_all(storm).await;
         let (last, liked) = (random.below(devices.len()), random.below(2) > 0);
         let method = if liked { "likes.add" } else { "likes.remove" };
-        let answer = devices[last].rpc(method, &json!({ "id": id })).await;
+        let answer = devices[last].rpc(method, &json!({ "post": id })).await;
         assert_eq!(answer["liked"], liked, "{answer}");
         book.acknowledged("bo", id, liked);
         // Sometimes the next storm meets one that is being settled.
@@ -336,7 +336,7 @@ async fn check_full_queues_reject_and_drop_nothing(field: Field) {
     }
     let refused = field.nodes[0].call("u15", "PUT", &format!("/posts/{id}/like"), &Value::Null).await;
     assert_eq!((refused.status.as_u16(), refused.header("retry-after")), (503, Some("1")), "{refused:?}");
-    let answer = device.call(json!({ "rpc": { "method": "likes.add", "data": { "id": id } } })).await;
+    let answer = device.call(json!({ "rpc": { "method": "likes.add", "data": { "post": id } } })).await;
     assert_eq!((&answer["error"]["code"], &answer["error"]["temporary"]), (&json!(503), &json!(true)), "{answer}");
     db.execute_batch("COMMIT").expect("to let go");
     field.settled_as(&book).await;

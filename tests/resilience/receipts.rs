@@ -21,7 +21,7 @@ async fn check_receipts_from_another_nodes_settler(field: Field) {
         others.push((user, post(node, "ann", "like me too").await, Client::connect(node, user).await));
     }
     for (liked, method) in [(true, "likes.add"), (false, "likes.remove")] {
-        asker.rpc(method, &json!({ "id": id })).await;
+        asker.rpc(method, &json!({ "post": id })).await;
         let settled = received(&mut asker, "bo").await;
         let version = settled["version"].as_u64().expect("a version");
         let likes = u64::from(liked);
@@ -32,7 +32,7 @@ async fn check_receipts_from_another_nodes_settler(field: Field) {
     }
     // No other client got it: their first push is for their own request.
     for (user, own, client) in &mut others {
-        client.rpc("likes.add", &json!({ "id": own })).await;
+        client.rpc("likes.add", &json!({ "post": own })).await;
         let settled = received(client, user).await;
         assert_eq!((&settled["type"], &settled["id"]), (&json!("like.settled"), &json!(own)), "{user}: {settled}");
     }

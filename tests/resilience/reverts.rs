@@ -36,7 +36,7 @@ async fn check_likes_of_deleted_posts_are_reverted(field: Field) {
     let db = field.connection();
     db.execute_batch("BEGIN IMMEDIATE").expect("the lock");
     for post in [id, kept] {
-        let answer = online.rpc("likes.add", &json!({ "id": post })).await;
+        let answer = online.rpc("likes.add", &json!({ "post": post })).await;
         assert_eq!((&answer["state"], &answer["liked"]), (&json!("accepted"), &json!(true)), "{answer}");
     }
     db.execute("UPDATE posts SET deleted_at = 1, body = NULL WHERE id = ?1", [id.to_string()]).expect("to delete");
@@ -130,7 +130,7 @@ async fn check_likes_of_deleted_comments_are_reverted(field: Field) {
 
     let hold = Hold::on(&field).await;
     for id in comments {
-        let answer = phone.rpc("likes.add", &json!({ "id": id, "object": "comment" })).await;
+        let answer = phone.rpc("likes.add", &json!({ "comment": id })).await;
         assert_eq!((&answer["state"], &answer["liked"]), (&json!("accepted"), &json!(true)), "{answer}");
     }
     hold.delete(last, [plain, answered]).await;
@@ -199,7 +199,7 @@ async fn check_likes_of_blocked_users_are_reverted(mut field: Field) {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(field.ledger.likers(PostId(id), None, 9).await.expect("the rows").items, []);
-    let answer = bo.call(json!({ "rpc": { "method": "likes.add", "data": { "id": id } } })).await;
+    let answer = bo.call(json!({ "rpc": { "method": "likes.add", "data": { "post": id } } })).await;
     assert_eq!(answer["error"]["code"], 404, "{answer}");
 }
 

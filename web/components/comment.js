@@ -178,7 +178,7 @@ export class CommentCard {
     try {
       const page = await connection.rpc("comments.list", {
         id: this.#comment.post,
-        under: this.#comment.id,
+        reply_to: this.#comment.id,
         limit: 20,
         ...(this.#cursor && { cursor: this.#cursor }),
       });

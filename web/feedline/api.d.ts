@@ -1,6 +1,210 @@
 // Generated from /api/openapi.json: FEEDLINE_BLESS=1 make client
 
 export interface paths {
+    "/api/block_user": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Ends all access of a user. */
+        post: operations["server.block_user"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/broadcast": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Publishes to several channels of the application. */
+        post: operations["server.broadcast"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/delete_user": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Erases a user and all their data. */
+        post: operations["server.delete_user"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/disconnect": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Closes connections. */
+        post: operations["server.disconnect"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/export_user": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Exports all data of a user, in pages. */
+        post: operations["server.export_user"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Reads the log of a channel. */
+        post: operations["server.history"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/invalidate_user_tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Ends all tokens and sessions of a user. */
+        post: operations["server.invalidate_user_tokens"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/presence": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Lists the clients in a channel. */
+        post: operations["server.presence"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/presence_stats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Counts the clients and users in a channel. */
+        post: operations["server.presence_stats"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/publish": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Publishes to a channel of the application. */
+        post: operations["server.publish"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/revoke_token": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Ends one token. */
+        post: operations["server.revoke_token"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/unblock_user": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Allows access again. */
+        post: operations["server.unblock_user"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/accounts": {
         parameters: {
             query?: never;
@@ -53,6 +257,24 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/comments/{comment}/like": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Likes a post or a comment. Acknowledged at once, settled shortly afterwards. */
+        put: operations["likes.add.comment"];
+        post?: never;
+        /** Removes a like of a post or a comment. */
+        delete: operations["likes.remove.comment"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/comments/{id}": {
         parameters: {
             query?: never;
@@ -65,24 +287,6 @@ export interface paths {
         post?: never;
         /** Deletes the caller's own comment, or a comment on the caller's post. */
         delete: operations["comments.delete"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/comments/{id}/like": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        /** Likes a comment. Equivalent to likes.add with the object comment. */
-        put: operations["comments.like"];
-        post?: never;
-        /** Removes a like of a comment. */
-        delete: operations["comments.unlike"];
         options?: never;
         head?: never;
         patch?: never;
@@ -279,24 +483,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/posts/{id}/like": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        /** Likes a post. Acknowledged at once, settled shortly afterwards. */
-        put: operations["likes.add"];
-        post?: never;
-        /** Removes a like of a post. */
-        delete: operations["likes.remove"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/v1/posts/{id}/likes": {
         parameters: {
             query?: never;
@@ -309,6 +495,24 @@ export interface paths {
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/posts/{post}/like": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Likes a post or a comment. Acknowledged at once, settled shortly afterwards. */
+        put: operations["likes.add"];
+        post?: never;
+        /** Removes a like of a post or a comment. */
+        delete: operations["likes.remove"];
         options?: never;
         head?: never;
         patch?: never;
@@ -627,136 +831,595 @@ export interface paths {
         trace?: never;
     };
 }
-export type webhooks = Record<string, never>;
+export interface webhooks {
+    comment: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** A new comment or reply. */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["CommentCreatedEvent"];
+                };
+            };
+            responses: {
+                204: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    counts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** The counts of a post. Ignore those whose version is lower than the last one. */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["CountsEvent"];
+                };
+            };
+            responses: {
+                204: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    edited: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** A post was edited. */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["PostEditedEvent"];
+                };
+            };
+            responses: {
+                204: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    gone: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** A post was removed, or the reader cannot see it any more. Or: A comment was removed. */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["PostGoneEvent"] | components["schemas"]["CommentGoneEvent"];
+                };
+            };
+            responses: {
+                204: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "like.reverted": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** A like that was acknowledged could not be settled, and is undone. */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["LikeRevertedEvent"];
+                };
+            };
+            responses: {
+                204: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "like.settled": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** A like is in the ledger. Only the connection that requested it receives this, once for each object. */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["LikeSettledEvent"];
+                };
+            };
+            responses: {
+                204: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    notification: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** A group of notifications in its current state: it replaces the group with the same id. */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["NotificationUpdatedEvent"];
+                };
+            };
+            responses: {
+                204: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "notification.gone": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** A group of notifications was removed, or has nothing that the user can see. */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["NotificationGoneEvent"];
+                };
+            };
+            responses: {
+                204: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "notifications.read": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Notifications were marked as read or seen on another device. */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["NotificationsReadEvent"];
+                };
+            };
+            responses: {
+                204: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** A new post. Its counts are those of that moment, without the reader's flags. */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["PostCreatedEvent"];
+                };
+            };
+            responses: {
+                204: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    read: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** The timeline was read on another device. */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["TimelineReadEvent"];
+                };
+            };
+            responses: {
+                204: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+}
 export interface components {
     schemas: {
-        About: {
-            id: components["schemas"]["PostId"];
-            /** @constant */
-            type: "post";
-        } | {
+        AcceptedLike: {
+            liked: boolean;
+            /** Format: int64 */
+            likes?: number;
+            state: components["schemas"]["LikeState"];
+        };
+        BlockUserReply: {
+            error?: components["schemas"]["ServerError"];
+            result?: components["schemas"]["Empty"];
+        };
+        BlockUserRequest: {
+            /** Format: int64 */
+            expire_at?: number;
+            user: components["schemas"]["UserId"];
+        };
+        BroadcastReply: {
+            error?: components["schemas"]["ServerError"];
+            result?: components["schemas"]["BroadcastResult"];
+        };
+        BroadcastRequest: {
+            /** @default  */
+            b64data?: string;
+            channels: string[];
+            data?: unknown;
+            /** @default  */
+            idempotency_key?: string;
+            /** @default false */
+            skip_history?: boolean;
+            /** @default {} */
+            tags?: {
+                [key: string]: string;
+            };
+            /**
+             * Format: int64
+             * @default 0
+             */
+            version?: number;
+            /** @default  */
+            version_epoch?: string;
+        };
+        BroadcastResponse: {
+            error?: components["schemas"]["ServerError"];
+            result?: components["schemas"]["PublishResult"];
+        };
+        BroadcastResult: {
+            responses: components["schemas"]["BroadcastResponse"][];
+        };
+        ChannelRequest: {
+            channel: string;
+        };
+        ClientInfo: {
+            chan_info?: unknown;
+            client: string;
+            conn_info?: unknown;
+            user: string;
+        };
+        Comment: {
+            author?: components["schemas"]["UserId"];
+            /** Format: int64 */
+            created_at: number;
             id: components["schemas"]["CommentId"];
+            /** Format: int64 */
+            likes: number;
+            mentions?: components["schemas"]["UserId"][];
             post: components["schemas"]["PostId"];
+            /** Format: int64 */
+            replies: number;
+            reply_to?: components["schemas"]["CommentId"];
+            text?: string;
+        };
+        /**
+         * @example {
+         *       "comment": {
+         *         "author": "ann",
+         *         "created_at": 1795236768000,
+         *         "id": 243905200111616,
+         *         "likes": 0,
+         *         "mentions": [
+         *           "bo"
+         *         ],
+         *         "post": 243905142243328,
+         *         "replies": 0,
+         *         "text": "Welcome, @bo"
+         *       },
+         *       "people": {
+         *         "ann": {
+         *           "id": "ann",
+         *           "name": "Ann"
+         *         }
+         *       },
+         *       "type": "comment"
+         *     }
+         */
+        CommentCreatedEvent: {
+            comment: components["schemas"]["Comment"];
+            people: {
+                [key: string]: components["schemas"]["Person"];
+            };
             /** @constant */
             type: "comment";
         };
-        Accepted: {
-            liked: boolean;
-            /** Format: uint64 */
-            likes?: number | null;
-            state: components["schemas"]["State"];
-        };
-        AuthorList: {
-            /** @default null */
-            cursor?: string | null;
-            id: components["schemas"]["UserId"];
-            /**
-             * Format: uint64
-             * @default 20
-             */
-            limit?: number;
-            /** @default null */
-            with?: components["schemas"]["Part"][];
-        };
-        Change: {
-            /** @default null */
-            avatar?: string | null;
-            /** @default null */
-            name?: string | null;
-        };
-        Checked: {
-            /** Format: uint64 */
-            at?: number | null;
-            favourited: boolean;
-            id: string;
-        };
-        CheckedObjects: {
-            items: components["schemas"]["Checked"][];
-        };
-        Comment: {
-            author?: components["schemas"]["UserId"] | null;
-            /** Format: uint64 */
-            created_at: number;
-            id: components["schemas"]["CommentId"];
-            /** Format: uint64 */
-            likes: number;
-            mentions: components["schemas"]["UserId"][];
-            parent?: components["schemas"]["CommentId"] | null;
-            post: components["schemas"]["PostId"];
-            /** Format: uint64 */
-            replies: number;
-            text?: string | null;
-        };
         CommentDraft: {
-            id: components["schemas"]["PostId"];
-            /** @default null */
-            reply_to?: components["schemas"]["CommentId"] | null;
+            reply_to?: components["schemas"]["CommentId"];
             text: string;
         };
-        CommentId: number;
-        CommentList: {
-            /** @default null */
-            cursor?: string | null;
-            id: components["schemas"]["PostId"];
-            /**
-             * Format: uint64
-             * @default 20
-             */
-            limit?: number;
-            /** @default null */
-            under?: components["schemas"]["CommentId"] | null;
+        /**
+         * @example {
+         *       "comment": 243905200111616,
+         *       "stays": false,
+         *       "type": "gone"
+         *     }
+         */
+        CommentGoneEvent: {
+            comment: components["schemas"]["CommentId"];
+            stays: boolean;
+            /** @constant */
+            type: "gone";
         };
+        CommentId: number;
         CommentPage: {
             items: components["schemas"]["Comment"][];
-            next?: string | null;
+            next?: string;
             people: {
                 [key: string]: components["schemas"]["Person"];
             };
         };
-        CommonList: {
-            /** @default null */
-            cursor?: string | null;
-            /**
-             * Format: uint64
-             * @default 20
-             */
-            limit?: number;
-            type: components["schemas"]["ObjectType"];
-            user: components["schemas"]["UserId"];
-            /** @default null */
-            with?: components["schemas"]["Part"][];
-        };
-        CommonPage: {
-            /** Format: uint64 */
-            count?: number | null;
-            items: components["schemas"]["FavouriteItem"][];
-            next?: string | null;
-            people: {
+        CommonFavouritePage: {
+            /** Format: int64 */
+            count?: number;
+            items: components["schemas"]["Favourite"][];
+            next?: string;
+            people?: {
                 [key: string]: components["schemas"]["Person"];
             };
         };
-        Count: {
-            /** Format: uint64 */
-            count: number;
+        /**
+         * @example {
+         *       "comments": 1,
+         *       "id": 243905142243328,
+         *       "likes": 3,
+         *       "type": "counts",
+         *       "version": 4
+         *     }
+         */
+        CountsEvent: {
+            /** Format: int64 */
+            comments: number;
+            id: components["schemas"]["PostId"];
+            /** Format: int64 */
+            likes: number;
+            /** @constant */
+            type: "counts";
+            /** Format: int64 */
+            version: number;
         };
-        Done: Record<string, never>;
-        Draft: {
-            /** @default null */
-            data?: {
-                [key: string]: unknown;
-            } | null;
-            /** @default null */
-            location?: components["schemas"]["Location"] | null;
-            /** @default [] */
-            media?: components["schemas"]["Media"][];
-            /** @default null */
-            platform?: string | null;
+        DeleteUserReply: {
+            error?: components["schemas"]["ServerError"];
+            result?: components["schemas"]["Empty"];
+        };
+        DisconnectCode: {
+            /** Format: int32 */
+            code: number;
             /** @default  */
-            text?: string;
+            reason?: string;
+        };
+        DisconnectReply: {
+            error?: components["schemas"]["ServerError"];
+            result?: components["schemas"]["Empty"];
+        };
+        DisconnectRequest: {
+            /** @default  */
+            client?: string;
+            disconnect?: components["schemas"]["DisconnectCode"];
+            /** @default  */
+            session?: string;
+            user: string;
             /** @default [] */
-            topics?: string[];
-            /** @default public */
-            visibility?: components["schemas"]["Visibility"];
+            whitelist?: string[];
         };
         Edges: {
             blocking: boolean;
@@ -766,177 +1429,272 @@ export interface components {
             muting: boolean;
             notify: boolean;
         };
-        Edit: {
-            /** @default null */
-            data?: {
-                [key: string]: unknown;
-            } | null;
-            id: components["schemas"]["PostId"];
-            /** @default null */
-            location?: components["schemas"]["Location"] | null;
-            /** @default null */
-            media?: components["schemas"]["Media"][] | null;
-            /** @default null */
-            text?: string | null;
-            /** @default null */
-            topics?: string[] | null;
-            /** @default null */
-            visibility?: components["schemas"]["Visibility"] | null;
-        };
-        ErasureRequest: Record<string, never>;
+        Empty: Record<string, never>;
         Error: {
-            error: {
-                /** @enum {string} */
-                code: "invalid" | "unauthorized" | "forbidden" | "not_found" | "conflict" | "in_progress" | "too_large" | "limit_exceeded" | "idempotency_conflict" | "rate_limited" | "too_many_requests" | "internal" | "busy" | "unavailable";
-                field?: string;
-                message: string;
-            };
+            error: components["schemas"]["ErrorDetail"];
         };
-        Export: {
-            has_password?: boolean | null;
-            next?: string | null;
-            read?: components["schemas"]["PostId"] | null;
-            user?: components["schemas"]["User"] | null;
-        } & {
-            [key: string]: unknown[];
+        /** @enum {string} */
+        ErrorCode: "invalid" | "unauthorized" | "forbidden" | "not_found" | "conflict" | "in_progress" | "too_large" | "limit_exceeded" | "idempotency_conflict" | "rate_limited" | "too_many_requests" | "internal" | "busy" | "unavailable" | "timeout";
+        ErrorDetail: {
+            code: components["schemas"]["ErrorCode"];
+            field?: string;
+            message: string;
         };
-        ExportRequest: {
-            /** @default null */
-            cursor?: string | null;
+        ExpandField: "likers" | "comments" | "people";
+        ExportUserReply: {
+            error?: components["schemas"]["ServerError"];
+            result?: components["schemas"]["UserExport"];
         };
-        FavouriteItem: {
-            /** Format: uint64 */
-            at: number;
+        Favourite: {
+            /** Format: int64 */
+            created_at: number;
             id: string;
-            post?: components["schemas"]["PageItem"] | null;
+            post?: components["schemas"]["PostWithPreview"];
         };
-        FavouriteList: {
-            /** @default null */
-            cursor?: string | null;
-            /**
-             * Format: uint64
-             * @default 20
-             */
-            limit?: number;
-            type: components["schemas"]["ObjectType"];
-            /** @default null */
-            with?: components["schemas"]["Part"][];
+        FavouriteCount: {
+            /** Format: int64 */
+            count: number;
         };
-        FavouritePage: {
-            items: components["schemas"]["FavouriteItem"][];
-            next?: string | null;
-            people: {
-                [key: string]: components["schemas"]["Person"];
-            };
-        };
-        HolderItem: {
-            /** Format: uint64 */
-            at: number;
-            avatar?: string | null;
+        FavouriteHolder: {
+            avatar?: string;
+            /** Format: int64 */
+            created_at: number;
             id: components["schemas"]["UserId"];
             name: string;
         };
-        HolderList: {
-            /** @default null */
-            cursor?: string | null;
-            id: components["schemas"]["ObjectId"];
+        FavouriteHolderPage: {
+            /** Format: int64 */
+            count: number;
+            items: components["schemas"]["FavouriteHolder"][];
+            next?: string;
+        };
+        FavouriteIds: {
+            ids: components["schemas"]["ObjectId"][];
+        };
+        FavouritePage: {
+            items: components["schemas"]["Favourite"][];
+            next?: string;
+            people?: {
+                [key: string]: components["schemas"]["Person"];
+            };
+        };
+        FavouriteStatus: {
+            /** Format: int64 */
+            created_at?: number;
+            favourited: boolean;
+            id: string;
+        };
+        FavouriteStatusList: {
+            items: components["schemas"]["FavouriteStatus"][];
+        };
+        GoneReason: "deleted" | "unfollowed" | "hidden";
+        HistoryPosition: {
+            /** @default  */
+            epoch?: string;
+            /** Format: int64 */
+            offset: number;
+        };
+        HistoryReply: {
+            error?: components["schemas"]["ServerError"];
+            result?: components["schemas"]["HistoryResult"];
+        };
+        HistoryRequest: {
+            channel: string;
             /**
-             * Format: uint64
-             * @default 20
+             * Format: int64
+             * @default 0
              */
             limit?: number;
-            type: components["schemas"]["ObjectType"];
+            /** @default false */
+            reverse?: boolean;
+            since?: components["schemas"]["HistoryPosition"];
         };
-        HolderPage: {
-            /** Format: uint64 */
-            count: number;
-            items: components["schemas"]["HolderItem"][];
-            next?: string | null;
+        HistoryResult: {
+            epoch: string;
+            /** Format: int64 */
+            offset: number;
+            publications: components["schemas"]["Publication"][];
+        };
+        InvalidateUserTokensReply: {
+            error?: components["schemas"]["ServerError"];
+            result?: components["schemas"]["Empty"];
+        };
+        InvalidateUserTokensRequest: {
+            /** Format: int64 */
+            issued_before?: number;
+            user: components["schemas"]["UserId"];
+        };
+        /**
+         * @example {
+         *       "id": 243905142243328,
+         *       "reason": "gone",
+         *       "type": "like.reverted"
+         *     }
+         */
+        LikeRevertedEvent: {
+            /** Format: int64 */
+            id: number;
+            reason: components["schemas"]["RevertReason"];
+            /** @constant */
+            type: "like.reverted";
+        };
+        /**
+         * @example {
+         *       "asks": 1,
+         *       "id": 243905142243328,
+         *       "liked": true,
+         *       "likes": 3,
+         *       "type": "like.settled",
+         *       "version": 4
+         *     }
+         */
+        LikeSettledEvent: {
+            /** Format: int64 */
+            asks: number;
+            /** Format: int64 */
+            id: number;
+            liked: boolean;
+            /** Format: int64 */
+            likes: number;
+            /** @constant */
+            type: "like.settled";
+            /** Format: int64 */
+            version: number;
         };
         /** @enum {string} */
-        Kind: "post" | "comment";
-        Left: {
-            /** Format: uint */
-            unread: number;
-            /** Format: uint */
-            unseen: number;
-        };
+        LikeState: "accepted";
         Location: {
             /** Format: double */
             lat: number;
             /** Format: double */
             lon: number;
-            name?: string | null;
+            name?: string;
         };
-        LonePost: {
-            author: components["schemas"]["UserId"];
-            /** Format: uint64 */
-            comments: number;
-            /** Format: uint64 */
-            created_at: number;
-            data?: {
-                [key: string]: unknown;
-            } | null;
-            /** Format: uint64 */
-            edited_at?: number | null;
-            favourited?: boolean;
-            /** Format: uint64 */
-            favourites: number;
-            id: components["schemas"]["PostId"];
-            liked?: boolean;
-            likers?: components["schemas"]["UserId"][] | null;
-            /** Format: uint64 */
-            likes: number;
-            location?: components["schemas"]["Location"] | null;
-            media?: components["schemas"]["Media"][];
-            mentions?: components["schemas"]["UserId"][];
-            newest_comments?: components["schemas"]["Comment"][] | null;
-            people?: {
-                [key: string]: components["schemas"]["Person"];
-            } | null;
-            platform?: string | null;
-            text: string;
-            topics?: string[];
-            /** @default public */
-            visibility?: components["schemas"]["Visibility"];
+        LocationInput: {
+            /** Format: double */
+            lat: number;
+            /** Format: double */
+            lon: number;
+            name?: string;
         };
-        Marking: {
-            /** @default null */
-            id?: components["schemas"]["NotificationId"] | null;
+        MarkNotificationsRead: {
+            id?: components["schemas"]["NotificationId"];
             /** @default false */
             seen?: boolean;
         };
+        MarkTimelineRead: {
+            id: components["schemas"]["PostId"];
+        };
         Media: {
-            alt?: string | null;
-            /** Format: uint32 */
-            height?: number | null;
+            alt?: string;
+            /** Format: int32 */
+            height?: number;
             type: components["schemas"]["MediaKind"];
             url: string;
-            /** Format: uint32 */
-            width?: number | null;
+            /** Format: int32 */
+            width?: number;
+        };
+        MediaInput: {
+            alt?: string;
+            /** Format: int32 */
+            height?: number;
+            type: components["schemas"]["MediaKind"];
+            url: string;
+            /** Format: int32 */
+            width?: number;
         };
         MediaKind: "image" | "video" | "audio";
         Notification: {
-            /** Format: uint64 */
+            /** Format: int64 */
             count: number;
-            /** Format: uint64 */
+            /** Format: int64 */
             created_at: number;
             id: components["schemas"]["NotificationId"];
-            kind: string;
-            object?: components["schemas"]["About"] | null;
+            /** @enum {string} */
+            kind: "like" | "comment" | "reply" | "follow" | "mention";
+            object?: components["schemas"]["NotificationSubject"];
             people: components["schemas"]["Person"][];
             read: boolean;
             seen: boolean;
-            /** Format: uint64 */
+            /** Format: int64 */
             updated_at: number;
+        };
+        /**
+         * @example {
+         *       "id": 243905300000001,
+         *       "type": "notification.gone"
+         *     }
+         */
+        NotificationGoneEvent: {
+            id: components["schemas"]["NotificationId"];
+            /** @constant */
+            type: "notification.gone";
         };
         NotificationId: number;
         NotificationPage: {
             items: components["schemas"]["Notification"][];
-            next?: string | null;
-            /** Format: uint */
+            next?: string;
+            /** Format: int64 */
             unread: number;
-            /** Format: uint */
+            /** Format: int64 */
+            unseen: number;
+        };
+        NotificationSubject: {
+            id: components["schemas"]["PostId"];
+            /** @constant */
+            type: "post";
+        } | {
+            id: components["schemas"]["CommentId"];
+            post: components["schemas"]["PostId"];
+            /** @constant */
+            type: "comment";
+        };
+        /**
+         * @example {
+         *       "notification": {
+         *         "count": 1,
+         *         "created_at": 1795236770000,
+         *         "id": 243905300000001,
+         *         "kind": "like",
+         *         "object": {
+         *           "id": 243905142243328,
+         *           "type": "post"
+         *         },
+         *         "people": [
+         *           {
+         *             "id": "ann",
+         *             "name": "Ann"
+         *           }
+         *         ],
+         *         "read": false,
+         *         "seen": false,
+         *         "updated_at": 1795236770000
+         *       },
+         *       "type": "notification"
+         *     }
+         */
+        NotificationUpdatedEvent: {
+            notification: components["schemas"]["Notification"];
+            /** @constant */
+            type: "notification";
+        };
+        /**
+         * @example {
+         *       "id": 243905300000001,
+         *       "seen": false,
+         *       "type": "notifications.read",
+         *       "unread": 2,
+         *       "unseen": 1
+         *     }
+         */
+        NotificationsReadEvent: {
+            id?: components["schemas"]["NotificationId"];
+            seen: boolean;
+            /** @constant */
+            type: "notifications.read";
+            /** Format: int64 */
+            unread: number;
+            /** Format: int64 */
             unseen: number;
         };
         /** @example a-17 */
@@ -946,280 +1704,403 @@ export interface components {
          * @example video
          */
         ObjectType: string;
-        Objects: {
-            ids: components["schemas"]["ObjectId"][];
-            type: components["schemas"]["ObjectType"];
-        };
-        OneComment: {
-            id: components["schemas"]["CommentId"];
-        };
-        OneObject: {
-            id: components["schemas"]["ObjectId"];
-            type: components["schemas"]["ObjectType"];
-        };
-        OnePost: {
-            id: components["schemas"]["PostId"];
-        };
-        OneType: {
-            type: components["schemas"]["ObjectType"];
-        };
-        OneUser: {
-            id: components["schemas"]["UserId"];
-        };
-        OwnList: {
-            /** @default null */
-            cursor?: string | null;
-            /**
-             * Format: uint64
-             * @default 20
-             */
-            limit?: number;
-        };
-        PageItem: {
-            author: components["schemas"]["UserId"];
-            /** Format: uint64 */
-            comments: number;
-            /** Format: uint64 */
-            created_at: number;
-            data?: {
-                [key: string]: unknown;
-            } | null;
-            /** Format: uint64 */
-            edited_at?: number | null;
-            favourited?: boolean;
-            /** Format: uint64 */
-            favourites: number;
-            id: components["schemas"]["PostId"];
-            liked?: boolean;
-            likers?: components["schemas"]["UserId"][] | null;
-            /** Format: uint64 */
-            likes: number;
-            location?: components["schemas"]["Location"] | null;
-            media?: components["schemas"]["Media"][];
-            mentions?: components["schemas"]["UserId"][];
-            newest_comments?: components["schemas"]["Comment"][] | null;
-            platform?: string | null;
-            text: string;
-            topics?: string[];
-            /** @default public */
-            visibility?: components["schemas"]["Visibility"];
-        };
-        Part: "likers" | "comments" | "people";
         PasswordChange: {
             new: string;
             old: string;
         };
         Person: {
-            avatar?: string | null;
+            avatar?: string;
             id: components["schemas"]["UserId"];
             name: string;
         };
         Position: {
             epoch: string;
-            /** Format: uint64 */
+            /** Format: int64 */
             offset: number;
         };
-        PostId: number;
-        PostList: {
-            /** @default null */
-            cursor?: string | null;
+        Post: {
+            author: components["schemas"]["UserId"];
+            /** Format: int64 */
+            comments: number;
+            /** Format: int64 */
+            created_at: number;
+            data?: {
+                [key: string]: unknown;
+            };
+            /** Format: int64 */
+            edited_at?: number;
+            favourited?: boolean;
+            /** Format: int64 */
+            favourites: number;
             id: components["schemas"]["PostId"];
-            /**
-             * Format: uint64
-             * @default 20
-             */
-            limit?: number;
+            liked?: boolean;
+            /** Format: int64 */
+            likes: number;
+            location?: components["schemas"]["Location"];
+            media?: components["schemas"]["Media"][];
+            mentions?: components["schemas"]["UserId"][];
+            platform?: string;
+            text: string;
+            topics?: string[];
+            visibility: components["schemas"]["Visibility"];
         };
+        /**
+         * @example {
+         *       "post": {
+         *         "author": "bo",
+         *         "comments": 0,
+         *         "created_at": 1795236753868,
+         *         "favourites": 0,
+         *         "id": 243905142243328,
+         *         "likes": 0,
+         *         "text": "Hello from Bo. #rust",
+         *         "topics": [
+         *           "rust"
+         *         ],
+         *         "visibility": "public"
+         *       },
+         *       "type": "post"
+         *     }
+         */
+        PostCreatedEvent: {
+            post: components["schemas"]["Post"];
+            /** @constant */
+            type: "post";
+        };
+        PostDraft: {
+            data?: {
+                [key: string]: unknown;
+            };
+            location?: components["schemas"]["LocationInput"];
+            /** @default [] */
+            media?: components["schemas"]["MediaInput"][];
+            platform?: string;
+            /** @default  */
+            text?: string;
+            /** @default [] */
+            topics?: string[];
+            /** @default public */
+            visibility?: components["schemas"]["Visibility"];
+        };
+        PostEdit: {
+            data?: {
+                [key: string]: unknown;
+            } | null;
+            location?: components["schemas"]["LocationInput"] | null;
+            media?: components["schemas"]["MediaInput"][] | null;
+            text?: string | null;
+            topics?: string[] | null;
+            visibility?: components["schemas"]["Visibility"] | null;
+        };
+        /**
+         * @example {
+         *       "post": {
+         *         "author": "bo",
+         *         "comments": 0,
+         *         "created_at": 1795236753868,
+         *         "edited_at": 1795236791004,
+         *         "favourites": 0,
+         *         "id": 243905142243328,
+         *         "likes": 0,
+         *         "text": "Hello again. #rust",
+         *         "topics": [
+         *           "rust"
+         *         ],
+         *         "visibility": "public"
+         *       },
+         *       "type": "edited"
+         *     }
+         */
+        PostEditedEvent: {
+            post: components["schemas"]["Post"];
+            /** @constant */
+            type: "edited";
+        };
+        /**
+         * @example {
+         *       "id": 243905142243328,
+         *       "reason": "deleted",
+         *       "type": "gone"
+         *     }
+         */
+        PostGoneEvent: {
+            id: components["schemas"]["PostId"];
+            reason: components["schemas"]["GoneReason"];
+            /** @constant */
+            type: "gone";
+        };
+        PostId: number;
         PostPage: {
-            items: components["schemas"]["PageItem"][];
-            next?: string | null;
+            items: components["schemas"]["PostWithPreview"][];
+            next?: string;
             people: {
                 [key: string]: components["schemas"]["Person"];
             };
         };
-        Profile: {
-            avatar?: string | null;
-            /** Format: uint64 */
-            created_at: number;
-            edges: components["schemas"]["Edges"];
-            /** Format: uint64 */
-            followers: number;
-            /** Format: uint64 */
-            following: number;
-            id: components["schemas"]["UserId"];
-            name: string;
-            /** Format: uint64 */
-            posts: number;
-        };
-        Read: {
-            id: components["schemas"]["PostId"];
-            /** Format: uint64 */
-            unread: number;
-        };
-        ReadPost: {
-            id: components["schemas"]["PostId"];
-            /** @default null */
-            with?: components["schemas"]["Part"][];
-        };
-        ReadUpTo: {
-            id: components["schemas"]["PostId"];
-        };
-        Search: {
-            /** @default null */
-            cursor?: string | null;
-            /**
-             * Format: uint64
-             * @default 20
-             */
-            limit?: number;
-            q: string;
-        };
-        ShownPost: {
+        PostWithPreview: {
             author: components["schemas"]["UserId"];
-            /** Format: uint64 */
+            /** Format: int64 */
             comments: number;
-            /** Format: uint64 */
+            /** Format: int64 */
             created_at: number;
             data?: {
                 [key: string]: unknown;
-            } | null;
-            /** Format: uint64 */
-            edited_at?: number | null;
+            };
+            /** Format: int64 */
+            edited_at?: number;
             favourited?: boolean;
-            /** Format: uint64 */
+            /** Format: int64 */
             favourites: number;
             id: components["schemas"]["PostId"];
             liked?: boolean;
-            /** Format: uint64 */
+            likers?: components["schemas"]["UserId"][];
+            /** Format: int64 */
             likes: number;
-            location?: components["schemas"]["Location"] | null;
+            location?: components["schemas"]["Location"];
             media?: components["schemas"]["Media"][];
             mentions?: components["schemas"]["UserId"][];
-            platform?: string | null;
+            newest_comments?: components["schemas"]["Comment"][];
+            platform?: string;
             text: string;
             topics?: string[];
-            /** @default public */
-            visibility?: components["schemas"]["Visibility"];
+            visibility: components["schemas"]["Visibility"];
+        };
+        PresenceReply: {
+            error?: components["schemas"]["ServerError"];
+            result?: components["schemas"]["PresenceResult"];
+        };
+        PresenceResult: {
+            presence: {
+                [key: string]: components["schemas"]["ClientInfo"];
+            };
+        };
+        PresenceStats: {
+            /** Format: int32 */
+            num_clients: number;
+            /** Format: int32 */
+            num_users: number;
+        };
+        PresenceStatsReply: {
+            error?: components["schemas"]["ServerError"];
+            result?: components["schemas"]["PresenceStats"];
+        };
+        Profile: {
+            avatar?: string;
+            /** Format: int64 */
+            created_at: number;
+            edges: components["schemas"]["Edges"];
+            /** Format: int64 */
+            followers: number;
+            /** Format: int64 */
+            following: number;
+            id: components["schemas"]["UserId"];
+            name: string;
+            /** Format: int64 */
+            posts: number;
+        };
+        ProfileUpdate: {
+            avatar?: string | null;
+            name?: string;
+        };
+        Publication: {
+            data: unknown;
+            info?: components["schemas"]["ClientInfo"];
+            /** Format: int64 */
+            offset?: number;
+            tags?: {
+                [key: string]: string;
+            };
+        };
+        PublishReply: {
+            error?: components["schemas"]["ServerError"];
+            result?: components["schemas"]["PublishResult"];
+        };
+        PublishRequest: {
+            /** @default  */
+            b64data?: string;
+            channel: string;
+            data?: unknown;
+            /** @default  */
+            idempotency_key?: string;
+            /** @default false */
+            skip_history?: boolean;
+            /** @default {} */
+            tags?: {
+                [key: string]: string;
+            };
+            /**
+             * Format: int64
+             * @default 0
+             */
+            version?: number;
+            /** @default  */
+            version_epoch?: string;
+        };
+        PublishResult: {
+            epoch?: string;
+            /** Format: int64 */
+            offset?: number;
+        };
+        ReadMarker: {
+            id: components["schemas"]["PostId"];
+            /** Format: int64 */
+            unread: number;
+        };
+        RevertReason: "gone" | "hidden" | "failed";
+        RevokeTokenReply: {
+            error?: components["schemas"]["ServerError"];
+            result?: components["schemas"]["Empty"];
+        };
+        RevokeTokenRequest: {
+            /** Format: int64 */
+            expire_at?: number;
+            uid: string;
+        };
+        ServerError: {
+            /** Format: int32 */
+            code: number;
+            message: string;
+        };
+        Session: {
+            /** Format: int64 */
+            expires_at: number;
+            token: string;
+            user: components["schemas"]["UserId"];
         };
         SignIn: {
             password: string;
             user: components["schemas"]["UserId"];
         };
-        SignOut: {
-            /** @default false */
-            all?: boolean;
-        };
         SignUp: {
-            /** @default null */
-            name?: string | null;
+            name?: string;
             password: string;
             user: components["schemas"]["UserId"];
         };
-        SignedIn: {
-            /** Format: uint64 */
-            expires_at: number;
-            token: string;
-            user: components["schemas"]["UserId"];
+        SinglePost: {
+            author: components["schemas"]["UserId"];
+            /** Format: int64 */
+            comments: number;
+            /** Format: int64 */
+            created_at: number;
+            data?: {
+                [key: string]: unknown;
+            };
+            /** Format: int64 */
+            edited_at?: number;
+            favourited?: boolean;
+            /** Format: int64 */
+            favourites: number;
+            id: components["schemas"]["PostId"];
+            liked?: boolean;
+            likers?: components["schemas"]["UserId"][];
+            /** Format: int64 */
+            likes: number;
+            location?: components["schemas"]["Location"];
+            media?: components["schemas"]["Media"][];
+            mentions?: components["schemas"]["UserId"][];
+            newest_comments?: components["schemas"]["Comment"][];
+            people?: {
+                [key: string]: components["schemas"]["Person"];
+            };
+            platform?: string;
+            text: string;
+            topics?: string[];
+            visibility: components["schemas"]["Visibility"];
         };
-        Since: {
-            epoch: string;
-            /** Format: uint64 */
-            offset: number;
-        };
-        /** @enum {string} */
-        State: "accepted";
         Suggestion: {
-            avatar?: string | null;
-            /** Format: uint64 */
+            avatar?: string;
+            /** Format: int64 */
             created_at: number;
             id: components["schemas"]["UserId"];
-            /** Format: uint64 */
+            /** Format: int64 */
             mutual: number;
             name: string;
         };
         SuggestionPage: {
             items: components["schemas"]["Suggestion"][];
-            next?: string | null;
-        };
-        Target: {
-            id: components["schemas"]["PostId"];
-            object?: components["schemas"]["Kind"];
-        };
-        TimelineList: {
-            /** @default null */
-            cursor?: string | null;
-            /**
-             * Format: uint64
-             * @default 20
-             */
-            limit?: number;
-            /** @default null */
-            with?: components["schemas"]["Part"][];
+            next?: string;
         };
         TimelinePage: {
-            items: components["schemas"]["PageItem"][];
-            next?: string | null;
+            items: components["schemas"]["PostWithPreview"][];
+            next?: string;
             people: {
                 [key: string]: components["schemas"]["Person"];
             };
             position: components["schemas"]["Position"];
-            read?: components["schemas"]["Read"] | null;
+            read?: components["schemas"]["ReadMarker"];
         };
-        TopicItem: {
-            /** Format: uint64 */
-            active_at: number;
-            name: string;
-            /** Format: uint64 */
-            posts: number;
+        /**
+         * @example {
+         *       "id": 243905142243328,
+         *       "type": "read",
+         *       "unread": 3
+         *     }
+         */
+        TimelineReadEvent: {
+            id: components["schemas"]["PostId"];
+            /** @constant */
+            type: "read";
+            /** Format: int64 */
+            unread: number;
         };
-        TopicList: {
-            /** @default null */
-            cursor?: string | null;
-            /**
-             * Format: uint64
-             * @default 20
-             */
-            limit?: number;
-            name: string;
-            /** @default null */
-            with?: components["schemas"]["Part"][];
-        };
-        TopicPage: {
-            items: components["schemas"]["TopicItem"][];
-            next?: string | null;
-        };
-        Update: {
-            data: unknown;
-            /** Format: uint64 */
+        TimelineUpdate: {
+            data: components["schemas"]["PostCreatedEvent"] | components["schemas"]["PostEditedEvent"] | components["schemas"]["PostGoneEvent"];
+            /** Format: int64 */
             offset: number;
         };
-        UpdatesPage: {
-            items: components["schemas"]["Update"][];
+        TimelineUpdatesPage: {
+            items: components["schemas"]["TimelineUpdate"][];
             position: components["schemas"]["Position"];
             recovered: boolean;
         };
+        Topic: {
+            /** Format: int64 */
+            active_at: number;
+            name: string;
+            /** Format: int64 */
+            posts: number;
+        };
+        TopicPage: {
+            items: components["schemas"]["Topic"][];
+            next?: string;
+        };
+        UnblockUserReply: {
+            error?: components["schemas"]["ServerError"];
+            result?: components["schemas"]["Empty"];
+        };
+        UnblockUserRequest: {
+            user: components["schemas"]["UserId"];
+        };
+        UnreadCounts: {
+            /** Format: int64 */
+            unread: number;
+            /** Format: int64 */
+            unseen: number;
+        };
         User: {
-            avatar?: string | null;
-            /** Format: uint64 */
+            avatar?: string;
+            /** Format: int64 */
             created_at: number;
             id: components["schemas"]["UserId"];
             name: string;
         };
+        UserExport: {
+            has_password?: boolean;
+            next?: string;
+            read?: components["schemas"]["PostId"];
+            user?: components["schemas"]["User"];
+        } & {
+            [key: string]: unknown[];
+        };
         /** @example ann */
         UserId: string;
-        UserList: {
-            /** @default null */
-            cursor?: string | null;
-            id: components["schemas"]["UserId"];
-            /**
-             * Format: uint64
-             * @default 20
-             */
-            limit?: number;
-        };
         UserPage: {
             items: components["schemas"]["User"][];
-            next?: string | null;
+            next?: string;
+        };
+        UserRequest: {
+            cursor?: string;
+            user: components["schemas"]["UserId"];
         };
         Visibility: "public" | "followers" | "friends" | {
             only_to: components["schemas"]["UserId"][];
@@ -1227,14 +2108,627 @@ export interface components {
             not_to: components["schemas"]["UserId"][];
         };
     };
-    responses: never;
-    parameters: never;
+    responses: {
+        BusyOrUnavailable: {
+            headers: {
+                "Retry-After": components["headers"]["RetryAfter"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        Conflict: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        ConflictOrInProgress: {
+            headers: {
+                "Retry-After": components["headers"]["RetryAfter"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        Forbidden: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        IdempotencyConflict: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        InProgress: {
+            headers: {
+                "Retry-After": components["headers"]["RetryAfter"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        Internal: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        Invalid: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        LimitExceeded: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        LimitExceededOrIdempotencyConflict: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        NotFound: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        RateLimitedOrTooManyRequests: {
+            headers: {
+                "Retry-After": components["headers"]["RetryAfter"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        Timeout: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        TooLarge: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        Unauthorized: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        Unavailable: {
+            headers: {
+                "Retry-After": components["headers"]["RetryAfter"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+    };
+    parameters: {
+        /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+        IdempotencyKey: string;
+        /** @example ann */
+        User: components["schemas"]["UserId"];
+        UserOrigin: "application" | "account";
+    };
     requestBodies: never;
-    headers: never;
+    headers: {
+        /** @example 1 */
+        RetryAfter: number;
+    };
     pathItems: never;
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    "server.block_user": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "user": "ann"
+                 *     }
+                 */
+                "application/json": components["schemas"]["BlockUserRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": 0,
+                     *         "message": "ann"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BlockUserReply"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            408: components["responses"]["Timeout"];
+            413: components["responses"]["TooLarge"];
+        };
+    };
+    "server.broadcast": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "channels": [
+                 *         "chat:lobby"
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["BroadcastRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": 0,
+                     *         "message": "ann"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BroadcastReply"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            408: components["responses"]["Timeout"];
+            413: components["responses"]["TooLarge"];
+        };
+    };
+    "server.delete_user": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "user": "ann"
+                 *     }
+                 */
+                "application/json": components["schemas"]["UserRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": 0,
+                     *         "message": "ann"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DeleteUserReply"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            408: components["responses"]["Timeout"];
+            413: components["responses"]["TooLarge"];
+        };
+    };
+    "server.disconnect": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "user": "ann"
+                 *     }
+                 */
+                "application/json": components["schemas"]["DisconnectRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": 0,
+                     *         "message": "ann"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DisconnectReply"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            408: components["responses"]["Timeout"];
+            413: components["responses"]["TooLarge"];
+        };
+    };
+    "server.export_user": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "user": "ann"
+                 *     }
+                 */
+                "application/json": components["schemas"]["UserRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": 0,
+                     *         "message": "ann"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ExportUserReply"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            408: components["responses"]["Timeout"];
+            413: components["responses"]["TooLarge"];
+        };
+    };
+    "server.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "channel": "chat:lobby"
+                 *     }
+                 */
+                "application/json": components["schemas"]["HistoryRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": 0,
+                     *         "message": "ann"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["HistoryReply"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            408: components["responses"]["Timeout"];
+            413: components["responses"]["TooLarge"];
+        };
+    };
+    "server.invalidate_user_tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "user": "ann"
+                 *     }
+                 */
+                "application/json": components["schemas"]["InvalidateUserTokensRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": 0,
+                     *         "message": "ann"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["InvalidateUserTokensReply"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            408: components["responses"]["Timeout"];
+            413: components["responses"]["TooLarge"];
+        };
+    };
+    "server.presence": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "channel": "chat:lobby"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ChannelRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": 0,
+                     *         "message": "ann"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PresenceReply"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            408: components["responses"]["Timeout"];
+            413: components["responses"]["TooLarge"];
+        };
+    };
+    "server.presence_stats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "channel": "chat:lobby"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ChannelRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": 0,
+                     *         "message": "ann"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PresenceStatsReply"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            408: components["responses"]["Timeout"];
+            413: components["responses"]["TooLarge"];
+        };
+    };
+    "server.publish": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "channel": "chat:lobby"
+                 *     }
+                 */
+                "application/json": components["schemas"]["PublishRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": 0,
+                     *         "message": "ann"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PublishReply"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            408: components["responses"]["Timeout"];
+            413: components["responses"]["TooLarge"];
+        };
+    };
+    "server.revoke_token": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "uid": "ann"
+                 *     }
+                 */
+                "application/json": components["schemas"]["RevokeTokenRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": 0,
+                     *         "message": "ann"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RevokeTokenReply"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            408: components["responses"]["Timeout"];
+            413: components["responses"]["TooLarge"];
+        };
+    };
+    "server.unblock_user": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "user": "ann"
+                 *     }
+                 */
+                "application/json": components["schemas"]["UnblockUserRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": 0,
+                     *         "message": "ann"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["UnblockUserReply"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            408: components["responses"]["Timeout"];
+            413: components["responses"]["TooLarge"];
+        };
+    };
     "accounts.create": {
         parameters: {
             query?: never;
@@ -1244,12 +2738,13 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": {
-                    /** @default null */
-                    name?: string | null;
-                    password: string;
-                    user: components["schemas"]["UserId"];
-                };
+                /**
+                 * @example {
+                 *       "password": "correct horse battery staple",
+                 *       "user": "ann"
+                 *     }
+                 */
+                "application/json": components["schemas"]["SignUp"];
             };
         };
         responses: {
@@ -1258,24 +2753,36 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SignedIn"];
+                    /**
+                     * @example {
+                     *       "expires_at": 1795236753868,
+                     *       "token": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbm4ifQ.c2lnbmF0dXJl",
+                     *       "user": "ann"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Session"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
         };
     };
     "accounts.delete": {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
             };
             path?: never;
             cookie?: never;
@@ -1287,25 +2794,32 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Done"];
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
         };
     };
     "accounts.export": {
         parameters: {
             query?: {
-                cursor?: string | null;
+                cursor?: string;
             };
-            header?: never;
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -1316,32 +2830,43 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Export"];
+                    /**
+                     * @example {
+                     *       "has_password": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["UserExport"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
         };
     };
     "accounts.password": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
             path?: never;
             cookie?: never;
         };
         requestBody: {
             content: {
-                "application/json": {
-                    new: string;
-                    old: string;
-                };
+                /**
+                 * @example {
+                 *       "new": "seven small fishes",
+                 *       "old": "correct horse battery staple"
+                 *     }
+                 */
+                "application/json": components["schemas"]["PasswordChange"];
             };
         };
         responses: {
@@ -1350,24 +2875,118 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Done"];
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
                 };
             };
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "likes.add.comment": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path: {
+                comment: components["schemas"]["CommentId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Error"];
+                    /**
+                     * @example {
+                     *       "liked": true,
+                     *       "state": "accepted"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AcceptedLike"];
                 };
             };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
+        };
+    };
+    "likes.remove.comment": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path: {
+                comment: components["schemas"]["CommentId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "liked": true,
+                     *       "state": "accepted"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AcceptedLike"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
         };
     };
     "comments.delete": {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
             };
             path: {
                 id: components["schemas"]["CommentId"];
@@ -1381,89 +3000,35 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Done"];
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
-        };
-    };
-    "comments.like": {
-        parameters: {
-            query?: never;
-            header?: {
-                "Idempotency-Key"?: string;
-            };
-            path: {
-                id: components["schemas"]["CommentId"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Accepted"];
-                };
-            };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
-        };
-    };
-    "comments.unlike": {
-        parameters: {
-            query?: never;
-            header?: {
-                "Idempotency-Key"?: string;
-            };
-            path: {
-                id: components["schemas"]["CommentId"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Accepted"];
-                };
-            };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
         };
     };
     "favourites.list": {
         parameters: {
             query?: {
-                cursor?: string | null;
+                cursor?: string;
                 limit?: number;
-                with?: components["schemas"]["Part"][];
+                with?: components["schemas"]["ExpandField"][];
             };
-            header?: never;
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
             path: {
                 type: components["schemas"]["ObjectType"];
             };
@@ -1476,23 +3041,35 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "created_at": 1795236753868,
+                     *           "id": "ann"
+                     *         }
+                     *       ]
+                     *     }
+                     */
                     "application/json": components["schemas"]["FavouritePage"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
         };
     };
     "favourites.check": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
             path: {
                 type: components["schemas"]["ObjectType"];
             };
@@ -1500,9 +3077,14 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": {
-                    ids: components["schemas"]["ObjectId"][];
-                };
+                /**
+                 * @example {
+                 *       "ids": [
+                 *         "a-17"
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["FavouriteIds"];
             };
         };
         responses: {
@@ -1511,27 +3093,42 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["CheckedObjects"];
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "favourited": true,
+                     *           "id": "ann"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["FavouriteStatusList"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["Timeout"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["LimitExceeded"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
         };
     };
     "favourites.common": {
         parameters: {
             query?: {
-                cursor?: string | null;
+                cursor?: string;
                 limit?: number;
-                with?: components["schemas"]["Part"][];
+                with?: components["schemas"]["ExpandField"][];
             };
-            header?: never;
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
             path: {
                 type: components["schemas"]["ObjectType"];
                 user: components["schemas"]["UserId"];
@@ -1545,23 +3142,36 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["CommonPage"];
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "created_at": 1795236753868,
+                     *           "id": "ann"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CommonFavouritePage"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
         };
     };
     "favourites.count": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
             path: {
                 type: components["schemas"]["ObjectType"];
             };
@@ -1574,24 +3184,31 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Count"];
+                    /**
+                     * @example {
+                     *       "count": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["FavouriteCount"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
         };
     };
     "favourites.add": {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
             };
             path: {
                 id: components["schemas"]["ObjectId"];
@@ -1606,24 +3223,37 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["FavouriteItem"];
+                    /**
+                     * @example {
+                     *       "created_at": 1795236753868,
+                     *       "id": "ann"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Favourite"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["LimitExceededOrIdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
         };
     };
     "favourites.remove": {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
             };
             path: {
                 id: components["schemas"]["ObjectId"];
@@ -1638,26 +3268,33 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Done"];
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
         };
     };
     "notifications.list": {
         parameters: {
             query?: {
-                cursor?: string | null;
+                cursor?: string;
                 limit?: number;
             };
-            header?: never;
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -1668,36 +3305,61 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "count": 0,
+                     *           "created_at": 1795236753868,
+                     *           "id": 0,
+                     *           "kind": "like",
+                     *           "people": [
+                     *             {
+                     *               "id": "ann",
+                     *               "name": "ann"
+                     *             }
+                     *           ],
+                     *           "read": true,
+                     *           "seen": true,
+                     *           "updated_at": 1795236753868
+                     *         }
+                     *       ],
+                     *       "unread": 0,
+                     *       "unseen": 0
+                     *     }
+                     */
                     "application/json": components["schemas"]["NotificationPage"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
         };
     };
     "notifications.mark_read": {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
             };
             path?: never;
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
-                "application/json": {
-                    /** @default null */
-                    id?: components["schemas"]["NotificationId"] | null;
-                    /** @default false */
-                    seen?: boolean;
-                };
+                /**
+                 * @example {
+                 *       "id": 0
+                 *     }
+                 */
+                "application/json": components["schemas"]["MarkNotificationsRead"];
             };
         };
         responses: {
@@ -1706,26 +3368,39 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Left"];
+                    /**
+                     * @example {
+                     *       "unread": 0,
+                     *       "unseen": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["UnreadCounts"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
         };
     };
     "favourites.holders": {
         parameters: {
             query?: {
-                cursor?: string | null;
+                cursor?: string;
                 limit?: number;
             };
-            header?: never;
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
             path: {
                 id: components["schemas"]["ObjectId"];
                 type: components["schemas"]["ObjectType"];
@@ -1739,48 +3414,51 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HolderPage"];
+                    /**
+                     * @example {
+                     *       "count": 0,
+                     *       "items": [
+                     *         {
+                     *           "created_at": 1795236753868,
+                     *           "id": "ann",
+                     *           "name": "ann"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["FavouriteHolderPage"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
         };
     };
     "posts.create": {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
             };
             path?: never;
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
-                "application/json": {
-                    /** @default null */
-                    data?: {
-                        [key: string]: unknown;
-                    } | null;
-                    /** @default null */
-                    location?: components["schemas"]["Location"] | null;
-                    /** @default [] */
-                    media?: components["schemas"]["Media"][];
-                    /** @default null */
-                    platform?: string | null;
-                    /** @default  */
-                    text?: string;
-                    /** @default [] */
-                    topics?: string[];
-                    /** @default public */
-                    visibility?: components["schemas"]["Visibility"];
-                };
+                /**
+                 * @example {
+                 *       "data": {}
+                 *     }
+                 */
+                "application/json": components["schemas"]["PostDraft"];
             };
         };
         responses: {
@@ -1789,25 +3467,43 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ShownPost"];
+                    /**
+                     * @example {
+                     *       "author": "ann",
+                     *       "comments": 0,
+                     *       "created_at": 1795236753868,
+                     *       "favourites": 0,
+                     *       "id": 0,
+                     *       "likes": 0,
+                     *       "text": "Hello from Bo. #rust",
+                     *       "visibility": "public"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Post"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["LimitExceededOrIdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
         };
     };
     "posts.get": {
         parameters: {
             query?: {
-                with?: components["schemas"]["Part"][];
+                with?: components["schemas"]["ExpandField"][];
             };
-            header?: never;
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
             path: {
                 id: components["schemas"]["PostId"];
             };
@@ -1820,24 +3516,45 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["LonePost"];
+                    /**
+                     * @example {
+                     *       "author": "ann",
+                     *       "comments": 0,
+                     *       "created_at": 1795236753868,
+                     *       "favourites": 0,
+                     *       "id": 0,
+                     *       "likes": 0,
+                     *       "people": {
+                     *         "ann": {
+                     *           "id": "ann",
+                     *           "name": "ann"
+                     *         }
+                     *       },
+                     *       "text": "Hello from Bo. #rust",
+                     *       "visibility": "public"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SinglePost"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
         };
     };
     "posts.delete": {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
             };
             path: {
                 id: components["schemas"]["PostId"];
@@ -1851,48 +3568,46 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Done"];
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
         };
     };
     "posts.edit": {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
             };
             path: {
                 id: components["schemas"]["PostId"];
             };
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
-                "application/json": {
-                    /** @default null */
-                    data?: {
-                        [key: string]: unknown;
-                    } | null;
-                    /** @default null */
-                    location?: components["schemas"]["Location"] | null;
-                    /** @default null */
-                    media?: components["schemas"]["Media"][] | null;
-                    /** @default null */
-                    text?: string | null;
-                    /** @default null */
-                    topics?: string[] | null;
-                    /** @default null */
-                    visibility?: components["schemas"]["Visibility"] | null;
-                };
+                /**
+                 * @example {
+                 *       "data": {}
+                 *     }
+                 */
+                "application/json": components["schemas"]["PostEdit"];
             };
         };
         responses: {
@@ -1901,27 +3616,46 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ShownPost"];
+                    /**
+                     * @example {
+                     *       "author": "ann",
+                     *       "comments": 0,
+                     *       "created_at": 1795236753868,
+                     *       "favourites": 0,
+                     *       "id": 0,
+                     *       "likes": 0,
+                     *       "text": "Hello from Bo. #rust",
+                     *       "visibility": "public"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Post"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["LimitExceededOrIdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
         };
     };
     "comments.list": {
         parameters: {
             query?: {
-                cursor?: string | null;
+                cursor?: string;
                 limit?: number;
-                under?: components["schemas"]["CommentId"] | null;
+                reply_to?: components["schemas"]["CommentId"];
             };
-            header?: never;
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
             path: {
                 id: components["schemas"]["PostId"];
             };
@@ -1934,24 +3668,46 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "created_at": 1795236753868,
+                     *           "id": 0,
+                     *           "likes": 0,
+                     *           "post": 0,
+                     *           "replies": 0
+                     *         }
+                     *       ],
+                     *       "people": {
+                     *         "ann": {
+                     *           "id": "ann",
+                     *           "name": "ann"
+                     *         }
+                     *       }
+                     *     }
+                     */
                     "application/json": components["schemas"]["CommentPage"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
         };
     };
     "comments.create": {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
             };
             path: {
                 id: components["schemas"]["PostId"];
@@ -1960,11 +3716,12 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": {
-                    /** @default null */
-                    reply_to?: components["schemas"]["CommentId"] | null;
-                    text: string;
-                };
+                /**
+                 * @example {
+                 *       "text": "Hello from Bo. #rust"
+                 *     }
+                 */
+                "application/json": components["schemas"]["CommentDraft"];
             };
         };
         responses: {
@@ -1973,66 +3730,133 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "created_at": 1795236753868,
+                     *       "id": 0,
+                     *       "likes": 0,
+                     *       "post": 0,
+                     *       "replies": 0
+                     *     }
+                     */
                     "application/json": components["schemas"]["Comment"];
                 };
             };
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["LimitExceededOrIdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "likes.list": {
+        parameters: {
+            query?: {
+                cursor?: string;
+                limit?: number;
+            };
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path: {
+                id: components["schemas"]["PostId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Error"];
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "created_at": 1795236753868,
+                     *           "id": "ann",
+                     *           "name": "ann"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["UserPage"];
                 };
             };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
         };
     };
     "likes.add": {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
             };
             path: {
-                id: components["schemas"]["PostId"];
+                post: components["schemas"]["PostId"];
             };
             cookie?: never;
         };
-        requestBody: {
-            content: {
-                "application/json": {
-                    object?: components["schemas"]["Kind"];
-                };
-            };
-        };
+        requestBody?: never;
         responses: {
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Accepted"];
+                    /**
+                     * @example {
+                     *       "liked": true,
+                     *       "state": "accepted"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AcceptedLike"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
         };
     };
     "likes.remove": {
         parameters: {
-            query?: {
-                object?: components["schemas"]["Kind"];
-            };
+            query?: never;
             header?: {
-                "Idempotency-Key"?: string;
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
             };
             path: {
-                id: components["schemas"]["PostId"];
+                post: components["schemas"]["PostId"];
             };
             cookie?: never;
         };
@@ -2043,49 +3867,26 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Accepted"];
+                    /**
+                     * @example {
+                     *       "liked": true,
+                     *       "state": "accepted"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AcceptedLike"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
-        };
-    };
-    "likes.list": {
-        parameters: {
-            query?: {
-                cursor?: string | null;
-                limit?: number;
-            };
-            header?: never;
-            path: {
-                id: components["schemas"]["PostId"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["UserPage"];
-                };
-            };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
         };
     };
     "sessions.create": {
@@ -2097,10 +3898,13 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": {
-                    password: string;
-                    user: components["schemas"]["UserId"];
-                };
+                /**
+                 * @example {
+                 *       "password": "correct horse battery staple",
+                 *       "user": "ann"
+                 *     }
+                 */
+                "application/json": components["schemas"]["SignIn"];
             };
         };
         responses: {
@@ -2109,17 +3913,24 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SignedIn"];
+                    /**
+                     * @example {
+                     *       "expires_at": 1795236753868,
+                     *       "token": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbm4ifQ.c2lnbmF0dXJl",
+                     *       "user": "ann"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Session"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["Timeout"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
         };
     };
     "sessions.delete": {
@@ -2128,7 +3939,11 @@ export interface operations {
                 all?: boolean;
             };
             header?: {
-                "Idempotency-Key"?: string;
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
             };
             path?: never;
             cookie?: never;
@@ -2140,27 +3955,34 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Done"];
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
         };
     };
     "timeline.read": {
         parameters: {
             query?: {
-                cursor?: string | null;
+                cursor?: string;
                 limit?: number;
-                with?: components["schemas"]["Part"][];
+                with?: components["schemas"]["ExpandField"][];
             };
-            header?: never;
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -2171,33 +3993,64 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "author": "ann",
+                     *           "comments": 0,
+                     *           "created_at": 1795236753868,
+                     *           "favourites": 0,
+                     *           "id": 0,
+                     *           "likes": 0,
+                     *           "text": "Hello from Bo. #rust",
+                     *           "visibility": "public"
+                     *         }
+                     *       ],
+                     *       "people": {
+                     *         "ann": {
+                     *           "id": "ann",
+                     *           "name": "ann"
+                     *         }
+                     *       },
+                     *       "position": {
+                     *         "epoch": "pRz3kQ",
+                     *         "offset": 0
+                     *       }
+                     *     }
+                     */
                     "application/json": components["schemas"]["TimelinePage"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
         };
     };
     "timeline.mark_read": {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
             };
             path?: never;
             cookie?: never;
         };
         requestBody: {
             content: {
-                "application/json": {
-                    id: components["schemas"]["PostId"];
-                };
+                /**
+                 * @example {
+                 *       "id": 0
+                 *     }
+                 */
+                "application/json": components["schemas"]["MarkTimelineRead"];
             };
         };
         responses: {
@@ -2206,17 +4059,26 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Read"];
+                    /**
+                     * @example {
+                     *       "id": 0,
+                     *       "unread": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ReadMarker"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
         };
     };
     "timeline.updates": {
@@ -2225,7 +4087,11 @@ export interface operations {
                 epoch: string;
                 offset: number;
             };
-            header?: never;
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -2236,26 +4102,58 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["UpdatesPage"];
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "data": {
+                     *             "post": {
+                     *               "author": "bo",
+                     *               "comments": 0,
+                     *               "created_at": 1795236753868,
+                     *               "favourites": 0,
+                     *               "id": 243905142243328,
+                     *               "likes": 0,
+                     *               "text": "Hello from Bo. #rust",
+                     *               "topics": [
+                     *                 "rust"
+                     *               ],
+                     *               "visibility": "public"
+                     *             },
+                     *             "type": "post"
+                     *           },
+                     *           "offset": 0
+                     *         }
+                     *       ],
+                     *       "position": {
+                     *         "epoch": "pRz3kQ",
+                     *         "offset": 0
+                     *       },
+                     *       "recovered": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TimelineUpdatesPage"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
         };
     };
     "topics.list": {
         parameters: {
             query?: {
-                cursor?: string | null;
+                cursor?: string;
                 limit?: number;
             };
-            header?: never;
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -2266,27 +4164,40 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "active_at": 1795236753868,
+                     *           "name": "ann",
+                     *           "posts": 0
+                     *         }
+                     *       ]
+                     *     }
+                     */
                     "application/json": components["schemas"]["TopicPage"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
         };
     };
     "topics.read": {
         parameters: {
             query?: {
-                cursor?: string | null;
+                cursor?: string;
                 limit?: number;
-                with?: components["schemas"]["Part"][];
+                with?: components["schemas"]["ExpandField"][];
             };
-            header?: never;
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
             path: {
                 name: string;
             };
@@ -2299,27 +4210,51 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "author": "ann",
+                     *           "comments": 0,
+                     *           "created_at": 1795236753868,
+                     *           "favourites": 0,
+                     *           "id": 0,
+                     *           "likes": 0,
+                     *           "text": "Hello from Bo. #rust",
+                     *           "visibility": "public"
+                     *         }
+                     *       ],
+                     *       "people": {
+                     *         "ann": {
+                     *           "id": "ann",
+                     *           "name": "ann"
+                     *         }
+                     *       }
+                     *     }
+                     */
                     "application/json": components["schemas"]["PostPage"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
         };
     };
     "users.search": {
         parameters: {
             query: {
-                cursor?: string | null;
+                cursor?: string;
                 limit?: number;
                 q: string;
             };
-            header?: never;
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -2330,36 +4265,49 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "created_at": 1795236753868,
+                     *           "id": "ann",
+                     *           "name": "ann"
+                     *         }
+                     *       ]
+                     *     }
+                     */
                     "application/json": components["schemas"]["UserPage"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
         };
     };
     "users.update": {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
             };
             path?: never;
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
-                "application/json": {
-                    /** @default null */
-                    avatar?: string | null;
-                    /** @default null */
-                    name?: string | null;
-                };
+                /**
+                 * @example {
+                 *       "avatar": "https://pictures.example/ann.jpg"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ProfileUpdate"];
             };
         };
         responses: {
@@ -2368,26 +4316,40 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "created_at": 1795236753868,
+                     *       "id": "ann",
+                     *       "name": "ann"
+                     *     }
+                     */
                     "application/json": components["schemas"]["User"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
         };
     };
     "users.suggest": {
         parameters: {
             query?: {
-                cursor?: string | null;
+                cursor?: string;
                 limit?: number;
             };
-            header?: never;
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -2398,23 +4360,37 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "created_at": 1795236753868,
+                     *           "id": "ann",
+                     *           "mutual": 0,
+                     *           "name": "ann"
+                     *         }
+                     *       ]
+                     *     }
+                     */
                     "application/json": components["schemas"]["SuggestionPage"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
         };
     };
     "users.get": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
             path: {
                 id: components["schemas"]["UserId"];
             };
@@ -2427,24 +4403,45 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "created_at": 1795236753868,
+                     *       "edges": {
+                     *         "blocking": true,
+                     *         "followed_by": true,
+                     *         "following": true,
+                     *         "hiding": true,
+                     *         "muting": true,
+                     *         "notify": true
+                     *       },
+                     *       "followers": 0,
+                     *       "following": 0,
+                     *       "id": "ann",
+                     *       "name": "ann",
+                     *       "posts": 0
+                     *     }
+                     */
                     "application/json": components["schemas"]["Profile"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
         };
     };
     "users.block": {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
             };
             path: {
                 id: components["schemas"]["UserId"];
@@ -2458,24 +4455,32 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Done"];
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
         };
     };
     "users.unblock": {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
             };
             path: {
                 id: components["schemas"]["UserId"];
@@ -2489,24 +4494,32 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Done"];
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
         };
     };
     "users.follow": {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
             };
             path: {
                 id: components["schemas"]["UserId"];
@@ -2520,24 +4533,32 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Done"];
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["ConflictOrInProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["LimitExceededOrIdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
         };
     };
     "users.unfollow": {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
             };
             path: {
                 id: components["schemas"]["UserId"];
@@ -2551,26 +4572,34 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Done"];
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
         };
     };
     "users.followers": {
         parameters: {
             query?: {
-                cursor?: string | null;
+                cursor?: string;
                 limit?: number;
             };
-            header?: never;
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
             path: {
                 id: components["schemas"]["UserId"];
             };
@@ -2583,26 +4612,40 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "created_at": 1795236753868,
+                     *           "id": "ann",
+                     *           "name": "ann"
+                     *         }
+                     *       ]
+                     *     }
+                     */
                     "application/json": components["schemas"]["UserPage"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
         };
     };
     "users.following": {
         parameters: {
             query?: {
-                cursor?: string | null;
+                cursor?: string;
                 limit?: number;
             };
-            header?: never;
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
             path: {
                 id: components["schemas"]["UserId"];
             };
@@ -2615,24 +4658,38 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "created_at": 1795236753868,
+                     *           "id": "ann",
+                     *           "name": "ann"
+                     *         }
+                     *       ]
+                     *     }
+                     */
                     "application/json": components["schemas"]["UserPage"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
         };
     };
     "users.hide": {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
             };
             path: {
                 id: components["schemas"]["UserId"];
@@ -2646,24 +4703,32 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Done"];
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
         };
     };
     "users.unhide": {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
             };
             path: {
                 id: components["schemas"]["UserId"];
@@ -2677,24 +4742,32 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Done"];
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
         };
     };
     "users.mute": {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
             };
             path: {
                 id: components["schemas"]["UserId"];
@@ -2708,24 +4781,32 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Done"];
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
         };
     };
     "users.unmute": {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
             };
             path: {
                 id: components["schemas"]["UserId"];
@@ -2739,24 +4820,32 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Done"];
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
         };
     };
     "users.notify": {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
             };
             path: {
                 id: components["schemas"]["UserId"];
@@ -2770,24 +4859,32 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Done"];
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["ConflictOrInProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["LimitExceededOrIdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
         };
     };
     "users.unnotify": {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
             };
             path: {
                 id: components["schemas"]["UserId"];
@@ -2801,27 +4898,35 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Done"];
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
         };
     };
     "users.posts": {
         parameters: {
             query?: {
-                cursor?: string | null;
+                cursor?: string;
                 limit?: number;
-                with?: components["schemas"]["Part"][];
+                with?: components["schemas"]["ExpandField"][];
             };
-            header?: never;
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
             path: {
                 id: components["schemas"]["UserId"];
             };
@@ -2834,17 +4939,38 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "author": "ann",
+                     *           "comments": 0,
+                     *           "created_at": 1795236753868,
+                     *           "favourites": 0,
+                     *           "id": 0,
+                     *           "likes": 0,
+                     *           "text": "Hello from Bo. #rust",
+                     *           "visibility": "public"
+                     *         }
+                     *       ],
+                     *       "people": {
+                     *         "ann": {
+                     *           "id": "ann",
+                     *           "name": "ann"
+                     *         }
+                     *       }
+                     *     }
+                     */
                     "application/json": components["schemas"]["PostPage"];
                 };
             };
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
         };
     };
 }

@@ -4,15 +4,18 @@
 export class FeedlineError extends Error {
   /** @param {import("./types.js").ErrorInit} init */
   constructor({ code = 0, message, reason = "", field = null, temporary = false, outcome }) {
-    super(message);
+    // Over the socket, the message of an operation begins with the reason.
+    const [prefix, named] = (!reason && code >= 400 && /^([a-z_]+): /.exec(message)) || ["", ""];
+    super(message.slice(prefix.length));
+    reason ||= named;
     /** The HTTP status or the code of the protocol; 0: no answer. */
     this.code = code;
-    /** For example "not_found", over HTTP; "timeout", "lost" and "offline" are local; "" if unknown. */
+    /** For example "not_found"; "timeout", "lost" and "offline" are local; "" if unknown. */
     this.reason = reason;
     this.field = field;
     this.temporary = temporary || code === 429 || code >= 500;
-    /** @type {"refused" | "unknown" | "unsent"} Unknown: it may have been executed, as after a 5xx. */
-    this.outcome = outcome ?? (code >= 500 ? "unknown" : "refused");
+    /** @type {"refused" | "unknown" | "unsent"} Unknown: it may have been executed, as after a 5xx other than busy. */
+    this.outcome = outcome ?? (code >= 500 && reason !== "busy" ? "unknown" : "refused");
   }
 
   /** @param {unknown} cause */

@@ -6,7 +6,7 @@ import { FeedlineError, backoff } from "./errors.js";
 
 /** @import { LikeEvents, LikeView, Likeable, PendingLike } from "./types.js" */
 
-const METHODS = { post: ["likes.remove", "likes.add"], comment: ["comments.unlike", "comments.like"] };
+const METHODS = ["likes.remove", "likes.add"];
 /** @type {Record<number, string>} by the code of the error */
 const REASONS = { 404: "gone", 429: "rate_limited" };
 const MAX_ATTEMPTS = 6;
@@ -69,7 +69,7 @@ export class Likes extends Emitter {
     like.isAsking = true;
     like.asks += 1;
     try {
-      const { likes } = await this.#connection.rpc(METHODS[like.type][Number(want)], { id });
+      const { likes } = await this.#connection.rpc(METHODS[Number(want)], { [like.type]: id });
       like.acked = want;
       like.attempt = 0;
       if (likes != null) like.likes = likes - Number(want) + Number(like.liked);

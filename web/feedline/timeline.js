@@ -174,7 +174,8 @@ export class Timeline extends Emitter {
     const key = newKey();
     const { user: author } = this.#context;
     const counts = { likes: 0, comments: 0, favourites: 0 };
-    const post = { id: 0, author, text: "", created_at: Date.now(), ...counts, ...input, isLive: true };
+    const visibility = input.visibility ?? "public";
+    const post = { id: 0, author, text: "", created_at: Date.now(), ...counts, ...input, visibility, isLive: true };
     const entry = this.#newEntry(post, key, "pending");
     this.#drafts.push({ input, entry, idempotencyKey: key, isAsking: false, wasSent: false, after: 0, attempt: 0 });
     this.#sendDrafts();

@@ -155,7 +155,7 @@ class Thread {
   /** A comment that was written here or elsewhere; it is shown once, whichever comes first. */
   #arrived(comment) {
     if (this.#comments.has(comment.id)) return;
-    const under = comment.reply_to ?? comment.parent;
+    const under = comment.reply_to;
     const parent = under ? this.#comments.get(under) : null;
     if (parent) {
       parent.arrived(comment, () => this.#make(comment));

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::feed::expand::requested_parts;
 use crate::feed::paging::requested_pages;
-use crate::feed::{Call, Feed, RateClass, Result};
+use crate::feed::{Call, ErrorKind, Feed, RateClass, Result};
 
 /// An HTTP method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +74,17 @@ pub(in crate::api) enum Effect {
     SignIn,
 }
 
+/// The errors that every operation can fail with.
+const COMMON_ERRORS: &[&ErrorKind] = &[
+    &ErrorKind::INVALID,
+    &ErrorKind::UNAUTHORIZED,
+    &ErrorKind::FORBIDDEN,
+    &ErrorKind::RATE_LIMITED,
+    &ErrorKind::TOO_MANY_REQUESTS,
+    &ErrorKind::INTERNAL,
+    &ErrorKind::UNAVAILABLE,
+];
+
 /// An operation's input: a JSON object.
 pub type Input = Value;
 
@@ -86,8 +97,8 @@ pub struct Operation {
     pub name: &'static str,
     /// Its HTTP method.
     pub verb: Verb,
-    /// Its HTTP path below `/api/v1`; `{id}` is a field of the input.
-    pub path: &'static str,
+    /// Its HTTP paths below `/api/v1`; `{id}` is a field of the input. Several paths name different kinds of objects.
+    pub paths: &'static [&'static str],
     /// The HTTP status of success.
     pub status: u16,
     /// The callers that it accepts.
@@ -100,6 +111,8 @@ pub struct Operation {
     pub input: fn(&mut SchemaGenerator) -> Schema,
     /// The JSON schema of its output.
     pub output: fn(&mut SchemaGenerator) -> Schema,
+    /// The errors of its own, besides those that are common to all operations of its kind.
+    pub(in crate::api) errors: &'static [&'static ErrorKind],
     /// Its implementation.
     pub(in crate::api) handler: Arc<Handler>,
 }
@@ -108,6 +121,20 @@ impl Operation {
     /// Whether it can be called by rpc.
     pub fn is_rpc(&self) -> bool {
         self.access != Access::Open
+    }
+
+    /// The errors that it can fail with.
+    pub fn errors(&self) -> impl Iterator<Item = &'static ErrorKind> {
+        ErrorKind::ALL.iter().filter(|kind| self.can_fail_with(kind))
+    }
+
+    fn can_fail_with(&self, kind: &ErrorKind) -> bool {
+        let is_one_of = |kinds: &[&ErrorKind]| kinds.contains(&kind);
+        is_one_of(COMMON_ERRORS)
+            || (self.verb != Verb::Get && is_one_of(&[&ErrorKind::TOO_LARGE]))
+            || (self.page_cost().is_some() && is_one_of(&[&ErrorKind::BUSY]))
+            || (self.takes_key() && is_one_of(&[&ErrorKind::IN_PROGRESS, &ErrorKind::IDEMPOTENCY_CONFLICT]))
+            || is_one_of(self.errors)
     }
 
     /// Whether a caller may send an idempotency key with it.

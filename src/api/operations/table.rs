@@ -5,11 +5,11 @@
 //! ```text
 //! /// summary, for clients
 //! "rpc method" HttpMethod "path below /api/v1" status access effect
-//!     => service.method(Input) -> Output;
+//!     => service.method(Input) -> Output, ERRORS;
 //! ```
 //!
 //! `access` is an [`Access`]; `effect` is an [`Effect`](super::Effect), with the cost of a read or the rate limit of a
-//! write. `service` is a field of [`Feed`](crate::feed::Feed).
+//! write. `service` is a field of [`Feed`](crate::feed::Feed). `ERRORS` are the [`ErrorKind`]s of its own.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::feed::input::{
     TimelineList, TopicList, UserList, UserPage,
 };
 use crate::feed::{
-    erasure, expand, export, favourites, identity, likes, notifications, people, posts, timelines, topics,
+    ErrorKind, erasure, expand, export, favourites, identity, likes, notifications, people, posts, timelines, topics,
 };
 use crate::model::{Comment, Profile, ShownPost, User};
 
@@ -32,19 +32,20 @@ use crate::model::{Comment, Profile, ShownPost, User};
 macro_rules! operations {
     ($(
         $(#[doc = $summary:literal])+
-        $name:literal $verb:ident $path:literal $status:literal $access:ident $effect:expr
-            => $service:ident.$method:ident($input:ty) -> $output:ty;
+        $name:literal $verb:ident $($path:literal)|+ $status:literal $access:ident $effect:expr
+            => $service:ident.$method:ident($input:ty) -> $output:ty $(, $error:ident)*;
     )*) => {
         vec![$(Operation {
             name: $name,
             verb: Verb::$verb,
-            path: $path,
+            paths: &[$($path),+],
             status: $status,
             access: Access::$access,
             effect: $effect,
             summary: concat!($($summary),+).trim_ascii(),
             input: SchemaGenerator::subschema_for::<$input>,
             output: SchemaGenerator::subschema_for::<$output>,
+            errors: &[$(&ErrorKind::$error),*],
             handler: Arc::new(|feed, call, input| Box::pin(async move {
                 encode(&feed.$service.$method(call.into(), decode::<$input>(input)?).await?)
             })),
@@ -59,7 +60,7 @@ pub(super) fn rows() -> Vec<Operation> {
 
         /// Creates an account and signs in.
         "accounts.create"   Post   "/accounts"          201 Open SignUp
-            => accounts.sign_up(identity::SignUp) -> identity::SignedIn;
+            => accounts.sign_up(identity::SignUp) -> identity::SignedIn, CONFLICT;
 
         /// Signs in.
         "sessions.create"   Post   "/sessions"          201 Open SignIn
@@ -71,11 +72,11 @@ pub(super) fn rows() -> Vec<Operation> {
 
         /// Changes the password and ends all other sessions.
         "accounts.password" Put    "/accounts/password" 200 User SecretWrite(Writes)
-            => accounts.change_password(identity::PasswordChange) -> Done;
+            => accounts.change_password(identity::PasswordChange) -> Done, CONFLICT;
 
         /// Exports all data of the caller as JSON, in pages.
         "accounts.export"   Get    "/accounts/export"   200 User Read(25)
-            => exports.own(export::ExportRequest) -> export::Export;
+            => exports.own(export::ExportRequest) -> export::Export, NOT_FOUND;
 
         /// Erases the caller and all their data. The id is never reused.
         "accounts.delete"   Delete "/accounts"          200 User Write(Writes)
@@ -85,11 +86,11 @@ pub(super) fn rows() -> Vec<Operation> {
 
         /// Returns a profile with counts and the relations to the caller.
         "users.get"       Get    "/users/{id}"           200 Reader Read(2)
-            => profiles.get(OneUser) -> Profile;
+            => profiles.get(OneUser) -> Profile, NOT_FOUND;
 
         /// Changes the caller's name or picture.
         "users.update"    Patch  "/users/me"             200 User   Write(Writes)
-            => profiles.update(people::ProfileUpdate) -> User;
+            => profiles.update(people::ProfileUpdate) -> User, NOT_FOUND;
 
         /// Finds users by the beginning of their id or name, ignoring case.
         "users.search"    Get    "/users"                200 Reader Read(5)
@@ -101,87 +102,87 @@ pub(super) fn rows() -> Vec<Operation> {
 
         /// Enables alerts about a user's posts.
         "users.notify"    Put    "/users/{id}/notify"    200 User   Write(Follows)
-            => profiles.enable_post_alerts(OneUser) -> Done;
+            => profiles.enable_post_alerts(OneUser) -> Done, NOT_FOUND, CONFLICT, LIMIT_EXCEEDED;
 
         /// Disables alerts about a user's posts.
         "users.unnotify"  Delete "/users/{id}/notify"    200 User   Write(Follows)
-            => profiles.disable_post_alerts(OneUser) -> Done;
+            => profiles.disable_post_alerts(OneUser) -> Done, NOT_FOUND;
 
         /// Lists all posts of an author, newest first.
         "users.posts"     Get    "/users/{id}/posts"     200 Reader Read(2)
-            => posts.by_author(AuthorList) -> PostPage;
+            => posts.by_author(AuthorList) -> PostPage, NOT_FOUND;
 
         /// Follows a user. Their posts appear in the timeline at once.
         "users.follow"    Put    "/users/{id}/follow"    200 User   Write(Follows)
-            => follows.follow(OneUser) -> Done;
+            => follows.follow(OneUser) -> Done, NOT_FOUND, CONFLICT, LIMIT_EXCEEDED;
 
         /// Unfollows a user. Their posts disappear from the timeline at once.
         "users.unfollow"  Delete "/users/{id}/follow"    200 User   Write(Follows)
-            => follows.unfollow(OneUser) -> Done;
+            => follows.unfollow(OneUser) -> Done, NOT_FOUND;
 
         /// Lists the followers of a user, latest first.
         "users.followers" Get    "/users/{id}/followers" 200 Reader Read(2)
-            => follows.followers(UserList) -> UserPage;
+            => follows.followers(UserList) -> UserPage, NOT_FOUND;
 
         /// Lists the users that a user follows, latest first.
         "users.following" Get    "/users/{id}/following" 200 Reader Read(2)
-            => follows.following(UserList) -> UserPage;
+            => follows.following(UserList) -> UserPage, NOT_FOUND;
 
         /// Hides the caller's posts from a user.
         "users.hide"      Put    "/users/{id}/hide"      200 User   Write(Follows)
-            => restrictions.hide(OneUser) -> Done;
+            => restrictions.hide(OneUser) -> Done, NOT_FOUND;
 
         /// Shows them to the user again.
         "users.unhide"    Delete "/users/{id}/hide"      200 User   Write(Follows)
-            => restrictions.unhide(OneUser) -> Done;
+            => restrictions.unhide(OneUser) -> Done, NOT_FOUND;
 
         /// Removes a user's posts from the caller's timeline, topics and notifications.
         "users.mute"      Put    "/users/{id}/mute"      200 User   Write(Follows)
-            => restrictions.mute(OneUser) -> Done;
+            => restrictions.mute(OneUser) -> Done, NOT_FOUND;
 
         /// Ends muting. Posts of a followed user return.
         "users.unmute"    Delete "/users/{id}/mute"      200 User   Write(Follows)
-            => restrictions.unmute(OneUser) -> Done;
+            => restrictions.unmute(OneUser) -> Done, NOT_FOUND;
 
         /// Hides both users from each other and ends follows in both directions.
         "users.block"     Put    "/users/{id}/block"     200 User   Write(Follows)
-            => restrictions.block(OneUser) -> Done;
+            => restrictions.block(OneUser) -> Done, NOT_FOUND;
 
         /// Ends blocking. Follows are not restored.
         "users.unblock"   Delete "/users/{id}/block"     200 User   Write(Follows)
-            => restrictions.unblock(OneUser) -> Done;
+            => restrictions.unblock(OneUser) -> Done, NOT_FOUND;
 
         // Posts.
 
         /// Publishes a post.
         "posts.create" Post   "/posts"      201 User   Write(Posts)
-            => posts.create(posts::Draft) -> ShownPost;
+            => posts.create(posts::Draft) -> ShownPost, LIMIT_EXCEEDED;
 
         /// Returns a post.
         "posts.get"    Get    "/posts/{id}" 200 Reader Read(1)
-            => posts.get(ReadPost) -> expand::SinglePost;
+            => posts.get(ReadPost) -> expand::SinglePost, NOT_FOUND;
 
         /// Edits the caller's own post. Omitted members stay, null clears.
         "posts.edit"   Patch  "/posts/{id}" 200 User   Write(Posts)
-            => post_editor.edit(posts::Edit) -> ShownPost;
+            => post_editor.edit(posts::Edit) -> ShownPost, NOT_FOUND, LIMIT_EXCEEDED, BUSY;
 
         /// Deletes the caller's own post.
         "posts.delete" Delete "/posts/{id}" 200 User   Write(Writes)
-            => posts.delete(OnePost) -> Done;
+            => posts.delete(OnePost) -> Done, NOT_FOUND;
 
         // Comments.
 
         /// Creates a comment on a post, or a reply to a comment.
         "comments.create" Post   "/posts/{id}/comments" 201 User   Write(Comments)
-            => comments.create(posts::CommentDraft) -> Comment;
+            => comments.create(posts::CommentDraft) -> Comment, NOT_FOUND, LIMIT_EXCEEDED;
 
         /// Lists the comments on a post, or the replies to a comment, newest first.
         "comments.list"   Get    "/posts/{id}/comments" 200 Reader Read(2)
-            => comments.list(CommentList) -> posts::CommentPage;
+            => comments.list(CommentList) -> posts::CommentPage, NOT_FOUND;
 
         /// Deletes the caller's own comment, or a comment on the caller's post.
         "comments.delete" Delete "/comments/{id}"       200 User   Write(Writes)
-            => comments.delete(OneComment) -> Done;
+            => comments.delete(OneComment) -> Done, NOT_FOUND;
 
         // Notifications.
 
@@ -191,29 +192,21 @@ pub(super) fn rows() -> Vec<Operation> {
 
         /// Marks notifications as read or seen, up to one or all.
         "notifications.mark_read" Put "/notifications/read" 200 User Write(Writes)
-            => notifications.mark_read(notifications::MarkRead) -> notifications::UnreadCounts;
+            => notifications.mark_read(notifications::MarkRead) -> notifications::UnreadCounts, NOT_FOUND;
 
         // Likes.
 
-        /// Likes a post. Acknowledged at once, settled shortly afterwards.
-        "likes.add"       Put    "/posts/{id}/like"    200 User   QueuedWrite(Likes)
-            => likes.add(likes::LikeTarget) -> likes::AcceptedLike;
+        /// Likes a post or a comment. Acknowledged at once, settled shortly afterwards.
+        "likes.add"       Put    "/posts/{post}/like" | "/comments/{comment}/like" 200 User QueuedWrite(Likes)
+            => likes.add(likes::LikeTarget) -> likes::AcceptedLike, NOT_FOUND, BUSY;
 
-        /// Removes a like of a post.
-        "likes.remove"    Delete "/posts/{id}/like"    200 User   QueuedWrite(Likes)
-            => likes.remove(likes::LikeTarget) -> likes::AcceptedLike;
-
-        /// Likes a comment. Equivalent to likes.add with the object comment.
-        "comments.like"   Put    "/comments/{id}/like" 200 User   QueuedWrite(Likes)
-            => likes.add_to_comment(OneComment) -> likes::AcceptedLike;
-
-        /// Removes a like of a comment.
-        "comments.unlike" Delete "/comments/{id}/like" 200 User   QueuedWrite(Likes)
-            => likes.remove_from_comment(OneComment) -> likes::AcceptedLike;
+        /// Removes a like of a post or a comment.
+        "likes.remove"    Delete "/posts/{post}/like" | "/comments/{comment}/like" 200 User QueuedWrite(Likes)
+            => likes.remove(likes::LikeTarget) -> likes::AcceptedLike, NOT_FOUND, BUSY;
 
         /// Lists the users who like a post, latest first.
         "likes.list"      Get    "/posts/{id}/likes"   200 Reader Read(2)
-            => likes.likers(PostList) -> UserPage;
+            => likes.likers(PostList) -> UserPage, NOT_FOUND;
 
         // Timelines.
 
@@ -227,13 +220,13 @@ pub(super) fn rows() -> Vec<Operation> {
 
         /// Sets the read marker of the caller's timeline and pushes it to the user's other sockets.
         "timeline.mark_read" Put "/timeline/read"    200 User Write(Writes)
-            => read_markers.mark(timelines::MarkReadUpTo) -> timelines::ReadMarker;
+            => read_markers.mark(timelines::MarkReadUpTo) -> timelines::ReadMarker, NOT_FOUND;
 
         // Favourites.
 
         /// Adds an object of any type to the caller's favourites. Adding again keeps the first time.
         "favourites.add"     Put    "/favourites/{type}/{id}"          200 User   Write(Writes)
-            => favourites.add(favourites::OneObject) -> favourites::FavouriteItem;
+            => favourites.add(favourites::OneObject) -> favourites::FavouriteItem, NOT_FOUND, LIMIT_EXCEEDED;
 
         /// Removes an object from the caller's favourites.
         "favourites.remove"  Delete "/favourites/{type}/{id}"          200 User   Write(Writes)
@@ -249,15 +242,15 @@ pub(super) fn rows() -> Vec<Operation> {
 
         /// Returns which of these objects are favourites of the caller.
         "favourites.check"   Post   "/favourites/{type}/check"         200 User   Read(2)
-            => favourites.check(favourites::Objects) -> favourites::CheckedObjects;
+            => favourites.check(favourites::Objects) -> favourites::CheckedObjects, LIMIT_EXCEEDED;
 
         /// Counts and lists the users with an object among their favourites, latest first.
         "favourites.holders" Get    "/objects/{type}/{id}/favourites"  200 Reader Read(3)
-            => favourites.holders(favourites::HolderList) -> favourites::HolderPage;
+            => favourites.holders(favourites::HolderList) -> favourites::HolderPage, NOT_FOUND;
 
         /// Counts and lists the favourites that the caller and another user share.
         "favourites.common"  Get    "/favourites/{type}/common/{user}" 200 User   Read(10)
-            => favourites.common(favourites::CommonList) -> favourites::CommonPage;
+            => favourites.common(favourites::CommonList) -> favourites::CommonPage, NOT_FOUND;
 
         // Topics.
 

@@ -74,7 +74,7 @@ impl FavouriteService {
         self.identity.ensure_user(user).await?;
         let most = self.max_favourites;
         match self.ledger.add_favourite(user, &object.kind, &id, now(), most).await? {
-            FavouriteOutcome::Since(at) => Ok(FavouriteItem { id, at, post: None }),
+            FavouriteOutcome::Since(created_at) => Ok(FavouriteItem { id, created_at, post: None }),
             FavouriteOutcome::Full => {
                 Err(FeedError::LimitExceeded { field: "id", what: "favourites of one type", most })
             }
@@ -116,8 +116,8 @@ impl FavouriteService {
             .map(|shown| (shown.favourite.id, shown.favourite.at))
             .collect();
         let checked = |id: ObjectId| {
-            let at = since.get(&id).copied();
-            Checked { id, favourited: at.is_some(), at }
+            let created_at = since.get(&id).copied();
+            Checked { id, favourited: created_at.is_some(), created_at }
         };
         Ok(CheckedObjects { items: ids.into_iter().map(checked).collect() })
     }
@@ -136,7 +136,7 @@ impl FavouriteService {
             page.take(holders.into_iter().map(|holder| {
                 let item = seen
                     .contains(&holder.user.id)
-                    .then(|| HolderItem { person: Person::from(holder.user), at: holder.at });
+                    .then(|| HolderItem { person: Person::from(holder.user), created_at: holder.at });
                 (holder.seq, item)
             }));
         }
@@ -191,7 +191,7 @@ impl FavouriteService {
         let mut rendered_posts = rendered.items.into_iter();
         let item = |shown: ShownFavourite| FavouriteItem {
             id: shown.favourite.id,
-            at: shown.favourite.at,
+            created_at: shown.favourite.at,
             post: rendered_posts.next(),
         };
         Ok(FavouritePage {

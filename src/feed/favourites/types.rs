@@ -74,6 +74,7 @@ pub(crate) struct HolderList {
 /// Objects of one type.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "FavouriteIds")]
 pub(crate) struct Objects {
     /// The type.
     #[serde(rename = "type")]
@@ -85,12 +86,13 @@ pub(crate) struct Objects {
 
 /// A favourite.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Favourite")]
 pub(crate) struct FavouriteItem {
     /// The object's id, as text.
     #[schemars(with = "String")]
     pub(super) id: ObjectId,
     /// When it was added, in Unix milliseconds.
-    pub(super) at: Millis,
+    pub(super) created_at: Millis,
     /// The post, if the object is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<PageItem>")]
@@ -112,6 +114,7 @@ pub(crate) struct FavouritePage {
 
 /// A page of the favourites that two users share.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "CommonFavouritePage")]
 pub(crate) struct CommonPage {
     /// The number of shared favourites; on the first page.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -122,13 +125,13 @@ pub(crate) struct CommonPage {
 
 /// A number of favourites.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Count")]
 pub(crate) struct FavouriteCount {
     pub(super) count: u64,
 }
 
 /// Whether an object is a favourite of the caller.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "FavouriteStatus")]
 pub(crate) struct Checked {
     /// The object's id, as text.
     #[schemars(with = "String")]
@@ -137,26 +140,29 @@ pub(crate) struct Checked {
     pub(super) favourited: bool,
     /// When it was added, in Unix milliseconds; absent if it is not a favourite.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) at: Option<Millis>,
+    pub(super) created_at: Option<Millis>,
 }
 
 /// Whether objects are favourites of the caller, in the order of the request.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "FavouriteStatusList")]
 pub(crate) struct CheckedObjects {
     pub(super) items: Vec<Checked>,
 }
 
 /// A user with an object among their favourites.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "FavouriteHolder")]
 pub(crate) struct HolderItem {
     #[serde(flatten)]
     pub(super) person: Person,
     /// When it was added, in Unix milliseconds.
-    pub(super) at: Millis,
+    pub(super) created_at: Millis,
 }
 
 /// A page of the users with an object among their favourites.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "FavouriteHolderPage")]
 pub(crate) struct HolderPage {
     /// The number of these users.
     pub(super) count: u64,

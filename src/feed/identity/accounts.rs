@@ -66,6 +66,7 @@ pub(crate) struct PasswordChange {
 
 /// A new session.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Session")]
 pub(crate) struct SignedIn {
     /// The user.
     user: UserId,

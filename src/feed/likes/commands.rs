@@ -11,8 +11,8 @@ use super::memory::LikeMemory;
 use super::provisional::ProvisionalCount;
 use crate::broker::Broker;
 use crate::feed::call::{Call, Caller};
-use crate::feed::error::{NO_POST, Result};
-use crate::feed::input::{OneComment, PostList, UserPage};
+use crate::feed::error::{FeedError, NO_POST, Result};
+use crate::feed::input::{PostList, UserPage};
 use crate::feed::paging::UserPageBuilder;
 use crate::feed::runtime::now;
 use crate::feed::visibility::{ViewContext, VisibilityPolicy};
@@ -21,7 +21,6 @@ use crate::model::{CommentId, ContentId, LikeChange, PostId};
 
 /// The acknowledgement of a like.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Accepted")]
 pub(crate) struct AcceptedLike {
     /// It is stored durably, and settled in a moment.
     state: AcceptedState,
@@ -34,37 +33,29 @@ pub(crate) struct AcceptedLike {
 
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-#[schemars(rename = "State")]
+#[schemars(rename = "LikeState")]
 enum AcceptedState {
     Accepted,
 }
 
-/// The object of a like. Over HTTP the path names it.
+/// The object of a like: exactly one of the two. Over HTTP the path names it.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "Target")]
 pub(crate) struct LikeTarget {
-    /// Its id.
-    id: PostId,
-    /// Its type.
+    /// The id of the post.
     #[serde(default)]
-    object: LikedKind,
+    post: Option<PostId>,
+    /// The id of the comment.
+    #[serde(default)]
+    comment: Option<CommentId>,
 }
 
-#[derive(Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(rename = "Kind")]
-enum LikedKind {
-    #[default]
-    Post,
-    Comment,
-}
-
-impl From<LikeTarget> for ContentId {
-    fn from(LikeTarget { id, object }: LikeTarget) -> Self {
-        match object {
-            LikedKind::Post => Self::Post(id),
-            LikedKind::Comment => Self::Comment(CommentId(id.0)),
+impl LikeTarget {
+    fn object(&self) -> Result<ContentId> {
+        match (self.post, self.comment) {
+            (Some(post), None) => Ok(ContentId::Post(post)),
+            (None, Some(comment)) => Ok(ContentId::Comment(comment)),
+            _ => Err(FeedError::invalid("post", "a like takes either the post or the comment")),
         }
     }
 }
@@ -93,19 +84,11 @@ impl LikeService {
     }
 
     pub(crate) async fn add(&self, call: Call, target: LikeTarget) -> Result<AcceptedLike> {
-        self.set(call, target.into(), true).await
+        self.set(call, target.object()?, true).await
     }
 
     pub(crate) async fn remove(&self, call: Call, target: LikeTarget) -> Result<AcceptedLike> {
-        self.set(call, target.into(), false).await
-    }
-
-    pub(crate) async fn add_to_comment(&self, call: Call, comment: OneComment) -> Result<AcceptedLike> {
-        self.set(call, ContentId::Comment(comment.id), true).await
-    }
-
-    pub(crate) async fn remove_from_comment(&self, call: Call, comment: OneComment) -> Result<AcceptedLike> {
-        self.set(call, ContentId::Comment(comment.id), false).await
+        self.set(call, target.object()?, false).await
     }
 
     pub(crate) async fn likers(&self, caller: Caller, list: PostList) -> Result<UserPage> {

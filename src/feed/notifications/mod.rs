@@ -81,7 +81,6 @@ pub(crate) struct NotificationPage {
 
 /// The numbers of unread and unseen notifications.
 #[derive(Clone, Copy, Serialize, JsonSchema)]
-#[schemars(rename = "Left")]
 pub(crate) struct UnreadCounts {
     /// The number of unread notifications; 100 means 100 or more.
     unread: usize,
@@ -92,7 +91,7 @@ pub(crate) struct UnreadCounts {
 /// Marks notifications as read or seen.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "Marking")]
+#[schemars(rename = "MarkNotificationsRead")]
 pub(crate) struct MarkRead {
     /// The newest notification to mark; older ones are marked, too. Absent: all notifications.
     #[serde(default)]

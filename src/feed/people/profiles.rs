@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 use crate::feed::call::Caller;
 use crate::feed::error::{FeedError, NO_USER, Result};
 use crate::feed::identity::IdentityService;
 use crate::feed::input::{Done, OneUser, checked_name};
+use crate::feed::patch::{clearable, present};
 use crate::feed::runtime::now;
 use crate::feed::visibility::{RelationCache, VisibilityPolicy};
 use crate::ledger::{Ledger, ProfileChange};
@@ -21,19 +22,14 @@ const MAX_POST_ALERTS: u64 = 1_000;
 /// A change of the caller's profile. Absent members keep their values.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "Change")]
 pub(crate) struct ProfileUpdate {
     /// The display name, 1 to 100 characters.
     #[serde(default)]
     name: Option<String>,
     /// The URL of the picture, `http` or `https`; `null` or `""` removes it.
     #[serde(default, deserialize_with = "present")]
+    #[schemars(transform = clearable)]
     avatar: Option<Option<String>>,
-}
-
-/// Distinguishes `null` from an absent member.
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Option<Option<String>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
 }
 
 fn checked_avatar(url: Option<String>) -> Result<Option<String>> {

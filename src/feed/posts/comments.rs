@@ -133,10 +133,10 @@ impl CommentService {
     pub(crate) async fn list(&self, caller: Caller, list: CommentList) -> Result<CommentPage> {
         let (limit, cursor) = list.page.decode::<CommentId>()?;
         self.visibility.post(caller.reader(), list.id).await?;
-        if let Some(under) = list.under {
+        if let Some(under) = list.reply_to {
             self.comment_in_thread(&caller, list.id, under).await?;
         }
-        let thread = Thread { post: list.id, parent: list.under };
+        let thread = Thread { post: list.id, parent: list.reply_to };
         let mut page = PageBuilder::with_max_reads(cursor, limit, MAX_READS);
         while let Some((before, count)) = page.wants() {
             let read = self.ledger.comments_in(thread, before.unwrap_or(CommentId::MAX), count).await?;

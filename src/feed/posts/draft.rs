@@ -16,6 +16,7 @@ const MAX_NAMED: usize = 200;
 /// A post as its author writes it.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "PostDraft")]
 pub(crate) struct Draft {
     /// The text.
     #[serde(default)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -15,6 +15,7 @@ use crate::feed::call::Call;
 use crate::feed::content::PostCache;
 use crate::feed::error::{FeedError, NO_POST, Result};
 use crate::feed::options::LimitOptions;
+use crate::feed::patch::{clearable, present};
 use crate::feed::rendering::PostRenderer;
 use crate::feed::runtime::now;
 use crate::feed::visibility::VisibilityPolicy;
@@ -37,34 +38,34 @@ const MAX_EDIT_PAUSE: Duration = Duration::from_millis(50);
 /// A change of a post. Absent members keep their values; `null` clears a member.
 #[derive(Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "PostEdit")]
 pub(crate) struct Edit {
     /// The post's id.
     id: PostId,
     /// The text.
     #[serde(default, deserialize_with = "present")]
+    #[schemars(transform = clearable)]
     text: Option<Option<String>>,
     /// Pictures and videos.
     #[serde(default, deserialize_with = "present")]
+    #[schemars(transform = clearable)]
     media: Option<Option<Vec<Media>>>,
     /// The place where it was written.
     #[serde(default, deserialize_with = "present")]
+    #[schemars(transform = clearable)]
     location: Option<Option<Location>>,
     /// The topics, besides the `#words` of the text.
     #[serde(default, deserialize_with = "present")]
+    #[schemars(transform = clearable)]
     topics: Option<Option<Vec<String>>>,
     /// The visibility of the post.
     #[serde(default, deserialize_with = "present")]
+    #[schemars(transform = clearable)]
     visibility: Option<Option<Visibility>>,
     /// Data of the application.
     #[serde(default, deserialize_with = "present")]
+    #[schemars(transform = clearable)]
     data: Option<Option<Map<String, Value>>>,
-}
-
-/// Distinguishes `null` from an absent member.
-fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
-    deserializer: D,
-) -> std::result::Result<Option<Option<T>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
 }
 
 impl Edit {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::inboxes::{Inboxes, TimelineLimits, fold};
@@ -25,7 +25,6 @@ use crate::model::{Entry, Position, PostId, UserId};
 /// A position in the log of a timeline.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "Since")]
 pub(crate) struct PositionInput {
     /// The last offset seen.
     #[serde(deserialize_with = "number")]
@@ -48,6 +47,7 @@ pub(crate) struct TimelinePage {
 
 /// The updates since a position.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "TimelineUpdatesPage")]
 pub(crate) struct UpdatesPage {
     /// `false`: the position is too old, or belongs to another epoch. Reload the timeline.
     recovered: bool,
@@ -59,12 +59,20 @@ pub(crate) struct UpdatesPage {
 
 /// An update.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "TimelineUpdate")]
 struct Update {
     /// The offset of the update in the log.
     offset: u64,
-    /// The `data` of the publication that a subscriber receives.
-    #[schemars(with = "Value")]
+    /// The `data` of the publication that a subscriber receives: a `post`, `edited` or `gone` event.
+    #[schemars(schema_with = "update_schema")]
     data: Box<RawValue>,
+}
+
+/// The events of a timeline that have an offset. The contract defines their schemas.
+fn update_schema(_: &mut SchemaGenerator) -> Schema {
+    let events = ["PostCreatedEvent", "PostEditedEvent", "PostGoneEvent"];
+    let schemas = events.map(|name| json!({ "$ref": format!("#/components/schemas/{name}") }));
+    json_schema!({ "oneOf": schemas })
 }
 
 /// A page of a timeline, before it is rendered.

@@ -21,7 +21,7 @@ const MAX_UNREAD: usize = 100;
 /// A new read marker.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "ReadUpTo")]
+#[schemars(rename = "MarkTimelineRead")]
 pub(crate) struct MarkReadUpTo {
     /// The newest post that the user has seen. A post older than the current marker changes nothing.
     id: PostId,
@@ -29,7 +29,6 @@ pub(crate) struct MarkReadUpTo {
 
 /// The read marker of a timeline.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
-#[schemars(rename = "Read")]
 pub(crate) struct ReadMarker {
     /// The newest post that the user has seen; 0 before the first mark. It never moves back.
     id: PostId,

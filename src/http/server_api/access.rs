@@ -1,6 +1,7 @@
 //! Disconnects clients, revokes tokens and blocks users: `disconnect`, `invalidate_user_tokens`, `revoke_token`,
 //! `block_user`, `unblock_user`.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -20,47 +21,73 @@ const CODES: std::ops::RangeInclusive<u16> = 3000..=4999;
 /// The maximal number of clients that one request may spare.
 const WHITELIST: usize = 1_000;
 
-#[derive(Deserialize)]
-struct DisconnectInput {
+/// The connections to close: those that match all of `user`, `client` and `session` that are given.
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "DisconnectRequest")]
+pub(super) struct DisconnectInput {
+    /// The user; empty for anonymous clients, together with `client` or `session`.
     user: String,
+    /// The id of a connection.
     #[serde(default)]
     client: String,
+    /// The `jti` of the token of the connections.
     #[serde(default)]
     session: String,
+    /// The ids of connections that stay, at most 1,000.
     #[serde(default)]
     whitelist: Vec<String>,
+    /// The close code and reason; 3503 by default.
     disconnect: Option<CloseInput>,
 }
 
-#[derive(Deserialize)]
+/// The code and the reason of a close frame.
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "DisconnectCode")]
 struct CloseInput {
+    /// The close code, 3000 to 4999; 0 for the default.
     code: u16,
+    /// The reason, at most 123 bytes.
     #[serde(default)]
     reason: String,
 }
 
-#[derive(Deserialize)]
-struct UnblockUser {
+/// The user to unblock.
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "UnblockUserRequest")]
+pub(super) struct UnblockUser {
+    /// The user.
     user: UserId,
 }
 
-#[derive(Deserialize)]
-struct Invalidate {
+/// The tokens and sessions to invalidate.
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "InvalidateUserTokensRequest")]
+pub(super) struct Invalidate {
+    /// The user.
     user: UserId,
+    /// Tokens issued before this time, in Unix seconds; 0 or absent: until now.
     #[serde(default)]
     issued_before: Option<u64>,
 }
 
-#[derive(Deserialize)]
-struct RevokeToken {
+/// The token to revoke.
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "RevokeTokenRequest")]
+pub(super) struct RevokeToken {
+    /// The `jti` of the token.
     uid: String,
+    /// When the token expires by itself, in Unix seconds; 0 or absent: unknown.
     #[serde(default)]
     expire_at: Option<u64>,
 }
 
-#[derive(Deserialize)]
-struct BlockUser {
+/// The user to block.
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "BlockUserRequest")]
+pub(super) struct BlockUser {
+    /// The user.
     user: UserId,
+    /// When the block ends, in Unix seconds; 0 or absent: never.
     #[serde(default)]
     expire_at: Option<u64>,
 }

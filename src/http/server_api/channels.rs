@@ -1,5 +1,6 @@
 //! `presence`, `presence_stats` and `history`.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -10,25 +11,37 @@ use crate::gateway::session::history_span;
 use crate::gateway::{ChannelLog, presence_counts, present_clients};
 use crate::protocol::ErrorCode;
 
-/// The input of a method that takes only a channel. Other members are read by other types.
-#[derive(Deserialize)]
+/// The channel to read. Publications are read by other types, too.
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "ChannelRequest")]
 pub(super) struct ChannelInput {
+    /// The name of the channel.
     pub(super) channel: String,
 }
 
-#[derive(Deserialize)]
-struct HistoryInput {
+/// The part of a log to read.
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "HistoryRequest")]
+pub(super) struct HistoryInput {
+    /// The name of the channel.
     channel: String,
+    /// The maximal number of publications; 0 reads only the position of the log, -1 all.
     #[serde(default)]
     limit: i64,
+    /// The position to start from, exclusive.
     since: Option<SinceInput>,
+    /// Whether the newest publications come first.
     #[serde(default)]
     reverse: bool,
 }
 
-#[derive(Deserialize)]
+/// A position in a log.
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "HistoryPosition")]
 struct SinceInput {
+    /// The offset.
     offset: u64,
+    /// The epoch of the log; empty: any.
     #[serde(default)]
     epoch: String,
 }

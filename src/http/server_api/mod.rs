@@ -5,6 +5,7 @@ mod access;
 mod answers;
 mod channels;
 mod context;
+mod methods;
 mod publications;
 mod users;
 
@@ -15,6 +16,7 @@ use axum::extract::{Path, Request, State};
 use axum::http::{Response, StatusCode};
 
 pub(super) use context::ServerApi;
+pub(super) use methods::{METHODS, Method, ServerError};
 
 use super::answers::{MAX_BODY_BYTES, json_answer, problem};
 use answers::to_body;
@@ -34,7 +36,7 @@ pub(super) async fn serve(
     }
     let limit = if method == "broadcast" { MAX_BROADCAST_BYTES } else { MAX_BODY_BYTES };
     let Ok(body) = to_bytes(request.into_body(), limit).await else {
-        return problem(StatusCode::PAYLOAD_TOO_LARGE, "invalid", "the body could not be read, or is too large");
+        return problem(StatusCode::PAYLOAD_TOO_LARGE, "too_large", "the body could not be read, or is too large");
     };
     let answer = match method.as_str() {
         "publish" => publications::publish(&api, &body).await,

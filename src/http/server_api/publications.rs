@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use futures::StreamExt;
 use futures::stream::iter;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -23,26 +24,36 @@ const MAX_CONCURRENT_WRITES: usize = 16;
 const MAX_CHANNELS: usize = 10_000;
 
 /// A publication, and the options of its storage.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct PublicationInput {
+    /// The data: any JSON. Required unless `b64data` is given.
     #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "serde_json::Value")]
     data: Option<Box<RawValue>>,
+    /// The data as base64 of JSON, instead of `data`.
     #[serde(default)]
     b64data: String,
+    /// Whether the log does not keep it.
     #[serde(default)]
     skip_history: bool,
+    /// Tags that subscribers receive with it.
     #[serde(default)]
     tags: BTreeMap<String, String>,
+    /// A repeat with the same key within 5 minutes is not published again. Channels with a history only.
     #[serde(default)]
     idempotency_key: String,
+    /// A publication whose version is not higher than the last one is ignored; 0: no version.
     #[serde(default)]
     version: u64,
+    /// Versions of another epoch are always higher.
     #[serde(default)]
     version_epoch: String,
 }
 
-#[derive(Deserialize)]
+/// The channels of a broadcast.
+#[derive(Deserialize, JsonSchema)]
 struct BroadcastInput {
+    /// The names of the channels, at most 10,000.
     channels: Vec<String>,
 }
 
@@ -62,6 +73,26 @@ struct Published {
     offset: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "epoch_text")]
     epoch: Option<Epoch>,
+}
+
+/// The input of `publish`.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "it describes an input that is read in two parts")]
+pub(super) struct PublishRequest {
+    #[serde(flatten)]
+    channel: ChannelInput,
+    #[serde(flatten)]
+    publication: PublicationInput,
+}
+
+/// The input of `broadcast`.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "it describes an input that is read in two parts")]
+pub(super) struct BroadcastRequest {
+    #[serde(flatten)]
+    channels: BroadcastInput,
+    #[serde(flatten)]
+    publication: PublicationInput,
 }
 
 pub(super) async fn publish(api: &ServerApi, body: &[u8]) -> Answer {

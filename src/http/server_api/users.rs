@@ -1,5 +1,6 @@
 //! `export_user` and `delete_user`.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -8,10 +9,14 @@ use super::context::ServerApi;
 use crate::model::UserId;
 use crate::protocol::ErrorCode;
 
-#[derive(Deserialize)]
-struct UserInput {
+/// The user to export or to erase.
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "UserRequest")]
+pub(super) struct UserInput {
+    /// The user.
     user: UserId,
-    /// For an export: the cursor of the previous page.
+    /// For an export: the `next` of the previous page.
+    #[serde(default)]
     cursor: Option<String>,
 }
 

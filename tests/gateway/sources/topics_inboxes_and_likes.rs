@@ -133,7 +133,7 @@ async fn likes_are_acknowledged_at_once_and_written_in_batches() {
     let mut asked = Vec::new();
     for n in 0..21 {
         let method = if n % 2 == 0 { "likes.add" } else { "likes.remove" };
-        asked.push(bo.command(json!({ "rpc": { "method": method, "data": { "id": post } } })).await);
+        asked.push(bo.command(json!({ "rpc": { "method": method, "data": { "post": post } } })).await);
     }
     for (n, id) in asked.into_iter().enumerate() {
         let answer = bo.reply(id).await["rpc"]["data"].clone();

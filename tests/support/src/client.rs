@@ -1,7 +1,7 @@
 //! A WebSocket client of the protocol, as plain as can be: it numbers commands, answers pings, and keeps what was
 //! pushed in order.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use futures::{SinkExt, StreamExt};
@@ -13,6 +13,7 @@ use tokio_tungstenite::tungstenite::http::HeaderValue;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{WebSocketStream, client_async};
 
+use crate::contract::{check_event, check_output};
 use crate::server::{PATIENCE, Server, token};
 
 /// A client.
@@ -20,6 +21,8 @@ pub struct Client {
     /// The socket, for tests that send other things than commands.
     pub socket: WebSocketStream<TcpStream>,
     last_id: u32,
+    /// Commands without a reply yet, by id: each reply is validated.
+    asked: HashMap<u64, Value>,
     /// What was pushed and has not been asked for yet: the `push` objects.
     pushes: VecDeque<Value>,
     /// Lines of the last frame that have not been looked at.
@@ -75,6 +78,7 @@ impl Client {
         Ok(Self {
             socket,
             last_id: 0,
+            asked: HashMap::new(),
             pushes: VecDeque::new(),
             lines: VecDeque::new(),
             closed: None,
@@ -102,8 +106,11 @@ impl Client {
 
     /// Sends a frame as it is.
     pub async fn send(&mut self, frame: impl Into<String>) {
+        let frame = frame.into();
+        let commands = frame.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        self.asked.extend(commands.filter_map(|command| Some((command["id"].as_u64()?, command))));
         // A server that has closed is found out when its close is read.
-        let _ = timeout(PATIENCE, self.socket.send(Message::text(frame.into()))).await.expect("to send in time");
+        let _ = timeout(PATIENCE, self.socket.send(Message::text(frame))).await.expect("to send in time");
     }
 
     /// Sends a command under the next id, and does not wait.
@@ -243,9 +250,40 @@ impl Client {
             }
             return Heard::Ping;
         }
-        match line.get_mut("push") {
-            Some(push) => Heard::Push(push.take()),
-            None => Heard::Reply(line),
+        match line.get_mut("push").map(Value::take) {
+            Some(push) => {
+                check_publication(push["channel"].as_str().unwrap_or_default(), &push["pub"]);
+                Heard::Push(push)
+            }
+            None => {
+                let command = line["id"].as_u64().and_then(|id| self.asked.remove(&id));
+                check_reply(&command.unwrap_or_default(), &line);
+                Heard::Reply(line)
+            }
         }
+    }
+}
+
+/// Validates a reply: outputs of operations, and publications in replies of other commands.
+fn check_reply(command: &Value, reply: &Value) {
+    if let (Some(method), Some(output)) = (command["rpc"]["method"].as_str(), reply["rpc"].get("data")) {
+        check_output(method, output);
+    }
+    for (channel, subscription) in reply["connect"]["subs"].as_object().into_iter().flatten() {
+        check_publications(channel, subscription);
+    }
+    for kind in ["subscribe", "history"] {
+        check_publications(command[kind]["channel"].as_str().unwrap_or_default(), &reply[kind]);
+    }
+}
+
+fn check_publications(channel: &str, reply: &Value) {
+    let publications = reply["publications"].as_array().into_iter().flatten();
+    publications.for_each(|publication| check_publication(channel, publication));
+}
+
+fn check_publication(channel: &str, publication: &Value) {
+    if let Some(data) = publication.get("data") {
+        check_event(channel, data);
     }
 }

@@ -6,10 +6,12 @@
 //! | `client` | a WebSocket client that does what a test says |
 //! | `reader` | a client that does what an app does, and keeps a view |
 //! | `api` | operations over HTTP, as a backend calls them |
+//! | `contract` | validates every answer and push against the server's OpenAPI and AsyncAPI documents |
 //! | `random`, `ports` | random choices that a seed repeats; free ports |
 
 pub mod api;
 pub mod client;
+pub mod contract;
 pub mod ports;
 pub mod postgres_server;
 pub mod random;

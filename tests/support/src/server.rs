@@ -109,6 +109,7 @@ impl Server {
         };
         let server = Self { child, port, dir, env, open_files };
         server.ready().await;
+        crate::contract::learn(port).await;
         server
     }
 
@@ -191,7 +192,7 @@ impl Server {
     pub async fn probe(&self, path: &str) -> Option<Answer> {
         let admin = self.env.iter().find(|(key, _)| *key == variable("server.admin_listen"));
         let port = admin.and_then(|(_, address)| address.rsplit_once(':')?.1.parse().ok());
-        Self::http_at(port.unwrap_or(self.port), "GET", path, &[], "").await
+        Self::request_at(port.unwrap_or(self.port), "GET", path, &[], "").await
     }
 
     // --- HTTP --------------------------------------------------------------------------------------------
@@ -215,8 +216,21 @@ impl Server {
         headers: &[(&str, &str)],
         body: impl Into<Bytes>,
     ) -> Option<Answer> {
-        let method = Method::from_bytes(method.as_bytes()).expect("a method");
-        let mut request = Request::builder().method(method).uri(format!("http://127.0.0.1:{port}{path}"));
+        let answer = Self::request_at(port, method, path, headers, body).await?;
+        crate::contract::check_answer(method, path, &answer);
+        Some(answer)
+    }
+
+    /// The same, and the answer is not validated.
+    pub async fn request_at(
+        port: u16,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> Option<Answer> {
+        let verb = Method::from_bytes(method.as_bytes()).expect("a method");
+        let mut request = Request::builder().method(verb).uri(format!("http://127.0.0.1:{port}{path}"));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -226,7 +240,8 @@ impl Server {
         let (status, headers) = (answered.status(), answered.headers().clone());
         let body = answered.into_body().collect().await.ok()?.to_bytes();
         let text = || Value::from(String::from_utf8_lossy(&body).into_owned());
-        Some(Answer { status, headers, body: serde_json::from_slice(&body).unwrap_or_else(|_| text()) })
+        let answer = Answer { status, headers, body: serde_json::from_slice(&body).unwrap_or_else(|_| text()) };
+        Some(answer)
     }
 
     /// One request on a connection of its own, which must be answered.

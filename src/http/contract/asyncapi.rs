@@ -1,0 +1,159 @@
+//! The AsyncAPI document: the channels of the feed, their subscribers, and the events on each.
+
+use serde_json::{Map, Value, json};
+
+use super::events::{EventSchema, event_schemas};
+use super::schemas::Schemas;
+use crate::model::ChannelKind;
+
+/// The AsyncAPI 3.0 document of everything that is pushed.
+pub(super) fn document() -> Value {
+    let mut schemas = Schemas::new();
+    let events = event_schemas(&mut schemas);
+    let all = ChannelKind::ALL;
+    let mut channels: Map<String, Value> =
+        all.iter().map(|kind| (kind.as_str().to_owned(), channel(*kind, &events))).collect();
+    channels.insert("application".into(), application_channel());
+    let operations: Map<String, Value> = channels.iter().map(|(name, channel)| operation(name, channel)).collect();
+    let mut messages: Map<String, Value> = events.iter().map(|event| (event.name.clone(), message(event))).collect();
+    messages.insert("ApplicationData".into(), application_message());
+    let mut document = json!({
+        "asyncapi": "3.0.0",
+        "info": {
+            "title": "Feedline",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Everything that the server pushes. Clients speak the Centrifuge client protocol over a \
+                WebSocket; each message below is the `data` of a publication on the channel. Publications of a \
+                channel have contiguous offsets. /api/openapi.json describes the operations.",
+            "license": { "name": "Apache-2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0" },
+        },
+        "defaultContentType": "application/json",
+        "servers": { "websocket": server() },
+        "channels": channels,
+        "operations": operations,
+        "components": {
+            "messages": messages,
+            "securitySchemes": { "token": {
+                "type": "http", "scheme": "bearer", "bearerFormat": "JWT",
+                "description": "The `token` of the connect command. Without one, a connection is anonymous, if \
+                    `auth.anonymous` allows that.",
+            } },
+        },
+    });
+    document["components"]["schemas"] = schemas.name_in(&mut document).into();
+    document
+}
+
+fn server() -> Value {
+    json!({
+        "host": "{host}",
+        "protocol": "ws",
+        "pathname": "/connection/websocket",
+        "description": "JSON frames of the Centrifuge client protocol; wss behind a proxy that ends TLS.",
+        "variables": { "host": { "default": "127.0.0.1:8000", "description": "The host and port of the server." } },
+        "security": [{ "$ref": "#/components/securitySchemes/token" }],
+    })
+}
+
+/// The parameter of the address of a kind of channel, with its meaning; the contents; the subscribers.
+fn descriptions(kind: ChannelKind) -> [&'static str; 4] {
+    match kind {
+        ChannelKind::Timeline => [
+            "user",
+            "The id of the user.",
+            "The timeline of a user. Its log is recoverable; `read` has no offset and is not part of it.",
+            "The user alone: the server subscribes each connection of the user.",
+        ],
+        ChannelKind::Notifications => [
+            "user",
+            "The id of the user.",
+            "The notifications of a user, and the settlement of likes. `notifications.read` and `like.settled` have \
+                no offset and are not part of the log.",
+            "The user alone: the server subscribes each connection of the user.",
+        ],
+        ChannelKind::User => [
+            "id",
+            "The id of the author.",
+            "The posts of one author.",
+            "Everyone who can see the profile. Subscribers receive only posts that they can see.",
+        ],
+        ChannelKind::Topic => [
+            "name",
+            "The topic in lower case, without the `#`.",
+            "The posts of one topic.",
+            "Everyone. Subscribers receive only posts that they can see.",
+        ],
+        ChannelKind::Post => [
+            "id",
+            "The id of the post.",
+            "The comments, counts and changes of one post.",
+            "Everyone who can see the post. Subscribers receive only comments that they can see.",
+        ],
+    }
+}
+
+fn channel(kind: ChannelKind, events: &[EventSchema]) -> Value {
+    let [parameter, meaning, contents, subscribers] = descriptions(kind);
+    let messages = events
+        .iter()
+        .filter(|event| event.is_on(kind))
+        .map(|event| (event.name.clone(), json!({ "$ref": format!("#/components/messages/{}", event.name) })));
+    json!({
+        "address": format!("{}{{{parameter}}}", kind.prefix()),
+        "summary": contents,
+        "description": format!("Who may subscribe: {subscribers}"),
+        "x-subscribers": subscribers,
+        "servers": [{ "$ref": "#/servers/websocket" }],
+        "parameters": { parameter: { "description": meaning } },
+        "messages": messages.collect::<Map<_, _>>(),
+    })
+}
+
+/// Channels of namespaces: the contents belong to the application.
+fn application_channel() -> Value {
+    let subscribers = "Clients that the namespace, a subscription token or the connect token admits.";
+    json!({
+        "address": "{namespace}:{name}",
+        "summary": "Channels of the application, one namespace for each kind.",
+        "description": format!("Who may subscribe: {subscribers}"),
+        "x-subscribers": subscribers,
+        "servers": [{ "$ref": "#/servers/websocket" }],
+        "parameters": {
+            "namespace": { "description": "A configured namespace." },
+            "name": { "description": "Anything." },
+        },
+        "messages": { "ApplicationData": { "$ref": "#/components/messages/ApplicationData" } },
+    })
+}
+
+fn operation(name: &str, channel: &Value) -> (String, Value) {
+    let names = channel["messages"].as_object().into_iter().flat_map(Map::keys);
+    let messages = names.map(|message| json!({ "$ref": format!("#/channels/{name}/messages/{message}") }));
+    let operation = json!({
+        "action": "send",
+        "summary": "Pushed to subscribers.",
+        "channel": { "$ref": format!("#/channels/{name}") },
+        "messages": messages.collect::<Vec<_>>(),
+    });
+    (format!("push.{name}"), operation)
+}
+
+fn message(event: &EventSchema) -> Value {
+    json!({
+        "name": event.kind,
+        "title": event.name,
+        "summary": event.description,
+        "payload": event.schema,
+        "examples": [{ "payload": event.example }],
+    })
+}
+
+fn application_message() -> Value {
+    json!({
+        "name": "data",
+        "title": "ApplicationData",
+        "summary": "What a backend or a client published: any JSON.",
+        "payload": {},
+        "examples": [{ "payload": { "hello": "all" } }],
+    })
+}

@@ -1,0 +1,90 @@
+//! An example of each event, encoded by the types that the server pushes.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
+
+use crate::model::{
+    Comment, CommentId, Event, GoneReason, Millis, Notification, NotificationId, NotificationSubject, Person, Post,
+    PostCounts, PostId, RevertReason, ShownPost, Tally, UserId, Visibility,
+};
+
+/// When the first of them happened, in Unix milliseconds.
+const TIME: Millis = 1_795_236_753_868;
+
+const POST: PostId = PostId(243_905_142_243_328);
+const COMMENT: CommentId = CommentId(243_905_200_111_616);
+const GROUP: NotificationId = NotificationId(243_905_300_000_001);
+
+/// An event of each kind, by the name of its schema.
+pub(super) fn events() -> Option<BTreeMap<&'static str, Value>> {
+    let (ann, bo) = (UserId::parse("ann")?, UserId::parse("bo")?);
+    let ann_in_short = Person { id: ann.clone(), name: "Ann".into(), avatar: None };
+    let post = post(bo.clone(), "Hello from Bo. #rust", None)?;
+    let edited = self::post(bo.clone(), "Hello again. #rust", Some(TIME + 37_136))?;
+    let comment = comment(ann.clone(), bo);
+    let people = BTreeMap::from([(ann.to_string(), ann_in_short.clone())]);
+    let notification = notification(ann_in_short);
+    let events = [
+        ("PostCreatedEvent", Event::Post { post: &post }),
+        ("PostEditedEvent", Event::Edited { post: &edited }),
+        ("PostGoneEvent", Event::PostGone { id: POST, reason: GoneReason::Deleted }),
+        ("TimelineReadEvent", Event::Read { id: POST, unread: 3 }),
+        ("CommentCreatedEvent", Event::Comment { comment: &comment, people: &people }),
+        ("CommentGoneEvent", Event::CommentGone { comment: COMMENT, stays: false }),
+        ("CountsEvent", Event::counts(POST, Tally { likes: 3, comments: 1, version: 4 })),
+        ("NotificationUpdatedEvent", Event::Notification { notification: &notification }),
+        ("NotificationGoneEvent", Event::NotificationGone { id: GROUP }),
+        ("NotificationsReadEvent", Event::NotificationsRead { id: Some(GROUP), seen: false, unread: 2, unseen: 1 }),
+        ("LikeSettledEvent", Event::LikeSettled { id: POST.0, liked: true, asks: 1, likes: 3, version: 4 }),
+        ("LikeRevertedEvent", Event::LikeReverted { id: POST.0, reason: RevertReason::Gone }),
+    ];
+    events.into_iter().map(|(name, event)| Some((name, serde_json::to_value(event).ok()?))).collect()
+}
+
+fn post(author: UserId, text: &str, edited_at: Option<Millis>) -> Option<Box<RawValue>> {
+    let post = Post {
+        id: POST,
+        author,
+        text: text.into(),
+        media: Vec::new(),
+        location: None,
+        topics: vec!["rust".into()],
+        mentions: Vec::new(),
+        platform: None,
+        visibility: Visibility::Public,
+        data: None,
+        created_at: TIME,
+        edited_at,
+    };
+    to_raw_value(&ShownPost { post, counts: PostCounts::default(), flags: None }).ok()
+}
+
+fn comment(author: UserId, mentioned: UserId) -> Comment {
+    Comment {
+        id: COMMENT,
+        post: POST,
+        parent: None,
+        author: Some(author),
+        text: Some(format!("Welcome, @{mentioned}")),
+        mentions: vec![mentioned],
+        created_at: TIME + 14_132,
+        likes: 0,
+        replies: 0,
+    }
+}
+
+fn notification(person: Person) -> Notification {
+    Notification {
+        id: GROUP,
+        kind: "like",
+        object: Some(NotificationSubject::Post { id: POST }),
+        people: vec![person],
+        count: 1,
+        created_at: TIME + 16_132,
+        updated_at: TIME + 16_132,
+        read: false,
+        seen: false,
+    }
+}

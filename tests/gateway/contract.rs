@@ -1,0 +1,179 @@
+//! The contract: the OpenAPI and AsyncAPI documents. The test clients validate every answer and every push of all other
+//! tests against them, see `tests/support/src/contract.rs`.
+
+use std::collections::BTreeSet;
+
+use feedline_test_support::contract;
+use serde_json::{Map, Value, json};
+
+use crate::client::Client;
+use crate::server::Server;
+
+async fn document(server: &Server, name: &str) -> Value {
+    server.http("GET", &format!("/api/{name}.json"), &[], "").await.body
+}
+
+/// Adds all values of `$ref`.
+fn references<'a>(value: &'a Value, found: &mut BTreeSet<&'a str>) {
+    match value {
+        Value::Object(members) => {
+            found.extend(members.get("$ref").and_then(Value::as_str));
+            members.values().for_each(|member| references(member, found));
+        }
+        Value::Array(items) => items.iter().for_each(|item| references(item, found)),
+        _ => {}
+    }
+}
+
+#[tokio::test]
+async fn every_example_matches_its_schema() {
+    let _server = Server::start().await;
+    contract::check_examples();
+}
+
+#[tokio::test]
+async fn references_lead_to_components_and_each_component_is_used() {
+    let server = Server::start().await;
+    for name in ["openapi", "asyncapi"] {
+        let document = document(&server, name).await;
+        let mut used = BTreeSet::new();
+        references(&document, &mut used);
+        for reference in &used {
+            let pointer = reference.strip_prefix('#').expect("a local reference");
+            assert!(document.pointer(pointer).is_some(), "{name}: {reference} leads nowhere");
+        }
+        for (kind, components) in document["components"].as_object().unwrap() {
+            for component in components.as_object().unwrap().keys().filter(|_| kind != "securitySchemes") {
+                let reference = format!("#/components/{kind}/{component}");
+                assert!(used.contains(&*reference), "{name}: {reference} is not used");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_event_is_in_both_documents() {
+    let server = Server::start().await;
+    let (openapi, asyncapi) = (document(&server, "openapi").await, document(&server, "asyncapi").await);
+    let types: BTreeSet<&str> = openapi["webhooks"].as_object().unwrap().keys().map(String::as_str).collect();
+    let expected = [
+        "comment",
+        "counts",
+        "edited",
+        "gone",
+        "like.reverted",
+        "like.settled",
+        "notification",
+        "notification.gone",
+        "notifications.read",
+        "post",
+        "read",
+    ];
+    assert_eq!(types, BTreeSet::from(expected));
+    let messages = asyncapi["components"]["messages"].as_object().unwrap();
+    let pushed = messages.values().filter_map(|message| message["name"].as_str()).filter(|name| *name != "data");
+    assert_eq!(pushed.collect::<BTreeSet<_>>(), types);
+    for (name, address) in [
+        ("timeline", "timeline:{user}"),
+        ("notifications", "notifications:{user}"),
+        ("user", "user:{id}"),
+        ("topic", "topic:{name}"),
+        ("post", "post:{id}"),
+    ] {
+        let channel = &asyncapi["channels"][name];
+        assert_eq!(channel["address"], address);
+        assert!(channel["x-subscribers"].is_string() && !channel["messages"].as_object().unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_change_with_the_defaults_of_the_schema_changes_nothing() {
+    let server = Server::start().await;
+    let openapi = document(&server, "openapi").await;
+    // What a client sends that fills in the defaults of the schema.
+    let defaults = |path: &str| {
+        let body = &openapi["paths"][path]["patch"]["requestBody"]["content"]["application/json"]["schema"];
+        let pointer = body["$ref"].as_str().and_then(|reference| reference.strip_prefix('#')).expect("a reference");
+        let members = openapi.pointer(pointer).and_then(|schema| schema["properties"].as_object()).expect("members");
+        assert!(!members.is_empty(), "{path}");
+        let with_default =
+            members.iter().filter_map(|(name, schema)| Some((name.clone(), schema.get("default")?.clone())));
+        Value::Object(with_default.collect::<Map<_, _>>())
+    };
+    server.follow("bo", "ann").await;
+    let post = json!({
+        "text": "for bo #x", "topics": ["y"], "visibility": { "only_to": ["bo"] }, "data": { "k": 1 },
+        "media": [{ "type": "image", "url": "https://a.example/1.jpg" }], "location": { "lat": 1.5, "lon": 2.5 },
+    });
+    let post = server.done("ann", "POST", "/posts", &post).await;
+    let path = format!("/posts/{}", post["id"]);
+    server.done("ann", "PATCH", &path, &defaults("/api/v1/posts/{id}")).await;
+    let mut same = server.done("ann", "GET", &path, &Value::Null).await;
+    for member in ["edited_at", "liked", "favourited"] {
+        same.as_object_mut().unwrap().remove(member);
+    }
+    let mut before = post.clone();
+    for member in ["liked", "favourited"] {
+        before.as_object_mut().unwrap().remove(member);
+    }
+    assert_eq!(same, before);
+    let named = json!({ "name": "Ann", "avatar": "https://a.example/ann.jpg" });
+    let user = server.done("ann", "PATCH", "/users/me", &named).await;
+    assert_eq!(server.done("ann", "PATCH", "/users/me", &defaults("/api/v1/users/me")).await, user);
+}
+
+#[tokio::test]
+async fn absent_and_null_are_told_apart_in_changes_only() {
+    let server = Server::start().await;
+    let openapi = document(&server, "openapi").await;
+    let allows_null = |schema: &Value| {
+        let is_null = |kind: &Value| kind == "null" || kind["type"] == "null";
+        let any = |keyword: &str| schema[keyword].as_array().is_some_and(|them| them.iter().any(is_null));
+        any("type") || any("anyOf") || any("oneOf")
+    };
+    let mut nullable = BTreeSet::new();
+    for (name, schema) in openapi["components"]["schemas"].as_object().unwrap() {
+        for (member, schema) in schema["properties"].as_object().into_iter().flatten() {
+            assert!(!schema.get("default").is_some_and(Value::is_null), "{name}.{member}");
+            if allows_null(schema) {
+                nullable.insert(format!("{name}.{member}"));
+            }
+        }
+    }
+    let cleared = ["data", "location", "media", "text", "topics", "visibility"].map(|it| format!("PostEdit.{it}"));
+    let expected: BTreeSet<String> = cleared.into_iter().chain(["ProfileUpdate.avatar".to_owned()]).collect();
+    assert_eq!(nullable, expected);
+}
+
+#[tokio::test]
+async fn rpc_errors_begin_with_their_code() {
+    let server = Server::start().await;
+    let mut ann = Client::connect(&server, "ann").await;
+    for (method, input, code, name) in [
+        ("posts.get", json!({ "id": 1 }), 404, "not_found"),
+        ("posts.create", json!({ "text": "" }), 400, "invalid"),
+        ("likes.add", json!({}), 400, "invalid"),
+        ("likes.add", json!({ "post": 1, "comment": 1 }), 400, "invalid"),
+    ] {
+        let error = ann.call(json!({ "rpc": { "method": method, "data": input } })).await["error"].clone();
+        let message = error["message"].as_str().expect("a message");
+        assert_eq!(
+            (error["code"].as_u64(), message.split_once(": ").map(|it| it.0)),
+            (Some(code), Some(name)),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn every_method_of_the_server_api_is_described_and_exists() {
+    let server = Server::start().await;
+    let openapi = document(&server, "openapi").await;
+    let paths = openapi["paths"].as_object().unwrap().keys();
+    let methods: Vec<&str> =
+        paths.filter_map(|path| path.strip_prefix("/api/").filter(|rest| !rest.starts_with("v1/"))).collect();
+    assert_eq!(methods.len(), 12, "{methods:?}");
+    for method in methods {
+        assert!(server.backend(method, &json!({})).await["error"].is_object(), "{method}");
+    }
+}
