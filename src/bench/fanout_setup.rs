@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use feedline::broker::{
     Broker, FanOut, InboxState, JobAttempt, MessageListener, PageRecipients, PresenceEvent, Signal, inbox_channel, raw,
 };
@@ -164,6 +164,7 @@ impl RedisBaseline {
     /// Sends the pages of one post after another, pipelined, for `length`. Returns followers a second.
     pub(super) async fn measure(&mut self, followers: &[UserId], length: Duration) -> Result<f64> {
         let start = Instant::now();
+        let author = UserId::parse("author").context("an id")?;
         let (mut in_flight, mut written) = (FuturesUnordered::new(), 0);
         while start.elapsed() < length {
             // Each post is newer than all earlier ones, so Redis never has to search for its place.
@@ -174,7 +175,8 @@ impl RedisBaseline {
                 let attempt = JobAttempt { job, generation: 1, retry: 0, run: "".into() };
                 let page = PageRecipients::Range { after: format!("{n}"), to: String::new() };
                 let entry = Entry::Post(self.post);
-                let page = FanOut { attempt: &attempt, page: &page, entry: &entry, users, created_at: 0 };
+                let page =
+                    FanOut { attempt: &attempt, page: &page, entry: &entry, author: &author, users, created_at: 0 };
                 let call = raw::fan_out(&self.prefix, seed::LENGTH, &page);
                 let mut connection = self.connection.clone();
                 in_flight.push(async move { call.query_async::<Vec<i64>>(&mut connection).await });

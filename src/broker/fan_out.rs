@@ -24,6 +24,9 @@ pub struct FanOut<'a> {
     pub page: &'a PageRecipients,
     /// The entry to append to the inboxes.
     pub entry: &'a Entry,
+    /// The author of the post. Their own inbox may have the post already: see
+    /// [`add_own_post`](super::InboxStore::add_own_post).
+    pub author: &'a UserId,
     /// The owners of the inboxes in this page.
     pub users: &'a [UserId],
     /// When the job was created, in Unix milliseconds. Inboxes that only fan-outs wrote to since then

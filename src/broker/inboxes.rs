@@ -65,6 +65,12 @@ pub trait InboxStore: Send + Sync {
     /// to the subscribed nodes. Returns the number of added posts; 0 if there is no inbox.
     async fn merge_inbox(&self, user: &UserId, posts: &[PostId], floor: PostId) -> Result<u64>;
 
+    /// Adds a new post to the inbox of its author, unless it contains the post. Sends hints to the subscribed nodes.
+    /// Unlike [`merge_inbox`](Self::merge_inbox), it does not search the inbox if the post is newer than all of the
+    /// author's own, and fan-outs of others' posts need not search it later. Returns the number of added posts; 0 if
+    /// there is no inbox.
+    async fn add_own_post(&self, author: &UserId, post: PostId) -> Result<u64>;
+
     /// Appends a `Gone` for each of `posts` that the inbox contains, or may contain once it is filled. Sends hints to
     /// the subscribed nodes. Returns their number.
     async fn purge_inbox(&self, user: &UserId, posts: &[PostId], reason: GoneReason) -> Result<u64>;

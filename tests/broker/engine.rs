@@ -201,7 +201,14 @@ impl Engine {
     pub(crate) async fn fan(&self, user: &UserId, entry: Entry) -> Receipt {
         let attempt = self.attempt(i64::from(rand::random::<u32>()) << 16);
         let users = std::slice::from_ref(user);
-        let page = FanOut { attempt: &attempt, page: &PageRecipients::Users(0), entry: &entry, users, created_at: 0 };
+        let page = FanOut {
+            attempt: &attempt,
+            page: &PageRecipients::Users(0),
+            entry: &entry,
+            author: &self::user("author"),
+            users,
+            created_at: 0,
+        };
         match self.broker.fan_out(page).await.expect("fan_out succeeds") {
             FannedOut::Written(receipts) => receipts[0],
             FannedOut::Fenced => panic!("the job has no other attempt"),

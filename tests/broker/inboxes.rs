@@ -177,8 +177,14 @@ async fn edits_and_removals_do_not_scan_inboxes_in_redis() {
     engine.server().ask("CONFIG RESETSTAT");
     for (n, entry) in [edited(3), gone(3, GoneReason::Deleted), gone(4, GoneReason::Hidden)].into_iter().enumerate() {
         let attempt = engine.attempt(1 + n as i64);
-        let page =
-            FanOut { attempt: &attempt, page: &PageRecipients::Users(0), entry: &entry, users: &users, created_at: 0 };
+        let page = FanOut {
+            attempt: &attempt,
+            page: &PageRecipients::Users(0),
+            entry: &entry,
+            author: &user("author"),
+            users: &users,
+            created_at: 0,
+        };
         let written = FannedOut::Written(vec![Receipt::Written(0); users.len()]);
         assert_eq!(engine.broker.fan_out(page).await.unwrap(), written);
         for user in &users {
@@ -202,7 +208,7 @@ pub(crate) async fn later_attempts_skip_completed_pages(mut engine: Engine) {
     engine.broker.subscribe("timeline:ann").await.unwrap();
     let first = engine.attempt(1);
     let fan = async |attempt: &JobAttempt, page: &PageRecipients, users: &[UserId]| {
-        let page = FanOut { attempt, page, entry: &post(7), users, created_at: 0 };
+        let page = FanOut { attempt, page, entry: &post(7), author: &user("author"), users, created_at: 0 };
         engine.broker.fan_out(page).await.unwrap()
     };
     let receipts = vec![Receipt::Written(1), Receipt::Absent, Receipt::Unchanged];
@@ -241,7 +247,14 @@ pub(crate) async fn attempts_are_scoped_to_a_ledger_incarnation(engine: Engine) 
     engine.broker.use_incarnation("first");
     let users = [user("ann")];
     let fan = async |attempt: &JobAttempt| {
-        let page = FanOut { attempt, page: &range("", "ann"), entry: &post(7), users: &users, created_at: 0 };
+        let page = FanOut {
+            attempt,
+            page: &range("", "ann"),
+            entry: &post(7),
+            author: &user("author"),
+            users: &users,
+            created_at: 0,
+        };
         engine.broker.fan_out(page).await.unwrap()
     };
     let before = JobAttempt { generation: 5, ..engine.attempt(1) };
@@ -271,8 +284,14 @@ pub(crate) async fn inboxes_are_scanned_only_after_other_writes(engine: Engine) 
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64;
     let fan = async |job: i64, id: u64, created_at: u64| {
         let (attempt, entry) = (engine.attempt(job), post(id));
-        let page =
-            FanOut { attempt: &attempt, page: &PageRecipients::Users(0), entry: &entry, users: &users, created_at };
+        let page = FanOut {
+            attempt: &attempt,
+            page: &PageRecipients::Users(0),
+            entry: &entry,
+            author: &user("author"),
+            users: &users,
+            created_at,
+        };
         engine.broker.fan_out(page).await.unwrap()
     };
     let both = |receipt| FannedOut::Written(vec![receipt; 2]);
@@ -417,7 +436,14 @@ pub(crate) async fn invalid_data_is_rejected(engine: Engine) {
     let entry = data("1");
     let users = std::slice::from_ref(&ann);
     let attempt = engine.attempt(1);
-    let page = FanOut { attempt: &attempt, page: &PageRecipients::Users(0), entry: &entry, users, created_at: 0 };
+    let page = FanOut {
+        attempt: &attempt,
+        page: &PageRecipients::Users(0),
+        entry: &entry,
+        author: &user("author"),
+        users,
+        created_at: 0,
+    };
     assert!(matches!(engine.broker.fan_out(page).await, Err(BrokerError::Refused(_))));
     let append = feedline::broker::Append { channel: "timeline:ann", ..to(&entry) };
     assert!(matches!(engine.broker.append(append).await, Err(BrokerError::Refused(_))));

@@ -9,6 +9,7 @@ mod invalidation;
 mod lineage;
 mod logs;
 mod outages;
+mod own_posts;
 mod permits;
 mod presence;
 mod pubsub;
@@ -79,6 +80,7 @@ conformance! {
     inboxes::attempts_are_scoped_to_a_ledger_incarnation,
     inboxes::inboxes_are_scanned_only_after_other_writes,
     inboxes::merged_posts_are_added_once_and_pushed,
+    own_posts::own_posts_are_added_once,
     inboxes::purged_posts_are_removed_and_pushed,
     inboxes::empty_changes_leave_oversized_inboxes_unchanged,
     inboxes::inboxes_are_bounded_and_report_what_they_drop,

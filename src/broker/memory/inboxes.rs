@@ -121,6 +121,10 @@ impl InboxStore for MemoryBroker {
         Ok(self.amend(user, posts.iter().map(|id| Entry::Post(*id)), floor))
     }
 
+    async fn add_own_post(&self, author: &UserId, post: PostId) -> Result<u64> {
+        self.merge_inbox(author, &[post], PostId::ZERO).await
+    }
+
     async fn purge_inbox(&self, user: &UserId, posts: &[PostId], reason: GoneReason) -> Result<u64> {
         Ok(self.amend(user, posts.iter().map(|id| Entry::Gone(*id, reason)), PostId::ZERO))
     }

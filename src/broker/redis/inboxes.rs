@@ -104,6 +104,16 @@ impl InboxStore for RedisBroker {
         self.amend(user, Entry::Post(PostId::ZERO).encode().0, posts, floor).await
     }
 
+    async fn add_own_post(&self, author: &UserId, post: PostId) -> Result<u64> {
+        let mut call = SCRIPTS.add_own.call(2);
+        call.arg(&self.keys.inbox(author)[..]);
+        let answer = self.call_with_run(call, |call| {
+            let length = self.inbox.length;
+            call.arg(post.0).arg(padded(post)).arg(length).arg(length + SLACK);
+        });
+        replies::parse(answer.await?)
+    }
+
     async fn purge_inbox(&self, user: &UserId, posts: &[PostId], reason: GoneReason) -> Result<u64> {
         self.amend(user, letter(reason), posts, PostId::ZERO).await
     }

@@ -30,5 +30,6 @@ pub(super) fn command(keys: &Keys, length: u64, page: &FanOut<'_>) -> Cmd {
     let post = page.entry.post().unwrap_or(PostId::ZERO);
     call.arg(token).arg(page.page.field(token)).arg(page.page.value(page.users)).arg(JOB_TTL.as_secs());
     call.arg(&[kind][..]).arg(&body[..]).arg(padded(post)).arg(length).arg(page.since());
+    call.arg(keys.inbox_hints(page.author));
     call
 }

@@ -40,6 +40,7 @@ pub(super) struct Scripts {
     pub(super) open: Script,
     pub(super) fill: Script,
     pub(super) amend: Script,
+    pub(super) add_own: Script,
     pub(super) begin: Script,
     pub(super) fan_out: Script,
     pub(super) pull: Script,
@@ -62,7 +63,7 @@ pub(super) struct Scripts {
 }
 
 impl Scripts {
-    pub(super) fn all(&self) -> [&Script; 27] {
+    pub(super) fn all(&self) -> [&Script; 28] {
         [
             &self.append,
             &self.position,
@@ -72,6 +73,7 @@ impl Scripts {
             &self.open,
             &self.fill,
             &self.amend,
+            &self.add_own,
             &self.begin,
             &self.fan_out,
             &self.pull,
@@ -138,6 +140,7 @@ pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     open: inbox_script!("open.lua"),
     fill: inbox_script!("fill.lua"),
     amend: inbox_script!("amend.lua"),
+    add_own: inbox_script!("add_own.lua"),
     begin: Script::new(include_str!("scripts/begin.lua")),
     fan_out: inbox_script!("fan_out.lua"),
     pull: inbox_script!("pull.lua"),

@@ -28,7 +28,7 @@ use super::visibility::{ViewContext, VisibilityPolicy};
 use super::write_path::WritePath;
 use crate::broker::{Broker, Invalidation};
 use crate::ledger::{EventConsumer, JOBS, Ledger, VisiblePosts};
-use crate::model::{Person, PostCounts, PostFlags, PostId};
+use crate::model::{Person, PostCounts, PostFlags};
 
 /// Creates, reads and deletes posts.
 pub(crate) struct PostService {
@@ -75,9 +75,8 @@ impl PostService {
         let cached = self.cache.insert_new(post, ticket)?;
         // Adds the post to the author's timeline before the reply. Records the number of the job concurrently, so that
         // the worker need not wait for it.
-        let own = [cached.post.id];
         let (merged, _noted) = tokio::join!(
-            self.broker.merge_inbox(author, &own, PostId::ZERO),
+            self.broker.add_own_post(author, cached.post.id),
             self.lineage.note_number(JOBS, u64::try_from(job.id).unwrap_or_default()),
         );
         if let Err(error) = merged {

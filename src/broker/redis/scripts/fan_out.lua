@@ -1,7 +1,7 @@
 -- Writes one entry to many inboxes: a page of one attempt at a job.
 -- KEYS: job; then log, meta of each inbox
 -- ARGV: token of the attempt, field and value of the page in the job, seconds that the job is kept, kind, post, post
--- padded, length, time in milliseconds since when a fill or merge may have added the post
+-- padded, length, time in milliseconds since when a fill or merge may have added the post, log of the author's inbox
 -- Returns nil if a later attempt has begun; else for each inbox the number of receivers, -1 if nothing was written, -2
 -- if there is no inbox.
 -- The job is a HASH: t is the token of the last attempt, all other fields are pages that were written.
@@ -12,7 +12,7 @@ if not last then call('EXPIRE', job, ARGV[4]) end
 
 local kind, post, padded, length, since = ARGV[5], ARGV[6], ARGV[7], tonumber(ARGV[8]), tonumber(ARGV[9])
 local above_fence = kind == 'p' and padded or ''
-local said = ' ' .. kind .. post
+local own, said = ARGV[10], ' ' .. kind .. post
 local receipts, n = {}, 0
 for i = 2, #KEYS, 2 do
   local log, receipt = KEYS[i], -2
@@ -21,6 +21,13 @@ for i = 2, #KEYS, 2 do
     local news = head < above_fence
     if kind ~= 'p' then
       news = applies(kind, head)
+    elseif log == own then
+      -- `add_own.lua` may have added it.
+      local found = call('HMGET', KEYS[i + 1], 'f', 'n', 'o')
+      local is_newest = not found[3] or found[3] < padded
+      news = pad(found[1]) < padded
+        and (is_newest and (news or not may_hold(head, found[2], since)) or is_news(kind, last_word(log, post), head))
+      if news and is_newest then call('HSET', KEYS[i + 1], 'o', padded) end
     elseif not news then
       local found = call('HMGET', KEYS[i + 1], 'f', 'n')
       news = pad(found[1]) < padded

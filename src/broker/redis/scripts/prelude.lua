@@ -1,8 +1,12 @@
 -- Included before every script that writes to inboxes.
 --
 -- An inbox is a Stream (ids 0-<offset>, one field an entry: kind letter = post id) and a HASH beside it:
---   h  head: the fence as 16 digits, then the epoch. Posts above the fence were added by fan-out only. A fence of
---      UNFILLED means that the past posts are missing. Numbers of 16 digits sort as text in numeric order.
+--   h  head: the fence as 16 digits, then the epoch. Posts above the fence were added by fan-out only, except the
+--      owner's own, see `o`. A fence of UNFILLED means that the past posts are missing. Numbers of 16 digits sort as
+--      text in numeric order.
+--   o  the greatest id of the owner's own posts above the fence, as 16 digits; absent if there are none. Own posts have
+--      a field of their own because they are added while older posts of others are still being fanned out: these would
+--      all be searched for if they raised the fence.
 --   f  floor: the Stream has an entry for every post above it that was ever added
 --   r  the run of Redis that wrote it
 --   n  the last time that an operation other than a fan-out added posts, in Unix milliseconds
