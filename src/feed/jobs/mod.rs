@@ -31,7 +31,10 @@ use crate::ledger::{Job, Lease, MAX_JOBS_OF_AUTHOR};
 use crate::model::UserId;
 
 /// The number of jobs held for each worker, including running jobs.
-const SLOTS_PER_WORKER: usize = 64;
+const SLOTS_PER_WORKER: usize = 16;
+
+/// The minimal number of jobs that a process holds.
+const MIN_SLOTS: usize = 64;
 
 /// The maximal number of jobs that one write creates: those of an edit.
 const MAX_JOBS_PER_WRITE: usize = 3;
@@ -50,6 +53,7 @@ pub(crate) struct JobQueue {
     held: HeldLeases,
     creations: Arc<Creations>,
     slots: Arc<Semaphore>,
+    half_of_slots: usize,
     /// Whether more jobs wait in the ledger than this process could take. New jobs queue behind them.
     backlogged: AtomicBool,
     /// Claims lock it for writing. Writes that create leased jobs lock it for reading until the jobs are in their
@@ -87,7 +91,7 @@ impl Reservation {
 
 impl JobQueue {
     pub(crate) fn new(options: FanoutOptions, runtime: &Runtime) -> Self {
-        let slots = options.workers.max(1) * SLOTS_PER_WORKER;
+        let slots = (options.workers * SLOTS_PER_WORKER).max(MIN_SLOTS);
         let lane = |_| mpsc::channel(slots * (MAX_JOBS_PER_WRITE + 1));
         let (lanes, receivers) = (0..options.workers.max(1)).map(lane).unzip();
         Self {
@@ -98,6 +102,7 @@ impl JobQueue {
             held: HeldLeases::default(),
             creations: Arc::default(),
             slots: Arc::new(Semaphore::new(slots)),
+            half_of_slots: slots / 2,
             backlogged: AtomicBool::new(false),
             claiming: Arc::default(),
             waiting: Notify::new(),
@@ -154,11 +159,7 @@ impl JobQueue {
 
     /// Whether new jobs may have a slot.
     fn has_room(&self) -> bool {
-        !self.backlogged.load(Ordering::Relaxed) || self.slots.available_permits() > self.half_of_slots()
-    }
-
-    fn half_of_slots(&self) -> usize {
-        self.lanes.len() * SLOTS_PER_WORKER / 2
+        !self.backlogged.load(Ordering::Relaxed) || self.slots.available_permits() > self.half_of_slots
     }
 
     /// More jobs of an author wait in the ledger. Requests a claim once few of the author's jobs are left here, so that
@@ -229,7 +230,7 @@ impl JobQueue {
     pub(crate) fn release(&self, job: &Job, slot: Option<OwnedSemaphorePermit>) {
         drop(slot);
         self.held.remove(job.id, job.generation);
-        if self.backlogged.load(Ordering::Relaxed) && self.slots.available_permits() >= self.half_of_slots() {
+        if self.backlogged.load(Ordering::Relaxed) && self.slots.available_permits() >= self.half_of_slots {
             self.waiting.notify_one();
         }
     }
