@@ -91,8 +91,8 @@ impl Schemas {
             schemas.insert(named(&name), input);
         }
         rename(document, &path);
-        with_signed_formats(document);
-        schemas.values_mut().for_each(with_signed_formats);
+        adapt_to_generators(document);
+        schemas.values_mut().for_each(adapt_to_generators);
         used(document, schemas)
     }
 }
@@ -167,8 +167,9 @@ fn describe_input(schema: &mut Value) {
     });
 }
 
-/// Generators of clients know signed formats only; with others they take integers of 32 bits.
-fn with_signed_formats(schema: &mut Value) {
+/// Generators of clients know signed formats only, and take integers of other formats for 32 bits. Some of them do not
+/// know `true` as a schema.
+fn adapt_to_generators(schema: &mut Value) {
     match schema {
         Value::Object(keywords) => {
             let signed = match keywords.get("format").and_then(Value::as_str) {
@@ -179,9 +180,12 @@ fn with_signed_formats(schema: &mut Value) {
             if let Some(signed) = signed {
                 keywords.insert("format".into(), signed.into());
             }
-            keywords.values_mut().for_each(with_signed_formats);
+            if keywords.get("items") == Some(&Value::Bool(true)) {
+                keywords.insert("items".into(), Map::new().into());
+            }
+            keywords.values_mut().for_each(adapt_to_generators);
         }
-        Value::Array(schemas) => schemas.iter_mut().for_each(with_signed_formats),
+        Value::Array(schemas) => schemas.iter_mut().for_each(adapt_to_generators),
         _ => {}
     }
 }
