@@ -162,7 +162,7 @@ macro_rules! numbers {
             }
 
             fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                json_schema!({ "type": "integer", "minimum": 0, "maximum": LARGEST })
+                json_schema!({ "type": "integer", "format": "int64", "minimum": 0, "maximum": LARGEST })
             }
         }
     )*};

@@ -1360,6 +1360,7 @@ export interface components {
             /** @constant */
             type: "gone";
         };
+        /** Format: int64 */
         CommentId: number;
         CommentPage: {
             items: components["schemas"]["Comment"][];
@@ -1630,6 +1631,7 @@ export interface components {
             /** @constant */
             type: "notification.gone";
         };
+        /** Format: int64 */
         NotificationId: number;
         NotificationPage: {
             items: components["schemas"]["Notification"][];
@@ -1829,6 +1831,7 @@ export interface components {
             /** @constant */
             type: "gone";
         };
+        /** Format: int64 */
         PostId: number;
         PostPage: {
             items: components["schemas"]["PostWithPreview"][];
