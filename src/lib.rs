@@ -30,6 +30,7 @@ pub mod auth;
 mod backoff;
 pub mod broker;
 pub mod config;
+pub mod demo;
 pub mod feed;
 pub mod gateway;
 pub mod http;

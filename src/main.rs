@@ -58,6 +58,7 @@ fn run(args: &Args) -> Result<(), Failure> {
         Some(CliCommand::Backup(backup)) => cli::backup(&config()?, backup)?,
         Some(CliCommand::Restore(restore)) => cli::restore(&config()?, restore)?,
         Some(CliCommand::Erasures(command)) => cli::erasures(&config()?, command)?,
+        Some(CliCommand::SeedDemo(demo)) => cli::seed_demo(&config()?, demo)?,
         Some(CliCommand::Jobs(jobs)) => cli::jobs(&config()?, jobs)?,
         Some(CliCommand::CheckConfig) => {
             config()?;

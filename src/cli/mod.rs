@@ -5,6 +5,7 @@ mod check_config;
 mod erasures;
 mod jobs;
 mod process;
+mod seed_demo;
 mod serve;
 mod token;
 
@@ -21,6 +22,7 @@ pub(crate) use check_config::check_config;
 pub(crate) use erasures::{ErasuresCommand, erasures};
 pub(crate) use jobs::{JobsArgs, jobs};
 pub(crate) use process::{init_logs, raise_open_files};
+pub(crate) use seed_demo::{SeedDemoArgs, seed_demo};
 pub(crate) use serve::serve;
 pub(crate) use token::{TokenArgs, token};
 
@@ -53,6 +55,8 @@ pub(crate) enum CliCommand {
     Backup(BackupArgs),
     /// Replace the SQLite ledger by a backup; servers must be stopped
     Restore(RestoreArgs),
+    /// Fill an empty instance with a demonstration: people, posts, pictures; servers must be stopped
+    SeedDemo(SeedDemoArgs),
     /// List jobs and likes in quarantine, or retry jobs
     Jobs(JobsArgs),
     /// Check the configuration without starting a server

@@ -62,6 +62,7 @@ pub use identity::{ErasureLogContents, ErasureLogEntry, NewUser, PendingChecks, 
 pub(crate) use likes::{SettledLike, SettlementListener};
 pub(crate) use node_ids::NodeIds;
 pub use options::{FanoutOptions, FeedOptions, LikesOptions, LimitOptions, RateOptions};
+pub(crate) use posts::{Draft, mentioned};
 pub use rate_limits::ADDRESS_READS;
 pub(crate) use rate_limits::{RateClass, RateLimits};
 pub(crate) use rendering::EventRenderer;

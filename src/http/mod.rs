@@ -38,6 +38,7 @@ mod answers;
 mod authentication;
 mod contract;
 mod cors;
+mod demo;
 mod in_flight;
 mod operations;
 mod page;
@@ -118,6 +119,7 @@ pub fn router(parts: HttpParts, probes: Router) -> Router {
         .route("/connection/websocket", get(websocket).with_state(parts.upgrader))
         .nest("/api/v1", operation_routes(operations, parts.origins))
         .merge(contract)
+        .route("/demo/{name}", get(demo::serve))
         .route("/api/{method}", server_api)
         .fallback(get(page::serve))
         .method_not_allowed_fallback(no_such_method)

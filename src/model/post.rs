@@ -42,7 +42,7 @@ pub struct Media {
     /// The kind of media.
     #[serde(rename = "type")]
     pub kind: MediaKind,
-    /// The URL, `http` or `https`.
+    /// The URL: `http` or `https`, or a path of the same origin.
     pub url: String,
     /// Width in pixels.
     #[serde(default, skip_serializing_if = "Option::is_none")]

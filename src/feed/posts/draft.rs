@@ -14,7 +14,7 @@ use crate::model::{Location, Media, Post, PostId, UserId, Visibility, is_topic};
 const MAX_NAMED: usize = 200;
 
 /// A post as its author writes it.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "PostDraft")]
 pub(crate) struct Draft {
@@ -95,9 +95,9 @@ impl Draft {
             return Err(over("media", "pieces of media of a post", limits.media));
         }
         for media in &self.media {
-            let plain = media.url.len() <= 2_000 && !media.url.contains(char::is_whitespace);
-            if !plain || !(media.url.starts_with("https://") || media.url.starts_with("http://")) {
-                return Err(FeedError::invalid("media", "the url of a piece of media begins with http:// or https://"));
+            if media.url.len() > 2_000 || !is_media_url(&media.url) {
+                let reason = "the url of a piece of media begins with http:// or https://, or is a path of this server";
+                return Err(FeedError::invalid("media", reason));
             }
             if media.alt.as_ref().is_some_and(|alt| alt.chars().count() > 1_500) {
                 return Err(over("media", "characters of an alt text", 1_500));
@@ -158,6 +158,17 @@ pub(crate) fn marked(text: &str, mark: char) -> impl Iterator<Item = &str> {
         let word = &rest[..rest.find(|c| !belongs(c)).unwrap_or(rest.len())];
         (!word.is_empty() && word.chars().count() <= 100).then_some(word)
     })
+}
+
+/// Whether a URL is absolute, or a path of the same origin. `//host` and `/\\host` name another origin, and so may a
+/// path with control characters, which browsers remove.
+fn is_media_url(url: &str) -> bool {
+    let is_plain = !url.contains(|c: char| c.is_whitespace() || c.is_control() || c == '\\');
+    is_plain && (url.starts_with("https://") || url.starts_with("http://") || is_path(url))
+}
+
+fn is_path(url: &str) -> bool {
+    url.starts_with('/') && !url.starts_with("//")
 }
 
 #[cfg(test)]

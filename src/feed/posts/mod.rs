@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 pub(crate) use comments::{CommentDraft, CommentPage, CommentService};
-pub(crate) use draft::Draft;
+pub(crate) use draft::{Draft, mentioned};
 pub(crate) use edits::{Edit, PostEditor};
 
 use super::call::{Call, Caller};

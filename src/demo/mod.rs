@@ -1,0 +1,16 @@
+//! The demonstration feed: people, posts and pictures for an empty instance.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `content` | the people and what they wrote, as JSON in the binary |
+//! | `seed` | writes it to a ledger |
+//! | `pictures` | draws the pictures of the posts, as SVG |
+//! | `scenes` | the drawings: mountains, sea, city, fields, northern lights, a table |
+
+mod content;
+mod pictures;
+mod scenes;
+mod seed;
+
+pub use pictures::{PICTURES, picture};
+pub use seed::{SeedError, Seeded, seed};
