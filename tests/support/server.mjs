@@ -1,6 +1,6 @@
 // Starts what a test needs — the built server, Redis — on free ports with data of their own, and stops it again.
 
-import { spawn } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { createHmac, randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
@@ -9,6 +9,7 @@ import net from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 
 import { poll, within } from "./wait.mjs";
 
@@ -177,6 +178,12 @@ export class Server {
     // Another server that took the port first would answer as well.
     const says = () => mine.log.includes(" is at http://");
     await mine.until(() => says() && fetch(`${this.origin}/ready`).then((response) => response.ok, () => false));
+  }
+
+  /** Runs another command of the binary with the same configuration. Returns its output; rejects if it fails. */
+  async command(...args) {
+    const run = promisify(execFile)(BINARY, args, { cwd: this.#directory, env: this.#env, timeout: STOP_MS });
+    return (await run).stdout;
   }
 
   /** Asks it to stop, and waits until it has. */
