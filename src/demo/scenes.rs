@@ -115,7 +115,10 @@ impl Hills {
 
     fn at(&self, x: f64) -> f64 {
         let waves = self.waves.iter();
-        self.base - waves.map(|(height, length, phase)| height * (x / length * 6.28 + phase).sin()).sum::<f64>()
+        self.base
+            - waves
+                .map(|(height, length, phase)| height * (x / length * std::f64::consts::TAU + phase).sin())
+                .sum::<f64>()
     }
 
     fn draw(&self, svg: &mut String, fill: &str, step: usize) {

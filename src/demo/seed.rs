@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::content::{Content, DemoComment, DemoPost};
 use super::pictures::PICTURES;
-use crate::feed::{Draft, FeedError, LimitOptions, mentioned};
+use crate::feed::{Draft, LimitOptions, mentioned};
 use crate::ledger::{CommentOutcome, Lease, Ledger, LedgerError, LikeBatch, NewAccount};
 use crate::model::{Comment, CommentId, ContentId, LikeChange, Media, MediaKind, Millis, PostId, UserId};
 
@@ -154,7 +154,8 @@ impl Seeder<'_> {
             alt: written.alt.clone(),
         });
         let draft = Draft { text: written.text.clone(), media: media.collect(), ..Draft::default() };
-        let post = draft.into_post(&user(&written.by)?, id, &LIMITS).map_err(invalid)?;
+        let post =
+            draft.into_post(&user(&written.by)?, id, &LIMITS).map_err(|error| SeedError::Content(error.to_string()))?;
         self.ledger.create_post(&post, &unleased()).await?;
         self.seeded.posts += 1;
         self.like(ContentId::Post(id), &post.author, 3 + (number * 11) % 19, id.time());
@@ -225,10 +226,6 @@ impl Seeder<'_> {
 /// The limits that the content was written for.
 const LIMITS: LimitOptions =
     LimitOptions { text: 5_000, media: 9, topics: 10, data_bytes: 0, follows: 100, favourites: 0 };
-
-fn invalid(error: FeedError) -> SeedError {
-    SeedError::Content(error.to_string())
-}
 
 fn count(comments: &[DemoComment]) -> usize {
     comments.iter().map(|comment| 1 + count(&comment.replies)).sum()
