@@ -31,6 +31,7 @@ use super::session_clock::SessionClock;
 use super::sockets::Registration;
 use super::transport::{Framed, Transport};
 use super::user_connections::{LimitReached, UserConnection, UserConnections};
+use super::write_pacer::WritePacer;
 use crate::auth::TokenIdentity;
 use crate::feed::IdentityService;
 use crate::metrics::Metrics;
@@ -55,6 +56,8 @@ pub(super) struct ConnectionShared {
     pub(super) metrics: Arc<Metrics>,
     /// The bounds of each send queue.
     pub(super) outbox: Bounds,
+    /// Wakes connections that have something to write.
+    pub(super) pacer: Arc<WritePacer>,
     /// How long one write may take.
     pub(super) write_timeout: Duration,
 }
@@ -86,7 +89,7 @@ impl Connection {
     /// Registers the connection of a client at this address.
     pub(super) fn open(shared: Arc<ConnectionShared>, socket: Transport, address: IpAddr) -> Box<Self> {
         let client: Arc<str> = uuid::Uuid::new_v4().to_string().into();
-        let outbox = Arc::new(Outbox::new(shared.outbox));
+        let outbox = Arc::new(Outbox::new(shared.outbox, Arc::clone(&shared.pacer)));
         shared.connections.add(&client, &outbox);
         shared.metrics.accepted();
         let now = shared.clock.now();

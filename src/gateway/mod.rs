@@ -10,6 +10,7 @@
 //! | `connection`, `connection_end` | the task of one connection |
 //! | `transport` | the WebSocket of one connection |
 //! | [`outbox`] | the send queue of one connection |
+//! | [`write_pacer`] | the order in which connections write |
 //! | `commands`, `command_outcome` | starts commands that take time |
 //! | `subscriptions` | executes `connect` and `subscribe` |
 //! | `channel_commands`, `rpc` | executes the other commands |
@@ -63,6 +64,7 @@ mod subscriptions;
 mod transport;
 pub mod upgrade;
 mod user_connections;
+pub mod write_pacer;
 
 pub use channel_commands::{presence_counts, present_clients};
 pub use gauges::GaugeReader;
@@ -84,6 +86,7 @@ use sockets::UserSockets;
 use subscriptions::Subscriptions;
 use upgrade::Upgrader;
 use user_connections::UserConnections;
+use write_pacer::WritePacer;
 
 /// How long a shutdown waits for the tasks of connections: a close handshake is bounded, and so are commands.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -154,6 +157,12 @@ impl Gateway {
             recovery_limit: options.recovery_limit,
         }));
         hub.start(&tasks, &stopping);
+        let pacer = Arc::new(WritePacer::default());
+        let (pacing, stop) = (Arc::clone(&pacer), stopping.clone());
+        tasks.spawn(async move {
+            stop.run_until_cancelled(pacing.run()).await;
+            pacing.stop();
+        });
 
         let receipts = LikeReceipts::new(Arc::clone(&feed.settlements), Arc::clone(&connections), broadcaster);
         let stop = stopping.clone();
@@ -176,6 +185,7 @@ impl Gateway {
             identity: Arc::clone(&feed.identity),
             metrics: Arc::clone(metrics),
             outbox: options.outbox,
+            pacer,
             write_timeout: options.write_timeout,
         };
         let upgrader = Upgrader {

@@ -12,6 +12,7 @@ use futures::task::AtomicWaker;
 use parking_lot::Mutex;
 
 use super::transport::Framed;
+use super::write_pacer::WritePacer;
 use crate::protocol::Disconnect;
 
 /// An item of the queue.
@@ -49,15 +50,19 @@ pub struct Bounds {
 /// An empty queue with a larger capacity is released, so that a burst does not occupy memory permanently.
 pub(super) const KEPT_CAPACITY: usize = 64;
 
+/// The part of its [`Bounds`] at which a queue may not wait for its turn: all connections are woken.
+const URGENT_PART: usize = 8;
+
 /// The queue of one client.
 #[derive(Debug)]
 pub struct Outbox {
     queue: Mutex<SendQueue>,
     /// Whether the queue is not empty, or is closed. Written under the lock of the queue, read without it.
     ready: AtomicBool,
-    /// The waker of the client's task.
+    /// The waker of the client's task. While the task waits in the pacer, its waker is there.
     reader: AtomicWaker,
     bounds: Bounds,
+    pacer: Arc<WritePacer>,
 }
 
 #[derive(Debug, Default)]
@@ -69,8 +74,8 @@ struct SendQueue {
 
 impl Outbox {
     /// An empty queue.
-    pub fn new(bounds: Bounds) -> Self {
-        Self { queue: Mutex::default(), ready: AtomicBool::new(false), reader: AtomicWaker::new(), bounds }
+    pub fn new(bounds: Bounds, pacer: Arc<WritePacer>) -> Self {
+        Self { queue: Mutex::default(), ready: AtomicBool::new(false), reader: AtomicWaker::new(), bounds, pacer }
     }
 
     /// Adds an item. If it does not fit, the client is closed as slow and all queued items are dropped; the client
@@ -80,6 +85,7 @@ impl Outbox {
         if queue.closed.is_some() {
             return true;
         }
+        let was_urgent = self.is_urgent(&queue);
         let bytes = queue.bytes + item.bytes();
         let fits = bytes <= self.bounds.bytes && queue.waiting.len() < self.bounds.messages;
         if fits {
@@ -88,10 +94,21 @@ impl Outbox {
         } else {
             *queue = SendQueue { closed: Some(Disconnect::SLOW), ..SendQueue::default() };
         }
+        let is_urgent = !was_urgent && self.is_urgent(&queue);
         self.ready.store(true, Ordering::Release);
         drop(queue);
-        self.reader.wake();
+        if let Some(waker) = self.reader.take() {
+            self.pacer.schedule(waker);
+        }
+        if is_urgent {
+            self.pacer.hurry();
+        }
         fits
+    }
+
+    fn is_urgent(&self, queue: &SendQueue) -> bool {
+        let Bounds { bytes, messages } = self.bounds;
+        queue.bytes >= (bytes / URGENT_PART).max(1) || queue.waiting.len() >= (messages / URGENT_PART).max(1)
     }
 
     /// Requests that the client is closed. The first request determines the code. Queued items are still written first,
@@ -152,7 +169,7 @@ mod tests {
 
     #[test]
     fn items_come_out_in_order_at_once() {
-        let outbox = Outbox::new(Bounds { bytes: 100, messages: 10 });
+        let outbox = Outbox::new(Bounds { bytes: 100, messages: 10 }, Arc::default());
         assert!(outbox.push(message("a")) && outbox.push(message("b")));
         let mut taken = VecDeque::new();
         assert_eq!(outbox.take(&mut taken), None);
@@ -163,7 +180,7 @@ mod tests {
     #[test]
     fn slow_readers_are_closed_and_release_memory() {
         for bounds in [Bounds { bytes: 20, messages: 100 }, Bounds { bytes: 100, messages: 3 }] {
-            let outbox = Outbox::new(bounds);
+            let outbox = Outbox::new(bounds, Arc::default());
             assert_eq!((0..4).filter(|_| !outbox.push(message("four"))).count(), 1, "closed once: {bounds:?}");
             let mut taken = VecDeque::new();
             assert_eq!(outbox.take(&mut taken), Some(Disconnect::SLOW));
@@ -173,9 +190,24 @@ mod tests {
 
     #[test]
     fn the_first_close_reason_wins() {
-        let outbox = Outbox::new(Bounds { bytes: 10, messages: 1 });
+        let outbox = Outbox::new(Bounds { bytes: 10, messages: 1 }, Arc::default());
         outbox.close(Disconnect::SHUTDOWN);
         outbox.close(Disconnect::SLOW);
         assert_eq!(outbox.take(&mut VecDeque::new()), Some(Disconnect::SHUTDOWN));
+    }
+
+    #[test]
+    fn filling_queues_are_urgent() {
+        // Each message takes 6 bytes with its header.
+        let many = 1 << 20;
+        for (bytes, messages, calm) in [(many, 80, 9), (480, many, 9), (many, 1, 0), (6, many, 0)] {
+            let pacer = Arc::new(WritePacer::default());
+            let outbox = Outbox::new(Bounds { bytes, messages }, Arc::clone(&pacer));
+            let push = || {
+                assert!(outbox.push(message("four")));
+                pacer.is_urgent()
+            };
+            assert_eq!((0..=calm).map(|_| push()).filter(|is_urgent| !is_urgent).count(), calm);
+        }
     }
 }

@@ -350,7 +350,7 @@ mod tests {
         let at = |offset, epoch: &str| Position { offset, epoch: epoch.into() };
         let room = Room::new("topic:x".into(), Audience::Topic("x".into()));
         assert!(matches!(room.compare(Some(&at(5, "e"))), RoomUpdate::None));
-        let outbox = || Arc::new(Outbox::new(Bounds { bytes: 10, messages: 10 }));
+        let outbox = || Arc::new(Outbox::new(Bounds { bytes: 10, messages: 10 }, Arc::default()));
         let join = |outbox: &Arc<Outbox>| {
             let member = Member { outbox: Arc::clone(outbox), reader: None };
             room.join(member, true)
