@@ -17,6 +17,9 @@ use crate::feed::invalidation::Invalidated;
 use crate::ledger::Ledger;
 use crate::model::{Post, PostCounts, PostId, UserId, Visibility};
 
+/// Values by post, with a fast hash.
+pub(crate) type PostMap<V> = HashMap<PostId, V, foldhash::fast::RandomState>;
+
 /// A post with its JSON.
 #[derive(Debug)]
 pub(crate) struct CachedPost {

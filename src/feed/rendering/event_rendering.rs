@@ -11,11 +11,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use foldhash::fast::RandomState;
 
 use super::notification_rendering::NotificationRenderer;
 use super::render_context::{Audience, Encoded, RenderContext, Viewer, post_kind, referenced_posts};
 use crate::broker::{CACHE_LEASE, CacheLease};
-use crate::feed::content::{CachedPost, PostCache};
+use crate::feed::content::{CachedPost, PostCache, PostMap};
 use crate::feed::error::Result;
 use crate::feed::identity::ErasedUsers;
 use crate::feed::visibility::RelationCache;
@@ -49,34 +50,14 @@ impl EventRenderer {
     /// If the ledger cannot be read.
     pub(crate) async fn prepare(&self, entries: &[(&Audience, &Entry)]) -> Result<RenderContext> {
         let (invalidations, since) = (self.lease.invalidations(), Instant::now());
-        let pushed: HashSet<PostId> =
-            entries.iter().filter(|(_, it)| post_kind(it).is_some()).filter_map(|(_, it)| it.post()).collect();
-        let pushed: Vec<PostId> = pushed.into_iter().collect();
-        let posts = self.cache.get(entries.iter().flat_map(|(audience, entry)| referenced_posts(audience, entry)));
-        let (posts, counts) = tokio::try_join!(posts, self.cache.counts(&pushed))?;
+        let (pushed, referenced) = posts_of(entries);
+        let (posts, counts) = tokio::try_join!(self.cache.get(referenced), self.cache.counts(&pushed))?;
+        let posts: PostMap<_> = posts.into_iter().collect();
         let (pushes, pushes_to_author) = encode(entries, &posts, &counts)?;
-        let (mut authors, mut pairs) = (HashSet::new(), HashSet::new());
-        for (audience, entry) in entries {
-            let theirs = referenced_posts(audience, entry)
-                .filter_map(|id| posts.get(&id))
-                .map(|cached| cached.post.author.clone());
-            match audience {
-                Audience::Plain | Audience::Notifications(_) => {}
-                Audience::Timeline(reader) => {
-                    pairs.extend(theirs.filter(|author| author != reader).map(|author| (reader.clone(), author)));
-                }
-                Audience::Profile | Audience::Topic(_) | Audience::Post(_) => {
-                    authors.extend(theirs);
-                    match entry {
-                        Entry::Restricted(people, _) => authors.extend(people.iter().cloned()),
-                        Entry::PostRemoved(left) => drop(authors.insert(left.author.clone())),
-                        _ => {}
-                    }
-                }
-            }
-        }
+        let (authors, readers_by_author) = people_of(entries, &posts);
+        let readers_by_author = readers_by_author.iter().map(|(author, readers)| (*author, readers.iter().copied()));
+        let relations = self.relations.get_by_author(readers_by_author).await?;
         let restricted = self.relations.restricted_authors(authors).await?;
-        let relations = self.relations.get(pairs).await?;
         let notifications = self.render_notifications(entries).await?;
         let actors = entries
             .iter()
@@ -167,13 +148,54 @@ impl EventRenderer {
     }
 }
 
+/// The authors whose restrictions are needed to render these entries, and the readers of timelines by the author whom
+/// they read.
+fn people_of<'a>(
+    entries: &[(&'a Audience, &'a Entry)],
+    posts: &'a PostMap<Arc<CachedPost>>,
+) -> (HashSet<UserId>, HashMap<&'a UserId, Vec<&'a UserId>, RandomState>) {
+    let mut authors = HashSet::new();
+    let mut readers_by_author: HashMap<_, Vec<_>, RandomState> = HashMap::default();
+    for (audience, entry) in entries {
+        let theirs = referenced_posts(audience, entry).filter_map(|id| posts.get(&id)).map(|it| &it.post.author);
+        match audience {
+            Audience::Plain | Audience::Notifications(_) => {}
+            Audience::Timeline(reader) => {
+                for author in theirs.filter(|author| *author != reader) {
+                    readers_by_author.entry(author).or_default().push(reader);
+                }
+            }
+            Audience::Profile | Audience::Topic(_) | Audience::Post(_) => {
+                authors.extend(theirs.cloned());
+                match entry {
+                    Entry::Restricted(people, _) => authors.extend(people.iter().cloned()),
+                    Entry::PostRemoved(left) => drop(authors.insert(left.author.clone())),
+                    _ => {}
+                }
+            }
+        }
+    }
+    (authors, readers_by_author)
+}
+
+/// The posts that these entries push, and all that are needed to render them.
+fn posts_of(entries: &[(&Audience, &Entry)]) -> (Vec<PostId>, HashSet<PostId, RandomState>) {
+    let mut pushed = HashSet::with_hasher(RandomState::default());
+    let mut referenced = HashSet::with_hasher(RandomState::default());
+    for (audience, entry) in entries {
+        pushed.extend(entry.post().filter(|_| post_kind(entry).is_some()));
+        referenced.extend(referenced_posts(audience, entry));
+    }
+    (pushed.into_iter().collect(), referenced)
+}
+
 /// Encodes the publications that show the posts of these entries: for all readers, and for the author if that differs.
 fn encode(
     entries: &[(&Audience, &Entry)],
-    posts: &HashMap<PostId, Arc<CachedPost>>,
+    posts: &PostMap<Arc<CachedPost>>,
     counts: &HashMap<PostId, PostCounts>,
 ) -> Result<(Encoded, Encoded)> {
-    let (mut pushes, mut pushes_to_author) = (Encoded::new(), Encoded::new());
+    let (mut pushes, mut pushes_to_author) = (Encoded::default(), Encoded::default());
     for (audience, entry) in entries {
         let (Some(kind), Some(cached)) = (post_kind(entry), entry.post().and_then(|id| posts.get(&id))) else {
             continue;

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use crate::feed::content::{CachedPost, PostEventKind};
+use crate::feed::content::{CachedPost, PostEventKind, PostMap};
 use crate::feed::visibility::{AccessContext, RelationMap, ViewContext};
 use crate::model::{Entry, Event, GoneReason, NotificationId, PostId, PostRemoved, UserId, Visibility};
 
@@ -28,6 +28,11 @@ pub enum Audience {
 }
 
 impl Audience {
+    /// Whether every subscriber receives every entry: the channel has one reader, or no rules.
+    pub fn is_unconditional(&self) -> bool {
+        matches!(self, Self::Plain | Self::Timeline(_) | Self::Notifications(_))
+    }
+
     /// The owner of a timeline.
     pub(super) fn owner(&self) -> Option<&UserId> {
         match self {
@@ -49,7 +54,7 @@ pub enum Viewer<'a> {
 /// The data for rendering some entries.
 #[derive(Debug)]
 pub struct RenderContext {
-    pub(super) posts: HashMap<PostId, Arc<CachedPost>>,
+    pub(super) posts: PostMap<Arc<CachedPost>>,
     /// The members of publications that show a post, encoded once for all recipients.
     pub(super) pushes: Encoded,
     /// As `pushes`, for the author's own timeline, if that differs.
@@ -106,10 +111,7 @@ impl RenderContext {
     pub fn render<'a>(&'a self, audience: &Audience, entry: &'a Entry) -> Option<RenderedEvent<'a>> {
         let members = self.members(audience, entry)?;
         let view = if matches!(audience, Audience::Topic(_)) { ViewContext::Unrequested } else { ViewContext::Direct };
-        let conditions = match audience {
-            Audience::Plain | Audience::Timeline(_) | Audience::Notifications(_) => Vec::new(),
-            Audience::Profile | Audience::Topic(_) | Audience::Post(_) => self.conditions(audience, entry)?,
-        };
+        let conditions = if audience.is_unconditional() { Vec::new() } else { self.conditions(audience, entry)? };
         let is_public = conditions.iter().all(|it| {
             it.must_see
                 && it.visibility.is_none_or(|it| *it == Visibility::Public)
@@ -208,7 +210,7 @@ impl RenderContext {
 }
 
 /// Publication members by post and kind.
-pub(super) type Encoded = HashMap<(PostId, PostEventKind), Bytes>;
+pub(super) type Encoded = HashMap<(PostId, PostEventKind), Bytes, foldhash::fast::RandomState>;
 
 /// The members of the publication that removes a post from a client.
 fn gone(id: PostId, reason: GoneReason) -> Bytes {

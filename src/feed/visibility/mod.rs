@@ -4,13 +4,14 @@
 //! |---|---|
 //! | `access.rs` | the rules, as pure functions of relation, visibility and context |
 //! | `policy.rs` | the rules applied to posts and users, with the stores |
-//! | `relations.rs`, `followees.rs` | the relations between readers and authors, cached |
+//! | `relations.rs`, `pair_cache.rs`, `followees.rs` | the relations between readers and authors, cached |
 //! | `recipients.rs` | the recipients of a fan-out |
 //! | `comment_context.rs` | the post, the author and the ancestors of comments, cached |
 
 mod access;
 mod comment_context;
 mod followees;
+mod pair_cache;
 mod policy;
 mod recipients;
 mod relations;

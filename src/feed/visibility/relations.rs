@@ -1,10 +1,11 @@
 //! The relations between readers and authors, cached: every delivery needs them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::followees::{FolloweeCache, UserIdSet};
+use super::pair_cache::{PairCache, UserMap};
 use crate::broker::{CacheLease, Invalidation};
 use crate::feed::caching::{CoherentCache, FillTicket};
 use crate::feed::error::Result;
@@ -17,7 +18,7 @@ use crate::model::{Relation, UserId};
 const TTL: Duration = Duration::from_secs(30);
 
 /// Cached pairs, at some 200 bytes each.
-const MAX_PAIRS: u64 = 250_000;
+const MAX_PAIRS: usize = 250_000;
 
 /// The number of authors for which the cache records whether they have restrictions.
 const MAX_AUTHORS: u64 = 100_000;
@@ -27,7 +28,7 @@ const MAX_PAIRS_PER_CALL: usize = 5_000;
 
 /// Relations by author and reader.
 #[derive(Debug, Default)]
-pub(crate) struct RelationMap(HashMap<UserId, HashMap<UserId, Relation>>);
+pub(crate) struct RelationMap(UserMap<UserMap<Relation>>);
 
 impl RelationMap {
     /// The relation of a pair, if it was loaded.
@@ -42,16 +43,19 @@ impl RelationMap {
         }
     }
 
-    fn insert(&mut self, reader: UserId, author: UserId, relation: Relation) {
-        self.0.entry(author).or_default().insert(reader, relation);
+    fn insert(&mut self, reader: UserId, author: &UserId, relation: Relation) {
+        self.readers_of(author).insert(reader, relation);
+    }
+
+    fn readers_of(&mut self, author: &UserId) -> &mut UserMap<Relation> {
+        self.0.entry(author.clone()).or_default()
     }
 }
 
 /// The relations of pairs, with a cache. Concurrent requests rarely need the same pair, so fetches are not coalesced.
 pub(crate) struct RelationCache {
     ledger: Arc<dyn Ledger>,
-    /// By reader and author.
-    pairs: CoherentCache<(UserId, UserId), Relation>,
+    pairs: PairCache,
     /// Whether an author has restrictions: hides, mutes or blocks that affect the visibility of the author's posts.
     restricted: CoherentCache<UserId, bool>,
     followees: FolloweeCache,
@@ -63,7 +67,7 @@ impl RelationCache {
         Self {
             followees: FolloweeCache::new(Arc::clone(&ledger), Arc::clone(lease)),
             ledger,
-            pairs: CoherentCache::new(Arc::clone(lease), MAX_PAIRS, TTL),
+            pairs: PairCache::new(Arc::clone(lease), MAX_PAIRS, TTL),
             restricted: CoherentCache::new(Arc::clone(lease), MAX_AUTHORS, TTL),
         }
     }
@@ -100,14 +104,30 @@ impl RelationCache {
     /// # Errors
     /// If the ledger cannot be read.
     pub(crate) async fn get(&self, pairs: impl IntoIterator<Item = (UserId, UserId)>) -> Result<RelationMap> {
+        let mut by_author: UserMap<Vec<UserId>> = UserMap::default();
+        for (reader, author) in pairs {
+            by_author.entry(author).or_default().push(reader);
+        }
+        self.get_by_author(by_author.iter().map(|(author, readers)| (author, readers.iter()))).await
+    }
+
+    /// The same for readers by author.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(crate) async fn get_by_author<'a>(
+        &self,
+        readers_by_author: impl Iterator<Item = (&'a UserId, impl ExactSizeIterator<Item = &'a UserId>)> + Send,
+    ) -> Result<RelationMap> {
         let mut found = RelationMap::default();
         let mut missing = HashSet::new();
-        let cached = self.pairs.reader();
-        for pair in pairs {
-            match cached.get(&pair) {
-                Some(relation) => found.insert(pair.0, pair.1, relation),
-                None => drop(missing.insert(pair)),
-            }
+        for (author, readers) in readers_by_author {
+            let relations = found.readers_of(author);
+            relations.reserve(readers.len());
+            self.pairs.get(author, readers, |reader, relation| match relation {
+                Some(relation) => drop(relations.insert(reader.clone(), relation)),
+                None => drop(missing.insert((reader.clone(), author.clone()))),
+            });
         }
         self.fetch(missing, &mut found).await?;
         Ok(found)
@@ -127,11 +147,11 @@ impl RelationCache {
     async fn fetch(&self, pairs: HashSet<(UserId, UserId)>, found: &mut RelationMap) -> Result<()> {
         let missing: Vec<_> = pairs.into_iter().collect();
         for missing in missing.chunks(MAX_PAIRS_PER_CALL) {
-            let tickets: Vec<_> = missing.iter().map(|pair| self.pairs.ticket(pair)).collect();
+            let tickets: Vec<_> = missing.iter().map(|(_, author)| self.pairs.ticket(author)).collect();
             let relations = self.ledger.relations(missing).await?;
-            for ((pair, ticket), relation) in missing.iter().zip(tickets).zip(relations) {
-                self.pairs.fill(pair.clone(), ticket, relation);
-                found.insert(pair.0.clone(), pair.1.clone(), relation);
+            for (((reader, author), ticket), relation) in missing.iter().zip(tickets).zip(relations) {
+                self.pairs.fill(reader.clone(), author, ticket, relation);
+                found.insert(reader.clone(), author, relation);
             }
         }
         Ok(())
@@ -188,8 +208,8 @@ impl Invalidated for RelationCache {
     fn apply(&self, change: &Invalidation) {
         match change {
             Invalidation::Relation(one, other) => {
-                self.pairs.invalidate(&(one.clone(), other.clone()));
-                self.pairs.invalidate(&(other.clone(), one.clone()));
+                self.pairs.invalidate(one, other);
+                self.pairs.invalidate(other, one);
                 for user in [one, other] {
                     self.restricted.invalidate(user);
                     self.followees.invalidate(user);

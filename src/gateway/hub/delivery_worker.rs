@@ -117,7 +117,7 @@ impl DeliveryWorker {
             .collect();
         let mut context = self.renderer.prepare(&entries).await?;
         let mut pairs = HashSet::new();
-        for (room, waiting) in waiting {
+        for (room, waiting) in waiting.iter().filter(|(room, _)| !room.audience().is_unconditional()) {
             let rendered = waiting.entries().filter_map(|entry| context.render(room.audience(), entry));
             let restricted: Vec<RenderedEvent<'_>> = rendered.filter(|event| !event.is_public).collect();
             let authors: HashSet<&UserId> = restricted.iter().flat_map(RenderedEvent::authors).collect();

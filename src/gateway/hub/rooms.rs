@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use dashmap::DashMap;
+use foldhash::fast::RandomState;
 
 use super::room::Room;
 use crate::gateway::channels::ResolvedChannel;
@@ -10,7 +11,7 @@ use crate::gateway::channels::ResolvedChannel;
 /// All rooms. A room exists from the first join until it has been empty for a while.
 #[derive(Debug, Default)]
 pub(super) struct RoomTable {
-    rooms: DashMap<Arc<str>, Arc<Room>>,
+    rooms: DashMap<Arc<str>, Arc<Room>, RandomState>,
 }
 
 impl RoomTable {
