@@ -11,7 +11,7 @@ use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 use futures::{FutureExt, SinkExt, StreamExt};
 use smallvec::SmallVec;
 use tokio::net::TcpStream;
@@ -26,25 +26,39 @@ pub struct Framed(Bytes);
 /// The first byte of a frame that contains a whole text message.
 const WHOLE_TEXT: u8 = 0x81;
 
+/// The longest frame header of a server, in bytes.
+const MAX_HEADER: usize = 10;
+
 impl Framed {
     /// Frames a message. It must be UTF-8; every message for clients is JSON.
     pub fn text(message: &[u8]) -> Self {
-        let mut framed = Vec::with_capacity(message.len() + 10);
-        framed.push(WHOLE_TEXT);
+        Self::written(message.len(), |frame| frame.extend_from_slice(message))
+    }
+
+    /// Frames the message that `write` appends to a buffer with room for `capacity` bytes. It must be UTF-8.
+    pub fn written(capacity: usize, write: impl FnOnce(&mut Vec<u8>)) -> Self {
+        let mut frame = Vec::with_capacity(MAX_HEADER + capacity);
+        frame.extend_from_slice(&[0; MAX_HEADER]);
+        write(&mut frame);
+        let mut header: SmallVec<[u8; MAX_HEADER]> = SmallVec::new();
+        header.push(WHOLE_TEXT);
         // RFC 6455, 5.2: the length takes 7 bits, or the 16 or 64 bits that follow.
-        match message.len() {
-            short @ 0..=125 => framed.push(short as u8),
+        match frame.len() - MAX_HEADER {
+            short @ 0..=125 => header.push(short as u8),
             middle @ 126..=65_535 => {
-                framed.push(126);
-                framed.extend_from_slice(&(middle as u16).to_be_bytes());
+                header.push(126);
+                header.extend_from_slice(&(middle as u16).to_be_bytes());
             }
             long => {
-                framed.push(127);
-                framed.extend_from_slice(&(long as u64).to_be_bytes());
+                header.push(127);
+                header.extend_from_slice(&(long as u64).to_be_bytes());
             }
         }
-        framed.extend_from_slice(message);
-        Self(framed.into())
+        let start = MAX_HEADER - header.len();
+        frame[start..MAX_HEADER].copy_from_slice(&header);
+        let mut frame = Bytes::from(frame);
+        frame.advance(start);
+        Self(frame)
     }
 
     /// The length on the wire, in bytes.

@@ -18,6 +18,6 @@ pub use command::{
 pub use data::is_portable;
 pub use reply::{
     ClientInfo, ConnectResult, HistoryResult, PING, PresenceResult, PresenceStatsResult, Publication, RefreshResult,
-    ReplyBody, SubscribeResult, one_line, publication_members, push_join, push_leave, push_publication,
-    push_unsubscribe, reply, reply_error,
+    ReplyBody, SubscribeResult, append_publication, one_line, publication_members, publication_size, push_join,
+    push_leave, push_publication, push_unsubscribe, reply, reply_error,
 };

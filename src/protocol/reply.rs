@@ -236,7 +236,19 @@ pub fn publication_members(data: &str, info: Option<&ClientInfo>, tags: Option<&
 /// Encodes the push of a publication: its members, and its offset if the channel keeps a log. The push at offset 1 also
 /// contains the epoch.
 pub fn push_publication(channel: &str, members: &[u8], position: Option<(u64, &Epoch)>) -> Bytes {
-    let mut push = push_head(channel, members.len() + 64);
+    let mut push = Vec::with_capacity(publication_size(channel, members));
+    append_publication(&mut push, channel, members, position);
+    push.into()
+}
+
+/// The bytes for which [`append_publication`] needs room, or a few more.
+pub fn publication_size(channel: &str, members: &[u8]) -> usize {
+    channel.len() + members.len() + 96
+}
+
+/// Appends what [`push_publication`] encodes to a buffer.
+pub fn append_publication(push: &mut Vec<u8>, channel: &str, members: &[u8], position: Option<(u64, &Epoch)>) {
+    append_head(push, channel);
     push.extend_from_slice(b"\"pub\":{");
     push.extend_from_slice(members);
     if let Some((offset, epoch)) = position {
@@ -247,15 +259,19 @@ pub fn push_publication(channel: &str, members: &[u8], position: Option<(u64, &E
         }
     }
     push.extend_from_slice(b"}}}");
-    push.into()
 }
 
 fn push_head(channel: &str, room: usize) -> Vec<u8> {
     let mut push = Vec::with_capacity(channel.len() + room + 32);
-    push.extend_from_slice(b"{\"push\":{\"channel\":");
-    push.extend_from_slice(&encode(&channel));
-    push.push(b',');
+    append_head(&mut push, channel);
     push
+}
+
+fn append_head(push: &mut Vec<u8>, channel: &str) {
+    push.extend_from_slice(b"{\"push\":{\"channel\":");
+    // A string can always be encoded.
+    let _ = serde_json::to_writer(&mut *push, channel);
+    push.push(b',');
 }
 
 /// Encodes the push that a client joined the channel. `info` is its encoded `ClientInfo`.

@@ -6,7 +6,7 @@ use crate::gateway::outbox::{Outbox, Outgoing};
 use crate::gateway::transport::Framed;
 use crate::metrics::Metrics;
 use crate::model::{Entry, Epoch, Millis};
-use crate::protocol::push_publication;
+use crate::protocol::{append_publication, publication_size};
 
 /// Sends one push to many clients: it is encoded once, and all send queues share it.
 #[derive(Debug)]
@@ -27,12 +27,17 @@ impl Broadcaster {
         members: &[u8],
         place: Option<(u64, &Epoch)>,
     ) {
-        self.send(outboxes, &push_publication(channel, members, place));
+        let size = publication_size(channel, members);
+        let push = Framed::written(size, |push| append_publication(push, channel, members, place));
+        self.send_frame(outboxes, &push);
     }
 
     /// Sends an encoded push.
     pub(super) fn send<'a>(&self, outboxes: impl Iterator<Item = &'a Outbox>, push: &[u8]) {
-        let push = Framed::text(push);
+        self.send_frame(outboxes, &Framed::text(push));
+    }
+
+    fn send_frame<'a>(&self, outboxes: impl Iterator<Item = &'a Outbox>, push: &Framed) {
         let mut deliveries = 0;
         for outbox in outboxes {
             deliveries += 1;
