@@ -64,11 +64,13 @@ tests/node_modules/.package-lock.json: tests/package.json tests/package-lock.jso
 build:
 	$(CARGO) build
 
-# The executable to install, target/dist/feedline, and its line tables beside it, in feedline.debug.
+# The executable to install, target/dist/feedline, and its line tables beside it, in feedline.debug. The
+# stripped file is a new one: Cargo keeps a hard link to the linked one, and reuses that.
 dist:
 	CARGO_PROFILE_DIST_STRIP=none $(CARGO) build --profile dist
 	cd target/dist && objcopy --only-keep-debug --compress-debug-sections=zlib feedline feedline.debug
-	cd target/dist && objcopy --strip-debug --add-gnu-debuglink=feedline.debug feedline
+	cd target/dist && objcopy --strip-debug --add-gnu-debuglink=feedline.debug feedline feedline.new
+	cd target/dist && mv feedline.new feedline
 
 # For example: make bench BENCH="fanout --live"
 bench:
