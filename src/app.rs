@@ -333,3 +333,35 @@ fn gateway_options(config: &Config) -> GatewayOptions {
         recovery_limit: config.client.recovery_limit,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_stopped_server_frees_its_parts() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().display();
+        let env = [
+            ("FEEDLINE__SERVER__LISTEN".to_owned(), "127.0.0.1:0".to_owned()),
+            ("FEEDLINE__SERVER__DATA_DIR".to_owned(), data.to_string()),
+            ("FEEDLINE__SERVER__DRAIN".to_owned(), "0s".to_owned()),
+            ("FEEDLINE__LEDGER__URL".to_owned(), format!("sqlite://{data}/feedline.db")),
+        ];
+        let config = Config::parse("", env.into_iter()).unwrap();
+        let secrets = Secrets::load(&config).unwrap();
+        let app = App::start(&config, &secrets).await.unwrap();
+        let (feed, broker) = (Arc::downgrade(&app.feed), Arc::downgrade(&app.broker));
+        let ledger = Arc::downgrade(&app.ledger);
+        app.stop().await;
+        // Tasks that are cancelled free their parts a moment later.
+        for _ in 0..100 {
+            if feed.strong_count() + broker.strong_count() + ledger.strong_count() == 0 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let counts = (feed.strong_count(), broker.strong_count(), ledger.strong_count());
+        panic!("references to the feed, the broker and the ledger are left: {counts:?}");
+    }
+}

@@ -378,7 +378,10 @@ fn jobs_in_quarantine_are_listed_and_retried() {
     assert_eq!((missing.status.code(), err(&missing)), (Some(1), "job 7 is not in quarantine\n"), "{missing:?}");
 
     let db = rusqlite::Connection::open(dir.path().join("data/feedline.db")).unwrap();
-    let job = r#"{"work":"{\"post\":{\"post\":1,\"author\":\"ann\"}}","author":"ann","ordered":1,"cursor":"","created_at":5,"generation":3,"carries_post":1}"#;
+    let job = concat!(
+        r#"{"work":"{\"post\":{\"post\":1,\"author\":\"ann\"}}","author":"ann","ordered":1,"cursor":"","#,
+        r#""created_at":5,"generation":3,"carries_post":1}"#,
+    );
     let put = "INSERT INTO quarantine (kind, name, content, reason, at) VALUES (?1, ?2, ?3, 'WRONGTYPE', 6)";
     db.execute(put, ["job", "7", job]).unwrap();
     db.execute(put, ["like", "0 a 1-0", "nonsense"]).unwrap();

@@ -169,8 +169,8 @@ fn metrics() -> String {
     metrics.dropped_slow();
     metrics.command("");
     metrics.operation("", "");
-    metrics.like_reverted("");
-    metrics.fanned_out(&[feedline::broker::Receipt::Absent]);
+    metrics.likes.reverted("");
+    metrics.fanout.fanned_out(&[feedline::broker::Receipt::Absent]);
     let text = metrics.text(Levels::default());
     let words = |prefix| text.lines().filter_map(move |line: &str| line.strip_prefix(prefix)?.split_once(' '));
     let kinds: BTreeMap<&str, &str> = words("# TYPE ").collect();
@@ -189,7 +189,8 @@ fn metrics() -> String {
         table += &row(&[&code(sample), kinds[name], &labels(name).unwrap_or_default(), help.trim_end_matches('.')]);
         count += 1;
     }
-    let registered = read("src/metrics.rs").matches("r.register").count();
+    let files = ["mod", "fanout", "likes"].map(|file| read(&format!("src/metrics/{file}.rs")));
+    let registered: usize = files.iter().map(|file| file.matches("r.register").count()).sum();
     assert_eq!(count, registered, "a metric without a value: give it one above");
     table
 }

@@ -214,7 +214,7 @@ impl FanoutWorkers {
         match self.ledger.backlog().await {
             Ok(backlog) => {
                 let age = backlog.oldest.map(|oldest| now().saturating_sub(oldest));
-                self.metrics.fanout_backlog(backlog.jobs, age);
+                self.metrics.fanout.backlog(backlog.jobs, age);
             }
             Err(error) => tracing::warn!(%error, "the fan-out backlog could not be counted"),
         }
@@ -277,7 +277,7 @@ impl FanoutWorkers {
                 if finished.was_held {
                     self.quarantine.succeeded();
                     self.retire(attempt);
-                    self.metrics.fanout_done(now().saturating_sub(job.created_at));
+                    self.metrics.fanout.done(now().saturating_sub(job.created_at));
                 } else {
                     // Another worker repeats the job: the author's later jobs wait for it.
                     self.jobs.held().note_loss(job);

@@ -83,7 +83,7 @@ impl PageWriter {
     pub(super) async fn finish(&self, page: WritingPage) -> Result<bool> {
         match page.await.map_err(|_| FeedError::Internal)?? {
             FannedOut::Written(receipts) => {
-                self.metrics.fanned_out(&receipts);
+                self.metrics.fanout.fanned_out(&receipts);
                 Ok(true)
             }
             FannedOut::Fenced => Ok(false),

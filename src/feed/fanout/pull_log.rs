@@ -204,7 +204,7 @@ impl PullLog {
                 self.catch_up.recheck(followers.into_iter().map(|user| (user, Arc::clone(cached))).collect()).await?;
             }
         }
-        self.metrics.pulled(now().saturating_sub(pulled.at));
+        self.metrics.fanout.pulled(now().saturating_sub(pulled.at));
         Ok(())
     }
 
@@ -212,7 +212,7 @@ impl PullLog {
     async fn append_to(&self, pulled: &PullLogEntry, users: &[UserId]) -> Result<()> {
         let attempt = if pulled.repeated { Attempt::Repeated } else { Attempt::First };
         let page = Pull { mark: pulled.mark, entry: &pulled.entry, users, attempt };
-        self.metrics.fanned_out(&self.broker.pull(page).await?);
+        self.metrics.fanout.fanned_out(&self.broker.pull(page).await?);
         Ok(())
     }
 

@@ -167,7 +167,7 @@ impl BatchSettler {
             self.events.wake(EventConsumer::Likes);
         }
         let age = oldest.map_or(0, |at| now().saturating_sub(at));
-        self.metrics.likes_settled(claim.items.len(), many, age);
+        self.metrics.likes.settled(claim.items.len(), many, age);
         self.advance(partition, state, to, (first, through), settled).await?;
         Ok(BatchOutcome::Applied)
     }
@@ -191,7 +191,7 @@ impl BatchSettler {
             }
         }
         for reverted in &settled.reverted {
-            self.metrics.like_reverted(reverted.reason.as_str());
+            self.metrics.likes.reverted(reverted.reason.as_str());
             state.reverts.added();
         }
         self.publish(partition, through, settled).await;

@@ -145,7 +145,7 @@ impl LikeIntake {
                 vec![Err(refusal); items.len()]
             }
         };
-        self.metrics.likes_queued(places.iter().filter(|place| place.is_ok()).count());
+        self.metrics.likes.queued(places.iter().filter(|place| place.is_ok()).count());
         for (like, place) in batch.drain(..).zip(places) {
             let partition = like.item.partition;
             if let (Ok(place), Some(client)) = (place, like.client) {

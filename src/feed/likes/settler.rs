@@ -92,7 +92,7 @@ impl Settlers {
 
     async fn measure(&self) {
         match self.queue.length().await {
-            Ok(length) => self.metrics.likes_waiting(length, self.batches.oldest.age()),
+            Ok(length) => self.metrics.likes.waiting(length, self.batches.oldest.age()),
             Err(error) => tracing::debug!(%error, "the queue of likes could not be measured"),
         }
     }

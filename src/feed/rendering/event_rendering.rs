@@ -97,8 +97,8 @@ impl EventRenderer {
         Ok(())
     }
 
-    /// Whether no post and no relation has changed since the context was prepared, as far as this node knows. `false` if
-    /// the node has lost its cache lease and the context is older than [`CACHE_LEASE`].
+    /// Whether no post and no relation has changed since the context was prepared, as far as this node knows. `false`
+    /// if the node has lost its cache lease and the context is older than [`CACHE_LEASE`].
     pub(crate) fn is_current(&self, context: &RenderContext) -> bool {
         let knows = self.lease.is_held() || context.since.elapsed() < CACHE_LEASE;
         knows && self.lease.invalidations() == context.invalidations

@@ -55,7 +55,7 @@ impl CatchUp {
             self.lineage.note_number(PULLED, due.mark).await?;
             let appended = self.broker.catch_up_inbox(user, epoch, &entries, due.mark).await?;
             let Some((position, written)) = appended else { return Ok(None) };
-            self.metrics.caught_up(written);
+            self.metrics.fanout.caught_up(written);
             let arrived = entries.iter().filter_map(|entry| match entry {
                 Entry::Post(id) => seen.get(id).map(|cached| (user.clone(), Arc::clone(cached))),
                 _ => None,

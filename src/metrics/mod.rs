@@ -1,5 +1,8 @@
 //! The metrics of a node, and their OpenMetrics text format for Prometheus.
 
+mod fanout;
+mod likes;
+
 use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -13,8 +16,10 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::broker::Receipt;
 use crate::model::Millis;
+
+pub use fanout::FanoutMetrics;
+pub use likes::LikeMetrics;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByCode {
@@ -24,11 +29,6 @@ struct ByCode {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByReason {
     reason: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByOutcome {
-    outcome: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -76,25 +76,16 @@ pub struct Metrics {
     commands: Family<ByKind, Counter>,
     operations: Family<ByOperation, Counter>,
     publish_to_socket: Histogram,
-    fanout_lag: Histogram,
-    fanout_inboxes: Family<ByOutcome, Counter>,
-    fanout_jobs: Gauge,
-    fanout_oldest: Gauge,
-    pulled: Histogram,
-    caught_up: Counter,
+    /// Fan-out and the pull log.
+    pub fanout: FanoutMetrics,
+    /// The queue of likes and its settler.
+    pub likes: LikeMetrics,
     events_pending: Gauge,
     events_oldest: Gauge<f64, AtomicU64>,
     like_events_pending: Gauge,
     events_failed: Counter,
-    likes_queue: Gauge,
     quarantine: Gauge,
     unreadable_rows: Gauge,
-    likes_oldest: Gauge<f64, AtomicU64>,
-    likes_queued: Counter,
-    likes_merged: Counter,
-    likes_batch: Histogram,
-    likes_settle: Histogram,
-    likes_reverted: Family<ByReason, Counter>,
     invalidation_wait: Histogram,
     invalidations_unconfirmed: Counter,
     cache_lease: Gauge,
@@ -137,23 +128,12 @@ impl Metrics {
             commands: Family::default(),
             operations: Family::default(),
             publish_to_socket: latency(),
-            fanout_lag: latency(),
-            fanout_inboxes: Family::default(),
-            fanout_jobs: Gauge::default(),
-            fanout_oldest: Gauge::default(),
-            pulled: latency(),
-            caught_up: Counter::default(),
+            fanout: FanoutMetrics::new(),
+            likes: LikeMetrics::new(),
             events_pending: Gauge::default(),
             events_oldest: Gauge::default(),
             like_events_pending: Gauge::default(),
             events_failed: Counter::default(),
-            likes_queue: Gauge::default(),
-            likes_oldest: Gauge::default(),
-            likes_queued: Counter::default(),
-            likes_merged: Counter::default(),
-            likes_batch: Histogram::new(exponential_buckets(1.0, 2.0, 11)),
-            likes_settle: latency(),
-            likes_reverted: Family::default(),
             quarantine: Gauge::default(),
             unreadable_rows: Gauge::default(),
             invalidation_wait: latency(),
@@ -188,24 +168,7 @@ impl Metrics {
             unit(),
             self.publish_to_socket.clone(),
         );
-        r.register_with_unit(
-            "fanout_lag",
-            "Time from the creation of a fan-out job to its completion",
-            unit(),
-            self.fanout_lag.clone(),
-        );
-        r.register("fanout_inboxes", "Inboxes processed by fan-out, by outcome", self.fanout_inboxes.clone());
-        r.register("fanout_jobs", "Unfinished fan-out jobs of all nodes", self.fanout_jobs.clone());
-        r.register_with_unit(
-            "fanout_oldest",
-            "Age of the oldest unfinished fan-out job",
-            unit(),
-            self.fanout_oldest.clone(),
-        );
-        let pulled = "Time from an append to the pull log to the inboxes of followers connected to this node";
-        r.register_with_unit("pulled", pulled, unit(), self.pulled.clone());
-        let caught_up = "Entries of the pull log added to inboxes when these were opened or read";
-        r.register("pulled_caught_up", caught_up, self.caught_up.clone());
+        self.fanout.register(r);
         r.register(
             "events_pending",
             "Events of all nodes waiting to become notifications",
@@ -227,19 +190,7 @@ impl Metrics {
         );
         let unreadable = "Rows of the ledger that could not be decoded and were omitted, counted at each read";
         r.register("unreadable_rows", unreadable, self.unreadable_rows.clone());
-        r.register("likes_queue", "Likes of all nodes waiting to be settled and announced", self.likes_queue.clone());
-        let oldest = "Age of the oldest like that this node is settling";
-        r.register_with_unit("likes_oldest", oldest, unit(), self.likes_oldest.clone());
-        r.register("likes_queued", "Likes acknowledged", self.likes_queued.clone());
-        r.register(
-            "likes_merged",
-            "Likes replaced by a later one of the same user and object in the same batch",
-            self.likes_merged.clone(),
-        );
-        r.register("likes_batch", "Likes settled in one transaction", self.likes_batch.clone());
-        let settle = "Time from the acknowledgement of the oldest like of a batch to its settlement";
-        r.register_with_unit("likes_settle", settle, unit(), self.likes_settle.clone());
-        r.register("likes_reverted", "Acknowledged likes that were reverted, by reason", self.likes_reverted.clone());
+        self.likes.register(r);
         let wait = "Time that changes waited for the other nodes to confirm an invalidation";
         r.register_with_unit("invalidation_wait", wait, unit(), self.invalidation_wait.clone());
         let unconfirmed = "Invalidations that a node did not confirm within 500 ms; it stops using its caches";
@@ -297,64 +248,9 @@ impl Metrics {
         self.publish_to_socket.observe(seconds(after));
     }
 
-    /// Records the time from the creation of a fan-out job to its completion, in milliseconds.
-    pub fn fanout_done(&self, after: Millis) {
-        self.fanout_lag.observe(seconds(after));
-    }
-
-    /// Counts the inboxes of one page of a fan-out job, by outcome.
-    pub fn fanned_out(&self, receipts: &[Receipt]) {
-        let count = |outcome, is: fn(&Receipt) -> bool| {
-            let many = receipts.iter().filter(|receipt| is(receipt)).count() as u64;
-            if many > 0 {
-                self.fanout_inboxes.get_or_create(&ByOutcome { outcome }).inc_by(many);
-            }
-        };
-        count("absent", |receipt| matches!(receipt, Receipt::Absent));
-        count("unchanged", |receipt| matches!(receipt, Receipt::Unchanged));
-        count("stored", |receipt| matches!(receipt, Receipt::Written(0)));
-        count("live", |receipt| matches!(receipt, Receipt::Written(1..)));
-    }
-
-    /// Records the time from an append to the pull log to the inboxes of the followers connected to this node, in
-    /// milliseconds.
-    pub fn pulled(&self, after: Millis) {
-        self.pulled.observe(seconds(after));
-    }
-
-    /// Counts entries of the pull log that were added to an inbox when it was opened or read.
-    pub fn caught_up(&self, entries: u64) {
-        self.caught_up.inc_by(entries);
-    }
-
-    /// Sets the number of unfinished fan-out jobs, and the age of the oldest one in milliseconds; `None`: there are
-    /// none.
-    pub fn fanout_backlog(&self, jobs: u64, oldest: Option<Millis>) {
-        self.fanout_jobs.set(i64::try_from(jobs).unwrap_or(i64::MAX));
-        self.fanout_oldest.set(i64::try_from(oldest.unwrap_or(0) / 1_000).unwrap_or(i64::MAX));
-    }
-
     /// Sets the number of jobs and likes in quarantine.
     pub fn quarantine(&self, size: u64) {
         self.quarantine.set(i64::try_from(size).unwrap_or(i64::MAX));
-    }
-
-    /// Counts acknowledged likes.
-    pub fn likes_queued(&self, many: usize) {
-        self.likes_queued.inc_by(many as u64);
-    }
-
-    /// Records a settled batch of likes: the number of its entries, the number of changes left after merging, and the
-    /// time since the acknowledgement of its oldest entry in milliseconds.
-    pub fn likes_settled(&self, entries: usize, changes: usize, after: Millis) {
-        self.likes_batch.observe(entries as f64);
-        self.likes_merged.inc_by(entries.saturating_sub(changes) as u64);
-        self.likes_settle.observe(seconds(after));
-    }
-
-    /// Counts an acknowledged like that was reverted, by reason.
-    pub fn like_reverted(&self, reason: &'static str) {
-        self.likes_reverted.get_or_create(&ByReason { reason }).inc();
     }
 
     /// Records the time that a change waited for other nodes to confirm its invalidation, and counts the nodes that did
@@ -384,13 +280,6 @@ impl Metrics {
     /// Counts an event that failed permanently and produced no notifications.
     pub fn event_failed(&self) {
         self.events_failed.inc();
-    }
-
-    /// Sets the number of likes waiting to be settled, and the age of the oldest one that this node is settling, in
-    /// milliseconds.
-    pub fn likes_waiting(&self, likes: u64, age: Millis) {
-        self.likes_queue.set(i64::try_from(likes).unwrap_or(i64::MAX));
-        self.likes_oldest.set(seconds(age));
     }
 
     /// Encodes all metrics in the OpenMetrics text format, with these levels.
