@@ -18,7 +18,7 @@ local function append(log, meta, counts, mark)
   -- A log that another run of Redis wrote may lack its end, and offsets must not be reused.
   if wrote ~= run then
     call('DEL', log, meta)
-    -- Clients that subscribed before the first entry have this epoch.
+    -- Clients that joined before the first entry have this epoch.
     epoch, offset, last = derived_epoch(log, counts, KEYS[1]), '0', false
     call('HSET', meta, 'r', run, 'e', epoch)
   end

@@ -4,7 +4,7 @@
 local evicted
 
 -- `counts` is the HASH with the counts of the channel's object, if it has one. Its field `u` is the version of counts
--- that were not appended because no node was subscribed: it changes the epoch, so that returning clients reload the
+-- that were not appended because no node received them: it changes the epoch, so that returning clients reload the
 -- counts.
 local function derived_epoch(log, counts, seed_key)
   local run, period = ARGV[1], ARGV[2]

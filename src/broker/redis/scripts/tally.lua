@@ -2,7 +2,7 @@
 -- last version that was not appended to the channel of the object, see derived.lua.
 -- KEYS: for each object the log of its channel, the metadata of that log, and the tally
 -- ARGV: milliseconds a tally stays, then for each object likes, comments, version
--- Returns for each object whether its counts are to be appended: its channel has a log or a subscriber.
+-- Returns for each object whether its counts are to be appended: its channel has a log or a listener.
 local call = redis.call
 local wanted = {}
 for i = 1, #KEYS, 3 do
