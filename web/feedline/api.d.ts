@@ -1571,13 +1571,6 @@ export interface components {
             lon: number;
             name?: string;
         };
-        LocationInput: {
-            /** Format: double */
-            lat: number;
-            /** Format: double */
-            lon: number;
-            name?: string;
-        };
         MarkNotificationsRead: {
             id?: components["schemas"]["NotificationId"];
             /** @default false */
@@ -1587,15 +1580,6 @@ export interface components {
             id: components["schemas"]["PostId"];
         };
         Media: {
-            alt?: string;
-            /** Format: int32 */
-            height?: number;
-            type: components["schemas"]["MediaKind"];
-            url: string;
-            /** Format: int32 */
-            width?: number;
-        };
-        MediaInput: {
             alt?: string;
             /** Format: int32 */
             height?: number;
@@ -1773,9 +1757,9 @@ export interface components {
             data?: {
                 [key: string]: unknown;
             };
-            location?: components["schemas"]["LocationInput"];
+            location?: components["schemas"]["Location"];
             /** @default [] */
-            media?: components["schemas"]["MediaInput"][];
+            media?: components["schemas"]["Media"][];
             platform?: string;
             /** @default  */
             text?: string;
@@ -1788,8 +1772,8 @@ export interface components {
             data?: {
                 [key: string]: unknown;
             } | null;
-            location?: components["schemas"]["LocationInput"] | null;
-            media?: components["schemas"]["MediaInput"][] | null;
+            location?: components["schemas"]["Location"] | null;
+            media?: components["schemas"]["Media"][] | null;
             text?: string | null;
             topics?: string[] | null;
             visibility?: components["schemas"]["Visibility"] | null;
@@ -2287,10 +2271,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "error": {
-                     *         "code": 0,
-                     *         "message": "ann"
-                     *       }
+                     *       "result": {}
                      *     }
                      */
                     "application/json": components["schemas"]["BlockUserReply"];
@@ -2328,9 +2309,14 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "error": {
-                     *         "code": 0,
-                     *         "message": "ann"
+                     *       "result": {
+                     *         "responses": [
+                     *           {
+                     *             "result": {
+                     *               "epoch": "pRz3kQ"
+                     *             }
+                     *           }
+                     *         ]
                      *       }
                      *     }
                      */
@@ -2367,10 +2353,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "error": {
-                     *         "code": 0,
-                     *         "message": "ann"
-                     *       }
+                     *       "result": {}
                      *     }
                      */
                     "application/json": components["schemas"]["DeleteUserReply"];
@@ -2406,10 +2389,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "error": {
-                     *         "code": 0,
-                     *         "message": "ann"
-                     *       }
+                     *       "result": {}
                      *     }
                      */
                     "application/json": components["schemas"]["DisconnectReply"];
@@ -2445,9 +2425,8 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "error": {
-                     *         "code": 0,
-                     *         "message": "ann"
+                     *       "result": {
+                     *         "has_password": true
                      *       }
                      *     }
                      */
@@ -2484,9 +2463,14 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "error": {
-                     *         "code": 0,
-                     *         "message": "ann"
+                     *       "result": {
+                     *         "epoch": "pRz3kQ",
+                     *         "offset": 0,
+                     *         "publications": [
+                     *           {
+                     *             "data": {}
+                     *           }
+                     *         ]
                      *       }
                      *     }
                      */
@@ -2523,10 +2507,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "error": {
-                     *         "code": 0,
-                     *         "message": "ann"
-                     *       }
+                     *       "result": {}
                      *     }
                      */
                     "application/json": components["schemas"]["InvalidateUserTokensReply"];
@@ -2562,9 +2543,13 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "error": {
-                     *         "code": 0,
-                     *         "message": "ann"
+                     *       "result": {
+                     *         "presence": {
+                     *           "ann": {
+                     *             "client": "ann",
+                     *             "user": "ann"
+                     *           }
+                     *         }
                      *       }
                      *     }
                      */
@@ -2601,9 +2586,9 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "error": {
-                     *         "code": 0,
-                     *         "message": "ann"
+                     *       "result": {
+                     *         "num_clients": 0,
+                     *         "num_users": 0
                      *       }
                      *     }
                      */
@@ -2640,9 +2625,8 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "error": {
-                     *         "code": 0,
-                     *         "message": "ann"
+                     *       "result": {
+                     *         "epoch": "pRz3kQ"
                      *       }
                      *     }
                      */
@@ -2679,10 +2663,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "error": {
-                     *         "code": 0,
-                     *         "message": "ann"
-                     *       }
+                     *       "result": {}
                      *     }
                      */
                     "application/json": components["schemas"]["RevokeTokenReply"];
@@ -2718,10 +2699,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "error": {
-                     *         "code": 0,
-                     *         "message": "ann"
-                     *       }
+                     *       "result": {}
                      *     }
                      */
                     "application/json": components["schemas"]["UnblockUserReply"];
@@ -3314,7 +3292,7 @@ export interface operations {
                      *         {
                      *           "count": 0,
                      *           "created_at": 1795236753868,
-                     *           "id": 0,
+                     *           "id": 243905142243328,
                      *           "kind": "like",
                      *           "people": [
                      *             {
@@ -3359,7 +3337,7 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "id": 0
+                 *       "id": 243905142243328
                  *     }
                  */
                 "application/json": components["schemas"]["MarkNotificationsRead"];
@@ -3458,7 +3436,7 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "data": {}
+                 *       "text": "Hello from Bo. #rust"
                  *     }
                  */
                 "application/json": components["schemas"]["PostDraft"];
@@ -3476,7 +3454,7 @@ export interface operations {
                      *       "comments": 0,
                      *       "created_at": 1795236753868,
                      *       "favourites": 0,
-                     *       "id": 0,
+                     *       "id": 243905142243328,
                      *       "likes": 0,
                      *       "text": "Hello from Bo. #rust",
                      *       "visibility": "public"
@@ -3525,14 +3503,8 @@ export interface operations {
                      *       "comments": 0,
                      *       "created_at": 1795236753868,
                      *       "favourites": 0,
-                     *       "id": 0,
+                     *       "id": 243905142243328,
                      *       "likes": 0,
-                     *       "people": {
-                     *         "ann": {
-                     *           "id": "ann",
-                     *           "name": "ann"
-                     *         }
-                     *       },
                      *       "text": "Hello from Bo. #rust",
                      *       "visibility": "public"
                      *     }
@@ -3607,7 +3579,7 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "data": {}
+                 *       "text": "Hello from Bo. #rust"
                  *     }
                  */
                 "application/json": components["schemas"]["PostEdit"];
@@ -3625,7 +3597,7 @@ export interface operations {
                      *       "comments": 0,
                      *       "created_at": 1795236753868,
                      *       "favourites": 0,
-                     *       "id": 0,
+                     *       "id": 243905142243328,
                      *       "likes": 0,
                      *       "text": "Hello from Bo. #rust",
                      *       "visibility": "public"
@@ -3676,9 +3648,9 @@ export interface operations {
                      *       "items": [
                      *         {
                      *           "created_at": 1795236753868,
-                     *           "id": 0,
+                     *           "id": 243905142243328,
                      *           "likes": 0,
-                     *           "post": 0,
+                     *           "post": 243905142243328,
                      *           "replies": 0
                      *         }
                      *       ],
@@ -3736,9 +3708,9 @@ export interface operations {
                     /**
                      * @example {
                      *       "created_at": 1795236753868,
-                     *       "id": 0,
+                     *       "id": 243905142243328,
                      *       "likes": 0,
-                     *       "post": 0,
+                     *       "post": 243905142243328,
                      *       "replies": 0
                      *     }
                      */
@@ -4004,7 +3976,7 @@ export interface operations {
                      *           "comments": 0,
                      *           "created_at": 1795236753868,
                      *           "favourites": 0,
-                     *           "id": 0,
+                     *           "id": 243905142243328,
                      *           "likes": 0,
                      *           "text": "Hello from Bo. #rust",
                      *           "visibility": "public"
@@ -4050,7 +4022,7 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "id": 0
+                 *       "id": 243905142243328
                  *     }
                  */
                 "application/json": components["schemas"]["MarkTimelineRead"];
@@ -4064,7 +4036,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "id": 0,
+                     *       "id": 243905142243328,
                      *       "unread": 0
                      *     }
                      */
@@ -4221,7 +4193,7 @@ export interface operations {
                      *           "comments": 0,
                      *           "created_at": 1795236753868,
                      *           "favourites": 0,
-                     *           "id": 0,
+                     *           "id": 243905142243328,
                      *           "likes": 0,
                      *           "text": "Hello from Bo. #rust",
                      *           "visibility": "public"
@@ -4950,7 +4922,7 @@ export interface operations {
                      *           "comments": 0,
                      *           "created_at": 1795236753868,
                      *           "favourites": 0,
-                     *           "id": 0,
+                     *           "id": 243905142243328,
                      *           "likes": 0,
                      *           "text": "Hello from Bo. #rust",
                      *           "visibility": "public"
