@@ -1,0 +1,151 @@
+//! Channels and their logs: the broker's commands, as commands of Redis.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::commands::millis;
+use super::scripts::SCRIPTS;
+use super::{RedisBroker, hint, replies};
+use crate::broker::epoch::new_epoch;
+use crate::broker::{
+    Append, AppendOutcome, Broadcast, Broker, BrokerError, CacheLease, Confirmation, Invalidation, MessageListener,
+    NODE_LEASE, NodeLease, PresenceEvent, Result, Signal, Slice, Span, inbox_owner,
+};
+use crate::model::{Entry, Millis, Position, PostId, UserId};
+
+#[async_trait]
+impl Broker for RedisBroker {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn listen(&self, listener: Arc<dyn MessageListener>) {
+        // The first listener stays.
+        let _ = self.listener.set(listener);
+        self.invalidations.poll_now.notify_one();
+    }
+
+    async fn ping(&self) -> Result<()> {
+        self.pubsub.check()?;
+        // A write: a replica, and a Redis whose memory is full, reply to PING.
+        let mut probe = redis::cmd("SET");
+        probe.arg(self.keys.ping()).arg(1).arg("PX").arg(10_000);
+        self.commands.send(&probe).await.map(drop)
+    }
+
+    fn round_trips(&self) -> u64 {
+        self.commands.round_trips()
+    }
+
+    async fn subscribe(&self, channel: &str) -> Result<()> {
+        self.pubsub.subscribe(channel).await
+    }
+
+    async fn unsubscribe(&self, channel: &str) -> Result<()> {
+        self.pubsub.unsubscribe(channel).await
+    }
+
+    async fn connected(&self, users: &[UserId]) -> Result<Vec<bool>> {
+        if users.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut ask = redis::cmd("PUBSUB");
+        ask.arg("NUMSUB");
+        users.iter().for_each(|user| _ = ask.arg(self.keys.inbox_hints(user)));
+        replies::subscribed(self.commands.send(&ask).await?, users.len())
+    }
+
+    async fn signal(&self, signal: Signal) -> Result<()> {
+        let message = signal.encode().map_err(|error| BrokerError::Refused(error.to_string()))?;
+        self.publish_raw(&self.keys.signal(), &message).await.map(drop)
+    }
+
+    async fn invalidate(&self, what: &[Invalidation]) -> Result<Confirmation> {
+        self.invalidations.append(what).await
+    }
+
+    fn cache_lease(&self) -> Arc<CacheLease> {
+        self.invalidations.lease()
+    }
+
+    async fn append(&self, append: Append<'_>) -> Result<AppendOutcome> {
+        self.append_to_one(append).await
+    }
+
+    async fn broadcast(&self, broadcast: Broadcast<'_>) -> Vec<Result<AppendOutcome>> {
+        self.append_to_all(broadcast).await
+    }
+
+    async fn publish(&self, channel: &str, entry: &Entry) -> Result<AppendOutcome> {
+        self.publish_raw(&self.keys.hints(channel), &hint::unlogged(entry)).await.map(AppendOutcome::unlogged)
+    }
+
+    async fn publish_presence_event(&self, channel: &str, event: &PresenceEvent) -> Result<()> {
+        self.publish_raw(&self.keys.hints(channel), &hint::presence_event(event)).await.map(drop)
+    }
+
+    async fn position(&self, channel: &str) -> Result<Option<Position>> {
+        if inbox_owner(channel).is_some() {
+            return Ok(self.positions(&[channel.into()]).await?.pop().flatten());
+        }
+        let mut call = SCRIPTS.position.call(4);
+        call.arg(&self.log_keys(channel)[..]);
+        let answer = self.call_with_epoch(call, |call| _ = call.arg(millis(self.position_ttl)));
+        replies::position(answer.await?).map(Some)
+    }
+
+    async fn positions(&self, channels: &[Arc<str>]) -> Result<Vec<Option<Position>>> {
+        if channels.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut call = SCRIPTS.positions.call(1 + 3 * channels.len());
+        call.arg(self.keys.seed());
+        for channel in channels {
+            call.arg(&self.keys.log(channel)[..]).arg(self.keys.counts(channel, &self.incarnation.read()));
+        }
+        let answer = self.call_with_epoch(call, |call| {
+            call.arg(millis(self.position_ttl));
+            channels.iter().for_each(|channel| _ = call.arg(u8::from(inbox_owner(channel).is_some())));
+        });
+        replies::positions(answer.await?)
+    }
+
+    async fn read(&self, channel: &str, span: Span) -> Result<Option<Slice>> {
+        let part = match inbox_owner(channel) {
+            Some(_) => self.read_part(&self.keys.log(channel), span).await?,
+            None => self.read_part(&self.log_keys(channel), span).await?,
+        };
+        Ok(part.map(|part| Slice { top: part.top, entries: part.entries }))
+    }
+
+    async fn drop_logs(&self, channels: &[String]) -> Result<()> {
+        // One command for each channel: the keys of a channel are in one slot.
+        for channel in channels {
+            let mut call = SCRIPTS.drop.call(2);
+            call.arg(&self.keys.log(channel)[..]);
+            let answer = self.call_with_run(call, |call| {
+                let is_inbox = inbox_owner(channel).is_some();
+                call.arg(&*new_epoch()).arg(millis(self.position_ttl)).arg(u8::from(is_inbox));
+            });
+            answer.await?;
+        }
+        Ok(())
+    }
+
+    async fn lease_node(&self, holder: &str, number: Option<u8>, ceiling: Millis) -> Result<NodeLease> {
+        const NUMBERS: u8 = 1 << PostId::NODE_BITS;
+        let keeps = number.is_some();
+        let start = number.unwrap_or_else(|| rand::random_range(0..NUMBERS)) % NUMBERS;
+        let number = |at: u8| (start + at) % NUMBERS;
+        let mut call = SCRIPTS.lease.call(1 + usize::from(NUMBERS));
+        call.arg(self.keys.node_ceilings());
+        (0..NUMBERS).for_each(|at| _ = call.arg(self.keys.node(number(at))));
+        call.arg(holder).arg(millis(NODE_LEASE)).arg(ceiling).arg(u8::from(keeps));
+        (0..NUMBERS).for_each(|at| _ = call.arg(number(at)));
+        match replies::parse::<(u8, Millis)>(self.commands.send(&call).await?)? {
+            (0, _) => Err(BrokerError::Refused(format!("all {NUMBERS} node numbers are taken"))),
+            (at, used_until) => Ok(NodeLease { number: number(at - 1), ttl: Some(NODE_LEASE), used_until }),
+        }
+    }
+}
