@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use tokio::time::{Instant, sleep_until};
 
 use super::http_client::HttpClient;
-use super::publishers::PublishRequest;
+use super::publishers::PublisherRequest;
 
 /// The interval of calls.
 const INTERVAL: Duration = Duration::from_millis(10);
@@ -19,7 +19,7 @@ pub(super) struct ApiProbe {
     /// The server.
     pub addr: SocketAddr,
     /// The request.
-    pub request: PublishRequest,
+    pub request: PublisherRequest,
 }
 
 impl ApiProbe {
@@ -32,7 +32,7 @@ impl ApiProbe {
         let mut due = start;
         while due < start + length {
             sleep_until(due).await;
-            let PublishRequest { path, key, body } = &self.request;
+            let PublisherRequest { path, key, body } = &self.request;
             client.post(path, key, "", body.clone()).await?;
             micros.record(due.elapsed().as_micros() as u64)?;
             due += INTERVAL;

@@ -14,7 +14,7 @@ use super::floor::JOIN;
 use super::floor_http::PUBLISH;
 use super::frames::push_text;
 use super::process::Process;
-use super::publishers::{HttpPublishers, PublishRequest, Publisher, PublisherKind};
+use super::publishers::{HttpPublishers, Publisher, PublisherKind, PublisherRequest};
 use super::seed;
 use super::target::SocketTarget;
 
@@ -67,7 +67,7 @@ impl BroadcastRoom {
             .collect::<Result<_>>()?;
         let sockets = open_all(target, &greetings, "\"id\":2", bench).await?;
         if let PublisherKind::Http(number) = kind {
-            let request = |channel| PublishRequest {
+            let request = |channel| PublisherRequest {
                 path: "/api/publish".to_owned(),
                 key: seed::api_key(secret),
                 body: format!("{{\"channel\":\"{channel}\",\"data\":{}}}", seed::payload()).into(),
@@ -89,8 +89,11 @@ impl BroadcastRoom {
     pub(super) async fn floor(bench: &BenchContext, target: SocketTarget, kind: PublisherKind) -> Result<Self> {
         let sockets = open_all(target, &vec![JOIN.to_owned(); SOCKETS], JOIN, bench).await?;
         if let PublisherKind::Http(number) = kind {
-            let request =
-                |path: &str| PublishRequest { path: path.to_owned(), key: String::new(), body: seed::payload().into() };
+            let request = |path: &str| PublisherRequest {
+                path: path.to_owned(),
+                key: String::new(),
+                body: seed::payload().into(),
+            };
             return Ok(Self::with_http(target, number, [request(PUBLISH), request("/")], sockets));
         }
         let publisher = LoadClient::open(target).await?;
@@ -102,7 +105,7 @@ impl BroadcastRoom {
     fn with_http(
         target: SocketTarget,
         number: usize,
-        [request, aside]: [PublishRequest; 2],
+        [request, aside]: [PublisherRequest; 2],
         sockets: Vec<(LoadClient, String)>,
     ) -> Self {
         let publisher = Publisher::Http(HttpPublishers::new(target.addr, number, request));

@@ -39,7 +39,7 @@ impl std::str::FromStr for PublisherKind {
 
 /// One request of an HTTP publisher.
 #[derive(Clone, Debug, Default)]
-pub(super) struct PublishRequest {
+pub(super) struct PublisherRequest {
     /// The path.
     pub path: String,
     /// The API key; empty for the floor.
@@ -52,14 +52,14 @@ pub(super) struct PublishRequest {
 pub(super) struct HttpPublishers {
     addr: SocketAddr,
     number: usize,
-    request: PublishRequest,
+    request: PublisherRequest,
     idle: VecDeque<HttpClient>,
     busy: FuturesUnordered<BoxFuture<'static, Result<HttpClient>>>,
 }
 
 impl HttpPublishers {
     /// `number` clients that all send `request`.
-    pub(super) fn new(addr: SocketAddr, number: usize, request: PublishRequest) -> Self {
+    pub(super) fn new(addr: SocketAddr, number: usize, request: PublisherRequest) -> Self {
         Self { addr, number, request, idle: VecDeque::new(), busy: FuturesUnordered::new() }
     }
 
@@ -75,7 +75,7 @@ impl HttpPublishers {
     /// Starts a request, unless all clients wait for a response. Returns whether it started one.
     fn begin(&mut self) -> bool {
         let Some(mut client) = self.idle.pop_front() else { return false };
-        let PublishRequest { path, key, body } = self.request.clone();
+        let PublisherRequest { path, key, body } = self.request.clone();
         self.busy.push(Box::pin(async move {
             let answer = client.post(&path, &key, "", body).await?;
             // The server API answers errors with status 200 as well.

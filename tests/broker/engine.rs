@@ -28,16 +28,16 @@ pub(crate) enum Heard {
     Resync,
 }
 
-struct Ear(mpsc::UnboundedSender<Heard>);
+struct TestListener(mpsc::UnboundedSender<Heard>);
 
-impl Ear {
+impl TestListener {
     fn hear(&self, heard: Heard) {
         // The test may have ended.
         let _ = self.0.send(heard);
     }
 }
 
-impl MessageListener for Ear {
+impl MessageListener for TestListener {
     fn entry(&self, channel: &str, position: Option<&Position>, entry: &Entry) {
         self.hear(Heard::Entry(channel.to_owned(), position.cloned(), entry.clone()));
     }
@@ -112,7 +112,7 @@ impl Engine {
 
     fn listening(broker: Arc<dyn Broker>, server: Option<RedisServer>, inbox: InboxOptions) -> Self {
         let (tell, heard) = mpsc::unbounded_channel();
-        broker.listen(Arc::new(Ear(tell)));
+        broker.listen(Arc::new(TestListener(tell)));
         Self { broker, heard, server, memory: None, inbox }
     }
 

@@ -22,7 +22,7 @@ conformance! {
 
 type Any = Arc<dyn Ledger>;
 
-const MANY: u64 = 1_000;
+const MAX_FAVOURITES: u64 = 1_000;
 
 fn kind(text: &str) -> ObjectType {
     ObjectType::parse(text).expect("a type")
@@ -33,7 +33,7 @@ fn object(text: &str) -> ObjectId {
 }
 
 async fn add(ledger: &dyn Ledger, user: &str, of: &str, text: &str, at: u64) -> FavouriteOutcome {
-    ledger.add_favourite(&id(user), &kind(of), &object(text), at, MANY).await.expect("an answer")
+    ledger.add_favourite(&id(user), &kind(of), &object(text), at, MAX_FAVOURITES).await.expect("an answer")
 }
 
 async fn remove(ledger: &dyn Ledger, user: &str, of: &str, text: &str) -> bool {
@@ -92,7 +92,7 @@ async fn adding_again_keeps_the_first_timestamp(ledger: Any) {
     let holders = ledger.holders(&kind("video"), &object("a"), None, 9).await.unwrap();
     let who: Vec<_> = holders.iter().map(|holder| (holder.user.name.as_str(), holder.at)).collect();
     assert_eq!(who, [("bo", NOW + 3), ("ann", NOW)]);
-    assert!(ledger.add_favourite(&id("nobody"), &kind("video"), &object("a"), NOW, MANY).await.is_err());
+    assert!(ledger.add_favourite(&id("nobody"), &kind("video"), &object("a"), NOW, MAX_FAVOURITES).await.is_err());
     assert_eq!(ledger.holders_count(&kind("video"), &object("a")).await.unwrap(), 2, "nothing of it was stored");
 }
 

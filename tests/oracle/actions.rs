@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::model::{Comment, Edge, Mark, Model, Post, Surface, User, Visibility};
+use crate::model::{Comment, Edge, Mark, Model, Post, User, ViewContext, Visibility};
 
 /// Something that a user does.
 #[derive(Clone, Debug)]
@@ -118,7 +118,7 @@ impl Act {
             Self::Edit { by, id, .. } | Self::Delete { by, id } => match model.posts.get(id) {
                 Some(post) if post.author == *by => 200,
                 // Existence is not revealed to users who cannot see it.
-                Some(post) if model.may_see(by, post, Surface::Direct) => 403,
+                Some(post) if model.may_see(by, post, ViewContext::Direct) => 403,
                 _ => 404,
             },
             Self::Comment(comment) => {

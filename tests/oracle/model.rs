@@ -33,13 +33,13 @@ pub(crate) enum Visibility {
     NotTo(Vec<User>),
 }
 
-/// Where something is seen.
+/// Where a reader sees a post.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Surface {
-    /// Asked for: by id, on a profile.
+pub(crate) enum ViewContext {
+    /// Requested by id, or on a profile.
     Direct,
-    /// Brought: timelines, topics.
-    Brought,
+    /// Listed with others: timelines, topics.
+    Listed,
 }
 
 #[derive(Clone, Debug)]
@@ -107,7 +107,7 @@ impl Model {
     }
 
     /// Whether a reader may see a post that exists.
-    pub(crate) fn may_see(&self, reader: User, post: &Post, surface: Surface) -> bool {
+    pub(crate) fn may_see(&self, reader: User, post: &Post, surface: ViewContext) -> bool {
         let author = post.author;
         if reader == author {
             return true;
@@ -120,7 +120,7 @@ impl Model {
             Visibility::OnlyTo(those) => follows && those.contains(&reader),
             Visibility::NotTo(those) => !those.contains(&reader),
         };
-        let muted = surface == Surface::Brought && self.has(Edge::Mute, reader, author);
+        let muted = surface == ViewContext::Listed && self.has(Edge::Mute, reader, author);
         meant && !muted && !self.has(Edge::Hide, author, reader) && !self.blocked(reader, author)
     }
 
@@ -128,7 +128,7 @@ impl Model {
     pub(crate) fn shows(&self, reader: User, id: u64) -> bool {
         self.posts.get(&id).is_some_and(|post| {
             (post.author == reader || self.has(Edge::Follow, reader, post.author))
-                && self.may_see(reader, post, Surface::Brought)
+                && self.may_see(reader, post, ViewContext::Listed)
         })
     }
 
@@ -145,14 +145,14 @@ impl Model {
 
     /// An author's posts, or a topic's, as a reader is shown them, newest first.
     pub(crate) fn profile(&self, reader: User, author: User) -> Vec<u64> {
-        self.listed(reader, Surface::Direct, |post| post.author == author)
+        self.listed(reader, ViewContext::Direct, |post| post.author == author)
     }
 
     pub(crate) fn topic(&self, reader: User, topic: &str) -> Vec<u64> {
-        self.listed(reader, Surface::Brought, |post| post.topic == Some(topic))
+        self.listed(reader, ViewContext::Listed, |post| post.topic == Some(topic))
     }
 
-    fn listed(&self, reader: User, surface: Surface, belongs: impl Fn(&Post) -> bool) -> Vec<u64> {
+    fn listed(&self, reader: User, surface: ViewContext, belongs: impl Fn(&Post) -> bool) -> Vec<u64> {
         let newest_first = self.posts.iter().rev();
         let shown = newest_first.filter(|(_, post)| belongs(post) && self.may_see(reader, post, surface));
         shown.map(|(id, _)| *id).collect()
@@ -170,7 +170,7 @@ impl Model {
 
     /// Whether a post is there for a reader who asks for it.
     pub(crate) fn finds(&self, reader: User, id: u64) -> bool {
-        self.posts.get(&id).is_some_and(|post| self.may_see(reader, post, Surface::Direct))
+        self.posts.get(&id).is_some_and(|post| self.may_see(reader, post, ViewContext::Direct))
     }
 
     pub(crate) fn marked(&self, mark: Mark, user: User, id: u64) -> bool {
@@ -301,7 +301,7 @@ mod tests {
         model.set(Edge::Follow, "ann", "cy", true);
         let seen = |model: &Model, visibility: Visibility| -> Vec<User> {
             let post = post("ann", visibility);
-            USERS.into_iter().filter(|reader| model.may_see(reader, &post, Surface::Brought)).collect()
+            USERS.into_iter().filter(|reader| model.may_see(reader, &post, ViewContext::Listed)).collect()
         };
         assert_eq!(seen(&model, Visibility::Public), USERS);
         assert_eq!(seen(&model, Visibility::Followers), ["ann", "bo", "cy"]);
@@ -313,8 +313,8 @@ mod tests {
         model.set(Edge::Block, "eve", "ann", true);
         model.set(Edge::Block, "ann", "flo", true);
         assert_eq!(seen(&model, Visibility::Public), ["ann", "cy"]);
-        assert!(model.may_see("dee", &post("ann", Visibility::Public), Surface::Direct), "a mute is not a wall");
-        assert!(!model.may_see("bo", &post("ann", Visibility::Public), Surface::Direct));
+        assert!(model.may_see("dee", &post("ann", Visibility::Public), ViewContext::Direct), "a mute is not a wall");
+        assert!(!model.may_see("bo", &post("ann", Visibility::Public), ViewContext::Direct));
     }
 
     #[test]

@@ -19,11 +19,12 @@ use crate::world::{Stores, World};
 /// the logs although nothing seems wrong.
 const SETTLING: Duration = Duration::from_secs(45);
 
-/// How long it may take until a node hears what another did. Without a word it would go by what it has for 30 s.
-const HEARING: Duration = Duration::from_secs(10);
+/// The longest time until a node has the invalidation of another one. Without invalidations, it would use its cache for
+/// 30 s.
+const INVALIDATION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Somebody who reads their timeline page by page, while things happen.
-struct Walk {
+/// A user who reads their timeline page by page while others write.
+struct PagedRead {
     reader: User,
     limit: usize,
     cursor: String,
@@ -48,7 +49,7 @@ pub(crate) struct Run {
     /// The ids of what the plan numbers from 1 on.
     ids: Vec<u64>,
     named: Vec<Named>,
-    walks: Vec<Walk>,
+    walks: Vec<PagedRead>,
     /// What was ever in somebody's timeline.
     ever: BTreeSet<(User, u64)>,
     /// Since when what was is not any more.
@@ -251,7 +252,7 @@ impl Run {
             let seen = check::about(self.world.home(), &self.model, act, reader).await;
             seen.unwrap_or_else(|difference| panic!("right after {act:?}: {difference}"));
         }
-        let (elsewhere, until) = (self.world.elsewhere(), Instant::now() + HEARING);
+        let (elsewhere, until) = (self.world.elsewhere(), Instant::now() + INVALIDATION_TIMEOUT);
         while let (Some(node), false) = (elsewhere, self.is_deaf) {
             let Err(difference) = check::about(node, &self.model, act, reader).await else { return };
             assert!(Instant::now() < until, "at another node after {act:?}: {difference}");
@@ -316,7 +317,7 @@ impl Run {
         if self.walks.len() < 3 {
             let (reader, limit) = (*looks.pick(&USERS), *looks.pick(&[1, 2, 5, 9]));
             let must = self.model.arrived(reader);
-            self.walks.push(Walk { reader, limit, cursor: String::new(), read: Vec::new(), must });
+            self.walks.push(PagedRead { reader, limit, cursor: String::new(), read: Vec::new(), must });
         }
         let at = looks.below(self.walks.len());
         for _ in 0..1 + looks.below(6) {

@@ -47,9 +47,9 @@ impl On {
     }
 }
 
-/// What is out of order just now, and for how many more steps.
+/// The current disruption, and the number of steps that it lasts.
 #[derive(Debug)]
-enum Trouble {
+enum Disruption {
     Nothing,
     Killed { node: usize, steps: usize },
     Still { node: usize, steps: usize },
@@ -72,7 +72,7 @@ struct World {
     unsure_deletes: BTreeSet<u64>,
     unsure_follows: BTreeSet<(&'static str, &'static str)>,
     written: usize,
-    trouble: Trouble,
+    trouble: Disruption,
     /// Close codes that what happened since the last quiet point may cause.
     may_close: BTreeSet<u16>,
     /// For how many quiet points the one in there is left over.
@@ -113,7 +113,7 @@ impl World {
             unsure_deletes: BTreeSet::new(),
             unsure_follows: BTreeSet::new(),
             written: 0,
-            trouble: Trouble::Nothing,
+            trouble: Disruption::Nothing,
             may_close: BTreeSet::new(),
             times_late: 0,
             story: Vec::new(),
@@ -123,7 +123,7 @@ impl World {
     /// A node that answers; its number.
     fn node(&mut self) -> usize {
         match self.trouble {
-            Trouble::Killed { node, .. } | Trouble::Still { node, .. } if self.nodes.len() > 1 => 1 - node,
+            Disruption::Killed { node, .. } | Disruption::Still { node, .. } if self.nodes.len() > 1 => 1 - node,
             _ => self.random.below(self.nodes.len()),
         }
     }
@@ -215,7 +215,7 @@ impl World {
     }
 
     async fn disturb(&mut self) {
-        if !matches!(self.trouble, Trouble::Nothing) {
+        if !matches!(self.trouble, Disruption::Nothing) {
             return;
         }
         let steps = 1 + self.random.below(12);
@@ -227,23 +227,23 @@ impl World {
             On::Memory | On::MemoryPulled => self.random.below(2),
         };
         self.trouble = match kind {
-            0 => Trouble::Killed { node, steps },
+            0 => Disruption::Killed { node, steps },
             1 => {
                 self.story.push(format!("node {node} is stopped and started"));
                 self.may_close.extend([3001, 1006]);
                 assert!(self.nodes[node].stop().await.success());
                 self.nodes[node].start_again().await;
-                Trouble::Nothing
+                Disruption::Nothing
             }
-            2 => Trouble::Still { node, steps },
-            3 => Trouble::RedisGone { keeps: true, steps },
-            4 => Trouble::RedisGone { keeps: false, steps },
-            _ => Trouble::RedisPaused { steps },
+            2 => Disruption::Still { node, steps },
+            3 => Disruption::RedisGone { keeps: true, steps },
+            4 => Disruption::RedisGone { keeps: false, steps },
+            _ => Disruption::RedisPaused { steps },
         };
         self.story.push(format!("{:?}", self.trouble));
         let redis = self.cluster.as_mut().map(|cluster| &mut cluster.redis);
         match (&self.trouble, redis) {
-            (Trouble::Killed { node, .. }, _) => {
+            (Disruption::Killed { node, .. }, _) => {
                 self.may_close.insert(1006);
                 self.nodes[*node].kill();
                 if self.nodes.len() == 1 {
@@ -251,14 +251,14 @@ impl World {
                     self.repair_network().await;
                 }
             }
-            (Trouble::Still { node, .. }, _) => pause(&self.nodes[*node]),
-            (Trouble::RedisGone { .. }, Some(redis)) => {
+            (Disruption::Still { node, .. }, _) => pause(&self.nodes[*node]),
+            (Disruption::RedisGone { .. }, Some(redis)) => {
                 // A log that another run of Redis wrote may lack its end, so that it begins anew even with its data.
                 self.may_close.insert(3010);
                 self.times_late = 0;
                 redis.kill();
             }
-            (Trouble::RedisPaused { .. }, Some(redis)) => redis.pause(),
+            (Disruption::RedisPaused { .. }, Some(redis)) => redis.pause(),
             _ => {}
         }
     }
@@ -266,11 +266,11 @@ impl World {
     /// One step nearer to the end of the trouble.
     async fn pass(&mut self) {
         match &mut self.trouble {
-            Trouble::Nothing => {}
-            Trouble::Killed { steps, .. }
-            | Trouble::Still { steps, .. }
-            | Trouble::RedisGone { steps, .. }
-            | Trouble::RedisPaused { steps } => {
+            Disruption::Nothing => {}
+            Disruption::Killed { steps, .. }
+            | Disruption::Still { steps, .. }
+            | Disruption::RedisGone { steps, .. }
+            | Disruption::RedisPaused { steps } => {
                 *steps -= 1;
                 if *steps == 0 {
                     // Long enough to be noticed, or not.
@@ -283,21 +283,21 @@ impl World {
     }
 
     async fn repair_network(&mut self) {
-        let trouble = std::mem::replace(&mut self.trouble, Trouble::Nothing);
-        if !matches!(trouble, Trouble::Nothing) {
+        let trouble = std::mem::replace(&mut self.trouble, Disruption::Nothing);
+        if !matches!(trouble, Disruption::Nothing) {
             self.story.push("it is healed".to_owned());
         }
         let redis = self.cluster.as_mut().map(|cluster| &mut cluster.redis);
         match (trouble, redis) {
-            (Trouble::Killed { node, .. }, _) => self.nodes[node].start_again().await,
-            (Trouble::Still { node, .. }, _) => resume(&self.nodes[node]),
-            (Trouble::RedisGone { keeps, .. }, Some(redis)) => {
+            (Disruption::Killed { node, .. }, _) => self.nodes[node].start_again().await,
+            (Disruption::Still { node, .. }, _) => resume(&self.nodes[node]),
+            (Disruption::RedisGone { keeps, .. }, Some(redis)) => {
                 if !keeps {
                     redis.forget();
                 }
                 redis.start_again();
             }
-            (Trouble::RedisPaused { .. }, Some(redis)) => redis.resume(),
+            (Disruption::RedisPaused { .. }, Some(redis)) => redis.resume(),
             _ => {}
         }
     }

@@ -31,7 +31,7 @@ type ReaderTable = UserMap<Relation>;
 pub(super) struct PairCache {
     lease: Arc<CacheLease>,
     hasher: RandomState,
-    shards: Box<[Mutex<Shard>]>,
+    shards: Box<[Mutex<CacheShard>]>,
     /// Pairs written to young generations since all shards began new ones.
     written: AtomicUsize,
     /// The number of such pairs at which all shards begin new ones: half of the capacity.
@@ -46,7 +46,7 @@ pub(super) struct PairTicket(u64);
 
 /// Pairs live in two generations: the old one is dropped when half of the time to live has passed, or half of the cache
 /// was written.
-struct Shard {
+struct CacheShard {
     /// The number of invalidations.
     invalidations: u64,
     young: UserMap<ReaderTable>,
@@ -55,7 +55,7 @@ struct Shard {
     since: Instant,
 }
 
-impl Shard {
+impl CacheShard {
     fn new() -> Self {
         Self { invalidations: 0, young: HashMap::default(), old: HashMap::default(), since: Instant::now() }
     }
@@ -86,7 +86,7 @@ impl Shard {
 impl PairCache {
     /// An empty cache of at most `capacity` pairs, each valid for at most `ttl`.
     pub(super) fn new(lease: Arc<CacheLease>, capacity: usize, ttl: Duration) -> Self {
-        let shards = std::iter::repeat_with(|| Mutex::new(Shard::new())).take(SHARDS).collect();
+        let shards = std::iter::repeat_with(|| Mutex::new(CacheShard::new())).take(SHARDS).collect();
         let (hasher, written) = (RandomState::default(), AtomicUsize::new(0));
         Self { lease, hasher, shards, written, max_written: capacity / 2, youth: ttl / 2 }
     }
@@ -149,7 +149,7 @@ impl PairCache {
     pub(super) fn invalidate_all(&self) {
         for shard in &self.shards {
             let mut shard = shard.lock();
-            *shard = Shard { invalidations: shard.invalidations + 1, ..Shard::new() };
+            *shard = CacheShard { invalidations: shard.invalidations + 1, ..CacheShard::new() };
         }
     }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::access::{BlockUser, DisconnectInput, Invalidate, RevokeToken, UnblockUser};
 use super::channels::{ChannelInput, HistoryInput};
-use super::publications::{BroadcastRequest, PublishRequest};
+use super::publications::{BroadcastRequest, PublishInput};
 use super::users::UserInput;
 use crate::feed::export::Export;
 use crate::feed::input::Done;
@@ -39,11 +39,11 @@ macro_rules! methods {
 
 /// All methods.
 pub(in crate::http) const METHODS: &[Method] = methods! {
-    "publish" (PublishRequest) -> PublishResult, "Publishes to a channel of the application.";
+    "publish" (PublishInput) -> PublishResult, "Publishes to a channel of the application.";
     "broadcast" (BroadcastRequest) -> BroadcastResult, "Publishes to several channels of the application.";
-    "history" (HistoryInput) -> HistoryResult, "Reads the log of a channel.";
-    "presence" (ChannelInput) -> PresenceResult, "Lists the clients in a channel.";
-    "presence_stats" (ChannelInput) -> PresenceStats, "Counts the clients and users in a channel.";
+    "history" (HistoryInput) -> HistoryOutput, "Reads the log of a channel.";
+    "presence" (ChannelInput) -> PresenceOutput, "Lists the clients in a channel.";
+    "presence_stats" (ChannelInput) -> PresenceStatsOutput, "Counts the clients and users in a channel.";
     "export_user" (UserInput) -> Export, "Exports all data of a user, in pages.";
     "delete_user" (UserInput) -> Done, "Erases a user and all their data.";
     "disconnect" (DisconnectInput) -> Done, "Closes connections.";
@@ -93,7 +93,8 @@ pub(in crate::http) struct ServerError {
 
 /// A part of a log.
 #[derive(Serialize, JsonSchema)]
-struct HistoryResult {
+#[schemars(rename = "HistoryResult")]
+struct HistoryOutput {
     /// The publications, in the requested order.
     publications: Vec<PublicationItem>,
     /// The epoch of the log.
@@ -137,14 +138,16 @@ struct ClientDescription {
 
 /// The clients in a channel.
 #[derive(Serialize, JsonSchema)]
-struct PresenceResult {
+#[schemars(rename = "PresenceResult")]
+struct PresenceOutput {
     /// The clients, by connection id.
     presence: BTreeMap<String, ClientDescription>,
 }
 
 /// Counts of a channel.
 #[derive(Serialize, JsonSchema)]
-struct PresenceStats {
+#[schemars(rename = "PresenceStats")]
+struct PresenceStatsOutput {
     /// The number of connections.
     num_clients: u32,
     /// The number of distinct users.

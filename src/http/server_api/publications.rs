@@ -78,7 +78,8 @@ struct Published {
 /// The input of `publish`.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "it describes an input that is read in two parts")]
-pub(super) struct PublishRequest {
+#[schemars(rename = "PublishRequest")]
+pub(super) struct PublishInput {
     #[serde(flatten)]
     channel: ChannelInput,
     #[serde(flatten)]

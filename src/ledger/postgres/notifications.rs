@@ -19,7 +19,7 @@ use crate::model::{ContentId, Millis, NotificationId, NotificationKind, UserId};
 const CLEARED: i64 = 500;
 
 /// The number of users whose notifications are written concurrently.
-const AT_ONCE: usize = 4;
+const MAX_CONCURRENT_USERS: usize = 4;
 
 /// Returns the ids of the changed groups, in the order of their changes.
 const NOTIFY: &str = "SELECT changed FROM feedline_notify($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
@@ -109,7 +109,7 @@ impl NotificationStore for PostgresLedger {
             let groups = self.notify(&of.to, &of.events, now, window).await?;
             Ok((of.to, groups))
         };
-        stream::iter(batch.to_vec()).map(note).buffer_unordered(AT_ONCE).try_collect().await
+        stream::iter(batch.to_vec()).map(note).buffer_unordered(MAX_CONCURRENT_USERS).try_collect().await
     }
 
     async fn notifications(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<Vec<NotificationGroup>> {
