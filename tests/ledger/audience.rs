@@ -26,7 +26,7 @@ const PEOPLE: [&str; 5] = ["ann", "bo", "cy", "only_to", "friends"];
 struct Model {
     posts: BTreeMap<u64, Post>,
     follows: BTreeSet<(UserId, UserId)>,
-    /// Maker and target.
+    /// Pairs of the hiding user and the target.
     hides: BTreeSet<(UserId, UserId)>,
     last: u64,
 }
@@ -68,7 +68,7 @@ impl Model {
     }
 }
 
-/// All pages of an author's posts that a viewer may see.
+/// An author's posts that are visible to a viewer, from all pages.
 async fn pages(ledger: &dyn Ledger, author: &UserId, viewer: Option<&UserId>, limit: usize) -> Vec<PostId> {
     let (mut all, mut before) = (Vec::new(), PostId::MAX);
     loop {
@@ -182,7 +182,7 @@ async fn audience_counts_follow_every_change<L: BulkLoad + 'static>(ledger: Arc<
 async fn scans_past_hidden_posts_stop_and_continue<L: BulkLoad + 'static>(ledger: Arc<L>) {
     users(&*ledger, &["ann", "bo"]).await;
     let not_to_bo = Visibility::NotTo(ids(&["bo"]));
-    // From the top: a public post, many posts that bo may not see, a public post, and the first hidden one again.
+    // From the newest: a public post, many posts hidden from bo, a post hidden from cy only, and a public post.
     let hidden = MAX_HIDDEN as u64 + 200;
     let of = |number: u64| match number {
         1 | 5_000 => Visibility::Public,

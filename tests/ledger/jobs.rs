@@ -1,4 +1,4 @@
-//! Jobs: their leases, and the order of those of one author.
+//! Jobs: their leases, and the order of the jobs of one author.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ conformance! {
 
 type Any = Arc<dyn Ledger>;
 
-/// Waits until a lease that begins now, and takes so many milliseconds, has run out.
+/// Waits until a lease of this many milliseconds that begins now has expired.
 async fn run_out(millis: u64) {
     tokio::time::sleep(Duration::from_millis(millis + 20)).await;
 }
@@ -38,7 +38,7 @@ async fn jobs_have_one_holder_until_the_lease_expires(ledger: Any) {
     let claim = async |holder: &str, millis, limit| ledger.claim_jobs(&lease(holder, millis), limit).await.unwrap();
     assert_eq!(claim("w2", LEASE, 9).await, []);
 
-    // The clock is the ledger's: the lease runs out though nobody says what time it is.
+    // Leases expire by the ledger's own clock: no call passes the current time.
     assert!(ledger.advance_job(first.id, 1, "fan-500", &lease("w1", 100)).await.unwrap());
     assert!(!ledger.advance_job(first.id, 2, "fan-900", &lease("w2", LEASE)).await.unwrap(), "not its generation");
     assert_eq!(claim("w2", LEASE, 9).await, []);
@@ -101,7 +101,7 @@ async fn expired_leases_are_lost(ledger: Any) {
     let claimed = ledger.claim_jobs(&lease("w1", LEASE), 9).await.unwrap();
     assert_eq!(numbers(&claimed), [(job.id, 2), (edge.id, 2)]);
     assert_eq!(claimed[0].cursor, "");
-    // What is done is done, however late.
+    // Finishing a job requires the current generation only.
     assert!(ledger.finish_job(edge.id, 2).await.unwrap().was_held);
 }
 
@@ -117,7 +117,7 @@ async fn jobs_of_an_author_run_in_order(ledger: Any) {
     };
     assert!(!advance(&second, 1, "w1").await, "the first is not done");
     assert!(advance(&edge, 1, "w1").await && advance(&other, 1, "w1").await, "these have no order");
-    // The lease of the first runs out, those of the others do not: the holder has lost them all.
+    // Only the lease of the first job expires, but the holder loses all of ann's ordered jobs.
     run_out(200).await;
     assert_eq!(ledger.claim_jobs(&lease("w2", LEASE), 9).await.unwrap(), [], "w1 holds some of ann's");
     let all = [(first.id, 1), (edge.id, 1), (second.id, 1), (third.id, 1), (other.id, 1)];
@@ -127,7 +127,7 @@ async fn jobs_of_an_author_run_in_order(ledger: Any) {
     assert!(!advance(&second, 1, "w1").await);
     assert_eq!(ledger.renew_jobs(&all[2..3], &lease("w1", 0)).await.unwrap(), [second.id], "released all the same");
     assert_eq!(ledger.renew_jobs(&all[3..4], &lease("w1", 0)).await.unwrap(), [third.id]);
-    // Another node takes some, one after the other; whoever held the others does not get them back.
+    // Another node claims some of the jobs, one after the other. The former holder cannot renew the rest.
     let claim = async |limit| numbers(&ledger.claim_jobs(&lease("w2", LEASE), limit).await.unwrap());
     assert_eq!(claim(1).await, [(first.id, 2)]);
     assert_eq!(ledger.renew_jobs(&all[2..4], &lease("w1", LEASE)).await.unwrap(), [0; 0]);
@@ -141,7 +141,7 @@ async fn jobs_without_a_lease_wait_for_a_claim(ledger: Any) {
     users(&*ledger, &["ann", "bo"]).await;
     let waits = ledger.create_post(&post(1, "ann", &[]), &lease("w1", 0)).await.unwrap().expect("a new post");
     assert!(!waits.is_held() && waits.id > 0);
-    // What comes after it waits as well, or it would be done first.
+    // Later jobs of the author wait as well; otherwise they would run first.
     let next = publish(&*ledger, 2, "ann").await;
     let other = publish(&*ledger, 3, "bo").await;
     assert!(!next.is_held() && other.is_held());
@@ -164,7 +164,7 @@ async fn one_node_at_a_time_holds_the_jobs_of_an_author(ledger: Any) {
     assert!(!second.is_held(), "another node holds the first");
     assert!(create(3, "bo", "w2").await.is_held());
     assert!(!publish(&*ledger, 4, "ann").await.is_held(), "it comes after one that waits");
-    // An edge is done with whatever the ledger says by then.
+    // A follow job compares the inbox with the ledger when it runs, so its order does not matter.
     let edge = ledger.follow(&id("bo"), &id("ann"), NOW, &lease("w2", LEASE)).await.unwrap().expect("an edge");
     assert!(edge.is_held());
     assert_eq!(ledger.claim_jobs(&lease("w2", LEASE), 9).await.unwrap(), [], "the first is not done");

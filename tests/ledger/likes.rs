@@ -1,4 +1,4 @@
-//! Who likes what: batches are applied once, in order, and counts are those of the rows.
+//! Likes: each batch is applied once, in order, and the counts match the rows.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ async fn batches_apply_once_at_the_last_offset(ledger: Any) {
     let added = vec![(id("bo"), post(1))];
     assert_eq!(settled, SettledLikes { tallies: vec![(post(1), tally(1, 1))], added, reverted: Vec::new() });
     assert_eq!(ledger.like_position(3).await.unwrap(), "a 1");
-    // bo takes it back; then the first batch comes again, from a settler that missed the answer.
+    // bo removes the like. Then a settler that missed the replies sends both batches again.
     let second = batch("a 1", "a 2", vec![change("bo", post(1), false)]);
     assert!(ledger.settle_likes(second.clone()).await.unwrap().is_some());
     for again in [first, second] {
@@ -65,7 +65,7 @@ async fn batches_apply_once_at_the_last_offset(ledger: Any) {
     assert!(likers(&ledger, 1).await.is_empty());
     assert_eq!(ledger.like_tallies(&[post(1)]).await.unwrap(), [(post(1), tally(0, 2))]);
     assert_eq!(ledger.like_position(3).await.unwrap(), "a 2");
-    // Partitions know nothing of one another.
+    // The positions of the partitions are independent.
     let other = LikeBatch { partition: 4, ..batch("", "b 1", vec![change("cy", post(1), true)]) };
     assert!(ledger.settle_likes(other).await.unwrap().is_some());
     assert_eq!(ledger.like_position(3).await.unwrap(), "a 2");
@@ -83,7 +83,7 @@ async fn like_counts_match_the_rows(ledger: Any) {
     ];
     let settled = ledger.settle_likes(batch("", "1", many)).await.unwrap().expect("it is applied");
     assert_eq!(tallies(&settled), HashMap::from([(post(1), tally(2, 1)), (post(2), tally(1, 1))]));
-    // Liked again, taken back though never liked: nothing changes, and the version says so.
+    // A repeated like, and the removal of a like that does not exist: neither the count nor the version changes.
     let nothing = vec![change("bo", post(1), true), change("eve", post(1), false)];
     let settled = ledger.settle_likes(batch("1", "2", nothing)).await.unwrap().expect("it is applied");
     assert_eq!((tallies(&settled), &settled.added[..]), (HashMap::from([(post(1), tally(2, 1))]), &[][..]));
@@ -91,7 +91,7 @@ async fn like_counts_match_the_rows(ledger: Any) {
     let settled = ledger.settle_likes(batch("2", "3", swap)).await.unwrap().expect("it is applied");
     assert_eq!(tallies(&settled), HashMap::from([(post(1), tally(3, 2))]));
     assert_eq!(likers(&ledger, 1).await, ["gil", "fay", "dee"]);
-    // Those whom nobody had heard of are users from now on.
+    // Unknown users are created by their first like.
     assert_eq!(ledger.users(&[id("gil")]).await.unwrap()[0].created_at, NOW);
     let asked = [post(9), post(2)];
     let mut found = ledger.like_tallies(&asked).await.unwrap();
@@ -117,7 +117,7 @@ async fn reverts_are_kept_until_announced(ledger: Any) {
     };
     let expected = [("bo".to_owned(), post(1), RevertReason::Gone), ("dee".to_owned(), post(77), RevertReason::Gone)];
     assert_eq!(received(&settled.reverted), expected);
-    // Hidden and deleted objects are reported separately: both were visible once.
+    // Hidden and missing objects are reported with different reasons.
     let unseen = vec![change("eve", post(2), true), change("eve", post(77), true)];
     let hidden = LikeBatch { unseen, ..batch("1", "2", Vec::new()) };
     let hidden = ledger.settle_likes(hidden).await.unwrap().expect("it is applied");
@@ -129,7 +129,7 @@ async fn reverts_are_kept_until_announced(ledger: Any) {
         tallies(&settled),
         HashMap::from([(post(1), tally(0, 0)), (post(2), tally(1, 1)), (post(77), tally(0, 0))])
     );
-    // The record outlives its writer until it is announced.
+    // Reverts stay in the ledger until they are announced, even if the node that wrote them stops.
     assert_eq!(ledger.pending_reverts(3, 9).await.unwrap(), settled.reverted);
     assert_eq!(ledger.pending_reverts(3, 1).await.unwrap(), settled.reverted[..1]);
     assert!(ledger.pending_reverts(4, 9).await.unwrap().is_empty());
@@ -148,7 +148,7 @@ async fn liker_pages_are_exact_latest_first(ledger: Any) {
         let listed = ledger.likers(PostId(1), before, 10).await.unwrap();
         seen.extend(listed.items.iter().map(|user| user.id.to_string()));
         if seen.len() == 10 {
-            // Somebody comes meanwhile, somebody goes, and somebody who is there likes once more.
+            // Between two pages one user adds a like, one removes a like, and one repeats a like.
             let changes = vec![change("new", post(1), true), change("u3", post(1), false), change("u0", post(1), true)];
             ledger.settle_likes(batch("1", "2", changes)).await.unwrap();
         }
@@ -215,7 +215,7 @@ async fn comment_likes_equal_post_likes(ledger: Any) {
     ledger.settle_likes(batch("1", "2", back)).await.unwrap().expect("it is applied");
     let received: HashMap<_, _> = ledger.like_tallies(&[liked, never]).await.unwrap().into_iter().collect();
     assert_eq!(received, HashMap::from([(liked, tally(1, 2)), (never, tally(0, 0))]));
-    // What is under a deleted post is gone with it.
+    // Comments are deleted with their post; later likes of them are reverted.
     delete(&*ledger, 1, "ann").await;
     let late = ledger.settle_likes(batch("2", "3", vec![change("eve", liked, true)])).await.unwrap().expect("applied");
     assert_eq!((late.reverted.len(), tallies(&late)[&liked]), (1, tally(1, 2)));
@@ -270,12 +270,12 @@ async fn new_likes_are_events_in_the_same_transaction(ledger: Any) {
     assert_eq!(ledger.pending_events(EventConsumer::Notifications, 100).await.unwrap(), []);
     ledger.finish_events(EventConsumer::Likes, &[*seq]).await.unwrap();
     assert_eq!(pending().await, []);
-    // What was liked before is nothing new; of none an event is written.
+    // A repeated like writes no event, and with a limit of 0 (`noted`) no like does.
     ledger.settle_likes(batch("1", "2", vec![change("bo", post(1), true)])).await.unwrap().expect("it is applied");
     let none = LikeBatch { noted: 0, ..batch("2", "3", vec![change("hal", post(1), true)]) };
     ledger.settle_likes(none).await.unwrap().expect("it is applied");
     assert_eq!(pending().await, []);
-    // Many make few rows.
+    // Many likes are grouped into few events.
     let many: Vec<String> = (0..600).map(|n| format!("fan-{n:03}")).collect();
     let changes = many.iter().map(|user| change(user, post(3), true)).collect();
     ledger.settle_likes(batch("3", "4", changes)).await.unwrap().expect("it is applied");

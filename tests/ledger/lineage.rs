@@ -1,4 +1,4 @@
-//! What a ledger is: its incarnation, and the numbers that it has given out.
+//! The lineage of a ledger: its incarnation, and the numbers that it has assigned.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! What a write at PostgreSQL sees that waited for another's lock: what was committed meanwhile, not what was there
-//! when it began.
+//! Writes to PostgreSQL that waited for the lock of another transaction see the data committed during the wait, not the
+//! data as of their start.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +13,8 @@ use feedline::model::{Comment, CommentId, ContentId, LikeChange, NotificationId,
 use crate::postgres_server::PostgresServer;
 use crate::support::{NOW, PATIENCE, database, delete, follow, id, open_at, post, publish, store, users};
 
-/// Has another transaction lock a user's row and do something, and commit while the call waits for that lock.
+/// Another transaction locks a user's row and executes a statement; it commits while the call waits for that lock.
+/// Returns the result of the call.
 async fn meanwhile<T: Send + 'static>(
     database: (&PostgresServer, &str),
     (user, something): (&str, &str),
@@ -23,7 +24,8 @@ async fn meanwhile<T: Send + 'static>(
     held_up(database, (&lock, ""), call).await
 }
 
-/// Has another transaction lock something, and go on and commit while the call waits for that lock.
+/// Another transaction executes `lock`; while the call waits for that lock, it executes `go_on` and commits. Returns
+/// the result of the call.
 async fn held_up<T: Send + 'static>(
     (server, name): (&PostgresServer, &str),
     (lock, go_on): (&str, &str),
@@ -41,7 +43,7 @@ async fn held_up<T: Send + 'static>(
         assert!(Instant::now() < until && !call.is_finished(), "it does not wait for the lock");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    // Whoever waits for the call here gives up before the server finds out that each waits for the other.
+    // If `go_on` waits for the call, the timeout of 500 ms ends it before the server detects the deadlock.
     let go_on = format!("SET LOCAL lock_timeout = 500; {go_on}; COMMIT");
     locker.batch_execute(&go_on).await.expect("what the call waits for does not wait for the call");
     call.await.unwrap()
@@ -109,7 +111,7 @@ fn like(user: &str, object: ContentId) -> LikeChange {
     LikeChange { user: id(user), object, liked: true, at: NOW }
 }
 
-/// A batch of partition 3 that begins there.
+/// A batch of partition 3 that begins at this position.
 fn batch(from: &str, changes: Vec<LikeChange>) -> LikeBatch {
     LikeBatch { partition: 3, from: from.into(), to: "mine".into(), changes, unseen: Vec::new(), noted: 500, now: NOW }
 }
@@ -120,7 +122,7 @@ async fn waiting_batches_of_a_partition_are_stale() {
     let ledger = open_at(server, &name).await;
     users(&*ledger, &["ann"]).await;
     publish(&*ledger, 1, "ann").await;
-    // The very first of the partition, and a later one.
+    // The first batch of the partition, and a later one.
     for (from, lock) in [
         ("", "INSERT INTO like_positions VALUES (3, '')"),
         ("theirs", "SELECT FROM like_positions WHERE partition = 3 FOR UPDATE"),
@@ -154,7 +156,7 @@ async fn waiting_likes_see_the_deleted_comment() {
         replies: 0,
     };
     ledger.create_comment(&said).await.unwrap();
-    // As whoever deletes a comment does it.
+    // The lock that the deletion of a comment takes.
     let lock = "SELECT FROM post_counts WHERE post = 1 FOR NO KEY UPDATE";
     let asking = Arc::clone(&ledger);
     let late = batch("", vec![like("bo", ContentId::Comment(CommentId(5)))]);
@@ -173,7 +175,8 @@ async fn waiting_likes_are_ordered_after_the_concurrent_one() {
     let ledger = open_at(server, &name).await;
     users(&*ledger, &["ann", "cy"]).await;
     publish(&*ledger, 1, "ann").await;
-    // Who reads the list in between goes on below what they have read: nothing may come there any more.
+    // A reader who fetches the list between the two likes continues below the part already read, so the later like must
+    // not be listed there.
     let lock = "INSERT INTO post_counts (post) VALUES (1); COMMIT; \
                 BEGIN; SELECT FROM post_counts WHERE post = 1 FOR NO KEY UPDATE";
     let liked = "INSERT INTO likes VALUES (1, 'cy', nextval('likes_seq'), 0); UPDATE post_counts SET likes = likes + 1";
@@ -189,14 +192,14 @@ async fn waiting_likes_are_ordered_after_the_concurrent_one() {
 #[tokio::test]
 async fn batches_lock_rows_in_one_order() {
     let (server, name) = database().await;
-    // Nothing comes in order by chance: the server sorts only on request.
+    // The server sorts only where a statement requires it, so rows are not in order by chance.
     server.ask("postgres", &format!("ALTER DATABASE {name} SET enable_sort = off")).await;
     let ledger = open_at(server, &name).await;
     users(&*ledger, &["ann"]).await;
     for number in 1..=20 {
         publish(&*ledger, number, "ann").await;
     }
-    // Somebody has the first and wants the others, one after the other: new users, new counts, counts.
+    // Another transaction holds the first row and takes the others in order: new users, new counts, existing counts.
     let user = |n: u64| format!("u{n:02}");
     let make_user = |n: u64| format!("INSERT INTO users (id, name, created_at) VALUES ('{}', '', 0)", user(n));
     let make_counts = |n: u64| format!("INSERT INTO post_counts (post) VALUES ({n})");

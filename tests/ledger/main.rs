@@ -1,4 +1,4 @@
-//! What every ledger must do, and what is SQLite's and PostgreSQL's own.
+//! Conformance tests of every ledger, and tests specific to SQLite and PostgreSQL.
 
 mod audience;
 mod comments;

@@ -1,4 +1,4 @@
-//! Several nodes on one PostgreSQL: whatever they do at once, nothing is lost, counted twice, or passed over.
+//! Several nodes on one PostgreSQL: concurrent operations lose nothing, count nothing twice and skip nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,8 +19,8 @@ use crate::support::{
     LEASE, NOW, PATIENCE, database, edit, follow, id, lease, names, open_at, post, publish, store, unfollow, users,
 };
 
-/// Those who ended up in each other's way would have tried again, and nobody would have noticed. Closes the ledgers:
-/// then all that happened has been counted.
+/// Checks that no deadlock occurred: the ledger retries after a deadlock, so no other check would fail. Closes the
+/// ledgers first, so that the server's statistics are complete.
 async fn nobody_was_in_the_way(server: &PostgresServer, name: &str, nodes: &[Arc<PostgresLedger>]) {
     for ledger in nodes {
         ledger.close().await;
@@ -42,7 +42,7 @@ async fn concurrent_follows_at_two_nodes_are_counted() {
     let nodes = [open_at(server, &name).await, open_at(server, &name).await];
     let people: Vec<UserId> = (0..6).map(|n| id(&format!("u{n}"))).collect();
     users(&*nodes[0], &names(&people)).await;
-    // Everybody follows everybody, unfollows some, from both ends at once: opposite orders of the same two rows.
+    // All users follow or unfollow each other, in both directions at once: opposite orders of the same two rows.
     for round in 0..6 {
         let mut tasks = Vec::new();
         for (at, one) in people.iter().enumerate() {
@@ -106,7 +106,7 @@ async fn concurrent_comments_and_deletions_keep_threads_consistent() {
     for number in 1..=5 {
         nodes[0].create_comment(&comment(number, 1, number - 1)).await.unwrap();
     }
-    // Everywhere in a line of replies: more replies, and deletions of what is replied to.
+    // At every level of a chain of replies: new replies, and deletions of the comments that they reply to.
     let mut tasks = Vec::new();
     for round in 0..12_u64 {
         for number in 1..=5_u64 {
@@ -155,7 +155,7 @@ async fn concurrent_changes_of_posts_at_two_nodes_are_counted() {
         let ledger = Arc::clone(&nodes[usize::from(partition) % 2]);
         tasks.push(tokio::spawn(async move {
             for round in 0..10_u64 {
-                // Many new users at once, posts and comments in another order each time.
+                // Many new users at once, and posts and comments in a different order each time.
                 let change = |n: u64| {
                     let number = 1 + (n * (2 * u64::from(partition) + 1) + round) % 8;
                     let object = if n.is_multiple_of(2) {
@@ -163,7 +163,7 @@ async fn concurrent_changes_of_posts_at_two_nodes_are_counted() {
                     } else {
                         ContentId::Comment(CommentId(number))
                     };
-                    // The partitions share their users' being there, and no (user, object).
+                    // The partitions create the same users, but share no pair of user and object.
                     let user =
                         id(&format!("u{}", (n * 7 + round) % 40 + 100 * u64::from(n % 4 == u64::from(partition))));
                     LikeChange { user, object, liked: !(n + round).is_multiple_of(3), at: NOW }

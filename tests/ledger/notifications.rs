@@ -1,4 +1,4 @@
-//! What every ledger must do with notifications. A case takes an empty ledger.
+//! Conformance tests of notifications. Each case takes an empty ledger.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ type Any = Arc<dyn Ledger>;
 const WINDOW: u64 = 1_000;
 const LIKE: NotificationKind = NotificationKind::Like(ContentId::Post(PostId(7)));
 
-/// Notes one event to ann; what changed.
+/// Stores one event for ann; returns the changed group.
 async fn note(
     ledger: &dyn Ledger,
     number: u64,
@@ -189,7 +189,7 @@ async fn group_pages_start_at_a_position(ledger: Any) {
     let ann = id("ann");
     let first = ledger.notifications(&ann, None, 2).await.unwrap();
     assert_eq!(numbers(&first), [5, 4]);
-    // One below that grows comes up, and is on no later page; nothing else moves.
+    // A group of a later page that grows moves to the top and is on no later page; no other group moves.
     note(&*ledger, 9, NotificationKind::Comment(PostId(2)), "cy", 1).await.unwrap();
     let second = ledger.notifications(&ann, Some(first[1].seq), 2).await.unwrap();
     assert_eq!(numbers(&second), [3, 1]);
@@ -218,7 +218,7 @@ async fn group_retention_keeps_the_newest(ledger: Any) {
         by: id("bo"),
         event: 0,
     };
-    // The oldest has so many people that they do not go at once.
+    // The oldest group has so many actors that one step does not delete all of them.
     let fans: Vec<String> = (0..1_200).map(|n| format!("fan-{n}")).collect();
     users(&*ledger, &fans.iter().map(String::as_str).collect::<Vec<_>>()).await;
     let likes: Vec<_> = (1..)
@@ -234,7 +234,7 @@ async fn group_retention_keeps_the_newest(ledger: Any) {
     let listed = all(&*ledger).await;
     assert_eq!(listed.len() as u64, MAX_NOTIFICATION_GROUPS);
     assert_eq!((listed[0].id.0, listed.last().unwrap().id.0), (8_001, 2_001), "the oldest went");
-    // What went is forgotten: the same again begins a group.
+    // Nothing of a deleted group is kept: a repeat of its event starts a new group.
     let again = note(&*ledger, 9_000, LIKE, "fan-3", 1).await.unwrap();
     assert_eq!((again.id.0, again.count), (9_000, 1));
 }

@@ -1,4 +1,4 @@
-//! What people say of themselves, and how they are found. A case takes an empty ledger.
+//! Conformance tests of profiles, user search, suggestions and post alerts. Each case takes an empty ledger.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ async fn rename(ledger: &dyn Ledger, user: &str, name: &str) {
     ledger.update_user(&id(user), &change).await.unwrap().expect("a user");
 }
 
-/// Pages of that many, joined.
+/// All pages of this size, joined.
 async fn found(ledger: &dyn Ledger, prefix: &str, limit: usize) -> Vec<String> {
     let mut all = Vec::new();
     let mut last: Option<feedline::ledger::UserMatch> = None;
@@ -72,7 +72,7 @@ async fn users_are_found_by_prefix_of_id_or_name(ledger: Any) {
 async fn search_pages_hold_each_user_once(ledger: Any) {
     let ids: Vec<String> = (0..9).map(|n| format!("x{n}")).collect();
     users(&*ledger, &ids.iter().map(String::as_str).collect::<Vec<_>>()).await;
-    // By name before by id, by id before by name, and all of them by the same name.
+    // The name of x7 sorts before its id, the name of x1 sorts after its id, and three users have the same name.
     rename(&*ledger, "x7", "x").await;
     rename(&*ledger, "x1", "xz").await;
     for same in ["x2", "x3", "x4"] {

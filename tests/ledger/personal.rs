@@ -1,4 +1,4 @@
-//! Rows that belong to one user: all of them, in pages of any size, and nobody else's.
+//! The rows that belong to one user: complete, in pages of any size, and without rows of other users.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ pub(crate) async fn comment(ledger: &dyn Ledger, number: u64, post: u64, author:
     ledger.create_comment(&comment).await.expect("an answer");
 }
 
-/// Settles likes, each of a user and an object.
+/// Settles likes, given as pairs of user and object.
 pub(crate) async fn like(ledger: &dyn Ledger, likes: &[(&str, ContentId)]) {
     let from = ledger.like_position(1).await.expect("a position");
     let change =
@@ -156,7 +156,7 @@ async fn numbers_of_different_lengths_are_exported_once(ledger: Any) {
 async fn deleted_rows_are_not_exported(ledger: Any) {
     fill(&*ledger).await;
     delete(&*ledger, 2, "ann").await.expect("a job");
-    // One stays for the sake of its replies, one goes.
+    // Comment 101 has replies, so its row stays without text; the row of 103 is deleted.
     for comment in [101, 103] {
         ledger.delete_comment(CommentId(comment)).await.expect("an answer").expect("it was there");
     }

@@ -1,4 +1,4 @@
-//! PostgreSQL's own: locks that are held, outages, partitions, encryption.
+//! Tests specific to PostgreSQL: held locks, outages, partitions, encryption.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -58,7 +58,7 @@ async fn lock_timeouts_are_transient_errors() {
     publish(&ledger, 2, "bo").await;
     other.batch_execute("ROLLBACK").await.unwrap();
     publish(&ledger, 1, "ann").await;
-    // A statement that takes too long is ended by the server, which says so.
+    // The server cancels a statement that exceeds the timeout and returns an error.
     other.batch_execute("BEGIN; LOCK TABLE users").await.unwrap();
     assert!(ledger.users(&[id("ann")]).await.is_err());
     other.batch_execute("ROLLBACK").await.unwrap();
@@ -77,12 +77,12 @@ async fn returning_servers_are_used_after_their_comparison() {
     server.kill();
     server.start_again();
     tokio::time::timeout(PATIENCE, ledger.replaced()).await.expect("it is noticed");
-    // A comparison that began with the server before says nothing of this one.
+    // A comparison that began with the previous server does not admit this one.
     assert!(!ledger.admit(before));
     assert!(ledger.lineage().await.is_ok(), "it can be compared");
     let refused = |answer| assert!(matches!(answer, Err(LedgerError::Unreachable(_))), "{answer:?}");
     refused(ledger.ping().await);
-    // Once calls have waited for the comparison in vain, they wait no more.
+    // Once a call has waited for the comparison in vain, later calls fail at once.
     let asked = Instant::now();
     for _ in 0..10 {
         refused(ledger.ping().await);
@@ -123,7 +123,7 @@ async fn server_changes_are_detected_beside_open_connections() {
         assert!(Instant::now() < until, "it connects");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    // Somebody has an address lead to another server, and one connection breaks.
+    // The address now leads to another server, and one connection breaks.
     port.store(other.port(), std::sync::atomic::Ordering::SeqCst);
     let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'feedline' LIMIT 1";
     own.query_one(end, &[]).await.unwrap();
@@ -151,8 +151,8 @@ async fn the_bulk_loaders_keep_the_counts_and_may_be_repeated() {
     assert_eq!(ledger.followers(&id("star"), None, 9_999).await.unwrap().items.len(), 5_000);
 }
 
-/// Writes rows of each user that refer to a few other users and their posts: partitioned by any other column they would
-/// be in several partitions.
+/// Writes rows of each user that refer to a few other users and their posts. If a table were partitioned by another
+/// column, these rows would be in several partitions.
 async fn write_rows_of_all_tables(ledger: &PostgresLedger, people: &[UserId]) {
     let mut likes = Vec::new();
     let kind = ObjectType::parse("post").unwrap();
@@ -263,7 +263,7 @@ async fn texts_may_hold_any_character() {
 #[tokio::test]
 async fn lost_servers_are_reported_at_once_and_reconnected() {
     let mut server = PostgresServer::start();
-    // What was answered is there after the crash.
+    // Acknowledged writes survive the crash.
     let durability = Durability::Full;
     let timeout = Duration::from_secs(10);
     let options = PostgresOptions { durability, timeout, ..postgres_options(&server, "postgres") };
@@ -326,7 +326,7 @@ async fn hanging_servers_time_out_and_recover() {
     let options = PostgresOptions { timeout, connections: 4, ..postgres_options(&server, "postgres") };
     let ledger = PostgresLedger::open(options).await.unwrap();
     users(&ledger, &["ann"]).await;
-    // All connections stand: one that is being made would be found out later.
+    // Waits until all connections are open: a hang of a connection that is still being opened is detected later.
     let client = server.client("postgres").await;
     let there = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'feedline' AND state = 'idle' \
                  AND query LIKE '%pg_postmaster_start_time%'";
@@ -338,12 +338,12 @@ async fn hanging_servers_time_out_and_recover() {
     server.pause();
     let refused = store(&ledger, post(1, "ann", &[])).await;
     assert!(matches!(refused, Err(LedgerError::Unreachable(_))), "{refused:?}");
-    // Nobody else waits to find that out.
+    // Later calls do not wait for a timeout of their own.
     let asked = Instant::now();
     for _ in 0..20 {
         assert!(matches!(ledger.users(&[id("ann")]).await, Err(LedgerError::Unreachable(_))));
     }
-    // All of them together wait less than two would.
+    // All 20 calls together take less than two timeouts.
     assert!(asked.elapsed() < 2 * timeout, "took {:?}", asked.elapsed());
     server.resume();
     answers(&ledger).await;
@@ -370,14 +370,14 @@ async fn tls_verifies_the_server_certificate() {
     let client = server.client("postgres").await;
     assert!(client.query_one(encrypted, &[]).await.unwrap().get::<_, i64>(0) > 0);
     ledger.close().await;
-    // The right authority and another host; the right host and another authority.
+    // The right authority with the wrong host, and the right host with the wrong authority.
     for (host, roots) in [("127.0.0.1", "server.crt"), ("localhost", "other.crt")] {
         let Err(refused) = open(host, roots).await else { panic!("it trusts {host} with {roots}") };
         assert!(refused.to_string().contains("certificate"), "{refused}");
     }
 }
 
-/// Certificates that vouch for themselves: one for `localhost`, and another.
+/// Two self-signed certificates for `localhost`: `server`, which the server uses, and `other`.
 struct Certificates {
     folder: tempfile::TempDir,
 }
@@ -399,7 +399,8 @@ impl Certificates {
         Self { folder }
     }
 
-    /// Has a running server use the first. It writes the files itself: they must be its user's.
+    /// Installs the certificate `server` on a running server. The server writes the files itself, since they must
+    /// belong to its user.
     async fn install(&self, server: &PostgresServer) {
         let read = |name| std::fs::read_to_string(self.folder.path().join(name)).unwrap();
         let write = |name: &str, text: String| {

@@ -101,7 +101,7 @@ async fn startup_waits_for_another_nodes_migrations_with_a_timeout() {
     let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
     assert_eq!(log.matches("another node brings the schema up to date, waiting for it").count(), 1, "{log}");
 
-    // Whoever waits long enough has their turn.
+    // A start with a sufficient timeout waits and then succeeds.
     let opening = tokio::spawn(PostgresLedger::open(postgres_options(server, &name)));
     let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
                    AND query LIKE 'SELECT pg_try_advisory%'";
@@ -119,7 +119,7 @@ async fn startup_waits_for_another_nodes_migrations_with_a_timeout() {
 async fn migrations_that_wait_for_a_lock_fail_with_the_reason() {
     let server = shared();
     let name = server.database("template1").await;
-    // Somebody holds the name of a table that the first step makes.
+    // Another transaction holds the name of a table that the first migration creates.
     let other = server.client(&name).await;
     other.batch_execute("BEGIN; CREATE TABLE users (id int)").await.unwrap();
     let options = PostgresOptions { patience: Duration::from_millis(300), ..postgres_options(server, &name) };

@@ -1,4 +1,4 @@
-//! The newest of what is under many posts at once.
+//! Previews: the newest likers and comments of many posts in one call.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ async fn comment(ledger: &dyn Ledger, number: u64, post: u64, parent: Option<u64
     ledger.create_comment(&comment).await.expect("it is stored");
 }
 
-/// Settles these likes, in this order; `from` and `to` are places in the queue.
+/// Settles these likes in this order; `from` and `to` are positions in the queue.
 async fn like(ledger: &dyn Ledger, from: &str, to: &str, likes: &[(u64, u64)], liked: bool) {
     let change = |(user, post): &(u64, u64)| LikeChange {
         user: id(&format!("u{user}")),
@@ -44,7 +44,7 @@ async fn like(ledger: &dyn Ledger, from: &str, to: &str, likes: &[(u64, u64)], l
     ledger.settle_likes(batch).await.expect("an answer").expect("it is applied");
 }
 
-/// What the lists of each of these posts begin with.
+/// The first items of the lists of likers and comments of each post.
 async fn listed(ledger: &dyn Ledger, posts: &[PostId], most: PreviewLimits) -> PreviewRows {
     let mut listed = PreviewRows::default();
     for post in posts {
@@ -56,7 +56,7 @@ async fn listed(ledger: &dyn Ledger, posts: &[PostId], most: PreviewLimits) -> P
     listed
 }
 
-/// The posts one after the other; what is under one of them stays in its order.
+/// Sorts the rows by post; the rows of one post keep their order.
 fn by_post(mut newest: PreviewRows) -> PreviewRows {
     newest.likers.sort_by_key(|(post, _)| *post);
     newest.comments.sort_by_key(|comment| comment.post);
@@ -69,14 +69,14 @@ async fn previews_hold_the_newest_up_to_the_limit(ledger: Any) {
     let mut likes = Vec::new();
     for post in 1..=40 {
         publish(&*ledger, post, "ann").await;
-        // Post 1 has nothing, and post 40 has 9 of each.
+        // Post 1 has no likes and no comments; posts 10 to 40 have 9 likes, 9 comments and 9 replies each.
         for nth in 0..post.min(10) - 1 {
             likes.push((nth, post));
             comment(&*ledger, 1_000 * (nth + 1) + post, post, None).await;
             comment(&*ledger, 100_000 + 1_000 * nth + post, post, Some(1_000 * (nth + 1) + post)).await;
         }
     }
-    // Liked crosswise, so that no post's likes lie together.
+    // A mixed order, so that the likes of one post are not adjacent.
     likes.sort_unstable_by_key(|(user, post)| (user * 7 % 10, post * 3 % 41));
     like(&*ledger, "", "1", &likes, true).await;
     for (likers, comments) in [(8, 3), (1, 1), (0, 3), (8, 0), (0, 0), (100, 100)] {
@@ -86,7 +86,7 @@ async fn previews_hold_the_newest_up_to_the_limit(ledger: Any) {
         assert_eq!(ledger.round_trips() - before, 1);
         assert_eq!(by_post(newest), listed(&*ledger, &posts, most).await, "{most:?}");
     }
-    // Each once, and nothing of others.
+    // Each post once, and no rows of other posts.
     let most = PreviewLimits { likers: 2, comments: 2 };
     let some = [PostId(7), PostId(3), PostId(7), PostId(999)];
     let newest = ledger.newest_previews(&some, most).await.unwrap();

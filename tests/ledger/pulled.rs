@@ -1,4 +1,4 @@
-//! What every ledger must do with the pulled log. A case takes an empty ledger.
+//! Conformance tests of the pull log. Each case takes an empty ledger.
 
 use std::sync::Arc;
 
@@ -69,13 +69,13 @@ async fn due_entries_are_those_of_followees_since_the_cursor(ledger: Any) {
     assert_eq!(due(&*ledger, "ann", marks[0], 5).await.entries, [post(3), post(4)]);
     assert_eq!(due(&*ledger, "ann", top, 5).await, DueEntries { entries: vec![], mark: top, more: false });
     assert_eq!(due(&*ledger, "ann", top + 9, 5).await.mark, top + 9, "never back");
-    // In parts: each says how far it goes.
+    // In parts: each part returns the mark up to which it is complete.
     assert_eq!(
         due(&*ledger, "ann", 0, 2).await,
         DueEntries { entries: vec![post(1), post(3)], mark: marks[2], more: true }
     );
     assert_eq!(due(&*ledger, "ann", marks[2], 2).await, DueEntries { entries: vec![post(4)], mark: top, more: false });
-    // Nothing is due to somebody who follows none of them, who is up to date nevertheless.
+    // A user who follows none of the authors has no due entries and is up to date.
     assert_eq!(due(&*ledger, "cy", 0, 5).await, DueEntries { entries: vec![], mark: top, more: false });
     unfollow(&*ledger, &id("ann"), &id("bo")).await;
     assert_eq!(due(&*ledger, "ann", 0, 5).await.entries, [post(3)]);
@@ -99,7 +99,7 @@ async fn followers_are_filtered_from_candidates(ledger: Any) {
     let many: Vec<String> = (0..6_000).map(|n| format!("u{n}")).chain(["dee".to_owned()]).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     assert_eq!(among(&many).await, ["dee"]);
-    // How an author's posts go: pulled once there is something of theirs in the log.
+    // The fan-out mode of an author: pulled once the log contains an entry of the author.
     let mode = ledger.fanout_mode(&id("ann")).await.unwrap();
     assert_eq!((mode.followers, mode.pulled), (2, false));
     publish(&*ledger, 1, "ann").await;

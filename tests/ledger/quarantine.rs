@@ -1,4 +1,4 @@
-//! What cannot be decoded, or always fails, is set aside, and nothing behind it waits.
+//! Items that cannot be decoded or always fail are quarantined and do not block later items.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ async fn quarantined_jobs_wait_for_release(ledger: Any) {
     );
     assert_eq!(back.generation, 2, "the attempts of before stay fenced off");
     assert!(ledger.carries_posts(&id("ann"), job.id + 1).await.unwrap());
-    // It may fail again.
+    // A released job may be quarantined again.
     assert!(ledger.quarantine_job(job.id, 2, "again", NOW + 1).await.unwrap().was_held);
     assert_eq!(ledger.quarantined(9).await.unwrap()[0].reason, "again");
 }
@@ -124,7 +124,7 @@ async fn skipped_likes_are_reverted_and_the_partition_continues(ledger: Any) {
     assert_eq!(ledger.pending_reverts(3, 9).await.unwrap().len(), 1);
 }
 
-/// The damage, with the names of columns that differ.
+/// Statements that damage rows, with placeholders for the names and values that differ between the databases.
 const DAMAGE: [&str; 7] = [
     "UPDATE posts SET body = '{}' WHERE id = 2",
     "UPDATE jobs SET work = '{\"what\":{}}' WHERE id = 2",
@@ -138,7 +138,7 @@ const DAMAGE: [&str; 7] = [
 async fn damaged_rows_are_omitted(ledger: &dyn Ledger, damage: impl AsyncFn(&str)) {
     users(ledger, &["ann", "bo", "fan"]).await;
     support::follow(ledger, &id("fan"), &id("ann")).await;
-    // The follow had a job, too.
+    // The follow created a job, too.
     let mut jobs = vec![0];
     for number in 1..=4 {
         let job = publish(ledger, number, "ann").await;
@@ -171,7 +171,7 @@ async fn damaged_rows_are_omitted(ledger: &dyn Ledger, damage: impl AsyncFn(&str
         .await;
     }
     assert_eq!(ledger.posts(&[1, 2, 3].map(PostId)).await.expect("the others").len(), 2);
-    // Pages are as long as they were asked to be: callers take a short one for the last.
+    // Pages have the requested length despite omitted rows: callers take a short page for the last one.
     let thread = Thread { post: PostId(1), parent: None };
     let comments = ledger.comments_in(thread, CommentId::MAX, 3).await.expect("the others");
     assert_eq!(comments.iter().map(|comment| comment.id.0).collect::<Vec<_>>(), [14, 13, 12]);

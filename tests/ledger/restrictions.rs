@@ -1,4 +1,4 @@
-//! Hiding, muting, blocking, and edits, which concern who may see what.
+//! Hiding, muting, blocking and edits: changes of the visibility of posts.
 
 use std::sync::Arc;
 
@@ -102,7 +102,7 @@ async fn blocks_end_follows_and_reject_new_ones(ledger: Any) {
         "nobody follows: nothing comes back"
     );
     assert!(follow(&*ledger, &id("bo"), &id("ann")).await);
-    // A mute or a hide keeps nobody from following.
+    // Mutes and hides do not prevent follows.
     restrict(&*ledger, Restriction::Hide, "cy", "bo").await.expect("it is new");
     assert!(follow(&*ledger, &id("bo"), &id("cy")).await);
 }
@@ -163,7 +163,7 @@ async fn merged_timelines_omit_muted_and_hiding_users(ledger: Any) {
     }
     restrict(&*ledger, Restriction::Mute, "me", "ann").await.expect("it is new");
     restrict(&*ledger, Restriction::Hide, "bo", "me").await.expect("it is new");
-    // The other way round changes nothing.
+    // Restrictions in the opposite direction change nothing.
     restrict(&*ledger, Restriction::Mute, "cy", "me").await.expect("it is new");
     restrict(&*ledger, Restriction::Hide, "me", "cy").await.expect("it is new");
     let read = async || timeline(&*ledger, &id("me"), PostId::MAX, 9).await;
@@ -209,7 +209,7 @@ async fn edits_move_posts_between_topics(ledger: Any) {
 async fn edits_compare_and_swap_the_version(ledger: Any) {
     users(&*ledger, &["ann"]).await;
     let mut first = post(1, "ann", &["a"]);
-    // The version is found whatever the post says.
+    // The version is read correctly even if the post's text and data contain an `edited_at`.
     first.text = "\0 \"edited_at\":5}".into();
     first.data = serde_json::json!({ "edited_at": 7 }).as_object().cloned();
     store(&*ledger, first.clone()).await.unwrap();
@@ -262,9 +262,9 @@ async fn profiles_count_visible_posts(ledger: Any) {
         named(8, Visibility::NotTo, &["nobody"]),
         visible(9, Visibility::Friends),
         named(10, Visibility::OnlyTo, &["friend"]),
-        // Somebody is called as the visibility is.
+        // A user whose id equals the name of a visibility.
         named(11, Visibility::NotTo, &["only_to"]),
-        // Others' posts are none of hers.
+        // Posts of other authors are not counted.
         feedline::model::Post { author: id("bo"), ..visible(12, Visibility::Followers) },
     ] {
         store(&*ledger, one).await.unwrap();
@@ -297,7 +297,7 @@ async fn profiles_count_visible_posts(ledger: Any) {
     ] {
         assert_eq!(counted(viewer).await, posts, "for {viewer:?}");
     }
-    // A block counts both ways; what is edited is counted as it is by then.
+    // A block applies in both directions. An edited post counts with its current visibility.
     restrict(&*ledger, Restriction::Block, "ann", "bo").await.expect("it is new");
     restrict(&*ledger, Restriction::Block, "stranger", "ann").await.expect("it is new");
     assert_eq!((counted("bo").await, counted("stranger").await), (0, 0));

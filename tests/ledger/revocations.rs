@@ -1,4 +1,4 @@
-//! What every ledger must do with revocations, and with where users come from. A case takes an empty ledger.
+//! Conformance tests of revocations and of the origin of users. Each case takes an empty ledger.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -125,7 +125,7 @@ async fn ending_sessions_increments_the_generation(ledger: Any) {
     assert!(ledger.create_account(account("ann")).await.unwrap());
     users(&*ledger, &["bo"]).await;
     assert_eq!(ledger.end_sessions(&id("ann"), &end(None)).await.unwrap(), Some(1));
-    // Whoever looked at the account before that spares nobody.
+    // A password change based on an outdated generation is refused and spares no session.
     let password = account("ann").password;
     let late = ledger.change_password(&id("ann"), &password, 0, "$late", &end(Some("s0"))).await.unwrap();
     assert_eq!((late, &all(&*ledger).await[0].spared), (None, &None));

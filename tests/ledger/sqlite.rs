@@ -1,4 +1,4 @@
-//! SQLite's own: group commit, isolation of failures, several processes on one file, opening.
+//! Tests specific to SQLite: group commit, isolation of failures, several processes on one file, opening.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ async fn failed_calls_do_not_affect_others_in_the_transaction() {
     let (ledger, folder) = sqlite().await;
     users(&*ledger, &["ann"]).await;
     let before = ledger.commits();
-    // While another process holds the lock, calls gather: they will share a transaction.
+    // While another process holds the lock, calls queue up, so that they share a transaction.
     let other = Connection::open(folder.path().join("ledger.db")).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let author = |number| if number % 10 == 5 { "nobody" } else { "ann" };

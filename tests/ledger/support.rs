@@ -1,4 +1,4 @@
-//! Builders and short forms.
+//! Builders and helpers of the tests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use tokio::sync::OnceCell;
 use crate::postgres_server::{PostgresServer, shared};
 
 pub(crate) const NOW: u64 = 1_800_000_000_000;
-/// How long jobs are leased, in milliseconds.
+/// The duration of job leases, in milliseconds.
 pub(crate) const LEASE: u64 = 30_000;
 
-/// How long anything may take on a busy machine.
+/// The time limit for any operation on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Runs each case against each ledger: a case takes an empty one.
+/// Runs each case against each kind of ledger, each time with an empty ledger.
 macro_rules! conformance {
     ($($case:ident)*) => {
         mod on_sqlite {
@@ -86,7 +86,7 @@ pub(crate) async fn users(ledger: &dyn Ledger, texts: &[&str]) {
     }
 }
 
-/// Stores a post that w1 carries.
+/// Stores a post; `w1` holds the lease of its job.
 pub(crate) async fn store(ledger: &dyn Ledger, post: Post) -> Result<Job, LedgerError> {
     Ok(ledger.create_post(&post, &lease("w1", LEASE)).await?.expect("a new post"))
 }
@@ -99,7 +99,7 @@ pub(crate) async fn delete(ledger: &dyn Ledger, number: u64, author: &str) -> Op
     ledger.delete_post(PostId(number), &id(author), NOW, &lease("w1", LEASE)).await.expect("an answer")
 }
 
-/// Edits a post as it is now. The jobs; none if there is no such post.
+/// Edits the current version of a post. Returns the jobs; none if the post does not exist.
 pub(crate) async fn edit(ledger: &dyn Ledger, post: &Post) -> Vec<Job> {
     loop {
         let before = ledger.posts(&[post.id]).await.expect("an answer").pop();
@@ -115,37 +115,37 @@ pub(crate) async fn edit(ledger: &dyn Ledger, post: &Post) -> Vec<Job> {
     }
 }
 
-/// Whether somebody follows somebody new.
+/// Follows a user. Returns whether the follow is new.
 pub(crate) async fn follow(ledger: &dyn Ledger, from: &UserId, to: &UserId) -> bool {
     ledger.follow(from, to, NOW, &lease("w1", LEASE)).await.expect("an answer").is_some()
 }
 
-/// Whether somebody did follow somebody.
+/// Unfollows a user. Returns whether the follow existed.
 pub(crate) async fn unfollow(ledger: &dyn Ledger, from: &UserId, to: &UserId) -> bool {
     ledger.unfollow(from, to, NOW, &lease("w1", LEASE)).await.expect("an answer").is_some()
 }
 
-/// A SQLite ledger and the folder that it lives in.
+/// A SQLite ledger and the folder of its file.
 pub(crate) async fn sqlite() -> (Arc<SqliteLedger>, TempDir) {
     let folder = tempfile::tempdir().expect("a folder");
     let ledger = open_in(&folder).await;
     (ledger, folder)
 }
 
-/// Another ledger on the file of that folder. What a test writes need not survive a power loss.
+/// Another ledger on the file in this folder. Test data need not survive a power loss.
 pub(crate) async fn open_in(folder: &TempDir) -> Arc<SqliteLedger> {
     let options =
         SqliteOptions { durability: Durability::Normal, ..SqliteOptions::new(folder.path().join("ledger.db")) };
     Arc::new(SqliteLedger::open(options).await.expect("it opens"))
 }
 
-/// The ledger in an empty database of its own.
+/// A ledger in a new, empty database.
 pub(crate) async fn postgres() -> Arc<PostgresLedger> {
     let (server, database) = database().await;
     open_at(server, &database).await
 }
 
-/// An empty database of its own, with the schema.
+/// A new database with the schema and without rows.
 pub(crate) async fn database() -> (&'static PostgresServer, String) {
     static READY: OnceCell<()> = OnceCell::const_new();
     let server = shared();
@@ -157,7 +157,7 @@ pub(crate) async fn database() -> (&'static PostgresServer, String) {
     (server, server.database("fresh").await)
 }
 
-/// A ledger in this database. What a test writes need not survive a crash.
+/// A ledger in this database. Test data need not survive a crash.
 pub(crate) async fn open_at(server: &PostgresServer, database: &str) -> Arc<PostgresLedger> {
     let ledger = PostgresLedger::open(postgres_options(server, database)).await;
     Arc::new(ledger.expect("it opens"))
@@ -168,12 +168,12 @@ pub(crate) fn postgres_options(server: &PostgresServer, database: &str) -> Postg
     PostgresOptions { durability: Durability::Normal, connections: 3, ..PostgresOptions::new(url) }
 }
 
-/// A page of a timeline, which is the same whatever is thought of how far down it goes.
+/// A page of a timeline. Checks that the page does not depend on the estimate of its lowest post.
 pub(crate) async fn timeline(ledger: &dyn Ledger, reader: &UserId, before: PostId, limit: usize) -> Vec<PostId> {
     let read = async |likely| ledger.timeline_posts(reader, TimelineRange { before, limit, likely }).await.unwrap();
     let page = read(PostId::ZERO).await;
-    // All of it lies above the first three, with much else above the first, and a little above the second; some of it,
-    // just none of it, and nothing at all lies above the others.
+    // Estimates from far too low to far too high: the lowest id, 25 below the page's last post, just below that post,
+    // the middle of the page, its first post, and the upper bound of the range.
     let (first, middle, end) = (page.first(), page.get(page.len() / 2), page.last());
     let lower = |by| end.map(|end| PostId(end.0.saturating_sub(by).max(1)));
     let likely = [lower(u64::MAX), lower(25), lower(1), middle.copied(), first.copied(), Some(before)];

@@ -15,7 +15,7 @@ const PEOPLE: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 enum Step {
     Follow(usize, usize),
     Unfollow(usize, usize),
-    /// Ids come in any order: one handed out earlier may be stored later.
+    /// A post with any id: an id assigned earlier may be stored later.
     Post(usize, u64),
     /// Many posts in a row, so that chunks are used up.
     Burst(usize, u64, u64),
@@ -33,11 +33,11 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The same, kept in the simplest way.
+/// The expected contents of the ledger.
 #[derive(Default)]
 struct Model {
     follows: BTreeSet<(usize, usize)>,
-    /// Every id ever used: its author, and whether it is still there.
+    /// Every id ever used: the author, and whether the post still exists.
     posts: BTreeMap<u64, (usize, bool)>,
 }
 

@@ -47,7 +47,7 @@ async fn topics_are_ordered_by_activity_and_counted(ledger: Any) {
     assert_eq!(received(&all().await), [("日本", 1, 3), ("rust", 2, 2), ("feeds", 1, 1)]);
     write(&*ledger, 4, &["feeds", "feeds"], Visibility::Public).await;
     assert_eq!(received(&all().await), [("feeds", 2, 4), ("日本", 1, 3), ("rust", 2, 2)]);
-    // Ids of several nodes may come out of order.
+    // With several nodes, posts may be stored out of the order of their ids.
     write(&*ledger, 0, &["feeds"], Visibility::Public).await;
     assert_eq!(received(&all().await)[0], ("feeds", 3, 4));
     delete(&*ledger, 4, "ann").await;
@@ -70,7 +70,7 @@ async fn restricted_posts_create_no_topic(ledger: Any) {
     write(&*ledger, 10, &["shown"], Visibility::Followers).await;
     let all = async || ledger.topics(None, 9).await.unwrap();
     assert_eq!(received(&all().await), [("shown", 1, 9)]);
-    // An edit lowers and raises.
+    // Edits raise and lower the count and the latest activity.
     edit(&*ledger, 1, &["shown"], Visibility::Public).await;
     assert_eq!(received(&all().await), [("shown", 2, 9)]);
     edit(&*ledger, 9, &["shown"], secret()).await;
@@ -90,13 +90,13 @@ async fn read_on(ledger: &dyn Ledger, before: &[Topic], limit: usize) -> Vec<Top
 
 async fn topic_pages_use_the_snapshot_of_the_first(ledger: Any) {
     users(&*ledger, &["ann"]).await;
-    // Two of them share their newest post.
+    // Topics b and c share their newest post.
     for (number, topics) in [(1, &["a"][..]), (2, &["b", "c"]), (3, &["d"]), (4, &["e"]), (5, &["f"])] {
         write(&*ledger, number, topics, Visibility::Public).await;
     }
     let mut seen = ledger.topics(None, 2).await.unwrap();
     assert_eq!(received(&seen), [("f", 1, 5), ("e", 1, 4)]);
-    // Topics listed, not yet listed, and new become active.
+    // A listed topic, two topics that are not yet listed, and a new topic become active.
     for (number, topic) in [(6, "f"), (7, "a"), (8, "new"), (9, "c")] {
         write(&*ledger, number, &[topic], Visibility::Public).await;
     }
