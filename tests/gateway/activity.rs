@@ -103,7 +103,7 @@ async fn note_own_lists(
     differences.note(who, "history of notifications:", tells(&history, bo), word(brought));
     let recovered = recovered_notifications(server, who).await;
     differences.note(who, "recovery of notifications:", tells(&recovered, bo), word(brought));
-    // The host follows the author, and followers of the host who do not follow the author may be notified.
+    // The host follows the author, so the author may be suggested to users who follow only the host.
     done(server, who, "DELETE", "/users/bo/follow").await;
     done(server, who, "PUT", "/users/host/follow").await;
     let suggested = call(server, who, "GET", "/users/suggested?limit=100").await.body;
@@ -239,7 +239,7 @@ async fn replies_are_visible_only_to_users_who_may_see_the_comments_author() {
         let expected: &[&str] = if direct { &["comment", "mention"] } else { &[] };
         differences.note(who, "notifications.list", &format!("{kinds:?}"), &format!("{expected:?}"));
     }
-    // Deleted comments hide nothing below them, whoever their author is.
+    // A deleted comment does not hide its replies, regardless of its author.
     done(&server, AUTHOR, "DELETE", &format!("/comments/{other}")).await;
     for (who, ..) in DEEDS.into_iter().filter(|row| !row.0.is_empty()) {
         let liked = finds(&server, who, "PUT", &format!("/comments/{orphan}/like"), &Value::Null).await;

@@ -1,4 +1,4 @@
-//! The API of backends: `/api/publish` and its kin.
+//! The server API for backends: `/api/publish` and related methods.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;

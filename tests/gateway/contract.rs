@@ -90,7 +90,7 @@ async fn every_event_is_in_both_documents() {
 async fn a_change_with_the_defaults_of_the_schema_changes_nothing() {
     let server = Server::start().await;
     let openapi = document(&server, "openapi").await;
-    // What a client sends that fills in the defaults of the schema.
+    // The body of a client that fills in the defaults of the schema.
     let defaults = |path: &str| {
         let body = &openapi["paths"][path]["patch"]["requestBody"]["content"]["application/json"]["schema"];
         let pointer = body["$ref"].as_str().and_then(|reference| reference.strip_prefix('#')).expect("a reference");

@@ -94,7 +94,7 @@ async fn unlisted_origins_may_call_nothing() {
     assert_eq!(allowed_origin(&answer), None);
     let answer = server.http("OPTIONS", "/api/v1/posts", &[("origin", APP)], "").await;
     assert_eq!(answer.status, 405, "not a preflight request");
-    // Backends do not run in pages.
+    // Backends do not run in browsers, so the server API sends no CORS headers.
     let headers = [("origin", APP), ("x-api-key", API_KEY)];
     let answer = server.http("POST", "/api/publish", &headers, r#"{"channel":"chat:1","data":1}"#).await;
     assert_eq!(allowed_origin(&answer), None);

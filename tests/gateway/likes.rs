@@ -215,7 +215,7 @@ async fn comments_can_be_liked() {
         assert!(Instant::now() < until, "it stays {page}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    // Neither missing posts nor posts of users who block the caller can be liked.
+    // Neither missing comments nor comments of users who block the caller can be liked.
     server.done("eve", "GET", "/users/bo", &Value::Null).await;
     server.done("bo", "PUT", "/users/eve/block", &Value::Null).await;
     for (user, id) in [("eve", comment), ("cy", post)] {

@@ -101,7 +101,7 @@ async fn slow_request_heads_time_out() {
         loop {
             tokio::select! {
                 read = slow.read_buf(&mut answer) => if read.is_err() || read.is_ok_and(|read| read == 0) { return },
-                // Drop by drop.
+                // One header line every 50 ms.
                 () = tokio::time::sleep(Duration::from_millis(50)) => { let _ = slow.write_all(b"x: y\r\n").await; }
             }
         }

@@ -109,7 +109,7 @@ async fn costs_the_same(server: &Server) {
     );
 }
 
-/// The same for readers who send their first request.
+/// Round trips to the ledger and to Redis for one page of a new user: the minimum of a few attempts.
 async fn cost_of_the_first(server: &Server, limit: usize) -> (u64, u64) {
     let input = json!({ "id": "bo", "limit": limit, "with": "likers,comments,people" });
     let mut fewest = (u64::MAX, u64::MAX);

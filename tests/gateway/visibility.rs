@@ -6,7 +6,7 @@ use crate::audience::{AUTHOR, Differences, POSTS, TABLE, connect, divide, done, 
 use crate::client::Client;
 use crate::server::{API_KEY, Server, signed, token};
 
-/// Readers who are separated from the author later, and are friends until then.
+/// Friends of the author until the test creates restrictions between them and the author.
 const DIVIDED: [&str; 4] = ["muting", "hidden", "blocked", "blocking"];
 
 /// A row of [`TABLE`] without the timeline column: the reader, posts opened directly, posts delivered.
