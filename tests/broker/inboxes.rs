@@ -69,7 +69,7 @@ pub(crate) async fn posts_fanned_out_during_a_fill_appear_once(engine: Engine) {
     let inbox = engine.broker.read_inbox(&ann).await.unwrap().unwrap();
     let entries: Vec<_> = inbox.entries.iter().map(|(_, entry)| entry.clone()).collect();
     assert_eq!(entries, posts(&[4, 5, 8, 6, 7, 9, 3]));
-    // Offsets 1 and 2 were heard of while it filled.
+    // Offsets 1 and 2 were already assigned during the fill.
     let offsets: Vec<_> = inbox.entries.iter().map(|(offset, _)| *offset).collect();
     assert_eq!(offsets, (3..=9).collect::<Vec<_>>());
     assert_eq!((top.offset, inbox.top.offset), (7, 9));

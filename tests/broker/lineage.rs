@@ -1,4 +1,4 @@
-//! The data that a broker stores about the ledger, and what it drops when the ledger is replaced.
+//! The data that a broker stores about the ledger, and the data that it drops when the ledger is replaced.
 
 use feedline::broker::{InboxState, LedgerMatch, continues};
 use feedline::ledger::{HighWaterMarks, high_water};
