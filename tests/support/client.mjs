@@ -1,4 +1,4 @@
-// The official SDK, with its events kept in order and its transport within reach.
+// The official SDK. Records its events in order and gives tests control over its transport.
 
 import { Centrifuge } from "centrifuge";
 import WebSocket from "ws";
@@ -7,7 +7,7 @@ import { within } from "./wait.mjs";
 
 const PATIENCE_MS = 10_000;
 
-/** Remembers what happened, for those who come to look later. */
+/** Records events, so that a test can inspect them later. */
 export class Recorder {
   #events = [];
   #wakers = new Set();
@@ -17,18 +17,18 @@ export class Recorder {
     for (const wake of this.#wakers) wake();
   }
 
-  /** Every event so far. */
+  /** All events so far. */
   get all() {
     return [...this.#events];
   }
 
-  /** The first `count` events, once there are so many. */
+  /** Waits until there are `count` events, and returns the first `count`. */
   async first(count, what = "events") {
     await this.#until(() => this.#events.length >= count, () => `${this.#events.length} of ${count} ${what}`);
     return this.#events.slice(0, count);
   }
 
-  /** The first event that fits. */
+  /** Waits for the first event that matches. */
   async find(fits, what = "an event") {
     await this.#until(() => this.#events.some(fits), () => `${what}: none among ${JSON.stringify(this.#events)}`);
     return this.#events.find(fits);
@@ -49,13 +49,13 @@ export class Recorder {
   }
 }
 
-/** A network between one client and the server, which can be cut. */
+/** A network between one client and the server, which a test can cut. */
 export class Network {
   #sockets = new Set();
   #cut = false;
-  /** The frames that left and came, as `{out}` and `{in}`, one entry a message of the protocol. */
+  /** The sent and received protocol messages, as `{out}` and `{in}`, one entry per message. */
   wire = new Recorder();
-  /** Whole frames that left. */
+  /** The sent frames, unparsed. */
   frames = new Recorder();
 
   /** A WebSocket class that runs over this network. */
@@ -63,7 +63,7 @@ export class Network {
     const network = this;
     return class extends WebSocket {
       constructor(url, protocols) {
-        // While the network is cut, connections are refused, as by a server that is not there.
+        // While the network is cut, connections are refused, as if the server were down.
         super(network.#cut ? "ws://127.0.0.1:1" : url, protocols);
         network.#sockets.add(this);
         this.on("close", () => network.#sockets.delete(this));
@@ -82,7 +82,7 @@ export class Network {
     for (const line of frame.split("\n").filter(Boolean)) this.wire.add({ [way]: JSON.parse(line) });
   }
 
-  /** Tears the connection down without a goodbye and lets no other through. */
+  /** Breaks the connection without a close frame, and refuses new ones. */
   cut() {
     this.#cut = true;
     for (const socket of this.#sockets) socket.terminate();
@@ -117,20 +117,20 @@ export class Client {
     }
   }
 
-  /** Connects, and waits until it is. */
+  /** Connects, and waits for the connection. */
   async connected() {
     this.sdk.connect();
     await within(PATIENCE_MS, this.sdk.ready(PATIENCE_MS), "not connected");
     return this;
   }
 
-  /** Connects, and waits for the refusal that ends it. */
+  /** Connects, and waits for the refusal that closes the client. */
   refused() {
     this.sdk.connect();
     return this.connection.find((event) => event.name === "disconnected", "a refusal");
   }
 
-  /** A subscription with a record of its events; not subscribed yet. */
+  /** Creates a subscription that records its events, without subscribing yet. */
   channel(name, options) {
     const sub = this.sdk.newSubscription(name, options);
     const [published, joined, left, state] = Array.from({ length: 4 }, () => new Recorder());
@@ -144,7 +144,7 @@ export class Client {
     return record;
   }
 
-  /** A subscription, once the server has agreed to it. */
+  /** Subscribes, and waits until the server accepts the subscription. */
   async subscribed(name, options) {
     const record = this.channel(name, options);
     record.sub.subscribe();
@@ -157,7 +157,7 @@ export class Client {
   }
 }
 
-/** What a promise is rejected with. */
+/** Returns the error with which a promise is rejected. */
 export async function refusal(promise) {
   try {
     await promise;

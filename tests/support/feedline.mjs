@@ -1,4 +1,4 @@
-// The client module against a server of the test's own, over a network that can be cut.
+// The client module against a real server, over a network that a test can cut.
 
 import { after, afterEach, before } from "node:test";
 
@@ -9,14 +9,16 @@ import { poll } from "./wait.mjs";
 
 const PATIENCE_MS = 10_000;
 
-/** A server for the tests of a file or suite: `setup.open(user)` opens clients, which are closed after each test. */
+/**
+ * Starts a server for the tests of a file or suite. `setup.open(user)` opens clients, which are closed after each test.
+ */
 export function withFeedline(env = () => ({})) {
   const clients = new Set();
   const setup = {
     /** @type {Server} */
     server: null,
 
-    /** A client of a user, live, with its home timeline read. */
+    /** Opens a live client of a user that has read its home timeline. */
     async open(user, options = {}) {
       const network = new Network();
       const transport = webSocket(network.WebSocket);
@@ -40,7 +42,7 @@ export function withFeedline(env = () => ({})) {
   return setup;
 }
 
-/** Waits until something is so. */
+/** Waits until a condition holds. */
 export function until(holds, message = `not so: ${holds}`) {
   return poll(PATIENCE_MS, holds, message);
 }

@@ -1,4 +1,4 @@
-// Starts what a test needs — the built server, Redis — on free ports with data of their own, and stops it again.
+// Starts the servers that a test needs (Feedline, Redis) on free ports with their own data, and stops them again.
 
 import { execFile, spawn } from "node:child_process";
 import { createHmac, randomBytes } from "node:crypto";
@@ -13,7 +13,7 @@ import { promisify } from "node:util";
 
 import { poll, within } from "./wait.mjs";
 
-/** The limits that are off. */
+/** The rate limits that are off in tests. */
 const RATES = [
   "POSTS", "COMMENTS", "LIKES", "FOLLOWS", "WRITES", "MENTIONS", "READS", "PUBLICATIONS", "ACCOUNTS", "SESSIONS",
 ];
@@ -24,10 +24,10 @@ const START_MS = 20_000;
 const STOP_MS = 10_000;
 const LOG_LINES = 200;
 
-/** The broker of servers that do not name one: "memory" or "redis". */
+/** The broker of servers without an explicit one: "memory" or "redis". */
 const BROKER = process.env.FEEDLINE_BROKER ?? "memory";
 
-/** Channels for the tests: one with everything, one without a log, one that nobody may enter. */
+/** Test namespaces: one with all features, one without a log, one that denies access to everyone. */
 export const NAMESPACES = [
   { name: "chat", history_size: 100, history_ttl: "60s", presence: true, join_leave: true, publish: "subscriber" },
   { name: "quiet" },
@@ -35,14 +35,14 @@ export const NAMESPACES = [
 ];
 
 const children = new Set();
-// Nothing outlives the tests, not even where a test fails half-way.
+// Kill all child processes at exit, even if a test fails halfway.
 process.on("exit", () => {
   for (const child of children) child.kill("SIGKILL");
 });
 
 /**
- * A port that nobody has just now, below those that the system hands out by itself: no connection of some test takes it
- * while a server is being restarted. Somebody may have it a moment later: try again then.
+ * Returns a free port below the ephemeral range, so that no outgoing connection takes it while a server restarts.
+ * Another process may take it before the caller binds it; callers then retry.
  */
 export async function freePort() {
   for (;;) {
@@ -58,7 +58,7 @@ export async function freePort() {
   }
 }
 
-/** Starts on a free port; on another one, where it was taken meanwhile. */
+/** Starts a server on a free port. Retries with another port if that one is taken. */
 async function onFreePort(start) {
   for (let tries = 1; ; tries++) {
     try {
@@ -69,7 +69,7 @@ async function onFreePort(start) {
   }
 }
 
-/** A child process with the end of its log. */
+/** A child process and the end of its log. */
 class Process {
   #lines = [];
 
@@ -97,7 +97,7 @@ class Process {
     await within(STOP_MS, this.exited, `${this.child.spawnfile} did not stop`);
   }
 
-  /** Waits until `ready` answers true; fails at once if the process ends. */
+  /** Waits until `ready` returns true. Fails at once if the process ends. */
   async until(ready) {
     const ended = this.exited.then((how) => {
       throw new Error(`${this.child.spawnfile} ended (${how}) before it was ready:\n${this.log}`);
@@ -107,7 +107,7 @@ class Process {
   }
 }
 
-/** A Feedline of the test's own. */
+/** A Feedline server of the test. */
 export class Server {
   #process = null;
   #env;
@@ -116,7 +116,7 @@ export class Server {
   #secret = randomBytes(32).toString("hex");
   apiKey = randomBytes(16).toString("hex");
 
-  /** Starts one; `env` adds to the configuration, by the names of the environment. */
+  /** Starts a server. `env` adds environment variables to its configuration. */
   static async start(env = {}) {
     if (!existsSync(BINARY)) throw new Error(`there is no ${BINARY}: build it first, or name it with FEEDLINE_BIN`);
     const server = new Server();
@@ -131,13 +131,13 @@ export class Server {
       FEEDLINE__SERVER__DRAIN: "100ms",
       FEEDLINE__AUTH__HMAC_SECRET: server.#secret,
       FEEDLINE__AUTH__API_KEYS: server.apiKey,
-      // Short forms: tokens that say `sub` alone, and end when they say.
+      // Tests use short tokens: only `sub`, and no leeway for expiry.
       FEEDLINE__AUTH__REQUIRE_EXP: "false",
       FEEDLINE__AUTH__LEEWAY: "0s",
-      // Beside tokens of an application, which the secret above is for.
+      // Accounts are enabled next to the application's tokens, which use the secret above.
       FEEDLINE__ACCOUNTS__ENABLED: "true",
       FEEDLINE__NAMESPACES: JSON.stringify(NAMESPACES),
-      // Tests do in a second what people do in an hour.
+      // Tests send requests faster than the default rate limits allow.
       ...Object.fromEntries(RATES.map((rate) => [`FEEDLINE__RATES__${rate}`, "0"])),
       ...env,
     };
@@ -171,7 +171,7 @@ export class Server {
     return this.#process?.log ?? "";
   }
 
-  /** Starts it (again), on the same port and data. */
+  /** Starts the server, or starts it again, on the same port and data. */
   async restart() {
     this.#process = new Process(BINARY, ["serve"], { cwd: this.#directory, env: this.#env });
     const mine = this.#process;
@@ -186,17 +186,17 @@ export class Server {
     return (await run).stdout;
   }
 
-  /** Asks it to stop, and waits until it has. */
+  /** Sends a stop signal, and waits for the exit. */
   async shutdown() {
     await this.#process.end("SIGTERM");
   }
 
-  /** Kills it, as a crash would. */
+  /** Kills the server, as in a crash. */
   async kill() {
     await this.#process.end("SIGKILL");
   }
 
-  /** Stops it for good and removes its data. */
+  /** Stops the server and deletes its data. */
   async stop() {
     await this.#process?.end("SIGKILL");
     await this.#redis?.stop();
@@ -210,12 +210,12 @@ export class Server {
     return `${signed}.${createHmac("sha256", secret).update(signed).digest("base64url")}`;
   }
 
-  /** Calls an operation over HTTP as a user. Answers `{status, body}`. */
+  /** Calls an HTTP operation as a user. Returns `{status, body}`. */
   async call(user, method, route, body) {
     return this.#request(method, `/api/v1${route}`, { authorization: `Bearer ${this.token(user)}` }, body);
   }
 
-  /** Calls an operation that must succeed, and answers what it answered. */
+  /** Calls an HTTP operation that must succeed. Returns the body. */
   async done(user, method, route, body) {
     const answer = await this.call(user, method, route, body);
     if (answer.status >= 300) throw new Error(`${method} ${route}: ${answer.status} ${JSON.stringify(answer.body)}`);
@@ -226,7 +226,7 @@ export class Server {
     return this.done(user, "POST", "/posts", { text });
   }
 
-  /** Makes users known: the server hears of a user by what they do. */
+  /** Creates users: each user is created on their first request. */
   async meet(...users) {
     for (const user of users) await this.done(user, "GET", `/users/${user}`);
   }
@@ -235,7 +235,7 @@ export class Server {
     return this.done(user, "PUT", `/users/${whom}/follow`);
   }
 
-  /** Calls an operation as a backend does it for an account of Feedline. */
+  /** Calls an operation with a backend's key, for a Feedline account. */
   async callAs(account, method, route, body) {
     const headers = { "x-api-key": this.apiKey, "x-user": account, "x-user-origin": "account" };
     const answer = await this.#request(method, `/api/v1${route}`, headers, body);
@@ -243,12 +243,12 @@ export class Server {
     return answer.body;
   }
 
-  /** Writes a post of an account. */
+  /** Creates a post of an account. */
   postOf(account, text) {
     return this.callAs(account, "POST", "/posts", { text });
   }
 
-  /** Calls the server API as a backend. Answers `{status, body}`. */
+  /** Calls the server API as a backend. Returns `{status, body}`. */
   backend(method, body, key = this.apiKey) {
     return this.#request("POST", `/api/${method}`, { "x-api-key": key }, body);
   }
@@ -271,7 +271,7 @@ export class Server {
   }
 }
 
-/** A Redis of the test's own, in memory only. */
+/** A Redis of the test, in memory only. */
 export class Redis {
   #process;
   #directory;

@@ -1,4 +1,4 @@
-// One server for a test file, and clients that are closed whatever happens.
+// One server per test file, and clients that are always closed after the test.
 
 import { after, afterEach, before } from "node:test";
 
@@ -7,20 +7,20 @@ import { Server } from "./server.mjs";
 
 let names = 0;
 
-/** A user id that no other test uses. */
+/** Returns a user id that no other test uses. */
 export function someone(name) {
   names += 1;
   return `${name}-${names}`;
 }
 
-/** A server for the tests of a file or suite: `setup.server`, and `setup.client(user)` for SDK clients. */
+/** Starts a server for the tests of a file or suite: `setup.server`, and `setup.client(user)` for SDK clients. */
 export function withServer(env = () => ({})) {
   const clients = new Set();
   const setup = {
     /** @type {Server} */
     server: null,
 
-    /** An SDK client of a user, not connected yet. */
+    /** Creates an SDK client of a user, not yet connected. */
     client(user, options = {}) {
       const token = user && { token: setup.server.token(user) };
       const client = new Client(setup.server.socketUrl, { ...token, ...options });
@@ -28,7 +28,7 @@ export function withServer(env = () => ({})) {
       return client;
     },
 
-    /** A connected one. */
+    /** Creates and connects an SDK client. */
     connected: (user, options) => setup.client(user, options).connected(),
   };
   before(async () => {

@@ -1,6 +1,8 @@
-// Waiting for something to happen, never longer than a limit.
+// Waits with a time limit.
 
-/** What `promise` answers, or an error after `ms`. `message` is text, or makes it. */
+/**
+ * Returns the result of `promise`, or throws an error after `ms`. `message` is a text or a function that returns one.
+ */
 export async function within(ms, promise, message) {
   let timer;
   const late = new Promise((_, reject) => {
@@ -13,7 +15,7 @@ export async function within(ms, promise, message) {
   }
 }
 
-/** Asks again and again until the answer is neither false nor nothing; for what sends no event. */
+/** Calls `ask` repeatedly until it returns a truthy result, for conditions without an event. */
 export async function poll(ms, ask, message) {
   const end = Date.now() + ms;
   for (;;) {

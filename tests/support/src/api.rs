@@ -1,15 +1,15 @@
-//! The feed's operations by HTTP, as a backend does them for users.
+//! Calls the feed's HTTP operations for users, as a backend does.
 
 use serde_json::Value;
 
 use crate::server::{API_KEY, Server};
 
-/// An operation by HTTP as a backend does it for a user; the status (0: no answer) and the body.
+/// Calls an HTTP operation for a user. Returns the status (0: no response) and the body.
 pub async fn attempt(node: &Server, user: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
     attempt_named(node.port(), user, None, method, path, body).await
 }
 
-/// The same of a write that has a name, at the node that listens there.
+/// Like [`attempt`], with an optional idempotency key and the port of the node.
 pub async fn attempt_named(
     port: u16,
     user: &str,
@@ -25,14 +25,14 @@ pub async fn attempt_named(
     answer.map_or((0, Value::Null), |answer| (answer.status.as_u16(), answer.body))
 }
 
-/// The same, and it must succeed.
+/// Calls an HTTP operation that must succeed. Returns the body.
 pub async fn done(node: &Server, user: &str, method: &str, path: &str) -> Value {
     let (status, body) = attempt(node, user, method, path, &Value::Null).await;
     assert!((200..300).contains(&status), "{method} {path}: {status} {body}\n{}", node.log());
     body
 }
 
-/// An entry of a log, as sockets and `timeline.updates` tell it: its offset, its type, the post it is about.
+/// Parses a log entry from a socket or from `timeline.updates` into its offset, its type and the id of its post.
 pub fn entry(publication: &Value) -> (u64, String, u64) {
     let data = &publication["data"];
     let post = data["post"]["id"].as_u64().or(data["id"].as_u64());
@@ -40,7 +40,7 @@ pub fn entry(publication: &Value) -> (u64, String, u64) {
     (publication["offset"].as_u64().expect("an offset"), kind, post.expect("a post"))
 }
 
-/// All pages of a list.
+/// Reads all pages of a list.
 pub async fn everything(node: &Server, user: &str, path: &str) -> Vec<Value> {
     let (mut all, mut cursor) = (Vec::new(), String::new());
     loop {

@@ -1,5 +1,4 @@
-//! A WebSocket client of the protocol, as plain as can be: it numbers commands, answers pings, and keeps what was
-//! pushed in order.
+//! A minimal WebSocket client of the protocol. It numbers commands, answers pings, and queues pushes in order.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -16,33 +15,33 @@ use tokio_tungstenite::{WebSocketStream, client_async};
 use crate::contract::{check_event, check_output};
 use crate::server::{PATIENCE, Server, token};
 
-/// A client.
+/// A WebSocket client.
 pub struct Client {
-    /// The socket, for tests that send other things than commands.
+    /// The socket, for tests that send frames other than commands.
     pub socket: WebSocketStream<TcpStream>,
     last_id: u32,
-    /// Commands without a reply yet, by id: each reply is validated.
+    /// Commands that wait for a reply, by id. Each reply is validated against its command.
     asked: HashMap<u64, Value>,
-    /// What was pushed and has not been asked for yet: the `push` objects.
+    /// Received pushes that the test has not read yet (the `push` objects).
     pushes: VecDeque<Value>,
-    /// Lines of the last frame that have not been looked at.
+    /// Unprocessed lines of the last frame.
     lines: VecDeque<Value>,
-    /// The close frame, once it came. 1006 where the connection broke without one.
+    /// The close code and reason, once received; 1006 if the connection broke without a close frame.
     closed: Option<(u16, String)>,
-    /// Whether pings are answered.
+    /// Whether the client answers pings.
     pub pongs: Pongs,
 }
 
-/// What a client does about pings.
+/// How a client reacts to pings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pongs {
-    /// It answers them.
+    /// The client answers pings.
     Answered,
-    /// It does not, as a client that hangs.
+    /// The client ignores pings, like a hung client.
     Withheld,
 }
 
-/// What the server said next.
+/// The next message from the server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Heard {
     /// A reply.
@@ -56,18 +55,18 @@ pub enum Heard {
 }
 
 impl Client {
-    /// A socket that has not said anything.
+    /// Opens a socket that has not sent any command.
     pub async fn open(server: &Server) -> Self {
         let stream = TcpStream::connect(("127.0.0.1", server.port())).await.expect("to connect");
         Self::over(server, stream).await
     }
 
-    /// The same, over this connection.
+    /// Like [`open`](Self::open), over an existing connection.
     pub async fn over(server: &Server, stream: TcpStream) -> Self {
         Self::upgrade(server, stream, &[]).await.expect("a handshake")
     }
 
-    /// The same, with headers; what the server answered, if that is no socket.
+    /// Opens a socket with extra headers. Fails with the server's answer if the server refuses the upgrade.
     pub async fn upgrade(server: &Server, stream: TcpStream, headers: &[(&'static str, &str)]) -> Result<Self, Error> {
         let url = format!("ws://127.0.0.1:{}/connection/websocket", server.port());
         let mut request = url.into_client_request().expect("a request");
@@ -86,14 +85,14 @@ impl Client {
         })
     }
 
-    /// A connected client of a user.
+    /// Connects a client as a user.
     pub async fn connect(server: &Server, user: &str) -> Self {
         let mut client = Self::open(server).await;
         client.done(json!({ "connect": { "token": token(user) } })).await;
         client
     }
 
-    /// A client of a user that recovers its timeline from a position; the connect reply's part about it.
+    /// Connects a user and recovers their timeline from a position. Also returns the reply's part for that channel.
     pub async fn recover(server: &Server, user: &str, position: &Value) -> (Self, Value) {
         let mut client = Self::open(server).await;
         let from = json!({ "recover": true, "offset": position["offset"], "epoch": position["epoch"] });
@@ -104,16 +103,16 @@ impl Client {
         (client, timeline)
     }
 
-    /// Sends a frame as it is.
+    /// Sends a frame unchanged.
     pub async fn send(&mut self, frame: impl Into<String>) {
         let frame = frame.into();
         let commands = frame.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         self.asked.extend(commands.filter_map(|command| Some((command["id"].as_u64()?, command))));
-        // A server that has closed is found out when its close is read.
+        // If the server has closed the socket, the next read reports it.
         let _ = timeout(PATIENCE, self.socket.send(Message::text(frame))).await.expect("to send in time");
     }
 
-    /// Sends a command under the next id, and does not wait.
+    /// Sends a command under the next id, without waiting for the reply.
     pub async fn command(&mut self, mut command: Value) -> u32 {
         self.last_id += 1;
         command["id"] = self.last_id.into();
@@ -127,25 +126,25 @@ impl Client {
         self.reply(id).await
     }
 
-    /// The same, and it must not be refused.
+    /// Sends a command that must succeed.
     pub async fn done(&mut self, command: Value) -> Value {
         let reply = self.call(command.clone()).await;
         assert!(reply.get("error").is_none(), "{command} was refused: {reply}");
         reply
     }
 
-    /// Sends a command that must be refused; the error's code.
+    /// Sends a command that the server must refuse. Returns the error code.
     pub async fn refused(&mut self, command: Value) -> u64 {
         let reply = self.call(command.clone()).await;
         reply["error"]["code"].as_u64().unwrap_or_else(|| panic!("{command} was not refused: {reply}"))
     }
 
-    /// Subscribes; the `subscribe` part of the reply.
+    /// Subscribes to a channel. Returns the `subscribe` part of the reply.
     pub async fn subscribe(&mut self, channel: &str) -> Value {
         self.done(json!({ "subscribe": { "channel": channel } })).await["subscribe"].clone()
     }
 
-    /// Runs an operation; its output.
+    /// Calls an operation. Returns its output.
     pub async fn rpc(&mut self, method: &str, data: &Value) -> Value {
         self.done(json!({ "rpc": { "method": method, "data": data } })).await["rpc"]["data"].clone()
     }
@@ -163,7 +162,7 @@ impl Client {
         }
     }
 
-    /// The next push, on whatever channel.
+    /// Returns the next push on any channel.
     pub async fn push(&mut self) -> Value {
         loop {
             if let Some(push) = self.pushes.pop_front() {
@@ -177,12 +176,12 @@ impl Client {
         }
     }
 
-    /// The next publication on a channel: `{"data":…,"offset":…}`. What comes on others meanwhile is kept.
+    /// Waits for the next publication on a channel: `{"data":…,"offset":…}`. Queues pushes on other channels.
     pub async fn publication(&mut self, channel: &str) -> Value {
         self.push_of(channel, "pub").await
     }
 
-    /// The next push of a kind on a channel. What else comes meanwhile is kept.
+    /// Waits for the next push of a kind on a channel. Queues all other pushes.
     pub async fn push_of(&mut self, channel: &str, kind: &str) -> Value {
         let wanted = |push: &Value| push["channel"] == channel && push.get(kind).is_some();
         loop {
@@ -197,14 +196,14 @@ impl Client {
         }
     }
 
-    /// What was pushed and not asked for yet. A command goes to the server and back first, so that all is here that
-    /// was on its way.
+    /// Returns all unread pushes. Sends a command and waits for its reply first, so that pushes on their way have
+    /// arrived.
     pub async fn pushed(&mut self) -> Vec<Value> {
         self.call(json!({ "unsubscribe": { "channel": "topic:nobody_is_here" } })).await;
         self.pushes.drain(..).collect()
     }
 
-    /// Waits for the close: its code and reason. What comes before it is dropped.
+    /// Waits for the close. Returns its code and reason, and drops all messages before it.
     pub async fn closed(&mut self) -> (u16, String) {
         loop {
             if let Heard::Closed(code, reason) = self.hear().await {
@@ -213,12 +212,12 @@ impl Client {
         }
     }
 
-    /// Waits for whatever comes next.
+    /// Waits for the next message.
     pub async fn hear(&mut self) -> Heard {
         self.push_within(PATIENCE).await.expect("something from the server in time")
     }
 
-    /// Waits for whatever comes next, so long; `None` if nothing does.
+    /// Waits at most `patience` for the next message. Returns `None` on a timeout.
     pub async fn push_within(&mut self, patience: Duration) -> Option<Heard> {
         loop {
             if let Some(line) = self.lines.pop_front() {
@@ -264,7 +263,7 @@ impl Client {
     }
 }
 
-/// Validates a reply: outputs of operations, and publications in replies of other commands.
+/// Validates a reply: the output of an operation, or the publications in the reply to another command.
 fn check_reply(command: &Value, reply: &Value) {
     if let (Some(method), Some(output)) = (command["rpc"]["method"].as_str(), reply["rpc"].get("data")) {
         check_output(method, output);

@@ -1,8 +1,7 @@
-//! The server's contract: every answer and every push that the tests receive is validated against its own OpenAPI and
-//! AsyncAPI documents.
+//! Validates every response and push that the tests receive against the server's own OpenAPI and AsyncAPI documents.
 //!
-//! The documents are read once, from the first server of a test program. Objects are closed: a member that the
-//! documents do not describe is an error, too.
+//! The documents are read once per test program, from its first server. Objects are closed: a member that is not in the
+//! documents is an error.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,17 +15,17 @@ use crate::server::{Answer, Server};
 
 static CONTRACT: OnceCell<Contract> = OnceCell::const_new();
 
-/// What the documents describe.
+/// The parsed documents and their compiled schemas.
 struct Contract {
     openapi: Value,
     asyncapi: Value,
-    /// Verb, segments of the path and pointer of each operation over HTTP.
+    /// The HTTP operations: method, path segments, and pointer into the document.
     routes: Vec<(String, Vec<String>, String)>,
-    /// By pointer to the schema. Each is compiled when it is needed first.
+    /// Validators by schema pointer, compiled on first use.
     validators: Mutex<HashMap<String, Arc<Validator>>>,
 }
 
-/// Reads the documents from the server at this port, unless that happened before.
+/// Reads the documents from the server at this port, unless they are already loaded.
 pub(crate) async fn learn(port: u16) {
     CONTRACT
         .get_or_init(|| async {
@@ -41,7 +40,7 @@ pub(crate) async fn learn(port: u16) {
         .await;
 }
 
-/// Forbids members that are not described.
+/// Forbids members that the schema does not declare.
 fn close(schema: &mut Value) {
     match schema {
         Value::Object(keywords) => {
@@ -87,7 +86,7 @@ impl Contract {
         assert!(errors.is_empty(), "{what} does not match {pointer}:\n{}\n{value}", errors.join("\n"));
     }
 
-    /// The pointer of an operation's response with this status.
+    /// Returns the pointer of an operation's response with this status.
     fn response(&self, operation: &str, status: &str) -> Option<String> {
         let pointer = format!("{operation}/responses/{status}");
         let response = self.openapi.pointer(&pointer)?;
@@ -95,7 +94,7 @@ impl Contract {
         Some(shared.map_or(pointer, str::to_owned))
     }
 
-    /// The pointer of the operation that answers a request.
+    /// Returns the pointer of the operation that matches a request.
     fn route(&self, method: &str, path: &str) -> Option<&str> {
         let path = path.split('?').next().unwrap_or_default();
         let given: Vec<&str> = path.split('/').collect();
@@ -108,7 +107,7 @@ impl Contract {
     }
 }
 
-/// Validates an answer over HTTP.
+/// Validates an HTTP response.
 pub(crate) fn check_answer(method: &str, path: &str, answer: &Answer) {
     let Some(contract) = CONTRACT.get() else { return };
     let Some(pointer) = contract.route(method, path) else { return };
@@ -128,7 +127,7 @@ pub(crate) fn check_answer(method: &str, path: &str, answer: &Answer) {
     }
 }
 
-/// Validates the output of an rpc method.
+/// Validates the output of an RPC method.
 pub(crate) fn check_output(method: &str, output: &Value) {
     let Some(contract) = CONTRACT.get() else { return };
     let operation = |pointer: &&str| contract.openapi.pointer(pointer).is_some_and(|it| it["operationId"] == method);
@@ -145,7 +144,8 @@ pub(crate) fn check_event(channel: &str, data: &Value) {
     let Some(contract) = CONTRACT.get() else { return };
     let kind = channel.split_once(':').map_or("", |(kind, _)| kind);
     let Some(messages) = contract.asyncapi["channels"][kind]["messages"].as_object() else { return };
-    // The kind of event decides: errors then name the member at fault. Two kinds are told apart by their members.
+    // Selects the schema by the event's type, so that errors name the invalid member. Schemas of the same type differ
+    // by their members.
     let components = &contract.asyncapi["components"];
     let same_type = |name: &&String| components["messages"][name]["name"] == data["type"];
     let is_whole = |name: &&String| {
@@ -159,7 +159,7 @@ pub(crate) fn check_event(channel: &str, data: &Value) {
     contract.validate(&contract.asyncapi, &schema, data, &format!("an event on {channel}"));
 }
 
-/// Validates every example of the documents: of requests, of responses and of events.
+/// Validates every example in the documents: requests, responses and events.
 pub fn check_examples() {
     let contract = CONTRACT.get().expect("a server that was started");
     let mut checked = 0;

@@ -1,13 +1,13 @@
-//! What the tests share. It knows nothing of Feedline but the built program and its protocols.
+//! Code that the tests share. It uses only the built program and its protocols.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
-//! | `server`, `redis_server`, `postgres_server` | the real thing: each on a free port, with data of its own |
-//! | `client` | a WebSocket client that does what a test says |
-//! | `reader` | a client that does what an app does, and keeps a view |
-//! | `api` | operations over HTTP, as a backend calls them |
-//! | `contract` | validates every answer and push against the server's OpenAPI and AsyncAPI documents |
-//! | `random`, `ports` | random choices that a seed repeats; free ports |
+//! | `server`, `redis_server`, `postgres_server` | real servers, each on a free port with its own data |
+//! | `client` | a WebSocket client that the test controls step by step |
+//! | `reader` | a client that behaves like an app and maintains a view |
+//! | `api` | HTTP operations, called as a backend does |
+//! | `contract` | validates every response and push against the server's OpenAPI and AsyncAPI documents |
+//! | `random`, `ports` | random choices that a seed reproduces; free ports |
 
 pub mod api;
 pub mod client;

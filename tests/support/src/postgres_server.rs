@@ -1,4 +1,4 @@
-//! A real PostgreSQL for tests: on a free port, with data of its own, stopped when whoever started it is gone.
+//! A real PostgreSQL for tests, on a free port with its own data. It stops when the process that started it ends.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt as _;
@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 
 use tokio_postgres::NoTls;
 
-/// How long a server may take to start.
+/// The longest time that a server may take to start.
 const STARTING: Duration = Duration::from_secs(60);
 
-/// Runs a server until its standard input ends, as it does when the test process ends, however that happens. It listens
-/// before it says where its data is. Arguments: where the programs are, the port, more settings.
+/// Creates a data directory, prints its path, and runs commands from standard input (`start`, `wait`). Stops the server
+/// when standard input closes, which also happens when the test process dies. Arguments: the directory of the programs,
+/// the port, additional settings.
 ///
-/// Data of a test need not survive a power loss, but a killed server must find it again: `fsync` is off and the rest is
-/// not.
+/// Test data must survive a killed server but not a power loss, so only `fsync` is off.
 const SCRIPT: &str = r#"
 set -eu
 bin=$1 port=$2; shift 2
@@ -47,24 +47,24 @@ kill $! 2>/dev/null || true
 pub struct PostgresServer {
     port: u16,
     data: PathBuf,
-    /// The server's first process.
+    /// The process id of the postmaster.
     pid: u32,
     shell: Child,
-    /// `None` once the shell was asked to stop.
+    /// The standard input of the shell; `None` once the shell was asked to stop.
     orders: Option<ChildStdin>,
     answers: BufReader<std::process::ChildStdout>,
     databases: AtomicU32,
 }
 
 impl PostgresServer {
-    /// Starts one.
+    /// Starts a server.
     pub fn start() -> Self {
         Self::start_with(&[])
     }
 
-    /// Starts one with more settings: `-c`, `name=value`.
+    /// Starts a server with additional settings: `-c`, `name=value`.
     pub fn start_with(settings: &[&str]) -> Self {
-        // Between finding a free port and PostgreSQL taking it somebody else may; then it is another one's turn.
+        // Another process may take the free port before PostgreSQL binds it. Then retry with another port.
         for _ in 0..10 {
             let port = crate::ports::free_port();
             if let Some(server) = Self::try_start(port, settings) {
@@ -80,7 +80,7 @@ impl PostgresServer {
             .arg(programs())
             .arg(port.to_string())
             .args(settings)
-            // What ends the tests from outside, for all in their group, must not keep it from clearing up.
+            // A signal to the test's process group must not stop the shell before it has cleaned up.
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -94,8 +94,8 @@ impl PostgresServer {
         server.launch().then_some(server)
     }
 
-    /// Whether it accepts connections in the end. It says so in a file of its own: another one that was quicker to take
-    /// the port would answer there too.
+    /// Starts the server and returns whether it accepts connections. Reads this server's `postmaster.pid`, because
+    /// another server that took the port would answer as well.
     fn launch(&mut self) -> bool {
         self.order("start");
         self.pid = line(&mut self.answers).parse().expect("a process id");
@@ -111,19 +111,19 @@ impl PostgresServer {
         false
     }
 
-    /// Whether its first process runs: one that ended stays as a zombie until somebody asks after it.
+    /// Whether the postmaster runs. An ended postmaster remains as a zombie until it is reaped.
     fn is_alive(&self) -> bool {
         self.state().is_some_and(|state| state != 'Z')
     }
 
-    /// The state of its first process, as the system calls it.
+    /// The state of the postmaster, as in `/proc/PID/stat`.
     fn state(&self) -> Option<char> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).ok()?;
-        // Behind the name, which is in parentheses and may hold anything.
+        // The state follows the process name, which is in parentheses and may contain any character.
         stat.rsplit_once(") ")?.1.chars().next()
     }
 
-    /// Stops its first process, so that it starts no others.
+    /// Stops the postmaster, so that it starts no more processes.
     fn hold(&self) {
         signal("-STOP", &[self.pid]);
         let until = Instant::now() + STARTING;
@@ -138,49 +138,49 @@ impl PostgresServer {
         writeln!(orders, "{order}").expect("to order");
     }
 
-    /// Where its files are. They are another user's if tests run as root.
+    /// The data directory. Another user owns it if the tests run as root.
     pub fn data(&self) -> &Path {
         &self.data
     }
 
-    /// The port at which it listens.
+    /// The port on which the server listens.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The address of a database.
+    /// The URL of a database.
     pub fn url(&self, database: &str) -> String {
         format!("postgres://feedline@127.0.0.1:{}/{database}", self.port)
     }
 
-    /// Makes a database that is a copy of another; its name.
+    /// Creates a database as a copy of another and returns its name.
     pub async fn database(&self, template: &str) -> String {
         let name = format!("test_{}", self.databases.fetch_add(1, Ordering::Relaxed));
         self.ask("postgres", &format!("CREATE DATABASE {name} TEMPLATE {template}")).await;
         name
     }
 
-    /// Runs a statement in a database.
+    /// Executes a statement in a database.
     pub async fn ask(&self, database: &str, sql: &str) {
         self.client(database).await.batch_execute(sql).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
     }
 
-    /// A connection of the test's own.
+    /// Opens a separate connection for the test.
     pub async fn client(&self, database: &str) -> tokio_postgres::Client {
         let (client, connection) = tokio_postgres::connect(&self.url(database), NoTls).await.expect("to connect");
         tokio::spawn(connection);
         client
     }
 
-    /// Ends it as `kill -9` does, with all that work for it.
+    /// Kills the postmaster and all its child processes with SIGKILL.
     pub fn kill(&mut self) {
-        // A process that was started meanwhile would outlive the others, and the next server would not start beside it.
+        // A child started during the kill would survive it and block the next start.
         self.hold();
         let all = self.family();
         signal("-KILL", &all);
         self.order("wait");
         assert_eq!(line(&mut self.answers), "ended");
-        // Nobody waits for the others: they are gone when they are gone.
+        // The children are not children of this process, so it cannot wait for them. It polls until they are gone.
         let until = Instant::now() + STARTING;
         while all.iter().any(|pid| Path::new(&format!("/proc/{pid}")).exists()) {
             assert!(Instant::now() < until, "PostgreSQL does not end");
@@ -193,18 +193,18 @@ impl PostgresServer {
         assert!(self.launch(), "PostgreSQL starts again");
     }
 
-    /// Stops all its processes where they stand: connections stay open and silent.
+    /// Suspends all its processes with SIGSTOP. Connections stay open and silent.
     pub fn pause(&self) {
         self.hold();
         signal("-STOP", &self.family());
     }
 
-    /// Lets them go on.
+    /// Resumes all its processes.
     pub fn resume(&self) {
         signal("-CONT", &self.family());
     }
 
-    /// The server's first process and those it started.
+    /// The postmaster and its child processes.
     fn family(&self) -> Vec<u32> {
         let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.pid)).unwrap_or_default();
         std::iter::once(self.pid).chain(children.split_whitespace().filter_map(|pid| pid.parse().ok())).collect()
@@ -213,14 +213,14 @@ impl PostgresServer {
 
 impl Drop for PostgresServer {
     fn drop(&mut self) {
-        // One that stands still would not hear that it is to end.
+        // A suspended process would not handle the request to stop.
         signal("-CONT", &self.family());
         drop(self.orders.take());
         let _ = self.shell.wait();
     }
 }
 
-/// The server that the tests of this binary share. It ends with the process.
+/// The server that all tests of this binary share. It ends with the process.
 pub fn shared() -> &'static PostgresServer {
     static SERVER: OnceLock<PostgresServer> = OnceLock::new();
     static STARTING: Mutex<()> = Mutex::new(());
@@ -236,11 +236,11 @@ fn line(answers: &mut impl BufRead) -> String {
 }
 
 fn signal(which: &str, pids: &[u32]) {
-    // Some may have gone meanwhile.
+    // Some processes may have ended already.
     let _ = Command::new("kill").arg(which).args(pids.iter().map(u32::to_string)).stderr(Stdio::null()).status();
 }
 
-/// A command as a user that PostgreSQL runs as: it refuses root.
+/// Builds a command that runs as an unprivileged user, because PostgreSQL refuses to run as root.
 fn as_anonymous(program: &str) -> Command {
     let id = Command::new("id").arg("-u").output().expect("id");
     let mut command = if String::from_utf8_lossy(&id.stdout).trim() == "0" {
@@ -250,12 +250,12 @@ fn as_anonymous(program: &str) -> Command {
     } else {
         Command::new(program)
     };
-    // The working directory may be closed to that user.
+    // That user may have no access to the current working directory.
     command.current_dir("/");
     command
 }
 
-/// Where `initdb` and `postgres` are: Debian keeps them apart for each version. The newest is taken.
+/// The directory of `initdb` and `postgres`. Debian has one per version; the newest is used.
 fn programs() -> PathBuf {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let version = |path: &PathBuf| path.file_name()?.to_str()?.parse::<u32>().ok();

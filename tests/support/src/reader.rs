@@ -1,4 +1,4 @@
-//! A reader as an app has one: a socket that comes back by itself, and a view built only from what it was sent.
+//! A reader as in an app: a socket that reconnects automatically, and a view built only from received messages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::api::entry;
 use crate::server::token;
 
-/// Posts a page: few, so that a timeline takes several.
+/// Posts per page: few, so that a timeline takes several pages.
 const LIMIT: u64 = 7;
 
-/// A reader.
+/// A reader of one timeline.
 pub struct Reader {
     /// The user's id.
     pub user: String,
     shared: Arc<Shared>,
-    /// The port to be connected to; `None`: none.
+    /// The port to connect to; `None`: disconnected.
     wish: watch::Sender<Option<u16>>,
     _task: AbortOnDropHandle<()>,
 }
@@ -36,46 +36,45 @@ struct Shared {
     changed: Notify,
 }
 
-/// What a reader knows, and what it noticed.
+/// The state of a reader and the anomalies it noticed.
 #[derive(Default)]
 pub struct View {
     epoch: String,
-    /// The last offset received.
+    /// The last received offset.
     offset: u64,
     /// The pushes received in this epoch of the log: offset, type, post.
     pub received: Vec<(u64, String, u64)>,
-    /// The posts that connections brought when they recovered.
+    /// The posts that recoveries delivered.
     pub brought: Vec<Brought>,
-    /// When the last connection asked to be let in.
+    /// When the last connection sent its connect command.
     asked: Option<Instant>,
-    /// The pages it read, with the offsets at which they were read.
+    /// The pages read so far, each with the offset at which it was read.
     pages: Vec<(u64, Vec<u64>)>,
-    /// Whether the pages go to the beginning.
+    /// Whether the pages reach the end of the timeline.
     is_complete: bool,
     is_connected: bool,
-    /// With what its connections were closed by the server, and how.
+    /// The close codes of its connections (1006: broken without a close frame).
     pub closes: Vec<u16>,
-    /// What must never happen.
+    /// Violations of the protocol's guarantees. Must stay empty.
     pub wrong: Vec<String>,
-    /// Connections that brought all that was missed.
+    /// Connections that recovered all missed publications.
     pub recovered: usize,
-    /// Connections that began anew.
+    /// Connections that could not recover and started from a new position.
     pub anew: usize,
-    /// What was said when it could not recover although the epoch was the same: only where the log was trimmed.
+    /// The replies that refused recovery although the epoch was unchanged. Allowed only if the log was trimmed.
     pub unrecovered: Vec<String>,
 }
 
-/// A post received in the recovery of a connection: whether it is for the reader was decided after
-/// the connection had asked.
+/// A post that a recovery delivered. The server decided on its visibility after the connect command was sent.
 pub struct Brought {
-    /// When the connection asked to recover.
+    /// When the connection sent its connect command.
     pub asked: Instant,
     /// The id of the post.
     pub post: u64,
 }
 
 impl Reader {
-    /// A reader that is not connected; see [`go`](Self::go).
+    /// Creates a reader that is not connected; see [`go`](Self::go).
     pub fn new(user: &str) -> Self {
         let (wish, wished) = watch::channel(None);
         let shared = Arc::new(Shared::default());
@@ -83,22 +82,23 @@ impl Reader {
         Self { user: user.to_owned(), shared, wish, _task: AbortOnDropHandle::new(task) }
     }
 
-    /// Leaves where it is, without a word, and goes there.
+    /// Drops the connection without a close frame, and connects to `port` if that is given.
     pub fn go(&self, port: Option<u16>) {
         self.wish.send_replace(port);
     }
 
-    /// Whether it is, or tries to be, connected.
+    /// Whether the reader is connected or tries to connect.
     pub fn is_going(&self) -> bool {
         self.wish.borrow().is_some()
     }
 
-    /// Looks at its view.
+    /// Reads or changes the reader's view.
     pub fn look<T>(&self, at: impl FnOnce(&mut View) -> T) -> T {
         at(&mut self.shared.view.lock())
     }
 
-    /// Waits until it is connected and sees exactly these posts. What it sees instead, if that takes too long.
+    /// Waits until the reader is connected and its view has exactly these posts. On a timeout, the error describes its
+    /// view.
     pub async fn sees(&self, expected: &BTreeSet<u64>, patience: Duration) -> Result<(), String> {
         let seen = timeout(patience, async {
             loop {
@@ -144,7 +144,7 @@ async fn run(user: String, mut wished: watch::Receiver<Option<u16>>, shared: Arc
     }
 }
 
-/// One connection, until it ends. The close code, 1006 without one, if the server had let it in.
+/// Runs one connection to its end. Returns the close code (1006 if the connection broke) if the server had accepted it.
 async fn connection(user: &str, port: u16, shared: &Shared) -> Option<u16> {
     let patience = Duration::from_secs(3);
     let stream = timeout(patience, TcpStream::connect(("127.0.0.1", port))).await.ok()?.ok()?;
@@ -189,11 +189,11 @@ async fn connection(user: &str, port: u16, shared: &Shared) -> Option<u16> {
     }
 }
 
-/// What to do about a line.
+/// The reaction to a line.
 enum Answer {
     Nothing,
     Say(Value),
-    /// Read the timeline from the start, in a moment.
+    /// Read the timeline from the start, after a short delay.
     Again,
     /// The server refused the connection.
     Leave,
@@ -223,8 +223,8 @@ impl View {
         self.closes.extend(closed);
     }
 
-    /// Takes what a frame says. What to answer; whether the timeline is to be read again; `None`: the connection was
-    /// refused.
+    /// Processes a frame. Returns the commands to send and whether to read the timeline again; `None` if the server
+    /// refused the connection.
     fn all_pushes(&mut self, user: &str, frame: &str) -> Option<(Vec<Value>, bool)> {
         let (mut answers, mut again) = (Vec::new(), false);
         for line in frame.lines() {
@@ -288,7 +288,7 @@ impl View {
         Answer::Say(read_page(&Value::Null))
     }
 
-    /// Takes a publication, live or recovered.
+    /// Applies a live or recovered publication.
     fn take(&mut self, publication: &Value) {
         let (offset, kind, post) = entry(publication);
         if offset != self.offset + 1 {
@@ -301,9 +301,9 @@ impl View {
         self.received.push((offset, kind, post));
     }
 
-    /// Whether the last word on a post, as far as it lies before an offset, is that it is there.
+    /// Whether the latest entry about a post before an offset says that the post is in the timeline.
     fn holds_at(&self, post: u64, before: u64) -> bool {
-        // An edit does not show that the post is there: it may come to those who never held it.
+        // An edit does not prove that the post is in the timeline: it may also be sent to readers without the post.
         match self.received.iter().rev().find(|(_, kind, received)| *received == post && kind != "edited") {
             Some((_, kind, _)) => kind != "gone",
             None => self.pages.iter().any(|(offset, ids)| *offset < before && ids.contains(&post)),
@@ -313,7 +313,7 @@ impl View {
     fn take_page(&mut self, page: &Value) -> Answer {
         let position = &page["position"];
         if position["epoch"] != *self.epoch {
-            // The log is another one by now; the server is about to say so.
+            // The log has a new epoch; the server is about to announce it.
             self.pages.clear();
             return Answer::Again;
         }
@@ -333,7 +333,7 @@ impl View {
         }
     }
 
-    /// What is on the screen: of each post the latest word counts, be it a page's or the log's.
+    /// The visible posts. For each post the latest entry counts, from a page or from the log.
     fn posts(&self) -> BTreeSet<u64> {
         let mut words: BTreeMap<u64, (u64, bool)> = BTreeMap::new();
         let paged = self.pages.iter().flat_map(|(offset, ids)| ids.iter().map(|id| (*id, *offset, true)));

@@ -1,4 +1,4 @@
-//! A real Redis for one test: on a free port, in a directory of its own, stopped when dropped.
+//! A real Redis for one test: on a free port, in its own directory, stopped when dropped.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -17,19 +17,19 @@ pub struct RedisServer {
 }
 
 impl RedisServer {
-    /// Starts one that keeps nothing on disk but what [`save`](Self::save) puts there.
+    /// Starts a server without persistence, except for explicit calls of [`save`](Self::save).
     pub fn start() -> Self {
         Self::start_as("no")
     }
 
-    /// Starts one with an append-only file, from which it comes back after [`kill`](Self::kill).
+    /// Starts a server with an append-only file, which it reloads after [`kill`](Self::kill).
     pub fn start_appending() -> Self {
         Self::start_as("yes")
     }
 
     fn start_as(appending: &'static str) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        // Between finding a free port and Redis taking it somebody else may; then it is another one's turn.
+        // Another process may take the free port before Redis binds it. Then retry with another port.
         for _ in 0..20 {
             let port = crate::ports::free_port();
             let mut child = spawn(port, &dir, appending);
@@ -40,7 +40,7 @@ impl RedisServer {
         panic!("redis-server does not start; is it installed?");
     }
 
-    /// Throws away what is on disk, after [`kill`](Self::kill).
+    /// Deletes the files on disk, after [`kill`](Self::kill).
     pub fn forget(&self) {
         for entry in std::fs::read_dir(self.dir.path()).expect("its directory").flatten() {
             let path = entry.path();
@@ -49,22 +49,22 @@ impl RedisServer {
         }
     }
 
-    /// The port at which it listens.
+    /// The port on which the server listens.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Where it listens.
+    /// The URL of the server.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// Asks for something in plain words (`CONFIG SET …`) and waits for the first line of the answer.
+    /// Sends an inline command (`CONFIG SET …`) and returns the first line of the reply.
     pub fn ask(&self, words: &str) -> String {
         ask(self.port, words, Duration::from_secs(5)).expect("an answer from redis")
     }
 
-    /// The whole of an answer of several lines.
+    /// Sends an inline command and returns the whole reply of several lines.
     pub fn ask_all(&self, words: &str) -> String {
         let mut socket = TcpStream::connect(("127.0.0.1", self.port)).expect("redis");
         socket.set_read_timeout(Some(Duration::from_secs(5))).expect("a timeout");
@@ -74,26 +74,26 @@ impl RedisServer {
         answer
     }
 
-    /// A number of `INFO stats`.
+    /// Returns a number from `INFO stats`.
     pub fn stat(&self, name: &str) -> u64 {
         let stats = self.ask_all("INFO stats");
         let line = stats.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         line.expect("a statistic").parse().expect("a number")
     }
 
-    /// How often a command was called, by scripts too, since `CONFIG RESETSTAT`.
+    /// Returns the number of calls of a command, including calls from scripts, since `CONFIG RESETSTAT`.
     pub fn calls(&self, command: &str) -> u64 {
         let stats = self.ask_all("INFO commandstats");
         let found = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
         found.map_or(0, |rest| rest.split(',').next().unwrap_or_default().parse().expect("a number"))
     }
 
-    /// Puts all data on disk: a restart will find that much.
+    /// Saves all data to disk, for the next restart.
     pub fn save(&self) {
         assert_eq!(self.ask("SAVE"), "+OK");
     }
 
-    /// Ends it as `kill -9` does.
+    /// Kills the process with SIGKILL.
     pub fn kill(&mut self) {
         self.child.kill().expect("to kill redis");
         self.child.wait().expect("redis to end");
@@ -105,12 +105,12 @@ impl RedisServer {
         assert!(answers(self.port, &mut self.child), "redis starts again");
     }
 
-    /// Stops the process where it stands: connections stay open and silent.
+    /// Suspends the process with SIGSTOP. Connections stay open and silent.
     pub fn pause(&self) {
         self.signal("-STOP");
     }
 
-    /// Lets it go on.
+    /// Resumes the process.
     pub fn resume(&self) {
         self.signal("-CONT");
     }
@@ -143,7 +143,7 @@ fn answers(port: u16, child: &mut Child) -> bool {
     let until = Instant::now() + Duration::from_secs(10);
     while Instant::now() < until && child.try_wait().expect("the state of redis").is_none() {
         if ask(port, "PING", Duration::from_secs(1)).is_some_and(|line| line == "+PONG") {
-            // It may be another one that was quicker to take the port.
+            // Another server may have taken the port first.
             return is_of(port, child.id());
         }
         std::thread::sleep(Duration::from_millis(5));
@@ -153,7 +153,7 @@ fn answers(port: u16, child: &mut Child) -> bool {
     false
 }
 
-/// Whether the server at this port is this process.
+/// Whether the server at this port is the process `pid`.
 fn is_of(port: u16, pid: u32) -> bool {
     let mut said = Vec::new();
     let asked = TcpStream::connect(("127.0.0.1", port)).and_then(|mut socket| {

@@ -1,4 +1,4 @@
-//! A real Feedline for one test: the built binary, on a free port, with data of its own, stopped when dropped.
+//! A real Feedline for one test: the built binary, on a free port, with its own data, stopped when dropped.
 
 use std::fs::{self, File, OpenOptions};
 use std::path::PathBuf;
@@ -14,16 +14,16 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// How long anything may take that a test waits for.
+/// The longest time that a test waits for one event.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What tokens are signed with, unless a test configures something else.
+/// The signing secret of tokens, unless a test configures another one.
 pub const SECRET: &str = "a secret that is long enough for HS256 tokens";
 
-/// What backends send.
+/// The API key of backends.
 pub const API_KEY: &str = "the key of the backend in these tests";
 
-/// The limits that are off unless a test sets them.
+/// The rate limits that are off unless a test sets them.
 const RATES: [&str; 10] = [
     "rates.posts",
     "rates.comments",
@@ -43,39 +43,39 @@ pub struct Server {
     port: u16,
     dir: TempDir,
     env: Vec<(String, String)>,
-    /// How many files the process may have open, if a test limits that.
+    /// The limit of open files of the process, if a test sets one.
     open_files: Option<u32>,
 }
 
-/// What HTTP answered.
+/// An HTTP response.
 #[derive(Debug)]
 pub struct Answer {
     /// The status code.
     pub status: StatusCode,
-    /// The body if it is JSON, else as text.
+    /// The body, parsed as JSON if possible, otherwise as text.
     pub body: Value,
     headers: HeaderMap,
 }
 
 impl Answer {
-    /// A header, if it is there and text.
+    /// Returns a header, if it is present and valid text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 }
 
 impl Server {
-    /// Starts one with the defaults: memory broker, SQLite, a short drain.
+    /// Starts a server with the defaults: memory broker, SQLite, a short drain.
     pub async fn start() -> Self {
         Self::start_with(&[]).await
     }
 
-    /// Starts one whose configuration says so too: `("client.channels", "2")`.
+    /// Starts a server with additional configuration: `("client.channels", "2")`.
     pub async fn start_with(keys: &[(&str, &str)]) -> Self {
         Self::start_limited(None, keys).await
     }
 
-    /// Starts one that may have only so many files open.
+    /// Starts a server with a limit of open files.
     pub async fn start_limited(open_files: Option<u32>, keys: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let data = dir.path().join("data").display().to_string();
@@ -84,20 +84,20 @@ impl Server {
             ("server.drain", "100ms"),
             ("auth.hmac_secret", SECRET),
             ("auth.api_keys", API_KEY),
-            // Short forms: tokens that say `sub` alone, and end when they say.
+            // Tests use short tokens: only `sub`, and no leeway for expiry.
             ("auth.require_exp", "false"),
             ("auth.leeway", "0s"),
-            // Beside tokens of an application, which the secret above is for.
+            // Accounts are enabled next to the application's tokens, which use the secret above.
             ("accounts.enabled", "true"),
         ]
         .iter()
-        // Tests do in a second what people do in an hour.
+        // Tests send requests faster than the default rate limits allow.
         .chain(&RATES.map(|rate| (rate, "0")))
         .chain(keys)
         .map(|(key, value)| (variable(key), (*value).to_owned()))
         .collect();
         let log = dir.path().join("log");
-        // A restart is on the same port, as clients expect.
+        // After a restart the server listens on the same port, as clients expect.
         env.push((variable("server.listen"), String::new()));
         let (child, port) = loop {
             let port = crate::ports::free_port();
@@ -113,17 +113,17 @@ impl Server {
         server
     }
 
-    /// The port at which it listens.
+    /// The port on which the server listens.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The process's id.
+    /// The process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// All that it has written to standard output and standard error.
+    /// The combined standard output and standard error so far.
     pub fn log(&self) -> String {
         fs::read_to_string(self.log_path()).unwrap_or_default()
     }
@@ -132,7 +132,7 @@ impl Server {
         self.dir.path().join("log")
     }
 
-    /// Ends it as `kill -9` does.
+    /// Kills the process with SIGKILL.
     pub fn kill(&mut self) {
         self.child.kill().expect("to kill the server");
         self.child.wait().expect("the server to end");
@@ -144,19 +144,19 @@ impl Server {
         self.ready().await;
     }
 
-    /// Removes its SQLite ledger, while it does not run; the secrets stay.
+    /// Deletes the SQLite ledger of a stopped server. The secrets remain.
     pub fn lose_data(&self) {
         for end in ["", "-wal", "-shm"] {
             let _ = fs::remove_file(self.dir.path().join(format!("data/feedline.db{end}")));
         }
     }
 
-    /// Asks it to stop, and does not wait.
+    /// Sends SIGTERM, without waiting for the exit.
     pub fn terminate(&self) {
         self.signal("-TERM");
     }
 
-    /// Waits until it has ended.
+    /// Waits until the process has exited.
     pub async fn ended(&mut self) -> ExitStatus {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -168,7 +168,7 @@ impl Server {
         }
     }
 
-    /// Asks it to stop and waits until it has.
+    /// Sends SIGTERM and waits until the process has exited.
     pub async fn stop(&mut self) -> ExitStatus {
         self.terminate();
         self.ended().await
@@ -179,7 +179,7 @@ impl Server {
         assert!(sent.expect("to run kill").success());
     }
 
-    /// Waits until `/ready` says so.
+    /// Waits until `/ready` reports success.
     pub async fn ready(&self) {
         let until = Instant::now() + PATIENCE;
         while self.probe("/ready").await.is_none_or(|answer| answer.status != StatusCode::OK) {
@@ -188,7 +188,7 @@ impl Server {
         }
     }
 
-    /// `/metrics`, `/ready` or `/health`, at `server.admin_listen` if that is configured.
+    /// Requests `/metrics`, `/ready` or `/health`, on `server.admin_listen` if that is configured.
     pub async fn probe(&self, path: &str) -> Option<Answer> {
         let admin = self.env.iter().find(|(key, _)| *key == variable("server.admin_listen"));
         let port = admin.and_then(|(_, address)| address.rsplit_once(':')?.1.parse().ok());
@@ -197,7 +197,7 @@ impl Server {
 
     // --- HTTP --------------------------------------------------------------------------------------------
 
-    /// One request on a connection of its own. `None` if it could not be made.
+    /// Sends one request on a new connection. Returns `None` if there was no response.
     pub async fn try_http(
         &self,
         method: &str,
@@ -208,7 +208,7 @@ impl Server {
         Self::http_at(self.port, method, path, headers, body).await
     }
 
-    /// The same, to whoever listens on that port by then.
+    /// Like [`try_http`](Self::try_http), to the server that currently listens on that port.
     pub async fn http_at(
         port: u16,
         method: &str,
@@ -221,7 +221,7 @@ impl Server {
         Some(answer)
     }
 
-    /// The same, and the answer is not validated.
+    /// Like [`http_at`](Self::http_at), without validation of the response.
     pub async fn request_at(
         port: u16,
         method: &str,
@@ -244,54 +244,54 @@ impl Server {
         Some(answer)
     }
 
-    /// One request on a connection of its own, which must be answered.
+    /// Sends one request on a new connection. The server must respond.
     pub async fn http(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
         let answer = self.try_http(method, path, headers, body.to_owned()).await;
         answer.unwrap_or_else(|| panic!("{method} {path} was not answered:\n{}", self.log()))
     }
 
-    /// An operation by HTTP, as a user with a token.
+    /// Calls an HTTP operation with a user's token.
     pub async fn call(&self, user: &str, method: &str, path: &str, body: &Value) -> Answer {
         let token = format!("Bearer {}", token(user));
         let body = if body.is_null() { String::new() } else { body.to_string() };
         self.http(method, &format!("/api/v1{path}"), &[("authorization", &token)], &body).await
     }
 
-    /// The same, and it must succeed.
+    /// Calls an HTTP operation that must succeed. Returns the body.
     pub async fn done(&self, user: &str, method: &str, path: &str, body: &Value) -> Value {
         let answer = self.call(user, method, path, body).await;
         assert!(answer.status.is_success(), "{method} {path}: {answer:?}\n{}", self.log());
         answer.body
     }
 
-    /// Writes a post; its id.
+    /// Creates a post and returns its id.
     pub async fn post(&self, user: &str, text: &str) -> u64 {
         let post = self.done(user, "POST", "/posts", &json!({ "text": text })).await;
         post["id"].as_u64().expect("an id")
     }
 
-    /// Has one user follow another; both come into being by it.
+    /// Makes one user follow another. The requests create both users.
     pub async fn follow(&self, user: &str, whom: &str) {
         self.done(whom, "GET", &format!("/users/{whom}"), &Value::Null).await;
         self.done(user, "PUT", &format!("/users/{whom}/follow"), &Value::Null).await;
     }
 
-    /// A method of the server API, with the right key: `result` or `error`.
+    /// Calls a method of the server API with the right key. Returns `result` or `error`.
     pub async fn backend(&self, method: &str, body: &Value) -> Value {
         let answer = self.http("POST", &format!("/api/{method}"), &[("x-api-key", API_KEY)], &body.to_string()).await;
         assert_eq!(answer.status, StatusCode::OK, "{method}: {answer:?}");
         answer.body
     }
 
-    /// A sample of `/metrics`: `feedline_connections`. `None` if there is none of that name.
+    /// Returns a sample of `/metrics`, such as `feedline_connections`; `None` if there is no sample of that name.
     pub async fn metric(&self, name: &str) -> Option<f64> {
-        // Where connections are refused, the question may be too.
+        // A server that refuses connections may also refuse this request.
         let metrics = self.probe("/metrics").await?.body;
         let line = metrics.as_str()?.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?.to_owned();
         line.trim().parse().ok()
     }
 
-    /// Waits until a sample has a value.
+    /// Waits until a sample has this value.
     pub async fn metric_is(&self, name: &str, value: f64) {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -315,13 +315,13 @@ impl Drop for Server {
     }
 }
 
-/// The environment's name of a configuration key.
+/// The environment variable of a configuration key.
 fn variable(key: &str) -> String {
     format!("FEEDLINE__{}", key.replace('.', "__").to_uppercase())
 }
 
-/// The program under test. Cargo passes its path to tests from version 1.94 on. Without that, it is in the folder above
-/// the one of the test.
+/// The program under test. Cargo 1.94 and later pass its path to tests. Otherwise it is in the parent folder of the
+/// test's folder.
 fn binary() -> PathBuf {
     std::env::var_os("CARGO_BIN_EXE_feedline").map_or_else(
         || {
@@ -356,7 +356,7 @@ fn spawn(env: &[(String, String)], dir: &TempDir, open_files: Option<u32>) -> Ch
         .expect("the binary that cargo built")
 }
 
-/// Waits until it says that it listens. `false` if somebody else had the port.
+/// Waits until the server reports that it listens. Returns `false` if the port was taken.
 async fn listening(child: &mut Child, log: &PathBuf) -> bool {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -374,12 +374,12 @@ async fn listening(child: &mut Child, log: &PathBuf) -> bool {
     }
 }
 
-/// Now, in Unix seconds.
+/// The current time, in Unix seconds.
 pub fn unix() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970").as_secs()
 }
 
-/// A token of a user that never expires.
+/// A token of a user, without expiry.
 pub fn token(user: &str) -> String {
     signed(&json!({ "sub": user }))
 }
