@@ -1,11 +1,11 @@
-//! What users do. A new operation is a variant here: what is asked for, what must be answered, what it does to the
+//! User actions. To add an operation, add a variant here with its request, its expected status, and its effect on the
 //! model.
 
 use serde_json::{Value, json};
 
 use crate::model::{Comment, Edge, Mark, Model, Post, User, ViewContext, Visibility};
 
-/// Something that a user does.
+/// A user action.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
     Publish(Post),
@@ -26,13 +26,13 @@ pub(crate) enum Act {
         on: bool,
     },
     Comment(Comment),
-    /// Takes a comment away; `post`: the post that it is under.
+    /// Deletes a comment; `post` is the post with the comment.
     Uncomment {
         by: User,
         id: u64,
         post: u64,
     },
-    /// `post`: the post itself, or the one that the comment is under.
+    /// `post`: the post itself, or the post with the comment.
     Mark {
         mark: Mark,
         by: User,
@@ -42,14 +42,14 @@ pub(crate) enum Act {
     },
 }
 
-/// How an act is asked for over HTTP.
+/// The HTTP request of an action.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) user: User,
     pub(crate) method: &'static str,
     pub(crate) path: String,
     pub(crate) body: Value,
-    /// The name of a write that may be asked for again.
+    /// The idempotency key, for writes that may be retried.
     pub(crate) key: Option<String>,
 }
 
@@ -107,11 +107,11 @@ impl Act {
         }
     }
 
-    /// What must be answered if nothing fails.
+    /// The expected status if no server or store fails.
     pub(crate) fn expected(&self, model: &Model) -> u16 {
         match self {
             Self::Publish(_) => 201,
-            // Blocked users are not received; blocking users are.
+            // A follower blocked by the followee gets 404; a follower who blocks the followee gets 409.
             Self::Set { edge: Edge::Follow, from, to, on: true } if model.has(Edge::Block, to, from) => 404,
             Self::Set { edge: Edge::Follow, from, to, on: true } if model.has(Edge::Block, from, to) => 409,
             Self::Set { .. } => 200,
@@ -137,7 +137,7 @@ impl Act {
                 Some(_) if model.finds_comment(by, *id) => 403,
                 _ => 404,
             },
-            // What one keeps one can always let go.
+            // A user can always remove their own favourites.
             Self::Mark { mark: Mark::Favourite, on: false, .. } => 200,
             Self::Mark { mark, by, id, .. } => {
                 let finds =
@@ -147,7 +147,8 @@ impl Act {
         }
     }
 
-    /// The effect of the action. `made` is the id it creates; `received`: whether the first attempt was answered.
+    /// Applies the action to the model. `made`: the id of the created object. `received`: whether the first attempt got
+    /// an answer.
     pub(crate) fn apply(&self, model: &mut Model, made: Option<u64>, received: bool) {
         match self {
             Self::Publish(post) => model.publish(made.expect("an id"), post.clone()),
@@ -176,7 +177,7 @@ impl Act {
         }
     }
 
-    /// The post that it is about, if it was there before.
+    /// The existing post that the action refers to.
     pub(crate) fn post(&self) -> Option<u64> {
         match self {
             Self::Edit { id, .. } | Self::Delete { id, .. } => Some(*id),
@@ -185,7 +186,7 @@ impl Act {
         }
     }
 
-    /// The comment that it is about, if it was there before.
+    /// The existing comment that the action refers to.
     pub(crate) fn comment(&self) -> Option<u64> {
         match self {
             Self::Comment(comment) => comment.reply_to,
@@ -194,7 +195,7 @@ impl Act {
         }
     }
 
-    /// Who does it.
+    /// The user who performs the action.
     pub(crate) fn by(&self) -> User {
         match self {
             Self::Publish(Post { author: by, .. }) | Self::Comment(Comment { author: by, .. }) => by,
@@ -203,7 +204,7 @@ impl Act {
         }
     }
 
-    /// The text of what it makes.
+    /// The text of the post or comment that the action creates.
     pub(crate) fn makes(&self) -> Option<&str> {
         match self {
             Self::Publish(Post { text, .. }) | Self::Comment(Comment { text, .. }) => Some(text),
@@ -211,7 +212,7 @@ impl Act {
         }
     }
 
-    /// The list that what it makes is in.
+    /// The path of the list that contains the created object.
     pub(crate) fn list(&self) -> Option<String> {
         match self {
             Self::Publish(post) => Some(format!("/users/{}/posts", post.author)),
@@ -220,7 +221,7 @@ impl Act {
         }
     }
 
-    /// The same act, with other ids for what it is about.
+    /// Returns the same action with mapped ids.
     pub(crate) fn renamed(mut self, name: impl Fn(u64) -> u64) -> Self {
         match &mut self {
             Self::Edit { id, .. } | Self::Delete { id, .. } => *id = name(*id),
@@ -234,7 +235,7 @@ impl Act {
         self
     }
 
-    /// Whether it deletes something: a repeat may be answered with `not_found`.
+    /// Whether the action deletes an object. A retry may then return `not_found`.
     pub(crate) fn takes_away(&self) -> bool {
         matches!(self, Self::Delete { .. } | Self::Uncomment { .. })
     }

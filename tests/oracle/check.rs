@@ -1,4 +1,4 @@
-//! The comparison of the real thing with the model.
+//! Compares the real servers with the model.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -13,19 +13,19 @@ use crate::random::SeededRandom;
 use crate::server::{PATIENCE, Server};
 use crate::world::{Bounds, World};
 
-/// What differs, in words.
+/// The result of a comparison; an error describes the difference.
 pub(crate) type Verdict = Result<(), String>;
 
-/// What timelines are compared by.
+/// How strictly a timeline must match the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exactness {
-    /// Nothing is missing and nothing too much.
+    /// The timeline is exactly the model's.
     All,
-    /// Nothing is too much, and what has arrived is there.
+    /// The timeline has no surplus posts, and contains all posts that have arrived. Other posts may be missing.
     Arrived,
 }
 
-/// Reads something; a passing failure is no answer.
+/// Sends a GET request. Retries temporary failures.
 pub(crate) async fn get(node: &Server, user: User, path: &str) -> (u16, Value) {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -37,13 +37,13 @@ pub(crate) async fn get(node: &Server, user: User, path: &str) -> (u16, Value) {
     }
 }
 
-/// Whether an answer says only that a store did not answer, or that another attempt is at it, or that there was none.
+/// Whether a response is temporary: a store did not answer, another attempt is in progress, or there was no response.
 pub(crate) fn is_passing(status: u16, body: &Value) -> bool {
     matches!(status, 0 | 429 | 503) || body["error"]["code"] == "in_progress"
 }
 
-/// All pages of a list, by cursor to the very end. Pages must be as long as asked for, except the last. The path may
-/// ask for more than pages.
+/// Reads all pages of a list with its cursors. Every page but the last must have the requested length. The path may
+/// have other query parameters.
 pub(crate) async fn pages(node: &Server, user: User, path: &str, limit: usize) -> Result<Vec<Value>, String> {
     let (mut all, mut cursor) = (Vec::new(), String::new());
     let and = if path.contains('?') { '&' } else { '?' };
@@ -71,7 +71,7 @@ pub(crate) fn same<T: PartialEq + std::fmt::Debug>(what: &str, real: &T, model: 
     if real == model { Ok(()) } else { Err(format!("{what} is {real:?}, not {model:?}")) }
 }
 
-/// That a list is what it must be. The lists of posts are long, so only differences are reported.
+/// Compares two lists. Reports only the differences, since lists of posts are long.
 pub(crate) fn listed(what: &str, real: &[u64], model: &[u64]) -> Verdict {
     if real == model {
         return Ok(());
@@ -82,12 +82,12 @@ pub(crate) fn listed(what: &str, real: &[u64], model: &[u64]) -> Verdict {
     Err(format!("{what}: {} items, not {}; has {surplus:?} besides, lacks {missing:?}", real.len(), model.len()))
 }
 
-/// Whatever is under a user's name is not there for whom they block.
+/// Checks that a path of a user returns 404 to a reader whom that user blocks.
 pub(crate) async fn not_found(node: &Server, reader: User, path: &str) -> Verdict {
     same(&format!("{path} for {reader}"), &get(node, reader, path).await.0, &404)
 }
 
-/// An author's posts.
+/// Compares an author's posts.
 async fn profile(node: &Server, model: &Model, reader: User, author: User, limit: usize) -> Verdict {
     let path = format!("/users/{author}/posts");
     if model.may_read_user(reader, author) {
@@ -97,14 +97,14 @@ async fn profile(node: &Server, model: &Model, reader: User, author: User, limit
     }
 }
 
-/// A list of posts: the same ones in the same order, as they are now.
+/// Compares a list of posts: the ids, their order, and the current content of each post.
 async fn posts(node: &Server, model: &Model, reader: User, path: &str, limit: usize, expected: &[u64]) -> Verdict {
     let items = pages(node, reader, path, limit).await?;
     listed(&format!("{path} for {reader}"), &ids(&items), expected)?;
     items.iter().try_for_each(|item| as_it_is(model, reader, item))
 }
 
-/// A post as it is shown to this reader: what it says, and what came of it.
+/// Compares a post with the model as this reader sees it: content, counts and flags.
 fn as_it_is(model: &Model, reader: User, item: &Value) -> Verdict {
     let id = item["id"].as_u64().expect("an id");
     let Some(post) = model.posts.get(&id) else { return Err(format!("{id} does not exist")) };
@@ -116,7 +116,7 @@ fn as_it_is(model: &Model, reader: User, item: &Value) -> Verdict {
     same(&format!("what {reader} made of {id}"), &flags, &expected.each_ref())
 }
 
-/// The items of a list by their names.
+/// The ids of the items of a list.
 pub(crate) fn names(items: &[Value]) -> Vec<&str> {
     items.iter().filter_map(|item| item["id"].as_str()).collect()
 }
@@ -158,7 +158,7 @@ pub(crate) async fn post(node: &Server, model: &Model, reader: User, id: u64) ->
     }
 }
 
-/// A profile's counts, and what it says of the two.
+/// Compares a profile's counts and its relation to the reader.
 async fn person(node: &Server, model: &Model, reader: User, user: User) -> Verdict {
     let path = format!("/users/{user}");
     if !model.may_read_user(reader, user) {
@@ -179,7 +179,7 @@ async fn person(node: &Server, model: &Model, reader: User, user: User) -> Verdi
     same(&format!("the posts of {user}"), &body["posts"], &json!(model.profile(reader, user).len()))
 }
 
-/// Who follows a user, or whom they follow, latest first.
+/// Compares a user's followers or followees, latest first.
 async fn people(node: &Server, model: &Model, reader: User, user: User, list: &str, limit: usize) -> Verdict {
     let path = format!("/users/{user}/{list}");
     if !model.may_read_user(reader, user) {
@@ -191,7 +191,7 @@ async fn people(node: &Server, model: &Model, reader: User, user: User, list: &s
     same(&format!("{path} for {reader}"), &real, &model.without_blocked(reader, all))
 }
 
-/// One look at something, at random. It is of what is so at once.
+/// Makes one random comparison of data that must be consistent as soon as a write is acknowledged.
 pub(crate) async fn look(world: &World, model: &Model, random: &mut SeededRandom) -> Verdict {
     let (node, reader, user) = (world.home(), *random.pick(&USERS), *random.pick(&USERS));
     let limit = *random.pick(&[1, 3, 7, 20, 50]);
@@ -216,7 +216,8 @@ pub(crate) async fn look(world: &World, model: &Model, random: &mut SeededRandom
     }
 }
 
-/// What an act says at once to this reader: of a post, or to the two between whom it changed something.
+/// Compares the data that an action changes immediately: its post, or the profiles of both users and the actor's
+/// timeline.
 pub(crate) async fn about(node: &Server, model: &Model, act: &Act, reader: User) -> Verdict {
     if let Act::Set { from, to, .. } = act {
         profile(node, model, to, from, 20).await?;
@@ -229,7 +230,7 @@ pub(crate) async fn about(node: &Server, model: &Model, act: &Act, reader: User)
     }
 }
 
-/// Everything, at every node. Whom it is looked at by changes from time to time.
+/// Compares all data at every node. The readers vary with `time`.
 pub(crate) async fn everything(world: &World, model: &Model, time: usize) -> Verdict {
     let somebody = |number: usize| USERS[(number + time) % USERS.len()];
     for node in &world.nodes {
@@ -259,7 +260,7 @@ pub(crate) async fn everything(world: &World, model: &Model, time: usize) -> Ver
     Ok(())
 }
 
-/// The pushes of a reader's socket and the state derived from them.
+/// Compares the pushes of a reader's socket, and the view built from them, with the model.
 pub(crate) async fn socket(
     world: &World,
     model: &Model,

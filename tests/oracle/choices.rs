@@ -1,10 +1,10 @@
-//! The random choice of what somebody does next. It knows nothing but the model.
+//! The random choice of the next user action. It depends only on the model.
 
 use crate::actions::Act;
 use crate::model::{Comment, Edge, Mark, Model, Post, TOPICS, USERS, User, Visibility};
 use crate::random::SeededRandom;
 
-/// Chooses what somebody does next.
+/// Chooses the next user action.
 pub(crate) fn choose(random: &mut SeededRandom, model: &Model, number: usize) -> Act {
     let by = *random.pick(&USERS);
     let chosen = match random.below(36) {
@@ -14,17 +14,18 @@ pub(crate) fn choose(random: &mut SeededRandom, model: &Model, number: usize) ->
             Act::Edit { by, id, text: format!("edit {number}"), visibility }
         }),
         3..8 => {
-            // Often back: much hangs on who are friends.
+            // Often follow back: many rules depend on mutual follows.
             let to = other_of(random, by, &model.those_to(Edge::Follow, by));
-            // Now and then what is so already.
+            // Sometimes repeat the current state.
             let on = model.has(Edge::Follow, by, to) == (random.below(10) == 0);
             Some(Act::Set { edge: Edge::Follow, from: by, to, on })
         }
         8..11 => {
-            // Often between those who had to do with each other.
+            // Often choose two users of whom one follows the other.
             let near = [model.those(Edge::Follow, by), model.those_to(Edge::Follow, by)].concat();
             let (to, edge) = (other_of(random, by, &near), *random.pick(&[Edge::Hide, Edge::Mute, Edge::Block]));
-            // They end sooner than they are made, or soon nobody would see anybody.
+            // End these edges more often than they are made. Otherwise most users would soon be invisible to each
+            // other.
             let on = !model.has(edge, by, to) && random.below(3) > 0;
             Some(Act::Set { edge, from: by, to, on })
         }
@@ -54,7 +55,7 @@ fn other(random: &mut SeededRandom, by: User) -> User {
     }
 }
 
-/// Somebody else, every other time one of these.
+/// Chooses another user, half of the time one of `those`.
 fn other_of(random: &mut SeededRandom, by: User, those: &[User]) -> User {
     if those.is_empty() || random.below(2) == 0 {
         return other(random, by);
@@ -67,7 +68,7 @@ fn one_of(random: &mut SeededRandom, those: &[u64]) -> Option<u64> {
     (!those.is_empty()).then(|| *random.pick(those))
 }
 
-/// A post, mostly one's own, now and then somebody else's or one that is gone.
+/// Chooses a post: mostly the user's own, sometimes any post, including deleted ones.
 fn one_of_whom(random: &mut SeededRandom, model: &Model, by: User) -> Option<u64> {
     let mine: Vec<u64> = model.posts.iter().filter(|(_, post)| post.author == by).map(|(id, _)| *id).collect();
     let all: Vec<u64> = model.posts.keys().chain(&model.deleted).copied().collect();
@@ -75,7 +76,7 @@ fn one_of_whom(random: &mut SeededRandom, model: &Model, by: User) -> Option<u64
     one_of(random, &from)
 }
 
-/// One of the newest posts, so that much comes to some of them; now and then any, or one that is gone.
+/// Chooses one of the newest posts, so that activity concentrates on a few; sometimes any post, including deleted ones.
 fn any_post(random: &mut SeededRandom, model: &Model) -> Option<u64> {
     let all: Vec<u64> = match random.below(8) {
         0 => model.posts.keys().chain(&model.deleted).copied().collect(),
@@ -84,14 +85,14 @@ fn any_post(random: &mut SeededRandom, model: &Model) -> Option<u64> {
     one_of(random, &all)
 }
 
-/// One of the newest comments, now and then any; some of them are deleted and stay.
+/// Chooses one of the newest comments, sometimes any; may return a deleted comment that still has replies.
 fn any_comment<'a>(random: &mut SeededRandom, model: &'a Model) -> Option<(u64, &'a Comment)> {
     let many = if random.below(8) == 0 { usize::MAX } else { 10 };
     let all: Vec<u64> = model.comments.keys().rev().take(many).copied().collect();
     one_of(random, &all).map(|id| (id, &model.comments[&id]))
 }
 
-/// Half of what is said is said in reply, so that threads grow.
+/// Half of all comments are replies, so that threads grow.
 fn comment(random: &mut SeededRandom, model: &Model, by: User, number: usize) -> Option<Act> {
     let parent = if random.below(2) == 0 { any_comment(random, model) } else { None };
     let (post, reply_to) = match parent {
@@ -102,7 +103,7 @@ fn comment(random: &mut SeededRandom, model: &Model, by: User, number: usize) ->
 }
 
 fn uncomment(random: &mut SeededRandom, model: &Model, by: User) -> Option<Act> {
-    // Every other time one that has to do with others: it has replies, or was the last reply to a deleted one.
+    // Half of the time choose a comment that affects others: one with replies, or a reply to a deleted comment.
     let is_bound = |id: &u64, comment: &Comment| {
         model.replies(*id) > 0 || comment.reply_to.is_some_and(|above| model.emptied.contains(&above))
     };
@@ -112,14 +113,14 @@ fn uncomment(random: &mut SeededRandom, model: &Model, by: User) -> Option<Act> 
         Some(id) if random.below(2) == 0 => (id, &model.comments[&id]),
         _ => any_comment(random, model)?,
     };
-    // Mostly by one of the two who can.
+    // Mostly choose one of the two users who may delete it.
     let two = [comment.author, model.posts[&comment.post].author];
     let by = if random.below(4) == 0 { by } else { *random.pick(&two) };
     Some(Act::Uncomment { by, id, post: comment.post })
 }
 
-/// Marks what is not marked, or takes a mark away; now and then what is so already. Or, as often, takes another one
-/// away.
+/// Sets a mark, or removes it if it is set; sometimes repeats the current state. In one of three cases acts on an
+/// object that the user has marked already.
 fn mark_or_not(random: &mut SeededRandom, model: &Model, mark: Mark, by: User, (id, post): (u64, u64)) -> Option<Act> {
     let mine = model.marked_by(mark, by);
     let (id, post) = match one_of(random, &mine) {
@@ -127,10 +128,10 @@ fn mark_or_not(random: &mut SeededRandom, model: &Model, mark: Mark, by: User, (
         _ => (id, post),
     };
     let finds = mark == Mark::Favourite || model.finds(by, post) && (id == post || model.finds_comment(by, id));
-    // A like that cannot be seen any more is not taken back: while the ledger is slow that is done on trust, and stays
-    // done.
+    // Likes of invisible objects are not taken back: a slow ledger accepts such a removal without a check, and the
+    // removal is final.
     let on = !finds || model.marked(mark, by, id) == (random.below(6) == 0);
-    // Somebody has to see when it is settled.
+    // A user who can see the comment must exist, to check that the like is settled.
     (!finds || id == post || model.onlooker(id).is_some()).then_some(Act::Mark { mark, by, id, post, on })
 }
 

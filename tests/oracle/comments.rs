@@ -1,4 +1,4 @@
-//! The comparison of what is under a post: its threads, who likes it, who keeps it.
+//! Compares the data under a post: threads, likes and favourites.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::check::{Verdict, ids, listed, names, not_found, pages, same};
 use crate::model::{Mark, Model, User};
 use crate::server::Server;
 
-/// All that is under a post.
+/// Compares all threads, likes and favourites of a post.
 pub(crate) async fn under(node: &Server, model: &Model, reader: User, id: u64, limit: usize) -> Verdict {
     let (likes, holders) = (format!("/posts/{id}/likes"), format!("/objects/post/{id}/favourites"));
     thread(node, model, reader, (id, None), limit).await?;
@@ -29,13 +29,13 @@ pub(crate) async fn under(node: &Server, model: &Model, reader: User, id: u64, l
     Ok(())
 }
 
-/// The thread that a comment is in, if it is there.
+/// Compares the thread that contains a comment, if the comment exists.
 pub(crate) async fn around(node: &Server, model: &Model, reader: User, comment: u64) -> Verdict {
     let Some(comment) = model.comments.get(&comment) else { return Ok(()) };
     thread(node, model, reader, (comment.post, comment.reply_to), 50).await
 }
 
-/// The comments on a post, or the replies to one of them.
+/// Compares the comments on a post, or the replies to one of them.
 async fn thread(
     node: &Server,
     model: &Model,
@@ -52,7 +52,7 @@ async fn thread(
     items.iter().try_for_each(|item| said(model, item))
 }
 
-/// A comment: what it says unless it is deleted, where it stands, and what came of it.
+/// Compares a comment with the model: text (unless deleted), position and counts.
 fn said(model: &Model, item: &Value) -> Verdict {
     let id = item["id"].as_u64().expect("an id");
     let comment = &model.comments[&id];

@@ -1,19 +1,19 @@
-//! The oracle: a model of the feed's rules, and random steps done to it and to the real thing, which must agree.
+//! The oracle: a model of the feed's rules. Random steps run on the model and on real servers, and both must agree.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
-//! | `model` | the rules: who is shown what. No sockets, no time |
+//! | `model` | the visibility rules, without sockets and time |
 //! | `threads` | the rules of comments |
-//! | `actions` | what users do: what it does to the model, how it is asked for |
-//! | `plan`, `choices` | the random choice of what happens next |
-//! | `steps` | doing it |
-//! | `world` | the real thing: processes, stores, sockets, and what goes wrong with them |
-//! | `check`, `under` | the comparison |
+//! | `actions` | user actions: the effect on the model, and the request |
+//! | `plan`, `choices` | the random choice of the next step |
+//! | `steps` | the execution of steps |
+//! | `world` | the real servers, stores and sockets, and their failures |
+//! | `check`, `comments` | the comparison |
 //!
-//! Steps are done one after the other. What is exact the moment it is answered is compared then; what is carried by
-//! fan-out is compared at quiet points. What a round does is a function of its seed: a round that fails prints its
-//! steps and the command that does the same again, as far as the timing of stores and nodes lets it. Rounds follow each
-//! other for `FEEDLINE_SOAK` seconds; without that there are a few short ones.
+//! Steps run one after the other. Data that is exact as soon as a request is answered is compared at once; data that
+//! fan-out delivers is compared at quiet points. The seed determines the steps of a round. A failed round prints its
+//! steps and the command that repeats it, as far as the timing of stores and nodes permits. Rounds run for
+//! `FEEDLINE_SOAK` seconds; without that variable, a few short rounds run.
 
 mod actions;
 mod check;
@@ -33,15 +33,15 @@ use random::SeededRandom;
 use steps::Run;
 use world::Stores;
 
-/// Steps of a round.
+/// The number of steps per round.
 const STEPS: usize = 200;
 
-/// Tells what happened when a round fails.
+/// Prints the steps and the command that repeats them if a round fails.
 struct Witness {
     test: &'static str,
     seed: u64,
     soaks: bool,
-    /// `None` when it is over.
+    /// `None` once the round has ended.
     run: Option<Run>,
 }
 
@@ -52,18 +52,18 @@ impl Drop for Witness {
             if let Some(run) = self.run.take() {
                 let Run { world, plan, story, .. } = run;
                 let how = format!("{:?}, {:?}, fanout.push_limit {}", world.stores, world.bounds, plan.push_limit);
-                // The servers tell their logs when they go: what matters comes after that.
+                // The servers print their logs when they are dropped. Print the steps after them.
                 drop(world);
                 eprintln!("{}\n{how}", story.join("\n"));
             }
-            // A soak has steps that a short run has no time for; one of no length has a single round.
+            // Only soaks have steps that take long. A soak of length 0 runs a single round.
             let rounds = if self.soaks { "FEEDLINE_SOAK=0" } else { "FEEDLINE_ROUNDS=1" };
             eprintln!("to repeat it: FEEDLINE_SEED={seed} {rounds} cargo test --test oracle {test} -- --nocapture");
         }
     }
 }
 
-/// Rounds with one seed after the other, until the time is over.
+/// Runs rounds with consecutive seeds until the time is over.
 async fn agree(test: &'static str, stores: Stores) {
     let soak = std::env::var("FEEDLINE_SOAK").ok();
     let soak = soak.map(|seconds| Duration::from_secs(seconds.parse().expect("FEEDLINE_SOAK is in seconds")));

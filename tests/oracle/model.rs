@@ -1,4 +1,4 @@
-//! The rules of the feed, as simply as they can be said.
+//! The rules of the feed, in their simplest form.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,31 +9,31 @@ pub(crate) const TOPICS: [&str; 3] = ["rust", "music", "food"];
 
 pub(crate) type User = &'static str;
 
-/// What may be between two users, from the first to the second.
+/// A directed relation from one user to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Edge {
     Follow,
-    /// The first does not show their posts to the second.
+    /// The first user hides their posts from the second.
     Hide,
-    /// The first does not look at the second's.
+    /// The first user does not see the second user's posts in lists.
     Mute,
-    /// Both, and nobody follows the other.
+    /// Neither sees the other's posts, and neither follows the other.
     Block,
 }
 
-/// Whom a post is for.
+/// The audience of a post.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Visibility {
     Public,
     Followers,
-    /// Those who follow the author and whom the author follows.
+    /// Mutual follows of the author.
     Friends,
-    /// Those of them who follow the author.
+    /// The listed users, if they follow the author.
     OnlyTo(Vec<User>),
     NotTo(Vec<User>),
 }
 
-/// Where a reader sees a post.
+/// The place where a reader sees a post.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ViewContext {
     /// Requested by id, or on a profile.
@@ -50,7 +50,7 @@ pub(crate) struct Post {
     pub(crate) visibility: Visibility,
 }
 
-/// What a user makes of a post or, the last, of a comment.
+/// A user's mark on a post or, for the last variant, on a comment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Mark {
     Like,
@@ -58,22 +58,22 @@ pub(crate) enum Mark {
     CommentLike,
 }
 
-/// The feed as it must be.
+/// The expected state of the feed.
 #[derive(Default)]
 pub(crate) struct Model {
-    /// Since when, counted in changes: lists are latest first.
+    /// The number of the change that made each edge: lists are sorted latest first.
     edges: BTreeMap<(Edge, User, User), usize>,
     changes: usize,
-    /// Those that exist, by id. Ids grow with time.
+    /// The existing posts, by id. Ids increase with time.
     pub(crate) posts: BTreeMap<u64, Post>,
     pub(crate) deleted: Vec<u64>,
-    /// Those that exist, by id, and those that were deleted and stay for the sake of their replies.
+    /// The existing comments by id, including deleted ones that remain because of their replies.
     pub(crate) comments: BTreeMap<u64, Comment>,
-    /// The latter.
+    /// The deleted comments that remain.
     pub(crate) emptied: BTreeSet<u64>,
-    /// Since when.
+    /// The number of the change that made each mark.
     marks: BTreeMap<(Mark, User, u64), usize>,
-    /// What a reader's timeline shows for sure by now: it was there at a quiet point, or came with an answer.
+    /// The posts that a timeline must show by now: they were present at a quiet point, or a response guaranteed them.
     arrived: BTreeSet<(User, u64)>,
 }
 
@@ -82,21 +82,21 @@ impl Model {
         self.edges.contains_key(&(edge, from, to))
     }
 
-    /// Whom `from` has such an edge to, latest first.
+    /// The users to whom `from` has such an edge, latest first.
     pub(crate) fn those(&self, edge: Edge, from: User) -> Vec<User> {
         let mut found: Vec<_> = self.edges.iter().filter(|((kind, a, _), _)| (*kind, *a) == (edge, from)).collect();
         found.sort_unstable_by_key(|(_, since)| std::cmp::Reverse(**since));
         found.into_iter().map(|((_, _, to), _)| *to).collect()
     }
 
-    /// Who has such an edge to `to`, latest first.
+    /// The users who have such an edge to `to`, latest first.
     pub(crate) fn those_to(&self, edge: Edge, to: User) -> Vec<User> {
         let mut found: Vec<_> = self.edges.iter().filter(|((kind, _, b), _)| (*kind, *b) == (edge, to)).collect();
         found.sort_unstable_by_key(|(_, since)| std::cmp::Reverse(**since));
         found.into_iter().map(|((_, from, _), _)| *from).collect()
     }
 
-    /// Whether either of the two blocked the other.
+    /// Whether either user blocks the other.
     pub(crate) fn blocked(&self, one: User, other: User) -> bool {
         self.has(Edge::Block, one, other) || self.has(Edge::Block, other, one)
     }
@@ -124,7 +124,7 @@ impl Model {
         meant && !muted && !self.has(Edge::Hide, author, reader) && !self.blocked(reader, author)
     }
 
-    /// Whether a post belongs into a reader's timeline.
+    /// Whether a post belongs in a reader's timeline.
     pub(crate) fn shows(&self, reader: User, id: u64) -> bool {
         self.posts.get(&id).is_some_and(|post| {
             (post.author == reader || self.has(Edge::Follow, reader, post.author))
@@ -137,13 +137,13 @@ impl Model {
         self.posts.keys().rev().copied().filter(|id| self.shows(reader, *id)).collect()
     }
 
-    /// What a timeline must show already, though posts may be under way.
+    /// The posts that a timeline must show already, although others may still be on their way.
     pub(crate) fn arrived(&self, reader: User) -> BTreeSet<u64> {
         let here = self.arrived.iter().filter(|(user, id)| *user == reader && self.shows(reader, *id));
         here.map(|(_, id)| *id).collect()
     }
 
-    /// An author's posts, or a topic's, as a reader is shown them, newest first.
+    /// An author's posts that a reader can see, newest first.
     pub(crate) fn profile(&self, reader: User, author: User) -> Vec<u64> {
         self.listed(reader, ViewContext::Direct, |post| post.author == author)
     }
@@ -158,17 +158,17 @@ impl Model {
         shown.map(|(id, _)| *id).collect()
     }
 
-    /// People as a reader is shown them.
+    /// The users without those who block the reader or are blocked by them.
     pub(crate) fn without_blocked(&self, reader: User, people: Vec<User>) -> Vec<User> {
         people.into_iter().filter(|person| !self.blocked(reader, person)).collect()
     }
 
-    /// Whether a reader may see what a person does where the reader looks for it.
+    /// Whether a reader can see a user's comments, likes and favourites.
     pub(crate) fn meets(&self, reader: User, person: User) -> bool {
         reader == person || !(self.has(Edge::Hide, person, reader) || self.blocked(reader, person))
     }
 
-    /// Whether a post is there for a reader who asks for it.
+    /// Whether a reader can open a post by id.
     pub(crate) fn finds(&self, reader: User, id: u64) -> bool {
         self.posts.get(&id).is_some_and(|post| self.may_see(reader, post, ViewContext::Direct))
     }
@@ -177,31 +177,31 @@ impl Model {
         self.marks.contains_key(&(mark, user, id))
     }
 
-    /// What a user made that of.
+    /// The objects that a user marked.
     pub(crate) fn marked_by(&self, mark: Mark, user: User) -> Vec<u64> {
         let theirs = self.marks.keys().filter(|(kind, by, _)| (*kind, *by) == (mark, user));
         theirs.map(|(.., id)| *id).collect()
     }
 
-    /// How many made that of a post or a comment, whoever asks.
+    /// The total number of marks on a post or a comment, regardless of the reader.
     pub(crate) fn how_many(&self, mark: Mark, id: u64) -> usize {
         self.marks.keys().filter(|(kind, _, of)| (*kind, *of) == (mark, id)).count()
     }
 
-    /// How many like a post, comment on it at any depth, and have it among their favourites, whoever asks.
+    /// The numbers of likes, of comments at any depth, and of favourites of a post, regardless of the reader.
     pub(crate) fn counts(&self, id: u64) -> [usize; 3] {
         let said = self.comments.iter().filter(|(which, comment)| comment.post == id && !self.emptied.contains(which));
         [self.how_many(Mark::Like, id), said.count(), self.how_many(Mark::Favourite, id)]
     }
 
-    /// Who likes a post, or has it among their favourites, as a reader is shown them, latest first.
+    /// The users who like a post or have it as a favourite, limited to those the reader can see, latest first.
     pub(crate) fn markers_of(&self, reader: User, mark: Mark, id: u64) -> Vec<User> {
         let mut found: Vec<_> = self.marks.iter().filter(|((kind, _, post), _)| (*kind, *post) == (mark, id)).collect();
         found.sort_unstable_by_key(|(_, since)| std::cmp::Reverse(**since));
         found.into_iter().map(|((_, user, _), _)| *user).filter(|user| self.meets(reader, user)).collect()
     }
 
-    /// A user's favourites, latest first.
+    /// A user's visible favourites, latest first.
     pub(crate) fn favourites(&self, user: User) -> Vec<u64> {
         let mut found: Vec<_> =
             self.marks.iter().filter(|((kind, by, _), _)| (*kind, *by) == (Mark::Favourite, user)).collect();
@@ -223,14 +223,14 @@ impl Model {
         self.forget_marks();
     }
 
-    /// What is made of something goes with it.
+    /// Removes the marks of deleted objects.
     pub(crate) fn forget_marks(&mut self) {
         let (posts, comments) = (&self.posts, &self.comments);
         self.marks.retain(|(_, _, id), _| posts.contains_key(id) || comments.contains_key(id));
         self.emptied.retain(|id| comments.contains_key(id));
     }
 
-    /// Sets or takes away; what is so already keeps its time.
+    /// Sets or removes a mark. An existing mark keeps its time.
     pub(crate) fn mark(&mut self, mark: Mark, user: User, id: u64, on: bool) {
         self.changes += 1;
         if on {
@@ -240,7 +240,7 @@ impl Model {
         }
     }
 
-    /// Changes what a post says and whom it is for.
+    /// Changes the text and the visibility of a post.
     pub(crate) fn edit(&mut self, id: u64, text: &str, visibility: Option<&Visibility>) {
         let Some(post) = self.posts.get_mut(&id) else { return };
         text.clone_into(&mut post.text);
@@ -251,7 +251,7 @@ impl Model {
         }
     }
 
-    /// Makes or ends an edge.
+    /// Creates or ends an edge.
     pub(crate) fn set(&mut self, edge: Edge, from: User, to: User, on: bool) {
         self.changes += 1;
         if on {
@@ -263,7 +263,7 @@ impl Model {
             self.edges.remove(&(Edge::Follow, from, to));
             self.edges.remove(&(Edge::Follow, to, from));
         }
-        // What left a timeline and may come back does so in its own time.
+        // Posts that may return to a timeline are not guaranteed to be there at once.
         let posts = &self.posts;
         self.arrived.retain(|(reader, id)| {
             let author = posts.get(id).map(|post| post.author);
@@ -271,14 +271,14 @@ impl Model {
         });
     }
 
-    /// The answer to a follow came: the followee's posts are there.
+    /// A follow was acknowledged: the followee's posts are in the timeline.
     pub(crate) fn brought_in(&mut self, reader: User, author: User) {
         let theirs = self.posts.iter().filter(|(_, post)| post.author == author);
         let theirs: Vec<u64> = theirs.map(|(id, _)| *id).collect();
         self.arrived.extend(theirs.into_iter().map(|id| (reader, id)));
     }
 
-    /// Nothing is under way.
+    /// All deliveries are complete.
     pub(crate) fn all_arrived(&mut self) {
         let shown = USERS.into_iter().flat_map(|reader| self.timeline(reader).into_iter().map(move |id| (reader, id)));
         self.arrived = shown.collect();

@@ -1,7 +1,7 @@
-//! What a round does, step by step: a function of its seed and of nothing else.
+//! The steps of a round, determined by its seed alone.
 //!
-//! It is planned on a model of its own, in which posts and comments are numbered as they are made. That works because
-//! whatever goes wrong on the way, each act is done in the end: once.
+//! The plan has its own model, which numbers posts and comments in order of creation. This works because each action is
+//! done exactly once in the end, regardless of failures.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -12,49 +12,49 @@ use crate::model::{Edge, Model, Post, USERS, User, Visibility};
 use crate::random::SeededRandom;
 use crate::world::{Bounds, Stores};
 
-/// How many followers an author may have whose posts are written to each of them: more than there are, as many as some
-/// have from time to time, none.
+/// Values of `fanout.push_limit`, the follower count up to which posts are written to every follower's inbox: more
+/// followers than exist, a count that authors reach at times, and none.
 const PUSH_LIMITS: [&str; 3] = ["10000", "2", "0"];
 
-/// What happens next.
+/// A step of a round.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     Do(Deed),
-    /// A named write is asked for again, at this node. It is the so-manieth.
+    /// Repeats the write with this number, with its idempotency key, at this node.
     Repeat {
         write: usize,
         node: usize,
     },
-    /// The name of a write is given to another one by its user.
+    /// Sends a different write with the idempotency key of an earlier one.
     Misuse {
         write: usize,
         text: String,
     },
-    /// Somebody's socket goes to a node, or away.
+    /// Connects a user's socket to a node, or disconnects it.
     Go {
         user: User,
         node: Option<usize>,
         lets_inbox_go: bool,
     },
-    /// Somebody reads on in their timeline.
+    /// Reads the next pages of a timeline.
     Read,
-    /// Redis forgets everything: by a restart, nodes learn of it by lost connections or by their checks.
+    /// Redis loses all data. Nodes detect it by lost connections (`restart`, `received`) or by their own checks.
     LoseRedis {
         restart: bool,
         received: bool,
     },
-    /// Nothing is done until all has arrived; then this node is asked.
+    /// Waits until all deliveries are complete, and then makes this node the home node.
     Quiet {
         home: usize,
     },
     Wait(Duration),
 }
 
-/// An act, and how it is asked for.
+/// An action and how it is requested.
 #[derive(Clone, Debug)]
 pub(crate) struct Deed {
     pub(crate) act: Act,
-    /// Its name among its user's writes.
+    /// Its idempotency key.
     pub(crate) key: Option<String>,
     pub(crate) how: How,
 }
@@ -62,9 +62,9 @@ pub(crate) struct Deed {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum How {
     Once,
-    /// At the same time at this node too; it has a name.
+    /// Also sent to this node at the same time, with an idempotency key.
     AlsoAt(usize),
-    /// The node is killed so long after it was asked, or after it answered.
+    /// The node is killed this long after the request was sent, or after it was answered.
     Killed(Moment, Duration),
 }
 
@@ -74,30 +74,30 @@ pub(crate) enum Moment {
     Answered,
 }
 
-/// A round as it is planned.
+/// The generator of a round's steps.
 pub(crate) struct Plan {
     pub(crate) bounds: Bounds,
-    /// How many followers an author may have whose posts are written to each of them.
+    /// The follower count up to which an author's posts are written to every follower's inbox.
     pub(crate) push_limit: &'static str,
     random: SeededRandom,
     model: Model,
     nodes: usize,
     is_long: bool,
-    /// How many posts and comments were made.
+    /// The number of created posts and comments.
     made: u64,
-    /// How many actions were chosen.
+    /// The number of chosen actions.
     chosen: usize,
-    /// How many writes have a name, and how many of each user's.
+    /// The number of writes with an idempotency key, in total and per user.
     named: usize,
     named_by: BTreeMap<User, usize>,
-    /// Whose sockets are there.
+    /// The users with a connected socket.
     there: BTreeSet<User>,
-    /// What comes next in any case.
+    /// Steps that must come next.
     ahead: VecDeque<Step>,
 }
 
 impl Plan {
-    /// `is_long`: whether there is time for what nodes find out by themselves.
+    /// `is_long`: whether the round may include failures that nodes detect only by their periodic checks.
     pub(crate) fn new(seed: u64, stores: Stores, is_long: bool) -> Self {
         let mut random = SeededRandom::new(seed);
         Self {
@@ -116,13 +116,13 @@ impl Plan {
         }
     }
 
-    /// What was done before anything is compared: more than a narrow inbox keeps.
+    /// The steps before the first comparison: more posts than a narrow inbox keeps.
     pub(crate) fn past(&mut self) -> Vec<Step> {
         let many = if self.bounds == Bounds::Narrow { 260 } else { 20 };
         (0..many).map(|_| self.act()).collect()
     }
 
-    /// The next step, and the choices of what is looked at after it.
+    /// Returns the next step, and a generator for the comparisons after it.
     pub(crate) fn next(&mut self) -> (Step, SeededRandom) {
         let step = self.ahead.pop_front().unwrap_or_else(|| self.choose());
         let looks = SeededRandom::new(self.random.below(usize::MAX) as u64);
@@ -137,7 +137,7 @@ impl Plan {
             60..68 => self.come_or_go(),
             68..86 => Step::Read,
             86..90 => {
-                // Before it is done, or while what comes of it is carried.
+                // The node dies before the write is done, or during its delivery.
                 let (moment, longest) =
                     *self.random.pick(&[(Moment::Asked, 6_000), (Moment::Asked, 20_000), (Moment::Answered, 2_000)]);
                 let after = Duration::from_micros(self.random.below(longest) as u64);
@@ -156,12 +156,12 @@ impl Plan {
         self.deed(How::Once)
     }
 
-    /// Chooses an act.
+    /// Chooses an action.
     fn deed(&mut self, how: How) -> Step {
         self.chosen += 1;
         let is_killed = matches!(how, How::Killed(..));
         let mut act = choose(&mut self.random, &self.model, self.chosen);
-        // What makes something can be done twice by mistake, above all when a node is killed.
+        // Prefer actions that create objects: a retry could create them twice, above all after a kill.
         for _ in 0..if is_killed { 3 } else { 0 } {
             if act.makes().is_none() {
                 act = choose(&mut self.random, &self.model, self.chosen);
@@ -170,7 +170,7 @@ impl Plan {
         self.plan(act, how)
     }
 
-    /// Plans an act: in the plan it is done at once.
+    /// Adds an action to the plan's model at once, and returns it as a step.
     fn plan(&mut self, act: Act, mut how: How) -> Step {
         let is_killed = matches!(how, How::Killed(..));
         let is_named = self.random.below(if is_killed { 2 } else { 4 }) == 0;
@@ -178,7 +178,7 @@ impl Plan {
             self.named += 1;
             let count = self.named_by.entry(act.by()).or_default();
             *count += 1;
-            // Names are a user's own: others have the same.
+            // Idempotency keys are scoped to a user: different users have the same ones.
             format!("write {count}")
         });
         if is_named && matches!(how, How::Once) && self.random.below(4) == 0 {
@@ -194,7 +194,7 @@ impl Plan {
         Step::Do(Deed { act, key, how })
     }
 
-    /// A write that was done is named again: mostly one of the last.
+    /// Repeats a write with its idempotency key, mostly a recent one.
     fn again(&mut self) -> Step {
         if self.named == 0 {
             return self.act();
@@ -207,7 +207,7 @@ impl Plan {
         Step::Repeat { write, node: self.random.below(self.nodes) }
     }
 
-    /// While somebody is away a post comes for them, and then it is not for them any more.
+    /// While a user is disconnected, a post arrives in their timeline and leaves it again.
     fn miss(&mut self) -> Step {
         let reader = *self.random.pick(&USERS);
         let authors = self.model.those(Edge::Follow, reader);
@@ -241,7 +241,7 @@ impl Plan {
         let node = self.random.below(self.nodes);
         if self.there.contains(user) && self.random.below(3) == 0 {
             self.there.remove(user);
-            // Away for long, the inbox is let go.
+            // The server may drop the inbox of a user who is away for long.
             return Step::Go { user, node: None, lets_inbox_go: self.random.below(2) == 0 };
         }
         self.there.insert(user);

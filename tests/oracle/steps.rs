@@ -1,4 +1,4 @@
-//! A run: each step of the plan is done to the real thing and to the model, and compared.
+//! A run: applies each step of the plan to the real servers and to the model, and compares the results.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -15,46 +15,46 @@ use crate::reader::Brought;
 use crate::server::PATIENCE;
 use crate::world::{Stores, World};
 
-/// How long after everything is healed readers may take: longer than nodes wait until they compare their positions with
-/// the logs although nothing seems wrong.
+/// The longest time until readers are up to date after all failures are repaired. It is longer than the interval at
+/// which nodes compare their positions with the logs.
 const SETTLING: Duration = Duration::from_secs(45);
 
-/// The longest time until a node has the invalidation of another one. Without invalidations, it would use its cache for
+/// The longest time until another node applies an invalidation. Without invalidations, a node would use its cache for
 /// 30 s.
 const INVALIDATION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A user who reads their timeline page by page while others write.
+/// A user who reads their timeline page by page during writes.
 struct PagedRead {
     reader: User,
     limit: usize,
     cursor: String,
     read: Vec<u64>,
-    /// What was there when they began, and still is.
+    /// The posts that were in the timeline at the start of the read and have not left it.
     must: BTreeSet<u64>,
 }
 
-/// A write that has a name, and what was answered.
+/// A write with an idempotency key, and its response.
 struct Named {
     call: Call,
     status: u16,
     body: Value,
 }
 
-/// A world, its model, and what happened so far.
+/// The servers, their model, and the state of the run.
 pub(crate) struct Run {
     pub(crate) world: World,
     pub(crate) plan: Plan,
     pub(crate) story: Vec<String>,
     model: Model,
-    /// The ids of what the plan numbers from 1 on.
+    /// The real ids of the objects that the plan numbers from 1.
     ids: Vec<u64>,
     named: Vec<Named>,
     walks: Vec<PagedRead>,
-    /// What was ever in somebody's timeline.
+    /// All posts that were in a user's timeline at any time.
     ever: BTreeSet<(User, u64)>,
-    /// Since when what was is not any more.
+    /// When a post left a user's timeline.
     lost: BTreeMap<(User, u64), Instant>,
-    /// Whether a node may not have heard of something because Redis was away.
+    /// Whether a node may have missed an invalidation because Redis was down.
     is_deaf: bool,
     walked: usize,
     crashes: usize,
@@ -80,10 +80,10 @@ impl Run {
         }
     }
 
-    /// What was done before anything is compared.
+    /// Runs the steps that precede the first comparison.
     pub(crate) async fn past(&mut self) {
         for step in self.plan.past() {
-            // What shows at once is looked at by one after the other.
+            // Immediate effects are checked by different users.
             let mut looks = SeededRandom::new(self.story.len() as u64);
             self.take(step, &mut looks).await;
         }
@@ -170,7 +170,7 @@ impl Run {
         }
     }
 
-    /// What is in timelines now, and what is not any more.
+    /// Records which posts are in timelines now, and which have left.
     fn remember(&mut self) {
         for reader in USERS {
             self.ever.extend(self.model.timeline(reader).into_iter().map(|id| (reader, id)));
@@ -182,7 +182,7 @@ impl Run {
         }
     }
 
-    /// What sockets recovered was for them when they asked for it, unless that was changed since.
+    /// Checks that recovered posts were visible to the reader when the recovery was requested.
     fn look_at_what_was_brought(&self) {
         for user in USERS {
             let brought = self.world.reader(user).look(|view| std::mem::take(&mut view.brought));
@@ -198,10 +198,10 @@ impl Run {
         }
     }
 
-    /// Asks the home node and another one, or itself, for one write at the same time. They must answer the same.
+    /// Sends one write to the home node and to `node` at the same time. Both must give the same answer.
     async fn ask_two(&mut self, call: &Call, node: usize) -> (u16, Value) {
         let (one, other) = tokio::join!(self.world.ask(call), self.world.ask_at(node, call));
-        // It may be the other that did it.
+        // The other node may have done the write.
         self.world.is_blurred |= node != self.world.home;
         if is_passing(one.0, &one.1) {
             return other;
@@ -210,7 +210,7 @@ impl Run {
         one
     }
 
-    /// A named write is asked for once more: it is answered as the first time, and nothing happens.
+    /// Repeats a write with its idempotency key. The response must be the same.
     async fn repeat(&mut self, write: usize, node: usize) {
         let Named { call, status, body } = &self.named[write];
         let (again, received) = self.world.ask_at(node, call).await;
@@ -218,7 +218,7 @@ impl Run {
         assert!(same || is_passing(again, &received), "{call:?} again: {again} {received}, not {status} {body}");
     }
 
-    /// The name of a write is given to another one: that is refused, and nothing happens.
+    /// Reuses the idempotency key of an earlier write for a different one. The server must refuse it.
     async fn misuse(&mut self, write: usize, text: &str) {
         let Named { call, .. } = &self.named[write];
         let call = Call { method: "POST", path: "/posts".into(), body: json!({ "text": text }), ..call.clone() };
@@ -227,8 +227,8 @@ impl Run {
         assert!(is_refused || is_passing(status, &received), "{call:?}: {status} {received}");
     }
 
-    /// Where another node may have done what this one did not hear of yet, somebody who does something with a post or a
-    /// comment sees soon whether it is there for them.
+    /// If another node may have made changes that the home node has not applied, waits until the actor sees the current
+    /// state of the post and comment.
     async fn wait_for_update(&self, act: &Act) {
         let (Some(id), true) = (act.post(), self.world.is_blurred) else { return };
         let (node, model, by) = (self.world.home(), &self.model, act.by());
@@ -244,8 +244,8 @@ impl Run {
         }
     }
 
-    /// What a post says, that it is gone, and what is between two people shows with the answer at the node that gave
-    /// it, and at another one soon: sooner than what it has cached would be forgotten anyway.
+    /// Checks that changes of posts and edges are visible at once at the answering node, and at another node within
+    /// [`INVALIDATION_TIMEOUT`], before its cache entries expire.
     async fn look_at_once(&self, act: &Act, looks: &mut SeededRandom) {
         let reader = *looks.pick(&USERS);
         if !self.world.is_blurred {
@@ -260,8 +260,7 @@ impl Run {
         }
     }
 
-    /// A like is acknowledged, and settled soon. The next step comes after that, or what it does would decide whether
-    /// the like may be settled.
+    /// Waits until an acknowledged like is settled. Otherwise the next step could change whether the like is valid.
     async fn settle(&self, act: &Act) {
         let Act::Mark { mark, by, id, on, .. } = act else { return };
         let until = Instant::now() + PATIENCE;
@@ -272,7 +271,7 @@ impl Run {
                     let (status, post) = get(self.world.home(), by, &format!("/posts/{id}")).await;
                     if post["liked"] == *on { Ok(()) } else { Err(format!("{status} {post}")) }
                 }
-                // Who likes a comment that they do not find has it looked at by somebody else.
+                // The actor may not see the comment, so the check uses a user who does.
                 Mark::CommentLike => {
                     let onlooker = self.model.onlooker(*id).expect("somebody who sees the comment");
                     comments::around(self.world.home(), &self.model, onlooker, *id).await
@@ -284,8 +283,8 @@ impl Run {
         }
     }
 
-    /// What was not answered is asked for again, until it is. What has no name and makes something may have happened;
-    /// then it is found.
+    /// Repeats a request until it is answered. A creation without an idempotency key may already have succeeded; then
+    /// the created object is looked up.
     async fn ask_again(&mut self, act: &Act, call: &Call, expected: u16) -> (u16, Value) {
         if let (Some(path), Some(text), None, true) = (act.list(), act.makes(), &call.key, expected < 300) {
             let until = Instant::now() + self.world.stores.aftermath();
@@ -346,8 +345,8 @@ impl Run {
         }
     }
 
-    /// Looks at something that must be so at once; where another node may have done what this one did not hear of,
-    /// soon.
+    /// Makes one random comparison. It must match at once, or within [`SETTLING`] if the home node may not have applied
+    /// another node's changes.
     async fn look(&self, looks: &mut SeededRandom) {
         let until = Instant::now() + if self.world.is_blurred { SETTLING } else { Duration::ZERO };
         loop {
@@ -358,7 +357,7 @@ impl Run {
         }
     }
 
-    /// Nothing is done for as long as it takes until everything that is under way has arrived, everywhere.
+    /// Waits until all deliveries are complete at all nodes and sockets.
     pub(crate) async fn quiet(&mut self) {
         let until = Instant::now() + SETTLING;
         while let Err(difference) = check::everything(&self.world, &self.model, self.quiets).await {
@@ -378,7 +377,7 @@ impl Run {
     }
 }
 
-/// While the ledger is slow likes are taken without a look, and taken back when they are settled.
+/// A slow ledger accepts likes without a check; invalid likes are reverted when they are settled.
 fn on_trust(act: &Act, status: u16) -> bool {
     matches!(act, Act::Mark { mark: Mark::Like | Mark::CommentLike, .. }) && status == 200
 }

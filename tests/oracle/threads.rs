@@ -1,25 +1,25 @@
-//! The rules of comments: what is under a post, in which thread, and what stays when it is deleted.
+//! The rules of comments: which comments a thread shows, and what remains of a deleted one.
 
 use crate::model::{Model, USERS, User};
 
-/// What somebody said under a post.
+/// A comment under a post.
 #[derive(Clone, Debug)]
 pub(crate) struct Comment {
     pub(crate) author: User,
     pub(crate) post: u64,
-    /// The comment that it replies to.
+    /// The parent comment.
     pub(crate) reply_to: Option<u64>,
     pub(crate) text: String,
 }
 
 impl Model {
-    /// Whether a comment is there for a reader who wants to reply to it or to like it.
+    /// Whether a reader can reply to a comment and like it.
     pub(crate) fn finds_comment(&self, reader: User, id: u64) -> bool {
         !self.emptied.contains(&id) && self.finds_thread(reader, id)
     }
 
-    /// Whether a reader finds what replies to a comment, which may be deleted: nobody finds what is below somebody whom
-    /// they do not meet.
+    /// Whether a reader can open the replies to a comment, which may be deleted. Replies below a comment whose author
+    /// the reader cannot see are hidden.
     pub(crate) fn finds_thread(&self, reader: User, id: u64) -> bool {
         self.comments.get(&id).is_some_and(|comment| {
             self.finds(reader, comment.post)
@@ -28,19 +28,19 @@ impl Model {
         })
     }
 
-    /// Somebody who finds a comment where it is listed.
+    /// Returns a user who can see the comment.
     pub(crate) fn onlooker(&self, id: u64) -> Option<User> {
         USERS.into_iter().find(|user| self.finds_comment(user, id))
     }
 
-    /// A thread as a reader is shown it, newest first.
+    /// The comments of a thread that a reader can see, newest first.
     pub(crate) fn thread(&self, reader: User, post: u64, under: Option<u64>) -> Vec<u64> {
         let all = self.comments.iter().rev().filter(|(_, comment)| (comment.post, comment.reply_to) == (post, under));
         let shown = all.filter(|(id, comment)| self.emptied.contains(id) || self.meets(reader, comment.author));
         shown.map(|(id, _)| *id).collect()
     }
 
-    /// How many reply to a comment, deleted ones that stay among them.
+    /// The number of replies to a comment, including deleted ones that remain.
     pub(crate) fn replies(&self, id: u64) -> usize {
         self.comments.values().filter(|comment| comment.reply_to == Some(id)).count()
     }
@@ -49,7 +49,7 @@ impl Model {
         self.comments.insert(id, comment);
     }
 
-    /// Deletes a comment: it stays without its words while there are replies, and goes with the last of them.
+    /// Deletes a comment. A comment with replies remains without its text, until the last reply is deleted.
     pub(crate) fn uncomment(&mut self, id: u64) {
         self.emptied.insert(id);
         let mut next = Some(id);

@@ -1,4 +1,4 @@
-//! The real thing: processes, stores and sockets, and what goes wrong with them.
+//! The real servers, stores and sockets, and their failures.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use crate::reader::Reader;
 use crate::redis_server::RedisServer;
 use crate::server::Server;
 
-/// What a world runs on.
+/// The stores of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stores {
-    /// One node, its broker in memory, SQLite.
+    /// One node with the memory broker and SQLite.
     Embedded,
-    /// Two nodes on one Redis and one SQLite.
+    /// Two nodes with one Redis and one SQLite.
     RedisAndSqlite,
-    /// One node, its broker in memory, PostgreSQL.
+    /// One node with the memory broker and PostgreSQL.
     Postgres,
-    /// Two nodes on one Redis and one PostgreSQL.
+    /// Two nodes with one Redis and one PostgreSQL.
     RedisAndPostgres,
 }
 
@@ -34,8 +34,8 @@ impl Stores {
         }
     }
 
-    /// For how long something may still happen that a node asked for before it was killed: PostgreSQL ends a statement
-    /// though nobody waits for it any more.
+    /// How long a killed node's requests may still take effect: PostgreSQL completes a statement after its client is
+    /// gone.
     pub(crate) fn aftermath(self) -> Duration {
         match self {
             Self::Embedded | Self::RedisAndSqlite => Duration::ZERO,
@@ -44,12 +44,12 @@ impl Stores {
     }
 }
 
-/// What a world's timelines are bounded by.
+/// The size limits of timelines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bounds {
-    /// Everything fits: what a socket was sent is the whole timeline.
+    /// No limit is reached: the messages to a socket describe the whole timeline.
     Wide,
-    /// Inboxes overflow and follows bring in only a part: sockets get no pushes for older entries.
+    /// Inboxes overflow and a follow adds only a part of the posts: sockets get no pushes for older posts.
     Narrow,
 }
 
@@ -62,7 +62,7 @@ impl Bounds {
     }
 }
 
-/// A fan-out has several pages, and what is broken is noticed soon.
+/// Small pages, so that a fan-out takes several, and short intervals, so that failures are detected soon.
 const KEYS: [(&str, &str); 6] = [
     ("client.recovery_limit", "5000"),
     ("fanout.page", "2"),
@@ -72,14 +72,14 @@ const KEYS: [(&str, &str); 6] = [
     ("broker.probe_interval", "200ms"),
 ];
 
-/// The real thing.
+/// The servers, stores and sockets under test.
 pub(crate) struct World {
     pub(crate) stores: Stores,
     pub(crate) bounds: Bounds,
     pub(crate) nodes: Vec<Server>,
-    /// The node that is asked.
+    /// The index of the node that gets the requests.
     pub(crate) home: usize,
-    /// Whether another node than this did something that this may not have heard of.
+    /// Whether another node has made changes that the home node may not have applied.
     pub(crate) is_blurred: bool,
     pub(crate) redis: Option<RedisServer>,
     pub(crate) readers: Vec<Reader>,
@@ -87,7 +87,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// `push_limit`: how many followers an author may have whose posts are written to each of them.
+    /// `push_limit`: the follower count up to which an author's posts are written to every follower's inbox.
     pub(crate) async fn new(stores: Stores, bounds: Bounds, push_limit: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let ledger = match stores {
@@ -123,23 +123,23 @@ impl World {
         &self.nodes[self.home]
     }
 
-    /// Another node, if there is one.
+    /// Returns a node other than the home node, if there is one.
     pub(crate) fn elsewhere(&self) -> Option<&Server> {
         self.nodes.iter().rev().find(|node| node.port() != self.home().port())
     }
 
-    /// Asks the home node: the status (0: no answer) and the body.
+    /// Sends a request to the home node. Returns the status (0: no response) and the body.
     pub(crate) async fn ask(&self, call: &Call) -> (u16, Value) {
         self.ask_at(self.home, call).await
     }
 
-    /// Asks a node.
+    /// Sends a request to a node.
     pub(crate) async fn ask_at(&self, node: usize, call: &Call) -> (u16, Value) {
         ask(self.nodes[node].port(), call).await
     }
 
-    /// Kills the home node so long after it was asked for something, or after it answered. What it answered, if it did.
-    /// Another node is home then, if there is one; the dead one is back at once.
+    /// Kills the home node some time after a request was sent or answered, and restarts it at once. Another node, if
+    /// there is one, becomes the home node. Returns the response, if there was one.
     pub(crate) async fn crash(&mut self, call: &Call, moment: Moment, after: Duration) -> (u16, Value) {
         let dead = self.home;
         let asking = ask(self.home().port(), call);
@@ -162,7 +162,8 @@ impl World {
         answer
     }
 
-    /// Redis forgets everything. Nodes learn of it by lost connections or by their own checks.
+    /// Deletes all data in Redis. If `tells`, also closes the nodes' subscriptions; otherwise nodes detect the loss by
+    /// their own checks.
     pub(crate) fn flush(&self, tells: bool) {
         let Some(redis) = &self.redis else { return };
         assert_eq!(redis.ask("FLUSHALL"), "+OK");
@@ -171,7 +172,7 @@ impl World {
         }
     }
 
-    /// Redis ends, and comes back empty.
+    /// Restarts Redis without its data.
     pub(crate) fn restart_redis(&mut self) {
         if let Some(redis) = &mut self.redis {
             redis.kill();
@@ -179,7 +180,7 @@ impl World {
         }
     }
 
-    /// A user's inbox goes, as it does when its owner has not come for long.
+    /// Deletes a user's inbox, as the server does after a long absence.
     pub(crate) fn let_inbox_go(&self, user: User) {
         if let Some(redis) = &self.redis {
             let keys = ["l", "m"].map(|what| format!("feedline:{{timeline:{user}}}:{what}")).join(" ");
