@@ -1,4 +1,4 @@
-//! What may not be seen is not seen, whatever is under way, and at whichever node.
+//! Posts that a user may not see are not shown or delivered to them, at any node and during any concurrent operation.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::cluster::{Cluster, attempt, done, pause, position, post, resume, unti
 use crate::random::SeededRandom;
 use crate::server::PATIENCE;
 
-/// Enough that a fan-out takes a while, in pages of [`PAGE`].
+/// Enough followers that a fan-out takes a while, in pages of [`PAGE`].
 const FOLLOWERS: usize = 240;
 const PAGE: &str = "8";
 
@@ -27,7 +27,7 @@ async fn blocks_apply_to_the_next_delivery_and_read_at_the_other_node() {
         bo.subscribe(channel).await;
     }
     for round in 0..5 {
-        // The other node has what is between the two in its cache.
+        // The other node has the relation of the two users in its cache.
         let seen = post(a, "ann", "seen #t").await;
         for channel in ["timeline:bo", "user:ann", "topic:t"] {
             assert_eq!(bo.publication(channel).await["data"]["post"]["id"], seen, "round {round}, {channel}");
@@ -58,7 +58,7 @@ async fn blocks_apply_to_the_next_delivery_and_read_at_the_other_node() {
             attempt(b, "bo", "PUT", "/users/ann/follow", &Value::Null).await.0 == 200
         })
         .await;
-        // All that has come back, and nothing of the next round.
+        // Waits for the restored posts, so that none arrives in the next round.
         post(b, "bo", "over").await;
         while !bo.publication("timeline:bo").await.to_string().contains("over") {}
     }
@@ -73,7 +73,7 @@ async fn blocks_during_a_fan_out_do_not_leak() {
     cluster.load(&edges).await;
     let [still, other] = &cluster.nodes[..] else { panic!("two nodes") };
     for round in 0..6 {
-        // One of each page; some at each node.
+        // One user per page, half of them connected to each node.
         let users: Vec<String> = (0..FOLLOWERS).filter(|n| n % 8 == round).map(follower).collect();
         let mut clients = Vec::new();
         for (n, user) in users.iter().enumerate() {
@@ -83,12 +83,12 @@ async fn blocks_during_a_fan_out_do_not_leak() {
         let id = post(still, "ann", "secret").await;
         tokio::time::sleep(Duration::from_micros(random.below(25_000) as u64)).await;
         pause(still);
-        // By now some have it. From the answer on nobody hears it who has not.
+        // Some users have the post by now. After the block is answered, no further user may receive it.
         for user in &users {
             done(other, "ann", "PUT", &format!("/users/{user}/block")).await;
         }
         for (_, _, client) in clients.iter_mut().skip(1).step_by(2) {
-            // What was pushed before the answers.
+            // Discards the pushes that arrived before the answers.
             client.pushed().await;
         }
         resume(still);
@@ -99,7 +99,7 @@ async fn blocks_during_a_fan_out_do_not_leak() {
             let (offset, epoch) = (&since["offset"], since["epoch"].as_str().expect("an epoch"));
             let updates = done(other, user, "GET", &format!("/timeline/updates?offset={offset}&epoch={epoch}")).await;
             assert!(!updates.to_string().contains("secret"), "round {round}, {user}: {updates}");
-            // Where the post came in it has left: not only is it not shown.
+            // If the post was inserted, it must have been removed from the log, and not only be hidden on reads.
             let items = updates["items"].as_array().expect("items");
             let last = items.iter().rfind(|item| item["data"]["id"] == id);
             let ends: Vec<_> = items.iter().filter(|item| item["data"]["id"] == id).collect();
@@ -130,7 +130,7 @@ async fn activity_is_pushed_to_users_who_may_see_actor_and_post() {
         probe_every: Duration::from_secs(5),
     };
     let broker = RedisBroker::connect(options).await.expect("a broker");
-    // As the nodes write it: logs of another incarnation of the ledger count as lost.
+    // Identifies the ledger's incarnation as the nodes do. Logs of another incarnation count as lost.
     let identity = cluster.redis.ask(r#"EVAL "return {ok=redis.call('HGET','feedline:ledger','i')}" 0"#);
     broker.use_incarnation(identity.trim_start_matches('+').split(' ').next().expect("an incarnation"));
     let id = post(a, "ann", "what do you think").await;
@@ -141,7 +141,7 @@ async fn activity_is_pushed_to_users_who_may_see_actor_and_post() {
         client.subscribe(&channel).await;
         readers.push((user, client));
     }
-    // dee does not see what cy does, and ann's post is not for bo any more in the end.
+    // cy blocks dee, and ann hides her posts from bo in the end.
     done(a, "cy", "PUT", "/users/dee/block").await;
     let retention = Retention { size: 100, ttl: Duration::from_secs(60) };
     let say = async |entry: Entry| {
@@ -152,7 +152,7 @@ async fn activity_is_pushed_to_users_who_may_see_actor_and_post() {
     let members = |n: u32| Bytes::from(format!("\"data\":{n}"));
     say(Entry::Restricted(vec![cy.clone()], members(1))).await;
     say(Entry::Data(members(2))).await;
-    // Who may hear it is asked when it is delivered: bo hears these before it is not for them any more.
+    // Visibility is checked at delivery: bo receives these before ann hides from him.
     let (_, bo) = &mut readers[1];
     for n in [1, 2] {
         assert_eq!(bo.publication(&channel).await["data"], n, "bo");

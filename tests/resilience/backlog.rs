@@ -1,5 +1,5 @@
-//! A backlog of fan-out jobs shrinks steadily while nodes stand still; every job is done once, and those of one author
-//! in their order.
+//! A backlog of fan-out jobs shrinks steadily while nodes are paused. Each job is done once, and the jobs of one author
+//! are done in order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use crate::server::PATIENCE;
 const AUTHORS: usize = 20;
 const READERS: usize = 8;
 
-/// How long the backlog may stay as it is while a node stands still: the pause, and the leases that it held.
+/// The longest time without progress while a node is paused: the pause, plus the expiry of its leases.
 const STALL: Duration = Duration::from_secs(10);
 
 fn author(n: usize) -> String {
@@ -29,7 +29,7 @@ fn reader(n: usize) -> String {
     format!("r{n}")
 }
 
-/// So many posts, by all authors in turn.
+/// Creates `many` posts, by all authors in turn.
 fn posts(many: usize) -> Vec<Post> {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock");
     let now = u64::try_from(since.as_millis()).expect("a time");
@@ -53,7 +53,7 @@ fn posts(many: usize) -> Vec<Post> {
     (0..many).map(post).collect()
 }
 
-/// The posts in an inbox, in the order in which they were written to it.
+/// The posts in an inbox, in the order of insertion.
 fn written(cluster: &Cluster, reader: &str) -> Vec<u64> {
     let log = cluster.redis.ask_all(&format!("XRANGE feedline:{{timeline:{reader}}}:l - +"));
     let lines: Vec<&str> = log.lines().collect();
@@ -61,7 +61,7 @@ fn written(cluster: &Cluster, reader: &str) -> Vec<u64> {
     lines.iter().enumerate().filter(|(_, line)| **line == "p").map(|(n, _)| at(n)).collect()
 }
 
-/// Every reader has every post once, and those of each author in their order.
+/// Checks that every reader has every post once, and the posts of each author in order.
 fn everything_arrived_once(cluster: &Cluster, posts: &[Post]) {
     let authors: BTreeMap<u64, &UserId> = posts.iter().map(|post| (post.id.0, &post.author)).collect();
     for reader in (0..READERS).map(reader) {
@@ -76,7 +76,7 @@ fn everything_arrived_once(cluster: &Cluster, posts: &[Post]) {
     }
 }
 
-/// Two nodes start with a backlog, and one of them stands still past its leases now and then.
+/// Starts two nodes with a backlog, and pauses one of them repeatedly for longer than its leases.
 async fn drain_jobs(mut cluster: Cluster, many: usize) {
     let seed = SeededRandom::seed();
     let mut random = SeededRandom::new(seed);
@@ -87,7 +87,7 @@ async fn drain_jobs(mut cluster: Cluster, many: usize) {
     }
     cluster.nodes.iter_mut().for_each(crate::server::Server::kill);
     let posts = posts(many);
-    // One of each author at a time, so that their jobs are in the order of the posts.
+    // Writes one post per author at a time, so that the jobs of an author have the order of the posts.
     cluster.write_unclaimed(&posts, AUTHORS).await;
     for node in &mut cluster.nodes {
         node.start_again().await;
@@ -130,7 +130,7 @@ async fn backlogs_shrink_while_nodes_are_paused_on_postgres() {
     drain_jobs(cluster, chaos::rounds(2_000, 20_000)).await;
 }
 
-/// Posts of one author arrive in the order in which they were written, whichever nodes took them; and without a wait.
+/// Posts of one author arrive in order and without delay, regardless of the nodes that accepted them.
 #[tokio::test]
 async fn posts_written_at_two_nodes_arrive_in_order() {
     let cluster = Cluster::start().await;
@@ -153,7 +153,7 @@ async fn posts_written_at_two_nodes_arrive_in_order() {
     assert_eq!(page["items"].as_array().map(Vec::len), Some(60));
 }
 
-/// A burst of one author's posts to many readers does not hold up another author's.
+/// A burst of posts by one author to many readers does not delay another author's posts.
 #[tokio::test]
 async fn bursts_of_one_author_do_not_delay_others() {
     const FANS: usize = 400;

@@ -1,4 +1,4 @@
-//! Several nodes on one ledger and one Redis.
+//! Several nodes with one ledger and one Redis.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -16,29 +16,29 @@ use crate::postgres_server::shared;
 use crate::redis_server::RedisServer;
 use crate::server::{PATIENCE, Server};
 
-/// How long a job of fan-out is held without a sign of life, in these tests.
+/// The lease of a fan-out job in these tests.
 pub(crate) const LEASE: Duration = Duration::from_secs(1);
 
-/// How long the broker may take to answer, in these tests.
+/// The broker's timeout in these tests.
 pub(crate) const TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Nodes that share everything.
+/// Nodes with a shared ledger and a shared Redis.
 pub(crate) struct Cluster {
     pub(crate) nodes: Vec<Server>,
     pub(crate) redis: RedisServer,
-    /// The nodes' ledger, to fill it and to look into it.
+    /// The nodes' ledger, for direct reads and writes by the test.
     ledger: Shared,
     keys: Vec<(String, String)>,
 }
 
-/// What several nodes share as a ledger.
+/// The ledger that the nodes share.
 enum Shared {
     Sqlite { ledger: SqliteLedger, _folder: TempDir },
     Postgres(PostgresLedger),
 }
 
 impl Shared {
-    /// A file of its own, and its address.
+    /// Creates a SQLite file. Returns the ledger and its URL.
     async fn file() -> (Self, String) {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let path = folder.path().join("ledger.db");
@@ -47,7 +47,7 @@ impl Shared {
         (Self::Sqlite { ledger, _folder: folder }, format!("sqlite://{}", path.display()))
     }
 
-    /// A database of its own, and its address.
+    /// Creates a PostgreSQL database. Returns the ledger and its URL.
     async fn database() -> (Self, String) {
         let url = shared().url(&shared().database("template1").await);
         let options = PostgresOptions {
@@ -74,26 +74,26 @@ impl Shared {
 }
 
 impl Cluster {
-    /// Two nodes.
+    /// Starts two nodes.
     pub(crate) async fn start() -> Self {
         Self::start_with(2, &[]).await
     }
 
-    /// So many nodes, all configured so.
+    /// Starts nodes with additional configuration.
     pub(crate) async fn start_with(nodes: usize, keys: &[(&str, &str)]) -> Self {
         let redis = RedisServer::start();
         let url = redis.url();
         Self::start_on(redis, &url, nodes, keys).await
     }
 
-    /// Nodes on a PostgreSQL.
+    /// Starts nodes on PostgreSQL.
     pub(crate) async fn start_on_postgres(redis: RedisServer, nodes: usize, keys: &[(&str, &str)]) -> Self {
         let url = redis.url();
         let keys = [&[("ledger.connections", "4")], keys].concat();
         Self::start_all(redis, &url, Shared::database().await, nodes, &keys).await
     }
 
-    /// Nodes that reach the Redis at another address than its own.
+    /// Starts nodes that connect to Redis through another URL, such as a proxy's.
     pub(crate) async fn start_on(redis: RedisServer, url: &str, nodes: usize, keys: &[(&str, &str)]) -> Self {
         Self::start_all(redis, url, Shared::file().await, nodes, keys).await
     }
@@ -123,14 +123,14 @@ impl Cluster {
         Self { nodes: running, redis, ledger, keys }
     }
 
-    /// Starts another node that reaches the Redis at another address than the others.
+    /// Starts another node that connects to Redis through a different URL.
     pub(crate) async fn join(&mut self, url: &str) {
         let keys = self.keys.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         let keys: Vec<_> = keys.filter(|(key, _)| *key != "broker.url").chain([("broker.url", url)]).collect();
         self.nodes.push(Server::start_with(&keys).await);
     }
 
-    /// Puts people and edges (follower, followee) into the ledger, before anybody has a timeline.
+    /// Stores users and follow edges (follower, followee) in the ledger, before any timeline exists.
     pub(crate) async fn load(&self, edges: &[(String, String)]) {
         let id = |name: &String| UserId::parse(name).expect("a user's id");
         let mut people: Vec<UserId> = edges.iter().flat_map(|(one, other)| [id(one), id(other)]).collect();
@@ -149,7 +149,7 @@ impl Cluster {
         }
     }
 
-    /// Stores posts whose jobs wait for a claim, so many at the same time. Their authors must be there.
+    /// Stores posts with unclaimed fan-out jobs, `at_once` at a time. The authors must exist.
     pub(crate) async fn write_unclaimed(&self, posts: &[Post], at_once: usize) {
         let nobody = Lease { holder: "nobody".into(), length: Duration::ZERO };
         for posts in posts.chunks(at_once) {
@@ -160,9 +160,9 @@ impl Cluster {
         }
     }
 
-    /// How many jobs are left in the ledger.
+    /// The number of jobs in the ledger.
     pub(crate) async fn backlog(&self) -> u64 {
-        // A node that stands still may hold a lock.
+        // A paused node may hold a lock.
         let begun = Instant::now();
         loop {
             match self.ledger.jobs().backlog().await {
@@ -172,7 +172,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until no job is left in the ledger; how long that took.
+    /// Waits until the ledger has no jobs. Returns the elapsed time.
     pub(crate) async fn carried(&self, patience: Duration) -> Duration {
         let begun = Instant::now();
         while self.ledger.jobs().backlog().await.expect("the backlog").jobs > 0 {
@@ -183,12 +183,12 @@ impl Cluster {
     }
 }
 
-/// Stops a process where it stands.
+/// Suspends a process with SIGSTOP.
 pub(crate) fn pause(server: &Server) {
     signal(server, "-STOP");
 }
 
-/// Lets it go on.
+/// Resumes a process.
 pub(crate) fn resume(server: &Server) {
     signal(server, "-CONT");
 }
@@ -198,25 +198,25 @@ fn signal(server: &Server, which: &str) {
     assert!(sent.expect("to run kill").success());
 }
 
-/// Writes a post; its id.
+/// Creates a post and returns its id.
 pub(crate) async fn post(node: &Server, author: &str, text: &str) -> u64 {
     let (status, body) = attempt(node, author, "POST", "/posts", &json!({ "text": text })).await;
     assert_eq!(status, 201, "{body}\n{}", node.log());
     body["id"].as_u64().expect("an id")
 }
 
-/// Where a timeline stands.
+/// The current position of a timeline.
 pub(crate) async fn position(node: &Server, user: &str) -> Value {
     done(node, user, "GET", "/timeline?limit=1").await["position"].take()
 }
 
-/// What was written to a timeline's log since a position: `(offset, type, post)`. The position must be of its life.
+/// The entries of a timeline's log since a position: `(offset, type, post)`. The position must be of the current epoch.
 pub(crate) async fn log_since(node: &Server, user: &str, position: &Value) -> Vec<(u64, String, u64)> {
     let log = try_log_since(node, user, position).await;
     log.unwrap_or_else(|| panic!("the log of {user} does not reach back to {position}"))
 }
 
-/// The same; `None` if the log does not reach so far back.
+/// Like [`log_since`]; `None` if the log does not reach back to the position.
 pub(crate) async fn try_log_since(node: &Server, user: &str, position: &Value) -> Option<Vec<(u64, String, u64)>> {
     let (offset, epoch) = (&position["offset"], position["epoch"].as_str().expect("an epoch"));
     let path = format!("/timeline/updates?offset={offset}&epoch={epoch}");
@@ -225,7 +225,7 @@ pub(crate) async fn try_log_since(node: &Server, user: &str, position: &Value) -
     (updates["recovered"] == true).then(|| items.iter().map(entry).collect())
 }
 
-/// Waits until it is so.
+/// Waits until a condition holds.
 pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let begun = Instant::now();
     while !is_so().await {

@@ -1,4 +1,4 @@
-//! Whom a post comes to first.
+//! A fan-out delivers to connected users first.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ async fn load(cluster: &Cluster, followers: usize) -> Vec<String> {
     users
 }
 
-/// Redis, telling all that it does.
+/// A Redis `MONITOR` connection.
 struct Monitor(BufReader<TcpStream>);
 
 impl Monitor {
@@ -40,7 +40,7 @@ impl Monitor {
         line.trim_end().to_owned()
     }
 
-    /// Whose inboxes a fan-out came to until now, in order.
+    /// The users whose inboxes a fan-out wrote so far, in order.
     async fn visits(mut self, cluster: &Cluster) -> Vec<String> {
         cluster.carried(PATIENCE).await;
         cluster.redis.ask("ECHO all-of-it");
@@ -58,12 +58,12 @@ impl Monitor {
     }
 }
 
-/// Everybody was visited once, the author and those who are connected before all others.
+/// Checks that each inbox was written once, those of the author and of connected users before all others.
 fn connected_first(visits: &[String], users: &[String], connected: &BTreeSet<&str>) {
     let mut everybody: Vec<&str> = users.iter().map(String::as_str).chain(["ann"]).collect();
     everybody.sort_unstable();
     let mut visited: Vec<&str> = visits.iter().map(String::as_str).collect();
-    // Pages go by several connections: of those on their way at once any may be the first.
+    // Pages are written over several connections, so the order within one batch is arbitrary.
     let early: BTreeSet<&str> = visited[..=connected.len()].iter().copied().collect();
     assert_eq!(early, connected.iter().copied().chain(["ann"]).collect());
     visited.sort_unstable();
@@ -86,7 +86,7 @@ async fn connected_followers_are_served_first() {
     for (user, client) in &mut clients {
         assert_eq!(client.publication(&format!("timeline:{user}")).await["data"]["post"]["id"], id);
     }
-    // What takes it away again comes to them first as well.
+    // The deletion also reaches connected users first.
     let monitor = Monitor::start(&cluster).await;
     done(&cluster.nodes[1], "ann", "DELETE", &format!("/posts/{id}")).await;
     connected_first(&monitor.visits(&cluster).await, &users, &connected);

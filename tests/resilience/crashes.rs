@@ -1,4 +1,4 @@
-//! Nodes that die, or stand still, while they carry a post.
+//! Nodes that crash or are paused during a fan-out.
 
 use std::time::Duration;
 
@@ -12,21 +12,21 @@ use crate::random::SeededRandom;
 use crate::redis_server::RedisServer;
 use crate::server::{PATIENCE, Server};
 
-/// Enough that a fan-out takes a while, in pages of [`PAGE`].
+/// Enough followers that a fan-out takes a while, in pages of [`PAGE`].
 const FOLLOWERS: usize = 400;
 const PAGE: &str = "8";
 
-/// Followers `f0000`, `f0002`, …: between any two there is room for somebody who follows later.
+/// Followers `f0000`, `f0002`, …: the names between them are free for later followers.
 fn follower(n: usize) -> String {
     format!("f{:04}", 2 * n)
 }
 
-/// A cluster whose author has many followers, all of them with a timeline.
+/// Starts a cluster whose author has many followers, each with a timeline.
 async fn famous() -> Cluster {
     with_a_famous_author(Cluster::start_with(2, &[("fanout.page", PAGE)]).await).await
 }
 
-/// The same on PostgreSQL.
+/// Like [`famous`], on PostgreSQL.
 async fn famous_on_postgres() -> Cluster {
     let cluster = Cluster::start_on_postgres(RedisServer::start(), 2, &[("fanout.page", PAGE)]).await;
     with_a_famous_author(cluster).await
@@ -38,12 +38,12 @@ async fn with_a_famous_author(cluster: Cluster) -> Cluster {
     cluster
 }
 
-/// Where everybody's timeline stands.
+/// The current positions of the users' timelines.
 async fn positions(node: &Server, users: &[String]) -> Vec<Value> {
     stream::iter(users).map(|user| position(node, user)).buffered(8).collect().await
 }
 
-/// Everybody has the post in their log once since they stood there, and on their page once.
+/// Checks that each user has the post once in the log since their position, and once on their page.
 async fn assert_each_has_it_once(node: &Server, users: &[String], since: &[Value], id: u64, seed: u64) {
     let each = stream::iter(users.iter().zip(since)).map(|(user, since)| async move {
         let received = log_since(node, user, since).await;
@@ -56,7 +56,8 @@ async fn assert_each_has_it_once(node: &Server, users: &[String], since: &[Value
     assert!(wrong.is_empty(), "seed {seed}, post {id}: {} of {}: {wrong:?}", wrong.len(), users.len());
 }
 
-/// Some come and go between two of the first node's pages, so that the other node's pages begin elsewhere.
+/// Some users follow and others unfollow between two pages of the first node, so that the other node's pages begin at
+/// other users.
 async fn come_and_go(node: &Server, random: &mut SeededRandom, users: &mut Vec<String>, since: &mut Vec<Value>) {
     for _ in 0..3 {
         let at = random.below(users.len());
@@ -86,7 +87,7 @@ async fn posts_of_a_killed_node_reach_each_follower_once() {
         tokio::time::sleep(Duration::from_micros(random.below(60_000) as u64)).await;
         cluster.nodes[dying].kill();
         come_and_go(&cluster.nodes[other], &mut random, &mut users, &mut since).await;
-        // The survivor, or the one that died once it is back.
+        // Either the surviving node takes over the job, or the killed node after its restart.
         if round % 4 < 2 {
             let taken_over = cluster.carried(LEASE + Duration::from_secs(5)).await;
             eprintln!("round {round}: carried {taken_over:?} after the crash");
@@ -120,7 +121,7 @@ async fn workers_paused_past_their_lease_repeat_nothing(cluster: Cluster) {
         come_and_go(other, &mut random, &mut users, &mut since).await;
         cluster.carried(LEASE + Duration::from_secs(5)).await;
         resume(still);
-        // The author's next post waits in the same queue: once it is carried, nothing of the first is under way.
+        // The author's next post is in the same queue: once it is delivered, the first post is delivered, too.
         post(still, "ann", "after it").await;
         cluster.carried(PATIENCE).await;
         assert_each_has_it_once(other, &users, &since, id, seed).await;
@@ -134,11 +135,11 @@ async fn posts_in_fan_out_are_removed_for_users_who_unfollow() {
     cluster.join(&proxy.url()).await;
     let [_, other, slow] = &cluster.nodes[..] else { panic!("three nodes") };
     for round in 0..4 {
-        // One of each page.
+        // One user per page.
         let users: Vec<String> = (0..FOLLOWERS).filter(|n| n % 8 == round).map(follower).collect();
         let since = positions(other, &users).await;
         let id = post(slow, "ann", "who is it for").await;
-        // Some pages were read, and are on their way to Redis: they arrive after those who are in them have unfollowed.
+        // Some pages were read and are on their way to Redis. They arrive after their users have unfollowed.
         proxy.hold(true);
         stream::iter(&users)
             .for_each_concurrent(8, async |user| _ = done(other, user, "DELETE", "/users/ann/follow").await)
@@ -148,7 +149,7 @@ async fn posts_in_fan_out_are_removed_for_users_who_unfollow() {
         for (user, since) in users.iter().zip(&since) {
             let log = log_since(other, user, since).await;
             let about: Vec<_> = log.iter().filter(|(_, _, post)| *post == id).collect();
-            // Every inserted post has been removed by now, so insertions and removals are counted equally.
+            // Each insertion has a matching removal, and both are reported as `gone`.
             let gone = about.iter().all(|(_, kind, _)| kind == "gone");
             assert!(gone && about.len() % 2 == 0, "{user}: {log:?}");
         }

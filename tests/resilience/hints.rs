@@ -1,4 +1,4 @@
-//! Hints that get lost, and who is listened to at all.
+//! Lost notifications of new log entries, and the channels that a node subscribes to.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::cluster::{Cluster, attempt, done, post, until};
 use crate::proxy::Proxy;
 use crate::redis_server::RedisServer;
 
-/// The offsets and posts of so many publications, as they come. The socket must stay up.
+/// Receives `many` publications, as (offset, post), in order of arrival. The socket must stay open.
 async fn publications(client: &mut Client, many: usize) -> Vec<(u64, u64)> {
     let mut received = Vec::new();
     while received.len() < many {
@@ -42,10 +42,10 @@ async fn hints_lost_with_their_connection_are_recovered() {
     }
     let posted = Instant::now();
     let received = publications(&mut bo, expected.len()).await;
-    // Sooner than positions are compared although nothing seems wrong.
+    // Earlier than the regular comparison of positions.
     assert!(posted.elapsed() < Duration::from_secs(15), "took {:?}", posted.elapsed());
     let first = received[0].0;
-    // The same author's posts at one node come in their order.
+    // Posts of one author at one node arrive in order.
     let wanted: Vec<_> = (first..).zip(expected).collect();
     assert_eq!(received, wanted);
 }
@@ -61,7 +61,7 @@ async fn silent_connections_are_detected() {
     let id = post(node, "ann", "does anybody hear").await;
     let posted = Instant::now();
     assert_eq!(publications(&mut ann, 1).await[0].1, id);
-    // Two probes unanswered, every 200 ms, and the way back: long before positions are compared anyway.
+    // Two unanswered probes, one every 200 ms, and a reconnect: much earlier than the regular comparison of positions.
     assert!(posted.elapsed() < Duration::from_secs(10), "took {:?}", posted.elapsed());
     let next = post(node, "ann", "and now").await;
     assert_eq!(publications(&mut ann, 1).await[0].1, next);
@@ -114,7 +114,7 @@ async fn nodes_listen_to_channels_with_local_readers() {
     assert_eq!(listeners("topic:rust").await, 2);
     assert_eq!(listeners("timeline:cy").await, 1);
 
-    // Whoever comes back soon finds it as it was; after a while without readers it ends.
+    // The node keeps its subscription for a while after the last reader leaves, and then ends it.
     drop(third);
     first.done(json!({ "unsubscribe": { "channel": "topic:rust" } })).await;
     assert_eq!(listeners("topic:rust").await, 2);

@@ -1,4 +1,4 @@
-//! Named writes whose server dies: done once, whenever that was.
+//! Writes with an idempotency key execute once, even if the server dies at any moment.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::cluster::{done, until};
 use crate::random::SeededRandom;
 use crate::server::{PATIENCE, Server, token};
 
-/// Posts under a key, again and again until there is an answer; the answer.
+/// Creates a post with an idempotency key, with retries until it succeeds. Returns the response.
 async fn post(port: u16, key: &str) -> Value {
     let begun = Instant::now();
     loop {
@@ -19,10 +19,10 @@ async fn post(port: u16, key: &str) -> Value {
         let body = json!({ "text": key }).to_string();
         match Server::http_at(port, "POST", "/api/v1/posts", &headers, body).await {
             Some(answer) if answer.status == 201 => return answer.body,
-            // Not ready, or another repeat is at it.
+            // The server is not ready, or another attempt is in progress.
             Some(answer) if answer.status.is_server_error() || answer.status == 409 => {}
             Some(answer) => panic!("{key}: {answer:?}"),
-            // Nobody is there, or it went half way.
+            // The server is down, or the connection broke.
             None => {}
         }
         assert!(begun.elapsed() < 2 * PATIENCE, "{key} is never answered");
@@ -30,7 +30,7 @@ async fn post(port: u16, key: &str) -> Value {
     }
 }
 
-/// How many keys have an answer, and how many had a post but none when the server died.
+/// The number of keys with a stored response, and of keys with a post but without a response.
 fn look(db: &Connection) -> (u32, u32) {
     let sql = "SELECT (SELECT count(*) FROM idempotency WHERE answer IS NOT NULL), \
                (SELECT count(*) FROM idempotency JOIN posts ON posts.id = reserved WHERE answer IS NULL)";
@@ -63,7 +63,7 @@ async fn writes_execute_once_when_the_server_dies_before_answering() {
     let chaos = async {
         let mut between = 0;
         for _ in 0..SeededRandom::rounds(10) {
-            // Some posts come through first, so that the writes after it are under way.
+            // A few posts must succeed first, so that the kill interrupts a write.
             let (before, _) = look(&db);
             until("the client goes on", async || look(&db).0 > before + 2).await;
             tokio::time::sleep(Duration::from_micros(random.below(20_000) as u64)).await;
@@ -80,7 +80,7 @@ async fn writes_execute_once_when_the_server_dies_before_answering() {
         received.len()
     );
 
-    // Each key has one post, and its answer was that post.
+    // Each key has one post, and the response contained that post.
     let mut stored = Vec::new();
     let mut cursor = String::new();
     loop {
@@ -96,7 +96,7 @@ async fn writes_execute_once_when_the_server_dies_before_answering() {
     for (key, post) in &received {
         assert_eq!(self::post(server.port(), key).await, *post, "seed {seed}: {key} still means its post");
     }
-    // And each reaches its readers, whoever stored it.
+    // Each post reaches its readers, regardless of the attempt that stored it.
     until("all of them are in the follower's timeline", async || {
         let page = done(&server, "bo", "GET", "/timeline?limit=100").await;
         let newest: Vec<&Value> = received.iter().rev().take(100).map(|(_, post)| &post["id"]).collect();

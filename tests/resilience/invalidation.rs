@@ -1,4 +1,4 @@
-//! A change that takes something away is in force on every node before it is answered.
+//! Changes that remove or hide content apply at every node before they are answered.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,10 +15,10 @@ use crate::random::SeededRandom;
 use crate::redis_server::RedisServer;
 use crate::server::{PATIENCE, Server};
 
-/// How long a node that does not confirm may hold up an answer, with slack for a busy machine.
+/// The longest delay of an answer by a node that does not confirm, with a margin for a busy machine.
 const LONGEST: Duration = Duration::from_secs(3);
 
-/// What takes something away.
+/// A change that removes or hides content.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Delete,
@@ -40,7 +40,7 @@ const CHANGES: [Change; 7] = [
     Change::DeleteComment,
 ];
 
-/// A post of ann's that somebody has read at the other node, and a comment under it.
+/// A post by ann that a user has read at the other node, and a comment on it.
 struct Scene {
     change: Change,
     reader: String,
@@ -49,7 +49,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// Everything is written at one node, and cached at the other.
+    /// Writes everything at one node, and reads it at the other to fill the cache.
     async fn set(change: Change, round: usize, [a, b]: [&Server; 2]) -> Self {
         let reader = format!("reader{round}");
         done(a, &reader, "GET", &format!("/users/{reader}")).await;
@@ -85,7 +85,7 @@ impl Scene {
         assert_eq!(status, 200, "{:?}: {body}\n{}", self.change, a.log());
     }
 
-    /// Whether a node answers as if nothing had changed.
+    /// Whether a node still answers with the old state.
     async fn shows_old(&self, node: &Server) -> bool {
         let reader = &self.reader;
         match self.change {
@@ -120,7 +120,7 @@ async fn changes_apply_at_the_other_node_before_the_answer(cluster: Cluster) {
     eprintln!("{count} changes waited {:.2} ms each for the other node", 1_000.0 * sum / count);
 }
 
-/// What is being fetched while a post changes is not kept.
+/// Data that is read while a post changes does not stay in the cache.
 async fn concurrent_reads_do_not_restore_stale_data(cluster: Cluster) {
     let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
     for round in 0..chaos::rounds(40, 700) {
@@ -154,7 +154,7 @@ async fn woken_nodes_do_not_serve_stale_data(cluster: Cluster) {
     }
 }
 
-/// The posts that an inbox holds.
+/// The posts in an inbox.
 async fn held(broker: &RedisBroker, user: &str) -> BTreeSet<PostId> {
     let inbox = broker.read_inbox(&UserId::parse(user).expect("an id")).await.expect("an answer").expect("an inbox");
     let mut held = BTreeSet::new();
@@ -168,7 +168,8 @@ async fn held(broker: &RedisBroker, user: &str) -> BTreeSet<PostId> {
     held
 }
 
-/// The past was read from the ledger before the unfollow, and is put into the inbox after the unfollow looked there.
+/// A timeline build that read the ledger before an unfollow, and writes the inbox after it, leaves no posts of the
+/// followee.
 async fn unfollows_during_a_timeline_build_remove_the_posts(cluster: Cluster) {
     let mut random = SeededRandom::new(SeededRandom::seed());
     let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
@@ -180,7 +181,7 @@ async fn unfollows_during_a_timeline_build_remove_the_posts(cluster: Cluster) {
         probe_every: PATIENCE,
     };
     let broker = RedisBroker::connect(options).await.expect("a broker");
-    // As the nodes write it: logs of another incarnation of the ledger count as lost.
+    // Identifies the ledger's incarnation as the nodes do. Logs of another incarnation count as lost.
     let identity = cluster.redis.ask(r#"EVAL "return {ok=redis.call('HGET','feedline:ledger','i')}" 0"#);
     broker.use_incarnation(identity.trim_start_matches('+').split(' ').next().expect("an incarnation"));
     for n in 0..20 {
@@ -201,7 +202,7 @@ async fn unfollows_during_a_timeline_build_remove_the_posts(cluster: Cluster) {
     }
 }
 
-/// Runs each case with each ledger.
+/// Defines a test of each case for each ledger.
 macro_rules! on_both_ledgers {
     ($($case:ident)*) => {
         mod on_sqlite {
@@ -227,7 +228,7 @@ on_both_ledgers! {
     unfollows_during_a_timeline_build_remove_the_posts
 }
 
-/// A node that reaches Redis directly, and one that does through a proxy.
+/// Starts a node with a direct connection to Redis, and one that connects through a proxy.
 async fn with_a_proxy() -> (Cluster, Proxy) {
     let redis = RedisServer::start();
     let (proxy, url) = (Proxy::start(redis.port()).await, redis.url());

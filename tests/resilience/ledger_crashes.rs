@@ -1,5 +1,5 @@
-//! The ledger's server dies again and again while people like and write: what was acknowledged is there, once, and what
-//! is counted is what the rows say.
+//! The ledger's server crashes repeatedly while users like and write. Acknowledged writes are stored once, and the
+//! counts match the rows.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use crate::likes::{Acknowledged, load, more};
 use crate::random::SeededRandom;
 use crate::reader::Reader;
 
-/// People who write, half of them at each node.
+/// The number of writing users, half of them at each node.
 const WRITERS: usize = 4;
 
 fn writer(n: usize) -> String {
     format!("writer{n}")
 }
 
-/// Writes one post after the other until it is over. The ids of those that were acknowledged, and how many were tried:
-/// the text of each is its number.
+/// Writes posts one after the other until `over` is set. Returns the ids of the acknowledged posts and the number of
+/// attempts. The text of each post is its number.
 async fn write(field: &Field, n: usize, over: &AtomicBool, acknowledged: &AtomicU64) -> (Vec<u64>, usize) {
     let (node, mut ids, mut tried) = (&field.nodes[n % 2], Vec::new(), 0);
     while !over.load(Ordering::Relaxed) {
@@ -42,7 +42,7 @@ async fn write(field: &Field, n: usize, over: &AtomicBool, acknowledged: &Atomic
     (ids, tried)
 }
 
-/// Whatever is counted in two places and differs.
+/// Selects every counter that differs from its rows.
 const WRONG: &str = "\
     SELECT 'likes of ' || post FROM post_counts c WHERE likes <> (SELECT count(*) FROM likes l WHERE l.post = c.post)
     UNION ALL SELECT 'posts of ' || id FROM users u
@@ -63,7 +63,7 @@ async fn acknowledged_writes_survive_a_killed_ledger() {
         done(&field.nodes[0], &writer(n), "GET", &format!("/users/{}", writer(n))).await;
         done(&field.nodes[1], "bo", "PUT", &format!("/users/{}/follow", writer(n))).await;
     }
-    // At the other node than half of those who write.
+    // Connects to another node than half of the writers.
     let bo = Reader::new("bo");
     bo.go(Some(field.nodes[1].port()));
     bo.sees(&BTreeSet::new(), RECOVERY).await.expect("an empty timeline");
@@ -84,7 +84,7 @@ async fn acknowledged_writes_survive_a_killed_ledger() {
             let so_far = [&liked, &posted].map(|counter| counter.load(Ordering::Relaxed));
             eprintln!("seed {seed}: killed after {so_far:?} likes and posts");
             server.kill();
-            // Likes are acknowledged without it: the queue has them.
+            // Likes are acknowledged without the ledger: they wait in the queue.
             more(&liked, 20).await;
             server.start_again();
             field.answers().await;
@@ -95,7 +95,7 @@ async fn acknowledged_writes_survive_a_killed_ledger() {
     let (written, ()) = tokio::join!(join_all((0..WRITERS).map(|n| write(&field, n, &over, &posted))), kills);
     join_all(people).await;
     field.settled_as(&book).await;
-    // Nothing is under way any more: what was not answered has happened by now or never will.
+    // All writes have completed or failed by now, including those without a response.
     let backend = Backend::new();
     for (user, post) in book.uncertain() {
         let liked = random.below(2) > 0;
@@ -146,20 +146,20 @@ async fn likes_of_new_users_are_acknowledged_without_the_ledger() {
     server.start_again();
     field.answers().await;
     until("the likes are settled", async || {
-        // Not every connection is back at once.
+        // Not every connection has been re-established yet.
         let (_, body) = attempt(&field.nodes[0], "ann", "GET", &format!("/posts/{post}"), &json!({})).await;
         body["likes"] == 4
     })
     .await;
 }
 
-/// A node that asked the ledger for a user before the sign-up takes no credential of the application for the account.
+/// A node that looked up a user before the sign-up does not accept the application's credentials for the new account.
 #[tokio::test]
 async fn accounts_are_not_taken_for_new_users_without_the_ledger() {
     let mut field = Field::postgres(2, &[]).await;
     let post = post(&field.nodes[0], "ann", "hello").await;
     let (backend, port) = (Backend::new(), field.nodes[1].port());
-    // No such post: nothing is queued, so nobody records the user.
+    // The post does not exist, so nothing is queued and the user is not recorded.
     assert_eq!(backend.like(port, "eve", post + 1, true).await.expect("an answer").0, 404);
     let account = json!({ "user": "eve", "password": "correct horse battery" });
     let (status, body) = attempt(&field.nodes[0], "ann", "POST", "/accounts", &account).await;

@@ -1,4 +1,4 @@
-//! People who like and take back, and what must be found in the ledger afterwards.
+//! Users who like and unlike, and the state that the ledger must have afterwards.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use crate::postgres_server::PostgresServer;
 use crate::redis_server::RedisServer;
 use crate::server::{API_KEY, PATIENCE, Server};
 
-/// How long settling may take after something was killed: a partition's lease has to run out first.
+/// The longest time until likes are settled after a kill: first, the lease of a partition must expire.
 pub(crate) const RECOVERY: Duration = Duration::from_secs(40);
 
-/// The ledger's file in its folder, if it is one.
+/// The file name of a SQLite ledger in its folder.
 const FILE: &str = "ledger.db";
 
-/// Nodes of either kind, and their ledger.
+/// Nodes with any stores, and their ledger.
 pub(crate) struct Field {
     pub(crate) nodes: Vec<Server>,
     pub(crate) redis: Option<RedisServer>,
@@ -37,17 +37,17 @@ pub(crate) struct Field {
 }
 
 impl Field {
-    /// One process with everything in it.
+    /// Starts a single process with the memory broker and SQLite.
     pub(crate) async fn embedded(keys: &[(&str, &str)]) -> Self {
         Self::sqlite(None, 1, keys).await
     }
 
-    /// So many nodes on a Redis with an append-only file.
+    /// Starts nodes on a Redis with an append-only file.
     pub(crate) async fn redis(nodes: usize, keys: &[(&str, &str)]) -> Self {
         Self::sqlite(Some(RedisServer::start_appending()), nodes, keys).await
     }
 
-    /// The same, on a PostgreSQL. What it has acknowledged survives its end.
+    /// Starts nodes on Redis and PostgreSQL. Acknowledged writes survive a kill.
     pub(crate) async fn postgres(nodes: usize, keys: &[(&str, &str)]) -> Self {
         let (redis, server) = (RedisServer::start_appending(), PostgresServer::start());
         let url = server.url("postgres");
@@ -92,7 +92,7 @@ impl Field {
         Self { nodes: running, redis, postgres: None, ledger, folder }
     }
 
-    /// Waits until the ledger answers, after it was killed.
+    /// Waits until the ledger answers again after a kill.
     pub(crate) async fn answers(&self) {
         let begun = Instant::now();
         while let Err(error) = self.ledger.ping().await {
@@ -105,14 +105,15 @@ impl Field {
         self.nodes.iter().map(Server::port).collect()
     }
 
-    /// A connection of its own to the file of a SQLite ledger: with its lock, nobody else writes.
+    /// Opens a separate connection to the file of a SQLite ledger. While it holds the write lock, no other process
+    /// writes.
     pub(crate) fn connection(&self) -> Connection {
         let db = Connection::open(self.folder.path().join(FILE)).expect("the ledger's file");
         db.busy_timeout(PATIENCE).expect("a timeout");
         db
     }
 
-    /// Who likes a post, as the rows say; and that its count, and what readers are shown, say the same.
+    /// The users who like a post, from the rows of the ledger. Fails if the stored count differs.
     async fn liked_by(&self, post: u64) -> Result<BTreeSet<String>, String> {
         let id = PostId(post);
         let rows = self.ledger.likers(id, None, 1_000_000).await.expect("the rows");
@@ -125,7 +126,7 @@ impl Field {
         Ok(who)
     }
 
-    /// Waits until the ledger has what was acknowledged, and nothing waits.
+    /// Waits until the ledger's state matches the acknowledged likes.
     pub(crate) async fn settled_as(&self, book: &Book) {
         let begun = Instant::now();
         loop {
@@ -150,7 +151,7 @@ impl Field {
                 let reader = UserId::parse(user).expect("a user");
                 let page = self.ledger.hydrate(Some(&reader), &[PostId(post)], &[]).await.expect("the flags");
                 let flag = page.flags.first().is_some_and(|(_, flags)| flags.liked);
-                // A like of which nobody knows whether it was taken may be settled between the two looks.
+                // A like without a response may be settled between the two reads.
                 if flag != liked {
                     return Some(format!("{user} and {post}: liked is {liked}, the flag says {flag}"));
                 }
@@ -163,7 +164,7 @@ impl Field {
     }
 }
 
-/// What was acknowledged: for each user and post the states that may be found.
+/// The possible states of each user's like of a post, from the acknowledged and attempted requests.
 #[derive(Clone, Default)]
 pub(crate) struct Book(Arc<Mutex<HashMap<Pair, BTreeSet<bool>>>>);
 
@@ -171,18 +172,18 @@ pub(crate) struct Book(Arc<Mutex<HashMap<Pair, BTreeSet<bool>>>>);
 type Pair = (String, u64);
 
 impl Book {
-    /// It was acknowledged, after everything else of this user and post.
+    /// Records an acknowledged request; it came after all others of this user and post.
     pub(crate) fn acknowledged(&self, user: &str, post: u64, liked: bool) {
         self.0.lock().insert((user.to_owned(), post), BTreeSet::from([liked]));
     }
 
-    /// It may have happened, or happen yet.
+    /// Records a request that may or may not take effect.
     fn tried(&self, user: &str, post: u64, liked: bool) {
         let mut book = self.0.lock();
         book.entry((user.to_owned(), post)).or_insert_with(|| BTreeSet::from([false])).insert(liked);
     }
 
-    /// Those of which it is not known what will be found.
+    /// The pairs with more than one possible state.
     pub(crate) fn uncertain(&self) -> Vec<Pair> {
         let book = self.0.lock();
         book.iter().filter(|(_, states)| states.len() > 1).map(|(key, _)| key.clone()).collect()
@@ -201,7 +202,7 @@ impl Book {
     }
 }
 
-/// A backend that likes for its users, over connections that it keeps.
+/// A backend that likes for its users over persistent connections.
 #[derive(Clone)]
 pub(crate) struct Backend(HttpClient<HttpConnector, Empty<Bytes>>);
 
@@ -210,7 +211,7 @@ impl Backend {
         Self(HttpClient::builder(TokioExecutor::new()).build_http())
     }
 
-    /// The status and the answer; `None` if there was no answer.
+    /// Returns the status and the body; `None` if there was no response.
     pub(crate) async fn like(&self, port: u16, user: &str, post: u64, liked: bool) -> Option<(u16, Value)> {
         let request = Request::builder()
             .method(if liked { "PUT" } else { "DELETE" })
@@ -225,14 +226,14 @@ impl Backend {
         Some((status, serde_json::from_slice(&body).unwrap_or_default()))
     }
 
-    /// Likes, or takes back, and notes what came of it. Whether it was acknowledged.
+    /// Likes or unlikes, and records the result. Returns whether the request was acknowledged.
     pub(crate) async fn note(&self, book: &Book, port: u16, user: &str, post: u64, liked: bool) -> bool {
         let uncertain = book.0.lock().get(&(user.to_owned(), post)).is_some_and(|states| states.len() > 1);
         match self.like(port, user, post, liked).await {
-            // What was tried before and not answered may still come.
+            // An earlier request without a response may still take effect.
             Some((200, _)) if uncertain => book.tried(user, post, liked),
             Some((200, _)) => book.acknowledged(user, post, liked),
-            // It is said that nothing was done.
+            // The response states that nothing was done.
             Some((_, body)) if body["error"]["code"] == "busy" => return false,
             _ => {
                 book.tried(user, post, liked);

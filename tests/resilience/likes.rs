@@ -1,4 +1,4 @@
-//! An acknowledged like is in the ledger once, whatever dies.
+//! An acknowledged like is stored in the ledger exactly once, regardless of crashes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -14,13 +14,13 @@ use crate::random::SeededRandom;
 use crate::redis_server::RedisServer;
 use crate::server::PATIENCE;
 
-/// People who like at the same time.
+/// The number of users who like at the same time.
 const PEOPLE: usize = 30;
 
-/// How many likes of a load were acknowledged.
+/// The number of acknowledged likes of a load.
 pub(crate) type Acknowledged = Arc<AtomicU64>;
 
-/// Everybody likes and takes back at random, each one thing after the other, until it is over.
+/// Each user likes and unlikes random posts, one request at a time, until `over` is set.
 pub(crate) fn load(
     field: &Field,
     posts: &[u64],
@@ -48,7 +48,7 @@ pub(crate) fn load(
     ((0..PEOPLE).map(person).collect(), acknowledged)
 }
 
-/// Waits until so many more likes were acknowledged: what was killed is back, and there is load again.
+/// Waits until `many` more likes are acknowledged: the killed servers are back, and the load continues.
 pub(crate) async fn more(acknowledged: &Acknowledged, many: u64) {
     let goal = acknowledged.load(Ordering::Relaxed) + many;
     let begun = Instant::now();
@@ -58,15 +58,15 @@ pub(crate) async fn more(acknowledged: &Acknowledged, many: u64) {
     }
 }
 
-/// So many that few are liked twice by the same person: what is lost of one is not made up for by the next.
+/// Many posts, so that a user rarely likes a post twice: a second like would hide the loss of the first.
 const POSTS: usize = 200;
 
-/// What is killed at one moment.
+/// The servers that are killed at the same time.
 #[derive(Clone, Copy, Debug)]
 struct Killed {
     nodes: &'static [usize],
     redis: bool,
-    /// The ledger's server, where it has one.
+    /// Whether the ledger's server is killed, if it has one.
     ledger: bool,
 }
 
@@ -91,7 +91,7 @@ async fn assert_nothing_lost_or_repeated(mut field: Field, kills: &[Killed]) {
             }
             if let Some(server) = field.postgres.as_mut().filter(|_| kill.ledger) {
                 server.kill();
-                // Whoever lives goes on meanwhile: starting again keeps this thread, and those who like, busy.
+                // The surviving servers continue for a while. The restart blocks this thread, and with it the load.
                 tokio::time::sleep(Duration::from_millis(500)).await;
                 server.start_again();
             }
@@ -108,7 +108,7 @@ async fn assert_nothing_lost_or_repeated(mut field: Field, kills: &[Killed]) {
     join_all(people).await;
     assert!(book.len() > PEOPLE, "seed {seed}: there was no load");
     field.settled_as(&book).await;
-    // Nothing is under way any more: what was not answered has happened by now or never will.
+    // All requests have completed or failed by now, including those without a response.
     let backend = Backend::new();
     for (user, post) in book.uncertain() {
         let liked = random.below(2) > 0;
@@ -155,8 +155,8 @@ async fn paused_settlers_change_nothing_after_their_lease() {
     for n in 0..20 {
         assert!(backend.note(&book, ports[0], &format!("u{n}"), id, true).await);
     }
-    // The first to start has all partitions. It stands still with these likes in hand, or just before; but not with the
-    // lock of the ledger's file, which would keep everybody from writing.
+    // The first node has all partitions. It is paused with these likes claimed, or just before, but without the lock of
+    // the ledger's file, which would block all writers.
     let db = field.connection();
     db.busy_timeout(Duration::from_millis(500)).expect("a timeout");
     loop {
@@ -199,7 +199,7 @@ async fn the_last_acknowledged_state_wins(field: Field) {
         let answer = devices[last].rpc(method, &json!({ "post": id })).await;
         assert_eq!(answer["liked"], liked, "{answer}");
         book.acknowledged("bo", id, liked);
-        // Sometimes the next storm meets one that is being settled.
+        // In some rounds, the next burst starts while the previous one is being settled.
         if round % 3 == 0 {
             field.settled_as(&book).await;
         }
@@ -217,7 +217,8 @@ async fn the_last_acknowledged_state_wins_embedded() {
     the_last_acknowledged_state_wins(Field::embedded(&[]).await).await;
 }
 
-/// How many people like one post: `FEEDLINE_LIKERS`, else as many as an unoptimized build does in half a minute.
+/// The number of users who like one post: `FEEDLINE_LIKERS`, or as many as an unoptimized build settles in half a
+/// minute.
 fn likers() -> usize {
     std::env::var("FEEDLINE_LIKERS").map_or(100_000, |many| many.parse().expect("FEEDLINE_LIKERS is a number"))
 }
@@ -279,7 +280,7 @@ async fn check_likes_while_the_ledger_is_unwritable(field: Field) {
     let (book, backend, port) = (Book::default(), Backend::new(), field.nodes[0].port());
     let db = field.connection();
     db.execute_batch("BEGIN IMMEDIATE").expect("the lock");
-    // Much longer than the ledger is waited for.
+    // Much longer than the ledger's timeout.
     let until = Instant::now() + Duration::from_secs(60);
     let mut n = 0;
     while Instant::now() < until {
@@ -292,7 +293,7 @@ async fn check_likes_while_the_ledger_is_unwritable(field: Field) {
     assert!(n > 500, "{n} likes");
     let rows: i64 = db.query_row("SELECT count(*) FROM likes", [], |row| row.get(0)).expect("a count");
     assert_eq!(rows, 0);
-    // How much waits, and for how long, is measured; what is taken back before it is settled is merged.
+    // The metrics report the length and the age of the queue. Opposite likes are merged before they are settled.
     let (last, node) = (format!("u{}", n - 1), &field.nodes[0]);
     for liked in [false, true, false] {
         assert!(backend.note(&book, port, &last, id, liked).await);
@@ -303,7 +304,7 @@ async fn check_likes_while_the_ledger_is_unwritable(field: Field) {
     field.settled_as(&book).await;
     node.metric_is("feedline_likes_queue", 0.0).await;
     node.metric_is("feedline_likes_oldest_seconds", 0.0).await;
-    // Those four are in two batches at most.
+    // These four are in at most two batches.
     assert!(node.metric("feedline_likes_merged_total").await >= Some(2.0));
     assert!(node.metric("feedline_likes_settle_seconds_sum").await > Some(1.0));
 }
@@ -355,7 +356,7 @@ async fn full_queues_reject_and_drop_nothing_embedded() {
     check_full_queues_reject_and_drop_nothing(Field::embedded(&[("likes.queue_length", "10")]).await).await;
 }
 
-/// A Redis that comes back empty has neither counts nor a queue: both begin anew.
+/// After Redis loses its data, the counts are refilled and the queue starts empty.
 #[tokio::test]
 async fn emptied_redis_is_refilled_and_likes_continue() {
     let mut field = Field::redis(1, &[]).await;

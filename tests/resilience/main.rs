@@ -1,4 +1,4 @@
-//! What must hold, whatever fails: real processes, a real Redis, real sockets, and signals.
+//! Guarantees that hold during failures, tested with real processes, a real Redis, sockets and signals.
 
 mod audience;
 mod backlog;

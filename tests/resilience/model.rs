@@ -1,8 +1,8 @@
-//! Random interleavings against a model: whatever happens, what each reader sees is what the model says.
+//! Random histories against a model: every reader's view must match the model.
 //!
-//! A run is a row of steps that a seed repeats, as far as timing lets it. What an operation answered counts: what was
-//! acknowledged has happened, what failed may have. At quiet points everything is healed, the unsure is looked up in
-//! the ledger, and every reader must come to see its timeline, by what it was sent alone.
+//! A run is a sequence of steps that a seed reproduces, as far as timing permits. An acknowledged operation has taken
+//! effect; a failed one may have. At quiet points all failures are repaired, the outcome of failed operations is looked
+//! up in the ledger, and every reader must arrive at the model's timeline from received messages alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,21 +18,20 @@ use crate::reader::Reader;
 use crate::redis_server::RedisServer;
 use crate::server::Server;
 
-/// How many quiet moments after a Redis was gone may pass before every node has compared its positions with the new
-/// logs.
+/// The number of quiet points after a loss of Redis by which every node has compared its positions with the new logs.
 const MAX_TIMES_LATE: u32 = 2;
 
-/// How long after everything is healed a reader may take.
+/// The longest time until a reader is up to date after all failures are repaired.
 const SETTLING: Duration = Duration::from_secs(10);
 
-/// What a world runs on.
+/// The stores of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum On {
     Memory,
     Redis,
     /// Two nodes on Redis and PostgreSQL.
     Postgres,
-    /// The same as on one or the other, and the posts of whoever has more than one follower are pulled.
+    /// Like `Memory` and `Redis`, with pull fan-out for authors with more than one follower.
     MemoryPulled,
     RedisPulled,
 }
@@ -61,21 +60,21 @@ struct World {
     random: SeededRandom,
     on: On,
     nodes: Vec<Server>,
-    /// The rest of the cluster; a single node has none.
+    /// The cluster without its nodes; `None` for a single node.
     cluster: Option<Cluster>,
     readers: Vec<Reader>,
     follows: BTreeSet<(&'static str, &'static str)>,
-    /// Live posts by id: the author.
+    /// The author of each existing post, by id.
     posts: BTreeMap<u64, &'static str>,
-    /// Operations that failed and may have happened nevertheless.
+    /// Failed operations that may have taken effect.
     unsure_posts: BTreeSet<String>,
     unsure_deletes: BTreeSet<u64>,
     unsure_follows: BTreeSet<(&'static str, &'static str)>,
     written: usize,
     trouble: Disruption,
-    /// Close codes that what happened since the last quiet point may cause.
+    /// Close codes that events since the last quiet point may cause.
     may_close: BTreeSet<u16>,
-    /// For how many quiet points the one in there is left over.
+    /// The number of quiet points for which close code 3010 has stayed allowed.
     times_late: u32,
     story: Vec<String>,
 }
@@ -120,7 +119,7 @@ impl World {
         }
     }
 
-    /// A node that answers; its number.
+    /// The index of a node that answers.
     fn node(&mut self) -> usize {
         match self.trouble {
             Disruption::Killed { node, .. } | Disruption::Still { node, .. } if self.nodes.len() > 1 => 1 - node,
@@ -144,7 +143,7 @@ impl World {
         self.pass().await;
     }
 
-    /// Does so many things at the same time.
+    /// Runs `many` operations at the same time.
     async fn operate(&mut self, many: usize) {
         let mut operations: Vec<(usize, Operation)> = Vec::new();
         for _ in 0..many {
@@ -182,7 +181,7 @@ impl World {
         }
     }
 
-    /// What was acknowledged has happened, what failed may have.
+    /// Records the result of an operation: an acknowledged one has taken effect, a failed one may have.
     fn note(&mut self, operation: Operation, status: u16, body: &Value) {
         match (operation, status) {
             (Operation::Write(author, _), 201) => {
@@ -190,7 +189,7 @@ impl World {
             }
             (Operation::Write(author, number), _) => _ = self.unsure_posts.insert(text(author, number)),
             (Operation::Delete(_, id), 200 | 404) => {
-                // Of one whose deletion failed before it is not known whether it is there.
+                // If an earlier deletion failed, the post may not exist.
                 let was_unsure = self.unsure_deletes.remove(&id);
                 assert!(status == 200 || was_unsure, "{id} was there");
                 self.posts.remove(&id);
@@ -220,7 +219,7 @@ impl World {
         }
         let steps = 1 + self.random.below(12);
         let node = self.random.below(self.nodes.len());
-        // A node alone has one kind of trouble, and that would be all that happens.
+        // A single node has only two kinds of disruption; use them less often, so that other steps run as well.
         let kind = match self.on {
             On::Redis | On::Postgres | On::RedisPulled => self.random.below(6),
             On::Memory | On::MemoryPulled if self.random.below(3) > 0 => return,
@@ -247,13 +246,13 @@ impl World {
                 self.may_close.insert(1006);
                 self.nodes[*node].kill();
                 if self.nodes.len() == 1 {
-                    // Nobody else is there to be asked meanwhile.
+                    // No other node can answer requests.
                     self.repair_network().await;
                 }
             }
             (Disruption::Still { node, .. }, _) => pause(&self.nodes[*node]),
             (Disruption::RedisGone { .. }, Some(redis)) => {
-                // A log that another run of Redis wrote may lack its end, so that it begins anew even with its data.
+                // After a restart of Redis, a log may lack its end. It gets a new epoch even if its data was kept.
                 self.may_close.insert(3010);
                 self.times_late = 0;
                 redis.kill();
@@ -263,7 +262,7 @@ impl World {
         }
     }
 
-    /// One step nearer to the end of the trouble.
+    /// Counts down the current disruption, and ends it after its last step.
     async fn pass(&mut self) {
         match &mut self.trouble {
             Disruption::Nothing => {}
@@ -273,7 +272,7 @@ impl World {
             | Disruption::RedisPaused { steps } => {
                 *steps -= 1;
                 if *steps == 0 {
-                    // Long enough to be noticed, or not.
+                    // The pause may be long enough for detection, or not.
                     let longest = if chaos::is_asked_for() { 7_000 } else { 1_500 };
                     tokio::time::sleep(Duration::from_millis(*self.random.pick(&[0, 0, 300, longest]))).await;
                     self.repair_network().await;
@@ -302,7 +301,7 @@ impl World {
         }
     }
 
-    /// Everything is healed and everybody who is connected sees what they must.
+    /// Repairs all failures, and checks that every connected reader sees the expected posts.
     async fn quiet(&mut self) {
         self.repair_network().await;
         self.story.push("quiet".to_owned());
@@ -315,7 +314,7 @@ impl World {
             let seen = reader.sees(&self.expected(&reader.user), SETTLING + LEASE).await;
             let wrong = reader.look(|view| std::mem::take(&mut view.wrong));
             assert!(wrong.is_empty(), "{}: {wrong:?}", reader.user);
-            // Nothing is trimmed here.
+            // No log is trimmed in this test.
             let unrecovered = reader.look(|view| std::mem::take(&mut view.unrecovered));
             assert!(unrecovered.is_empty(), "{} was not recovered in the same epoch: {unrecovered:?}", reader.user);
             if let Err(instead) = seen {
@@ -327,8 +326,8 @@ impl World {
             let unasked: Vec<_> = closes.iter().filter(|code| !self.may_close.contains(code)).collect();
             assert!(unasked.is_empty(), "{} was closed with {unasked:?}, not one of {:?}", reader.user, self.may_close);
         }
-        // Whoever comes before a node has compared its positions with those of a new Redis enters an old log once more.
-        // On a machine with much else to do, the comparison may end only after the next quiet moment.
+        // A reader that connects before a node has compared its positions with a new Redis gets a position of the old
+        // log. On a busy machine, the comparison may end after the next quiet point.
         let is_late = self.may_close.contains(&3010) && self.times_late < MAX_TIMES_LATE;
         self.may_close.clear();
         self.may_close.extend(is_late.then_some(3010));
@@ -341,7 +340,7 @@ impl World {
         self.posts.iter().filter(|(_, author)| shows(author)).map(|(id, _)| *id).collect()
     }
 
-    /// Looks up what became of posts and deletions that failed; those that did not must be in the ledger.
+    /// Looks up failed posts and deletions in the ledger. Acknowledged posts must be stored.
     async fn settle_posts(&mut self) {
         let mut stored: BTreeMap<u64, &'static str> = BTreeMap::new();
         for author in USERS {
@@ -375,11 +374,11 @@ impl World {
         self.unsure_follows.clear();
     }
 
-    /// The logs themselves: no post twice, no place missing.
+    /// Checks the logs: no post twice, no offset missing.
     async fn check_logs(&mut self) {
         for reader in USERS {
             let mut position = position(&self.nodes[0], reader).await;
-            // The first places are not used if something arrived while the past was put in.
+            // The first offsets are unused if a post arrived while the timeline was built.
             let mut first = 0;
             let log = loop {
                 position["offset"] = first.into();

@@ -1,4 +1,4 @@
-//! Two nodes are one feed.
+//! Two nodes serve one feed.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ async fn writes_at_one_node_are_seen_at_the_other() {
     let mut bo = Client::connect(b, "bo").await;
     let mut ann = Client::connect(a, "ann").await;
 
-    // An older post comes with the follow, a newer one live; the author's own socket hears it too.
+    // The follow adds an older post, and a newer one arrives live. The author's own socket also receives it.
     let first = post(a, "ann", "first").await;
     done(b, "bo", "PUT", "/users/ann/follow").await;
     assert_eq!(bo.publication("timeline:bo").await["data"]["post"]["id"], first);
@@ -23,7 +23,7 @@ async fn writes_at_one_node_are_seen_at_the_other() {
     assert_eq!(ann.publication("timeline:ann").await["data"]["post"]["text"], "first");
     assert_eq!(ann.publication("timeline:ann").await["data"]["post"]["text"], "second");
 
-    // Deleted at one node, it goes at the other: from the socket, the page and the cache of bodies.
+    // A deletion at one node also removes the post at the other: from the socket, the page and the post cache.
     assert_eq!(done(b, "bo", "GET", &format!("/posts/{second}")).await["text"], "second");
     done(a, "ann", "DELETE", &format!("/posts/{second}")).await;
     let gone = bo.publication("timeline:bo").await["data"].clone();
@@ -53,7 +53,7 @@ async fn clients_recover_at_the_other_node() {
     let received = timeline["publications"].as_array().expect("publications");
     let mut recovered: Vec<_> =
         received.iter().filter_map(|received| received["data"]["post"]["id"].as_u64()).collect();
-    // Two nodes carry side by side: the order is that of the log.
+    // Two nodes deliver concurrently, so the order in the log is arbitrary.
     recovered.sort_unstable();
     assert_eq!(recovered, ids);
     let fourth = post(a, "ann", "4").await;

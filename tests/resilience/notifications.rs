@@ -1,4 +1,4 @@
-//! Notifications over crashes: none is lost, none is doubled.
+//! Notifications are neither lost nor duplicated by crashes.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::server::{PATIENCE, Server};
 const FANS: usize = 12;
 const POSTS: usize = 120;
 
-/// What is mentioned by each post that was answered with success.
+/// Creates a post that mentions all fans. Returns its id if it was acknowledged.
 async fn post(server: &Server, n: usize) -> Option<u64> {
     let text: Vec<String> = (0..FANS).map(|fan| format!("@fan-{fan}")).collect();
     let body = json!({ "text": text.join(" "), "idempotency_key": format!("post {n}") });
@@ -23,7 +23,7 @@ async fn post(server: &Server, n: usize) -> Option<u64> {
     (answer.status == 201).then(|| answer.body["id"].as_u64().expect("an id"))
 }
 
-/// All of a fan's mentions: how often each post is in the list.
+/// All mentions of a fan: the number of entries of each post.
 async fn mentions(server: &Server, fan: usize) -> BTreeMap<u64, u64> {
     let (mut found, mut cursor) = (BTreeMap::new(), String::new());
     loop {
@@ -40,7 +40,7 @@ async fn mentions(server: &Server, fan: usize) -> BTreeMap<u64, u64> {
     }
 }
 
-/// Every fan is notified of every post, once.
+/// Waits until every fan is notified of every post, once.
 async fn all_are_notified(server: &Server, posts: &[u64]) {
     let until = Instant::now() + 2 * PATIENCE;
     for fan in 0..FANS {
@@ -73,7 +73,7 @@ async fn mentions_notify_exactly_once_when_a_single_process_is_killed() {
             posts.push(id);
         }
         if n % 30 == 29 {
-            // Much of what was written has not been worked off.
+            // Many events have not been processed yet.
             server.kill();
             server.start_again().await;
         }
@@ -93,7 +93,7 @@ async fn mentions_notify_exactly_once_when_nodes_are_killed() {
             posts.push(id);
         }
         if n % 40 == 39 {
-            // Either may have the lease; it runs out by itself.
+            // Either node may hold the lease, which then expires.
             let node = n / 40 % 2;
             cluster.nodes[node].kill();
             cluster.nodes[node].start_again().await;
@@ -103,12 +103,12 @@ async fn mentions_notify_exactly_once_when_nodes_are_killed() {
     all_are_notified(&cluster.nodes[1], &posts).await;
 }
 
-/// Likes that are in the ledger when the process is killed: whoever wrote the post is notified of all of them.
+/// The author is notified of all likes that were in the ledger when the process was killed.
 async fn check_likes_notify(server: &mut Server) {
     let id = post(server, 0).await.expect("a post");
     let mut likers = 0;
     for _ in 0..3 {
-        // The first is noted at once; the second, with what comes in the half second after it.
+        // The first like notifies at once. The second is grouped with those of the following half second.
         for _ in 0..2 {
             let user = format!("liker-{likers}");
             server.done(&user, "PUT", &format!("/posts/{id}/like"), &Value::Null).await;

@@ -1,4 +1,4 @@
-//! Redis is away: what still works, what says so, and that all heals by itself.
+//! Outages of Redis: operations that still work, the errors of those that fail, and the recovery.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::server::{PATIENCE, Server, token};
 /// The longest time until an error reply during an outage.
 const MAX_REPLY_TIME: Duration = TIMEOUT.saturating_mul(3);
 
-/// Asks for what needs Redis and for what does not.
+/// Checks that operations that need Redis fail with a temporary error, and that the node reports it is not ready.
 async fn assert_field_error(node: &Server, socket: &mut Client) {
     for (method, path) in [("GET", "/timeline"), ("GET", "/timeline/updates?offset=0&epoch=x")] {
         let asked = Instant::now();
@@ -48,18 +48,18 @@ async fn unresponsive_redis_is_reported_and_recovered() {
     let mut ann = Client::connect(node, "ann").await;
     ann.subscribe("user:ann").await;
     cluster.redis.pause();
-    // What only the ledger is needed for works, and what Redis is needed for comes later.
+    // Writes to the ledger succeed, and their delivery follows when Redis is back.
     let asked = Instant::now();
     let id = post(node, "ann", "written meanwhile").await;
     assert!(asked.elapsed() < MAX_REPLY_TIME, "took {:?}", asked.elapsed());
-    // The first to ask waits for the broker's timeout, on each of its connections.
+    // The first request on each of the broker's connections waits for the timeout.
     for _ in 0..2 {
         assert_eq!(attempt(node, "ann", "GET", "/timeline", &Value::Null).await.0, 503);
     }
     assert_field_error(node, &mut ann).await;
     cluster.redis.resume();
     node.ready().await;
-    // On the same socket, which stayed up.
+    // The posts arrive on the same socket, which stayed open.
     assert_eq!(ann.publication("timeline:ann").await["data"]["post"]["id"], id);
     assert_eq!(ann.publication("user:ann").await["data"]["post"]["id"], id);
     assert_eq!(ann.rpc("timeline.read", &json!({})).await["items"][0]["id"], id);
@@ -72,7 +72,7 @@ async fn full_redis_is_unavailable_and_recovered() {
     let node = &cluster.nodes[0];
     let post_id = post(node, "ann", "written before").await;
     assert_eq!(cluster.redis.ask("CONFIG SET maxmemory 1"), "+OK");
-    // Timelines that are not in Redis yet, likes and channels need its memory.
+    // New timelines, likes and channels need memory in Redis.
     for (user, method, path) in [("bo", "GET", "/timeline".to_owned()), ("bo", "PUT", format!("/posts/{post_id}/like"))]
     {
         let (status, body) = attempt(node, user, method, &path, &Value::Null).await;
@@ -104,7 +104,7 @@ async fn lost_redis_is_reported_and_recovered() {
             cluster.redis.forget();
         }
         cluster.redis.start_again();
-        // The logs begin anew, so sockets are asked to come back; what they read then is complete.
+        // The logs start a new epoch, so clients must reconnect. Their next read is complete.
         assert_eq!(ann.closed().await.0, 3010);
         let node = &cluster.nodes[0];
         node.ready().await;
@@ -145,7 +145,7 @@ async fn startup_without_redis_fails_with_the_reason() {
     assert!(started.elapsed() < Duration::from_secs(5), "took {:?}", started.elapsed());
 }
 
-/// Has bo follow ann, or not any more, at a node that does not reach Redis.
+/// Makes bo follow or unfollow ann at a node without access to Redis.
 async fn store_edge(node: &Server, method: &str) {
     let (status, body) = attempt(node, "bo", method, "/users/ann/follow", &Value::Null).await;
     assert!(matches!(status, 200 | 503), "{status} {body}");
@@ -158,7 +158,7 @@ async fn follows_made_without_redis_apply_when_it_returns() {
     let id = post(node, "ann", "of ann").await;
     let mut bo = Client::connect(node, "bo").await;
     cluster.redis.pause();
-    // Whether other nodes know may not be promised; it is stored either way.
+    // The edge is stored in any case. The response is 503 if other nodes may not know of it yet.
     store_edge(node, "PUT").await;
     cluster.redis.resume();
     assert_eq!(bo.publication("timeline:bo").await["data"]["post"]["id"], id);
@@ -178,7 +178,7 @@ async fn unfollows_without_redis_apply_when_it_returns() {
     cluster.redis.pause();
     store_edge(node, "DELETE").await;
     cluster.redis.resume();
-    // The inbox still holds the post at first.
+    // The inbox still contains the post at first.
     let begun = Instant::now();
     let first = loop {
         if let Some(shown) = shown().await {
@@ -199,7 +199,7 @@ async fn refollows_without_redis_reach_current_readers() {
     done(node, "bo", "PUT", "/users/ann/follow").await;
     let mut bo = Client::connect(node, "bo").await;
     proxy.hold(true);
-    // The ledger knows it, the inbox and the other node do not.
+    // The ledger has the change; the inbox and the other node do not.
     store_edge(cut_off, "DELETE").await;
     until("a page is without the post", async || {
         let page = bo.rpc("timeline.read", &json!({})).await;

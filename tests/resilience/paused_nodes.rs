@@ -1,4 +1,4 @@
-//! A node that wakes up, or did not hear of something, answers from the log and not from what it knew.
+//! A node that was paused or missed a notification answers from the log, and not from its cached position.
 
 use std::time::Duration;
 
@@ -11,22 +11,22 @@ use crate::proxy::Proxy;
 use crate::redis_server::RedisServer;
 use crate::server::{PATIENCE, Server};
 
-/// Subscribes and recovers from where the client was; the result.
+/// Subscribes with a recovery from the client's position. Returns the result.
 async fn recover_topic(client: &mut Client, from: &Value) -> Value {
-    // 0 is left out of replies.
+    // Replies omit an offset of 0.
     let (offset, epoch) = (from["offset"].as_u64().unwrap_or(0), &from["epoch"]);
     let subscribe = json!({ "channel": "topic:t", "recover": true, "offset": offset, "epoch": epoch });
     client.done(json!({ "subscribe": subscribe })).await["subscribe"].clone()
 }
 
-/// The posts that a recovery tells of; it must have succeeded.
+/// The posts of a recovery, which must have succeeded.
 fn recovered(result: &Value, what: &str) -> Vec<u64> {
     assert_eq!(result["recovered"], true, "{what}: {result}");
     let received = result["publications"].as_array().map(Vec::as_slice).unwrap_or_default();
     received.iter().filter_map(|received| received["data"]["post"]["id"].as_u64()).collect()
 }
 
-/// Where a client is after a recovery and as many pushes as it takes until it has all of these posts.
+/// The client's position after a recovery and further pushes, until all `posts` have arrived.
 async fn move_on(client: &mut Client, channel: &str, result: &Value, posts: &[u64], what: &str) -> Value {
     let mut received = recovered(result, what);
     let last = result["publications"].as_array().and_then(|all| all.last());
@@ -40,7 +40,7 @@ async fn move_on(client: &mut Client, channel: &str, result: &Value, posts: &[u6
     json!({ "offset": offset, "epoch": result["epoch"] })
 }
 
-/// bo is at both nodes, and so are rooms for his timeline and for a topic.
+/// bo is connected to both nodes, so that each has rooms for his timeline and a topic.
 struct Scene {
     _there: Client,
     _here: Client,
@@ -59,7 +59,7 @@ impl Scene {
         Self { _there: at_there, _here: at_here, timeline, topic }
     }
 
-    /// The client reads on here, while the other node is behind.
+    /// The client reads new posts here, while the other node is behind.
     async fn read_on(&mut self, cluster: &Cluster, here: &Server, posts: &[u64], what: &str) {
         cluster.carried(PATIENCE).await;
         let (mut client, timeline) = Client::recover(here, "bo", &self.timeline).await;
@@ -68,7 +68,7 @@ impl Scene {
         self.topic = move_on(&mut client, "topic:t", &topic, posts, what).await;
     }
 
-    /// Then it goes to the other node. It is ahead, and lacks nothing.
+    /// The client moves to the other node, which is behind the client's position. The client must miss no posts.
     async fn go(&mut self, there: &Server, what: &str) -> Client {
         let (mut client, timeline) = Client::recover(there, "bo", &self.timeline).await;
         assert_eq!(recovered(&timeline, what), [0; 0], "{what}");
@@ -91,7 +91,7 @@ async fn clients_ahead_of_a_paused_node_miss_nothing(cluster: Cluster) {
         scene.read_on(&cluster, here, &posts, &what).await;
         resume(there);
         let mut client = scene.go(there, &what).await;
-        // From there on it hears everything.
+        // From then on it receives all new posts.
         let next = post(here, "ann", "next #t").await;
         for channel in ["timeline:bo", "topic:t"] {
             assert_eq!(client.publication(channel).await["data"]["post"]["id"], next, "{what}, {channel}");
@@ -120,7 +120,7 @@ mod on_postgres {
 async fn clients_ahead_of_an_isolated_node_miss_nothing() {
     let redis = RedisServer::start();
     let (proxy, url) = (Proxy::start(redis.port()).await, redis.url());
-    // What it did not hear it would find out by itself, after a while.
+    // The node would detect the missed notifications by its own probes, but later.
     let mut cluster = Cluster::start_on(redis, &url, 1, &[("broker.probe_interval", "5s")]).await;
     cluster.join(&proxy.url()).await;
     let [here, there] = &cluster.nodes[..] else { panic!("two nodes") };
@@ -145,7 +145,7 @@ async fn new_epochs_are_detected_by_isolated_nodes() {
     let mut scene = Scene::set([here, there]).await;
     assert_eq!(proxy.silence(), 1);
     cluster.redis.ask("FLUSHALL");
-    // The client begins anew here, and goes on there.
+    // The client starts in the new epoch here, and continues at the other node.
     let page = done(here, "bo", "GET", "/timeline").await;
     scene.timeline = page["position"].clone();
     let mut client = Client::connect(here, "cy").await;

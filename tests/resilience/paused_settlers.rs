@@ -14,12 +14,12 @@ use crate::likes::{load, more};
 use crate::random::SeededRandom;
 use crate::server::Server;
 
-/// Longer than the lease of a partition of likes, which is five seconds, and than that of anything else.
+/// Longer than all leases. The longest is that of a partition of likes, five seconds.
 const PAUSE: Duration = Duration::from_millis(6_500);
 
 const POSTS: usize = 100;
 
-/// Pauses a node, but not while it keeps everybody from writing: a lock of a file ends with its holder only.
+/// Pauses a node while it does not hold the lock of the ledger's file, which would block all writers.
 async fn pause_without_lock(node: &Server, file: Option<&Connection>) {
     loop {
         pause(node);
@@ -32,8 +32,8 @@ async fn pause_without_lock(node: &Server, file: Option<&Connection>) {
     }
 }
 
-/// The settlers of either node are paused in turn, with likes in hand or not. What the other one has settled meanwhile
-/// they do not settle again.
+/// The nodes are paused in turn, with or without claimed likes. They do not settle again what the other node settled
+/// during the pause.
 async fn paused_settlers_settle_every_like_once(field: Field) {
     let seed = SeededRandom::seed();
     let mut random = SeededRandom::new(seed);
@@ -47,7 +47,7 @@ async fn paused_settlers_settle_every_like_once(field: Field) {
     }
     let (book, over) = (Book::default(), Arc::new(AtomicBool::new(false)));
     let (people, acknowledged) = load(&field, &posts, &book, &over, seed);
-    // The first to start has all partitions.
+    // The first node has all partitions.
     for round in 0..chaos::rounds(2, 16) {
         more(&acknowledged, 50).await;
         tokio::time::sleep(Duration::from_micros(random.below(150_000) as u64)).await;

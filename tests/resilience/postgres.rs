@@ -1,5 +1,5 @@
-//! Two nodes on one Redis and one PostgreSQL; and the ledger is away: what still works, what says so, and that all
-//! heals by itself.
+//! Two nodes on one Redis and one PostgreSQL. Outages of the ledger: operations that still work, the errors of those
+//! that fail, and the recovery.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use crate::postgres_server::PostgresServer;
 use crate::redis_server::RedisServer;
 use crate::server::Server;
 
-/// How long the ledger may take to answer, in these tests.
+/// The ledger's timeout in these tests.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Two nodes, and what they share.
+/// Two nodes and their stores.
 struct Nodes {
     a: Server,
     b: Server,
@@ -33,12 +33,12 @@ impl Nodes {
             ("ledger.connections", "4"),
             ("fanout.lease", "1s"),
         ];
-        // Both find an empty database.
+        // Both nodes find an empty database.
         let (a, b) = tokio::join!(Server::start_with(&keys), Server::start_with(&keys));
         Self { a, b, postgres, redis }
     }
 
-    /// No job is left in the ledger.
+    /// Waits until the ledger has no fan-out jobs.
     async fn carried(&self) {
         let client = self.postgres.client("postgres").await;
         until("everything is carried", async || {
@@ -48,7 +48,7 @@ impl Nodes {
     }
 }
 
-/// Asks both nodes for what needs the ledger; each must say at once that it cannot be had.
+/// Checks that requests that need the ledger fail quickly with a temporary error at both nodes.
 async fn assert_field_error(nodes: &Nodes, socket: &mut Client) {
     for node in [&nodes.a, &nodes.b] {
         let asked = Instant::now();
@@ -57,7 +57,7 @@ async fn assert_field_error(nodes: &Nodes, socket: &mut Client) {
             let (status, body) = attempt(node, "ann", "POST", "/posts", &text).await;
             assert_eq!((status, &body["error"]["code"]), (503, &json!("unavailable")), "{body}");
         }
-        // One of them may have had to find out.
+        // One of the requests may have waited for the timeout.
         assert!(asked.elapsed() < 3 * TIMEOUT, "took {:?}", asked.elapsed());
         assert_eq!(node.http("GET", "/ready", &[], "").await.status, 503);
         assert_eq!(node.http("GET", "/health", &[], "").await.status, 200);
@@ -66,12 +66,12 @@ async fn assert_field_error(nodes: &Nodes, socket: &mut Client) {
     let reply = socket.call(json!({ "rpc": { "method": "posts.create", "data": { "text": "lost" } } })).await;
     assert_eq!((&reply["error"]["code"], &reply["error"]["temporary"]), (&json!(503), &json!(true)), "{reply}");
     assert!(asked.elapsed() < TIMEOUT, "took {:?}", asked.elapsed());
-    // What needs the broker only works.
+    // Operations that need only the broker work.
     socket.subscribe("topic:anything").await;
     socket.done(json!({ "unsubscribe": { "channel": "topic:anything" } })).await;
 }
 
-/// Both nodes serve again, on the sockets that stayed up.
+/// Checks that both nodes serve again, on the sockets that stayed open.
 async fn assert_all_correct(nodes: &Nodes, ann: &mut Client, bo: &mut Client) {
     nodes.a.ready().await;
     nodes.b.ready().await;
@@ -117,7 +117,7 @@ async fn unresponsive_ledgers_are_reported_and_recovered() {
     let mut ann = Client::connect(&nodes.a, "ann").await;
     let mut bo = Client::connect(&nodes.b, "bo").await;
     nodes.postgres.pause();
-    // Each node's first caller waits for the ledger's timeout.
+    // The first request at each node waits for the ledger's timeout.
     for node in [&nodes.a, &nodes.b] {
         assert_eq!(attempt(node, "ann", "POST", "/posts", &json!({ "text": "lost" })).await.0, 503);
     }
@@ -125,7 +125,7 @@ async fn unresponsive_ledgers_are_reported_and_recovered() {
     nodes.postgres.resume();
     nodes.a.ready().await;
     nodes.b.ready().await;
-    // What was answered with an error may have happened all the same: nobody knows of it.
+    // A request that returned an error may have taken effect.
     nodes.carried().await;
     ann.pushed().await;
     bo.pushed().await;
@@ -153,7 +153,7 @@ async fn lost_ledgers_are_reported_and_recovered() {
     assert_eq!(mine["items"].as_array().map(Vec::len), Some(2), "nothing refused was stored: {mine}");
 }
 
-/// Whether the database is what it was cannot be known without Redis: what was deleted may be there again.
+/// Without Redis, a node cannot verify that the database is not an older state with deleted posts, so requests fail.
 #[tokio::test]
 async fn ledger_restarts_without_redis_are_rejected_at_once() {
     let mut nodes = Nodes::start().await;

@@ -1,4 +1,4 @@
-//! Between a node and its Redis: a line that can fall silent without breaking.
+//! A TCP proxy between a node and Redis, whose connections can fall silent without closing.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ pub(crate) struct Proxy {
     _task: AbortOnDropHandle<()>,
 }
 
-/// The lines that subscribed to something: whether each is silent.
+/// The connections that subscribe to channels, each with a flag that silences it.
 type Lines = Arc<Mutex<Vec<Arc<AtomicBool>>>>;
 
 impl Proxy {
-    /// One in front of the server at this port.
+    /// Starts a proxy to the server at this port.
     pub(crate) async fn start(port: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("its address");
@@ -43,12 +43,13 @@ impl Proxy {
         format!("redis://{}", self.address)
     }
 
-    /// Keeps what nodes say from Redis, until they may speak again. Nothing is lost.
+    /// While `holds` is true, delays all data from nodes to Redis. No data is lost.
     pub(crate) fn hold(&self, holds: bool) {
         self.holding.send_replace(holds);
     }
 
-    /// From now on nothing comes out of the lines that hear; they stay open. New ones work. How many fell silent.
+    /// Silences all current subscriber connections, which stay open. New connections work. Returns the number of
+    /// silenced connections.
     pub(crate) fn silence(&self) -> usize {
         let lines = self.lines.lock();
         lines.iter().filter(|line| !line.swap(true, Ordering::SeqCst)).count()

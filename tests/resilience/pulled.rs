@@ -1,4 +1,4 @@
-//! Authors with more followers than are written to, when things fail.
+//! Failures with pull fan-out, for authors with more followers than the push limit.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,17 +17,17 @@ fn follower(n: usize) -> String {
     format!("f{n:03}")
 }
 
-/// From how many followers on an author is pulled, and how many are served at once.
+/// The follower count above which posts are pulled, and the page size of a fan-out.
 const KEYS: [(&str, &str); 2] = [("fanout.push_limit", "10"), ("fanout.page", "8")];
 
-/// Two nodes that share a Redis and a file, on which a star has many followers.
+/// Starts two nodes that share a Redis and a SQLite file; the user `star` has many followers.
 async fn on_sqlite() -> Cluster {
     let redis = RedisServer::start_appending();
     let url = redis.url();
     star(Cluster::start_on(redis, &url, 2, &KEYS).await).await
 }
 
-/// The same, with a PostgreSQL.
+/// Like [`on_sqlite`], with PostgreSQL.
 async fn on_postgres() -> Cluster {
     star(Cluster::start_on_postgres(RedisServer::start_appending(), 2, &KEYS).await).await
 }
@@ -38,7 +38,7 @@ async fn star(cluster: Cluster) -> Cluster {
     cluster
 }
 
-/// Runs each case with each ledger.
+/// Defines a test of each case for each ledger.
 macro_rules! on_both_ledgers {
     ($($case:ident)*) => {
         mod on_sqlite {
@@ -75,7 +75,7 @@ async fn received(client: &mut Client, user: &str, many: usize) -> Vec<u64> {
     received
 }
 
-/// The posts that a user's log tells of since a position, in order.
+/// The posts in a user's log since a position, in order.
 async fn logged(node: &Server, user: &str, since: &Value) -> Vec<u64> {
     log_since(node, user, since).await.into_iter().map(|(_, _, post)| post).collect()
 }
@@ -87,7 +87,7 @@ async fn users_connected_to_two_nodes_get_posts_once(cluster: Cluster) {
     for n in 0..20 {
         let user = follower(n);
         since.push(position(a, &user).await);
-        // Some at one of them, some at the other, some at both.
+        // Users are connected to one of the nodes, or to both.
         for node in [a, b].iter().enumerate().filter(|(at, _)| n % 3 != *at).map(|(_, node)| node) {
             clients.push((user.clone(), Client::connect(node, &user).await));
         }
@@ -118,7 +118,7 @@ async fn lost_signals_delay_delivery_only(cluster: Cluster) {
     let since = position(a, &follower(2)).await;
     let mut posts = Vec::new();
     for n in 0..12 {
-        // Also before the last, after which no other sign comes.
+        // Also before the last post, after which no further notification is sent.
         if n % 3 == 2 {
             assert!(cluster.redis.ask("CLIENT KILL TYPE pubsub").starts_with(':'));
         }
@@ -126,7 +126,7 @@ async fn lost_signals_delay_delivery_only(cluster: Cluster) {
     }
     assert_eq!(received(&mut at_b, &follower(1), posts.len()).await, posts);
     cluster.carried(PATIENCE).await;
-    // Who is connected to nobody finds it at a node that may have heard nothing, either.
+    // A user without a connection also finds the posts at a node that missed the notifications.
     until("the other node knows all", async || logged(b, &follower(2), &since).await.len() >= posts.len()).await;
     assert_eq!(logged(b, &follower(2), &since).await, posts);
 }
@@ -191,14 +191,14 @@ async fn empty_or_stale_redis_loses_nothing(mut cluster: Cluster) {
     }
 }
 
-/// Sees that a follower at a node hears live what is posted at another. A node that has yet to compare its rooms with
-/// their logs may ask its clients to come back, and they do, as SDKs do. All that was posted.
+/// Checks that a follower at one node receives a post from another node live. A node may ask its clients to reconnect
+/// until it has compared its rooms with their logs; the client then reconnects, as SDKs do. Returns all created posts.
 async fn is_pushed_live(at: &Server, from: &Server) -> Vec<u64> {
     let mut posts = Vec::new();
     for _ in 0..3 {
         let mut client = Client::connect(at, &follower(0)).await;
         posts.push(post(from, "star", "live").await);
-        // What was posted before may still be on its way.
+        // Earlier posts may still arrive.
         while let Some(received) = notified_or_queried(&mut client, &follower(0)).await {
             assert!(posts.contains(&received), "{received} of {posts:?}");
             if posts.last() == Some(&received) {
@@ -230,7 +230,7 @@ async fn page(node: &Server, user: &str) -> Vec<u64> {
     page["items"].as_array().expect("items").iter().filter_map(|item| item["id"].as_u64()).collect()
 }
 
-/// The next push on a user's timeline: its type and the post.
+/// The next push on a user's timeline: its type and its post.
 async fn word(client: &mut Client, user: &str) -> (String, u64) {
     let data = client.publication(&format!("timeline:{user}")).await["data"].take();
     let id = data["post"]["id"].as_u64().or(data["id"].as_u64());

@@ -1,4 +1,4 @@
-//! Jobs and likes that always fail are set aside, and everything behind them goes on. An outage sets nothing aside.
+//! Jobs and likes that always fail are quarantined, and those behind them proceed. An outage quarantines nothing.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use crate::cluster::{attempt, done, post, until};
 use crate::likers::Field;
 use crate::server::{Server, token};
 
-/// Posts of authors with more than one follower are pulled, which writes to the ledger.
+/// Posts of authors with more than one follower are pulled, so that their jobs write to the ledger.
 const KEYS: [(&str, &str); 2] = [("fanout.push_limit", "1"), ("fanout.lease", "1s")];
 
 impl Field {
-    /// Makes an insert fail where a condition on the new row holds.
+    /// Makes inserts fail if the new row matches a condition.
     async fn poison(&self, table: &str, condition: &str) {
         match &self.postgres {
             None => {
@@ -60,7 +60,7 @@ async fn check_failing_jobs_are_quarantined(mut field: Field) {
         assert!(timeline(&field.nodes[0], fan).await.is_empty());
     }
     if let Some(redis) = &mut field.redis {
-        // Longer than the failures that a job may have.
+        // The outage lasts longer than a failing job is retried.
         redis.kill();
         attempt(&field.nodes[0], "bo", "POST", "/posts", &json!({ "text": "during an outage" })).await;
         tokio::time::sleep(Duration::from_secs(3)).await;
@@ -104,7 +104,7 @@ async fn check_failing_likes_are_reverted(field: Field) {
     let id = post(node, "ann", "liked").await;
     let owner = if field.postgres.is_some() { "owner" } else { "user" };
     field.poison("likes", &format!("NEW.{owner} = 'mal'")).await;
-    // Entries that are no likes, in every partition.
+    // Invalid entries in every partition of the queue.
     if let Some(redis) = &field.redis {
         for partition in 0..8 {
             redis.ask(&format!("XADD feedline:{{likes}}:q:{partition} * b nonsense"));
@@ -133,7 +133,7 @@ async fn check_failing_likes_are_reverted(field: Field) {
     let strange = if field.redis.is_some() { 16 } else { 0 };
     node.metric_is("feedline_quarantine", f64::from(strange + 1)).await;
     node.metric_is(r#"feedline_likes_reverted_total{reason="failed"}"#, 1.0).await;
-    // It was the like that failed, not the user.
+    // Only the like failed: the user's next like is accepted.
     field.remove_fault("likes").await;
     attempt(node, "mal", "PUT", &format!("/posts/{id}/like"), &Value::Null).await;
     until("it settles", async || done(node, "ann", "GET", &format!("/posts/{id}")).await["likes"] == 20).await;
@@ -149,7 +149,7 @@ async fn failing_likes_are_reverted_on_postgres() {
     check_failing_likes_are_reverted(Field::postgres(1, &[]).await).await;
 }
 
-/// A broker that refuses: the log of a topic is something else in Redis.
+/// The broker rejects a job because the key of a topic's log has another type in Redis.
 #[tokio::test]
 async fn jobs_rejected_by_the_broker_are_quarantined() {
     let field = Field::redis(1, &[("fanout.lease", "1s")]).await;

@@ -1,4 +1,4 @@
-//! Likes that are settled at another node than the one that was asked.
+//! Likes that are settled at another node than the one that accepted them.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ async fn received(client: &mut Client, user: &str) -> Value {
 }
 
 async fn check_receipts_from_another_nodes_settler(field: Field) {
-    // The first to start has all partitions.
+    // The first node has all partitions.
     let [settler, other] = &field.nodes[..] else { panic!("two nodes") };
     let id = post(settler, "ann", "like me").await;
     let mut asker = Client::connect(other, "bo").await;
@@ -30,13 +30,13 @@ async fn check_receipts_from_another_nodes_settler(field: Field) {
         });
         assert_eq!(settled, expected);
     }
-    // No other client got it: their first push is for their own request.
+    // No other client received it: their first push is for their own request.
     for (user, own, client) in &mut others {
         client.rpc("likes.add", &json!({ "post": own })).await;
         let settled = received(client, user).await;
         assert_eq!((&settled["type"], &settled["id"]), (&json!("like.settled"), &json!(own)), "{user}: {settled}");
     }
-    // The requesting client got it once.
+    // The requesting client received it once.
     assert_eq!(asker.pushed().await, [Value::Null; 0]);
     assert_eq!(settler.metric("feedline_likes_batch_sum").await, Some(6.0), "all were settled at the first node");
     assert_eq!(other.metric("feedline_likes_batch_sum").await, Some(0.0), "and none at the other");

@@ -1,4 +1,4 @@
-//! A ledger that is restored, copied by hand, or loses its tail: nothing that is written afterwards is lost.
+//! No later write is lost after a ledger is restored, copied by hand, or loses its latest writes.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,8 @@ use crate::proxy::Proxy;
 use crate::redis_server::RedisServer;
 use crate::server::Server;
 
-/// So many follow `star`, who is pulled; the first few of them follow `bo`, who is not.
+/// The number of followers of `star`, whose posts are pulled. The first few of them follow `bo`, whose posts are
+/// pushed.
 const FOLLOWERS: usize = 12;
 const FOLLOWERS_OF_BO: usize = 6;
 
@@ -36,13 +37,13 @@ async fn start(redis: &RedisServer, ledger: &str) -> Server {
     Server::start_with(&[&KEYS[..], &[("broker.url", &url), ("ledger.url", ledger)]].concat()).await
 }
 
-/// The ids of a user's timeline.
+/// The post ids of a user's timeline.
 async fn timeline(node: &Server, user: &str) -> Vec<u64> {
     let page = done(node, user, "GET", "/timeline?limit=100").await;
     page["items"].as_array().expect("items").iter().filter_map(|post| post["id"].as_u64()).collect()
 }
 
-/// Posts by both authors, in turns.
+/// Creates posts by both authors in turn.
 async fn write(node: &Server, posts: usize) -> Vec<(bool, u64)> {
     let mut written = Vec::new();
     for n in 0..2 * posts {
@@ -52,7 +53,7 @@ async fn write(node: &Server, posts: usize) -> Vec<(bool, u64)> {
     written
 }
 
-/// Every follower's timeline consists of these posts.
+/// Waits until every follower's timeline consists of these posts.
 async fn all_arrive(node: &Server, posts: &[(bool, u64)]) {
     for n in 0..FOLLOWERS {
         let mut expected: Vec<u64> =
@@ -70,7 +71,7 @@ async fn like(node: &Server, post: u64, users: std::ops::Range<usize>) {
     }
 }
 
-/// All likes are settled, and the count is that of those who are listed.
+/// Waits until all likes are settled and the count equals the number of listed users.
 async fn counted(node: &Server, post: u64, likers: usize) {
     until(&format!("{likers} like it"), async || {
         let listed = done(node, "star", "GET", &format!("/posts/{post}/likes?limit=100")).await;
@@ -80,7 +81,7 @@ async fn counted(node: &Server, post: u64, likers: usize) {
     .await;
 }
 
-/// What there is before the backup: people, edges, posts, likes.
+/// Creates the data before the backup: users, edges, posts, likes.
 async fn before(node: &Server) -> Vec<(bool, u64)> {
     for n in 0..FOLLOWERS {
         node.follow(&follower(n), "star").await;
@@ -95,7 +96,7 @@ async fn before(node: &Server) -> Vec<(bool, u64)> {
     posts
 }
 
-/// What happens after the backup and is lost with it: it uses numbers that the restored ledger has not given out.
+/// Creates the data that the restore loses. It uses sequence numbers that the restored ledger will assign again.
 async fn lost(node: &Server, before: &[(bool, u64)]) {
     let posts = write(node, 6).await;
     all_arrive(node, &[before, &posts].concat()).await;
@@ -103,9 +104,9 @@ async fn lost(node: &Server, before: &[(bool, u64)]) {
     counted(node, before[0].1, 8).await;
 }
 
-/// What is written after the restore arrives everywhere, and counts are right.
+/// Checks that data written after the restore arrives everywhere, and that counts are correct.
 async fn after(node: &Server, before: &[(bool, u64)]) -> Vec<(bool, u64)> {
-    // Two are connected, one of them to what the pulled author writes only.
+    // Two users are connected. One of them follows only the pulled author.
     let mut clients = Vec::new();
     for n in [0, FOLLOWERS - 1] {
         clients.push((n, Client::connect(node, &follower(n)).await));
@@ -131,8 +132,8 @@ async fn after(node: &Server, before: &[(bool, u64)]) -> Vec<(bool, u64)> {
     all
 }
 
-/// Likes that were acknowledged after the backup are settled again as far as they wait in the queue: how many there are
-/// is not known, but the list and the count agree, and everybody who liked it since is there.
+/// Checks that the count equals the list, which contains all users who liked the post since. Likes acknowledged after
+/// the backup are settled again if they are still in the queue, so their number is unknown.
 async fn counts_agree(node: &Server, post: u64) {
     until("the likes that came since are there, and the count is right", async || {
         let listed = done(node, "star", "GET", &format!("/posts/{post}/likes?limit=100")).await;
@@ -144,7 +145,7 @@ async fn counts_agree(node: &Server, post: u64) {
     .await;
 }
 
-/// Copies a SQLite file with what stands beside it, as it is.
+/// Copies a SQLite file with its `-wal` and `-shm` files.
 fn copy(from: &Path, to: &Path) {
     for suffix in ["", "-wal", "-shm"] {
         let name = |path: &Path| format!("{}{suffix}", path.display());
@@ -168,7 +169,7 @@ async fn hand_copied_files_lose_no_later_writes() {
     let [backup, newer] = ["backup.db", "newer.db"].map(|name| folder.path().join(name));
     let mut node = start(&redis, &url).await;
     let posts = before(&node).await;
-    // With its write-ahead log, as a process leaves it that is killed.
+    // The copy includes the write-ahead log of a killed process.
     node.kill();
     copy(&file, &backup);
     node.start_again().await;
@@ -179,7 +180,7 @@ async fn hand_copied_files_lose_no_later_writes() {
     node.start_again().await;
     let all = after(&node, &posts).await;
     counts_agree(&node, posts[0].1).await;
-    // The file that was replaced comes back: it is ahead of the record, but not what the inboxes were made of.
+    // The replaced file is put back. It is ahead of the record, but the inboxes were built from another one.
     node.kill();
     copy(&newer, &file);
     node.start_again().await;
@@ -196,7 +197,7 @@ async fn hand_copied_files_lose_no_later_writes() {
     .await;
 }
 
-/// The ledger is read, then compared: numbers that are used in between are not missing in it.
+/// Writes between the read of the ledger and its comparison do not count as missing.
 #[tokio::test]
 async fn comparisons_during_use_start_no_incarnation() {
     let (redis, folder) = (RedisServer::start(), tempfile::tempdir().expect("a folder"));
@@ -219,7 +220,7 @@ async fn comparisons_during_use_start_no_incarnation() {
     assert_eq!(identity(), before, "{}", node.log());
 }
 
-/// Runs a command of Feedline on a ledger: whether it succeeded, and all that it said.
+/// Runs a Feedline command on a ledger. Returns whether it succeeded, and its output.
 fn feedline(folder: &TempDir, ledger: &str, arguments: &[&str]) -> (bool, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_feedline"));
     command.args(arguments).current_dir(folder).env("FEEDLINE__LEDGER__URL", ledger);
@@ -234,7 +235,7 @@ async fn backups_of_a_running_server_are_restored() {
     let (file, url) = sqlite(&folder);
     let mut node = start(&redis, &url).await;
     let posts = before(&node).await;
-    // Somebody goes on writing meanwhile: the copy is of one moment.
+    // A user writes during the backup: the copy must be consistent.
     let writing = async {
         for n in 0..50 {
             post(&node, "somebody", &format!("meanwhile {n}")).await;
@@ -284,14 +285,14 @@ async fn databases_that_lose_their_tail_lose_no_later_writes() {
     let folder = tempfile::tempdir().expect("a folder");
     let snapshot = folder.path().join("snapshot").display().to_string();
     let data = postgres.data().display().to_string();
-    // A snapshot of the disk: the server recovers from it as after a loss of power, on the same timeline.
+    // A snapshot of the disk: the server recovers from it as after a power failure, on the same timeline.
     postgres.kill();
     run("cp", &["-a", &data, &snapshot]);
     postgres.start_again();
     one.ready().await;
     other.ready().await;
     lost(&one, &posts).await;
-    // The loss of an erasure is made up for from the log beside the ledger.
+    // The restore loses an erasure; the log beside the ledger repeats it.
     done(&one, "gone", "DELETE", "/accounts").await;
     let mut client = Client::connect(&other, &follower(0)).await;
     postgres.kill();
@@ -310,7 +311,8 @@ async fn databases_that_lose_their_tail_lose_no_later_writes() {
     counts_agree(&one, posts[0].1).await;
 }
 
-/// The broker answers a comparison late: meanwhile the database came back in an older state.
+/// A comparison that the broker answers late does not admit a database that was restored to an older state in the
+/// meantime.
 #[tokio::test]
 async fn earlier_comparisons_do_not_admit_an_older_state() {
     let (redis, mut postgres) = (RedisServer::start(), PostgresServer::start());
@@ -341,7 +343,7 @@ async fn earlier_comparisons_do_not_admit_an_older_state() {
     postgres.start_again();
     tokio::time::sleep(Duration::from_millis(500)).await;
     proxy.hold(false);
-    // The next comparison would come after 16 seconds or more.
+    // The next regular comparison is at least 16 seconds away.
     let closed = tokio::time::timeout(Duration::from_secs(8), client.closed()).await;
     assert_eq!(closed.expect("the node notices").0, 3010, "{}", node.log());
 }
@@ -351,7 +353,7 @@ fn run(program: &str, arguments: &[&str]) {
     assert!(ran.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
 }
 
-/// What a like is worth that waits in the queue when the ledger goes back: it is settled.
+/// Likes in the queue are settled after the ledger is restored from a backup.
 #[tokio::test]
 async fn queued_likes_settle_in_a_restored_file() {
     let folder = tempfile::tempdir().expect("a folder");

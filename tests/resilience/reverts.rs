@@ -1,4 +1,4 @@
-//! A like that cannot be settled is taken back on every device.
+//! A like that cannot be settled is reverted on all devices of the user.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::cluster::{attempt, done, post, until};
 use crate::likers::{Backend, Field, RECOVERY};
 use crate::server::{Server, token};
 
-/// The publications of a type on somebody's notifications, as a client that was away recovers them.
+/// The notifications of one type that a client recovers after an absence.
 async fn recovered(field: &Field, user: &str, position: &Value, kind: &str) -> Vec<Value> {
     let mut device = Client::open(&field.nodes[0]).await;
     let channel = format!("notifications:{user}");
@@ -32,7 +32,7 @@ async fn check_likes_of_deleted_posts_are_reverted(field: Field) {
     let connected = online.done(json!({ "connect": { "token": token("bo") } })).await;
     let position = connected["connect"]["subs"]["notifications:bo"].clone();
     assert!(position["epoch"].is_string(), "{connected}");
-    // Nothing is settled while the lock is held; and the post goes, at a node of which this one did not hear yet.
+    // No like is settled while the lock is held. Another node deletes the post, and this node does not know of it yet.
     let db = field.connection();
     db.execute_batch("BEGIN IMMEDIATE").expect("the lock");
     for post in [id, kept] {
@@ -52,7 +52,7 @@ async fn check_likes_of_deleted_posts_are_reverted(field: Field) {
     assert_eq!(of("like.reverted")["data"], reverted);
     assert!(of("like.reverted")["offset"].is_u64(), "it is in the log");
     assert_eq!(of("like.settled")["data"]["id"], kept);
-    // A device that was away takes it back too, once.
+    // A device that was offline also receives the revert, once.
     assert_eq!(recovered(&field, "bo", &position, "like.reverted").await, [reverted]);
     until("it is measured", async || node.metric(r#"feedline_likes_reverted_total{reason="gone"}"#).await == Some(1.0))
         .await;
@@ -68,11 +68,11 @@ async fn likes_of_deleted_posts_are_reverted_everywhere_embedded() {
     check_likes_of_deleted_posts_are_reverted(Field::embedded(&[]).await).await;
 }
 
-/// While it is there, nothing is settled.
+/// A lock that prevents the settling of likes.
 enum Hold {
-    /// The lock of the ledger's file: nothing else is written either.
+    /// The write lock of the ledger's file, which blocks all other writes, too.
     File(Connection),
-    /// A lock on how far the queue is settled: everything else goes on.
+    /// A lock on the table of queue positions; other writes proceed.
     Table(tokio_postgres::Client),
 }
 
@@ -88,10 +88,10 @@ impl Hold {
         Self::Table(client)
     }
 
-    /// Deletes two comments, the second of which has a reply, and lets go.
+    /// Deletes two comments, of which the second has a reply, and releases the lock.
     async fn delete(self, node: &Server, [plain, answered]: [u64; 2]) {
         match self {
-            // As a node does it of which this one did not hear yet.
+            // Writes the deletion as another node would, before this node knows of it.
             Self::File(db) => {
                 db.execute("DELETE FROM comments WHERE id = ?1", [plain.to_string()]).expect("to delete");
                 let sql = "UPDATE comments SET author = NULL, text = NULL, mentions = NULL WHERE id = ?1";
@@ -148,7 +148,7 @@ async fn check_likes_of_deleted_comments_are_reverted(field: Field) {
     for received in [&mut at_phone, &mut at_desk, &mut recovered] {
         received.sort_by_key(number);
     }
-    // The phone alone had asked.
+    // Only the phone sent the request.
     let settled = at_phone.pop().expect("three");
     assert_eq!((&settled["type"], &settled["id"]), (&json!("like.settled"), &json!(kept)), "{settled}");
     assert_eq!([at_phone, at_desk, recovered], [reverted.to_vec(), reverted.to_vec(), reverted.to_vec()]);
@@ -180,7 +180,7 @@ async fn check_likes_of_blocked_users_are_reverted(mut field: Field) {
     db.execute_batch("BEGIN IMMEDIATE").expect("the lock");
     let (status, body) = backend.like(port, "bo", id, true).await.expect("an answer");
     assert_eq!(status, 200, "{body}");
-    // Another process settles it, after the block.
+    // A new process settles the like, after the block.
     field.nodes[0].kill();
     db.execute("INSERT INTO restrictions (maker, whom, kind, at) VALUES ('ann', 'bo', 'block', 1)", [])
         .expect("a block");
@@ -213,7 +213,7 @@ async fn likes_of_blocked_users_are_reverted_embedded() {
     check_likes_of_blocked_users_are_reverted(Field::embedded(&[]).await).await;
 }
 
-/// The settler dies before it announces the revert: the next one announces it.
+/// If the settler dies before it announces a revert, the next settler announces it.
 #[tokio::test]
 async fn unannounced_reverts_are_announced_by_the_next_settler() {
     let mut field = Field::embedded(&[]).await;

@@ -1,4 +1,4 @@
-//! What ends at one node ends at the others within a second, also where signals are lost and nodes were paused.
+//! Revocations at one node apply at all others within a second, even with lost notifications and paused nodes.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::cluster::{Cluster, pause, resume};
 use crate::redis_server::RedisServer;
 use crate::server::{Server, signed, unix};
 
-/// How soon everything is in force everywhere.
+/// The longest time until a revocation applies everywhere.
 const SOON: Duration = Duration::from_secs(1);
 
 fn issued(user: &str, id: &str) -> String {
@@ -27,7 +27,8 @@ async fn socket(node: &Server, token: &str) -> Client {
     client
 }
 
-/// A method of the server API at a node, and that a socket at another ends with this code in time, and the token there.
+/// Calls a method of the server API at one node. A socket at another node must close with this code in time, and the
+/// other node must refuse the token.
 async fn ends(
     (at, method, body): (&Server, &str, Value),
     (other, socket, token): (&Server, &mut Client, &str),
@@ -35,7 +36,7 @@ async fn ends(
 ) {
     let asked = Instant::now();
     assert_eq!(at.backend(method, &body).await, json!({ "result": {} }), "{method}");
-    // An answer may wait for the current second to pass.
+    // The response may wait for the end of the current second.
     let answered = Instant::now().min(asked + SOON);
     assert_eq!(socket.closed().await.0, code, "{method}");
     assert!(answered.elapsed() < SOON, "{method}: the socket ended after {:?}", answered.elapsed());
@@ -109,7 +110,7 @@ async fn paused_nodes_learn_missed_revocations() {
     assert!(awake.elapsed() < SOON, "it took {:?}", awake.elapsed());
 }
 
-/// Requests that came while a node was paused, and are the first thing it does.
+/// A paused node rejects revoked tokens in requests that arrived during the pause and run first after it.
 async fn check_woken_node_rejects_revoked_tokens(cluster: &Cluster) {
     let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
     for round in 0..8 {
@@ -123,7 +124,7 @@ async fn check_woken_node_rejects_revoked_tokens(cluster: &Cluster) {
         a.backend("block_user", &json!({ "user": names[1] })).await;
         tokio::time::sleep(Duration::from_millis(1_500)).await;
         let wakes = async {
-            // The requests are in the node's sockets by then.
+            // Waits until the requests are in the node's socket buffers.
             tokio::time::sleep(Duration::from_millis(50)).await;
             resume(b);
         };
