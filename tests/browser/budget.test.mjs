@@ -1,4 +1,4 @@
-// What the page costs: the bytes of script and style on the wire, and the time to the first paint of the shell.
+// The size budget of the page: script and style bytes on the wire, and the time to the first paint of the shell.
 
 import assert from "node:assert/strict";
 import { readdir } from "node:fs/promises";
@@ -10,13 +10,13 @@ import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import { live, stage } from "./people.mjs";
 
 const WEB = fileURLToPath(new URL("../../web/", import.meta.url));
-/** Script and style of every view, in one language. */
+/** The limit for the script and style of all views, in one language. */
 const WHOLE_BYTES = 67 * 1024;
-/** Script and style of a first visit. */
+/** The limit for the script and style of a first visit. */
 const FIRST_BYTES = 60 * 1024;
 const FIRST_PAINT_MS = 500;
 const COLD_STARTS = 5;
-/** The cumulative layout shift of a start: browsers call up to 0.1 good. */
+/** The limit of the cumulative layout shift at start. Browsers rate values up to 0.1 as good. */
 const MAX_SHIFT = 0.02;
 
 const scene = stage({
@@ -48,14 +48,14 @@ const loaded = (browser) =>
       .map(({ name, encodedBodySize }) => ({ path: new URL(name).pathname, bytes: encodedBodySize })),
   );
 
-/** When the page was first painted, and when its entry script had arrived, in ms since the navigation. */
+/** The times of the first paint and of the entry script's arrival, in ms since the navigation. */
 function firstPaint() {
   const [paint] = performance.getEntriesByName("first-contentful-paint");
   const [script] = performance.getEntriesByName(new URL("/main.js", location.href).href);
   return paint && { ms: paint.startTime, scriptMs: script.responseEnd };
 }
 
-/** Observes how much the page has moved since the navigation; the result is in `window.shifted`. */
+/** Observes the layout shifts since the navigation; the sum is in `window.shifted`. */
 function observeShifts() {
   window.shifted = 0;
   new PerformanceObserver((list) => {

@@ -1,4 +1,5 @@
-// The crowd of a development page: simulated people who post, like and comment, and leave nothing behind.
+// The crowd of a development page: simulated users post, like and comment. Once the crowd is dismissed, none of its
+// posts and follows remain.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

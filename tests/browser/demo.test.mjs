@@ -1,4 +1,4 @@
-// A new instance that `feedline seed-demo` filled. Its pictures in the README are made here: `target/screenshots`.
+// A new instance with the data of `feedline seed-demo`. Takes the screenshots of the README: `target/screenshots`.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";

@@ -1,4 +1,4 @@
-// Chromium, driven through chromedriver in plain WebDriver over HTTP.
+// Controls Chromium through chromedriver, with plain WebDriver over HTTP.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -140,7 +140,7 @@ export class Browser {
     return this.run((query) => [...document.querySelectorAll(query)].map((found) => found.textContent), selector(name));
   }
 
-  /** Polls `ask` until `fits` accepts its result. */
+  /** Calls `ask` repeatedly until `fits` accepts its result. */
   async until(ask, fits, what, ms = PATIENCE_MS) {
     let last;
     const right = async () => fits((last = await ask()));
@@ -164,7 +164,7 @@ export class Browser {
     return entries.filter(({ level }) => level !== "INFO" && level !== "DEBUG").map(({ message }) => message);
   }
 
-  /** Emulates a colour scheme and a window size. Without motion: colours are those of the theme at once. */
+  /** Emulates a colour scheme and a window size. Disables motion, so that theme colours apply at once. */
   async emulate({ dark = false, width, height }) {
     const command = (cmd, params) => this.call("POST", "/goog/cdp/execute", { cmd, params });
     await command("Emulation.setEmulatedMedia", {

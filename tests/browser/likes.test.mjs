@@ -1,4 +1,4 @@
-// Optimistic likes: shown at once, pending until settled, and visibly reverted.
+// Optimistic likes: shown at once, pending until settled, and visibly reverted on failure.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -27,7 +27,7 @@ const scene = stage({
   after: () => line?.close(),
 });
 
-/** The like button of a post: whether it is lit, its state, and its number. */
+/** The state of a post's like button: pressed, state, and count. */
 const like = (browser, id) =>
   browser.run((post) => {
     const button = document.querySelector(`[data-id="${post}"] [data-testid=like]`);
@@ -45,7 +45,7 @@ const becomes = (browser, id, wanted, ms) =>
 test("a like lights within a frame while its acknowledgement is held back, and settles after", async () => {
   const { ann, bo } = scene;
   const id = await idOf(ann, "liked slowly");
-  // Counts are live once a visible post is watched.
+  // Counts are updated live for visible posts.
   await bo.click("curtain");
   await bo.sees("frames", `"channel":"post:${id}"`);
   line.holdMs = HELD_MS;

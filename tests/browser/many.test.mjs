@@ -1,4 +1,4 @@
-// Many new posts: they wait while the user reads, and the document stays bounded.
+// Many new posts: they are held back while the user reads, and the document size stays bounded.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -1,4 +1,4 @@
-// A crashed server and a lost network, while the user reads and writes: no gap, no duplicate, and nothing moves.
+// Server crashes and network losses while the user reads and writes: no post is lost, duplicated or moved.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -1,4 +1,4 @@
-// The page in a real browser: two people, two windows.
+// The page in a real browser, with two users in two windows.
 
 import assert from "node:assert/strict";
 import { after, afterEach, before, test } from "node:test";

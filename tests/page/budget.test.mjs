@@ -1,4 +1,4 @@
-// The files of the page: what they load, what the server may remove from them, and that their words are complete.
+// The files of the page: their imports, the comments that the server strips, and complete translations.
 
 import assert from "node:assert/strict";
 import { readdir, readFile } from "node:fs/promises";
@@ -10,7 +10,7 @@ import { en } from "../../web/i18n/en.js";
 import { zh } from "../../web/i18n/zh.js";
 
 const WEB = fileURLToPath(new URL("../../web/", import.meta.url));
-/** Keys that are put together from parts in the code. */
+/** Translation keys that the code composes from parts. */
 const COMPOSED = [
   "followers.",
   "following.",

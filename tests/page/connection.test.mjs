@@ -1,4 +1,4 @@
-// The client's connection against a server and a clock that the test plays.
+// The client's connection, with a scripted server and a fake clock.
 
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, test } from "node:test";
@@ -13,7 +13,7 @@ const standing = (offset = 5, more = {}) => ({ recoverable: true, offset, epoch:
 beforeEach(stopTime);
 afterEach(startTime);
 
-/** A connection with what it tells. */
+/** Creates a connection, and records its events in `log`. */
 function setUp(options = {}) {
   const server = scripted();
   const connection = new Connection({ url: "ws://test/", token: "secret", transport: server.transport, ...options });

@@ -1,4 +1,4 @@
-// The posts of a timeline: each once, in its place, whatever order pages and pushes come in.
+// The posts of a timeline: each post appears once, in order, for any order of pages and pushes.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -108,7 +108,7 @@ test("kinds of events from the future are stepped over", () => {
 });
 
 test("any interleaving of pages and pushes ends where the log does", () => {
-  // A small generator of its own: a failure names the seed that repeats it.
+  // A seeded generator: a failure names the seed that reproduces it.
   for (let seed = 1; seed <= 300; seed += 1) {
     let state = seed * 2654435761;
     const below = (n) => {

@@ -1,6 +1,6 @@
-// A server that the test plays: it sees every command, and answers when and how the test says.
+// A scripted server: the test sees every command, and decides when and how to answer.
 
-/** Lets everything run that waits for promises only. */
+/** Lets all pending promise callbacks run. */
 export const settled = () => new Promise((resolve) => setImmediate(resolve));
 
 const { setTimeout, clearTimeout } = globalThis;
@@ -10,7 +10,9 @@ const timers = new Map();
 let now = 0;
 let lastTimer = 0;
 
-/** Time stands still until the test moves it, and every wait is half of its ceiling. */
+/**
+ * Replaces the clock with a fake one, and fixes `Math.random` at 0.5, so that every jittered delay is half its maximum.
+ */
 export function stopTime() {
   now = 1_800_000_000_000;
   timers.clear();
@@ -26,7 +28,7 @@ export function startTime() {
   Math.random = random;
 }
 
-/** Moves time on, and runs what is due, in its order. */
+/** Advances the fake clock, and runs due timers in order. */
 export function tick(ms) {
   const end = now + ms;
   for (;;) {
@@ -39,7 +41,7 @@ export function tick(ms) {
   now = end;
 }
 
-/** A transport whose other end is the test. */
+/** A transport whose remote end is controlled by the test. */
 export function scripted() {
   const sockets = [];
   const server = {
@@ -59,11 +61,11 @@ export function scripted() {
           socket.sent.push(...frame.split("\n").map((line) => JSON.parse(line)));
         },
         close: () => (socket.isClosed = true),
-        /** Sends messages in one frame. */
+        /** Sends messages to the client in one frame. */
         say: (...messages) => socket.isClosed || on.frame(messages.map((one) => JSON.stringify(one)).join("\n")),
-        /** The newest command of a kind. */
+        /** The latest command of a kind. */
         last: (kind) => socket.sent.findLast((command) => kind in command),
-        /** Answers the newest command of a kind, or the newest call of a method. */
+        /** Answers the latest command of a kind. */
         answer: (kind, reply, ...more) => socket.say({ id: socket.last(kind).id, [kind]: reply }, ...more),
         call: (method) => socket.sent.findLast(({ rpc }) => rpc?.method === method),
         answerCall: (method, data) => socket.say({ id: socket.call(method).id, rpc: { data } }),
@@ -72,7 +74,7 @@ export function scripted() {
       sockets.push(socket);
       return socket;
     },
-    /** Opens the newest socket and answers its connect. */
+    /** Opens the latest socket and answers its connect command. */
     accept(subs = {}, ...more) {
       server.socket.on.open();
       server.socket.answer("connect", { client: "c", ping: 25, pong: true, subs }, ...more);

@@ -1,4 +1,4 @@
-// The client's stores against a server that the test plays.
+// The client's stores, with a scripted server.
 
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, test } from "node:test";
@@ -28,7 +28,7 @@ afterEach(startTime);
 setFlagsFromString("--expose-gc");
 const collect = runInNewContext("gc");
 
-/** A client that is live and has read this page. */
+/** Creates a live client that has read this page. */
 async function setUp(first = page([30, 20, 10], 3), options = {}) {
   const server = scripted();
   const { transport } = server;
@@ -44,7 +44,7 @@ async function setUp(first = page([30, 20, 10], 3), options = {}) {
     await settled();
   };
   const arrive = (id, offset, more) => push(TIMELINE, { type: "post", post: post(id, more) }, offset);
-  /** Loses the connection, and connects again. */
+  /** Drops the connection, and reconnects. */
   const reconnect = async (timeline, notifications = { recovered: true, was_recovering: true }) => {
     feedline.connection.drop();
     await settled();

@@ -1,4 +1,4 @@
-// The frames that the drawer shows: they are read in front of the transport.
+// The frames that the drawer shows: the tap records them between connection and transport.
 
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, test } from "node:test";

@@ -1,4 +1,4 @@
-// Channels of an application's own: live publications, who may do what, presence, history.
+// An application's own channels: live publications, permissions, presence, history.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

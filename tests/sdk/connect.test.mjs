@@ -1,4 +1,4 @@
-// Connecting: who gets in, who does not, and with which code.
+// Connections: accepted and refused tokens, and the codes of refusals.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

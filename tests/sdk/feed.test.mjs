@@ -1,4 +1,4 @@
-// The feed over the SDK: the channels that a user is put into, posts as they come, operations by rpc.
+// The feed over the SDK: server-side channels, live posts, RPC operations.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -25,7 +25,7 @@ test("a post arrives live at its author and at every follower, once", async () =
   const [follower, author, stranger] = [await at.connected(ann), await at.connected(bo), await at.connected(cy)];
   const post = await at.server.post(bo, "hello");
   for (const client of [follower, author]) {
-    // The author's client also gets the notification of the follow, at any time before or after the post.
+    // The notification of the follow also arrives at the author's client, before or after the post.
     const { data } = await client.published.find((event) => event.data.type === "post");
     assert.equal(data.post.id, post.id);
     assert.equal(data.post.text, "hello");

@@ -1,4 +1,4 @@
-// Losing the connection, or the server, and finding everything again.
+// Lost connections and killed servers: clients recover all missed publications.
 
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
@@ -12,7 +12,10 @@ const latest = (record, name) => record.all.filter((event) => event.name === nam
 
 const ascending = (ids) => [...ids].sort((a, b) => a - b);
 
-/** The posts that reached a client. Jobs run side by side, so only the log knows their order: that is checked here. */
+/**
+ * The ids of the posts that a client received. Jobs run concurrently, so posts may arrive in any order; their offsets
+ * must be consecutive.
+ */
 function postsOf(client) {
   const offsets = client.published.all.map(({ offset }) => offset);
   assert.deepEqual(offsets, numbers(offsets[0], offsets[0] + offsets.length - 1), "offsets without a gap");
@@ -67,7 +70,7 @@ describe("a connection that was lost", () => {
     await publish(at.server, "chat:long", [1]);
     await chat.published.first(1);
     client.network.cut();
-    // The log keeps 100, give or take what trimming leaves over.
+    // The log keeps 100 entries, plus those that approximate trimming leaves.
     await publish(at.server, "chat:long", numbers(2, 402));
     client.network.mend();
     await chat.state.find((event) => event.name === "subscribed" && event.wasRecovering);
@@ -118,7 +121,8 @@ describe("a server that was killed, on Redis", () => {
   before(async () => {
     redis = await Redis.start();
   });
-  // The file's servers stop first: hooks run in the order they were made, and this suite's server is made below.
+  // The server of this suite must stop before its Redis. Hooks run in the order of registration, and `withServer`
+  // registers first.
   const at = withServer(() => ({ FEEDLINE__BROKER__URL: redis.url }));
   after(() => redis?.stop());
 
@@ -153,7 +157,7 @@ describe("a server that was killed, on Redis", () => {
     const ids = [];
     for (const n of numbers(1, 5)) {
       ids.push((await at.server.post(bo, `accepted ${n}`)).id);
-      // Nothing is waited for between the answer and the kill.
+      // The kill follows the response immediately.
       await at.server.kill();
       await at.server.restart();
     }
