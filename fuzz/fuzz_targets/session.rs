@@ -1,4 +1,4 @@
-//! `cargo fuzz run session`, with a nightly compiler; any other builds it.
+//! Run with `cargo fuzz run session` and a nightly compiler. A stable compiler can only build it.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| feedline_fuzz::drive(data));

@@ -1,5 +1,5 @@
-//! Drives the decoder and the session with arbitrary frames at arbitrary times, and checks what must hold whatever a
-//! client says. The fuzz target and a property test come in here.
+//! Drives the decoder and the session with arbitrary frames at arbitrary times, and checks their invariants. The fuzz
+//! target and a property test call [`drive`].
 
 mod script;
 
@@ -17,12 +17,12 @@ use serde_json::Value;
 pub use script::Script;
 use script::{Step, options};
 
-/// A server's side of one connection, with nothing behind it.
+/// The server side of one connection, without real stores.
 struct Driver {
     options: Arc<SessionOptions>,
     session: Session,
     commands: VecDeque<Command>,
-    /// What the session granted and the stores have not answered yet.
+    /// The granted action that the stores have not answered yet.
     running: Option<Action>,
     now: SessionTime,
     stage: Stage,
@@ -35,10 +35,10 @@ enum Stage {
     Refused,
 }
 
-/// Plays a session out of arbitrary bytes.
+/// Runs a session with steps from arbitrary bytes.
 ///
 /// # Panics
-/// If something does not hold that must.
+/// If an invariant is violated.
 pub fn drive(bytes: &[u8]) {
     let mut script = Script::new(bytes);
     let options = options();
@@ -55,7 +55,7 @@ pub fn drive(bytes: &[u8]) {
 }
 
 impl Driver {
-    /// The close code if the connection is over.
+    /// Executes a step. Returns the close code if the connection has ended.
     fn step(&mut self, step: Step) -> Option<Disconnect> {
         match step {
             Step::Frame(frame) => match decode_frame(&frame) {
@@ -109,7 +109,7 @@ impl Driver {
         assert!(self.stage != Stage::Refused || reply.get("error").is_some());
     }
 
-    /// What a session may grant.
+    /// Checks that the session may grant this action.
     fn granted(&self, id: u32, action: &Action) {
         let open = self.stage == Stage::Open;
         match action {
@@ -145,7 +145,7 @@ impl Driver {
         }
     }
 
-    /// The stores answer what runs.
+    /// Simulates the stores' answer to the running action.
     fn answer(&mut self, works: bool) {
         let joined = |join: &Join| Joined {
             position: join.channel.has_log().then(|| Position { offset: 7, epoch: "life".into() }),
@@ -206,7 +206,7 @@ impl Driver {
     }
 }
 
-/// Whether a channel that is somebody's alone is the user's.
+/// Whether a channel is public, or belongs to this user.
 fn is_own(channel: &Channel, user: Option<&UserId>) -> bool {
     match channel {
         Channel::Timeline(owner) | Channel::Notifications(owner) => user == Some(owner),
@@ -214,7 +214,7 @@ fn is_own(channel: &Channel, user: Option<&UserId>) -> bool {
     }
 }
 
-/// A reply is one line of JSON, and is to the command that was sent.
+/// Parses a reply: one line of JSON with the id of the command.
 fn answer_to(id: u32, reply: &Bytes) -> Value {
     assert!(!reply.contains(&b'\n'), "a line break separates replies");
     let reply: Value = serde_json::from_slice(reply).expect("a reply is JSON");

@@ -1,4 +1,4 @@
-//! What happens to a session, read out of arbitrary bytes: half of it nonsense, half of it nearly right.
+//! Reads the steps of a session from arbitrary bytes: partly random frames, partly nearly valid commands.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -11,10 +11,10 @@ use feedline::model::Retention;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
 
-/// Who most tokens are of.
+/// The user of most tokens.
 const USER: &str = "ann";
 
-/// When a session begins, in Unix seconds.
+/// The start of a session, in Unix seconds.
 pub(crate) const UNIX: u64 = 1_800_000_000;
 
 const SECRET: &str = "a secret that is long enough for HS256 tokens";
@@ -51,12 +51,12 @@ static OPTIONS: LazyLock<Arc<SessionOptions>> = LazyLock::new(|| {
     })
 });
 
-/// What sessions share.
+/// The options that all sessions share.
 pub(crate) fn options() -> Arc<SessionOptions> {
     Arc::clone(&OPTIONS)
 }
 
-/// Tokens of all kinds.
+/// Valid and invalid tokens.
 static TOKENS: LazyLock<Vec<String>> = LazyLock::new(|| {
     let claims = [
         json!({ "sub": USER }),
@@ -98,25 +98,25 @@ const CHANNELS: [&str; 16] = [
     "open:a-name-that-is-longer-than-any-may-be-here",
 ];
 
-/// Bytes, read from the front.
+/// A byte sequence that is read as steps.
 pub struct Script<'a> {
     bytes: &'a [u8],
 }
 
-/// One thing that happens. No wait is longer than some thirty years.
+/// A step of a session. No wait is longer than about 35 years.
 pub(crate) enum Step {
-    /// The client says this.
+    /// The client sends this frame.
     Frame(String),
-    /// So many milliseconds pass.
+    /// The clock advances by this number of milliseconds.
     Wait(u64),
-    /// The stores answer what runs, or fail.
+    /// The stores answer the running action, with success (`true`) or an error.
     Answer(bool),
     /// The server ends a subscription.
     Drop(String),
 }
 
 impl<'a> Script<'a> {
-    /// A script.
+    /// Creates a script from bytes.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { bytes }
     }
@@ -131,7 +131,7 @@ impl<'a> Script<'a> {
         (0..bytes).fold(0, |number, _| number << 8 | u64::from(self.byte().unwrap_or(0)))
     }
 
-    /// 0 to 1.
+    /// Reads a number from 0 to 1.
     pub(crate) fn fraction(&mut self) -> f64 {
         f64::from(self.byte().unwrap_or(0)) / 255.0
     }
@@ -141,7 +141,7 @@ impl<'a> Script<'a> {
         &from[usize::from(at) % from.len()]
     }
 
-    /// What happens next; `None` at the end.
+    /// Reads the next step; `None` at the end.
     pub(crate) fn step(&mut self) -> Option<Step> {
         Some(match self.byte()? % 16 {
             0 => {

@@ -1,4 +1,4 @@
-//! The fuzz target's entry, driven by property tests: so it runs wherever tests do.
+//! Drives the fuzz target's entry point with property tests, so that it also runs with a stable compiler.
 
 use proptest::prelude::*;
 
@@ -10,10 +10,11 @@ proptest! {
         feedline_fuzz::drive(&bytes);
     }
 
-    /// With a good connect first, most of what follows is about an open session.
+    /// An open session keeps its rules. The script starts with a successful connect, so that most steps reach an open
+    /// session.
     #[test]
     fn an_open_session_keeps_its_rules(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
-        // One command, with id 1: connect with the first token; then the stores answer.
+        // One command with id 1 connects with the first token. Then the stores answer.
         let connected = [0, 9, 0, 1, 0, 0, 0, 0, 3, 1];
         feedline_fuzz::drive(&[&connected[..], &bytes].concat());
     }
