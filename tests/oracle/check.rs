@@ -82,7 +82,7 @@ pub(crate) fn listed(what: &str, real: &[u64], model: &[u64]) -> Verdict {
     Err(format!("{what}: {} items, not {}; has {surplus:?} besides, lacks {missing:?}", real.len(), model.len()))
 }
 
-/// Checks that a path of a user returns 404 to a reader whom that user blocks.
+/// Checks that a path returns 404 to a reader, because its user blocks them or its post is invisible to them.
 pub(crate) async fn not_found(node: &Server, reader: User, path: &str) -> Verdict {
     same(&format!("{path} for {reader}"), &get(node, reader, path).await.0, &404)
 }

@@ -21,7 +21,7 @@ pub(crate) fn choose(random: &mut SeededRandom, model: &Model, number: usize) ->
             Some(Act::Set { edge: Edge::Follow, from: by, to, on })
         }
         8..11 => {
-            // Often choose two users of whom one follows the other.
+            // Often choose a user with whom a follow exists in either direction.
             let near = [model.those(Edge::Follow, by), model.those_to(Edge::Follow, by)].concat();
             let (to, edge) = (other_of(random, by, &near), *random.pick(&[Edge::Hide, Edge::Mute, Edge::Block]));
             // End these edges more often than they are made. Otherwise most users would soon be invisible to each

@@ -209,7 +209,7 @@ impl Model {
         found.into_iter().map(|((.., id), _)| *id).filter(|id| self.finds(user, *id)).collect()
     }
 
-    // --- what happens ------------------------------------------------------------------------------------
+    // --- changes -----------------------------------------------------------------------------------------
 
     pub(crate) fn publish(&mut self, id: u64, post: Post) {
         self.arrived.insert((post.author, id));

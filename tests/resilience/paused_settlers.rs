@@ -32,8 +32,8 @@ async fn pause_without_lock(node: &Server, file: Option<&Connection>) {
     }
 }
 
-/// The nodes are paused in turn, with or without claimed likes. They do not settle again what the other node settled
-/// during the pause.
+/// The nodes are paused in turn, with or without claimed likes. After a pause, a node does not settle likes again that
+/// the other node has settled.
 async fn paused_settlers_settle_every_like_once(field: Field) {
     let seed = SeededRandom::seed();
     let mut random = SeededRandom::new(seed);
