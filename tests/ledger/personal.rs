@@ -126,7 +126,7 @@ async fn every_kind_is_exported_in_pages_of_any_size(ledger: Any) {
         assert_eq!(posts.iter().map(|post| post["id"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 2, 3]);
         assert!(posts.iter().all(|post| post["author"] == "ann" && post["text"].is_string()));
         let comments = rows(&*ledger, "ann", PersonalData::Comments, limit).await;
-        let shown = |it: &Value| (it["id"].as_u64(), it["post"].as_u64(), it["parent"].as_u64());
+        let shown = |it: &Value| (it["id"].as_u64(), it["post"].as_u64(), it["reply_to"].as_u64());
         let comments: Vec<_> = comments.iter().map(shown).collect();
         let expected =
             [(101, None), (102, Some(101)), (103, Some(101))].map(|(id, parent)| (Some(id), Some(11), parent));

@@ -61,7 +61,7 @@ fn said(model: &Model, item: &Value) -> Verdict {
     same(&format!("comment {id}"), &[&item["author"], &item["text"]], &words.each_ref())?;
     same(
         &format!("where comment {id} stands"),
-        &[&item["post"], &item["parent"]],
+        &[&item["post"], &item["reply_to"]],
         &[&json!(comment.post), &json!(comment.reply_to)],
     )?;
     let came = [model.how_many(Mark::CommentLike, id), model.replies(id)].map(|count| json!(count));
