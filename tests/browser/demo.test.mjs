@@ -66,13 +66,13 @@ test("the timeline shows posts with their pictures, the newest first", async () 
 test("a thread shows its comments", async () => {
   const id = await idOf(mara, "First light over the ridge");
   await go(mara, `/post/${id}`);
-  await mara.sees("comment-text-shown", "The coffee was not optional.");
+  await mara.sees("comment-text-shown", "That third layer looks like it was painted.");
   await picture("thread", DESKTOP);
 });
 
 test("notifications are grouped", async () => {
   await go(mara, "/notifications");
-  await mara.sees("notification", "Joon Park");
+  await mara.sees("notification", "and 3 others commented on your post");
   await picture("notifications", DESKTOP);
   await quiet(mara);
 });

@@ -165,7 +165,7 @@ describe("the client module", () => {
       const post = await at.server.post(bo, "like me");
       await until(() => entry(feedline, post.id));
       feedline.likes.toggle(entry(feedline, post.id).post);
-      if (waits) await feedline.network.wire.find(({ out }) => out?.rpc?.data.id === post.id);
+      if (waits) await feedline.network.wire.find(({ out }) => out?.rpc?.data.post === post.id);
       feedline.network.cut();
       await until(() => !feedline.connection.isLive);
       assert.equal(entry(feedline, post.id).like.state, "pending");
