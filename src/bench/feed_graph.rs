@@ -1,4 +1,4 @@
-//! Who follows whom in the feed scenario, and the ledger with these users.
+//! The follow graph of the feed scenario, and the ledger with its users.
 
 use anyhow::{Context as _, Result, ensure};
 use feedline::model::UserId;

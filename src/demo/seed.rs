@@ -123,7 +123,7 @@ impl Seeder<'_> {
     async fn follows(&mut self, now: Millis) -> Result<(), SeedError> {
         for (i, follower) in self.people.iter().enumerate() {
             for (j, followee) in self.people.iter().enumerate() {
-                // The first person, whom the summary names, follows everyone.
+                // The first person follows everyone: the command proposes this account.
                 let follows = i != j && (i == 0 || (i * 7 + j * 5 + i * j) % 12 < FOLLOWED_TWELFTHS);
                 if follows {
                     self.ledger.follow(follower, followee, now.saturating_sub(ACCOUNT_AGE / 2), &unleased()).await?;

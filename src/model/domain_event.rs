@@ -126,9 +126,9 @@ impl DomainEvent {
         events
     }
 
-    /// The parts of the JSON of a [`Liked`](Self::Liked) event, for databases that assemble it from rows: the prefixes of
-    /// posts and of comments, the beginning, what follows an object, what follows a user, what follows the users of an
-    /// object, and the end. They are cut out of an encoded event, so the form of events is decided here alone.
+    /// The parts of the JSON of a [`Liked`](Self::Liked) event, for databases that assemble it from rows: the prefixes
+    /// of posts and of comments; the beginning; the texts after an object, after a user and after the users of an
+    /// object; the end. They are cut out of an encoded event, so the format of events is defined in one place.
     pub fn liked_json_parts() -> Option<[String; 7]> {
         // Stands for each user and each number.
         const CUT: &str = "123456789";

@@ -183,7 +183,11 @@ async fn reconnecting_clients_recover_or_learn_that_they_cannot() {
     let mut ann = Client::connect(&server, "ann").await;
     let position = ann.subscribe("chat:1").await;
     assert_eq!((&position["recoverable"], &position["positioned"]), (&json!(true), &json!(true)));
-    let recover = |offset: u64, epoch: &Value| json!({ "subscribe": { "channel": "chat:1", "recover": true, "offset": offset, "epoch": epoch } });
+    let recover = |offset: u64, epoch: &Value| {
+        json!({
+            "subscribe": { "channel": "chat:1", "recover": true, "offset": offset, "epoch": epoch },
+        })
+    };
     let mut speaker = Client::connect(&server, "bo").await;
     speaker.subscribe("chat:1").await;
     for n in 1..=4 {

@@ -11,7 +11,11 @@ use crate::server::Server;
 async fn posts_include_counts_and_pages_include_users() {
     let server = Server::start_with(&[("auth.anonymous", "true")]).await;
     let zero = json!({ "likes": 0, "comments": 0, "favourites": 0 });
-    let counts = |post: &Value| json!({ "likes": post["likes"], "comments": post["comments"], "favourites": post["favourites"] });
+    let counts = |post: &Value| {
+        json!({
+            "likes": post["likes"], "comments": post["comments"], "favourites": post["favourites"],
+        })
+    };
     let flags = |post: &Value| json!([post["liked"], post["favourited"]]);
 
     server.follow("ann", "bo").await;

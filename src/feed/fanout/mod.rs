@@ -292,7 +292,7 @@ impl FanoutWorkers {
         }
     }
 
-    /// Tells the broker to forget a job. The worker does not wait for the call: if it fails, the broker keeps the state
+    /// Removes the state of a job from the broker. The worker does not wait for the call: if it fails, the broker keeps the state
     /// of the job for a day.
     fn retire(&self, attempt: JobAttempt) {
         // A job for one inbox begins no attempt.

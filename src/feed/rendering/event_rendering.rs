@@ -148,8 +148,8 @@ impl EventRenderer {
     }
 }
 
-/// The authors whose restrictions are needed to render these entries, and the readers of timelines by the author whom
-/// they read.
+/// The authors whose restrictions are needed to render these entries; and for each author of a timeline entry the
+/// readers of the timeline.
 fn people_of<'a>(
     entries: &[(&'a Audience, &'a Entry)],
     posts: &'a PostMap<Arc<CachedPost>>,

@@ -315,7 +315,7 @@ impl RoomState {
         self.members.iter().map(|(_, member)| &*member.outbox)
     }
 
-    /// The keys of the members for whom a condition holds; `None` if it cannot be decided for one of them.
+    /// The keys of the members that meet a condition; `None` if it cannot be decided for one of them.
     fn members_who(&self, condition: impl Fn(&Member) -> Option<bool>) -> Option<Vec<usize>> {
         let mut keys = Vec::new();
         for (key, member) in &self.members {

@@ -1,4 +1,4 @@
-//! Who likes what, and how far the queue of likes is settled.
+//! Likes, and the position up to which the queue of likes is settled.
 
 use async_trait::async_trait;
 use tokio_postgres::Row;

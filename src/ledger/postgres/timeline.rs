@@ -1,18 +1,18 @@
-//! What a timeline consists of: the posts of many authors merged, newest first.
+//! The posts of a timeline: the posts of many authors, merged, newest first.
 //!
-//! Each author's posts lie in an index in the right order. If the page probably reaches no further down than to some
-//! id, what everyone wrote above that one is read (`near`): mostly one look-up an author that finds nothing, and the
-//! page. It matters that the look-up is bounded below: of each author PostgreSQL reads all that fits on a page of the
-//! index, whatever the limit is, which took more than twice as long (300 followees: 2.5 to 3.4 ms instead of 1.0 to
-//! 1.5).
+//! The posts of each author are sorted in an index. If an estimate of the lowest id on the page is given, the statement
+//! reads all posts above it (`near`): one look-up for each author, most of which return nothing. The lower bound of
+//! these look-ups matters: without it, PostgreSQL reads a whole index page for each author, whatever the limit is (300
+//! followees: 2.5 to 3.4 ms instead of 1.0 to 1.5).
 //!
-//! Where that was too little, or far too much, or nobody knows how far down it goes, a few ids are read from everyone:
-//! twice the fair share. The page cannot reach below the last of the newest so far (`bound`), so more is needed only
-//! from those whose few all lie above it, and no further down than there. An author costs one look-up, or two, a post
-//! on the page a few steps, and what lies below the page nothing.
+//! If the estimate was too high, far too low or not given, the statement reads a few ids of each author: twice the
+//! author's share of the page. The lowest of the newest ids read so far (`bound`) is a lower bound of the page, so more
+//! is read only of authors all of whose ids lie above it, and only down to it. An author costs one or two look-ups, a
+//! post on the page a few steps, and older posts nothing.
 
-/// The posts below `$2` of those whom `$1` follows and of `$1`, `$3` at most; none of those whom `$1` mutes, or who
-/// hide from `$1`. They probably lie above `$4`; 0 if nobody knows. Most readers mute nobody, which is asked once.
+/// The newest posts below `$2` by `$1` and the users that `$1` follows, at most `$3`, without authors that `$1` mutes
+/// or that hide from `$1`. `$4` estimates the lowest id on the page; 0: unknown. Whether `$1` mutes anyone is read
+/// once, because most readers mute nobody.
 pub(super) const TIMELINE: &str = "\
     WITH authors AS MATERIALIZED (
         SELECT followee AS author FROM follows WHERE follower = $1

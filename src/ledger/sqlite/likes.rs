@@ -1,4 +1,4 @@
-//! Who likes what, and how far the queue of likes is settled.
+//! Likes, and the position up to which the queue of likes is settled.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -68,7 +68,7 @@ fn settle(db: &Connection, batch: &LikeBatch) -> rusqlite::Result<Option<Settled
     for change in &batch.unseen {
         by_object.entry(change.object).or_default().unseen.push(change);
     }
-    // Who likes much is made sure of once.
+    // A user with many likes in the batch is created once.
     let mut sure = HashSet::new();
     for (object, asked) in by_object {
         let difference = apply(db, batch, object, &asked, &mut sure, &mut settled)?;
@@ -90,14 +90,14 @@ pub(super) fn set_position(db: &Connection, partition: u16, position: &str) -> r
     db.prepare_cached(sql)?.execute(params![partition, position]).map(drop)
 }
 
-/// What a batch asks of one object, in the order of the queue.
+/// The changes of a batch to one object, in the order of the queue.
 #[derive(Default)]
 struct ObjectChanges<'a> {
     changes: Vec<&'a LikeChange>,
     unseen: Vec<&'a LikeChange>,
 }
 
-/// Applies the changes of one object. By how many its likes grew.
+/// Applies the changes of one object. Returns the change of its number of likes.
 fn apply<'a>(
     db: &Connection,
     batch: &LikeBatch,
@@ -137,7 +137,7 @@ fn apply<'a>(
     Ok(difference)
 }
 
-/// Whether it is new.
+/// Returns whether the like is new.
 fn add(db: &Connection, change: &LikeChange) -> rusqlite::Result<bool> {
     let sql = match change.object {
         ContentId::Post(_) => "INSERT INTO likes (user, post, at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
@@ -149,7 +149,7 @@ fn add(db: &Connection, change: &LikeChange) -> rusqlite::Result<bool> {
     Ok(db.prepare_cached(sql)?.execute(row)? == 1)
 }
 
-/// Whether it was there.
+/// Returns whether the like existed.
 fn remove(db: &Connection, change: &LikeChange) -> rusqlite::Result<bool> {
     let sql = match change.object {
         ContentId::Post(_) => "DELETE FROM likes WHERE user = ?1 AND post = ?2",
@@ -159,7 +159,7 @@ fn remove(db: &Connection, change: &LikeChange) -> rusqlite::Result<bool> {
     Ok(db.prepare_cached(sql)?.execute(row)? == 1)
 }
 
-/// What comes of it is read by a statement of its own: one that answers with what it wrote keeps copies to undo it.
+/// The result is read by a separate statement: with RETURNING, SQLite would keep copies of the rows.
 pub(super) fn count_up(db: &Connection, object: ContentId, difference: i64) -> rusqlite::Result<()> {
     let sql = match object {
         ContentId::Post(_) => {

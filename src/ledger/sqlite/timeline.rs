@@ -1,8 +1,8 @@
 //! The posts of a timeline: those of many authors, merged, newest first.
 //!
-//! Each author's posts lie in an index in the right order, so the page is a merge of sorted runs. A run is read in
-//! chunks: first a few ids from everyone, then more from those whose posts the page turns out to hold. An author
-//! costs one look-up, a post on the page about one step, and what lies below the page nothing.
+//! The posts of each author are sorted in an index, so the page is a merge of sorted runs. A run is read in chunks:
+//! first a few ids of each author, then more of the authors whose posts are on the page. An author costs one look-up, a
+//! post on the page about one step, and older posts nothing.
 
 use std::collections::BinaryHeap;
 
@@ -11,10 +11,11 @@ use rusqlite::Connection;
 use super::author_posts::by_author;
 use crate::model::{PostId, UserId};
 
-/// Chunks of one author grow by this factor: one who fills the page needs few of them.
+/// The growth factor of an author's chunks, so that an author whose posts fill the page needs few of them.
 const GROWTH: usize = 4;
 
-/// The posts below `before` of those whom `reader` follows and neither mutes nor is hidden from, and of the reader.
+/// The posts below `before` by `reader` and the users that `reader` follows, without authors that the reader mutes or
+/// that hide from the reader.
 pub(super) fn read(db: &Connection, reader: &UserId, before: PostId, limit: usize) -> rusqlite::Result<Vec<PostId>> {
     // One snapshot: an unfollow or a deletion between two look-ups would give a page that never existed.
     let snapshot = db.unchecked_transaction()?;
@@ -33,7 +34,7 @@ pub(super) fn read(db: &Connection, reader: &UserId, before: PostId, limit: usiz
     Ok(page)
 }
 
-/// One run for each author. The reader is one of them, once even if following themselves.
+/// One run for each author, including the reader, each once.
 fn runs(db: &Connection, reader: &UserId, limit: usize) -> rusqlite::Result<Vec<AuthorRun>> {
     let sql = "SELECT followee FROM follows WHERE follower = ?1 AND followee NOT IN \
                    (SELECT whom FROM restrictions WHERE maker = ?1 AND kind = 'mute' \
@@ -65,7 +66,7 @@ enum RunEnd {
 }
 
 impl AuthorRun {
-    /// The author's newest post below `before`, which is the id given last; reads on if need be, `left` ids at most.
+    /// The author's newest post below `before`, the id returned last. Reads at most `left` more ids if needed.
     fn next(&mut self, db: &Connection, before: PostId, left: usize) -> rusqlite::Result<Option<PostId>> {
         if self.ids.is_empty() && self.end == RunEnd::Unknown && left > 0 {
             let wanted = self.chunk.min(left);
