@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use super::error::{FeedError, Result};
 use super::expand::{ExpandRequest, PageItem};
 use super::paging::{PageCursor, PageRequest};
+use super::query_values::list;
 use crate::model::{CommentId, Person, PostId, User, UserId};
 
 /// A user.
@@ -33,6 +34,18 @@ pub(crate) struct OnePost {
 pub(crate) struct ReadPost {
     /// Its id.
     pub(crate) id: PostId,
+    #[serde(flatten)]
+    pub(crate) expand: ExpandRequest,
+}
+
+/// Posts to read.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PostsByIds {
+    /// Their ids, 1 to 100.
+    #[serde(deserialize_with = "list")]
+    #[schemars(length(min = 1, max = 100))]
+    pub(crate) ids: Vec<PostId>,
     #[serde(flatten)]
     pub(crate) expand: ExpandRequest,
 }
@@ -110,10 +123,10 @@ pub(crate) struct OwnList {
     pub(crate) page: PageRequest,
 }
 
-/// A page of the caller's timeline.
+/// A page of posts: of the caller's timeline, or of everybody's posts.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct TimelineList {
+pub(crate) struct PostFeed {
     #[serde(flatten)]
     pub(crate) page: PageRequest,
     #[serde(flatten)]
@@ -133,7 +146,7 @@ pub(crate) struct Search {
 /// A page of posts.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct PostPage {
-    /// The posts, newest first.
+    /// The posts, in the order of the list.
     #[schemars(with = "Vec<PageItem>")]
     pub(crate) items: Vec<Box<RawValue>>,
     /// Their authors by id, and the users that `with` adds.

@@ -1,8 +1,9 @@
-//! Numbers and flags of inputs. Queries and paths can only contain them as text.
+//! Numbers, flags and lists of inputs. Queries and paths can only contain them as text.
 
 use std::fmt;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde::de::{self, Deserializer, Visitor};
 use serde_json::Value;
 
@@ -17,6 +18,26 @@ pub(crate) fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D
     match Flag::deserialize(deserializer)? {
         Flag::Json(flag) => Ok(flag),
         Flag::Text(text) => text.parse().map_err(|_| de::Error::custom("expected true or false")),
+    }
+}
+
+/// Decodes a list: a JSON array, or its elements as text, separated by commas.
+pub(crate) fn list<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    let elements = match Value::deserialize(deserializer)? {
+        Value::Array(elements) => elements,
+        Value::String(text) if text.is_empty() => Vec::new(),
+        Value::String(text) => text.split(',').map(|element| Value::from(element.trim())).collect(),
+        _ => return Err(de::Error::custom("expected a list")),
+    };
+    elements.into_iter().map(|element| T::deserialize(element).map_err(de::Error::custom)).collect()
+}
+
+/// The number of elements that [`list`] decodes from this value. The elements are not validated.
+pub(crate) fn list_length(value: &Value) -> usize {
+    match value {
+        Value::Array(elements) => elements.len(),
+        Value::String(text) => text.split(',').count(),
+        _ => 0,
     }
 }
 

@@ -123,6 +123,10 @@ pub trait PostStore: Send + Sync {
         limit: usize,
     ) -> Result<VisiblePosts>;
 
+    /// The public posts of all authors below `before`, newest first. The cost depends on `limit`, not on the number of
+    /// posts of any kind.
+    async fn public_posts(&self, before: PostId, limit: usize) -> Result<Vec<PostId>>;
+
     /// A topic's posts below `before`, newest first.
     async fn topic_posts(&self, topic: &str, before: PostId, limit: usize) -> Result<Vec<PostId>>;
 

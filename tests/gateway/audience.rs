@@ -179,6 +179,8 @@ async fn check_reads(server: &Server, ids: &[u64], differences: &mut Differences
         differences.note(who, "the count of users.get", &counted.to_string(), &listed.to_string());
         let topic = pages(server, who, "/topics/t/posts").await;
         differences.note(who, "topics.read", &seen(&topic, ids), brought);
+        let everybody = pages(server, who, "/posts/explore").await;
+        differences.note(who, "posts.explore", &seen(&everybody, ids), &format!("{}----", &brought[..1]));
         let (mut by_id, mut subscribed) = (String::new(), String::new());
         let mut client = connect(server, who).await;
         for id in ids {
@@ -190,6 +192,9 @@ async fn check_reads(server: &Server, ids: &[u64], differences: &mut Differences
             subscribed.push(if reply.get("subscribe").is_some() { '+' } else { '-' });
         }
         differences.note(who, "posts.get", &by_id, direct);
+        let asked: Vec<String> = ids.iter().map(u64::to_string).collect();
+        let many = done(server, who, "GET", &format!("/posts?ids={}", asked.join(","))).await;
+        differences.note(who, "posts.many", &seen(&many, ids), direct);
         differences.note(who, "subscribe post:", &subscribed, direct);
     }
 }

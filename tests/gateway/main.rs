@@ -12,6 +12,7 @@ mod edits;
 mod erasure;
 mod expansions;
 mod expiry;
+mod explore;
 mod favourites;
 mod http;
 mod idempotency;

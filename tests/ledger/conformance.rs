@@ -24,6 +24,7 @@ conformance! {
     posts_require_an_author_and_a_new_id
     deleted_posts_are_removed_from_every_list
     post_lists_start_at_a_bound
+    public_posts_of_all_authors_are_listed_newest_first
     timelines_merge_followees_and_own_posts
     closed_ledgers_return_an_error
 }
@@ -271,6 +272,36 @@ async fn post_lists_start_at_a_bound(ledger: Any) {
     assert_eq!(ledger.topic_posts("t", PostId(30), 9).await.unwrap(), [20, 10].map(PostId));
     assert!(ledger.author_posts(&ann, PostId::ZERO, 9).await.unwrap().is_empty());
     assert!(ledger.author_posts(&ann, PostId::MAX, 0).await.unwrap().is_empty());
+}
+
+async fn public_posts_of_all_authors_are_listed_newest_first(ledger: Any) {
+    users(&*ledger, &["ann", "bo"]).await;
+    let kinds = [Visibility::Public, Visibility::Followers, Visibility::NotTo(ids(&["bo"])), Visibility::Public];
+    let mut all: Vec<Post> = Vec::new();
+    for number in 1..=12_u64 {
+        let visibility = kinds[number as usize % kinds.len()].clone();
+        all.push(Post { visibility, ..post(number, if number % 3 == 0 { "ann" } else { "bo" }, &[]) });
+    }
+    for post in all.iter().rev() {
+        store(&*ledger, post.clone()).await.unwrap();
+    }
+    let listed = async |before: u64, limit| {
+        let posts = ledger.public_posts(PostId(before), limit).await.unwrap();
+        posts.into_iter().map(|post| post.0).collect::<Vec<_>>()
+    };
+    assert_eq!(listed(PostId::MAX.0, 99).await, [12, 11, 8, 7, 4, 3]);
+    assert_eq!(listed(PostId::MAX.0, 2).await, [12, 11]);
+    assert_eq!(listed(11, 2).await, [8, 7]);
+    assert!(listed(3, 9).await.is_empty());
+    assert!(listed(PostId::MAX.0, 0).await.is_empty());
+    // A deletion removes a post, and an edit of the visibility removes one and adds another.
+    delete(&*ledger, 12, "ann").await.expect("a job");
+    for (place, visibility) in [(10, Visibility::Friends), (8, Visibility::Public)] {
+        all[place].visibility = visibility;
+        all[place].edited_at = Some(NOW + 1);
+        assert!(!edit(&*ledger, &all[place]).await.is_empty());
+    }
+    assert_eq!(listed(PostId::MAX.0, 99).await, [9, 8, 7, 4, 3]);
 }
 
 async fn timelines_merge_followees_and_own_posts(ledger: Any) {

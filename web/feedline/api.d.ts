@@ -436,10 +436,28 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /** Returns posts by id, in this order, without those that the caller cannot see. */
+        get: operations["posts.many"];
         put?: never;
         /** Publishes a post. */
         post: operations["posts.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/posts/explore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the public posts of all users, newest first. */
+        get: operations["posts.explore"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -3419,6 +3437,61 @@ export interface operations {
             503: components["responses"]["BusyOrUnavailable"];
         };
     };
+    "posts.many": {
+        parameters: {
+            query: {
+                ids: components["schemas"]["PostId"][];
+                with?: components["schemas"]["ExpandField"][];
+            };
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "author": "ann",
+                     *           "comments": 0,
+                     *           "created_at": 1795236753868,
+                     *           "favourites": 0,
+                     *           "id": 243905142243328,
+                     *           "likes": 0,
+                     *           "text": "Hello from Bo. #rust",
+                     *           "visibility": "public"
+                     *         }
+                     *       ],
+                     *       "people": {
+                     *         "ann": {
+                     *           "id": "ann",
+                     *           "name": "ann"
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PostPage"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["LimitExceeded"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
+        };
+    };
     "posts.create": {
         parameters: {
             query?: never;
@@ -3473,6 +3546,61 @@ export interface operations {
             429: components["responses"]["RateLimitedOrTooManyRequests"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
+        };
+    };
+    "posts.explore": {
+        parameters: {
+            query?: {
+                cursor?: string;
+                limit?: number;
+                with?: components["schemas"]["ExpandField"][];
+            };
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "author": "ann",
+                     *           "comments": 0,
+                     *           "created_at": 1795236753868,
+                     *           "favourites": 0,
+                     *           "id": 243905142243328,
+                     *           "likes": 0,
+                     *           "text": "Hello from Bo. #rust",
+                     *           "visibility": "public"
+                     *         }
+                     *       ],
+                     *       "people": {
+                     *         "ann": {
+                     *           "id": "ann",
+                     *           "name": "ann"
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PostPage"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
         };
     };
     "posts.get": {

@@ -20,8 +20,8 @@ use super::operation::Effect::{QueuedWrite, Read, SecretWrite, SignIn, SignUp, W
 use super::operation::{Access, Operation, Verb};
 use crate::feed::RateClass::{Comments, Follows, Likes, Posts, Writes};
 use crate::feed::input::{
-    AuthorList, CommentList, Done, OneComment, OnePost, OneUser, OwnList, PostList, PostPage, ReadPost, Search,
-    TimelineList, TopicList, UserList, UserPage,
+    AuthorList, CommentList, Done, OneComment, OnePost, OneUser, OwnList, PostFeed, PostList, PostPage, PostsByIds,
+    ReadPost, Search, TopicList, UserList, UserPage,
 };
 use crate::feed::{
     ErrorKind, erasure, expand, export, favourites, identity, likes, notifications, people, posts, timelines, topics,
@@ -162,6 +162,14 @@ pub(super) fn rows() -> Vec<Operation> {
         "posts.get"    Get    "/posts/{id}" 200 Reader Read(1)
             => posts.get(ReadPost) -> expand::SinglePost, NOT_FOUND;
 
+        /// Returns posts by id, in this order, without those that the caller cannot see.
+        "posts.many"   Get    "/posts"      200 Reader Read(1)
+            => posts.many(PostsByIds) -> PostPage, LIMIT_EXCEEDED;
+
+        /// Lists the public posts of all users, newest first.
+        "posts.explore" Get   "/posts/explore" 200 Reader Read(2)
+            => posts.explore(PostFeed) -> PostPage;
+
         /// Edits the caller's own post. Omitted members stay, null clears.
         "posts.edit"   Patch  "/posts/{id}" 200 User   Write(Posts)
             => post_editor.edit(posts::Edit) -> ShownPost, NOT_FOUND, LIMIT_EXCEEDED, BUSY;
@@ -212,7 +220,7 @@ pub(super) fn rows() -> Vec<Operation> {
 
         /// Returns a page of the caller's timeline and the log position at which it was read.
         "timeline.read"      Get "/timeline"         200 User Read(2)
-            => timelines.read(TimelineList) -> timelines::TimelinePage;
+            => timelines.read(PostFeed) -> timelines::TimelinePage;
 
         /// Returns the changes of the caller's timeline since a position.
         "timeline.updates"   Get "/timeline/updates" 200 User Read(5)

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::feed::error::{FeedError, Result};
-use crate::feed::query_values::{number, read_number};
+use crate::feed::query_values::{list_length, number, read_number};
 use crate::model::{CommentId, PostId};
 
 /// The default number of items of a page. The costs of reads apply to a page of this size.
@@ -43,11 +43,13 @@ impl PageRequest {
     }
 }
 
-/// The number of default pages that an input requests, rounded up: the cost of a read depends on it. The input is not
-/// validated yet: a limit above the maximum is rejected later, and counts as the maximum here.
+/// The number of default pages that an input requests by its `limit` or its `ids`, rounded up: the cost of a read
+/// depends on it. The input is not validated yet: a number above the maximum is rejected later, and counts as the
+/// maximum here.
 pub(crate) fn requested_pages(input: &Value) -> u32 {
-    let limit = input.get("limit").and_then(read_number).unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
-    u32::try_from(limit.div_ceil(DEFAULT_LIMIT)).unwrap_or(1)
+    let named = input.get("ids").map(|ids| list_length(ids) as u64);
+    let items = named.or_else(|| input.get("limit").and_then(read_number)).unwrap_or(DEFAULT_LIMIT);
+    u32::try_from(items.clamp(1, MAX_LIMIT).div_ceil(DEFAULT_LIMIT)).unwrap_or(1)
 }
 
 /// A position in a list. Its text is opaque to clients; the first letter differs between kinds of lists.
@@ -165,6 +167,11 @@ mod tests {
             (json!({ "limit": 1_000_000 }), 5),
             (json!({ "limit": 0 }), 1),
             (json!({ "limit": [] }), 1),
+            (json!({ "ids": [1, 2] }), 1),
+            (json!({ "ids": vec![1; 21] }), 2),
+            (json!({ "ids": "1,".repeat(40) }), 3),
+            (json!({ "ids": vec![1; 9_000] }), 5),
+            (json!({ "ids": 7 }), 1),
         ] {
             assert_eq!(requested_pages(&input), pages, "{input}");
         }

@@ -18,7 +18,7 @@ use super::call::{Call, Caller};
 use super::content::{CachedPost, PostCache, append_members, with_counts};
 use super::error::{FeedError, NO_POST, NO_USER, Result};
 use super::expand::ExpandField;
-use super::input::{AuthorList, Done, OnePost, PostPage, ReadPost};
+use super::input::{AuthorList, Done, OnePost, PostFeed, PostPage, PostsByIds, ReadPost};
 use super::lineage::LineageTracker;
 use super::options::LimitOptions;
 use super::paging::PostPageBuilder;
@@ -29,6 +29,13 @@ use super::write_path::WritePath;
 use crate::broker::{Broker, Invalidation};
 use crate::ledger::{EventConsumer, JOBS, Ledger, VisiblePosts};
 use crate::model::{Person, PostCounts, PostFlags};
+
+/// The maximal number of posts that one call returns by id.
+const MAX_BY_IDS: usize = 100;
+
+/// The maximal number of reads for one page of everybody's posts, if the reader may not see enough of them. After that
+/// the page is short, and its cursor continues.
+const MAX_EXPLORE_READS: usize = 5;
 
 /// Creates, reads and deletes posts.
 pub(crate) struct PostService {
@@ -98,6 +105,35 @@ impl PostService {
             self.renderer.render_page(caller.reader(), &[cached], None, &expand).await?;
         let post = items.pop().ok_or(NO_POST)?;
         if expand.has(ExpandField::People) { append_members(&post, &People { people }) } else { Ok(post) }
+    }
+
+    pub(crate) async fn many(&self, caller: Caller, list: PostsByIds) -> Result<PostPage> {
+        let expand = list.expand.decode()?;
+        if list.ids.is_empty() {
+            return Err(FeedError::invalid("ids", format!("ids has 1 to {MAX_BY_IDS} posts")));
+        }
+        if list.ids.len() > MAX_BY_IDS {
+            return Err(FeedError::LimitExceeded { field: "ids", what: "ids at once", most: MAX_BY_IDS as u64 });
+        }
+        let reader = caller.reader();
+        let mut visible = self.visibility.visible_posts(reader, ViewContext::Direct, list.ids.iter().copied()).await?;
+        // An id that is named twice is returned at its first place.
+        let posts: Vec<_> = list.ids.iter().filter_map(|id| visible.remove(id)).collect();
+        self.renderer.render_page(reader, &posts, None, &expand).await
+    }
+
+    pub(crate) async fn explore(&self, caller: Caller, list: PostFeed) -> Result<PostPage> {
+        let ((limit, cursor), expand) = (list.page.decode()?, list.expand.decode()?);
+        let mut page = PostPageBuilder::with_max_reads(cursor, limit, MAX_EXPLORE_READS);
+        while let Some((before, count)) = page.wants_posts() {
+            let ids = self.ledger.public_posts(before, count).await?;
+            page.take_posts(
+                &ids,
+                &self.visibility.visible_posts(caller.reader(), ViewContext::Unrequested, ids.iter().copied()).await?,
+            );
+        }
+        let (items, next) = page.finish();
+        self.renderer.render_page(caller.reader(), &items, next, &expand).await
     }
 
     pub(crate) async fn delete(&self, call: Call, post: OnePost) -> Result<Done> {

@@ -14,7 +14,7 @@ use crate::broker::{Broker, Slice, Span, inbox_channel};
 use crate::feed::call::Caller;
 use crate::feed::content::CachedPost;
 use crate::feed::error::{FeedError, Result};
-use crate::feed::input::{PostPage, TimelineList};
+use crate::feed::input::{PostFeed, PostPage};
 use crate::feed::paging::PostPageBuilder;
 use crate::feed::query_values::number;
 use crate::feed::rendering::{Audience, EventRenderer, PostRenderer, Viewer};
@@ -123,7 +123,7 @@ impl TimelinePages {
         Self { ledger, broker, inboxes, visibility, posts, events, markers, limits }
     }
 
-    pub(crate) async fn read(&self, caller: Caller, list: TimelineList) -> Result<TimelinePage> {
+    pub(crate) async fn read(&self, caller: Caller, list: PostFeed) -> Result<TimelinePage> {
         let ((limit, cursor), expand) = (list.page.decode()?, list.expand.decode()?);
         let (reader, is_first) = (caller.user()?, cursor.is_none());
         let page = self.page(reader, cursor, limit).await?;

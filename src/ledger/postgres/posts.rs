@@ -63,6 +63,10 @@ const EDIT: &str = with_event!(
 pub(super) const BY_AUTHOR: &str = "\
     SELECT post FROM author_posts WHERE author = $1 AND post < $2 ORDER BY post DESC LIMIT $3";
 
+/// Merges the partial indexes of the partitions, which have neither deleted nor restricted posts.
+pub(super) const PUBLIC: &str = "\
+    SELECT id FROM posts WHERE visibility = '\"public\"' AND deleted_at IS NULL AND id < $1 ORDER BY id DESC LIMIT $2";
+
 pub(super) const BY_TOPIC: &str = "\
     SELECT post FROM post_topics WHERE topic = $1 AND post < $2 ORDER BY post DESC LIMIT $3";
 
@@ -196,6 +200,10 @@ impl PostStore for PostgresLedger {
         let parameters: Parameters<'_> = &[&author.as_str(), &viewer, &before, &count(limit), &count(MAX_HIDDEN)];
         let rows = self.pool.read(visible_posts::VISIBLE, parameters).await?;
         rows.iter().map(|row| Ok((natural_at(row, 0).map(PostId)?, at(row, 1)?))).collect()
+    }
+
+    async fn public_posts(&self, before: PostId, limit: usize) -> Result<Vec<PostId>> {
+        ids(&self.pool.read(PUBLIC, &[&integer(before.0), &count(limit)]).await?)
     }
 
     async fn topic_posts(&self, topic: &str, before: PostId, limit: usize) -> Result<Vec<PostId>> {

@@ -164,6 +164,27 @@ async fn timeline_cost_does_not_depend_on_total_posts() {
 }
 
 #[tokio::test]
+async fn everybodys_posts_are_paged_by_an_index_without_the_others() {
+    let server = shared();
+    let (ledger, name) = ledger(server).await;
+    // Of each 1,000 posts the first 30 are public. The others are restricted, and every other one is deleted.
+    let written = "INSERT INTO posts (id, author, topics, visibility, body, deleted_at) SELECT n, 'ann', '{}', \
+                   CASE WHEN n % 1000 < 30 THEN '\"public\"' ELSE '\"friends\"' END, '{}', \
+                   CASE WHEN n % 2 = 1 AND n % 1000 >= 30 THEN 1 END FROM generate_series(1, 20000) n; \
+                   ANALYZE posts";
+    server.ask(&name, written).await;
+    for before in ["9000000", "19015", "15000", "1010"] {
+        // The page, and the next post of each partition.
+        let Cost { plan, rows } = cost(&ledger, posts::PUBLIC, &format!("{before}, 9")).await;
+        assert!(
+            rows <= 9.0 + 16.0 && !plan.contains("Removed by Filter") && !plan.contains("Sort ("),
+            "{rows}\n{plan}"
+        );
+    }
+    ledger.close().await;
+}
+
+#[tokio::test]
 async fn reader_cost_does_not_depend_on_total_pulled_posts() {
     let server = shared();
     let (ledger, name) = ledger(server).await;

@@ -9,7 +9,10 @@ use crate::ledger::schema_version::old_numbering;
 use crate::ledger::{LedgerError, Result};
 
 /// The migrations. The position in the list, from 1, is the schema version. Migrations are added, never changed.
-const MIGRATIONS: &[&str] = &[include_str!("../migrations/sqlite/0001_initial.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../migrations/sqlite/0001_initial.sql"),
+    include_str!("../migrations/sqlite/0002_recent_posts.sql"),
+];
 
 const VERSIONS: &str =
     "CREATE TABLE IF NOT EXISTS schema_migrations (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL)";

@@ -304,6 +304,25 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn everybodys_posts_are_paged_by_an_index_without_the_others() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let ledger = SqliteLedger::open(SqliteOptions::new(folder.path().join("l.db"))).await.expect("it opens");
+        ledger.load_users(&[crate::model::UserId::parse("ann").expect("a user id")], 1).await.expect("a user");
+        // Of each 1,000 posts the first 30 are public. The others are restricted, and every other one is deleted.
+        let written = "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 20000) \
+            INSERT INTO posts (id, author, body, deleted_at) SELECT n, 'ann', \
+            CASE WHEN n % 1000 < 30 THEN '{}' ELSE '{\"visibility\":\"friends\"}' END, \
+            CASE WHEN n % 2 = 1 AND n % 1000 >= 30 THEN 1 END FROM n";
+        assert_eq!(ledger.write(move |db| db.execute(written, [])).await.expect("posts"), 20_000);
+        let costs = ledger.read(|db| {
+            Ok([i64::MAX, 19_015, 15_000, 1_010].map(|before| steps(db, posts::PUBLIC, rusqlite::params![before, 9])))
+        });
+        let costs = costs.await.expect("steps");
+        assert!(costs.iter().all(|cost| *cost < 100), "{costs:?}");
+        ledger.close().await;
+    }
+
+    #[tokio::test]
     async fn statements_are_prepared_once() {
         let folder = tempfile::tempdir().expect("a folder");
         let ledger = SqliteLedger::open(SqliteOptions::new(folder.path().join("l.db"))).await.expect("it opens");

@@ -69,6 +69,15 @@ impl PostStore for SqliteLedger {
         self.read(move |db| visible_posts::read(db, &author, viewer.as_ref(), before, limit)).await
     }
 
+    async fn public_posts(&self, before: PostId, limit: usize) -> Result<Vec<PostId>> {
+        self.read(move |db| {
+            db.prepare_cached(PUBLIC)?
+                .query_map(params![integer(before.0), count(limit)], |row| post_id_at(row, 0))?
+                .collect()
+        })
+        .await
+    }
+
     async fn topic_posts(&self, topic: &str, before: PostId, limit: usize) -> Result<Vec<PostId>> {
         let topic = topic.to_owned();
         self.read(move |db| by_topic(db, &topic, before, limit)).await
@@ -186,6 +195,11 @@ fn owners(db: &Connection, ids: &[PostId]) -> rusqlite::Result<Vec<PostOwner>> {
         |row: &Row<'_>| Ok(PostOwner { post: post_id_at(row, 0)?, author: user_id_at(row, 1)?, public: row.get(2)? });
     readable("posts", db.prepare_cached(OWNERS)?.query([json_text(&ids)?])?, owner)
 }
+
+/// Reads the index alone, which has neither deleted nor restricted posts.
+pub(super) const PUBLIC: &str = "SELECT id FROM posts INDEXED BY posts_recent \
+    WHERE id < ?1 AND deleted_at IS NULL AND coalesce(body ->> '$.visibility', 'public') = 'public' \
+    ORDER BY id DESC LIMIT ?2";
 
 pub(super) const BY_TOPIC: &str = "SELECT post FROM post_topics WHERE topic = ?1 AND post < ?2 \
     ORDER BY post DESC LIMIT ?3";
