@@ -40,6 +40,17 @@ pub trait FollowStore: Send + Sync {
     /// The users that `user` follows, latest first; `before` is a [`ListPage::next`].
     async fn following(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<ListPage<User>>;
 
+    /// The users that `reader` follows and that follow `user`, in the order in which the reader followed them, latest
+    /// first; `before` is a [`ListPage::next`]. If both are the same user, these are the user's friends. Reads follows
+    /// of the reader until the page is full, with a look-up for each.
+    async fn shared_followers(
+        &self,
+        reader: &UserId,
+        user: &UserId,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<ListPage<User>>;
+
     /// The ids of the users that `reader` follows, `limit` at most, in ascending order of id, byte by byte.
     async fn followees(&self, reader: &UserId, limit: usize) -> Result<Vec<UserId>>;
 

@@ -64,7 +64,7 @@ pub use self::quarantine::{
     JOB, LIKE, MAX_QUARANTINED, QuarantineStore, Quarantined, REVERT, SkippedLike, unreadable_rows,
 };
 pub use self::read_markers::ReadMarkerStore;
-pub use self::restrictions::RestrictionStore;
+pub use self::restrictions::{RestrictedUser, RestrictionStore};
 pub use self::revocations::{Revocation, RevocationKind, RevocationStore, SessionsEnd};
 pub use self::sqlite::{
     CopyProgress, Durability, SqliteLedger, SqliteOptions, backup as sqlite_backup, restore as sqlite_restore,

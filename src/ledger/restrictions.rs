@@ -3,7 +3,16 @@
 use async_trait::async_trait;
 
 use super::{Job, Lease, Result};
-use crate::model::{Millis, Relation, Restriction, UserId};
+use crate::model::{Millis, Relation, Restriction, User, UserId};
+
+/// A user with a restriction against them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RestrictedUser {
+    /// The profile of the user.
+    pub user: User,
+    /// The time of the restriction, in Unix milliseconds.
+    pub at: Millis,
+}
 
 /// Restrictions between users.
 #[async_trait]
@@ -37,6 +46,16 @@ pub trait RestrictionStore: Send + Sync {
         now: Millis,
         lease: &Lease,
     ) -> Result<Option<Vec<Job>>>;
+
+    /// The users that `maker` restricts in this way, latest first, equal times in descending order of id. Begins after
+    /// the time and id `after`. The cost depends on `limit`, not on the length of the list.
+    async fn restricted(
+        &self,
+        restriction: Restriction,
+        maker: &UserId,
+        after: Option<(Millis, &UserId)>,
+        limit: usize,
+    ) -> Result<Vec<RestrictedUser>>;
 
     /// The relation of each reader and author, in the order of `pairs` (reader, author), which may repeat. Users that
     /// do not exist have no relation. Accepts any number of pairs in one round trip.

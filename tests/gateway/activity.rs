@@ -104,10 +104,31 @@ async fn note_own_lists(
     let recovered = recovered_notifications(server, who).await;
     differences.note(who, "recovery of notifications:", tells(&recovered, bo), word(brought));
     // The host follows the author, so the author may be suggested to users who follow only the host.
+    note_people(server, who, differences).await;
     done(server, who, "DELETE", "/users/bo/follow").await;
     done(server, who, "PUT", "/users/host/follow").await;
     let suggested = call(server, who, "GET", "/users/suggested?limit=100").await.body;
     differences.note(who, "users.suggest", tells(&suggested["items"], bo), word(brought));
+}
+
+/// Checks whether the author is in the lists of users of a signed-in reader, who follows the author unless a block ended
+/// it.
+async fn note_people(server: &Server, who: &str, differences: &mut Differences) {
+    let word = |yes: bool| if yes { "yes" } else { "no" };
+    let follows = ["follower", "friend", "muting", "hidden"].contains(&who);
+    let is_friend = ["friend", "muting", "hidden"].contains(&who);
+    for (path, expected) in [
+        ("/users/host/shared", follows),
+        ("/users/me/friends", is_friend),
+        ("/users/me/hidden", false),
+        ("/users/me/muted", who == "muting"),
+        ("/users/me/blocked", who == "blocking"),
+    ] {
+        let listed = call(server, who, "GET", path).await.body["items"].to_string();
+        differences.note(who, path, word(listed.contains(r#""id":"bo""#)), word(expected));
+    }
+    let shared = finds(server, who, "GET", "/users/bo/shared", &Value::Null).await;
+    differences.note(who, "users.shared of the author", word(shared), word(who != "blocked"));
 }
 
 /// Checks which actions a reader may take on replies below the author's comments.

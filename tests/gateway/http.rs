@@ -72,6 +72,13 @@ fn account_and_user_cases() -> Vec<Case> {
         ("users.follow", json!({ "id": "nobody" })),
         ("users.followers", json!({ "id": "ann" })),
         ("users.following", json!({ "id": "ann", "limit": 1 })),
+        ("users.shared", json!({ "id": "bo", "limit": 1 })),
+        ("users.shared", json!({ "id": "nobody" })),
+        ("users.friends", json!({ "limit": 1 })),
+        ("users.friends", json!({ "cursor": "x" })),
+        ("users.hidden", json!({})),
+        ("users.muted", json!({ "limit": 0 })),
+        ("users.blocked", json!({ "cursor": "r1" })),
     ]
 }
 

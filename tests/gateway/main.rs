@@ -21,6 +21,7 @@ mod likes;
 mod limits;
 mod malformed_input;
 mod notifications;
+mod own_lists;
 mod people;
 mod proxies;
 mod pulled;

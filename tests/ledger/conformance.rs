@@ -16,6 +16,7 @@ conformance! {
     users_are_created_once_and_found_in_batches
     edges_are_counted_on_both_sides
     edge_pages_are_exact_within_one_millisecond
+    shared_followers_are_paged_exactly
     follower_scans_are_in_byte_order
     followees_are_listed_in_order
     restricted_posts_are_flagged
@@ -129,6 +130,40 @@ async fn edge_pages_are_exact_within_one_millisecond(ledger: Any) {
     }
     assert_eq!(ledger.followers(&id("star"), None, 5).await.unwrap().next, None, "a full last page is the last");
     assert!(ledger.followers(&id("nobody"), None, 5).await.unwrap().items.is_empty());
+}
+
+async fn shared_followers_are_paged_exactly(ledger: Any) {
+    let all = ["e", "b", "d", "a", "c"];
+    users(&*ledger, &all).await;
+    users(&*ledger, &["me", "star", "fan"]).await;
+    for user in all {
+        follow(&*ledger, &id("me"), &id(user)).await;
+    }
+    for user in ["fan", "b", "a", "c", "me"] {
+        follow(&*ledger, &id(user), &id("star")).await;
+    }
+    for user in ["c", "e", "fan"] {
+        follow(&*ledger, &id(user), &id("me")).await;
+    }
+    for (whose, expected) in [("star", &["c", "a", "b"][..]), ("me", &["c", "e"]), ("fan", &[]), ("nobody", &[])] {
+        for limit in [1, 2, 3, 9] {
+            let (mut seen, mut before) = (Vec::new(), None);
+            loop {
+                let page = ledger.shared_followers(&id("me"), &id(whose), before, limit).await.unwrap();
+                assert!(page.items.len() == limit || page.next.is_none(), "{whose}");
+                seen.extend(page.items.into_iter().map(|user| user.id));
+                before = page.next;
+                if before.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(names(&seen), expected, "{whose}, {limit} a page");
+        }
+    }
+    unfollow(&*ledger, &id("a"), &id("star")).await;
+    unfollow(&*ledger, &id("me"), &id("b")).await;
+    let page = ledger.shared_followers(&id("me"), &id("star"), None, 9).await.unwrap();
+    assert_eq!(page.items.len(), 1, "both edges are needed");
 }
 
 async fn follower_scans_are_in_byte_order(ledger: Any) {

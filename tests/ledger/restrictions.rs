@@ -11,6 +11,7 @@ use crate::support::{
 
 conformance! {
     restrictions_are_set_and_lifted_once
+    restricted_users_are_paged_exactly
     blocks_end_follows_and_reject_new_ones
     lifted_restrictions_restore_followed_posts
     relations_are_returned_in_the_order_of_pairs
@@ -80,6 +81,43 @@ async fn restrictions_are_set_and_lifted_once(ledger: Any) {
         assert_eq!(edges, Edges::default(), "the other does not see {barrier:?}");
         assert!(unrestrict(&*ledger, barrier, "ann", "bo").await.is_some(), "{barrier:?}");
         assert_eq!(relation(&*ledger, "ann", "bo").await, Relation::default());
+    }
+}
+
+async fn restricted_users_are_paged_exactly(ledger: Any) {
+    let others = ["d", "a", "c", "b", "e"];
+    users(&*ledger, &["ann", "late"]).await;
+    users(&*ledger, &others).await;
+    for kind in Restriction::ALL {
+        // All but two have the same time.
+        for (n, other) in others.iter().enumerate() {
+            let at = NOW + u64::from(n == 1) - u64::from(n == 4);
+            let made = ledger.restrict(kind, &id("ann"), &id(other), at, &lease("w1", LEASE)).await;
+            assert!(made.expect("an answer").is_some());
+        }
+        restrict(&*ledger, kind, "late", "ann").await.expect("it is new");
+        let page = async |after: Option<(u64, UserId)>, limit| {
+            let after = after.as_ref().map(|(at, user)| (*at, user));
+            ledger.restricted(kind, &id("ann"), after, limit).await.expect("a page")
+        };
+        for limit in [1, 2, 3, 9] {
+            let (mut seen, mut after) = (Vec::new(), None);
+            loop {
+                let users = page(after.clone(), limit).await;
+                assert!(users.len() <= limit);
+                let Some(last) = users.last() else { break };
+                after = Some((last.at, last.user.id.clone()));
+                seen.extend(users.into_iter().map(|listed| listed.user.id.to_string()));
+                // A later restriction does not move the others.
+                let later = NOW + 9;
+                ledger.restrict(kind, &id("ann"), &id("late"), later, &lease("w1", LEASE)).await.expect("an answer");
+            }
+            assert_eq!(seen, ["a", "d", "c", "b", "e"], "{kind:?}, {limit} a page");
+            unrestrict(&*ledger, kind, "ann", "late").await.expect("it was there");
+        }
+        assert!(page(None, 0).await.is_empty());
+        unrestrict(&*ledger, kind, "ann", "a").await.expect("it was there");
+        assert_eq!(page(None, 1).await[0].user.id, id("d"), "lifted");
     }
 }
 

@@ -128,6 +128,14 @@ pub(super) fn rows() -> Vec<Operation> {
         "users.following" Get    "/users/{id}/following" 200 Reader Read(2)
             => follows.following(UserList) -> UserPage, NOT_FOUND;
 
+        /// Lists the users that the caller follows and that follow a user, latest first.
+        "users.shared"    Get    "/users/{id}/shared"    200 User   Read(5)
+            => follows.shared(UserList) -> UserPage, NOT_FOUND;
+
+        /// Lists the caller's friends: users who follow each other, latest first.
+        "users.friends"   Get    "/users/me/friends"     200 User   Read(5)
+            => follows.friends(OwnList) -> UserPage;
+
         /// Hides the caller's posts from a user.
         "users.hide"      Put    "/users/{id}/hide"      200 User   Write(Follows)
             => restrictions.hide(OneUser) -> Done, NOT_FOUND;
@@ -151,6 +159,18 @@ pub(super) fn rows() -> Vec<Operation> {
         /// Ends blocking. Follows are not restored.
         "users.unblock"   Delete "/users/{id}/block"     200 User   Write(Follows)
             => restrictions.unblock(OneUser) -> Done, NOT_FOUND;
+
+        /// Lists the users from whom the caller hides posts, latest first.
+        "users.hidden"    Get    "/users/me/hidden"      200 User   Read(2)
+            => restrictions.hidden(OwnList) -> UserPage;
+
+        /// Lists the users that the caller mutes, latest first.
+        "users.muted"     Get    "/users/me/muted"       200 User   Read(2)
+            => restrictions.muted(OwnList) -> UserPage;
+
+        /// Lists the users that the caller blocks, latest first.
+        "users.blocked"   Get    "/users/me/blocked"     200 User   Read(2)
+            => restrictions.blocked(OwnList) -> UserPage;
 
         // Posts.
 

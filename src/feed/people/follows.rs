@@ -6,18 +6,21 @@ use crate::feed::call::Caller;
 use crate::feed::error::{FeedError, NO_USER, Result};
 use crate::feed::event_queue::EventQueue;
 use crate::feed::identity::IdentityService;
-use crate::feed::input::{Done, OneUser, UserList, UserPage};
+use crate::feed::input::{Done, OneUser, OwnList, UserList, UserPage};
 use crate::feed::paging::UserPageBuilder;
 use crate::feed::runtime::now;
 use crate::feed::timelines::{EdgeChange, EdgeJobs};
 use crate::feed::visibility::{RelationCache, VisibilityPolicy};
 use crate::ledger::{EventConsumer, Ledger};
+use crate::model::UserId;
 
-/// The side of a follow that is listed.
+/// The follows of a user that are listed.
 #[derive(Clone, Copy)]
-enum Direction {
+enum FollowList<'a> {
     Followers,
     Following,
+    /// The followers that this user follows.
+    FollowedBy(&'a UserId),
 }
 
 /// The edges between users.
@@ -83,24 +86,36 @@ impl Follows {
     }
 
     pub(crate) async fn followers(&self, caller: Caller, list: UserList) -> Result<UserPage> {
-        self.list(&caller, &list, Direction::Followers).await
+        self.list(&caller, &list, FollowList::Followers).await
     }
 
     pub(crate) async fn following(&self, caller: Caller, list: UserList) -> Result<UserPage> {
-        self.list(&caller, &list, Direction::Following).await
+        self.list(&caller, &list, FollowList::Following).await
+    }
+
+    pub(crate) async fn friends(&self, caller: Caller, list: OwnList) -> Result<UserPage> {
+        let me = caller.user()?;
+        self.identity.ensure_user(me).await?;
+        let list = UserList { id: me.clone(), page: list.page };
+        self.list(&caller, &list, FollowList::FollowedBy(me)).await
+    }
+
+    pub(crate) async fn shared(&self, caller: Caller, list: UserList) -> Result<UserPage> {
+        self.list(&caller, &list, FollowList::FollowedBy(caller.user()?)).await
     }
 
     /// A page of users, without users that block the caller or that the caller blocks. Reads until the page is full.
-    async fn list(&self, caller: &Caller, list: &UserList, direction: Direction) -> Result<UserPage> {
+    async fn list(&self, caller: &Caller, list: &UserList, follows: FollowList<'_>) -> Result<UserPage> {
         let (limit, cursor) = list.page.decode()?;
         if !self.visibility.can_see_profile(caller.reader(), &list.id).await? {
             return Err(NO_USER);
         }
         let mut page = UserPageBuilder::new(cursor, limit);
         while let Some((before, count)) = page.wants_users() {
-            let listed = match direction {
-                Direction::Followers => self.ledger.followers(&list.id, before, count).await?,
-                Direction::Following => self.ledger.following(&list.id, before, count).await?,
+            let listed = match follows {
+                FollowList::Followers => self.ledger.followers(&list.id, before, count).await?,
+                FollowList::Following => self.ledger.following(&list.id, before, count).await?,
+                FollowList::FollowedBy(user) => self.ledger.shared_followers(user, &list.id, before, count).await?,
             };
             // If the list is empty, its user may not exist.
             if listed.items.is_empty() && self.ledger.users(std::slice::from_ref(&list.id)).await?.is_empty() {

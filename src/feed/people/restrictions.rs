@@ -5,23 +5,49 @@ use std::sync::Arc;
 use crate::feed::call::Caller;
 use crate::feed::error::{FeedError, NO_USER, Result};
 use crate::feed::identity::IdentityService;
-use crate::feed::input::{Done, OneUser};
+use crate::feed::input::{Done, OneUser, OwnList, UserPage};
+use crate::feed::paging::{PageBuilder, PageCursor};
 use crate::feed::runtime::now;
 use crate::feed::timelines::{EdgeChange, EdgeJobs};
+use crate::feed::visibility::VisibilityPolicy;
 use crate::ledger::Ledger;
-use crate::model::{Restriction, UserId};
+use crate::model::{Millis, Restriction, UserId};
+
+/// The last user of a page of restricted users.
+#[derive(Clone)]
+struct AfterRestriction {
+    at: Millis,
+    whom: UserId,
+}
+
+impl PageCursor for AfterRestriction {
+    fn decode(text: &str) -> Option<Self> {
+        let (at, whom) = text.strip_prefix('r')?.split_once('-')?;
+        Some(Self { at: at.parse().ok()?, whom: UserId::parse(whom)? })
+    }
+
+    fn encode(&self) -> String {
+        format!("r{}-{}", self.at, self.whom)
+    }
+}
 
 /// Manages restrictions between users.
 pub(crate) struct Restrictions {
     ledger: Arc<dyn Ledger>,
     identity: Arc<IdentityService>,
+    visibility: Arc<VisibilityPolicy>,
     edges: Arc<EdgeJobs>,
 }
 
 impl Restrictions {
     /// Manages the restrictions in this ledger. `edges` changes the timelines.
-    pub(crate) fn new(ledger: Arc<dyn Ledger>, identity: Arc<IdentityService>, edges: Arc<EdgeJobs>) -> Self {
-        Self { ledger, identity, edges }
+    pub(crate) fn new(
+        ledger: Arc<dyn Ledger>,
+        identity: Arc<IdentityService>,
+        visibility: Arc<VisibilityPolicy>,
+        edges: Arc<EdgeJobs>,
+    ) -> Self {
+        Self { ledger, identity, visibility, edges }
     }
 
     pub(crate) async fn hide(&self, caller: Caller, user: OneUser) -> Result<Done> {
@@ -46,6 +72,34 @@ impl Restrictions {
 
     pub(crate) async fn unblock(&self, caller: Caller, user: OneUser) -> Result<Done> {
         self.lift(caller.user()?, Restriction::Block, &user.id).await
+    }
+
+    pub(crate) async fn hidden(&self, caller: Caller, list: OwnList) -> Result<UserPage> {
+        self.list(caller.user()?, Restriction::Hide, &list).await
+    }
+
+    pub(crate) async fn muted(&self, caller: Caller, list: OwnList) -> Result<UserPage> {
+        self.list(caller.user()?, Restriction::Mute, &list).await
+    }
+
+    pub(crate) async fn blocked(&self, caller: Caller, list: OwnList) -> Result<UserPage> {
+        self.list(caller.user()?, Restriction::Block, &list).await
+    }
+
+    async fn list(&self, maker: &UserId, restriction: Restriction, list: &OwnList) -> Result<UserPage> {
+        let (limit, cursor) = list.page.decode::<AfterRestriction>()?;
+        let mut page = PageBuilder::new(cursor, limit);
+        while let Some((after, count)) = page.wants() {
+            let after = after.as_ref().map(|after| (after.at, &after.whom));
+            let listed = self.ledger.restricted(restriction, maker, after, count).await?;
+            let (keys, users): (Vec<_>, Vec<_>) = listed
+                .into_iter()
+                .map(|listed| (AfterRestriction { at: listed.at, whom: listed.user.id.clone() }, listed.user))
+                .unzip();
+            let shown = self.visibility.restricted_users(maker, users).await?;
+            page.take_visible(keys, shown, |user, key| user.id == key.whom);
+        }
+        Ok(page.finish().into())
     }
 
     async fn restrict(&self, user: &UserId, restriction: Restriction, other: &UserId) -> Result<Done> {

@@ -262,6 +262,23 @@ impl VisibilityPolicy {
         Ok(people)
     }
 
+    /// The users of a list of the reader's own restrictions. Erased users are omitted. Users that block the reader stay,
+    /// so that the reader can lift the restriction, but without their name and picture.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(crate) async fn restricted_users(&self, reader: &UserId, mut people: Vec<User>) -> Result<Vec<User>> {
+        people.retain(|user| !self.erased.contains(&user.id));
+        let relations = self.relations.get(people.iter().map(|user| (reader.clone(), user.id.clone()))).await?;
+        for user in &mut people {
+            if relations.get(reader, &user.id).unwrap_or_default().blocked {
+                user.name = user.id.to_string();
+                user.avatar = None;
+            }
+        }
+        Ok(people)
+    }
+
     async fn relations_to(
         &self,
         reader: Option<&UserId>,

@@ -16,7 +16,7 @@ use crate::feed::lineage::LineageTracker;
 use crate::feed::node_ids::NodeIds;
 use crate::feed::notifications::{EventWorker, Notifications};
 use crate::feed::options::FeedOptions;
-use crate::feed::people::{Follows, Profiles};
+use crate::feed::people::{Follows, Profiles, Restrictions};
 use crate::feed::posts::{CommentService, PostEditor, PostService};
 use crate::feed::quarantine::QuarantinePolicy;
 use crate::feed::rate_limits::RateLimits;
@@ -106,6 +106,10 @@ impl Base {
             self.events.clone(),
             options.limits.follows,
         )
+    }
+
+    pub(super) fn restrictions(&self, edges: Arc<EdgeJobs>) -> Restrictions {
+        Restrictions::new(self.ledger.clone(), self.identity.clone(), self.visibility.clone(), edges)
     }
 
     pub(super) fn event_worker(&self, notifications: Arc<Notifications>) -> EventWorker {

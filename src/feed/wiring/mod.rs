@@ -26,7 +26,7 @@ use super::likes::LikeMemory;
 use super::lineage::LineageTracker;
 use super::node_ids::NodeIds;
 use super::options::FeedOptions;
-use super::people::{Restrictions, UserSearch};
+use super::people::UserSearch;
 use super::quarantine::QuarantinePolicy;
 use super::rate_limits::RateLimits;
 use super::rendering::{EventRenderer, NotificationRenderer, PostRenderer};
@@ -154,7 +154,7 @@ impl Feed {
             profiles: base.profiles(),
             user_search: UserSearch::new(base.ledger.clone(), base.visibility.clone()),
             follows: base.follows(timelines.edges.clone(), options),
-            restrictions: Restrictions::new(base.ledger.clone(), base.identity.clone(), timelines.edges.clone()),
+            restrictions: base.restrictions(timelines.edges.clone()),
             timelines: timelines.pages(&base, renderer.clone(), event_renderer.clone()),
             topics: TopicService::new(base.ledger.clone(), base.visibility.clone(), renderer),
             exports: Exports::new(base.ledger.clone(), base.identity.clone(), notification_renderer),

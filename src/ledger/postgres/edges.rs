@@ -27,6 +27,16 @@ pub(super) const FOLLOWING: &str = "\
     FROM (SELECT followee, seq FROM follows WHERE follower = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3) f
     JOIN users u ON u.id = f.followee ORDER BY f.seq DESC";
 
+/// `OFFSET 0` keeps one look-up for each follow: without it the planner may read all followers of a user once.
+pub(super) const SHARED: &str = "\
+    SELECT u.id, u.name, u.avatar, u.created_at, f.seq
+    FROM (
+        SELECT followee, seq FROM follows WHERE follower = $1 AND seq < $3 AND EXISTS (
+            SELECT FROM followers WHERE followee = $2 AND follower = follows.followee OFFSET 0
+        ) ORDER BY seq DESC LIMIT $4
+    ) f
+    JOIN users u ON u.id = f.followee ORDER BY f.seq DESC";
+
 pub(super) const FANOUT: &str = "\
     SELECT follower FROM followers WHERE followee = $1 AND follower > $2 ORDER BY follower LIMIT $3";
 
@@ -70,6 +80,16 @@ impl FollowStore for PostgresLedger {
 
     async fn following(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<ListPage<User>> {
         self.list(FOLLOWING, user, before, limit).await
+    }
+
+    async fn shared_followers(
+        &self,
+        reader: &UserId,
+        user: &UserId,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<ListPage<User>> {
+        self.listed(SHARED, &[&reader.as_str(), &user.as_str(), &before.unwrap_or(i64::MAX)], limit).await
     }
 
     async fn followees(&self, reader: &UserId, limit: usize) -> Result<Vec<UserId>> {

@@ -3,17 +3,25 @@
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
-use super::columns::{at, id_at, integer, one, texts};
+use super::columns::{at, id_at, integer, natural_at, one, texts, user};
 use super::pool::Parameters;
 use super::rows::readable;
 use super::{PostgresLedger, jobs};
 use crate::ledger::edges::Edge;
-use crate::ledger::{Job, Lease, RestrictionStore, Result, Work, job_plan};
+use crate::ledger::{Job, Lease, RestrictedUser, RestrictionStore, Result, Work, job_plan};
 use crate::model::{Millis, Relation, Restriction, UserId};
 
 const RESTRICT: &str = "SELECT feedline_restrict($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
 
 const UNRESTRICT: &str = "SELECT feedline_unrestrict($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+
+pub(super) const RESTRICTED: &str = "\
+    SELECT u.id, u.name, u.avatar, u.created_at, r.at
+    FROM (
+        SELECT whom, at FROM restrictions WHERE maker = $1 AND kind = $2 AND (at, whom) < ($3, $4)
+        ORDER BY at DESC, whom DESC LIMIT $5
+    ) r
+    JOIN users u ON u.id = r.whom ORDER BY r.at DESC, r.whom DESC";
 
 /// Six look-ups for each pair, each in one partition. `OFFSET 0` keeps them look-ups: without it the planner may read a
 /// whole table once, if the table was small when the plan was made.
@@ -82,6 +90,19 @@ impl RestrictionStore for PostgresLedger {
         ];
         let rows = self.pool.write(UNRESTRICT, parameters).await?;
         inboxes.submitted(&rows, now)
+    }
+
+    async fn restricted(
+        &self,
+        restriction: Restriction,
+        maker: &UserId,
+        after: Option<(Millis, &UserId)>,
+        limit: usize,
+    ) -> Result<Vec<RestrictedUser>> {
+        let (at_time, whom) = after.map_or((i64::MAX, ""), |(at, whom)| (integer(at), whom.as_str()));
+        let wanted: Parameters<'_> = &[&maker.as_str(), &restriction.as_str(), &at_time, &whom];
+        let found = |row: &Row| Ok(RestrictedUser { user: user(row)?, at: natural_at(row, 4)? });
+        self.readable_page("users", RESTRICTED, wanted, limit, found).await
     }
 
     async fn relations(&self, pairs: &[(UserId, UserId)]) -> Result<Vec<Relation>> {

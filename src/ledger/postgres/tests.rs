@@ -61,6 +61,9 @@ async fn every_list_is_read_from_one_partition_in_its_order() {
     let lists = [
         (edges::FOLLOWERS, "'u', 9, 9", 1),
         (edges::FOLLOWING, "'u', 9, 9", 1),
+        // The follows, and the look-up of each in the other direction.
+        (edges::SHARED, "'u', 'v', 9, 9", 2),
+        (restrictions::RESTRICTED, "'u', 'hide', 9, 'a', 9", 1),
         (edges::FANOUT, "'u', 'a', 9", 1),
         (edges::FOLLOWEES, "'u', 9", 1),
         (posts::BY_AUTHOR, "'u', 9, 9", 1),
@@ -284,6 +287,34 @@ async fn page_cost_does_not_depend_on_hidden_posts() {
             assert!(page.rows <= most.1 + 3.0 * bound, "{author}: {} rows\n{}", page.rows, page.plan);
             let removed = page.plan.contains("Removed by Filter") && author != "excluded";
             assert!(!removed, "{author}\n{}", page.plan);
+        }
+        if !is_analyzed {
+            server.ask(&name, "ANALYZE").await;
+        }
+    }
+    ledger.close().await;
+}
+
+#[tokio::test]
+async fn deep_pages_cost_as_much_as_the_first() {
+    let server = shared();
+    let (ledger, name) = ledger(server).await;
+    let written = "INSERT INTO users (id, name, created_at) SELECT 'u' || n, 'u', 1 FROM generate_series(0, 4999) n; \
+                   INSERT INTO follows SELECT 'v', 'u' || n, n, 1 FROM generate_series(0, 4999) n; \
+                   INSERT INTO followers SELECT 'v', 'u' || n, n FROM generate_series(0, 4999) n; \
+                   INSERT INTO restrictions (maker, kind, whom, at) \
+                   SELECT 'v', kind, 'u' || n, n FROM generate_series(0, 4999) n, unnest('{hide,mute,block}'::text[]) kind";
+    server.ask(&name, written).await;
+    // The statements are planned without statistics, and again after `ANALYZE`.
+    for is_analyzed in [false, true] {
+        for (sql, first, deep) in [
+            (edges::SHARED, "'v', 'v', 9999, 21", "'v', 'v', 1000, 21"),
+            (restrictions::RESTRICTED, "'v', 'mute', 9999, '', 21", "'v', 'mute', 1000, '', 21"),
+        ] {
+            let (first, deep) = (cost(&ledger, sql, first).await, cost(&ledger, sql, deep).await);
+            assert!((21.0..100.0).contains(&first.rows), "{} rows\n{}", first.rows, first.plan);
+            assert!(deep.rows <= 3.0 * first.rows, "{} rows\n{}", deep.rows, deep.plan);
+            assert!(!deep.plan.contains("Removed by Filter"), "{}", deep.plan);
         }
         if !is_analyzed {
             server.ask(&name, "ANALYZE").await;

@@ -37,6 +37,21 @@ impl FollowStore for SqliteLedger {
         self.read(move |db| list(db, FOLLOWING, &user, before, limit)).await
     }
 
+    async fn shared_followers(
+        &self,
+        reader: &UserId,
+        user: &UserId,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<ListPage<User>> {
+        let (reader, user) = (reader.clone(), user.clone());
+        self.read(move |db| {
+            let wanted = params![reader.as_str(), before.unwrap_or(i64::MAX), UNLIMITED, user.as_str()];
+            listed(db.prepare_cached(SHARED)?.query(wanted)?, limit)
+        })
+        .await
+    }
+
     async fn followees(&self, reader: &UserId, limit: usize) -> Result<Vec<UserId>> {
         let reader = reader.clone();
         self.read(move |db| followees(db, &reader, limit)).await
@@ -111,6 +126,12 @@ pub(super) const FOLLOWERS: &str = "SELECT u.id, u.name, u.avatar, u.created_at,
 pub(super) const FOLLOWING: &str = "SELECT u.id, u.name, u.avatar, u.created_at, f.seq \
     FROM follows f INDEXED BY follows_out CROSS JOIN users u ON u.id = f.followee \
     WHERE f.follower = ?1 AND f.seq < ?2 ORDER BY f.seq DESC LIMIT ?3";
+
+pub(super) const SHARED: &str = "SELECT u.id, u.name, u.avatar, u.created_at, f.seq \
+    FROM follows f INDEXED BY follows_out CROSS JOIN users u ON u.id = f.followee \
+    WHERE f.follower = ?1 AND f.seq < ?2 AND EXISTS \
+    (SELECT 1 FROM follows theirs INDEXED BY follows_edge WHERE theirs.follower = f.followee AND theirs.followee = ?4) \
+    ORDER BY f.seq DESC LIMIT ?3";
 
 /// A page of [`FOLLOWERS`] or [`FOLLOWING`].
 pub(super) fn list(

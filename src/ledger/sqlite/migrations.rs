@@ -12,6 +12,7 @@ use crate::ledger::{LedgerError, Result};
 const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/sqlite/0001_initial.sql"),
     include_str!("../migrations/sqlite/0002_recent_posts.sql"),
+    include_str!("../migrations/sqlite/0003_restriction_lists.sql"),
 ];
 
 const VERSIONS: &str =

@@ -4,9 +4,10 @@ use async_trait::async_trait;
 use rusqlite::{Connection, Row, params};
 
 use super::edges;
+use super::people::user;
 use super::rows::user_id_at;
-use super::{SqliteLedger, integer, jobs, json_text, readable};
-use crate::ledger::{Job, Lease, RestrictionStore, Result, job_plan};
+use super::{SqliteLedger, UNLIMITED, integer, jobs, json_text, natural, readable, readable_page};
+use crate::ledger::{Job, Lease, RestrictedUser, RestrictionStore, Result, job_plan};
 use crate::model::{Millis, Relation, Restriction, UserId};
 
 #[async_trait]
@@ -33,6 +34,23 @@ impl RestrictionStore for SqliteLedger {
     ) -> Result<Option<Vec<Job>>> {
         let (key, lease) = (RestrictionKey::new(restriction, maker, whom), lease.clone());
         self.write(move |db| unrestrict(db, &key, now, &lease)).await
+    }
+
+    async fn restricted(
+        &self,
+        restriction: Restriction,
+        maker: &UserId,
+        after: Option<(Millis, &UserId)>,
+        limit: usize,
+    ) -> Result<Vec<RestrictedUser>> {
+        let maker = maker.clone();
+        let (at, whom) = after.map_or((i64::MAX, String::new()), |(at, whom)| (integer(at), whom.to_string()));
+        self.read(move |db| {
+            let wanted = params![maker.as_str(), restriction.as_str(), at, whom, UNLIMITED];
+            let found = |row: &Row<'_>| Ok(RestrictedUser { user: user(row)?, at: natural(row.get(4)?) });
+            readable_page("users", db.prepare_cached(RESTRICTED)?.query(wanted)?, limit, found)
+        })
+        .await
     }
 
     async fn relations(&self, pairs: &[(UserId, UserId)]) -> Result<Vec<Relation>> {
@@ -89,6 +107,10 @@ fn unrestrict(db: &Connection, key: &RestrictionKey, now: Millis, lease: &Lease)
     }
     Ok(Some(made))
 }
+
+pub(super) const RESTRICTED: &str = "SELECT u.id, u.name, u.avatar, u.created_at, r.at \
+    FROM restrictions r INDEXED BY restrictions_listed CROSS JOIN users u ON u.id = r.whom \
+    WHERE r.maker = ?1 AND r.kind = ?2 AND (r.at, r.whom) < (?3, ?4) ORDER BY r.at DESC, r.whom DESC LIMIT ?5";
 
 /// Six index look-ups for each pair.
 pub(super) const RELATIONS: &str = "WITH pair AS MATERIALIZED \

@@ -26,6 +26,7 @@ pub(super) struct Migration {
 const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("../../migrations/postgres/0001_initial.sql"), needs: 1 },
     Migration { sql: include_str!("../../migrations/postgres/0002_recent_posts.sql"), needs: 1 },
+    Migration { sql: include_str!("../../migrations/postgres/0003_restriction_lists.sql"), needs: 1 },
 ];
 
 /// The schema that this program knows.
