@@ -22,7 +22,7 @@ use super::identity::IdentityService;
 use super::paging::{PageCursor, decode_cursor};
 use super::rendering::NotificationRenderer;
 use crate::ledger::{Ledger, PersonalData};
-use crate::model::{PostId, User, UserId};
+use crate::model::{PostId, Profile, UserDetails, UserId};
 
 /// Exports that one node processes concurrently; further ones wait.
 const MAX_CONCURRENT_EXPORTS: usize = 2;
@@ -38,7 +38,7 @@ const MAX_PAGE_BYTES: usize = 256 << 10;
 const ROWS_PER_READ: usize = 100;
 
 /// The sections of an export: the member name and the source of the rows. Pages follow this order.
-const SECTIONS: [(&str, Option<PersonalData>); 11] = [
+const SECTIONS: [(&str, Option<PersonalData>); 12] = [
     ("posts", Some(PersonalData::Posts)),
     ("comments", Some(PersonalData::Comments)),
     ("likes", Some(PersonalData::PostLikes)),
@@ -50,6 +50,7 @@ const SECTIONS: [(&str, Option<PersonalData>); 11] = [
     ("post_alerts", Some(PersonalData::PostAlerts)),
     ("idempotency_keys", Some(PersonalData::IdempotencyKeys)),
     ("notifications", None),
+    ("muted_conversations", Some(PersonalData::MutedConversations)),
 ];
 
 /// Selects a page of an export.
@@ -67,7 +68,7 @@ pub(crate) struct ExportRequest {
 pub(crate) struct Export {
     /// The profile of the user; on the first page.
     #[serde(skip_serializing_if = "Option::is_none")]
-    user: Option<User>,
+    user: Option<UserDetails>,
     /// Whether the user has an account with a password on this server; on the first page.
     #[serde(skip_serializing_if = "Option::is_none")]
     has_password: Option<bool>,
@@ -75,7 +76,8 @@ pub(crate) struct Export {
     #[serde(skip_serializing_if = "Option::is_none")]
     read: Option<PostId>,
     /// Rows by kind: `posts`, `comments`, `likes`, `comment_likes`, `favourites`, `following`, `followers`,
-    /// `restrictions` (hidden from, muted, blocked), `post_alerts`, `idempotency_keys`, `notifications`.
+    /// `restrictions` (hidden from, muted, blocked), `post_alerts`, `idempotency_keys`, `notifications`,
+    /// `muted_conversations`.
     #[serde(flatten)]
     #[schemars(with = "BTreeMap<String, Vec<Value>>")]
     rows: BTreeMap<&'static str, Vec<Box<RawValue>>>,
@@ -162,8 +164,8 @@ impl Exports {
         let mut export = Export { user: None, has_password: None, read: None, rows: BTreeMap::new(), next: None };
         let is_first = reached.is_none();
         if is_first {
-            let users = self.ledger.users(std::slice::from_ref(user)).await?;
-            export.user = Some(users.into_iter().next().ok_or(NO_USER)?);
+            let Profile { user: own, about, .. } = self.ledger.profile(user, Some(user)).await?.ok_or(NO_USER)?;
+            export.user = Some(UserDetails { user: own, about });
             export.has_password = Some(self.ledger.account(user).await?.is_some());
             export.read = Some(self.ledger.read_marker(user).await?);
         }

@@ -13,7 +13,7 @@ use super::invalidation::Invalidator;
 use super::likes::{LikeIntake, LikeMemory, LikeService, SettlementListener, Settlers};
 use super::lineage::LineageTracker;
 use super::node_ids::NodeIds;
-use super::notifications::{EventWorker, Notifications};
+use super::notifications::{Conversations, EventWorker, Notifications};
 use super::people::{Follows, Profiles, Restrictions, UserSearch};
 use super::posts::{CommentService, PostEditor, PostService};
 use super::rate_limits::RateLimits;
@@ -68,6 +68,7 @@ pub struct Feed {
     pub(crate) timelines: TimelinePages,
     pub(crate) read_markers: Arc<ReadMarkers>,
     pub(crate) notifications: Arc<Notifications>,
+    pub(crate) conversations: Conversations,
     pub(crate) favourites: Arc<FavouriteService>,
     pub(crate) topics: TopicService,
     pub(super) fanout: Arc<FanoutWorkers>,

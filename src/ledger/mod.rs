@@ -7,6 +7,7 @@
 #[cfg(any(test, feature = "bench"))]
 mod bulk;
 mod comments;
+mod conversations;
 mod counts;
 mod edges;
 mod erasures;
@@ -37,6 +38,7 @@ use async_trait::async_trait;
 #[cfg(any(test, feature = "bench"))]
 pub use self::bulk::BulkLoad;
 pub use self::comments::{CommentOutcome, CommentStore, DeletedComment, MAX_COMMENT_DEPTH, Thread};
+pub use self::conversations::ConversationStore;
 pub use self::counts::{CountStore, Hydration};
 pub use self::edges::FollowStore;
 pub use self::erasures::{Erasure, ErasureLease, ErasureStore};
@@ -112,6 +114,7 @@ pub trait Ledger:
     + CommentStore
     + NotificationStore
     + EventStore
+    + ConversationStore
     + CountStore
     + PreviewStore
     + FavouriteStore

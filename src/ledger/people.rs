@@ -1,9 +1,10 @@
 //! Users, and the accounts of users that sign in with a password.
 
 use async_trait::async_trait;
+use serde_json::{Map, Value};
 
 use super::Result;
-use crate::model::{Millis, Profile, User, UserId, UserOrigin};
+use crate::model::{Millis, Profile, User, UserDetails, UserId, UserOrigin};
 
 /// A new account.
 #[derive(Clone, Debug)]
@@ -34,6 +35,10 @@ pub struct ProfileChange {
     pub name: Option<String>,
     /// The new URL of the picture, if it changes; `Some(None)` removes it.
     pub avatar: Option<Option<String>>,
+    /// The new text about the user, if it changes; `Some(None)` removes it.
+    pub bio: Option<Option<String>>,
+    /// The new data of the application, if it changes; `Some(None)` removes it.
+    pub data: Option<Option<Map<String, Value>>>,
 }
 
 /// A user whose id or name begins with the search term.
@@ -107,7 +112,7 @@ pub trait PeopleStore: Send + Sync {
 
     /// Changes the profile of a user and its search terms, in one transaction. Returns the user after the change;
     /// `None` if the user does not exist.
-    async fn update_user(&self, user: &UserId, change: &ProfileChange) -> Result<Option<User>>;
+    async fn update_user(&self, user: &UserId, change: &ProfileChange) -> Result<Option<UserDetails>>;
 
     /// Users whose folded id or name begins with `prefix`, which the caller has folded. Each user appears once, under
     /// the lesser of the two if both match. Ordered by (term, id), by code points; begins after `after`. The cost

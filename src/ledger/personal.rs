@@ -26,13 +26,15 @@ pub enum PersonalData {
     Restrictions,
     /// Authors whose posts the user gets alerts of: `user`, `at`.
     PostAlerts,
+    /// Posts of which the user wants no notifications: `post`, `at`.
+    MutedConversations,
     /// Idempotency keys of the user's writes: `key`, `operation`, `at`.
     IdempotencyKeys,
 }
 
 impl PersonalData {
     /// All kinds.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Posts,
         Self::Comments,
         Self::PostLikes,
@@ -42,6 +44,7 @@ impl PersonalData {
         Self::Followers,
         Self::Restrictions,
         Self::PostAlerts,
+        Self::MutedConversations,
         Self::IdempotencyKeys,
     ];
 }

@@ -32,7 +32,7 @@ pub use object::{ObjectId, ObjectType};
 pub use post::{Location, Media, MediaKind, Post, PostCounts, PostFlags, ShownPost, Visibility};
 pub use relation::{Relation, Restriction};
 pub use topic::{is_topic, is_topic_name};
-pub use user::{Edges, Person, Profile, User, UserOrigin};
+pub use user::{About, Edges, Person, Profile, User, UserDetails, UserOrigin};
 
 /// Milliseconds since the Unix epoch.
 pub type Millis = u64;

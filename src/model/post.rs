@@ -123,6 +123,14 @@ pub struct PostFlags {
     pub liked: bool,
     /// The reader has it among their favourites.
     pub favourited: bool,
+    /// The reader receives no notifications of what happens under it; absent if they do.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub muted: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 /// A post with its counts and, if a signed-in caller asks for them, the caller's flags. Pushed posts are the same for

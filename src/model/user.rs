@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::{Millis, UserId};
 
@@ -17,6 +18,28 @@ pub struct User {
     pub avatar: Option<String>,
     /// When Feedline created the user, in Unix milliseconds.
     pub created_at: Millis,
+}
+
+/// What a user says about themselves, beyond the data that lists show.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct About {
+    /// A text about the user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bio: Option<String>,
+    /// Additional data of the application.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Map<String, Value>>,
+}
+
+/// A user with all data of the profile, without counts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UserDetails {
+    /// The user.
+    #[serde(flatten)]
+    pub user: User,
+    /// The text and data of the profile.
+    #[serde(flatten)]
+    pub about: About,
 }
 
 /// The origin of a user's id. It never changes: an account cannot take the id of an application's user, nor the other
@@ -53,6 +76,9 @@ pub struct Profile {
     /// The user.
     #[serde(flatten)]
     pub user: User,
+    /// The text and data of the profile.
+    #[serde(flatten)]
+    pub about: About,
     /// The number of followers.
     pub followers: u64,
     /// The number of followees.

@@ -47,7 +47,9 @@ async fn exports_hold_all_own_data_and_no_private_data_of_others() {
     server.follow("cy", "dee").await;
     server.done("ann", "PUT", "/users/dee/mute", &Value::Null).await;
     server.done("ann", "PUT", "/users/bo/notify", &Value::Null).await;
-    server.done("ann", "PATCH", "/users/me", &json!({ "name": "Ann A." })).await;
+    let profile = json!({ "name": "Ann A.", "bio": "of ann", "data": { "k": 1 } });
+    server.done("ann", "PATCH", "/users/me", &profile).await;
+    server.done("ann", "PUT", &format!("/posts/{other}/mute"), &Value::Null).await;
     server.done("ann", "PUT", "/timeline/read", &json!({ "id": other })).await;
     server.done("bo", "POST", &format!("/posts/{post}/comments"), &json!({ "text": "what bo says" })).await;
     let settled = async || {
@@ -65,6 +67,8 @@ async fn exports_hold_all_own_data_and_no_private_data_of_others() {
         (&all["user"]["name"], &all["has_password"], &all["read"]),
         (&json!("Ann A."), &json!(false), &json!(other))
     );
+    assert_eq!((&all["user"]["bio"], &all["user"]["data"]), (&json!("of ann"), &json!({ "k": 1 })));
+    assert_eq!(rows(&all, "muted_conversations")[0]["post"], other);
     let posts: Vec<_> = rows(&all, "posts").iter().map(|it| (&it["id"], &it["text"])).collect();
     assert_eq!(posts, [(&json!(post), &json!("mine #rust @bo")), (&restricted, &json!("for bo"))]);
     assert_eq!(rows(&all, "posts")[1]["visibility"], json!({ "only_to": ["bo"] }), "as its author wrote it");
@@ -132,7 +136,7 @@ async fn live_together(server: &Server) -> (u64, u64, u64) {
     server.follow("ann", "bo").await;
     server.follow("bo", "cy").await;
     server.follow("cy", "ann").await;
-    server.done("ann", "PATCH", "/users/me", &json!({ "name": "Ann A." })).await;
+    server.done("ann", "PATCH", "/users/me", &json!({ "name": "Ann A.", "bio": "secret" })).await;
     let hers = server.post("ann", "secret #rust").await;
     let theirs = server.post("bo", "of bo #rust").await;
     let comment = json!({ "text": "secret too" });

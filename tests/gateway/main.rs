@@ -7,6 +7,7 @@ mod channels;
 mod close_codes;
 mod comments;
 mod contract;
+mod conversations;
 mod cors;
 mod edits;
 mod erasure;

@@ -69,6 +69,47 @@ async fn profile_changes_are_visible_at_once() {
 }
 
 #[tokio::test]
+async fn bios_and_data_belong_to_the_profile() {
+    let server = Server::start().await;
+    let about = async |user: &str| {
+        let profile = get(&server, user, "/users/ann").await;
+        (profile.get("bio").cloned(), profile.get("data").cloned())
+    };
+    let set = async |body: Value| server.done("ann", "PATCH", "/users/me", &body).await;
+    set(json!({ "name": "Ann" })).await;
+    assert_eq!(about("bo").await, (None, None));
+    let (bio, data) = (json!("I am\nann"), json!({ "site": { "n": 1 } }));
+    let me = set(json!({ "bio": "  I am\nann ", "data": data })).await;
+    assert_eq!((&me["name"], &me["bio"], &me["data"]), (&json!("Ann"), &bio, &data));
+    for user in ["ann", "bo"] {
+        assert_eq!(about(user).await, (Some(bio.clone()), Some(data.clone())), "{user}");
+    }
+    assert_eq!(get(&server, "bo", "/users?q=ann").await["items"][0].get("bio"), None, "lists are short");
+    // Absent members stay, null clears.
+    assert_eq!(set(json!({ "name": "Ann A." })).await["bio"], bio);
+    let me = set(json!({ "bio": null })).await;
+    assert_eq!((me.get("bio"), &me["data"]), (None, &data));
+    assert_eq!(set(json!({ "bio": "x".repeat(500), "data": null })).await.get("data"), None);
+    let largest = json!({ "k": "x".repeat(1_024 - r#"{"k":""}"#.len()) });
+    assert_eq!(set(json!({ "data": largest })).await["data"], largest);
+    assert_eq!(set(json!({ "bio": "" })).await.get("bio"), None);
+    for (body, code, field) in [
+        (json!({ "bio": "\u{1F600}".repeat(501) }), "limit_exceeded", "bio"),
+        (json!({ "bio": "a\u{7}b" }), "invalid", "bio"),
+        (json!({ "data": { "k": "x".repeat(1_024 - r#"{"k":""}"#.len() + 1) } }), "limit_exceeded", "data"),
+    ] {
+        let answer = server.call("ann", "PATCH", "/users/me", &body).await;
+        let error = &answer.body["error"];
+        assert_eq!((&error["code"], &error["field"]), (&json!(code), &json!(field)), "{answer:?}");
+    }
+    assert_eq!(server.call("ann", "PATCH", "/users/me", &json!({ "data": [1] })).await.status, 400);
+    assert_eq!(about("bo").await, (None, Some(largest)), "the profile is unchanged");
+    // Whoever may not see the profile sees neither.
+    server.done("ann", "PUT", "/users/bo/block", &Value::Null).await;
+    assert_eq!(server.call("bo", "GET", "/users/ann", &Value::Null).await.status, 404);
+}
+
+#[tokio::test]
 async fn search_matches_prefixes_of_id_and_name_in_any_case() {
     let server = Server::start().await;
     for (id, name) in [("anna", "Zoe"), ("bo", "ÄNNE Müller"), ("ANN2", "x"), ("cy", "Annika")] {

@@ -74,6 +74,8 @@ async fn check(server: &Server, ids: &[u64], comments: &[u64], rows: &[Row], dif
             ("POST", "posts/{id}/comments", json!({ "text": "seen" })),
             ("PUT", "posts/{id}/like", Value::Null),
             ("PUT", "favourites/post/{id}", Value::Null),
+            ("PUT", "posts/{id}/mute", Value::Null),
+            ("DELETE", "posts/{id}/mute", Value::Null),
         ] {
             let paths = ids.iter().map(|id| format!("/{}", way.replace("{id}", &id.to_string())));
             let way = format!("{method} {way}");

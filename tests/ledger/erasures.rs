@@ -42,7 +42,7 @@ async fn tombstones_reserve_the_user_id(ledger: Any) {
     assert_eq!(ledger.account(&id("ann")).await.unwrap(), None, "the password is gone");
     assert!(!ledger.create_account(account("ann")).await.unwrap(), "the id cannot be registered again");
     ledger.ensure_user(&id("ann"), NOW).await.expect("an answer");
-    let named = ProfileChange { name: Some("Ann again".into()), avatar: None };
+    let named = ProfileChange { name: Some("Ann again".into()), ..ProfileChange::default() };
     assert_eq!(ledger.update_user(&id("ann"), &named).await.unwrap(), None);
     let found = ledger.users(&[id("ann"), id("bo")]).await.unwrap();
     assert_eq!(found.iter().map(|user| user.id.as_str()).collect::<Vec<_>>(), ["bo"]);

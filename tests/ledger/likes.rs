@@ -231,7 +231,7 @@ async fn viewers_get_their_own_likes(ledger: Any) {
     let asked = [1, 2, 3, 3, 4].map(PostId);
     let mut flags = ledger.hydrate(Some(&id("bo")), &asked, &[]).await.unwrap().flags;
     flags.sort_unstable_by_key(|(post, _)| *post);
-    let liked = PostFlags { liked: true, favourited: false };
+    let liked = PostFlags { liked: true, ..PostFlags::default() };
     assert_eq!(flags, [(PostId(1), liked), (PostId(3), liked)]);
     assert_eq!(ledger.counts(&asked).await.unwrap().len(), 3);
 }

@@ -3,6 +3,7 @@
 mod audience;
 mod comments;
 mod conformance;
+mod conversations;
 mod counts;
 mod erasures;
 mod events;

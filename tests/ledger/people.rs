@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use feedline::ledger::{Ledger, ProfileChange, SuggestionLimits};
+use feedline::model::About;
+use serde_json::{Map, Value, json};
 
 use crate::support::{NOW, account, conformance, follow, id, users};
 
 conformance! {
     profile_patches_keep_other_fields
+    bios_and_data_are_changed_one_by_one
     users_are_found_by_prefix_of_id_or_name
     search_pages_hold_each_user_once
     search_finds_the_new_name_only
@@ -19,7 +22,7 @@ conformance! {
 type Any = Arc<dyn Ledger>;
 
 async fn rename(ledger: &dyn Ledger, user: &str, name: &str) {
-    let change = ProfileChange { name: Some(name.into()), avatar: None };
+    let change = ProfileChange { name: Some(name.into()), ..ProfileChange::default() };
     ledger.update_user(&id(user), &change).await.unwrap().expect("a user");
 }
 
@@ -40,8 +43,9 @@ async fn found(ledger: &dyn Ledger, prefix: &str, limit: usize) -> Vec<String> {
 async fn profile_patches_keep_other_fields(ledger: Any) {
     assert!(ledger.create_account(account("ann")).await.unwrap());
     let change = async |name: Option<&str>, avatar: Option<Option<&str>>| {
-        let change = ProfileChange { name: name.map(Into::into), avatar: avatar.map(|avatar| avatar.map(Into::into)) };
-        let changed = ledger.update_user(&id("ann"), &change).await.unwrap().expect("ann");
+        let avatar = avatar.map(|avatar| avatar.map(Into::into));
+        let change = ProfileChange { name: name.map(Into::into), avatar, ..ProfileChange::default() };
+        let changed = ledger.update_user(&id("ann"), &change).await.unwrap().expect("ann").user;
         let read = ledger.users(&[id("ann")]).await.unwrap().remove(0);
         assert_eq!((&changed, changed.created_at), (&read, NOW), "the answer is what is kept");
         (changed.name, changed.avatar)
@@ -52,6 +56,34 @@ async fn profile_patches_keep_other_fields(ledger: Any) {
     assert_eq!(change(Some(&new), None).await, (new.clone(), Some(url)));
     assert_eq!(change(None, Some(None)).await, (new, None));
     assert_eq!(ledger.update_user(&id("nobody"), &ProfileChange::default()).await.unwrap(), None);
+}
+
+async fn bios_and_data_are_changed_one_by_one(ledger: Any) {
+    users(&*ledger, &["ann", "bo"]).await;
+    let object = |value: Value| value.as_object().cloned().expect("an object");
+    let (bio, data) = ("É \u{1F600}\n\"quoted\"".to_owned(), object(json!({ "a": { "b": ["\u{0}", 1.5, null] } })));
+    let change = async |bio: Option<Option<&str>>, data: Option<Option<Map<String, Value>>>| {
+        let bio = bio.map(|bio| bio.map(Into::into));
+        let change = ProfileChange { bio, data, ..ProfileChange::default() };
+        let changed = ledger.update_user(&id("ann"), &change).await.unwrap().expect("ann");
+        let profile = ledger.profile(&id("ann"), Some(&id("bo"))).await.unwrap().expect("ann");
+        assert_eq!((changed.user, &changed.about), (profile.user, &profile.about), "the answer is what is kept");
+        (changed.about.bio, changed.about.data)
+    };
+    assert_eq!(change(None, None).await, (None, None));
+    assert_eq!(change(Some(Some(&bio)), None).await, (Some(bio.clone()), None));
+    assert_eq!(change(None, Some(Some(data.clone()))).await, (Some(bio.clone()), Some(data.clone())));
+    assert_eq!(change(None, None).await, (Some(bio), Some(data.clone())));
+    assert_eq!(change(Some(None), None).await, (None, Some(data)));
+    assert_eq!(change(None, Some(Some(Map::new()))).await, (None, Some(Map::new())), "an empty object is data");
+    assert_eq!(change(None, Some(None)).await, (None, None));
+    change(Some(Some("back")), Some(Some(Map::new()))).await;
+    let other = ledger.profile(&id("bo"), None).await.unwrap().expect("bo");
+    assert_eq!(other.about, About::default());
+    // Nothing is left after an erasure, and nothing can be added.
+    assert!(ledger.begin_erasure(&id("ann"), NOW).await.unwrap());
+    let change = ProfileChange { bio: Some(Some("again".into())), ..ProfileChange::default() };
+    assert_eq!(ledger.update_user(&id("ann"), &change).await.unwrap(), None);
 }
 
 async fn users_are_found_by_prefix_of_id_or_name(ledger: Any) {
@@ -95,7 +127,7 @@ async fn search_finds_the_new_name_only(ledger: Any) {
     assert_eq!(found(&*ledger, "queen", 9).await, ["ann"]);
     rename(&*ledger, "ann", "Ann").await;
     assert_eq!(found(&*ledger, "ann", 9).await, ["ann"]);
-    let change = ProfileChange { name: None, avatar: Some(Some("https://a.example".into())) };
+    let change = ProfileChange { avatar: Some(Some("https://a.example".into())), ..ProfileChange::default() };
     ledger.update_user(&id("ann"), &change).await.unwrap();
     assert_eq!(found(&*ledger, "ann", 9).await, ["ann"]);
 }

@@ -84,6 +84,9 @@ async fn fill(ledger: &dyn Ledger) {
     for (barrier, whom) in [(Restriction::Hide, "cy"), (Restriction::Mute, "bo"), (Restriction::Mute, "cy")] {
         ledger.restrict(barrier, &id("ann"), &id(whom), NOW, &lease("w1", LEASE)).await.expect("an answer");
     }
+    for (user, post) in [("ann", 2), ("ann", 11), ("ann", 13), ("bo", 2)] {
+        ledger.mute_conversation(&id(user), PostId(post), NOW).await.expect("an answer");
+    }
     for key in ["a key", "b", "c"] {
         let write = IdempotentWrite { user: id("ann"), key: key.into(), operation: "posts.create", input: [7; 32] };
         let turn = WriteLease { now: NOW, until: NOW + 1, since: 0 };
@@ -113,6 +116,7 @@ async fn every_kind_is_exported_in_pages_of_any_size(ledger: Any) {
             ),
         ),
         (PersonalData::PostAlerts, json!(["bo", "cy", "dee"].map(|user| json!({ "user": user, "at": NOW })))),
+        (PersonalData::MutedConversations, json!([2, 11, 13].map(|post| json!({ "post": post, "at": NOW })))),
         (
             PersonalData::IdempotencyKeys,
             json!(["a key", "b", "c"].map(|key| json!({ "key": key, "operation": "posts.create", "at": NOW }))),

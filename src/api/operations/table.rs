@@ -26,7 +26,7 @@ use crate::feed::input::{
 use crate::feed::{
     ErrorKind, erasure, expand, export, favourites, identity, likes, notifications, people, posts, timelines, topics,
 };
-use crate::model::{Comment, Profile, ShownPost, User};
+use crate::model::{Comment, Profile, ShownPost, UserDetails};
 
 /// Expands a table of rows into a list of [`Operation`].
 macro_rules! operations {
@@ -88,9 +88,9 @@ pub(super) fn rows() -> Vec<Operation> {
         "users.get"       Get    "/users/{id}"           200 Reader Read(2)
             => profiles.get(OneUser) -> Profile, NOT_FOUND;
 
-        /// Changes the caller's name or picture.
+        /// Changes the caller's profile. Omitted members stay, null clears.
         "users.update"    Patch  "/users/me"             200 User   Write(Writes)
-            => profiles.update(people::ProfileUpdate) -> User, NOT_FOUND;
+            => profiles.update(people::ProfileUpdate) -> UserDetails, NOT_FOUND, LIMIT_EXCEEDED;
 
         /// Finds users by the beginning of their id or name, ignoring case.
         "users.search"    Get    "/users"                200 Reader Read(5)
@@ -197,6 +197,14 @@ pub(super) fn rows() -> Vec<Operation> {
         /// Deletes the caller's own post.
         "posts.delete" Delete "/posts/{id}" 200 User   Write(Writes)
             => posts.delete(OnePost) -> Done, NOT_FOUND;
+
+        /// Ends notifications of what happens under a post. Existing ones stay.
+        "conversations.mute"   Put    "/posts/{id}/mute" 200 User Write(Writes)
+            => conversations.mute(OnePost) -> Done, NOT_FOUND;
+
+        /// Starts notifications of what happens under a post again.
+        "conversations.unmute" Delete "/posts/{id}/mute" 200 User Write(Writes)
+            => conversations.unmute(OnePost) -> Done, NOT_FOUND;
 
         // Comments.
 

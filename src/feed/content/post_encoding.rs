@@ -58,7 +58,7 @@ mod tests {
     fn counts_and_flags_are_appended_to_the_json_of_a_post() {
         let post = RawValue::from_string(r#"{"id":1,"data":{"a":{}}}"#.into()).unwrap();
         let counts = PostCounts { likes: 3, comments: 0, favourites: 1 };
-        let flags = Some(PostFlags { liked: true, favourited: false });
+        let flags = Some(PostFlags { liked: true, ..PostFlags::default() });
         let members = r#""likes":3,"comments":0,"favourites":1"#;
         let anonymous = with_counts(&post, counts, None).unwrap();
         assert_eq!(anonymous.get(), format!(r#"{{"id":1,"data":{{"a":{{}}}},{members}}}"#));

@@ -345,20 +345,19 @@ impl EventWorker {
         if let (Some(parent), Some(to)) = (parent, replied_to)
             && notified.insert(to)
         {
-            notifications.push(PendingNotification::new(to, NotificationKind::Reply(*parent), author));
+            notifications.push(PendingNotification::new(to, NotificationKind::Reply(*parent), author).under(*post));
         }
         if let Some(to) = context.post_authors.get(post)
             && notified.insert(to)
         {
             let above = parent.and_then(|parent| context.threads.get(&parent)).into_iter().flatten();
             if self.visibility.can_see_all(Some(to), above).await? {
-                notifications.push(PendingNotification::new(to, NotificationKind::Comment(*post), author));
+                notifications.push(PendingNotification::new(to, NotificationKind::Comment(*post), author).under(*post));
             }
         }
         let mentioned = mentions.iter().filter(|to| !notified.contains(to));
-        notifications.extend(
-            mentioned.map(|to| PendingNotification::new(to, NotificationKind::Mention(ContentId::Comment(id)), author)),
-        );
+        let kind = NotificationKind::Mention(ContentId::Comment(id));
+        notifications.extend(mentioned.map(|to| PendingNotification::new(to, kind, author).under(*post)));
         Ok(())
     }
 

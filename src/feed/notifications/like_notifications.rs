@@ -39,13 +39,19 @@ pub(super) async fn like_notifications(
         ContentId::Comment(_) => None,
     });
     let posts = posts.get(post_ids.collect::<Vec<PostId>>()).await?;
-    let mut authors: HashMap<ContentId, UserId> = HashMap::new();
-    authors.extend(posts.values().map(|cached| (ContentId::Post(cached.post.id), cached.post.author.clone())));
-    authors.extend(contexts.into_iter().map(|(comment, context)| (ContentId::Comment(comment), context.author)));
+    let mut liked: HashMap<ContentId, (UserId, PostId)> = HashMap::new();
+    liked.extend(posts.values().map(|cached| {
+        let post = cached.post.id;
+        (ContentId::Post(post), (cached.post.author.clone(), post))
+    }));
+    liked.extend(
+        contexts.into_iter().map(|(comment, context)| (ContentId::Comment(comment), (context.author, context.post))),
+    );
     let notification = |Like { event, by, object }: Like<'_>| {
         // Deleted objects have no author, and users are not notified of their own likes.
-        let to = authors.get(&object).filter(|author| *author != by)?;
-        Some(PendingNotification { event, ..PendingNotification::new(to, NotificationKind::Like(object), by) })
+        let (to, post) = liked.get(&object).filter(|(author, _)| author != by)?;
+        let notification = PendingNotification::new(to, NotificationKind::Like(object), by).under(*post);
+        Some(PendingNotification { event, ..notification })
     };
     Ok(likes.into_iter().filter_map(notification).collect())
 }

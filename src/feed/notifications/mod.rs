@@ -6,6 +6,7 @@
 //! Visibility is checked when a notification is recorded, and again when the notification is read or pushed. For this
 //! reason the log of `notifications:<user>` holds only ids.
 
+mod conversations;
 mod event_worker;
 mod like_notifications;
 
@@ -17,6 +18,7 @@ use futures::{StreamExt, stream};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use conversations::Conversations;
 pub(crate) use event_worker::EventWorker;
 
 use super::call::Caller;
@@ -29,7 +31,7 @@ use super::runtime::now;
 use super::visibility::{ViewContext, VisibilityPolicy};
 use crate::broker::{Append, Broker};
 use crate::ledger::{Ledger, MarkOutcome, NotificationEvent, NotificationMark, UserNotifications};
-use crate::model::{Channel, Entry, Event, Notification, NotificationId, NotificationKind, Retention, UserId};
+use crate::model::{Channel, Entry, Event, Notification, NotificationId, NotificationKind, PostId, Retention, UserId};
 
 /// How long a group collects notifications, counted from its first one: "alice and 12 others" covers a day.
 const GROUP_WINDOW: Duration = Duration::from_secs(24 * 3600);
@@ -56,6 +58,9 @@ pub(crate) struct PendingNotification {
     pub(crate) kind: NotificationKind,
     /// The user that acted.
     pub(crate) by: UserId,
+    /// The post under which it happened. Users who muted it are not notified. `None` for follows, and for mentions in a
+    /// post itself.
+    pub(crate) under: Option<PostId>,
     /// The number of the event that caused it; 0: none.
     pub(crate) event: i64,
 }
@@ -63,7 +68,12 @@ pub(crate) struct PendingNotification {
 impl PendingNotification {
     /// A notification without an event.
     pub(crate) fn new(to: &UserId, kind: NotificationKind, by: &UserId) -> Self {
-        Self { to: to.clone(), kind, by: by.clone(), event: 0 }
+        Self { to: to.clone(), kind, by: by.clone(), under: None, event: 0 }
+    }
+
+    /// The same for something that happened under a post.
+    pub(crate) fn under(self, post: PostId) -> Self {
+        Self { under: Some(post), ..self }
     }
 }
 
@@ -132,7 +142,8 @@ impl Notifications {
     /// The last error of a part that could not be recorded. The other parts are recorded.
     pub(crate) async fn notify(&self, batch: Vec<PendingNotification>) -> Result<()> {
         let mut by_user: HashMap<UserId, Vec<PendingNotification>> = HashMap::new();
-        for notification in batch.into_iter().filter(|notification| notification.to != notification.by) {
+        let others = batch.into_iter().filter(|notification| notification.to != notification.by).collect();
+        for notification in self.without_muted_conversations(others).await? {
             by_user.entry(notification.to.clone()).or_default().push(notification);
         }
         if by_user.is_empty() {
@@ -167,6 +178,23 @@ impl Notifications {
                 return failed.map_or(Ok(()), Err);
             }
         }
+    }
+
+    /// Omits notifications of what happened under posts that their recipient muted. One call for the batch.
+    async fn without_muted_conversations(
+        &self,
+        mut batch: Vec<PendingNotification>,
+    ) -> Result<Vec<PendingNotification>> {
+        let pair = |notification: &PendingNotification| Some((notification.to.clone(), notification.under?));
+        let pairs: HashSet<(UserId, PostId)> = batch.iter().filter_map(pair).collect();
+        if !pairs.is_empty() {
+            let pairs: Vec<_> = pairs.into_iter().collect();
+            let muted: HashSet<_> = self.ledger.muted_conversations(&pairs).await?.into_iter().collect();
+            if !muted.is_empty() {
+                batch.retain(|notification| pair(notification).is_none_or(|pair| !muted.contains(&pair)));
+            }
+        }
+        Ok(batch)
     }
 
     /// The notifications of a user that the user may see and has not muted.

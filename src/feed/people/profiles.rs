@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use crate::feed::call::Caller;
 use crate::feed::error::{FeedError, NO_USER, Result};
@@ -13,11 +14,15 @@ use crate::feed::patch::{clearable, present};
 use crate::feed::runtime::now;
 use crate::feed::visibility::{RelationCache, VisibilityPolicy};
 use crate::ledger::{Ledger, ProfileChange};
-use crate::model::{Profile, User};
+use crate::model::{Profile, UserDetails};
 
 /// The maximal number of authors for whose posts one user can have alerts. Each post costs a read of all users with
 /// alerts for its author.
 const MAX_POST_ALERTS: u64 = 1_000;
+
+/// The maximal number of characters of a bio, and of bytes of a profile's data.
+const MAX_BIO: usize = 500;
+const MAX_DATA: usize = 1 << 10;
 
 /// A change of the caller's profile. Absent members keep their values.
 #[derive(Deserialize, JsonSchema)]
@@ -30,6 +35,14 @@ pub(crate) struct ProfileUpdate {
     #[serde(default, deserialize_with = "present")]
     #[schemars(transform = clearable)]
     avatar: Option<Option<String>>,
+    /// A text about the user, 500 characters at most; `null` or `""` removes it.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(transform = clearable)]
+    bio: Option<Option<String>>,
+    /// Data of the application: a JSON object of 1 KiB at most; `null` removes it.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(transform = clearable)]
+    data: Option<Option<Map<String, Value>>>,
 }
 
 fn checked_avatar(url: Option<String>) -> Result<Option<String>> {
@@ -39,6 +52,26 @@ fn checked_avatar(url: Option<String>) -> Result<Option<String>> {
         Ok(Some(url))
     } else {
         Err(FeedError::invalid("avatar", "the url of a picture begins with http:// or https://"))
+    }
+}
+
+fn checked_bio(bio: Option<String>) -> Result<Option<String>> {
+    let Some(bio) = bio.map(|bio| bio.trim().to_owned()).filter(|bio| !bio.is_empty()) else { return Ok(None) };
+    if bio.chars().count() > MAX_BIO {
+        return Err(FeedError::LimitExceeded { field: "bio", what: "characters of a bio", most: MAX_BIO as u64 });
+    }
+    if bio.contains(|c: char| c.is_control() && c != '\n') {
+        return Err(FeedError::invalid("bio", "a bio has no control characters but line feeds"));
+    }
+    Ok(Some(bio))
+}
+
+fn checked_data(data: Option<Map<String, Value>>) -> Result<Option<Map<String, Value>>> {
+    let Some(data) = data else { return Ok(None) };
+    let data = Value::Object(data);
+    match (data.to_string().len(), data) {
+        (0..=MAX_DATA, Value::Object(data)) => Ok(Some(data)),
+        _ => Err(FeedError::LimitExceeded { field: "data", what: "bytes of a profile's data", most: MAX_DATA as u64 }),
     }
 }
 
@@ -75,11 +108,13 @@ impl Profiles {
         self.ledger.profile(&user.id, viewer).await?.ok_or(NO_USER)
     }
 
-    pub(crate) async fn update(&self, caller: Caller, change: ProfileUpdate) -> Result<User> {
+    pub(crate) async fn update(&self, caller: Caller, change: ProfileUpdate) -> Result<UserDetails> {
         let user = caller.user()?;
         let change = ProfileChange {
             name: change.name.as_deref().map(checked_name).transpose()?,
             avatar: change.avatar.map(checked_avatar).transpose()?,
+            bio: change.bio.map(checked_bio).transpose()?,
+            data: change.data.map(checked_data).transpose()?,
         };
         self.identity.ensure_user(user).await?;
         self.ledger.update_user(user, &change).await?.ok_or(NO_USER)

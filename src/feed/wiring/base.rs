@@ -14,7 +14,7 @@ use crate::feed::jobs::JobQueue;
 use crate::feed::likes::CountPublisher;
 use crate::feed::lineage::LineageTracker;
 use crate::feed::node_ids::NodeIds;
-use crate::feed::notifications::{EventWorker, Notifications};
+use crate::feed::notifications::{Conversations, EventWorker, Notifications};
 use crate::feed::options::FeedOptions;
 use crate::feed::people::{Follows, Profiles, Restrictions};
 use crate::feed::posts::{CommentService, PostEditor, PostService};
@@ -89,6 +89,10 @@ impl Base {
         let retention = Retention::notifications(options.timeline_idle);
         let (ids, visibility) = (self.ids.clone(), self.visibility.clone());
         Notifications::new(self.ledger.clone(), self.broker.clone(), ids, visibility, renderer, retention)
+    }
+
+    pub(super) fn conversations(&self) -> Conversations {
+        Conversations::new(self.ledger.clone(), self.identity.clone(), self.visibility.clone())
     }
 
     pub(super) fn profiles(&self) -> Profiles {

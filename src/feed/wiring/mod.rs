@@ -152,6 +152,7 @@ impl Feed {
             posts: base.posts(write.clone(), renderer.clone(), options),
             post_editor: base.post_editor(write, renderer.clone(), options),
             profiles: base.profiles(),
+            conversations: base.conversations(),
             user_search: UserSearch::new(base.ledger.clone(), base.visibility.clone()),
             follows: base.follows(timelines.edges.clone(), options),
             restrictions: base.restrictions(timelines.edges.clone()),

@@ -208,6 +208,7 @@ mod tests {
         "UnblockUserRequest",
         "UnreadCounts",
         "User",
+        "UserDetails",
         "UserExport",
         "UserId",
         "UserPage",

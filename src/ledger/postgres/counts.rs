@@ -17,20 +17,24 @@ pub(super) const COUNTS: &str = "\
 /// Users, counts and flags in rows of one shape: a user or a post; the kind of row; counts; flags. Favourites name a
 /// post by its id as text.
 pub(super) const HYDRATE: &str = "\
-    SELECT id, name, avatar, created_at, 'person', 0::bigint, 0::bigint, 0::bigint, false, false
+    SELECT id, name, avatar, created_at, 'person', 0::bigint, 0::bigint, 0::bigint, false, false, false
     FROM users WHERE id = ANY ($3) AND erased_at IS NULL
     UNION ALL
-    SELECT '', '', NULL, c.post, 'counts', c.likes, c.comments, c.favourites, false, false
+    SELECT '', '', NULL, c.post, 'counts', c.likes, c.comments, c.favourites, false, false, false
     FROM unnest($2::bigint[]) AS wanted (post)
     CROSS JOIN LATERAL (SELECT * FROM post_counts WHERE post_counts.post = wanted.post OFFSET 0) c
     UNION ALL
-    SELECT '', '', NULL, done.post, 'flags', 0, 0, 0, done.liked, done.favourited FROM (
+    SELECT '', '', NULL, done.post, 'flags', 0, 0, 0, done.liked, done.favourited, done.muted
+    FROM (
         SELECT wanted.post, EXISTS (SELECT FROM likes WHERE likes.post = wanted.post AND owner = $1 OFFSET 0) AS liked,
                EXISTS (
                    SELECT FROM favourites WHERE owner = $1 AND type = 'post' AND object = wanted.post::text OFFSET 0
-               ) AS favourited
+               ) AS favourited,
+               EXISTS (
+                   SELECT FROM muted_conversations m WHERE m.owner = $1 AND m.post = wanted.post OFFSET 0
+               ) AS muted
         FROM unnest($2::bigint[]) AS wanted (post) WHERE $1 IS NOT NULL
-    ) done WHERE done.liked OR done.favourited";
+    ) done WHERE done.liked OR done.favourited OR done.muted";
 
 #[async_trait]
 impl CountStore for PostgresLedger {
@@ -48,7 +52,10 @@ impl CountStore for PostgresLedger {
             match at(row, 4)? {
                 "person" => page.people.push(user(row)?),
                 "counts" => page.counts.push((post()?, counts(row, 5)?)),
-                "flags" => page.flags.push((post()?, PostFlags { liked: at(row, 8)?, favourited: at(row, 9)? })),
+                "flags" => {
+                    let flags = PostFlags { liked: at(row, 8)?, favourited: at(row, 9)?, muted: at(row, 10)? };
+                    page.flags.push((post()?, flags));
+                }
                 other => return Err(LedgerError::Failed(format!("a page with {other}"))),
             }
         }

@@ -18,6 +18,7 @@
 mod bulk;
 mod columns;
 mod comments;
+mod conversations;
 mod counts;
 mod edges;
 mod endpoint;

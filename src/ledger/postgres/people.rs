@@ -4,12 +4,14 @@ use async_trait::async_trait;
 use tokio_postgres::Row;
 
 use super::PostgresLedger;
-use super::columns::{self, at, count, id_at, integer, natural_at, one, plain, texts, user};
+use super::columns::{self, at, count, id_at, integer, json_text, natural_at, one, plain, texts, user};
+use super::pool::Parameters;
 use super::rows::readable;
 use crate::ledger::{
-    MAX_NAMED, NewAccount, PeopleStore, ProfileChange, Result, StoredAccount, SuggestionLimits, UserMatch, fold, past,
+    LedgerError, MAX_NAMED, NewAccount, PeopleStore, ProfileChange, Result, StoredAccount, SuggestionLimits, UserMatch,
+    fold, past,
 };
-use crate::model::{Edges, Millis, Profile, User, UserId, UserOrigin};
+use crate::model::{About, Edges, Millis, Profile, User, UserDetails, UserId, UserOrigin};
 
 const CREATE_ACCOUNT: &str = "\
     WITH made AS (
@@ -27,7 +29,8 @@ const ENSURE: &str = "SELECT feedline_ensure_user($1, $2)";
 
 const ORIGIN: &str = "SELECT EXISTS (SELECT FROM accounts WHERE \"user\" = $1) FROM users WHERE id = $1";
 
-const UPDATE: &str = "SELECT id, name, avatar, created_at FROM feedline_update_user($1, $2, $3, $4, $5)";
+const UPDATE: &str = "\
+    SELECT id, name, avatar, created_at, bio, data FROM feedline_update_profile($1, $2, $3, $4, $5, $6, $7, $8, $9)";
 
 /// A scan of the terms in order. A user with two matching terms is returned once, at the lesser term.
 pub(super) const SEARCH: &str = "\
@@ -79,10 +82,12 @@ pub(super) const PROFILE: &str = "\
                - CASE WHEN e.following AND e.followed_by THEN 0 ELSE coalesce(a.friends, 0) END
                - (coalesce(a.only_to, 0) - CASE WHEN e.following THEN named.only_to ELSE 0 END)
                - CASE WHEN named.not_to > $3 THEN coalesce(a.not_to, 0) ELSE named.not_to END
-           END, e.following, e.followed_by, e.hiding, e.muting, e.blocking, e.notify
+           END, e.following, e.followed_by, e.hiding, e.muting, e.blocking, e.notify, p.bio, p.data
     FROM users u LEFT JOIN LATERAL (
         SELECT followers, friends, only_to, not_to FROM audience_counts WHERE author = u.id OFFSET 0
-    ) a ON true CROSS JOIN named CROSS JOIN LATERAL (SELECT
+    ) a ON true LEFT JOIN LATERAL (
+        SELECT bio, data FROM profiles WHERE owner = u.id OFFSET 0
+    ) p ON true CROSS JOIN named CROSS JOIN LATERAL (SELECT
         EXISTS (SELECT FROM follows WHERE follower = $2 AND followee = $1) AS following,
         EXISTS (SELECT FROM follows WHERE follower = $1 AND followee = $2) AS followed_by,
         EXISTS (SELECT FROM restrictions WHERE maker = $2 AND kind = 'hide' AND whom = $1) AS hiding,
@@ -124,13 +129,19 @@ impl PeopleStore for PostgresLedger {
         rows.first().map(profile).transpose()
     }
 
-    async fn update_user(&self, user: &UserId, change: &ProfileChange) -> Result<Option<User>> {
+    async fn update_user(&self, user: &UserId, change: &ProfileChange) -> Result<Option<UserDetails>> {
         let name = change.name.as_deref().map(plain);
         let folded = name.as_deref().map(fold);
         let moves = change.avatar.is_some();
         let avatar = change.avatar.as_ref().and_then(|avatar| avatar.as_deref().map(plain));
-        let rows = self.pool.write(UPDATE, &[&user.as_str(), &name, &folded, &moves, &avatar]).await?;
-        rows.first().map(columns::user).transpose()
+        let bio = change.bio.as_ref().and_then(|bio| bio.as_deref().map(plain));
+        let data = change.data.as_ref().and_then(Option::as_ref).map(json_text).transpose()?;
+        let (sets_bio, sets_data) = (change.bio.is_some(), change.data.is_some());
+        let parameters: Parameters<'_> =
+            &[&user.as_str(), &name, &folded, &moves, &avatar, &sets_bio, &bio, &sets_data, &data];
+        let rows = self.pool.write(UPDATE, parameters).await?;
+        let details = |row| Ok(UserDetails { user: columns::user(row)?, about: about(row, 4)? });
+        rows.first().map(details).transpose()
     }
 
     async fn search_users(&self, prefix: &str, after: Option<(&str, &UserId)>, limit: usize) -> Result<Vec<UserMatch>> {
@@ -163,9 +174,17 @@ fn origin(row: &Row) -> Result<UserOrigin> {
     Ok(if at(row, 0)? { UserOrigin::Account } else { UserOrigin::Application })
 }
 
+/// Reads `bio, data`, starting at a column.
+fn about(row: &Row, first: usize) -> Result<About> {
+    let data: Option<&str> = at(row, first + 1)?;
+    let parse = |text| serde_json::from_str(text).map_err(|error| LedgerError::Failed(format!("a profile: {error}")));
+    Ok(About { bio: at(row, first)?, data: data.map(parse).transpose()? })
+}
+
 fn profile(row: &Row) -> Result<Profile> {
     Ok(Profile {
         user: user(row)?,
+        about: about(row, 13)?,
         followers: natural_at(row, 4)?,
         following: natural_at(row, 5)?,
         posts: natural_at(row, 6)?,

@@ -42,6 +42,10 @@ pub(super) const fn by_number(data: PersonalData) -> Option<&'static str> {
             "SELECT seq::text, json_build_object('user', follower)::text, follower FROM followers
              WHERE followee = $1 AND seq > $2 ORDER BY followers.seq LIMIT $3"
         }
+        PersonalData::MutedConversations => {
+            "SELECT post::text, json_build_object('post', post, 'at', at)::text, NULL FROM muted_conversations
+             WHERE owner = $1 AND post > $2 ORDER BY muted_conversations.post LIMIT $3"
+        }
         _ => return None,
     })
 }

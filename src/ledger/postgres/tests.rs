@@ -4,8 +4,8 @@ use feedline_test_support::postgres_server::{PostgresServer, shared};
 
 use super::endpoint::Endpoint;
 use super::{
-    PostgresLedger, PostgresOptions, PostgresUrl, comments, counts, edges, favourites, jobs, likes, notifications,
-    people, personal, posts, previews, pull_log, restrictions, timeline, topics, visible_posts,
+    PostgresLedger, PostgresOptions, PostgresUrl, comments, conversations, counts, edges, favourites, jobs, likes,
+    notifications, people, personal, posts, previews, pull_log, restrictions, timeline, topics, visible_posts,
 };
 use crate::ledger::{BulkLoad as _, Durability, Lease, Ledger as _, PeopleStore as _, PersonalData, PostStore as _};
 use crate::model::{Post, PostId, UserId, Visibility};
@@ -108,6 +108,7 @@ async fn every_list_is_read_from_one_partition_in_its_order() {
         (favourites::COMMON_COUNT, "'u', 'v', 'post'"),
         (topics::RECENT, "9, 'a', 9"),
         (topics::GO_ON, "9, 9, 'a', 9, 9"),
+        (conversations::MUTED, "'{a,b}', '{1,2}'"),
         (restrictions::RELATIONS, "'{a,b}', '{c,d}'"),
         (restrictions::WITH_RESTRICTIONS, "'{a,b}'"),
         (pull_log::FANOUT_MODE, "'u'"),

@@ -39,10 +39,13 @@ pub(super) fn counts(db: &Connection, ids: &[PostId]) -> rusqlite::Result<Vec<(P
 pub(super) fn flags(db: &Connection, reader: &UserId, ids: &[PostId]) -> rusqlite::Result<Vec<(PostId, PostFlags)>> {
     let sql = "SELECT value, EXISTS (SELECT 1 FROM likes WHERE user = ?1 AND post = value), \
                EXISTS (SELECT 1 FROM favourites INDEXED BY favourites_one \
-                   WHERE user = ?1 AND type = 'post' AND object = CAST(value AS TEXT)) \
+                   WHERE user = ?1 AND type = 'post' AND object = CAST(value AS TEXT)), \
+               EXISTS (SELECT 1 FROM muted_conversations WHERE user = ?1 AND post = value) \
                FROM (SELECT DISTINCT value FROM json_each(?2))";
-    let read =
-        |row: &rusqlite::Row<'_>| Ok((post_id_at(row, 0)?, PostFlags { liked: row.get(1)?, favourited: row.get(2)? }));
+    let read = |row: &rusqlite::Row<'_>| {
+        let flags = PostFlags { liked: row.get(1)?, favourited: row.get(2)?, muted: row.get(3)? };
+        Ok((post_id_at(row, 0)?, flags))
+    };
     let mut statement = db.prepare_cached(sql)?;
     let all = statement.query_map(params![reader.as_str(), json_text(ids)?], read)?;
     all.filter(|found| !matches!(found, Ok((_, flags)) if *flags == PostFlags::default())).collect()

@@ -73,6 +73,7 @@ fn begin(db: &Connection, user: &UserId, now: Millis) -> rusqlite::Result<bool> 
     }
     db.prepare_cached("DELETE FROM user_terms WHERE user = ?1")?.execute([id])?;
     db.prepare_cached("DELETE FROM accounts WHERE user = ?1")?.execute([id])?;
+    db.prepare_cached("DELETE FROM profiles WHERE user = ?1")?.execute([id])?;
     let sql = "INSERT INTO erasures (user, at, holder, lease_until) VALUES (?1, ?2, '', 0)";
     db.prepare_cached(sql)?.execute(params![id, at])?;
     let entry = Revocation {
@@ -132,13 +133,16 @@ fn deleted_posts(db: &Connection, user: &UserId, before: Millis, limit: usize) -
     Ok(limit - left)
 }
 
-/// Removes favourites, likes and comments of a post, up to `left` rows.
+/// Removes favourites, likes, mutes and comments of a post, up to `left` rows.
 fn under(db: &Connection, post: i64, left: &mut usize) -> rusqlite::Result<()> {
     if let Some(kind) = ObjectType::parse(ObjectType::POST) {
         let id = ObjectId::from(PostId(natural(post)));
         *left = left.saturating_sub(favourites::forget(db, &kind, &id, *left)?);
     }
     let sql = "DELETE FROM likes WHERE seq IN (SELECT seq FROM likes INDEXED BY likes_of WHERE post = ?1 LIMIT ?2)";
+    remove(db, sql, &post, left)?;
+    let sql = "DELETE FROM muted_conversations WHERE post = ?1 AND user IN \
+               (SELECT user FROM muted_conversations INDEXED BY muted_conversations_post WHERE post = ?1 LIMIT ?2)";
     remove(db, sql, &post, left)?;
     let next = "SELECT id FROM comments INDEXED BY comments_thread WHERE post = ?1 LIMIT 1";
     while *left > 0 {
@@ -209,7 +213,7 @@ fn notices(db: &Connection, user: &UserId, limit: usize) -> rusqlite::Result<Vec
 }
 
 /// Deletes rows that need no other change. Parameters: the user, the maximal number of rows.
-const REST: [&str; 6] = [
+const REST: [&str; 7] = [
     "DELETE FROM restrictions WHERE maker = ?1 \
      AND (kind, whom) IN (SELECT kind, whom FROM restrictions WHERE maker = ?1 LIMIT ?2)",
     "DELETE FROM restrictions WHERE (maker, kind, whom) IN \
@@ -219,6 +223,8 @@ const REST: [&str; 6] = [
     "DELETE FROM post_alerts WHERE author = ?1 \
      AND user IN (SELECT user FROM post_alerts INDEXED BY post_alerts_author WHERE author = ?1 LIMIT ?2)",
     "DELETE FROM idempotency WHERE user = ?1 AND key IN (SELECT key FROM idempotency WHERE user = ?1 LIMIT ?2)",
+    "DELETE FROM muted_conversations WHERE user = ?1 \
+     AND post IN (SELECT post FROM muted_conversations WHERE user = ?1 LIMIT ?2)",
     "DELETE FROM read_markers WHERE user = ?1 AND ?2 > 0",
 ];
 

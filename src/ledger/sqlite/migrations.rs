@@ -13,6 +13,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/sqlite/0001_initial.sql"),
     include_str!("../migrations/sqlite/0002_recent_posts.sql"),
     include_str!("../migrations/sqlite/0003_restriction_lists.sql"),
+    include_str!("../migrations/sqlite/0004_profiles.sql"),
 ];
 
 const VERSIONS: &str =

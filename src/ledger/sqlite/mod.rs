@@ -16,6 +16,7 @@ mod backup;
 #[cfg(any(test, feature = "bench"))]
 mod bulk;
 mod comments;
+mod conversations;
 mod counts;
 mod edges;
 mod erasures;

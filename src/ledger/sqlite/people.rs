@@ -1,6 +1,7 @@
 //! Users and accounts.
 
 use async_trait::async_trait;
+use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, Rows, params};
 
 use super::rows::user_id_at;
@@ -9,7 +10,7 @@ use crate::ledger::{
     ListPage, MAX_NAMED, NewAccount, PeopleStore, ProfileChange, Result, StoredAccount, SuggestionLimits, UserMatch,
     past,
 };
-use crate::model::{Edges, Millis, Profile, User, UserId, UserOrigin};
+use crate::model::{About, Edges, Millis, Profile, User, UserDetails, UserId, UserOrigin};
 
 #[async_trait]
 impl PeopleStore for SqliteLedger {
@@ -53,7 +54,7 @@ impl PeopleStore for SqliteLedger {
         self.read(move |db| profile(db, &user, viewer.as_ref())).await
     }
 
-    async fn update_user(&self, user: &UserId, change: &ProfileChange) -> Result<Option<User>> {
+    async fn update_user(&self, user: &UserId, change: &ProfileChange) -> Result<Option<UserDetails>> {
         let (user, change) = (user.clone(), change.clone());
         self.write(move |db| update(db, &user, &change)).await
     }
@@ -146,18 +147,44 @@ fn be_found(db: &Connection, id: &str) -> rusqlite::Result<()> {
     db.prepare_cached(sql)?.execute([id]).map(drop)
 }
 
-fn update(db: &Connection, id: &UserId, change: &ProfileChange) -> rusqlite::Result<Option<User>> {
+fn update(db: &Connection, id: &UserId, change: &ProfileChange) -> rusqlite::Result<Option<UserDetails>> {
     let sql = "UPDATE users SET name = coalesce(?2, name), avatar = CASE WHEN ?3 THEN ?4 ELSE avatar END \
                WHERE id = ?1 AND erased_at IS NULL \
                RETURNING id, name, avatar, created_at";
     let row =
         params![id.as_str(), change.name, change.avatar.is_some(), change.avatar.as_ref().and_then(Option::as_ref)];
-    let updated = db.prepare_cached(sql)?.query_row(row, user).optional()?;
-    if updated.is_some() && change.name.is_some() {
+    let Some(user) = db.prepare_cached(sql)?.query_row(row, user).optional()? else { return Ok(None) };
+    if change.name.is_some() {
         db.prepare_cached("DELETE FROM user_terms WHERE user = ?1")?.execute([id.as_str()])?;
         be_found(db, id.as_str())?;
     }
-    Ok(updated)
+    if change.bio.is_some() || change.data.is_some() {
+        update_about(db, id, change)?;
+    }
+    let sql = "SELECT bio, data FROM profiles WHERE user = ?1";
+    let about = db.prepare_cached(sql)?.query_row([id.as_str()], |row| about(row, 0)).optional()?;
+    Ok(Some(UserDetails { user, about: about.unwrap_or_default() }))
+}
+
+fn update_about(db: &Connection, id: &UserId, change: &ProfileChange) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO profiles (user, bio, data) VALUES (?1, ?3, ?5) ON CONFLICT (user) DO UPDATE \
+               SET bio = CASE WHEN ?2 THEN ?3 ELSE bio END, data = CASE WHEN ?4 THEN ?5 ELSE data END";
+    let data = change.data.as_ref().and_then(Option::as_ref).map(json_text).transpose()?;
+    let bio = change.bio.as_ref().and_then(Option::as_ref);
+    let row = params![id.as_str(), change.bio.is_some(), bio, change.data.is_some(), data];
+    db.prepare_cached(sql)?.execute(row)?;
+    let sql = "DELETE FROM profiles WHERE user = ?1 AND bio IS NULL AND data IS NULL";
+    db.prepare_cached(sql)?.execute([id.as_str()]).map(drop)
+}
+
+/// Reads `bio, data`, starting at a column.
+fn about(row: &Row<'_>, first: usize) -> rusqlite::Result<About> {
+    let data: Option<String> = row.get(first + 1)?;
+    let parse = |text: String| {
+        serde_json::from_str(&text)
+            .map_err(|error| rusqlite::Error::FromSqlConversionFailure(first + 1, Type::Text, error.into()))
+    };
+    Ok(About { bio: row.get(first)?, data: data.map(parse).transpose()? })
 }
 
 /// A scan of the terms in order. A user with two matching terms is returned once, at the lesser term.
@@ -215,8 +242,9 @@ pub(super) const PROFILE: &str = "WITH named AS MATERIALIZED (SELECT \
         - CASE WHEN e.following AND e.followed_by THEN 0 ELSE coalesce(a.friends, 0) END \
         - (coalesce(a.only_to, 0) - CASE WHEN e.following THEN named.only_to ELSE 0 END) \
         - CASE WHEN named.not_to > ?3 THEN coalesce(a.not_to, 0) ELSE named.not_to END \
-    END, e.following, e.followed_by, e.hiding, e.muting, e.blocking, e.notify \
-    FROM users u CROSS JOIN named LEFT JOIN audience_counts a ON a.author = u.id CROSS JOIN (SELECT \
+    END, e.following, e.followed_by, e.hiding, e.muting, e.blocking, e.notify, p.bio, p.data \
+    FROM users u CROSS JOIN named LEFT JOIN audience_counts a ON a.author = u.id \
+    LEFT JOIN profiles p ON p.user = u.id CROSS JOIN (SELECT \
         EXISTS (SELECT 1 FROM follows WHERE follower = ?2 AND followee = ?1) AS following, \
         EXISTS (SELECT 1 FROM follows WHERE follower = ?1 AND followee = ?2) AS followed_by, \
         EXISTS (SELECT 1 FROM restrictions WHERE maker = ?2 AND kind = 'hide' AND whom = ?1) AS hiding, \
@@ -231,6 +259,7 @@ pub(super) fn profile(db: &Connection, id: &UserId, viewer: Option<&UserId>) -> 
     let read = |row: &Row<'_>| {
         Ok(Profile {
             user: user(row)?,
+            about: about(row, 13)?,
             followers: super::natural(row.get(4)?),
             following: super::natural(row.get(5)?),
             posts: super::natural(row.get(6)?),

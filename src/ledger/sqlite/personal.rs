@@ -38,6 +38,10 @@ const fn by_number(data: PersonalData) -> Option<&'static str> {
             "SELECT CAST(seq AS TEXT), json_object('user', follower), follower \
              FROM follows INDEXED BY follows_in WHERE followee = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
         }
+        PersonalData::MutedConversations => {
+            "SELECT CAST(post AS TEXT), json_object('post', post, 'at', at), NULL FROM muted_conversations \
+             WHERE user = ?1 AND post > ?2 ORDER BY post LIMIT ?3"
+        }
         _ => return None,
     })
 }

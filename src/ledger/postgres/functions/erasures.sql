@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- Erasures of users, in steps of a bounded number of rows.
 
 -- Makes a user a tombstone, known or not, and begins the erasure. Returns false if the user is one already.
@@ -13,12 +13,13 @@ BEGIN
     END IF;
     DELETE FROM user_terms WHERE owner = p_user;
     DELETE FROM accounts WHERE "user" = p_user;
+    DELETE FROM profiles WHERE owner = p_user;
     INSERT INTO erasures (owner, at, holder, lease_until) VALUES (p_user, p_now, '', 0);
     PERFORM feedline_revoke('erased', p_user, NULL, p_now, NULL, p_now, 9223372036854775807, true);
     RETURN true;
 END $$;
 
--- Removes the likes, comments and favourites of one post, `p_max` rows at most. Returns the number of rows: below
+-- Removes the likes, mutes, comments and favourites of one post, `p_max` rows at most. Returns the number of rows: below
 -- `p_max`, none is left.
 CREATE OR REPLACE FUNCTION feedline_erase_post_content(p_post bigint, p_max bigint) RETURNS bigint
 LANGUAGE plpgsql AS $$
@@ -33,6 +34,10 @@ BEGIN
     END IF;
     PERFORM FROM post_counts WHERE post = p_post FOR NO KEY UPDATE;
     DELETE FROM likes WHERE post = p_post AND owner IN (SELECT owner FROM likes WHERE post = p_post LIMIT remaining);
+    GET DIAGNOSTICS removed = ROW_COUNT;
+    remaining := remaining - removed;
+    DELETE FROM muted_conversations WHERE post = p_post
+        AND owner IN (SELECT owner FROM muted_conversations WHERE post = p_post LIMIT remaining);
     GET DIAGNOSTICS removed = ROW_COUNT;
     remaining := remaining - removed;
     WHILE remaining > 0 LOOP
@@ -137,7 +142,7 @@ BEGIN
 END $$;
 
 -- Removes other rows of a user, `p_max` at most: restrictions and post alerts both ways, notifications to the user,
--- read markers, idempotency keys. Returns the number of rows.
+-- read markers, muted conversations, idempotency keys. Returns the number of rows.
 CREATE OR REPLACE FUNCTION feedline_erase_rest(p_user text, p_max bigint) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     remaining bigint := p_max;
@@ -192,6 +197,12 @@ BEGIN
     END IF;
     DELETE FROM idempotency i USING (SELECT key FROM idempotency WHERE owner = p_user LIMIT remaining) x
     WHERE i.owner = p_user AND i.key = x.key;
+    GET DIAGNOSTICS removed = ROW_COUNT;
+    remaining := remaining - removed;
+    DELETE FROM muted_conversations m USING (
+        SELECT post FROM muted_conversations WHERE owner = p_user LIMIT remaining
+    ) x
+    WHERE m.owner = p_user AND m.post = x.post;
     GET DIAGNOSTICS removed = ROW_COUNT;
     remaining := remaining - removed;
     DELETE FROM read_markers WHERE owner = p_user;

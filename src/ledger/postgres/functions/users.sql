@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- Users, their rows' locks, search terms and post alerts.
 
 -- Locks the rows of two users, in the order of their ids, before a write that concerns both: what is read afterwards is
@@ -42,6 +42,29 @@ BEGIN
         ON CONFLICT DO NOTHING;
     END IF;
     RETURN QUERY SELECT * FROM users WHERE id = p_user;
+END $$;
+
+-- As `feedline_update_user`, with the text and data of the profile: each changes if `p_sets_...`. Called by this version;
+-- the other one by older nodes.
+CREATE OR REPLACE FUNCTION feedline_update_profile(
+    p_user text, p_name text, p_folded text, p_sets_avatar boolean, p_avatar text, p_sets_bio boolean, p_bio text,
+    p_sets_data boolean, p_data text
+) RETURNS TABLE (id text, name text, avatar text, created_at bigint, bio text, data text)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM FROM feedline_update_user(p_user, p_name, p_folded, p_sets_avatar, p_avatar);
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    IF p_sets_bio OR p_sets_data THEN
+        INSERT INTO profiles AS p (owner, bio, data) VALUES (p_user, p_bio, p_data) ON CONFLICT (owner) DO UPDATE
+        SET bio = CASE WHEN p_sets_bio THEN p_bio ELSE p.bio END,
+            data = CASE WHEN p_sets_data THEN p_data ELSE p.data END;
+        DELETE FROM profiles WHERE owner = p_user AND profiles.bio IS NULL AND profiles.data IS NULL;
+    END IF;
+    RETURN QUERY SELECT u.id::text, u.name, u.avatar, u.created_at, p.bio, p.data
+    FROM users u LEFT JOIN profiles p ON p.owner = u.id WHERE u.id = p_user;
 END $$;
 
 -- Enables notifications of an author's posts. Returns false if the user has `p_max` of them.

@@ -27,6 +27,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("../../migrations/postgres/0001_initial.sql"), needs: 1 },
     Migration { sql: include_str!("../../migrations/postgres/0002_recent_posts.sql"), needs: 1 },
     Migration { sql: include_str!("../../migrations/postgres/0003_restriction_lists.sql"), needs: 1 },
+    Migration { sql: include_str!("../../migrations/postgres/0004_profiles.sql"), needs: 1 },
 ];
 
 /// The schema that this program knows.
