@@ -12,12 +12,12 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
 
 use super::call::Caller;
 use super::error::{FeedError, NO_USER, Result};
+use super::export_rows::ExportedRows;
 use super::identity::IdentityService;
 use super::paging::{PageCursor, decode_cursor};
 use super::rendering::NotificationRenderer;
@@ -75,11 +75,9 @@ pub(crate) struct Export {
     /// The read marker: the newest post of the timeline that the user has read; on the first page.
     #[serde(skip_serializing_if = "Option::is_none")]
     read: Option<PostId>,
-    /// Rows by kind: `posts`, `comments`, `likes`, `comment_likes`, `favourites`, `following`, `followers`,
-    /// `restrictions` (hidden from, muted, blocked), `post_alerts`, `idempotency_keys`, `notifications`,
-    /// `muted_conversations`.
+    /// The rows, by kind.
     #[serde(flatten)]
-    #[schemars(with = "BTreeMap<String, Vec<Value>>")]
+    #[schemars(with = "ExportedRows")]
     rows: BTreeMap<&'static str, Vec<Box<RawValue>>>,
     /// The `cursor` of the next page; absent at the end.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -23,6 +23,7 @@ mod error_kind;
 mod event_queue;
 pub(crate) mod expand;
 pub(crate) mod export;
+mod export_rows;
 mod fanout;
 pub(crate) mod favourites;
 mod id_maker;

@@ -37,10 +37,16 @@ async fn act(server: &Server, post: u64, comment: u64) {
     }
 }
 
-/// Waits until the likes of a post are settled and their events are processed.
-async fn likes_settled(server: &Server, post: u64) {
+/// Waits until the likes of a post and of the comment on it are settled and their events are processed.
+async fn likes_settled(server: &Server, post: u64, comment: u64) {
+    let likes = async || {
+        let shown = server.done("ann", "GET", &format!("/posts/{post}"), &Value::Null).await;
+        let said = server.done("ann", "GET", &format!("/posts/{post}/comments"), &Value::Null).await;
+        let said = said["items"].as_array().expect("items").iter().find(|item| item["id"] == comment);
+        (shown["likes"].clone(), said.expect("the comment")["likes"].clone())
+    };
     let settled = async || {
-        while server.done("ann", "GET", &format!("/posts/{post}"), &Value::Null).await["likes"] != 1 {
+        while likes().await != (json!(1), json!(1)) {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     };
@@ -65,7 +71,7 @@ async fn muted_conversations_do_not_notify() {
             assert_eq!(server.done("ann", "PUT", &path, &Value::Null).await, json!({}));
         }
         act(&server, post, comment).await;
-        likes_settled(&server, post).await;
+        likes_settled(&server, post, comment).await;
         let received = notified(&server, &mut ann, "ann").await;
         assert!(received.is_empty(), "{author}: {received:?}");
         // A mention in the post itself is not under it.

@@ -106,6 +106,7 @@ mod tests {
     /// with `#[schemars(rename = "...")]`.
     const SCHEMAS: &[&str] = &[
         "AcceptedLike",
+        "ApplicationInfo",
         "BlockUserReply",
         "BlockUserRequest",
         "BroadcastReply",
@@ -133,6 +134,15 @@ mod tests {
         "ErrorDetail",
         "ExpandField",
         "ExportUserReply",
+        "ExportedCommentRow",
+        "ExportedFavourite",
+        "ExportedFollower",
+        "ExportedKey",
+        "ExportedPost",
+        "ExportedPostRow",
+        "ExportedRestriction",
+        "ExportedRestrictionKind",
+        "ExportedUserRow",
         "Favourite",
         "FavouriteCount",
         "FavouriteHolder",

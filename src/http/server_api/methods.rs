@@ -1,14 +1,15 @@
 //! The description of the methods, for the OpenAPI document.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::access::{BlockUser, DisconnectInput, Invalidate, RevokeToken, UnblockUser};
 use super::channels::{ChannelInput, HistoryInput};
-use super::publications::{BroadcastRequest, PublishInput};
+use super::publications::{BroadcastRequest, PublishInput, Published};
 use super::users::UserInput;
 use crate::feed::export::Export;
 use crate::feed::input::Done;
@@ -39,7 +40,7 @@ macro_rules! methods {
 
 /// All methods.
 pub(in crate::http) const METHODS: &[Method] = methods! {
-    "publish" (PublishInput) -> PublishResult, "Publishes to a channel of the application.";
+    "publish" (PublishInput) -> Published, "Publishes to a channel of the application.";
     "broadcast" (BroadcastRequest) -> BroadcastResult, "Publishes to several channels of the application.";
     "history" (HistoryInput) -> HistoryOutput, "Reads the log of a channel.";
     "presence" (ChannelInput) -> PresenceOutput, "Lists the clients in a channel.";
@@ -53,17 +54,6 @@ pub(in crate::http) const METHODS: &[Method] = methods! {
     "unblock_user" (UnblockUser) -> Done, "Allows access again.";
 };
 
-/// The position of a publication; empty if the channel keeps no history.
-#[derive(Serialize, JsonSchema)]
-struct PublishResult {
-    /// The offset of the publication.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    offset: Option<u64>,
-    /// The epoch of the log.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    epoch: Option<String>,
-}
-
 /// What became of a broadcast.
 #[derive(Serialize, JsonSchema)]
 struct BroadcastResult {
@@ -76,7 +66,7 @@ struct BroadcastResult {
 struct BroadcastResponse {
     /// The result.
     #[serde(skip_serializing_if = "Option::is_none")]
-    result: Option<PublishResult>,
+    result: Option<Published>,
     /// The error.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<ServerError>,
@@ -120,6 +110,19 @@ struct PublicationItem {
     tags: Option<BTreeMap<String, String>>,
 }
 
+/// Free JSON of the application about a client, from a token.
+struct ApplicationInfo;
+
+impl JsonSchema for ApplicationInfo {
+    fn schema_name() -> Cow<'static, str> {
+        "ApplicationInfo".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "description": "Free JSON of the application about a client, from a token." })
+    }
+}
+
 /// A client in a channel.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ClientInfo")]
@@ -128,11 +131,13 @@ struct ClientDescription {
     user: String,
     /// The id of the connection.
     client: String,
-    /// The `info` of the connect token: any JSON.
+    /// The `info` of the connect token.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<ApplicationInfo>")]
     conn_info: Option<Value>,
-    /// The `info` of the subscription: any JSON.
+    /// The `info` of the subscription.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<ApplicationInfo>")]
     chan_info: Option<Value>,
 }
 

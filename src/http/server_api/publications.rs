@@ -66,12 +66,16 @@ enum ChannelAnswer {
     Error { code: u32, message: &'static str },
 }
 
-/// The position of a publication, if its channel has a history.
-#[derive(Serialize)]
-struct Published {
+/// The position of a publication; empty if the channel keeps no history.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "PublishResult")]
+pub(super) struct Published {
+    /// The offset of the publication.
     #[serde(skip_serializing_if = "Option::is_none")]
     offset: Option<u64>,
+    /// The epoch of the log.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "epoch_text")]
+    #[schemars(with = "Option<String>")]
     epoch: Option<Epoch>,
 }
 

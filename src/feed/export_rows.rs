@@ -1,0 +1,135 @@
+//! The rows of an export, for the contract: the rows themselves are put together as text.
+
+#![expect(dead_code, reason = "it describes JSON that is put together as text")]
+
+use schemars::JsonSchema;
+
+use crate::model::{Comment, CommentId, Millis, Notification, ObjectId, ObjectType, Post, PostId, UserId};
+
+/// The rows of a user, by kind. The first page has all members; the other pages have those with rows.
+#[derive(JsonSchema)]
+pub(super) struct ExportedRows {
+    /// The user's posts, as they were written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    posts: Option<Vec<ExportedPost>>,
+    /// The user's comments.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    comments: Option<Vec<Comment>>,
+    /// The posts that the user likes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    likes: Option<Vec<ExportedPostRow>>,
+    /// The comments that the user likes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    comment_likes: Option<Vec<ExportedCommentRow>>,
+    /// The user's favourites of all types.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    favourites: Option<Vec<ExportedFavourite>>,
+    /// The users that the user follows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    following: Option<Vec<ExportedUserRow>>,
+    /// The users that follow the user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    followers: Option<Vec<ExportedFollower>>,
+    /// The users that the user hides from, mutes or blocks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    restrictions: Option<Vec<ExportedRestriction>>,
+    /// The authors whose posts the user has alerts of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    post_alerts: Option<Vec<ExportedUserRow>>,
+    /// The idempotency keys of the user's writes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    idempotency_keys: Option<Vec<ExportedKey>>,
+    /// The user's notifications, as the user may see them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notifications: Option<Vec<Notification>>,
+    /// The posts of which the user wants no notifications.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    muted_conversations: Option<Vec<ExportedPostRow>>,
+}
+
+/// A post as its author wrote it.
+#[derive(JsonSchema)]
+struct ExportedPost {
+    #[serde(flatten)]
+    post: Post,
+}
+
+/// A post, and since when the row exists.
+#[derive(JsonSchema)]
+struct ExportedPostRow {
+    /// The id of the post.
+    post: PostId,
+    /// When the row was added, in Unix milliseconds.
+    at: Millis,
+}
+
+/// A comment, and since when the row exists.
+#[derive(JsonSchema)]
+struct ExportedCommentRow {
+    /// The id of the comment.
+    comment: CommentId,
+    /// When the row was added, in Unix milliseconds.
+    at: Millis,
+}
+
+/// A favourite.
+#[derive(JsonSchema)]
+struct ExportedFavourite {
+    /// The type of the object.
+    #[serde(rename = "type")]
+    kind: ObjectType,
+    /// The id of the object.
+    id: ObjectId,
+    /// When it was added, in Unix milliseconds.
+    at: Millis,
+}
+
+/// Another user, and since when the row exists.
+#[derive(JsonSchema)]
+struct ExportedUserRow {
+    /// The id of the other user.
+    user: UserId,
+    /// When the row was added, in Unix milliseconds.
+    at: Millis,
+}
+
+/// A follower.
+#[derive(JsonSchema)]
+struct ExportedFollower {
+    /// The id of the follower.
+    user: UserId,
+}
+
+/// A restriction.
+#[derive(JsonSchema)]
+struct ExportedRestriction {
+    /// Whether it hides from, mutes or blocks the other user.
+    kind: ExportedRestrictionKind,
+    /// The id of the other user.
+    user: UserId,
+    /// When it was made, in Unix milliseconds.
+    at: Millis,
+}
+
+/// The kind of a restriction.
+#[derive(JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum ExportedRestrictionKind {
+    /// The user's posts are hidden from the other user.
+    Hide,
+    /// The other user's posts are hidden from the user.
+    Mute,
+    /// Both.
+    Block,
+}
+
+/// An idempotency key.
+#[derive(JsonSchema)]
+struct ExportedKey {
+    /// The key.
+    key: String,
+    /// The name of the operation.
+    operation: String,
+    /// When it was used, in Unix milliseconds.
+    at: Millis,
+}
