@@ -186,6 +186,8 @@ impl Seeder<'_> {
                 created_at: id.time(),
                 likes: 0,
                 replies: 0,
+                edited_at: None,
+                liked: None,
             };
             match self.ledger.create_comment(&comment).await? {
                 CommentOutcome::Stored(_) => self.seeded.comments += 1,

@@ -58,7 +58,7 @@ pub(crate) struct OneComment {
     pub(crate) id: CommentId,
 }
 
-/// A page of the followers or followees of a user.
+/// A page of a list of a user: followers, followees, comments.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UserList {
@@ -68,11 +68,11 @@ pub(crate) struct UserList {
     pub(crate) page: PageRequest,
 }
 
-/// A page of the posts of an author.
+/// A page of the posts that a user wrote, or likes.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AuthorList {
-    /// The author's id.
+    /// The user's id.
     pub(crate) id: UserId,
     #[serde(flatten)]
     pub(crate) page: PageRequest,
@@ -102,6 +102,27 @@ pub(crate) struct TopicList {
     pub(crate) expand: ExpandRequest,
 }
 
+/// A page of the likers of a comment.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CommentLikerList {
+    /// The comment's id.
+    pub(crate) id: CommentId,
+    #[serde(flatten)]
+    pub(crate) page: PageRequest,
+}
+
+/// The order of a list of comments.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum CommentOrder {
+    /// The newest first.
+    #[default]
+    Newest,
+    /// The oldest first.
+    Oldest,
+}
+
 /// A page of comments.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -111,6 +132,9 @@ pub(crate) struct CommentList {
     /// The comment whose replies are listed; absent: the comments on the post itself.
     #[serde(default)]
     pub(crate) reply_to: Option<CommentId>,
+    /// The order. A `cursor` belongs to the order that it was given with.
+    #[serde(default)]
+    pub(crate) order: CommentOrder,
     #[serde(flatten)]
     pub(crate) page: PageRequest,
 }

@@ -15,7 +15,7 @@ use super::lineage::LineageTracker;
 use super::node_ids::NodeIds;
 use super::notifications::{Conversations, EventWorker, Notifications};
 use super::people::{Follows, Profiles, Restrictions, UserSearch};
-use super::posts::{CommentService, PostEditor, PostService};
+use super::posts::{CommentReader, CommentService, PostEditor, PostService};
 use super::rate_limits::RateLimits;
 use super::rendering::EventRenderer;
 use super::runtime::Runtime;
@@ -63,6 +63,7 @@ pub struct Feed {
     pub(crate) restrictions: Restrictions,
     pub(crate) posts: PostService,
     pub(crate) post_editor: PostEditor,
+    pub(crate) comment_reader: Arc<CommentReader>,
     pub(crate) comments: Arc<CommentService>,
     pub(crate) likes: LikeService,
     pub(crate) timelines: TimelinePages,

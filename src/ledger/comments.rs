@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::Result;
-use crate::model::{Comment, CommentId, PostId, Tally, UserId};
+use crate::model::{Comment, CommentId, DomainEvent, PostId, Tally, UserId};
 
 /// The maximal depth of replies. A comment with this many comments above it cannot be replied to. The limit bounds the
 /// number of deleted comments that one deletion removes.
@@ -31,6 +31,17 @@ pub enum CommentOutcome {
     NoParent,
     /// The parent comment is already at depth [`MAX_COMMENT_DEPTH`].
     TooDeep,
+}
+
+/// The result of an edit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommentEditOutcome {
+    /// The comment is replaced.
+    Edited,
+    /// Nothing changed: another edit was committed since the comment was read. Read it again, and retry.
+    Conflict,
+    /// Nothing changed: the author has no such comment, or it is deleted.
+    Missing,
 }
 
 /// The result of a deletion.
@@ -67,6 +78,25 @@ pub trait CommentStore: Send + Sync {
     /// The comments of a thread below `before`, newest first, including deleted ones that stay. The cost depends on
     /// `limit`, not on the size of the thread.
     async fn comments_in(&self, thread: Thread, before: CommentId, limit: usize) -> Result<Vec<Comment>>;
+
+    /// As [`comments_in`](Self::comments_in) above `after`, oldest first.
+    async fn comments_after(&self, thread: Thread, after: CommentId, limit: usize) -> Result<Vec<Comment>>;
+
+    /// The comments that a user wrote below `before`, newest first, under any post. Their posts may be deleted. The
+    /// cost depends on `limit`, not on the number of comments.
+    async fn comments_by(&self, author: &UserId, before: CommentId, limit: usize) -> Result<Vec<Comment>>;
+
+    /// Replaces the text, the mentions and `edited_at` of a comment of `after.author` by those of `after`. A conflict if
+    /// the `edited_at` of the stored comment is not that of `before`. As for posts, it is the version of the comment:
+    /// every edit must set a greater one.
+    ///
+    /// `event` is written in the same transaction, if the comment is replaced.
+    async fn edit_comment(
+        &self,
+        before: &Comment,
+        after: &Comment,
+        event: Option<&DomainEvent>,
+    ) -> Result<CommentEditOutcome>;
 
     /// Deletes a comment, and updates the counts in the same transaction. A comment with replies stays without author,
     /// text and mentions. A comment without replies is removed, together with its deleted ancestors that have no other

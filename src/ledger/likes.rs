@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::{ListPage, Result};
 pub use crate::model::RevertReason;
-use crate::model::{ContentId, LikeChange, Millis, PostId, Tally, User, UserId};
+use crate::model::{CommentId, ContentId, LikeChange, Millis, PostId, Tally, User, UserId};
 
 /// A section of a partition of the queue, merged: at most one change for each user and object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,4 +78,20 @@ pub trait LikeStore: Send + Sync {
 
     /// The likers of a post, latest first; `before` is a [`ListPage::next`].
     async fn likers(&self, post: PostId, before: Option<i64>, limit: usize) -> Result<ListPage<User>>;
+
+    /// The posts that a user likes, latest like first, each with its position in this list; only positions below
+    /// `before`. Posts may be deleted. The cost depends on `limit`, not on the number of likes.
+    async fn likes_by(&self, user: &UserId, before: i64, limit: usize) -> Result<Vec<(i64, PostId)>>;
+
+    /// The likers of a comment, latest first, each with the time of the like; those of one moment in descending order
+    /// of their ids. Begins after the liker of `after`.
+    async fn comment_likers(
+        &self,
+        comment: CommentId,
+        after: Option<(Millis, &UserId)>,
+        limit: usize,
+    ) -> Result<Vec<(Millis, User)>>;
+
+    /// The comments among `ids` that a user likes, each once, in any order. Accepts any number of ids in one round trip.
+    async fn liked_comments(&self, user: &UserId, ids: &[CommentId]) -> Result<Vec<CommentId>>;
 }

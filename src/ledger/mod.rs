@@ -37,7 +37,7 @@ use async_trait::async_trait;
 
 #[cfg(any(test, feature = "bench"))]
 pub use self::bulk::BulkLoad;
-pub use self::comments::{CommentOutcome, CommentStore, DeletedComment, MAX_COMMENT_DEPTH, Thread};
+pub use self::comments::{CommentEditOutcome, CommentOutcome, CommentStore, DeletedComment, MAX_COMMENT_DEPTH, Thread};
 pub use self::conversations::ConversationStore;
 pub use self::counts::{CountStore, Hydration};
 pub use self::edges::FollowStore;

@@ -27,8 +27,14 @@ pub struct Comment {
     pub mentions: Vec<UserId>,
     /// When it was written, in Unix milliseconds.
     pub created_at: Millis,
+    /// When it was last edited, in Unix milliseconds; absent if never. Grows with each edit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub edited_at: Option<Millis>,
     /// The number of likes.
     pub likes: u64,
     /// The number of direct replies, including deleted ones that stay.
     pub replies: u64,
+    /// Whether the reader likes it; absent for anonymous readers, in pushes and in previews. The ledger does not set it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub liked: Option<bool>,
 }

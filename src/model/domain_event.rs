@@ -50,6 +50,15 @@ pub enum DomainEvent {
         /// The other users that it mentions, at most [`MAX_MENTIONED`].
         mentions: Vec<UserId>,
     },
+    /// An edit added mentions of other users to a comment.
+    CommentEdited {
+        /// The comment.
+        comment: CommentId,
+        /// Its author.
+        author: UserId,
+        /// The newly mentioned users, at most [`MAX_MENTIONED`].
+        mentions: Vec<UserId>,
+    },
     /// A user followed another user.
     Followed {
         /// The follower.
@@ -82,8 +91,7 @@ impl DomainEvent {
 
     /// The event of an edit; `None` if the edit adds no mentions.
     pub fn post_edited(before: &Post, after: &Post) -> Option<Self> {
-        let new: Vec<UserId> = after.mentions.iter().filter(|user| !before.mentions.contains(user)).cloned().collect();
-        let mentions = others(&new, &after.author);
+        let mentions = added_mentions(&before.mentions, &after.mentions, &after.author);
         (!mentions.is_empty()).then(|| Self::PostEdited { post: after.id, author: after.author.clone(), mentions })
     }
 
@@ -92,6 +100,13 @@ impl DomainEvent {
         let author = comment.author.clone()?;
         let mentions = others(&comment.mentions, &author);
         Some(Self::CommentCreated { comment: comment.id, post: comment.post, parent: comment.parent, author, mentions })
+    }
+
+    /// The event of an edit of a comment; `None` if the edit adds no mentions.
+    pub fn comment_edited(before: &Comment, after: &Comment) -> Option<Self> {
+        let author = after.author.clone()?;
+        let mentions = added_mentions(&before.mentions, &after.mentions, &author);
+        (!mentions.is_empty()).then_some(Self::CommentEdited { comment: after.id, author, mentions })
     }
 
     /// The events of settled likes, in order. Only the first `of_each` likes of each object are included.
@@ -150,12 +165,20 @@ impl DomainEvent {
     /// The maximal number of notifications that the event causes.
     pub fn recipients(&self) -> usize {
         match self {
-            Self::PostCreated { mentions, .. } | Self::PostEdited { mentions, .. } => mentions.len(),
+            Self::PostCreated { mentions, .. }
+            | Self::PostEdited { mentions, .. }
+            | Self::CommentEdited { mentions, .. } => mentions.len(),
             Self::CommentCreated { mentions, .. } => mentions.len() + 2,
             Self::Followed { .. } => 1,
             Self::Liked { likes } => likes.iter().map(|likes| likes.by.len()).sum(),
         }
     }
+}
+
+/// The users that an edit newly mentions, without the author, at most [`MAX_MENTIONED`].
+fn added_mentions(before: &[UserId], after: &[UserId], author: &UserId) -> Vec<UserId> {
+    let new: Vec<UserId> = after.iter().filter(|user| !before.contains(user)).cloned().collect();
+    others(&new, author)
 }
 
 /// The mentioned users without the author, at most [`MAX_MENTIONED`].

@@ -62,6 +62,15 @@ pub enum Event<'a> {
         /// Its author, by user id.
         people: &'a BTreeMap<String, Person>,
     },
+    /// A comment was edited. Ignore it if its `edited_at` is lower than the last one.
+    #[serde(rename = "edited")]
+    #[schemars(title = "CommentEditedEvent", extend("x-channels" = ["post"]))]
+    CommentEdited {
+        /// The whole comment after the edit.
+        comment: &'a Comment,
+        /// Its author, by user id.
+        people: &'a BTreeMap<String, Person>,
+    },
     /// A comment was removed.
     #[serde(rename = "gone")]
     #[schemars(title = "CommentGoneEvent", extend("x-channels" = ["post"]))]
@@ -187,7 +196,7 @@ mod tests {
     #[test]
     fn events_under_posts_have_these_bytes() {
         let ann = UserId::parse("ann").unwrap();
-        let comment = Comment {
+        let mut comment = Comment {
             id: CommentId(8),
             post: PostId(7),
             parent: None,
@@ -197,12 +206,18 @@ mod tests {
             created_at: 9,
             likes: 0,
             replies: 0,
+            edited_at: None,
+            liked: None,
         };
         let people = BTreeMap::from([("ann".to_owned(), Person { id: ann, name: "Ann".into(), avatar: None })]);
         let members = r#""id":8,"post":7,"author":"ann","text":"\"hi\"","created_at":9,"likes":0,"replies":0"#;
         let expected =
             format!(r#"{{"type":"comment","comment":{{{members}}},"people":{{"ann":{{"id":"ann","name":"Ann"}}}}}}"#);
         assert_encoded(&Event::Comment { comment: &comment, people: &people }, &expected);
+        comment.edited_at = Some(10);
+        let edited = Event::CommentEdited { comment: &comment, people: &people };
+        let expected = expected.replace(r#""created_at":9"#, r#""created_at":9,"edited_at":10"#);
+        assert_encoded(&edited, &expected.replacen(r#""comment""#, r#""edited""#, 1));
         let gone = Event::CommentGone { comment: CommentId(8), stays: true };
         assert_encoded(&gone, r#"{"type":"gone","comment":8,"stays":true}"#);
         let counts = Event::counts(PostId(7), Tally { likes: 3, comments: 1, version: 4 });

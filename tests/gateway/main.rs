@@ -5,6 +5,8 @@ mod audience;
 mod backend;
 mod channels;
 mod close_codes;
+mod comment_edits;
+mod comment_lists;
 mod comments;
 mod contract;
 mod conversations;

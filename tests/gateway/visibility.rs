@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::audience::{AUTHOR, Differences, POSTS, TABLE, connect, divide, done, mentioned_in, publish, server};
+use crate::audience::{AUTHOR, Differences, POSTS, TABLE, call, connect, divide, done, mentioned_in, publish, server};
 use crate::client::Client;
 use crate::server::{API_KEY, Server, signed, token};
 
@@ -67,6 +67,17 @@ async fn check(server: &Server, ids: &[u64], comments: &[u64], rows: &[Row], dif
             let paths = ids.iter().map(|id| format!("/{}", way.replace("{id}", &id.to_string())));
             differences.note(who, way, &found(server, who, "GET", paths, &Value::Null).await, direct);
         }
+        for way in ["comments/{id}", "comments/{id}/likes"] {
+            let paths = comments.iter().map(|id| format!("/{}", way.replace("{id}", &id.to_string())));
+            differences.note(who, way, &found(server, who, "GET", paths, &Value::Null).await, direct);
+        }
+        let oldest = ids.iter().map(|id| format!("/posts/{id}/comments?order=oldest"));
+        differences.note(who, "comments, oldest first", &found(server, who, "GET", oldest, &Value::Null).await, direct);
+        // Whom the author blocks finds no profile.
+        let liked = call(server, who, "GET", &format!("/users/{AUTHOR}/likes?limit=100")).await.body;
+        differences.note(who, "users.likes", &named(&liked["items"], ids), direct);
+        let wrote = call(server, who, "GET", &format!("/users/{AUTHOR}/comments?limit=100")).await.body;
+        differences.note(who, "users.comments", &named(&wrote["items"], comments), direct);
         if who.is_empty() {
             continue;
         }
@@ -157,6 +168,14 @@ async fn content_of_a_post_is_hidden_with_the_post() {
     for (id, _) in ids.iter().zip(row("friend").1.chars()).filter(|(_, sees)| *sees == '+') {
         done(&server, "friend", "PUT", &format!("/favourites/post/{id}")).await;
     }
+    // The author likes every post, so that others may see it in the list of the author's likes.
+    for id in &ids {
+        done(&server, AUTHOR, "PUT", &format!("/posts/{id}/like")).await;
+    }
+    let mine = format!("/users/{AUTHOR}/likes");
+    while done(&server, AUTHOR, "GET", &mine).await["items"].as_array().expect("items").len() < ids.len() {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
     let mut differences = Differences::default();
     check(&server, &ids, &comments, &undivided(), &mut differences).await;
     differences.none();
@@ -206,6 +225,21 @@ async fn content_of_a_post_is_hidden_with_the_post() {
             }
         }
         differences.note(who, "recovery and history of post:", &recovered, direct);
+    }
+    for comment in &comments {
+        server.done(AUTHOR, "PATCH", &format!("/comments/{comment}"), &json!({ "text": "<edited>" })).await;
+    }
+    for (who, client, _) in &mut watchers {
+        let (_, direct, _) = row(who);
+        let mut heard = String::new();
+        for (id, sees) in ids.iter().zip(direct.chars()) {
+            while sees == '+' && !client.publication(&format!("post:{id}")).await.to_string().contains("<edited>") {}
+            heard.push(sees);
+        }
+        for push in client.pushed().await.iter().filter(|push| push.to_string().contains("<edited>")) {
+            heard.push_str(&push.to_string());
+        }
+        differences.note(who, "live edits of comments", &heard, direct);
     }
     check(&server, &ids, &comments, &divided(), &mut differences).await;
     differences.none();

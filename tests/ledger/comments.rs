@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use feedline::ledger::{CommentOutcome, DeletedComment, Ledger, LedgerError, MAX_COMMENT_DEPTH, Tally, Thread};
-use feedline::model::{Comment, CommentId, PostId};
+use feedline::ledger::{
+    CommentEditOutcome, CommentOutcome, DeletedComment, EventConsumer, Ledger, LedgerError, MAX_COMMENT_DEPTH, Tally,
+    Thread,
+};
+use feedline::model::{Comment, CommentId, DomainEvent, PostId};
 
 use crate::support::{conformance, delete, id, ids, publish, users};
 
@@ -18,6 +21,9 @@ conformance! {
     comments_of_a_concurrently_deleted_post_are_rejected
     reply_depth_is_limited
     comments_are_created_once
+    threads_are_listed_oldest_first
+    comments_of_an_author_are_listed_newest_first
+    edits_of_comments_compare_and_set
 }
 
 type Any = Arc<dyn Ledger>;
@@ -36,6 +42,8 @@ fn comment(number: u64, author: &str, parent: Option<u64>) -> Comment {
         created_at: id_of.time(),
         likes: 0,
         replies: 0,
+        edited_at: None,
+        liked: None,
     }
 }
 
@@ -246,4 +254,85 @@ async fn comments_are_created_once(ledger: Any) {
     assert_eq!(again(11, Some(10)).await, CommentOutcome::Before);
     publish(&*ledger, 2, "ann").await;
     assert_eq!(again(12, None).await, CommentOutcome::NoPost);
+}
+
+async fn threads_are_listed_oldest_first(ledger: Any) {
+    begin(&*ledger).await;
+    publish(&*ledger, 2, "ann").await;
+    ledger.create_comment(&Comment { post: PostId(2), ..comment(25, "bo", None) }).await.unwrap();
+    for (number, parent) in [(30, None), (10, None), (20, None), (31, Some(30)), (32, Some(30)), (33, Some(31))] {
+        say(&*ledger, number, parent).await;
+    }
+    let after = async |parent: Option<u64>, after: u64, limit| {
+        let thread = Thread { post: POST, parent: parent.map(CommentId) };
+        let comments = ledger.comments_after(thread, CommentId(after), limit).await.unwrap();
+        comments.iter().map(|comment| comment.id.0).collect::<Vec<_>>()
+    };
+    assert_eq!(after(None, 0, 2).await, [10, 20]);
+    assert_eq!(after(None, 20, 9).await, [30]);
+    assert_eq!(after(Some(30), 0, 9).await, [31, 32]);
+    assert_eq!(after(Some(30), 31, 9).await, [32]);
+    assert!(after(None, 30, 9).await.is_empty());
+    assert!(after(None, 0, 0).await.is_empty());
+    ledger.delete_comment(CommentId(30)).await.unwrap().expect("it was there");
+    assert_eq!(after(None, 20, 9).await, [30], "a deleted comment with replies stays");
+}
+
+async fn comments_of_an_author_are_listed_newest_first(ledger: Any) {
+    begin(&*ledger).await;
+    for post in 2..=20 {
+        publish(&*ledger, post, "ann").await;
+        for (number, author) in [(100 + post, "bo"), (200 + post, "cy")] {
+            ledger.create_comment(&Comment { post: PostId(post), ..comment(number, author, None) }).await.unwrap();
+        }
+    }
+    let by = async |author: &str, before: u64, limit| {
+        let comments = ledger.comments_by(&id(author), CommentId(before), limit).await.unwrap();
+        comments.iter().map(|comment| comment.id.0).collect::<Vec<_>>()
+    };
+    let all: Vec<u64> = (102..=120).rev().collect();
+    assert_eq!(by("bo", 200, 100).await, all);
+    assert_eq!(by("bo", 118, 3).await, [117, 116, 115]);
+    assert!(by("nobody", ALL, 9).await.is_empty());
+    ledger.delete_comment(CommentId(117)).await.unwrap().expect("it was there");
+    assert_eq!(by("bo", 118, 2).await, [116, 115]);
+}
+
+async fn edits_of_comments_compare_and_set(ledger: Any) {
+    begin(&*ledger).await;
+    say(&*ledger, 10, None).await;
+    say(&*ledger, 11, Some(10)).await;
+    let before = one(&*ledger, 10).await.unwrap();
+    let pending = async || ledger.pending_events(EventConsumer::Notifications, 100).await.unwrap().len();
+    let noted = pending().await;
+    let edited = |text: &str, at: u64, mentions: &[&str]| Comment {
+        text: Some(text.into()),
+        mentions: ids(mentions),
+        edited_at: Some(at),
+        ..before.clone()
+    };
+    let first = edited("now \u{1F600}", 50, &["ann", "cy"]);
+    let event = DomainEvent::comment_edited(&before, &first).expect("it mentions others");
+    assert_eq!(ledger.edit_comment(&before, &first, Some(&event)).await.unwrap(), CommentEditOutcome::Edited);
+    assert_eq!(one(&*ledger, 10).await, Some(first.clone()));
+    assert_eq!(pending().await, noted + 1);
+    // An edit of an older version changes nothing, and writes no event.
+    let late = edited("late", 60, &["ann"]);
+    assert_eq!(ledger.edit_comment(&before, &late, Some(&event)).await.unwrap(), CommentEditOutcome::Conflict);
+    assert_eq!((one(&*ledger, 10).await, pending().await), (Some(first.clone()), noted + 1));
+    let second = edited("again", 70, &[]);
+    assert_eq!(DomainEvent::comment_edited(&first, &second), None);
+    assert_eq!(ledger.edit_comment(&first, &second, None).await.unwrap(), CommentEditOutcome::Edited);
+    assert_eq!(one(&*ledger, 10).await, Some(second.clone()));
+    let thread = Thread { post: POST, parent: None };
+    let listed = ledger.comments_in(thread, CommentId::MAX, 9).await.unwrap();
+    assert_eq!(listed, std::slice::from_ref(&second));
+    for (number, author) in [(10, "ann"), (99, "bo")] {
+        let others = Comment { id: CommentId(number), author: Some(id(author)), ..second.clone() };
+        assert_eq!(ledger.edit_comment(&second, &others, None).await.unwrap(), CommentEditOutcome::Missing);
+    }
+    ledger.delete_comment(CommentId(10)).await.unwrap().expect("it was there");
+    assert_eq!(ledger.edit_comment(&second, &second, None).await.unwrap(), CommentEditOutcome::Missing);
+    let left = one(&*ledger, 10).await.unwrap();
+    assert_eq!((left.text, left.edited_at), (None, None));
 }

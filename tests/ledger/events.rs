@@ -42,6 +42,8 @@ fn comment(number: u64, post: u64, author: &str, mentions: &[&str]) -> Comment {
         created_at: NOW,
         likes: 0,
         replies: 0,
+        edited_at: None,
+        liked: None,
     }
 }
 

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use feedline::ledger::{EventConsumer, Ledger, LikeBatch, RevertReason, Reverted, SettledLikes};
-use feedline::model::{Comment, CommentId, ContentId, DomainEvent, LikeChange, NewLikes, PostFlags, PostId, Tally};
+use feedline::model::{
+    Comment, CommentId, ContentId, DomainEvent, LikeChange, NewLikes, PostFlags, PostId, Tally, UserId,
+};
 
 use crate::support::{NOW, conformance, delete, id, ids, publish, users};
 
@@ -17,6 +19,8 @@ conformance! {
     comment_likes_equal_post_likes
     viewers_get_their_own_likes
     new_likes_are_events_in_the_same_transaction
+    likes_of_a_user_are_listed_latest_first
+    comment_likers_are_listed_latest_first
 }
 
 type Any = Arc<dyn Ledger>;
@@ -192,6 +196,8 @@ async fn comment_likes_equal_post_likes(ledger: Any) {
         created_at: CommentId(number).time(),
         likes: 0,
         replies: 0,
+        edited_at: None,
+        liked: None,
     };
     for number in [5, 6] {
         ledger.create_comment(&comment(number)).await.unwrap();
@@ -281,4 +287,82 @@ async fn new_likes_are_events_in_the_same_transaction(ledger: Any) {
     ledger.settle_likes(batch("3", "4", changes)).await.unwrap().expect("it is applied");
     let found = pending().await;
     assert_eq!(found.iter().map(|(_, event)| event.recipients()).collect::<Vec<_>>(), [256, 244]);
+}
+
+async fn likes_of_a_user_are_listed_latest_first(ledger: Any) {
+    users(&*ledger, &["ann"]).await;
+    for number in 1..=30 {
+        publish(&*ledger, number, "ann").await;
+    }
+    let mut position = String::new();
+    let mut settle = async |changes: Vec<LikeChange>| {
+        let to = format!("{position}x");
+        ledger.settle_likes(batch(&position, &to, changes)).await.unwrap().expect("it is applied");
+        position = to;
+    };
+    // Each like in a batch of its own, in another order than the posts.
+    let order: Vec<u64> = (1..=30).map(|n| n * 7 % 31).collect();
+    for number in &order {
+        settle(vec![change("bo", post(*number), true), change("cy", post(31 - number), true)]).await;
+    }
+    let mut expected: Vec<u64> = order.iter().rev().copied().collect();
+    let (mut seen, mut before) = (Vec::new(), i64::MAX);
+    loop {
+        let page = ledger.likes_by(&id("bo"), before, 10).await.unwrap();
+        let Some((last, _)) = page.last() else { break };
+        before = *last;
+        seen.extend(page.iter().map(|(_, post)| post.0));
+        if seen.len() == 10 {
+            // A repeated like keeps its place. One that is removed and added again moves to the front.
+            settle(vec![change("bo", post(expected[25]), true), change("bo", post(expected[12]), false)]).await;
+            settle(vec![change("bo", post(expected[12]), true)]).await;
+        }
+    }
+    let again = expected.remove(12);
+    assert_eq!(seen, expected);
+    let first = ledger.likes_by(&id("bo"), i64::MAX, 2).await.unwrap();
+    assert_eq!(first.iter().map(|(_, post)| post.0).collect::<Vec<_>>(), [again, expected[0]]);
+    assert!(ledger.likes_by(&id("nobody"), i64::MAX, 9).await.unwrap().is_empty());
+}
+
+async fn comment_likers_are_listed_latest_first(ledger: Any) {
+    users(&*ledger, &["ann"]).await;
+    publish(&*ledger, 1, "ann").await;
+    let comment = |number: u64| Comment {
+        id: CommentId(number),
+        post: PostId(1),
+        parent: None,
+        author: Some(id("ann")),
+        text: Some("so it is".into()),
+        mentions: Vec::new(),
+        created_at: CommentId(number).time(),
+        likes: 0,
+        replies: 0,
+        edited_at: None,
+        liked: None,
+    };
+    for number in [5, 6, 7] {
+        ledger.create_comment(&comment(number)).await.unwrap();
+    }
+    let [liked, other] = [5, 6].map(|number| ContentId::Comment(CommentId(number)));
+    // Two likes in each moment.
+    let by = |user: &str, object, at| LikeChange { at, ..change(user, object, true) };
+    let mut changes: Vec<_> = (0..8).map(|n| by(&format!("u{n}"), liked, NOW + n / 2)).collect();
+    changes.push(by("u3", other, NOW));
+    ledger.settle_likes(batch("", "1", changes)).await.unwrap().expect("it is applied");
+    let (mut seen, mut last) = (Vec::new(), None::<(u64, UserId)>);
+    loop {
+        let after = last.as_ref().map(|(at, user)| (*at, user));
+        let page = ledger.comment_likers(CommentId(5), after, 3).await.unwrap();
+        seen.extend(page.iter().map(|(_, user)| user.id.to_string()));
+        let Some((at, user)) = page.last() else { break };
+        last = Some((*at, user.id.clone()));
+    }
+    assert_eq!(seen, ["u7", "u6", "u5", "u4", "u3", "u2", "u1", "u0"]);
+    let all = [5, 6, 7, 5, 99].map(CommentId);
+    let mut of_u3 = ledger.liked_comments(&id("u3"), &all).await.unwrap();
+    of_u3.sort_unstable();
+    assert_eq!(of_u3, [5, 6].map(CommentId));
+    assert_eq!(ledger.liked_comments(&id("u0"), &all).await.unwrap(), [CommentId(5)]);
+    assert!(ledger.liked_comments(&id("nobody"), &all).await.unwrap().is_empty());
 }

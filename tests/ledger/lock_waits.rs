@@ -154,6 +154,8 @@ async fn waiting_likes_see_the_deleted_comment() {
         created_at: NOW,
         likes: 0,
         replies: 0,
+        edited_at: None,
+        liked: None,
     };
     ledger.create_comment(&said).await.unwrap();
     // The lock that the deletion of a comment takes.

@@ -94,6 +94,8 @@ fn comment(number: u64, post: u64, parent: u64) -> Comment {
         created_at: CommentId(number).time(),
         likes: 0,
         replies: 0,
+        edited_at: None,
+        liked: None,
     }
 }
 

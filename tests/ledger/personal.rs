@@ -43,6 +43,8 @@ pub(crate) async fn comment(ledger: &dyn Ledger, number: u64, post: u64, author:
         created_at: CommentId(number).time(),
         likes: 0,
         replies: 0,
+        edited_at: None,
+        liked: None,
     };
     ledger.create_comment(&comment).await.expect("an answer");
 }

@@ -169,6 +169,8 @@ async fn write_rows_of_all_tables(ledger: &PostgresLedger, people: &[UserId]) {
             created_at: NOW,
             likes: 0,
             replies: 0,
+            edited_at: None,
+            liked: None,
         };
         ledger.create_comment(&said).await.unwrap();
         ledger.create_comment(&Comment { id: CommentId(number + 100), ..said }).await.unwrap();

@@ -26,6 +26,8 @@ async fn comment(ledger: &dyn Ledger, number: u64, post: u64, parent: Option<u64
         created_at: CommentId(number).time(),
         likes: 0,
         replies: 0,
+        edited_at: None,
+        liked: None,
     };
     ledger.create_comment(&comment).await.expect("it is stored");
 }

@@ -155,6 +155,8 @@ async fn damaged_rows_are_omitted(ledger: &dyn Ledger, damage: impl AsyncFn(&str
             created_at: 0,
             likes: 0,
             replies: 0,
+            edited_at: None,
+            liked: None,
         };
         ledger.create_comment(&comment).await.unwrap();
         let what = NotificationKind::Like(ContentId::Post(PostId(number)));

@@ -52,6 +52,13 @@ export class CommentCard {
     this.refresh();
   }
 
+  /** Of two versions the one edited last stays. Likes and replies are counted by other events. */
+  edited({ text, mentions, edited_at }) {
+    if (!this.#comment.author || (this.#comment.edited_at ?? 0) > edited_at) return;
+    this.#comment = { ...this.#comment, text, mentions, edited_at };
+    this.#render();
+  }
+
   /** Deleted while others had replied: it stays without its author and text. */
   clear() {
     this.#comment = { ...this.#comment, author: null, text: null };

@@ -282,11 +282,30 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /** Returns a comment. */
+        get: operations["comments.get"];
         put?: never;
         post?: never;
         /** Deletes the caller's own comment, or a comment on the caller's post. */
         delete: operations["comments.delete"];
+        options?: never;
+        head?: never;
+        /** Edits the caller's own comment. */
+        patch: operations["comments.edit"];
+        trace?: never;
+    };
+    "/api/v1/comments/{id}/likes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the users who like a comment, latest first. */
+        get: operations["comments.likers"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -490,7 +509,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists the comments on a post, or the replies to a comment, newest first. */
+        /** Lists the comments on a post, or the replies to a comment, newest first or oldest first. */
         get: operations["comments.list"];
         put?: never;
         /** Creates a comment on a post, or a reply to a comment. */
@@ -793,6 +812,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/users/{id}/comments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the comments that a user wrote, newest first. */
+        get: operations["users.comments"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/users/{id}/follow": {
         parameters: {
             query?: never;
@@ -858,6 +894,23 @@ export interface paths {
         post?: never;
         /** Shows them to the user again. */
         delete: operations["users.unhide"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/users/{id}/likes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the posts that a user likes, latest like first. */
+        get: operations["users.likes"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -1018,7 +1071,7 @@ export interface webhooks {
         };
         get?: never;
         put?: never;
-        /** A post was edited. */
+        /** A post was edited. Or: A comment was edited. Ignore it if its `edited_at` is lower than the last one. */
         post: {
             parameters: {
                 query?: never;
@@ -1028,7 +1081,7 @@ export interface webhooks {
             };
             requestBody: {
                 content: {
-                    "application/json": components["schemas"]["PostEditedEvent"];
+                    "application/json": components["schemas"]["PostEditedEvent"] | components["schemas"]["CommentEditedEvent"];
                 };
             };
             responses: {
@@ -1405,7 +1458,10 @@ export interface components {
             author?: components["schemas"]["UserId"];
             /** Format: int64 */
             created_at: number;
+            /** Format: int64 */
+            edited_at?: number;
             id: components["schemas"]["CommentId"];
+            liked?: boolean;
             /** Format: int64 */
             likes: number;
             mentions?: components["schemas"]["UserId"][];
@@ -1450,6 +1506,41 @@ export interface components {
             reply_to?: components["schemas"]["CommentId"];
             text: string;
         };
+        CommentEdit: {
+            text: string;
+        };
+        /**
+         * @example {
+         *       "comment": {
+         *         "author": "ann",
+         *         "created_at": 1795236768000,
+         *         "edited_at": 1795236774872,
+         *         "id": 243905200111616,
+         *         "likes": 0,
+         *         "mentions": [
+         *           "bo"
+         *         ],
+         *         "post": 243905142243328,
+         *         "replies": 0,
+         *         "text": "Welcome, @bo"
+         *       },
+         *       "people": {
+         *         "ann": {
+         *           "id": "ann",
+         *           "name": "Ann"
+         *         }
+         *       },
+         *       "type": "edited"
+         *     }
+         */
+        CommentEditedEvent: {
+            comment: components["schemas"]["Comment"];
+            people: {
+                [key: string]: components["schemas"]["Person"];
+            };
+            /** @constant */
+            type: "edited";
+        };
         /**
          * @example {
          *       "comment": 243905200111616,
@@ -1465,6 +1556,7 @@ export interface components {
         };
         /** Format: int64 */
         CommentId: number;
+        CommentOrder: "newest" | "oldest";
         CommentPage: {
             items: components["schemas"]["Comment"][];
             next?: string;
@@ -3062,6 +3154,47 @@ export interface operations {
             503: components["responses"]["BusyOrUnavailable"];
         };
     };
+    "comments.get": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path: {
+                id: components["schemas"]["CommentId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "created_at": 1795236753868,
+                     *       "id": 243905142243328,
+                     *       "likes": 0,
+                     *       "post": 243905142243328,
+                     *       "replies": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Comment"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
+        };
+    };
     "comments.delete": {
         parameters: {
             query?: never;
@@ -3099,6 +3232,108 @@ export interface operations {
             429: components["responses"]["RateLimitedOrTooManyRequests"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
+        };
+    };
+    "comments.edit": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path: {
+                id: components["schemas"]["CommentId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "text": "Hello from Bo. #rust"
+                 *     }
+                 */
+                "application/json": components["schemas"]["CommentEdit"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "created_at": 1795236753868,
+                     *       "id": 243905142243328,
+                     *       "likes": 0,
+                     *       "post": 243905142243328,
+                     *       "replies": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Comment"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["LimitExceededOrIdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
+        };
+    };
+    "comments.likers": {
+        parameters: {
+            query?: {
+                cursor?: string;
+                limit?: number;
+            };
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path: {
+                id: components["schemas"]["CommentId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "created_at": 1795236753868,
+                     *           "id": "ann",
+                     *           "name": "ann"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["UserPage"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
         };
     };
     "favourites.list": {
@@ -3837,6 +4072,7 @@ export interface operations {
             query?: {
                 cursor?: string;
                 limit?: number;
+                order?: components["schemas"]["CommentOrder"];
                 reply_to?: components["schemas"]["CommentId"];
             };
             header?: {
@@ -4871,6 +5107,60 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    "users.comments": {
+        parameters: {
+            query?: {
+                cursor?: string;
+                limit?: number;
+            };
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path: {
+                id: components["schemas"]["UserId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "created_at": 1795236753868,
+                     *           "id": 243905142243328,
+                     *           "likes": 0,
+                     *           "post": 243905142243328,
+                     *           "replies": 0
+                     *         }
+                     *       ],
+                     *       "people": {
+                     *         "ann": {
+                     *           "id": "ann",
+                     *           "name": "ann"
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CommentPage"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
+        };
+    };
     "users.follow": {
         parameters: {
             query?: never;
@@ -5117,6 +5407,64 @@ export interface operations {
             429: components["responses"]["RateLimitedOrTooManyRequests"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
+        };
+    };
+    "users.likes": {
+        parameters: {
+            query?: {
+                cursor?: string;
+                limit?: number;
+                with?: components["schemas"]["ExpandField"][];
+            };
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path: {
+                id: components["schemas"]["UserId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "author": "ann",
+                     *           "comments": 0,
+                     *           "created_at": 1795236753868,
+                     *           "favourites": 0,
+                     *           "id": 243905142243328,
+                     *           "likes": 0,
+                     *           "text": "Hello from Bo. #rust",
+                     *           "visibility": "public"
+                     *         }
+                     *       ],
+                     *       "people": {
+                     *         "ann": {
+                     *           "id": "ann",
+                     *           "name": "ann"
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PostPage"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
         };
     };
     "users.mute": {

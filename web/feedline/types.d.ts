@@ -37,6 +37,7 @@ export type PostEvent =
   | { type: "comment"; comment: Comment; people: Record<string, Person> }
   | { type: "counts"; id: number; likes: number; comments: number; version: number }
   | { type: "edited"; post: Post }
+  | { type: "edited"; comment: Comment; people: Record<string, Person> }
   | { type: "gone"; id: number; reason: string }
   | { type: "gone"; comment: number; stays: boolean };
 export type NotificationEvent =

@@ -135,6 +135,8 @@ class Thread {
     } else if (event.type === "counts" && event.version >= this.#version) {
       this.#version = event.version;
       this.#change({ likes: event.likes, comments: event.comments });
+    } else if (event.type === "edited" && event.comment) {
+      this.#comments.get(event.comment.id)?.edited(event.comment);
     } else if (event.type === "edited") {
       const { liked, favourited } = this.#post;
       this.#change({ ...event.post, liked, favourited, people: undefined });

@@ -20,8 +20,8 @@ use super::operation::Effect::{QueuedWrite, Read, SecretWrite, SignIn, SignUp, W
 use super::operation::{Access, Operation, Verb};
 use crate::feed::RateClass::{Comments, Follows, Likes, Posts, Writes};
 use crate::feed::input::{
-    AuthorList, CommentList, Done, OneComment, OnePost, OneUser, OwnList, PostFeed, PostList, PostPage, PostsByIds,
-    ReadPost, Search, TopicList, UserList, UserPage,
+    AuthorList, CommentLikerList, CommentList, Done, OneComment, OnePost, OneUser, OwnList, PostFeed, PostList,
+    PostPage, PostsByIds, ReadPost, Search, TopicList, UserList, UserPage,
 };
 use crate::feed::{
     ErrorKind, erasure, expand, export, favourites, identity, likes, notifications, people, posts, timelines, topics,
@@ -111,6 +111,14 @@ pub(super) fn rows() -> Vec<Operation> {
         /// Lists all posts of an author, newest first.
         "users.posts"     Get    "/users/{id}/posts"     200 Reader Read(2)
             => posts.by_author(AuthorList) -> PostPage, NOT_FOUND;
+
+        /// Lists the posts that a user likes, latest like first.
+        "users.likes"     Get    "/users/{id}/likes"     200 Reader Read(2)
+            => posts.liked_by(AuthorList) -> PostPage, NOT_FOUND;
+
+        /// Lists the comments that a user wrote, newest first.
+        "users.comments"  Get    "/users/{id}/comments"  200 Reader Read(2)
+            => comment_reader.by_author(UserList) -> posts::CommentPage, NOT_FOUND;
 
         /// Follows a user. Their posts appear in the timeline at once.
         "users.follow"    Put    "/users/{id}/follow"    200 User   Write(Follows)
@@ -212,9 +220,21 @@ pub(super) fn rows() -> Vec<Operation> {
         "comments.create" Post   "/posts/{id}/comments" 201 User   Write(Comments)
             => comments.create(posts::CommentDraft) -> Comment, NOT_FOUND, LIMIT_EXCEEDED;
 
-        /// Lists the comments on a post, or the replies to a comment, newest first.
+        /// Lists the comments on a post, or the replies to a comment, newest first or oldest first.
         "comments.list"   Get    "/posts/{id}/comments" 200 Reader Read(2)
-            => comments.list(CommentList) -> posts::CommentPage, NOT_FOUND;
+            => comment_reader.list(CommentList) -> posts::CommentPage, NOT_FOUND;
+
+        /// Returns a comment.
+        "comments.get"    Get    "/comments/{id}"       200 Reader Read(1)
+            => comment_reader.get(OneComment) -> Comment, NOT_FOUND;
+
+        /// Edits the caller's own comment.
+        "comments.edit"   Patch  "/comments/{id}"       200 User   Write(Comments)
+            => comments.edit(posts::CommentEdit) -> Comment, NOT_FOUND, LIMIT_EXCEEDED, BUSY;
+
+        /// Lists the users who like a comment, latest first.
+        "comments.likers" Get    "/comments/{id}/likes" 200 Reader Read(2)
+            => comment_reader.likers(CommentLikerList) -> UserPage, NOT_FOUND;
 
         /// Deletes the caller's own comment, or a comment on the caller's post.
         "comments.delete" Delete "/comments/{id}"       200 User   Write(Writes)

@@ -314,6 +314,10 @@ impl EventWorker {
                 DomainEvent::CommentCreated { comment, .. } => {
                     self.add_comment_notifications(*comment, event, &context, &mut notifications).await?;
                 }
+                DomainEvent::CommentEdited { comment, author, mentions } => {
+                    let kind = NotificationKind::Mention(ContentId::Comment(*comment));
+                    notifications.extend(mentions.iter().map(|to| PendingNotification::new(to, kind, author)));
+                }
                 DomainEvent::Followed { follower, followee } => {
                     notifications.push(PendingNotification::new(followee, NotificationKind::Follow, follower));
                 }

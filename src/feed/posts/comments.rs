@@ -1,28 +1,25 @@
-//! Comments: written, listed, deleted, and pushed to the subscribers of the post.
-//!
-//! A post has a list of comments, and each comment has a list of replies. A client reads one list at a time, newest
-//! first. Comments are visible to readers that may see the post. A comment and the replies below it are omitted if the
-//! reader may not see the author of the comment.
+//! Comments: written, edited, deleted, and pushed to the subscribers of the post.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
+use super::comment_reader::CommentReader;
 use super::draft::mentioned;
 use crate::broker::{Append, Broker, Invalidation};
 use crate::feed::call::{Call, Caller};
 use crate::feed::error::{FeedError, NO_COMMENT, NO_POST, Result};
-use crate::feed::input::{CommentList, Done, OneComment};
-use crate::feed::paging::{PageBuilder, PageCursor as _};
+use crate::feed::input::{Done, OneComment};
 use crate::feed::rendering::load_people;
 use crate::feed::runtime::now;
-use crate::feed::visibility::{CommentContexts, ViewContext, VisibilityPolicy};
+use crate::feed::visibility::VisibilityPolicy;
 use crate::feed::write_path::WritePath;
-use crate::ledger::{CommentOutcome, EventConsumer, Ledger, MAX_COMMENT_DEPTH, Tally, Thread};
-use crate::model::{Channel, Comment, CommentId, Entry, Event, Person, PostId, Retention, UserId};
+use crate::ledger::{CommentEditOutcome, CommentOutcome, EventConsumer, Ledger, MAX_COMMENT_DEPTH, Tally};
+use crate::model::{Channel, Comment, CommentId, DomainEvent, Entry, Event, Person, PostId, Retention, UserId};
 
 /// A comment as its author writes it.
 #[derive(Deserialize, JsonSchema)]
@@ -37,21 +34,20 @@ pub(crate) struct CommentDraft {
     reply_to: Option<CommentId>,
 }
 
-/// Comments, as a page.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct CommentPage {
-    /// The comments, newest first.
-    items: Vec<Comment>,
-    /// Their authors, by id.
-    people: BTreeMap<String, Person>,
-    /// The `cursor` of the next page; absent at the end.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next: Option<String>,
+/// A change of a comment.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CommentEdit {
+    /// The comment.
+    id: CommentId,
+    /// The new text.
+    text: String,
 }
 
-/// The maximal number of reads for one page if the reader may not see enough of the comments. After that the page is
-/// short, and its cursor continues.
-const MAX_READS: usize = 5;
+/// The maximal number of attempts of an edit after conflicts with others of the same comment, and the longest pause
+/// between two attempts.
+const MAX_EDIT_ATTEMPTS: u32 = 16;
+const MAX_EDIT_PAUSE: Duration = Duration::from_millis(50);
 
 /// The comments on posts.
 pub(crate) struct CommentService {
@@ -60,7 +56,7 @@ pub(crate) struct CommentService {
     /// The services that all commands with writes share.
     write: WritePath,
     visibility: Arc<VisibilityPolicy>,
-    contexts: Arc<CommentContexts>,
+    reader: Arc<CommentReader>,
     /// The maximal number of characters of a comment.
     max_text: usize,
 }
@@ -72,10 +68,10 @@ impl CommentService {
         broker: Arc<dyn Broker>,
         write: WritePath,
         visibility: Arc<VisibilityPolicy>,
-        contexts: Arc<CommentContexts>,
+        reader: Arc<CommentReader>,
         max_text: usize,
     ) -> Self {
-        Self { ledger, broker, write, visibility, contexts, max_text }
+        Self { ledger, broker, write, visibility, reader, max_text }
     }
 
     pub(crate) async fn create(&self, call: Call, draft: CommentDraft) -> Result<Comment> {
@@ -92,7 +88,7 @@ impl CommentService {
             None => Vec::new(),
         };
         let id = CommentId(self.write.ids.for_call(&call, now())?.0);
-        let comment = Comment {
+        let mut comment = Comment {
             id,
             post: draft.id,
             parent: draft.reply_to,
@@ -102,6 +98,8 @@ impl CommentService {
             created_at: id.time(),
             likes: 0,
             replies: 0,
+            edited_at: None,
+            liked: None,
         };
         self.write.rates.take_mentions(&call, &comment.mentions).await?;
         match self.ledger.create_comment(&comment).await? {
@@ -116,7 +114,44 @@ impl CommentService {
             }
         }
         self.write.events.wake(EventConsumer::Notifications);
+        comment.liked = Some(false);
         Ok(comment)
+    }
+
+    /// Replaces the text of a comment of the caller, by compare-and-set. The caller must still be able to see the comment:
+    /// the edit shows a text to others.
+    pub(crate) async fn edit(&self, call: Call, edit: CommentEdit) -> Result<Comment> {
+        let author = call.caller.user()?;
+        self.check_comment(&edit.text)?;
+        for attempt in 0..MAX_EDIT_ATTEMPTS {
+            let (before, above) = self.reader.visible(&call.caller, edit.id).await?;
+            if before.author.as_ref().ok_or(NO_COMMENT)? != author {
+                return Err(FeedError::Forbidden("only its author can edit a comment"));
+            }
+            let now = now();
+            let mut after = before.clone();
+            after.mentions = mentioned(&edit.text);
+            after.text = Some(edit.text.clone());
+            // The version of the comment. It grows with each edit, even if the clock does not advance or goes back.
+            after.edited_at = Some(before.edited_at.map_or(now, |last| now.max(last + 1)));
+            let event = DomainEvent::comment_edited(&before, &after);
+            if let (0, Some(DomainEvent::CommentEdited { mentions, .. })) = (attempt, &event) {
+                self.write.rates.take_mentions(&call, mentions).await?;
+            }
+            match self.ledger.edit_comment(&before, &after, event.as_ref()).await? {
+                CommentEditOutcome::Edited => {
+                    self.push_edit(author, &after, &above).await;
+                    self.write.events.wake(EventConsumer::Notifications);
+                    self.reader.add_flags(Some(author), std::slice::from_mut(&mut after)).await?;
+                    return Ok(after);
+                }
+                CommentEditOutcome::Missing => return Err(NO_COMMENT),
+                CommentEditOutcome::Conflict => {}
+            }
+            let pause = MAX_EDIT_PAUSE.min(Duration::from_millis(2 << attempt.min(8)));
+            tokio::time::sleep(pause.mul_f64(rand::random_range(0.0..1.0))).await;
+        }
+        Err(FeedError::Busy("this comment is being edited by too many at once, try again"))
     }
 
     fn check_comment(&self, text: &str) -> Result<()> {
@@ -128,28 +163,6 @@ impl CommentService {
             return Err(FeedError::LimitExceeded { field: "text", what: "characters of a comment", most: most as u64 });
         }
         Ok(())
-    }
-
-    pub(crate) async fn list(&self, caller: Caller, list: CommentList) -> Result<CommentPage> {
-        let (limit, cursor) = list.page.decode::<CommentId>()?;
-        self.visibility.post(caller.reader(), list.id).await?;
-        if let Some(under) = list.reply_to {
-            self.comment_in_thread(&caller, list.id, under).await?;
-        }
-        let thread = Thread { post: list.id, parent: list.reply_to };
-        let mut page = PageBuilder::with_max_reads(cursor, limit, MAX_READS);
-        while let Some((before, count)) = page.wants() {
-            let read = self.ledger.comments_in(thread, before.unwrap_or(CommentId::MAX), count).await?;
-            let authors: HashSet<UserId> = read.iter().filter_map(|comment| comment.author.clone()).collect();
-            let seen = self.visibility.visible_users(caller.reader(), ViewContext::Direct, authors).await?;
-            page.take(read.into_iter().map(|comment| {
-                let is_visible = comment.author.as_ref().is_none_or(|author| seen.contains(author));
-                (comment.id, is_visible.then_some(comment))
-            }));
-        }
-        let (items, next) = page.finish();
-        let people = load_people(&*self.ledger, items.iter().filter_map(|comment| comment.author.as_ref())).await?;
-        Ok(CommentPage { items, people, next: next.map(|id| id.encode()) })
     }
 
     pub(crate) async fn delete(&self, call: Call, comment: OneComment) -> Result<Done> {
@@ -184,7 +197,7 @@ impl CommentService {
     /// # Errors
     /// If a store cannot be reached.
     pub(crate) async fn remove(&self, comment: &Comment, author: Option<&UserId>) -> Result<()> {
-        let mut above = self.ancestors(comment.parent).await?;
+        let mut above = self.reader.ancestors(comment.parent).await?;
         above.retain(|person| !self.write.identity.is_erased(person));
         let deleted = self.ledger.delete_comment(comment.id).await?;
         let along = deleted.iter().flat_map(|gone| gone.along.iter().copied());
@@ -197,7 +210,7 @@ impl CommentService {
             let by = author.into_iter().chain(&above).cloned().collect();
             let mut events = vec![entry(by, gone_comment(comment.id, gone.stays))];
             events.extend(gone.along.into_iter().map(|id| entry(above.clone(), gone_comment(id, false))));
-            self.push_under(comment.post, events, gone.tally).await;
+            self.push_under(comment.post, events, Some(gone.tally)).await;
         }
         self.write.invalidator.confirm(invalidated?).await;
         Ok(())
@@ -206,43 +219,42 @@ impl CommentService {
     /// A comment that the caller may see and reply to, and the authors of its ancestors. The visibility of the post is
     /// not checked.
     async fn comment(&self, caller: &Caller, post: PostId, id: CommentId) -> Result<(Comment, Vec<UserId>)> {
-        let (comment, above) = self.comment_in_thread(caller, post, id).await?;
+        let (comment, above) = self.reader.in_thread(caller, post, id).await?;
         if comment.author.is_some() { Ok((comment, above)) } else { Err(NO_COMMENT) }
-    }
-
-    /// As [`comment`](Self::comment), including a deleted comment that stays because of its replies.
-    async fn comment_in_thread(&self, caller: &Caller, post: PostId, id: CommentId) -> Result<(Comment, Vec<UserId>)> {
-        let found = self.ledger.comments(&[id]).await?.pop();
-        let comment = found.filter(|comment| comment.post == post).ok_or(NO_COMMENT)?;
-        let above = self.ancestors(comment.parent).await?;
-        if !self.visibility.can_see_all(caller.reader(), comment.author.iter().chain(&above)).await? {
-            return Err(NO_COMMENT);
-        }
-        Ok((comment, above))
-    }
-
-    /// The authors of the ancestors of a comment, each once. Only readers that may see all of them may see the comment.
-    async fn ancestors(&self, parent: Option<CommentId>) -> Result<Vec<UserId>> {
-        Ok(self.contexts.authors_in_threads([parent]).await?.into_values().next().unwrap_or_default())
     }
 
     /// Pushes a new comment to the subscribers of the post.
     async fn push_comment(&self, author: &UserId, comment: &Comment, above: &[UserId], tally: Tally) {
-        let people = load_people(&*self.ledger, std::iter::once(author)).await.unwrap_or_else(|error| {
-            tracing::warn!(%error, comment = %comment.id, "a comment is pushed without its author's name");
-            BTreeMap::new()
-        });
+        let people = self.author_of(author, comment).await;
         let by = std::iter::once(author).chain(above).cloned().collect();
         let event = Event::Comment { comment, people: &people };
-        self.push_under(comment.post, vec![Entry::Restricted(by, event.encode())], tally).await;
+        self.push_under(comment.post, vec![Entry::Restricted(by, event.encode())], Some(tally)).await;
     }
 
-    /// Pushes events of a post, then its counts. Because of their version, older counts cannot replace newer ones. A
-    /// failed push does no harm: clients get the change when they read the comments.
-    async fn push_under(&self, post: PostId, events: Vec<Entry>, tally: Tally) {
+    /// Pushes an edited comment to the subscribers of the post. Pushes of concurrent edits may change places: clients
+    /// keep the one with the greatest `edited_at`.
+    async fn push_edit(&self, author: &UserId, comment: &Comment, above: &[UserId]) {
+        let people = self.author_of(author, comment).await;
+        let by = std::iter::once(author).chain(above).cloned().collect();
+        let event = Event::CommentEdited { comment, people: &people };
+        self.push_under(comment.post, vec![Entry::Restricted(by, event.encode())], None).await;
+    }
+
+    /// The author of a comment by id, for a push. Empty if the ledger cannot be read: the push matters more.
+    async fn author_of(&self, author: &UserId, comment: &Comment) -> BTreeMap<String, Person> {
+        load_people(&*self.ledger, std::iter::once(author)).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, comment = %comment.id, "a comment is pushed without its author's name");
+            BTreeMap::new()
+        })
+    }
+
+    /// Pushes events of a post, then its counts, if they changed. Because of their version, older counts cannot replace
+    /// newer ones. A failed push does no harm: clients get the change when they read the comments.
+    async fn push_under(&self, post: PostId, events: Vec<Entry>, tally: Option<Tally>) {
         let channel = Channel::Post(post).to_string();
-        let counts = (Entry::Data(Event::counts(post, tally).encode()), Some((tally.version, "counts")));
-        for (entry, version) in events.into_iter().map(|entry| (entry, None)).chain([counts]) {
+        let counts =
+            tally.map(|tally| (Entry::Data(Event::counts(post, tally).encode()), Some((tally.version, "counts"))));
+        for (entry, version) in events.into_iter().map(|entry| (entry, None)).chain(counts) {
             let append = Append {
                 channel: &channel,
                 entry: &entry,

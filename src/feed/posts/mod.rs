@@ -1,5 +1,6 @@
 //! Posts: created, read, edited and deleted; and the comments on them.
 
+mod comment_reader;
 mod comments;
 mod draft;
 mod edits;
@@ -10,7 +11,8 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-pub(crate) use comments::{CommentDraft, CommentPage, CommentService};
+pub(crate) use comment_reader::{CommentPage, CommentReader};
+pub(crate) use comments::{CommentDraft, CommentEdit, CommentService};
 pub(crate) use draft::{Draft, mentioned};
 pub(crate) use edits::{Edit, PostEditor};
 
@@ -21,21 +23,21 @@ use super::expand::ExpandField;
 use super::input::{AuthorList, Done, OnePost, PostFeed, PostPage, PostsByIds, ReadPost};
 use super::lineage::LineageTracker;
 use super::options::LimitOptions;
-use super::paging::PostPageBuilder;
+use super::paging::{PageBuilder, PageCursor as _, PostPageBuilder};
 use super::rendering::PostRenderer;
 use super::runtime::now;
 use super::visibility::{ViewContext, VisibilityPolicy};
 use super::write_path::WritePath;
 use crate::broker::{Broker, Invalidation};
 use crate::ledger::{EventConsumer, JOBS, Ledger, VisiblePosts};
-use crate::model::{Person, PostCounts, PostFlags};
+use crate::model::{Person, PostCounts, PostFlags, UserId};
 
 /// The maximal number of posts that one call returns by id.
 const MAX_BY_IDS: usize = 100;
 
-/// The maximal number of reads for one page of everybody's posts, if the reader may not see enough of them. After that
-/// the page is short, and its cursor continues.
-const MAX_EXPLORE_READS: usize = 5;
+/// The maximal number of reads for one page of everybody's posts, or of the posts that a user likes, if the reader may
+/// not see enough of them. After that the page is short, and its cursor continues.
+const MAX_READS: usize = 5;
 
 /// Creates, reads and deletes posts.
 pub(crate) struct PostService {
@@ -124,7 +126,7 @@ impl PostService {
 
     pub(crate) async fn explore(&self, caller: Caller, list: PostFeed) -> Result<PostPage> {
         let ((limit, cursor), expand) = (list.page.decode()?, list.expand.decode()?);
-        let mut page = PostPageBuilder::with_max_reads(cursor, limit, MAX_EXPLORE_READS);
+        let mut page = PostPageBuilder::with_max_reads(cursor, limit, MAX_READS);
         while let Some((before, count)) = page.wants_posts() {
             let ids = self.ledger.public_posts(before, count).await?;
             page.take_posts(
@@ -161,10 +163,7 @@ impl PostService {
 
     pub(crate) async fn by_author(&self, caller: Caller, list: AuthorList) -> Result<PostPage> {
         let ((limit, cursor), expand) = (list.page.decode()?, list.expand.decode()?);
-        let unknown = self.ledger.users(std::slice::from_ref(&list.id)).await?.is_empty();
-        if unknown || !self.visibility.can_see_profile(caller.reader(), &list.id).await? {
-            return Err(NO_USER);
-        }
+        self.check_profile(caller.reader(), &list.id).await?;
         let mut page = PostPageBuilder::new(cursor, limit);
         while let Some((before, count)) = page.wants_posts() {
             let VisiblePosts { posts: ids, stopped_at } =
@@ -179,5 +178,36 @@ impl PostService {
         }
         let (items, next) = page.finish();
         self.renderer.render_page(caller.reader(), &items, next, &expand).await
+    }
+
+    /// The posts that a user likes, as far as the reader may see them.
+    pub(crate) async fn liked_by(&self, caller: Caller, list: AuthorList) -> Result<PostPage> {
+        let ((limit, cursor), expand) = (list.page.decode::<i64>()?, list.expand.decode()?);
+        let reader = caller.reader();
+        self.check_profile(reader, &list.id).await?;
+        // A user who hides from the reader, or whom the reader blocks, has a profile without content.
+        if !self.visibility.can_see_all(reader, std::iter::once(&list.id)).await? {
+            return self.renderer.render_page(reader, &[], None, &expand).await;
+        }
+        let mut page = PageBuilder::with_max_reads(cursor, limit, MAX_READS);
+        while let Some((before, count)) = page.wants() {
+            let likes = self.ledger.likes_by(&list.id, before.unwrap_or(i64::MAX), count).await?;
+            let posts = likes.iter().map(|(_, post)| *post);
+            let mut visible = self.visibility.visible_posts(reader, ViewContext::Direct, posts).await?;
+            page.take(likes.into_iter().map(|(place, post)| (place, visible.remove(&post))));
+        }
+        let (items, next) = page.finish();
+        let page = self.renderer.render_page(reader, &items, None, &expand).await?;
+        Ok(PostPage { next: next.map(|place| place.encode()), ..page })
+    }
+
+    /// # Errors
+    /// If there is no such user, or the reader may not see the profile; or the ledger cannot be read.
+    async fn check_profile(&self, reader: Option<&UserId>, user: &UserId) -> Result<()> {
+        let unknown = self.ledger.users(std::slice::from_ref(user)).await?.is_empty();
+        if unknown || !self.visibility.can_see_profile(reader, user).await? {
+            return Err(NO_USER);
+        }
+        Ok(())
     }
 }

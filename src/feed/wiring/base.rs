@@ -17,7 +17,7 @@ use crate::feed::node_ids::NodeIds;
 use crate::feed::notifications::{Conversations, EventWorker, Notifications};
 use crate::feed::options::FeedOptions;
 use crate::feed::people::{Follows, Profiles, Restrictions};
-use crate::feed::posts::{CommentService, PostEditor, PostService};
+use crate::feed::posts::{CommentReader, CommentService, PostEditor, PostService};
 use crate::feed::quarantine::QuarantinePolicy;
 use crate::feed::rate_limits::RateLimits;
 use crate::feed::rendering::{NotificationRenderer, PostRenderer};
@@ -74,10 +74,18 @@ impl Base {
         PostEditor::new(self.ledger.clone(), write, cache, visibility, renderer, options.limits)
     }
 
-    pub(super) fn comments(&self, write: WritePath, options: &FeedOptions) -> CommentService {
-        let (visibility, contexts) = (self.visibility.clone(), self.contexts.clone());
-        let (ledger, broker) = (self.ledger.clone(), self.broker.clone());
-        CommentService::new(ledger, broker, write, visibility, contexts, options.limits.text)
+    pub(super) fn comment_reader(&self) -> CommentReader {
+        CommentReader::new(self.ledger.clone(), self.visibility.clone(), self.contexts.clone())
+    }
+
+    pub(super) fn comments(
+        &self,
+        write: WritePath,
+        reader: Arc<CommentReader>,
+        options: &FeedOptions,
+    ) -> CommentService {
+        let (ledger, broker, visibility) = (self.ledger.clone(), self.broker.clone(), self.visibility.clone());
+        CommentService::new(ledger, broker, write, visibility, reader, options.limits.text)
     }
 
     pub(super) fn favourites(&self, renderer: Arc<PostRenderer>, options: &FeedOptions) -> FavouriteService {

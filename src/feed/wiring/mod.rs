@@ -141,7 +141,8 @@ impl Feed {
         let job_quarantine = Arc::new(QuarantinePolicy::new(base.ledger.clone(), base.broker.clone()));
         let timelines = TimelineServices::new(&base, options, job_quarantine.clone());
         let write = base.write_path(rates.clone());
-        let comments = Arc::new(base.comments(write.clone(), options));
+        let comment_reader = Arc::new(base.comment_reader());
+        let comments = Arc::new(base.comments(write.clone(), comment_reader.clone(), options));
         let favourites = Arc::new(base.favourites(renderer.clone(), options));
         let notifications = Arc::new(base.notifications(notification_renderer.clone(), options));
         let likes = LikeServices::new(&base, queue, like_memory.clone(), options);
@@ -185,6 +186,7 @@ impl Feed {
             rates,
             event_renderer,
             accounts,
+            comment_reader,
             comments,
             favourites,
             notifications,

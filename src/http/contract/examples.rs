@@ -24,6 +24,7 @@ pub(super) fn events() -> Option<BTreeMap<&'static str, Value>> {
     let post = post(bo.clone(), "Hello from Bo. #rust", None)?;
     let edited = self::post(bo.clone(), "Hello again. #rust", Some(TIME + 37_136))?;
     let comment = comment(ann.clone(), bo);
+    let comment_edited = Comment { edited_at: Some(TIME + 21_004), ..comment.clone() };
     let people = BTreeMap::from([(ann.to_string(), ann_in_short.clone())]);
     let notification = notification(ann_in_short);
     let events = [
@@ -32,6 +33,7 @@ pub(super) fn events() -> Option<BTreeMap<&'static str, Value>> {
         ("PostGoneEvent", Event::PostGone { id: POST, reason: GoneReason::Deleted }),
         ("TimelineReadEvent", Event::Read { id: POST, unread: 3 }),
         ("CommentCreatedEvent", Event::Comment { comment: &comment, people: &people }),
+        ("CommentEditedEvent", Event::CommentEdited { comment: &comment_edited, people: &people }),
         ("CommentGoneEvent", Event::CommentGone { comment: COMMENT, stays: false }),
         ("CountsEvent", Event::counts(POST, Tally { likes: 3, comments: 1, version: 4 })),
         ("NotificationUpdatedEvent", Event::Notification { notification: &notification }),
@@ -72,6 +74,8 @@ fn comment(author: UserId, mentioned: UserId) -> Comment {
         created_at: TIME + 14_132,
         likes: 0,
         replies: 0,
+        edited_at: None,
+        liked: None,
     }
 }
 

@@ -9,7 +9,7 @@ use super::events::{NewEvent, with_event};
 use super::pool::Parameters;
 use super::rows::readable;
 use crate::ledger::comments::MAX_COMMENT_DEPTH;
-use crate::ledger::{CommentOutcome, CommentStore, DeletedComment, LedgerError, Result, Thread};
+use crate::ledger::{CommentEditOutcome, CommentOutcome, CommentStore, DeletedComment, LedgerError, Result, Thread};
 use crate::model::{Comment, CommentId, DomainEvent, PostId, Tally, UserId};
 
 /// Stands for "no parent" in the store. No comment has this id.
@@ -24,11 +24,14 @@ const CREATE: &str = with_event!(
     "$10"
 );
 
+const EDIT: &str =
+    with_event!("outcome", "feedline_edit_comment($1, $2, $3, $4, $5, $6)", "outcome = 'edited'", "$6", "$7", "$8");
+
 const DELETE: &str = "SELECT stays, new_likes, new_comments, new_version, along FROM feedline_delete_comment($1)";
 
 /// Two look-ups for each id, each in one partition: the post of the comment, then the comment.
 pub(super) const COMMENTS: &str = "\
-    SELECT c.id, c.post, c.parent, c.author, c.text, c.mentions, c.likes, c.replies
+    SELECT c.id, c.post, c.parent, c.author, c.text, c.mentions, c.likes, c.replies, c.edited_at
     FROM unnest($1::bigint[]) AS wanted (id)
     CROSS JOIN LATERAL (SELECT post FROM comment_posts WHERE comment = wanted.id OFFSET 0) under
     CROSS JOIN LATERAL (
@@ -58,8 +61,18 @@ pub(super) const LINES: &str = "\
 /// The condition is a range of (parent, id), which only the index of threads returns in order. With `parent = …` the
 /// planner may scan all comments on the post instead.
 pub(super) const IN_THREAD: &str = "\
-    SELECT id, post, parent, author, text, mentions, likes, replies
+    SELECT id, post, parent, author, text, mentions, likes, replies, edited_at
     FROM comments WHERE post = $1 AND (parent, id) < ($2, $3) AND parent >= $2 ORDER BY parent DESC, id DESC LIMIT $4";
+
+/// As [`IN_THREAD`], in the other direction.
+pub(super) const IN_THREAD_AFTER: &str = "\
+    SELECT id, post, parent, author, text, mentions, likes, replies, edited_at
+    FROM comments WHERE post = $1 AND (parent, id) > ($2, $3) AND parent <= $2 ORDER BY parent, id LIMIT $4";
+
+/// Merges the indexes of the partitions: comments are stored by post.
+pub(super) const BY_AUTHOR: &str = "\
+    SELECT id, post, parent, author, text, mentions, likes, replies, edited_at
+    FROM comments WHERE author = $1 AND id < $2 AND author IS NOT NULL ORDER BY id DESC LIMIT $3";
 
 #[async_trait]
 impl CommentStore for PostgresLedger {
@@ -101,6 +114,37 @@ impl CommentStore for PostgresLedger {
         self.readable_page("comments", IN_THREAD, parameters, limit, comment).await
     }
 
+    async fn comments_after(&self, thread: Thread, after: CommentId, limit: usize) -> Result<Vec<Comment>> {
+        let (post, parent) = (integer(thread.post.0), integer(thread.parent.unwrap_or(NONE).0));
+        let parameters: Parameters<'_> = &[&post, &parent, &integer(after.0)];
+        self.readable_page("comments", IN_THREAD_AFTER, parameters, limit, comment).await
+    }
+
+    async fn comments_by(&self, author: &UserId, before: CommentId, limit: usize) -> Result<Vec<Comment>> {
+        let parameters: Parameters<'_> = &[&author.as_str(), &integer(before.0)];
+        self.readable_page("comments", BY_AUTHOR, parameters, limit, comment).await
+    }
+
+    async fn edit_comment(
+        &self,
+        before: &Comment,
+        after: &Comment,
+        event: Option<&DomainEvent>,
+    ) -> Result<CommentEditOutcome> {
+        let (author, text) = (after.author.as_ref().map(UserId::as_str), after.text.as_deref().map(plain));
+        let mentions = (!after.mentions.is_empty()).then(|| texts(&after.mentions));
+        let (base, now) = (before.edited_at.map(integer), integer(after.edited_at.unwrap_or(after.created_at)));
+        let event = NewEvent::new(event)?;
+        let parameters: Parameters<'_> =
+            &[&integer(after.id.0), &author, &base, &text, &mentions, &now, &event.text, &event.pending];
+        let rows = self.pool.write(EDIT, parameters).await?;
+        Ok(match at(one(&rows)?, 0)? {
+            "edited" => CommentEditOutcome::Edited,
+            "conflict" => CommentEditOutcome::Conflict,
+            _ => CommentEditOutcome::Missing,
+        })
+    }
+
     async fn delete_comment(&self, id: CommentId) -> Result<Option<DeletedComment>> {
         let rows = self.pool.write(DELETE, &[&integer(id.0)]).await?;
         let row = one(&rows)?;
@@ -112,7 +156,7 @@ impl CommentStore for PostgresLedger {
 }
 
 /// The ids without duplicates, sorted.
-fn once(ids: &[CommentId]) -> Vec<i64> {
+pub(super) fn once(ids: &[CommentId]) -> Vec<i64> {
     let mut wanted: Vec<i64> = ids.iter().map(|id| integer(id.0)).collect();
     wanted.sort_unstable();
     wanted.dedup();
@@ -124,7 +168,7 @@ fn tally(row: &Row) -> Result<Tally> {
     Ok(Tally { likes: natural_at(row, 1)?, comments: natural_at(row, 2)?, version: natural_at(row, 3)? })
 }
 
-/// Reads `id, post, parent, author, text, mentions, likes, replies`.
+/// Reads `id, post, parent, author, text, mentions, likes, replies, edited_at`.
 pub(super) fn comment(row: &Row) -> Result<Comment> {
     let id = CommentId(natural_at(row, 0)?);
     let parent = CommentId(natural_at(row, 2)?);
@@ -141,5 +185,8 @@ pub(super) fn comment(row: &Row) -> Result<Comment> {
         created_at: id.time(),
         likes: natural_at(row, 6)?,
         replies: natural_at(row, 7)?,
+        // Of a deleted comment nothing is shown but its place.
+        edited_at: if deleted { None } else { at::<Option<i64>>(row, 8)?.and_then(|at| u64::try_from(at).ok()) },
+        liked: None,
     })
 }

@@ -4,14 +4,16 @@ use async_trait::async_trait;
 use tokio_postgres::Row;
 
 use super::PostgresLedger;
-use super::columns::{at, count, id_at, integer, natural_at, one};
+use super::columns::{at, count, id_at, integer, natural_at, one, user};
+use super::comments::once;
 use super::like_batch::{self, BatchArrays};
+use super::pool::Parameters;
 use crate::ledger::quarantine::report_unreadable;
 use crate::ledger::{
     EventConsumer, LedgerError, LikeBatch, LikeStore, ListPage, QuarantineStore as _, Quarantined, REVERT, Result,
     Reverted, SettledLikes,
 };
-use crate::model::{CommentId, ContentId, DomainEvent, MAX_LIKES, PostId, Tally, User};
+use crate::model::{CommentId, ContentId, DomainEvent, MAX_LIKES, Millis, PostId, Tally, User, UserId};
 
 const POSITION: &str = "SELECT position FROM like_positions WHERE partition = $1";
 
@@ -33,6 +35,25 @@ pub(super) const LIKERS: &str = "\
     FROM (SELECT owner, seq FROM likes WHERE post = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3) l
     JOIN users u ON u.id = l.owner ORDER BY l.seq DESC";
 
+/// Merges the indexes of the partitions: likes are stored by post.
+pub(super) const LIKES_BY: &str = "\
+    SELECT seq, post FROM likes WHERE owner = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3";
+
+pub(super) const COMMENT_LIKERS: &str = "\
+    SELECT u.id, u.name, u.avatar, u.created_at, l.at
+    FROM (
+        SELECT owner, at FROM comment_likes WHERE comment = $1 AND (at, owner) < ($2, $3)
+        ORDER BY at DESC, owner DESC LIMIT $4
+    ) l
+    JOIN users u ON u.id = l.owner ORDER BY l.at DESC, l.owner DESC";
+
+/// One look-up for each id, each in one partition.
+pub(super) const LIKED_COMMENTS: &str = "\
+    SELECT wanted.id FROM unnest($2::bigint[]) AS wanted (id)
+    CROSS JOIN LATERAL (
+        SELECT FROM comment_likes WHERE comment_likes.comment = wanted.id AND owner = $1 OFFSET 0
+    ) liked";
+
 #[async_trait]
 impl LikeStore for PostgresLedger {
     async fn like_position(&self, partition: u16) -> Result<String> {
@@ -47,7 +68,7 @@ impl LikeStore for PostgresLedger {
         let BatchArrays { liked, unliked, unseen, .. } = &arrays;
         let (partition, now) = (i32::from(batch.partition), integer(batch.now));
         let (noted, event_size, pending) = (count(batch.noted), count(MAX_LIKES), EventConsumer::Likes.bit());
-        let parameters: super::pool::Parameters<'_> = &[
+        let parameters: Parameters<'_> = &[
             &partition,
             &batch.from,
             &batch.to,
@@ -110,6 +131,28 @@ impl LikeStore for PostgresLedger {
 
     async fn likers(&self, post: PostId, before: Option<i64>, limit: usize) -> Result<ListPage<User>> {
         self.listed(LIKERS, &[&integer(post.0), &before.unwrap_or(i64::MAX)], limit).await
+    }
+
+    async fn likes_by(&self, user: &UserId, before: i64, limit: usize) -> Result<Vec<(i64, PostId)>> {
+        let rows = self.pool.read(LIKES_BY, &[&user.as_str(), &before, &count(limit)]).await?;
+        rows.iter().map(|row| Ok((at(row, 0)?, PostId(natural_at(row, 1)?)))).collect()
+    }
+
+    async fn comment_likers(
+        &self,
+        comment: CommentId,
+        after: Option<(Millis, &UserId)>,
+        limit: usize,
+    ) -> Result<Vec<(Millis, User)>> {
+        let (time, owner) = after.map_or((i64::MAX, ""), |(at, user)| (integer(at), user.as_str()));
+        let parameters: Parameters<'_> = &[&integer(comment.0), &time, &owner];
+        let liker = |row: &Row| Ok((natural_at(row, 4)?, user(row)?));
+        self.readable_page("users", COMMENT_LIKERS, parameters, limit, liker).await
+    }
+
+    async fn liked_comments(&self, user: &UserId, ids: &[CommentId]) -> Result<Vec<CommentId>> {
+        let rows = self.pool.read(LIKED_COMMENTS, &[&user.as_str(), &once(ids)]).await?;
+        rows.iter().map(|row| natural_at(row, 0).map(CommentId)).collect()
     }
 }
 

@@ -11,7 +11,7 @@ use crate::model::UserId;
 
 /// A page of comments, in the columns that [`comment`] reads.
 pub(super) const COMMENTS: &str = "\
-    SELECT id, post, parent, author, text, mentions, likes, replies
+    SELECT id, post, parent, author, text, mentions, likes, replies, edited_at
     FROM comments WHERE author = $1 AND id > $2 AND author IS NOT NULL ORDER BY id LIMIT $3";
 
 /// Rows ordered by a number. Columns: the number as text, the row as JSON, the other user. Parameters: user, number,

@@ -15,7 +15,7 @@ use crate::model::PostId;
 /// a comment (`id` is the position in the list of likes, `author` the user). For the condition on `parent` see
 /// `IN_THREAD` in `comments`.
 pub(super) const NEWEST: &str = "\
-    SELECT c.id, c.post, c.parent, c.author, c.text, c.mentions, c.likes, c.replies, true
+    SELECT c.id, c.post, c.parent, c.author, c.text, c.mentions, c.likes, c.replies, c.edited_at, true
     FROM unnest($1::bigint[]) AS wanted (post)
     CROSS JOIN LATERAL (
         SELECT * FROM comments
@@ -23,7 +23,7 @@ pub(super) const NEWEST: &str = "\
         ORDER BY parent DESC, id DESC LIMIT $3
     ) c
     UNION ALL
-    SELECT l.seq, wanted.post, 0, l.owner, NULL, NULL, 0, 0, false
+    SELECT l.seq, wanted.post, 0, l.owner, NULL, NULL, 0, 0, NULL, false
     FROM unnest($1::bigint[]) AS wanted (post)
     CROSS JOIN LATERAL (
         SELECT owner, seq FROM likes WHERE likes.post = wanted.post ORDER BY seq DESC LIMIT $2
@@ -37,7 +37,7 @@ impl PreviewStore for PostgresLedger {
         let rows = self.pool.read(NEWEST, &[&numbers(posts), &likers, &comments]).await?;
         let mut newest = PreviewRows::default();
         let (comments, likers): (Vec<Row>, Vec<Row>) =
-            rows.into_iter().partition(|row| at::<bool>(row, 8).unwrap_or_default());
+            rows.into_iter().partition(|row| at::<bool>(row, 9).unwrap_or_default());
         newest.comments = readable("comments", &comments, comment);
         newest.likers = readable("likes", &likers, |row| Ok((PostId(natural_at(row, 1)?), id_at(row, 3)?)));
         Ok(newest)

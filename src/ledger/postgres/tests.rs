@@ -69,7 +69,9 @@ async fn every_list_is_read_from_one_partition_in_its_order() {
         (posts::BY_AUTHOR, "'u', 9, 9", 1),
         (posts::BY_TOPIC, "'t', 9, 9", 1),
         (comments::IN_THREAD, "1, 0, 9, 9", 1),
+        (comments::IN_THREAD_AFTER, "1, 0, 9, 9", 1),
         (likes::LIKERS, "1, 9, 9", 1),
+        (likes::COMMENT_LIKERS, "1, 9, 'u', 9", 1),
         (pull_log::AMONG, "'u', '{a,b}'", 1),
         (favourites::LIST, "'u', 'post', 9, 9", 1),
         (favourites::AMONG, "'u', 'post', '{a,b}'", 1),
@@ -96,6 +98,7 @@ async fn every_list_is_read_from_one_partition_in_its_order() {
         (jobs::CARRIES, "'u', 9"),
         (comments::COMMENTS, "'{1,2}'"),
         (comments::LINES, "'{1,2}'"),
+        (likes::LIKED_COMMENTS, "'u', '{1,2}'"),
         (counts::COUNTS, "'{1,2}'"),
         (counts::HYDRATE, "'u', '{1,2}', '{a,b}'"),
         (previews::NEWEST, "'{1,2}', 9, 9"),
@@ -184,6 +187,30 @@ async fn everybodys_posts_are_paged_by_an_index_without_the_others() {
             rows <= 9.0 + 16.0 && !plan.contains("Removed by Filter") && !plan.contains("Sort ("),
             "{rows}\n{plan}"
         );
+    }
+    ledger.close().await;
+}
+
+#[tokio::test]
+async fn the_likes_and_comments_of_a_user_are_paged_by_indexes() {
+    let server = shared();
+    let (ledger, name) = ledger(server).await;
+    // Others like and comment the same posts.
+    let written = "INSERT INTO likes (post, owner, seq, at) \
+                   SELECT n, 'me', n, 0 FROM generate_series(1, 4200) n \
+                   UNION ALL SELECT n % 4200, 'a' || n, n, 0 FROM generate_series(5000, 20000) n; \
+                   INSERT INTO comments (post, id, parent, depth, author, text) \
+                   SELECT n % 500, n, 0, 0, CASE WHEN n % 5 = 0 THEN 'me' ELSE 'a' || n % 99 END, '' \
+                   FROM generate_series(1, 21000) n; \
+                   ANALYZE likes; ANALYZE comments";
+    server.ask(&name, written).await;
+    for sql in [likes::LIKES_BY, comments::BY_AUTHOR] {
+        // The first page, and page 200.
+        for before in ["9000000", "221"] {
+            let Cost { plan, rows } = cost(&ledger, sql, &format!("'me', {before}, 21")).await;
+            let is_direct = !plan.contains("Removed by Filter") && !plan.contains("Sort (");
+            assert!(rows <= 21.0 + 16.0 && is_direct, "{rows} rows before {before}\n{plan}");
+        }
     }
     ledger.close().await;
 }

@@ -7,8 +7,8 @@ use super::rows::user_id_at;
 use super::{SqliteLedger, UNLIMITED, events, integer, json_text, natural, readable, readable_page};
 use crate::ledger::comments::MAX_COMMENT_DEPTH;
 use crate::ledger::quarantine::report_unreadable;
-use crate::ledger::{CommentOutcome, CommentStore, DeletedComment, Result, Tally, Thread};
-use crate::model::{Comment, CommentId, DomainEvent, PostId, UserId};
+use crate::ledger::{CommentEditOutcome, CommentOutcome, CommentStore, DeletedComment, Result, Tally, Thread};
+use crate::model::{Comment, CommentId, DomainEvent, Millis, PostId, UserId};
 
 #[async_trait]
 impl CommentStore for SqliteLedger {
@@ -29,6 +29,34 @@ impl CommentStore for SqliteLedger {
 
     async fn comments_in(&self, thread: Thread, before: CommentId, limit: usize) -> Result<Vec<Comment>> {
         self.read(move |db| list(db, thread, before, limit)).await
+    }
+
+    async fn comments_after(&self, thread: Thread, after: CommentId, limit: usize) -> Result<Vec<Comment>> {
+        self.read(move |db| {
+            let parent = thread.parent.unwrap_or(NONE);
+            let wanted = params![integer(thread.post.0), integer(parent.0), integer(after.0), UNLIMITED];
+            readable_page("comments", db.prepare_cached(IN_THREAD_AFTER)?.query(wanted)?, limit, comment)
+        })
+        .await
+    }
+
+    async fn comments_by(&self, author: &UserId, before: CommentId, limit: usize) -> Result<Vec<Comment>> {
+        let author = author.clone();
+        self.read(move |db| {
+            let wanted = params![author.as_str(), integer(before.0), UNLIMITED];
+            readable_page("comments", db.prepare_cached(BY_AUTHOR)?.query(wanted)?, limit, comment)
+        })
+        .await
+    }
+
+    async fn edit_comment(
+        &self,
+        before: &Comment,
+        after: &Comment,
+        event: Option<&DomainEvent>,
+    ) -> Result<CommentEditOutcome> {
+        let (base, after, event) = (before.edited_at, after.clone(), event.cloned());
+        self.write(move |db| edit(db, base, &after, event.as_ref())).await
     }
 
     async fn delete_comment(&self, id: CommentId) -> Result<Option<DeletedComment>> {
@@ -80,7 +108,7 @@ fn tally(db: &Connection, post: i64, change: i64) -> rusqlite::Result<Tally> {
     })
 }
 
-/// Reads `id, post, parent, author, text, mentions, likes, replies`.
+/// Reads `id, post, parent, author, text, mentions, likes, replies, edited_at`.
 pub(super) fn comment(row: &Row<'_>) -> rusqlite::Result<Comment> {
     let id = CommentId(natural(row.get(0)?));
     let parent = CommentId(natural(row.get(2)?));
@@ -100,11 +128,14 @@ pub(super) fn comment(row: &Row<'_>) -> rusqlite::Result<Comment> {
         created_at: id.time(),
         likes: natural(row.get(6)?),
         replies: natural(row.get(7)?),
+        // Of a deleted comment nothing is shown but its place.
+        edited_at: if deleted { None } else { row.get::<_, Option<i64>>(8)?.map(natural) },
+        liked: None,
     })
 }
 
 fn comments(db: &Connection, ids: &[CommentId]) -> rusqlite::Result<Vec<Comment>> {
-    let sql = "SELECT id, post, parent, author, text, mentions, likes, replies FROM comments \
+    let sql = "SELECT id, post, parent, author, text, mentions, likes, replies, edited_at FROM comments \
                WHERE id IN (SELECT value FROM json_each(?1))";
     readable("comments", db.prepare_cached(sql)?.query([json_text(ids)?])?, comment)
 }
@@ -120,13 +151,42 @@ fn lines(db: &Connection, ids: &[CommentId]) -> rusqlite::Result<Vec<(CommentId,
     readable("comments", db.prepare_cached(LINES)?.query([json_text(ids)?])?, line)
 }
 
-pub(super) const IN_THREAD: &str = "SELECT id, post, parent, author, text, mentions, likes, replies \
+pub(super) const IN_THREAD: &str = "SELECT id, post, parent, author, text, mentions, likes, replies, edited_at \
     FROM comments INDEXED BY comments_thread WHERE post = ?1 AND parent = ?2 AND id < ?3 ORDER BY id DESC LIMIT ?4";
+
+pub(super) const IN_THREAD_AFTER: &str = "SELECT id, post, parent, author, text, mentions, likes, replies, edited_at \
+    FROM comments INDEXED BY comments_thread WHERE post = ?1 AND parent = ?2 AND id > ?3 ORDER BY id LIMIT ?4";
+
+pub(super) const BY_AUTHOR: &str = "SELECT id, post, parent, author, text, mentions, likes, replies, edited_at \
+    FROM comments INDEXED BY comments_author \
+    WHERE author = ?1 AND id < ?2 AND author IS NOT NULL ORDER BY id DESC LIMIT ?3";
 
 fn list(db: &Connection, thread: Thread, before: CommentId, limit: usize) -> rusqlite::Result<Vec<Comment>> {
     let parent = thread.parent.unwrap_or(NONE);
     let wanted = params![integer(thread.post.0), integer(parent.0), integer(before.0), UNLIMITED];
     readable_page("comments", db.prepare_cached(IN_THREAD)?.query(wanted)?, limit, comment)
+}
+
+fn edit(
+    db: &Connection,
+    base: Option<Millis>,
+    after: &Comment,
+    event: Option<&DomainEvent>,
+) -> rusqlite::Result<CommentEditOutcome> {
+    let (id, author) = (integer(after.id.0), after.author.as_ref().map(|author| author.as_str()));
+    let sql = "SELECT edited_at FROM comments WHERE id = ?1 AND author = ?2";
+    let stored: Option<Option<i64>> =
+        db.prepare_cached(sql)?.query_row(params![id, author], |row| row.get(0)).optional()?;
+    match stored {
+        None => return Ok(CommentEditOutcome::Missing),
+        Some(stored) if stored != base.map(integer) => return Ok(CommentEditOutcome::Conflict),
+        Some(_) => {}
+    }
+    let mentions = if after.mentions.is_empty() { None } else { Some(json_text(&after.mentions)?) };
+    let sql = "UPDATE comments SET text = ?2, mentions = ?3, edited_at = ?4 WHERE id = ?1";
+    db.prepare_cached(sql)?.execute(params![id, after.text, mentions, after.edited_at.map(integer)])?;
+    events::append(db, event, after.edited_at.unwrap_or(after.created_at))?;
+    Ok(CommentEditOutcome::Edited)
 }
 
 fn delete(db: &Connection, id: CommentId) -> rusqlite::Result<Option<DeletedComment>> {

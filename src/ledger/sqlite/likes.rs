@@ -7,13 +7,13 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::people;
-use super::rows::user_id_at;
-use super::{SqliteLedger, UNLIMITED, count, integer, json_text, natural, quarantine};
+use super::rows::{post_id_at, user_id_at};
+use super::{SqliteLedger, UNLIMITED, count, integer, json_text, natural, quarantine, readable_page};
 use crate::ledger::quarantine::report_unreadable;
 use crate::ledger::{
     LikeBatch, LikeStore, ListPage, Quarantined, REVERT, Result, RevertReason, Reverted, SettledLikes,
 };
-use crate::model::{ContentId, DomainEvent, LikeChange, PostId, Tally, User, UserId};
+use crate::model::{CommentId, ContentId, DomainEvent, LikeChange, Millis, PostId, Tally, User, UserId};
 
 #[async_trait]
 impl LikeStore for SqliteLedger {
@@ -47,6 +47,42 @@ impl LikeStore for SqliteLedger {
 
     async fn likers(&self, post: PostId, before: Option<i64>, limit: usize) -> Result<ListPage<User>> {
         self.read(move |db| likers(db, post, before, limit)).await
+    }
+
+    async fn likes_by(&self, user: &UserId, before: i64, limit: usize) -> Result<Vec<(i64, PostId)>> {
+        let user = user.clone();
+        self.read(move |db| {
+            db.prepare_cached(LIKES_BY)?
+                .query_map(params![user.as_str(), before, count(limit)], |row| Ok((row.get(0)?, post_id_at(row, 1)?)))?
+                .collect()
+        })
+        .await
+    }
+
+    async fn comment_likers(
+        &self,
+        comment: CommentId,
+        after: Option<(Millis, &UserId)>,
+        limit: usize,
+    ) -> Result<Vec<(Millis, User)>> {
+        let (at, user) = after.map_or((i64::MAX, String::new()), |(at, user)| (integer(at), user.to_string()));
+        self.read(move |db| {
+            let wanted = params![integer(comment.0), at, user, UNLIMITED];
+            let liker = |row: &Row<'_>| Ok((natural(row.get(4)?), people::user(row)?));
+            readable_page("users", db.prepare_cached(COMMENT_LIKERS)?.query(wanted)?, limit, liker)
+        })
+        .await
+    }
+
+    async fn liked_comments(&self, user: &UserId, ids: &[CommentId]) -> Result<Vec<CommentId>> {
+        let (user, ids) = (user.clone(), ids.to_vec());
+        self.read(move |db| {
+            let sql = "SELECT DISTINCT value FROM json_each(?2) WHERE EXISTS \
+                       (SELECT 1 FROM comment_likes WHERE comment = value AND user = ?1)";
+            let id = |row: &Row<'_>| row.get(0).map(|id: i64| CommentId(natural(id)));
+            db.prepare_cached(sql)?.query_map(params![user.as_str(), json_text(&ids)?], id)?.collect()
+        })
+        .await
     }
 }
 
@@ -244,6 +280,13 @@ pub(super) fn tally(db: &Connection, object: ContentId) -> rusqlite::Result<Tall
 pub(super) const LIKERS: &str = "SELECT u.id, u.name, u.avatar, u.created_at, l.seq \
     FROM likes l INDEXED BY likes_of CROSS JOIN users u ON u.id = l.user \
     WHERE l.post = ?1 AND l.seq < ?2 ORDER BY l.seq DESC LIMIT ?3";
+
+pub(super) const LIKES_BY: &str = "SELECT seq, post FROM likes INDEXED BY likes_by \
+    WHERE user = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3";
+
+pub(super) const COMMENT_LIKERS: &str = "SELECT u.id, u.name, u.avatar, u.created_at, l.at \
+    FROM comment_likes l INDEXED BY comment_likes_listed CROSS JOIN users u ON u.id = l.user \
+    WHERE l.comment = ?1 AND (l.at, l.user) < (?2, ?3) ORDER BY l.at DESC, l.user DESC LIMIT ?4";
 
 fn likers(db: &Connection, post: PostId, before: Option<i64>, limit: usize) -> rusqlite::Result<ListPage<User>> {
     let wanted = params![integer(post.0), before.unwrap_or(i64::MAX), UNLIMITED];

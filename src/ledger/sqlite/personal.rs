@@ -10,7 +10,7 @@ use crate::ledger::{PersonalData, PersonalDataStore, PersonalRow, Result};
 use crate::model::UserId;
 
 /// A page of comments, in the columns that [`comment`] reads.
-const COMMENTS: &str = "SELECT id, post, parent, author, text, mentions, likes, replies \
+const COMMENTS: &str = "SELECT id, post, parent, author, text, mentions, likes, replies, edited_at \
     FROM comments INDEXED BY comments_author WHERE author = ?1 AND id > ?2 AND author IS NOT NULL ORDER BY id LIMIT ?3";
 
 /// Rows ordered by a number. Columns: the number as text, the row as JSON, the other user. Parameters: user, number,

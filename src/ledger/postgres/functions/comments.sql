@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- Comments. A transaction locks the counts of the post first, then its comments.
 
 -- Whether a comment with this id is by this author, or remains of a deleted one: the call was made before.
@@ -60,6 +60,29 @@ BEGIN
     UPDATE post_counts SET comments = comments + 1, likes_version = likes_version + 1 WHERE post = p_post
     RETURNING likes, comments, likes_version INTO new_likes, new_comments, new_version;
     outcome := 'stored';
+END $$;
+
+-- Replaces the text and the mentions of a comment, if its `edited_at` is `p_base` (NULL: never edited). `outcome`:
+-- `edited`, `conflict` (another version), `missing`. Locks the comment alone: no count changes.
+CREATE OR REPLACE FUNCTION feedline_edit_comment(
+    p_comment bigint, p_author text, p_base bigint, p_text text, p_mentions text[], p_now bigint, OUT outcome text
+) LANGUAGE plpgsql AS $$
+DECLARE
+    of_post bigint;
+    version bigint;
+BEGIN
+    SELECT post INTO of_post FROM comment_posts WHERE comment = p_comment;
+    SELECT edited_at INTO version FROM comments
+    WHERE post = of_post AND id = p_comment AND author = p_author FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        outcome := 'missing';
+    ELSIF version IS DISTINCT FROM p_base THEN
+        outcome := 'conflict';
+    ELSE
+        UPDATE comments SET text = p_text, mentions = p_mentions, edited_at = p_now
+        WHERE post = of_post AND id = p_comment;
+        outcome := 'edited';
+    END IF;
 END $$;
 
 -- Deletes a comment. `stays`: whether its row remains because it has replies; NULL: there is no such comment. `along`:

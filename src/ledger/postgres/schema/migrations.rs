@@ -28,6 +28,8 @@ const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("../../migrations/postgres/0002_recent_posts.sql"), needs: 1 },
     Migration { sql: include_str!("../../migrations/postgres/0003_restriction_lists.sql"), needs: 1 },
     Migration { sql: include_str!("../../migrations/postgres/0004_profiles.sql"), needs: 1 },
+    Migration { sql: include_str!("../../migrations/postgres/0005_comment_edits.sql"), needs: 1 },
+    Migration { sql: include_str!("../../migrations/postgres/0006_like_lists.sql"), needs: 1 },
 ];
 
 /// The schema that this program knows.
