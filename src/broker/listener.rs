@@ -13,6 +13,10 @@ use crate::model::{Entry, Position};
 pub trait MessageListener: Send + Sync + 'static {
     /// An entry was appended to a subscribed channel, or published to it without a log (`position` is `None`).
     fn entry(&self, channel: &str, position: Option<&Position>, entry: &Entry);
+    /// One entry was appended to several subscribed channels, each with its position there.
+    fn entries(&self, channels: &[(String, Position)], entry: &Entry) {
+        channels.iter().for_each(|(channel, position)| self.entry(channel, Some(position), entry));
+    }
     /// A client joined or left a subscribed channel.
     fn presence_event(&self, channel: &str, event: &PresenceEvent);
     /// A signal of any node, this one included; see [`Broker::signal`](super::Broker::signal).

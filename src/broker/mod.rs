@@ -117,6 +117,10 @@ pub trait Broker: InboxStore + PresenceStore + TallyStore + PermitStore + Ledger
     /// Sends a hint to the subscribed nodes, without a log.
     async fn publish(&self, channel: &str, entry: &Entry) -> Result<AppendOutcome>;
 
+    /// [Publishes](Self::publish) on many channels, in few round trips. One result for each channel, in their order: the
+    /// failure of one does not affect the others.
+    async fn publish_on_all(&self, channels: &[&str], entry: &Entry) -> Vec<Result<AppendOutcome>>;
+
     /// Sends a join or leave to the subscribed nodes, without a log.
     async fn publish_presence_event(&self, channel: &str, event: &PresenceEvent) -> Result<()>;
 

@@ -93,3 +93,32 @@ pub(crate) async fn a_failed_log_does_not_stop_a_broadcast(engine: Engine) {
     let offset = |at: usize| outcomes[at].as_ref().unwrap().position.offset;
     assert_eq!((offset(0), offset(2)), (2, 2));
 }
+
+/// More channels than one script call serves, one of them twice.
+pub(crate) async fn unlogged_broadcasts_reach_each_channel(mut engine: Engine) {
+    for channel in ["app:0", "app:7", "app:140"] {
+        engine.broker.subscribe(channel).await.unwrap();
+    }
+    let names: Vec<String> = (0..150).map(|n| format!("app:{n}")).chain(["app:7".to_owned()]).collect();
+    let channels: Vec<&str> = names.iter().map(String::as_str).collect();
+    let outcomes = engine.broker.publish_on_all(&channels, &data("b")).await;
+    let outcomes: Vec<_> = outcomes.into_iter().map(|outcome| outcome.expect("it is published")).collect();
+    let receivers: Vec<u64> = outcomes.iter().map(|outcome| outcome.receivers).collect();
+    let expected: Vec<u64> = (0..=150).map(|at| u64::from([0, 7, 140, 150].contains(&at))).collect();
+    assert_eq!(receivers, expected);
+    assert!(outcomes.iter().all(|outcome| outcome.position == Position { offset: 0, epoch: "".into() }));
+    for channel in ["app:0", "app:7", "app:140", "app:7"] {
+        assert_eq!(engine.hear().await, Heard::Entry(channel.to_owned(), None, data("b")));
+    }
+    assert!(engine.broker.publish_on_all(&[], &data("b")).await.is_empty());
+}
+
+/// A channel that the user of Redis may not use stands for any failure that concerns one channel only.
+pub(crate) async fn a_failed_channel_does_not_stop_an_unlogged_broadcast(engine: Engine) {
+    let Some(server) = &engine.server else { return };
+    let allowed = server.ask("ACL SETUSER default resetchannels &feedline:{app:0}:l &feedline:{app:2}:l");
+    assert_eq!(allowed, "+OK");
+    let outcomes = engine.broker.publish_on_all(&["app:0", "app:1", "app:2"], &data("b")).await;
+    assert!(outcomes[0].is_ok() && outcomes[2].is_ok(), "{outcomes:?}");
+    assert!(matches!(&outcomes[1], Err(BrokerError::Refused(_))), "{outcomes:?}");
+}

@@ -110,6 +110,14 @@ impl Engine {
         Self::redis_with(server, options).await
     }
 
+    /// Another node on the same Redis.
+    pub(crate) async fn beside(&self) -> Self {
+        let server = self.server.as_ref().expect("a test of Redis");
+        let options = RedisOptions { inbox: self.inbox, ..redis_options(server) };
+        let broker = RedisBroker::connect(options).await.expect("to connect");
+        Self::listening(Arc::new(broker), None, self.inbox)
+    }
+
     fn listening(broker: Arc<dyn Broker>, server: Option<RedisServer>, inbox: InboxOptions) -> Self {
         let (tell, heard) = mpsc::unbounded_channel();
         broker.listen(Arc::new(TestListener(tell)));

@@ -8,6 +8,7 @@ mod inboxes;
 mod invalidation;
 mod lineage;
 mod logs;
+mod node_hints;
 mod outages;
 mod own_posts;
 mod permits;
@@ -48,6 +49,8 @@ conformance! {
     broadcasts::broadcasts_write_once_for_each_key_and_version,
     broadcasts::broadcasts_reach_subscribers,
     broadcasts::broadcasts_to_an_inbox_are_refused,
+    broadcasts::unlogged_broadcasts_reach_each_channel,
+    broadcasts::a_failed_channel_does_not_stop_an_unlogged_broadcast,
     broadcasts::a_failed_log_does_not_stop_a_broadcast,
     logs::logs_are_read_from_either_end,
     logs::any_channel_name_works,

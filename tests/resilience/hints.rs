@@ -50,6 +50,44 @@ async fn hints_lost_with_their_connection_are_recovered() {
     assert_eq!(received, wanted);
 }
 
+/// The node that a reader leaves is still named as the only one that hears the inbox, and hears it for a while.
+#[tokio::test]
+async fn readers_that_move_between_nodes_miss_no_post() {
+    let cluster = Cluster::start().await;
+    let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
+    let mut bo = Client::connect(a, "bo").await;
+    done(a, "ann", "GET", "/users/ann").await;
+    done(b, "bo", "PUT", "/users/ann/follow").await;
+    let mut position = bo.rpc("timeline.read", &json!({})).await["position"].clone();
+    let (mut expected, mut received) = (Vec::new(), Vec::new());
+    for (n, node) in [b, a, b, b, a, a, b, a].into_iter().enumerate() {
+        for _ in 0..3 {
+            expected.push(post(a, "ann", "hello").await);
+        }
+        // Some posts arrive before the move, the others meanwhile.
+        for _ in 0..n % 3 {
+            let (offset, id) = publications(&mut bo, 1).await[0];
+            position["offset"] = offset.into();
+            received.push(id);
+        }
+        drop(bo);
+        let (client, timeline) = Client::recover(node, "bo", &position).await;
+        bo = client;
+        assert_eq!(timeline["recovered"], true, "{timeline}");
+        let missed = timeline["publications"].as_array().map(Vec::as_slice).unwrap_or_default();
+        received.extend(missed.iter().filter_map(|missed| missed["data"]["post"]["id"].as_u64()));
+        if let Some(last) = missed.last() {
+            position["offset"] = last["offset"].clone();
+        }
+    }
+    let moved = Instant::now();
+    let rest = expected.len() - received.len();
+    received.extend(publications(&mut bo, rest).await.into_iter().map(|(_, id)| id));
+    assert_eq!(received, expected);
+    // Earlier than the regular comparison of positions.
+    assert!(moved.elapsed() < Duration::from_secs(10), "took {:?}", moved.elapsed());
+}
+
 #[tokio::test]
 async fn silent_connections_are_detected() {
     let redis = RedisServer::start();

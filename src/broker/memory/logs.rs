@@ -115,6 +115,14 @@ impl Broker for MemoryBroker {
         Ok(AppendOutcome::unlogged(told.unwrap_or(0)))
     }
 
+    async fn publish_on_all(&self, channels: &[&str], entry: &Entry) -> Vec<Result<AppendOutcome>> {
+        let mut outcomes = Vec::with_capacity(channels.len());
+        for channel in channels {
+            outcomes.push(self.publish(channel, entry).await);
+        }
+        outcomes
+    }
+
     async fn publish_presence_event(&self, channel: &str, event: &PresenceEvent) -> Result<()> {
         let Some((found, listener)) = self.find(channel).zip(self.listener.get()) else { return Ok(()) };
         let state = found.state.lock();

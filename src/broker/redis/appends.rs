@@ -1,16 +1,19 @@
-//! Appends to logs: one script call writes an entry to many of them.
+//! Appends to logs and publications without a log: one script call serves many channels.
+
+use std::future::Future;
 
 use futures::StreamExt as _;
 use futures::stream::FuturesOrdered;
 
 use super::commands::millis;
 use super::scripts::SCRIPTS;
-use super::{RedisBroker, replies};
+use super::{RedisBroker, hint, replies};
 use crate::broker::logs::IDEMPOTENCY_TTL;
 use crate::broker::{Append, AppendOutcome, Broadcast, BrokerError, Result, inbox_owner};
+use crate::model::Entry;
 
-/// Logs that one script call writes: some 6 microseconds of Redis each, during which nothing else runs.
-const MAX_LOGS: usize = 64;
+/// Channels that one script call serves: a log takes some 6 microseconds of Redis, during which nothing else runs.
+const MAX_CHANNELS: usize = 64;
 
 /// Calls of one broadcast that are under way at once, so that Redis has work while replies are read.
 const MAX_CALLS: usize = 4;
@@ -29,28 +32,20 @@ impl RedisBroker {
 
     /// Appends to any number of logs. One result for each channel, in their order.
     pub(super) async fn append_to_all(&self, broadcast: Broadcast<'_>) -> Vec<Result<AppendOutcome>> {
-        let mut outcomes = Vec::with_capacity(broadcast.channels.len());
-        let mut under_way = FuturesOrdered::new();
-        for channels in broadcast.channels.chunks(MAX_LOGS) {
-            if under_way.len() >= MAX_CALLS
-                && let Some(written) = under_way.next().await
-            {
-                outcomes.extend(written);
-            }
-            under_way.push_back(self.append_to_some(Broadcast { channels, ..broadcast }));
-        }
-        while let Some(written) = under_way.next().await {
-            outcomes.extend(written);
-        }
-        outcomes
+        in_parts(broadcast.channels, |channels| self.call_append(Broadcast { channels, ..broadcast })).await
     }
 
-    /// Appends with one script call.
-    async fn append_to_some(&self, broadcast: Broadcast<'_>) -> Vec<Result<AppendOutcome>> {
-        match self.call_append(broadcast).await {
-            Ok(outcomes) => outcomes,
-            Err(error) => broadcast.channels.iter().map(|_| Err(error.clone())).collect(),
-        }
+    /// Publishes without a log. One result for each channel, in their order.
+    pub(super) async fn publish_on_all(&self, channels: &[&str], entry: &Entry) -> Vec<Result<AppendOutcome>> {
+        let message = &hint::unlogged(entry)[..];
+        in_parts(channels, |channels| self.call_publish(channels, message)).await
+    }
+
+    async fn call_publish(&self, channels: &[&str], message: &[u8]) -> Result<Vec<Result<AppendOutcome>>> {
+        let mut call = SCRIPTS.publish.call(0);
+        call.arg(message);
+        channels.iter().for_each(|channel| _ = call.arg(self.keys.hints(channel)));
+        replies::published(self.commands.send(&call).await?, channels.len())
     }
 
     async fn call_append(&self, broadcast: Broadcast<'_>) -> Result<Vec<Result<AppendOutcome>>> {
@@ -80,4 +75,31 @@ impl RedisBroker {
         }
         Ok(written.iter().map(|outcome| replies::appended(outcome)).collect())
     }
+}
+
+/// Makes a call for each part of some channels, a few of them at once. The error of a call is that of its channels.
+async fn in_parts<'c, F>(
+    channels: &'c [&'c str],
+    call: impl Fn(&'c [&'c str]) -> F + Send,
+) -> Vec<Result<AppendOutcome>>
+where
+    F: Future<Output = Result<Vec<Result<AppendOutcome>>>> + Send,
+{
+    let mut outcomes = Vec::with_capacity(channels.len());
+    let mut under_way = FuturesOrdered::new();
+    for part in channels.chunks(MAX_CHANNELS) {
+        if under_way.len() >= MAX_CALLS
+            && let Some(written) = under_way.next().await
+        {
+            outcomes.extend(written);
+        }
+        let calling = call(part);
+        under_way.push_back(async move {
+            calling.await.unwrap_or_else(|error| part.iter().map(|_| Err(error.clone())).collect())
+        });
+    }
+    while let Some(written) = under_way.next().await {
+        outcomes.extend(written);
+    }
+    outcomes
 }

@@ -15,7 +15,7 @@ use crate::broker::fan_out::{JOB_TTL, RETIRED_JOB_TTL, padded};
 use crate::broker::inboxes::SLACK;
 use crate::broker::{
     Attempt, BrokerError, FanOut, FannedOut, Inbox, InboxState, InboxStore, JobAttempt, JobProgress, Pull, Receipt,
-    Result, Span,
+    Result, Span, inbox_channel,
 };
 use crate::model::{Entry, Epoch, GoneReason, Position, PostId, UserId};
 
@@ -74,9 +74,10 @@ impl InboxStore for RedisBroker {
     async fn open_inbox(&self, user: &UserId) -> Result<InboxState> {
         let mut call = SCRIPTS.open.call(2);
         call.arg(&self.keys.inbox(user)[..]);
+        let hearing = self.pubsub.hearing(&inbox_channel(user)).unwrap_or_default();
         let answer = self.call_with_run(call, |call| {
             let idle = self.inbox.idle;
-            call.arg(&*new_epoch()).arg(millis(idle)).arg(millis(idle.saturating_add(META_MORE)));
+            call.arg(&*new_epoch()).arg(millis(idle)).arg(millis(idle.saturating_add(META_MORE))).arg(hearing);
         });
         replies::opening(answer.await?)
     }
@@ -185,6 +186,7 @@ impl InboxStore for RedisBroker {
         let (kind, body) = pull.entry.encode();
         call.arg(&[kind][..]).arg(&body[..]).arg(padded(post)).arg(self.inbox.length);
         call.arg(u8::from(pull.attempt == Attempt::Repeated)).arg(pull.mark);
+        call.arg(self.keys.node_hints("")).arg(self.keys.user_in_inbox());
         replies::receipts(self.commands.send(&call).await?)
     }
 

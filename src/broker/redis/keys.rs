@@ -16,6 +16,7 @@
 //! | `<prefix>:ledger` | the record of the ledger: a HASH |
 //! | `<prefix>:seed` | the seed of derived epochs (a cluster needs one in each slot) |
 //! | `<prefix>:signal` | pub/sub: signals |
+//! | `<prefix>:hints:<connection>` | pub/sub: the hints of all inboxes that only one connection hears |
 //! | `<prefix>:ping` | written to check that Redis accepts writes |
 //! | `<prefix>:probe:<node>` | pub/sub: the probes of a node |
 //!
@@ -78,6 +79,16 @@ impl Keys {
     /// The channel whose hints are published on a pub/sub channel.
     pub(super) fn channel<'a>(&self, hints: &'a str) -> Option<&'a str> {
         hints.strip_prefix(&*self.open)?.strip_suffix("}:l")
+    }
+
+    /// The pub/sub channel of one pub/sub connection; without its id, the prefix of all of these names.
+    pub(super) fn node_hints(&self, connection: &str) -> String {
+        format!("{}:hints:{connection}", self.prefix)
+    }
+
+    /// Where the name of an inbox has its user, counted from 1 as in Lua.
+    pub(super) fn user_in_inbox(&self) -> usize {
+        self.open.len() + "timeline:".len() + 1
     }
 
     pub(super) fn idempotency(&self, channel: &str, key: &str) -> String {
@@ -157,5 +168,13 @@ mod tests {
             assert_eq!(keys.channel(&keys.hints(channel)), Some(channel));
         }
         assert_eq!(keys.channel(&keys.signal()), None);
+        assert_eq!(keys.channel(&keys.node_hints("c.1")), None);
+    }
+
+    #[test]
+    fn the_name_of_an_inbox_has_its_user() {
+        let keys = Keys::new("feed:{line");
+        let log = keys.inbox_hints(&UserId::parse("ann").expect("an id"));
+        assert_eq!(log.get(keys.user_in_inbox() - 1..log.len() - 3), Some("ann"));
     }
 }

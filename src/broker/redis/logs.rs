@@ -81,6 +81,10 @@ impl Broker for RedisBroker {
         self.publish_raw(&self.keys.hints(channel), &hint::unlogged(entry)).await.map(AppendOutcome::unlogged)
     }
 
+    async fn publish_on_all(&self, channels: &[&str], entry: &Entry) -> Vec<Result<AppendOutcome>> {
+        self.publish_on_all(channels, entry).await
+    }
+
     async fn publish_presence_event(&self, channel: &str, event: &PresenceEvent) -> Result<()> {
         self.publish_raw(&self.keys.hints(channel), &hint::presence_event(event)).await.map(drop)
     }
@@ -106,7 +110,10 @@ impl Broker for RedisBroker {
         }
         let answer = self.call_with_epoch(call, |call| {
             call.arg(millis(self.position_ttl));
-            channels.iter().for_each(|channel| _ = call.arg(u8::from(inbox_owner(channel).is_some())));
+            for channel in channels {
+                let hearing = inbox_owner(channel).map(|_| self.pubsub.hearing(channel).unwrap_or_default());
+                call.arg(hearing.as_deref().unwrap_or("-"));
+            }
         });
         replies::positions(answer.await?)
     }

@@ -13,7 +13,9 @@
 //! | `queue.rs`, `tallies.rs`, `permits.rs` | the durable queue, tallies, shared rate limits |
 //! | `presence.rs` | clients in channels |
 //! | `invalidation_log.rs` | cache invalidations: appended, followed, confirmed |
-//! | `pubsub.rs`, `hint.rs` | the connection with all subscriptions, and the messages on it |
+//! | `pubsub.rs`, `subscriptions.rs` | the connection with all subscriptions |
+//! | `router.rs`, `hint.rs` | the messages on it |
+//! | `node_hints.rs` | one message for all inboxes that only this connection hears |
 
 mod appends;
 mod commands;
@@ -24,13 +26,16 @@ mod invalidation_log;
 mod keys;
 mod lineage;
 mod logs;
+mod node_hints;
 mod permits;
 mod presence;
 mod pubsub;
 mod queue;
 pub mod raw;
 mod replies;
+mod router;
 mod scripts;
+mod subscriptions;
 mod tallies;
 
 use std::sync::Arc;

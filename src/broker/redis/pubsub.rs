@@ -4,25 +4,24 @@
 //! probe. It owns the set of subscribed channels; hints go from the connection to the listener directly. The probe
 //! detects a connection that is open but delivers nothing: messages that the node publishes to itself must arrive.
 
-use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
 use redis::aio::MultiplexedConnection;
-use redis::{PushInfo, PushKind, Value};
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::MissedTickBehavior;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::commands::{Commands, RedisEndpoint, reconnect_backoff};
-use super::hint::Hint;
 use super::invalidation_log::InvalidationLog;
 use super::keys::Keys;
+use super::node_hints::Redirector;
+use super::router::{ConnectionHealth, ConnectionName, MessageRouter};
+use super::subscriptions::Subscriptions;
 use crate::broker::epoch::new_epoch;
 use crate::broker::listener::ListenerCell;
-use crate::broker::{BrokerError, Result, Signal};
+use crate::broker::{BrokerError, Result};
 
 /// Requests that may wait, and requests that are processed at once.
 const MAX_REQUESTS: usize = 4096;
@@ -50,7 +49,8 @@ pub(super) struct PubSub {
     requests: mpsc::Sender<PubSubRequest>,
     timeout: Duration,
     connected: Arc<AtomicBool>,
-    _task: AbortOnDropHandle<()>,
+    subscriptions: Arc<Subscriptions>,
+    _tasks: [AbortOnDropHandle<()>; 2],
 }
 
 impl PubSub {
@@ -67,21 +67,36 @@ impl PubSub {
         let timeout = endpoint.timeout;
         let probe = keys.probe(&new_epoch()).into();
         let log_channels = invalidations.channels();
-        let router = MessageRouter { keys, probe, listener, log_channels, invalidations };
+        let subscriptions = Arc::new(Subscriptions::new());
+        let (redirector, redirecting) = Redirector::start(keys.clone(), Arc::clone(&commands));
+        let router = MessageRouter {
+            keys,
+            probe,
+            listener,
+            log_channels,
+            invalidations,
+            subscriptions: Arc::clone(&subscriptions),
+            redirector,
+            connection: ConnectionName::default(),
+        };
         let connected = Arc::new(AtomicBool::new(true));
-        let wanted = HashSet::new();
         let flag = Arc::clone(&connected);
-        let task = PubSubTask { endpoint, commands, router, probe_every, requests, wanted, connected: flag };
-        let mut connection = PubSubConnection::connect(Arc::clone(&task.endpoint), task.router.clone()).await?;
+        let task = PubSubTask { endpoint, commands, router, probe_every, requests, connected: flag };
+        let mut connection = PubSubConnection::connect(Arc::clone(&task.endpoint), task.router.of(1)).await?;
         task.subscribe_all(&mut connection).await?;
         let task = AbortOnDropHandle::new(tokio::spawn(task.run(connection)));
-        Ok(Self { requests: sender, timeout, connected, _task: task })
+        Ok(Self { requests: sender, timeout, connected, subscriptions, _tasks: [task, redirecting] })
     }
 
     /// Fails while there is no connection.
     pub(super) fn check(&self) -> Result<()> {
         let connected = self.connected.load(Ordering::Acquire);
         if connected { Ok(()) } else { Err(BrokerError::Unreachable(NOT_CONNECTED.to_owned())) }
+    }
+
+    /// The id of the connection that hears a channel.
+    pub(super) fn hearing(&self, channel: &str) -> Option<String> {
+        self.subscriptions.hearing(channel)
     }
 
     /// Subscribes to the hints of a channel; returns once Redis has confirmed it.
@@ -109,83 +124,19 @@ impl PubSub {
     }
 }
 
-/// Routes messages to the listener.
-#[derive(Clone)]
-struct MessageRouter {
-    keys: Keys,
-    /// The channel on which the node publishes probes to itself.
-    probe: Arc<str>,
-    listener: ListenerCell,
-    invalidations: Arc<InvalidationLog>,
-    /// The channels of the invalidation log: invalidations, and confirmations for this node.
-    log_channels: [String; 2],
-}
-
 /// The connection with the subscriptions.
 struct PubSubConnection {
     redis: MultiplexedConnection,
+    name: ConnectionName,
     health: Arc<ConnectionHealth>,
-}
-
-/// The health of the connection.
-#[derive(Default)]
-struct ConnectionHealth {
-    /// Notified when the connection is lost.
-    lost: Notify,
-    /// Probes that have not arrived since the last one that did.
-    unanswered: AtomicU32,
 }
 
 impl PubSubConnection {
     async fn connect(endpoint: Arc<RedisEndpoint>, router: MessageRouter) -> Result<Self> {
         let health = Arc::new(ConnectionHealth::default());
-        let of = Arc::clone(&health);
+        let (of, name) = (Arc::clone(&health), router.connection.clone());
         let (redis, _) = endpoint.connect(move |push| router.push(&of, push)).await?;
-        Ok(Self { redis, health })
-    }
-}
-
-impl MessageRouter {
-    /// Delivers a message. Runs in the connection's own task.
-    fn push(&self, health: &ConnectionHealth, push: PushInfo) {
-        match push.kind {
-            PushKind::Disconnection => health.lost.notify_one(),
-            PushKind::Message => {
-                let mut data = push.data.into_iter();
-                if let (Some(Value::BulkString(to)), Some(Value::BulkString(said))) = (data.next(), data.next()) {
-                    self.message(health, &to, &said.into());
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn message(&self, health: &ConnectionHealth, to: &[u8], said: &Bytes) {
-        let Ok(to) = std::str::from_utf8(to) else { return };
-        if to == &*self.probe {
-            health.unanswered.store(0, Ordering::Relaxed);
-            return;
-        }
-        let [invalidations, confirmations] = &self.log_channels;
-        if to == invalidations {
-            return self.invalidations.on_published(said);
-        }
-        if to == confirmations {
-            return self.invalidations.on_confirmation(said);
-        }
-        let Some(listener) = self.listener.get() else { return };
-        let Some(channel) = self.keys.channel(to) else {
-            if let Some(signal) = Signal::decode(said) {
-                listener.signal(signal);
-            }
-            return;
-        };
-        match Hint::decode(said) {
-            Some(Hint::Entry(position, entry)) => listener.entry(channel, position.as_ref(), &entry),
-            Some(Hint::PresenceEvent(event)) => listener.presence_event(channel, &event),
-            // Of a newer version: subscribers detect the gap in the log.
-            None => {}
-        }
+        Ok(Self { redis, name, health })
     }
 }
 
@@ -196,8 +147,6 @@ struct PubSubTask {
     router: MessageRouter,
     probe_every: Duration,
     requests: mpsc::Receiver<PubSubRequest>,
-    /// The channels to which this connection and the next one subscribe.
-    wanted: HashSet<Box<str>>,
     /// Whether there is a connection.
     connected: Arc<AtomicBool>,
 }
@@ -207,11 +156,12 @@ impl PubSubTask {
         loop {
             self.serve(&mut connection).await;
             // Nothing may arrive by the old connection while the new one subscribes.
+            let number = connection.name.number + 1;
             drop(connection);
             self.connected.store(false, Ordering::Release);
-            connection = self.reconnect().await;
+            connection = self.reconnect(number).await;
             self.connected.store(true, Ordering::Release);
-            tracing::info!(channels = self.wanted.len(), "connected redis again");
+            tracing::info!("connected redis again");
             if let Some(listener) = self.router.listener.get() {
                 listener.resync();
             }
@@ -219,11 +169,14 @@ impl PubSubTask {
     }
 
     async fn subscribe_all(&self, connection: &mut PubSubConnection) -> Result<()> {
-        let own = [self.router.keys.signal(), self.router.probe.to_string()];
-        let wanted = self.wanted.iter().map(|channel| self.router.keys.hints(channel));
-        let names: Vec<String> = own.into_iter().chain(self.router.log_channels.clone()).chain(wanted).collect();
-        for batch in names.chunks(BATCH) {
-            self.endpoint.in_time(connection.redis.subscribe(batch)).await?;
+        let mut own =
+            vec![self.router.keys.signal(), self.router.probe.to_string(), connection.name.channel.to_string()];
+        own.extend(self.router.log_channels.clone());
+        self.endpoint.in_time(connection.redis.subscribe(own)).await?;
+        for batch in self.router.subscriptions.all().chunks(BATCH) {
+            let names: Vec<String> = batch.iter().map(|channel| self.router.keys.hints(channel)).collect();
+            self.endpoint.in_time(connection.redis.subscribe(names)).await?;
+            batch.iter().for_each(|channel| self.router.subscriptions.confirm(channel, connection.name.number));
         }
         Ok(())
     }
@@ -299,9 +252,10 @@ impl PubSubTask {
         group: &[PubSubRequest],
     ) -> Result<()> {
         // Repeated requests need no command.
+        let subscriptions = &self.router.subscriptions;
         let news = |request: &&PubSubRequest| match change {
-            SubscriptionChange::Subscribe => self.wanted.insert(request.channel.clone()),
-            SubscriptionChange::Unsubscribe => self.wanted.remove(&request.channel),
+            SubscriptionChange::Subscribe => subscriptions.add(&request.channel),
+            SubscriptionChange::Unsubscribe => subscriptions.remove(&request.channel),
         };
         let new: Vec<&PubSubRequest> = group.iter().filter(news).collect();
         if new.is_empty() {
@@ -312,10 +266,11 @@ impl PubSubTask {
         match change {
             SubscriptionChange::Subscribe => {
                 let answer = self.endpoint.in_time(redis.subscribe(names)).await;
-                if answer.is_err() {
+                new.iter().for_each(|request| match &answer {
+                    Ok(()) => subscriptions.confirm(&request.channel, connection.name.number),
                     // The caller receives the error, so the next connection must not subscribe.
-                    new.iter().for_each(|request| _ = self.wanted.remove(&request.channel));
-                }
+                    Err(_) => _ = subscriptions.remove(&request.channel),
+                });
                 answer
             }
             SubscriptionChange::Unsubscribe => self.endpoint.in_time(redis.unsubscribe(names)).await,
@@ -328,7 +283,7 @@ impl PubSubTask {
             let answer = match request.change {
                 SubscriptionChange::Subscribe => Err(BrokerError::Unreachable(NOT_CONNECTED.to_owned())),
                 SubscriptionChange::Unsubscribe => {
-                    self.wanted.remove(&request.channel);
+                    self.router.subscriptions.remove(&request.channel);
                     Ok(())
                 }
             };
@@ -337,12 +292,12 @@ impl PubSubTask {
     }
 
     /// Reconnects and subscribes to all channels. Requests are answered in the meantime.
-    async fn reconnect(&mut self) -> PubSubConnection {
+    async fn reconnect(&mut self, mut number: u64) -> PubSubConnection {
         let mut backoff = reconnect_backoff();
         let mut batch = Vec::with_capacity(BATCH);
         loop {
             let attempt = {
-                let (endpoint, router) = (Arc::clone(&self.endpoint), self.router.clone());
+                let (endpoint, router) = (Arc::clone(&self.endpoint), self.router.of(number));
                 let mut attempt = std::pin::pin!(async {
                     tokio::time::sleep(backoff.next_delay()).await;
                     PubSubConnection::connect(endpoint, router).await
@@ -358,6 +313,7 @@ impl PubSubTask {
                 Ok(mut connection) => self.subscribe_all(&mut connection).await.map(|()| connection),
                 Err(error) => Err(error),
             };
+            number += 1;
             match heard {
                 Ok(connection) => return connection,
                 Err(error) => tracing::debug!(%error, "cannot connect to redis pub/sub"),

@@ -31,5 +31,6 @@ pub(super) fn command(keys: &Keys, length: u64, page: &FanOut<'_>) -> Cmd {
     call.arg(token).arg(page.page.field(token)).arg(page.page.value(page.users)).arg(JOB_TTL.as_secs());
     call.arg(&[kind][..]).arg(&body[..]).arg(padded(post)).arg(length).arg(page.since());
     call.arg(keys.inbox_hints(page.author));
+    call.arg(keys.node_hints("")).arg(keys.user_in_inbox());
     call
 }

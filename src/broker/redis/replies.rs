@@ -52,6 +52,19 @@ pub(super) fn appended(outcome: &[u8]) -> Result<AppendOutcome> {
     Ok(AppendOutcome { position: at(offset, epoch)?, receivers: receivers.parse().map_err(strange)? })
 }
 
+/// The results of publications without a log: see `scripts/publish.lua`.
+pub(super) fn published(answer: Value, channels: usize) -> Result<Vec<Result<AppendOutcome>>> {
+    let Value::Array(outcomes) = answer else { return Err(strange("publications")) };
+    if outcomes.len() != channels {
+        return Err(strange("the result of a publication is missing"));
+    }
+    let outcome = |outcome| match outcome {
+        Value::Int(receivers) => u64::try_from(receivers).map(AppendOutcome::unlogged).map_err(strange),
+        other => Err(failed_in_script(parse::<String>(other)?.trim_start_matches('!'))),
+    };
+    Ok(outcomes.into_iter().map(outcome).collect())
+}
+
 pub(super) fn opening(answer: Value) -> Result<InboxState> {
     let Value::Array(parts) = answer else { return Err(strange("an opening")) };
     let mut parts = parts.into_iter();

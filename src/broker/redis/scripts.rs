@@ -33,6 +33,7 @@ impl Script {
 /// All scripts.
 pub(super) struct Scripts {
     pub(super) append: Script,
+    pub(super) publish: Script,
     pub(super) position: Script,
     pub(super) positions: Script,
     pub(super) read: Script,
@@ -44,6 +45,7 @@ pub(super) struct Scripts {
     pub(super) begin: Script,
     pub(super) fan_out: Script,
     pub(super) pull: Script,
+    pub(super) redirect: Script,
     pub(super) catch_up: Script,
     pub(super) present: Script,
     pub(super) absent: Script,
@@ -63,9 +65,10 @@ pub(super) struct Scripts {
 }
 
 impl Scripts {
-    pub(super) fn all(&self) -> [&Script; 28] {
+    pub(super) fn all(&self) -> [&Script; 30] {
         [
             &self.append,
+            &self.publish,
             &self.position,
             &self.positions,
             &self.read,
@@ -77,6 +80,7 @@ impl Scripts {
             &self.begin,
             &self.fan_out,
             &self.pull,
+            &self.redirect,
             &self.catch_up,
             &self.present,
             &self.absent,
@@ -101,6 +105,19 @@ impl Scripts {
 macro_rules! inbox_script {
     ($name:literal) => {
         Script::new(concat!(include_str!("scripts/prelude.lua"), "\n", include_str!(concat!("scripts/", $name))))
+    };
+}
+
+/// A script that writes to many inboxes.
+macro_rules! page_script {
+    ($name:literal) => {
+        Script::new(concat!(
+            include_str!("scripts/prelude.lua"),
+            "\n",
+            include_str!("scripts/node_hints.lua"),
+            "\n",
+            include_str!(concat!("scripts/", $name))
+        ))
     };
 }
 
@@ -133,6 +150,7 @@ macro_rules! log_script {
 
 pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     append: log_script!("append.lua"),
+    publish: Script::new(include_str!("scripts/publish.lua")),
     position: log_script!("position.lua"),
     positions: log_script!("positions.lua", "prelude.lua"),
     read: log_script!("read.lua", "prelude.lua"),
@@ -142,8 +160,9 @@ pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     amend: inbox_script!("amend.lua"),
     add_own: inbox_script!("add_own.lua"),
     begin: Script::new(include_str!("scripts/begin.lua")),
-    fan_out: inbox_script!("fan_out.lua"),
-    pull: inbox_script!("pull.lua"),
+    fan_out: page_script!("fan_out.lua"),
+    pull: page_script!("pull.lua"),
+    redirect: Script::new(include_str!("scripts/redirect.lua")),
     catch_up: inbox_script!("catch_up.lua"),
     present: presence_script!("present.lua"),
     absent: presence_script!("absent.lua"),

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use super::broadcaster::Broadcaster;
+use super::room::RoomUpdate;
 use super::room_queue::RoomQueue;
 use super::rooms::RoomTable;
 use crate::broker::{Invalidation, MessageListener, PresenceEvent, Signal};
@@ -26,6 +27,19 @@ impl MessageListener for HubListener {
         let Some(room) = self.rooms.get(channel) else { return };
         let update = room.receive(position, entry, &self.broadcaster);
         self.queue.apply(&room, update);
+    }
+
+    fn entries(&self, channels: &[(String, Position)], entry: &Entry) {
+        let mut scheduled = Vec::new();
+        for (channel, position) in channels {
+            let Some(room) = self.rooms.get(channel) else { continue };
+            match room.receive(Some(position), entry, &self.broadcaster) {
+                RoomUpdate::Scheduled => scheduled.push(room),
+                update => self.queue.apply(&room, update),
+            }
+        }
+        // All at once: a worker that began with the first room would render the entry again for the others.
+        self.queue.push_all(scheduled);
     }
 
     fn presence_event(&self, channel: &str, event: &PresenceEvent) {

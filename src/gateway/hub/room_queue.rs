@@ -44,6 +44,14 @@ impl RoomQueue {
         self.queued.notify_one();
     }
 
+    /// Queues rooms that are marked as scheduled.
+    pub(super) fn push_all(&self, rooms: Vec<Arc<Room>>) {
+        if !rooms.is_empty() {
+            self.queue.lock().extend(rooms);
+            self.queued.notify_one();
+        }
+    }
+
     /// Waits until a room may be queued.
     pub(super) async fn wait(&self) {
         self.queued.notified().await;

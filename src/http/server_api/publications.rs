@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use futures::StreamExt;
-use futures::stream::iter;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -16,9 +14,6 @@ use super::context::ServerApi;
 use crate::broker::{self, Append, AppendOutcome, Broadcast};
 use crate::model::{Entry, Epoch, Retention};
 use crate::protocol::{ErrorCode, is_portable, present, publication_members};
-
-/// The number of channels without a history that one broadcast publishes to concurrently.
-const MAX_CONCURRENT_WRITES: usize = 16;
 
 /// The maximal number of channels of one broadcast.
 const MAX_CHANNELS: usize = 10_000;
@@ -200,10 +195,7 @@ impl PublicationInput {
         channels: &[&str],
     ) -> Vec<Result<Published, ErrorCode>> {
         let Some(retention) = retention else {
-            let channels: Vec<String> = channels.iter().map(ToString::to_string).collect();
-            let each =
-                iter(channels).map(|channel| async move { without_history(api.broker.publish(&channel, entry).await) });
-            return each.buffered(MAX_CONCURRENT_WRITES).collect().await;
+            return api.broker.publish_on_all(channels, entry).await.into_iter().map(without_history).collect();
         };
         let (idempotency_key, version) = (self.idempotency_key(), self.version());
         let broadcast = Broadcast { channels, entry, retention, idempotency_key, version };

@@ -1,16 +1,18 @@
 -- The positions of logs and inboxes. The position of a log is kept for its full time from now on.
 -- KEYS: seed, then log, meta, counts of each
 -- ARGV: run, milliseconds of a period, 1 if Redis may evict keys, milliseconds that a position stays known, then for
---       each 1 if it is an inbox
+--       each: - if it is a log; of an inbox, the caller's connection that hears it ('' if none does)
 -- Returns for each its epoch and last offset, two empty texts for an inbox that is not there or not filled.
 local out = {}
 for i = 2, #KEYS, 3 do
   local log, n = KEYS[i], (i - 2) / 3
-  local found = call('HMGET', KEYS[i + 1], 'r', 'h', 'e', 't')
+  local found = call('HMGET', KEYS[i + 1], 'r', 'h', 'e', 't', 'c')
   local head, epoch, last = found[2], '', ''
-  if ARGV[5 + n] == '1' then
+  local connection = ARGV[5 + n]
+  if connection ~= '-' then
     if found[1] == ARGV[1] and head and sub(head, 1, 16) ~= UNFILLED and call('EXISTS', log) == 1 then
       epoch, last = sub(head, 17), top(log)
+      note_listener(log, KEYS[i + 1], connection, found[5])
     end
   elseif found[1] == ARGV[1] then
     epoch, last = found[3], found[4]

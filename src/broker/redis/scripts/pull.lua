@@ -1,38 +1,40 @@
 -- Writes one entry of the pull log to many inboxes, to each of them once.
 -- KEYS: log, meta of each inbox
--- ARGV: kind, post, post padded, length, 1 to look into each inbox, mark
+-- ARGV: kind, post, post padded, length, 1 to look into each inbox, mark, prefix of the names of
+-- connections, where the name of a log has its user
 -- Returns for each inbox the number of receivers, -1 if nothing was written, -2 if there is no inbox.
 local kind, post, padded, length, look = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5] == '1'
 local mark = tonumber(ARGV[6])
 local above_fence = kind == 'p' and padded or ''
-local said = ' ' .. kind .. post
 local receipts, n = {}, 0
-for i = 1, #KEYS, 2 do
-  local log, meta, receipt = KEYS[i], KEYS[i + 1], -2
-  local found = call('HMGET', meta, 'h', 'f', 'w')
-  local head = found[1]
-  if head and call('EXISTS', log) == 1 then
-    receipt = -1
-    if tonumber(found[3] or '0') < mark then
-      call('HSET', meta, 'w', ARGV[6])
-      if look and kind == 'p' then
-        head = raise_fence(meta, head, padded)
-        note_arrival(meta)
-      end
-      local news = head < above_fence
-      if not news and (look or kind == 'p') then
-        news = pad(found[2]) < padded and is_news(kind, last_word(log, post), head)
-      elseif not news then
-        news = applies(kind, head)
-      end
-      if news then
-        local id = call('XADD', log, '0-*', kind, post)
-        receipt = call('PUBLISH', log, id .. ' ' .. sub(head, 17) .. said)
-        if sub(id, -2) == '00' then trim(log, meta, length) end
-      end
-    end
+begin_hints(kind, post, 7)
+
+local function write(log, meta)
+  local found = call('HMGET', meta, 'h', 'f', 'w', 'c')
+  local head, connection = found[1], found[4]
+  if not head or call('EXISTS', log) == 0 then return -2 end
+  if tonumber(found[3] or '0') >= mark then return -1 end
+  call('HSET', meta, 'w', ARGV[6])
+  if look and kind == 'p' then
+    head = raise_fence(meta, head, padded)
+    note_arrival(meta)
   end
-  n = n + 1
-  receipts[n] = receipt
+  local news = head < above_fence
+  if not news and (look or kind == 'p') then
+    news = pad(found[2]) < padded and is_news(kind, last_word(log, post), head)
+  elseif not news then
+    news = applies(kind, head)
+  end
+  if not news then return -1 end
+  local id = call('XADD', log, '0-*', kind, post)
+  local receipt = hint(n, log, connection, id, head)
+  if sub(id, -2) == '00' then trim(log, meta, length) end
+  return receipt
 end
-return receipts
+
+return write_and_hint(function()
+  for i = 1, #KEYS, 2 do
+    n = n + 1
+    receipts[n] = write(KEYS[i], KEYS[i + 1])
+  end
+end, 1, receipts)
