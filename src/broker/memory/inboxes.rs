@@ -25,10 +25,10 @@ enum EntrySource {
 
 impl MemoryBroker {
     /// Writes an entry to an inbox if it changes the inbox, and notifies the listener.
-    fn fan(&self, channel: &str, entry: &Entry, how: EntrySource) -> Receipt {
+    fn fan(&self, channel: &str, entry: &Entry, how: EntrySource, now: Instant) -> Receipt {
         let Some(found) = self.find(channel) else { return Receipt::Absent };
         let mut state = found.state.lock();
-        let Some(inbox) = state.inbox(Instant::now()) else { return Receipt::Absent };
+        let Some(inbox) = state.inbox(now) else { return Receipt::Absent };
         let written = match how {
             EntrySource::FannedOut { since } => inbox.fan(entry, Some(since)),
             EntrySource::Pulled { mark, .. } if !inbox.raise_mark(mark) => None,
@@ -151,12 +151,12 @@ impl InboxStore for MemoryBroker {
         if !job.note(&page) {
             return Ok(FannedOut::Fenced);
         }
-        let mut channel = String::new();
+        let (mut channel, now) = (String::new(), Instant::now());
         let receipts = page.users.iter().map(|user| {
             channel.clear();
             channel.push_str(ChannelKind::Timeline.prefix());
             channel.push_str(user.as_str());
-            self.fan(&channel, page.entry, EntrySource::FannedOut { since: page.since() })
+            self.fan(&channel, page.entry, EntrySource::FannedOut { since: page.since() }, now)
         });
         Ok(FannedOut::Written(receipts.collect()))
     }
@@ -179,9 +179,8 @@ impl InboxStore for MemoryBroker {
         if pull.entry.post().is_none() {
             return Err(BrokerError::Refused("an inbox holds posts only".to_owned()));
         }
-        let write = |user| {
-            self.fan(&inbox_channel(user), pull.entry, EntrySource::Pulled { mark: pull.mark, attempt: pull.attempt })
-        };
+        let (how, now) = (EntrySource::Pulled { mark: pull.mark, attempt: pull.attempt }, Instant::now());
+        let write = |user| self.fan(&inbox_channel(user), pull.entry, how, now);
         Ok(pull.users.iter().map(write).collect())
     }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use dashmap::DashMap;
+use foldhash::fast::RandomState;
 use moka::sync::Cache;
 use parking_lot::Mutex;
 
@@ -31,7 +32,7 @@ pub struct MemoryBroker {
     /// The epochs of logs without a write.
     pub(super) derived: DerivedEpochs,
     pub(super) listener: OnceLock<Arc<dyn MessageListener>>,
-    pub(super) channels: DashMap<Box<str>, Arc<MemoryChannel>>,
+    pub(super) channels: DashMap<Box<str>, Arc<MemoryChannel>, RandomState>,
     /// The size of the map at which it is swept next.
     pub(super) sweep_at: AtomicUsize,
     /// The position of the first write of each idempotency key, by channel and key.
@@ -53,7 +54,7 @@ impl MemoryBroker {
             position_ttl: POSITION_TTL,
             derived: DerivedEpochs::new(POSITION_TTL),
             listener: OnceLock::new(),
-            channels: DashMap::new(),
+            channels: DashMap::default(),
             sweep_at: AtomicUsize::new(SWEEP_FROM),
             idempotency: Cache::builder().max_capacity(MAX_IDEMPOTENCY_KEYS).time_to_live(IDEMPOTENCY_TTL).build(),
             jobs: jobs::JobRegistry::new(),
