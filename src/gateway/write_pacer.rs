@@ -22,8 +22,8 @@ const MIN_BATCH: usize = 64;
 /// requests come in between.
 const SHARE: usize = 4;
 
-/// The longest time for which wake-ups wait while the runtime has other work. It delays deliveries under load by as much,
-/// and then each socket takes what has arrived meanwhile in one write.
+/// The longest time for which wake-ups wait while the runtime has other work. It delays deliveries under load by as
+/// much, and then each socket takes what has arrived meanwhile in one write.
 const MAX_HOLD: Duration = Duration::from_millis(5);
 
 /// A turn of the runtime that takes less had hardly anything to run: a poll of the network alone takes some

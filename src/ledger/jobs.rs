@@ -212,9 +212,15 @@ pub trait JobStore: Send + Sync {
     /// same holder. A lease of length zero releases the jobs of these generations, whether or not they are still held.
     async fn renew_jobs(&self, jobs: &[(i64, u64)], lease: &Lease) -> Result<Vec<i64>>;
 
-    /// Removes a finished job. If the store crashes before another write, the removal may be lost, and the job runs
-    /// again.
-    async fn finish_job(&self, id: i64, generation: u64) -> Result<Finished>;
+    /// Removes finished jobs, given with their generations. Returns their outcomes in the same order. If the store
+    /// crashes before another write, the removal may be lost, and the jobs run again.
+    async fn finish_jobs(&self, jobs: &[(i64, u64)]) -> Result<Vec<Finished>>;
+
+    /// The same for one job.
+    async fn finish_job(&self, id: i64, generation: u64) -> Result<Finished> {
+        let finished = self.finish_jobs(&[(id, generation)]).await?.pop();
+        Ok(finished.unwrap_or(Finished { was_held: false, more: false }))
+    }
 
     /// Whether an older job ([`Work::Post`], [`Work::GrantVisibility`]) is still inserting a post of the author into
     /// inboxes.

@@ -196,8 +196,11 @@ async fn prolific_authors_do_not_delay_others(ledger: Any) {
     assert_eq!(ids(&first), [&of_ann[..MAX_JOBS_OF_AUTHOR], &[of_bo]].concat());
     assert_eq!(ids(&claim("w1", 9).await), [of_cy], "no more of ann's while so many are held");
     assert_eq!(claim("w2", 9).await, [], "nor by another node");
-    for (id, generation) in &first[..3] {
-        assert!(ledger.finish_job(*id, *generation).await.unwrap().was_held);
-    }
+    let (old, unknown) = ((first[0].0, first[0].1 + 1), (of_cy + 1, 1));
+    let finished = ledger.finish_jobs(&[old, first[0], first[1], first[8], unknown, first[2]]).await.unwrap();
+    let outcomes: Vec<_> = finished.iter().map(|finished| (finished.was_held, finished.more)).collect();
+    let (gone, last, none) = ((true, true), (true, false), (false, false));
+    assert_eq!(outcomes, [none, gone, gone, last, none, gone], "more of ann's wait, none of bo's");
+    assert_eq!(ledger.finish_jobs(&[]).await.unwrap(), []);
     assert_eq!(ids(&claim("w1", 9).await), of_ann[MAX_JOBS_OF_AUTHOR..MAX_JOBS_OF_AUTHOR + 3], "as many as were done");
 }

@@ -107,6 +107,7 @@ impl ConnectedFirst {
             }
             users = more;
             self.write_pages(&mut pages, self.page_size).await?;
+            job.check_pace();
         }
         // The second pass begins after all of these pages are written, so that none of its pages can overtake them on
         // the way to Redis.
@@ -114,6 +115,8 @@ impl ConnectedFirst {
         while let Some(page) = pages.writing.pop_front() {
             pages.fenced |= !self.writer.finish(page).await?;
         }
+        // The others may be many, and nobody looks at their timelines now.
+        job.pace.takes_long();
         Ok(pages.fenced.then_some(JobOutcome::Fenced))
     }
 

@@ -192,8 +192,7 @@ impl Dispatcher {
     async fn append_to_pull_log(&self, scan: &FollowerScan<'_>, job: &RunningJob) -> Result<JobOutcome> {
         if !job.progress.own {
             let own = vec![scan.author.clone()];
-            let page = self.writer.write(scan, &job.attempt, PageRecipients::Own, own).await?;
-            if !self.writer.finish(page).await? {
+            if !self.writer.write_now(scan, &job.attempt, PageRecipients::Own, own).await? {
                 return Ok(JobOutcome::Fenced);
             }
         }

@@ -59,6 +59,11 @@ impl FollowerScanner {
                 let next = self.next_page(scan.author, &mut followers, &ahead, &job.progress).await?;
                 let Some((users, to)) = next else { break };
                 let page = PageRecipients::Range { after: ahead, to: to.clone() };
+                if writing.is_empty() && followers.is_exhausted() {
+                    // Most authors have one page of followers.
+                    let is_written = self.writer.write_now(scan, &job.attempt, page, users).await?;
+                    return Ok(if is_written { JobOutcome::Done } else { JobOutcome::Fenced });
+                }
                 writing.push_back((to.clone(), self.writer.write(scan, &job.attempt, page, users).await?));
                 ahead = to;
             }

@@ -18,12 +18,14 @@
 //! | `follower_scanner.rs`, `scan.rs` | scans the followers, page by page |
 //! | `connected_first.rs` | serves connected followers first |
 //! | `page_writer.rs` | writes pages of inboxes |
+//! | `finisher.rs` | removes finished jobs from the ledger |
 //! | `channel_updates.rs` | appends to the logs of profiles, topics and posts |
 //! | `pull_log.rs` | posts of authors with too many followers |
 
 mod channel_updates;
 mod connected_first;
 mod dispatcher;
+mod finisher;
 mod follower_scanner;
 mod page_writer;
 mod pull_log;
@@ -39,6 +41,7 @@ pub(crate) use pull_log::PullLog;
 use self::channel_updates::ChannelUpdates;
 use self::connected_first::ConnectedFirst;
 use self::dispatcher::Dispatcher;
+use self::finisher::{FinishedJob, Finisher};
 use self::follower_scanner::FollowerScanner;
 use self::page_writer::PageWriter;
 use self::running_job::{JobLeases, JobOutcome, RunningJob};
@@ -46,7 +49,7 @@ use super::content::PostCache;
 use super::error::{FeedError, isolate};
 use super::favourites::FavouriteService;
 use super::invalidation::Invalidator;
-use super::jobs::{JobQueue, RenewalTime};
+use super::jobs::{JobPace, JobQueue, QueuedJob, RenewalTime};
 use super::lineage::LineageTracker;
 use super::options::FanoutOptions;
 use super::quarantine::QuarantinePolicy;
@@ -73,6 +76,7 @@ pub(crate) struct FanoutWorkers {
     quarantine: Arc<QuarantinePolicy>,
     metrics: Arc<Metrics>,
     leases: Arc<JobLeases>,
+    finisher: Arc<Finisher>,
     dispatcher: Dispatcher,
     /// The number of consecutive renewals that found the broker unreachable.
     rounds_without_broker: AtomicU32,
@@ -96,7 +100,16 @@ impl FanoutWorkers {
         metrics: Arc<Metrics>,
         options: FanoutOptions,
     ) -> Self {
-        let leases = Arc::new(JobLeases::new(ledger.clone(), broker.clone(), jobs.clone()));
+        let finisher = Finisher::new(
+            ledger.clone(),
+            broker.clone(),
+            runtime.clone(),
+            jobs.clone(),
+            quarantine.clone(),
+            metrics.clone(),
+        );
+        let finisher = Arc::new(finisher);
+        let leases = Arc::new(JobLeases::new(ledger.clone(), broker.clone(), jobs.clone(), finisher.clone()));
         let writer = PageWriter::new(broker.clone(), runtime.clone(), jobs.clone(), visibility, metrics.clone());
         let writer = Arc::new(writer);
         let connected_first =
@@ -119,7 +132,7 @@ impl FanoutWorkers {
             options.push_limit,
         );
         let rounds_without_broker = AtomicU32::new(0);
-        Self { ledger, broker, runtime, jobs, quarantine, metrics, leases, dispatcher, rounds_without_broker }
+        Self { ledger, broker, runtime, jobs, quarantine, metrics, leases, finisher, dispatcher, rounds_without_broker }
     }
 
     /// Starts the workers, the renewal of their leases, and the claims of jobs that wait in the ledger.
@@ -129,13 +142,17 @@ impl FanoutWorkers {
             self.runtime.spawn(async move {
                 let stopping = workers.runtime.stopping().clone();
                 while let Some(Some(queued)) = stopping.run_until_cancelled(lane.recv()).await {
-                    workers.work(&queued.job).await;
-                    if !stopping.is_cancelled() {
-                        workers.jobs.release(&queued.job, queued.slot);
+                    let QueuedJob { job, slot, pace } = queued;
+                    match workers.work(&job, pace).await {
+                        Some(attempt) => workers.finisher.add(FinishedJob { job, attempt, slot }),
+                        None if !stopping.is_cancelled() => workers.jobs.release(&job, slot),
+                        None => {}
                     }
                 }
             });
         }
+        let finisher = Arc::clone(&self.finisher);
+        self.runtime.spawn(async move { finisher.run().await });
         let workers = Arc::clone(self);
         self.runtime.spawn(async move {
             let every = workers.jobs.lease_length() / RENEWALS_PER_LEASE;
@@ -203,6 +220,7 @@ impl FanoutWorkers {
 
     /// Releases the leases of jobs that this process will not run, so that other nodes can claim them.
     pub(crate) async fn release_leases(&self) {
+        self.finisher.flush().await;
         self.leases.release(&self.jobs.held().all()).await;
     }
 
@@ -220,31 +238,36 @@ impl FanoutWorkers {
         }
     }
 
-    /// Runs a job until it is done, the lease is lost, the job is quarantined, or the process stops.
-    async fn work(&self, job: &Job) {
-        let mut running = RunningJob::new(job);
+    /// Runs a job until it is done, the lease is lost, the job is quarantined, or the process stops. Returns the last
+    /// attempt if the job is done: it is still in the ledger.
+    async fn work(&self, job: &Job, pace: JobPace) -> Option<JobAttempt> {
+        let mut running = RunningJob::new(job, pace);
         let mut pause = Duration::from_millis(50);
         let mut failures = 0;
         loop {
             let (outcome, cause) = isolate(self.dispatcher.attempt(job, &mut running)).await;
             match outcome {
-                Ok(JobOutcome::Done) => return self.finish(job, running.attempt).await,
+                Ok(JobOutcome::Done) => return Some(running.attempt),
                 // The job stays in the ledger until its lease expires and a node claims it again.
-                Ok(JobOutcome::Repeat) => return,
-                Ok(JobOutcome::Lost) => return tracing::info!(job = job.id, "another worker has the job now"),
+                Ok(JobOutcome::Repeat) => return None,
+                Ok(JobOutcome::Lost) => {
+                    tracing::info!(job = job.id, "another worker has the job now");
+                    return None;
+                }
                 Ok(JobOutcome::Fenced) => {
                     tracing::info!(job = job.id, "the broker refused a page, another attempt begins");
                 }
                 Err(error) => {
                     failures = if error.is_outage() { 0 } else { failures + 1 };
                     if self.quarantine.admits(failures, &error).await && self.set_aside(job, &error, cause).await {
-                        return;
+                        return None;
                     }
                     tracing::warn!(%error, job = job.id, failures, ?pause, "a fan-out waits for its stores");
                 }
             }
+            running.pace.takes_long();
             if !self.runtime.sleep(pause.mul_f64(rand::random_range(0.5..1.5))).await {
-                return;
+                return None;
             }
             pause = (pause * 2).min(Duration::from_secs(2));
             // A page whose write seemed to fail may have been written, or may still be under way.
@@ -268,42 +291,5 @@ impl FanoutWorkers {
                 false
             }
         }
-    }
-
-    /// Removes a finished job from the ledger. After that the broker can forget the job soon.
-    async fn finish(&self, job: &Job, attempt: JobAttempt) {
-        match self.ledger.finish_job(job.id, job.generation).await {
-            Ok(finished) => {
-                if finished.was_held {
-                    self.quarantine.succeeded();
-                    self.retire(attempt);
-                    self.metrics.fanout.done(now().saturating_sub(job.created_at));
-                } else {
-                    // Another worker repeats the job: the author's later jobs wait for it.
-                    self.jobs.held().note_loss(job);
-                }
-                if finished.more {
-                    self.jobs.more_wait(job.work.author());
-                }
-            }
-            Err(error) => {
-                tracing::warn!(%error, job = job.id, "a finished job could not be marked so, it will be repeated");
-            }
-        }
-    }
-
-    /// Removes the state of a job from the broker. The worker does not wait for the call: if it fails, the broker keeps the state
-    /// of the job for a day.
-    fn retire(&self, attempt: JobAttempt) {
-        // A job for one inbox begins no attempt.
-        if attempt.run.is_empty() {
-            return;
-        }
-        let broker = Arc::clone(&self.broker);
-        self.runtime.spawn(async move {
-            if let Err(error) = broker.retire_job(&attempt).await {
-                tracing::debug!(%error, job = attempt.job, "the broker remembers a finished job for a day");
-            }
-        });
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 
 use super::scan::FollowerScan;
@@ -12,7 +12,7 @@ use crate::feed::jobs::JobQueue;
 use crate::feed::runtime::Runtime;
 use crate::feed::visibility::VisibilityPolicy;
 use crate::metrics::Metrics;
-use crate::model::UserId;
+use crate::model::{Entry, Millis, UserId};
 
 /// A page that the broker is writing.
 pub(super) type WritingPage = JoinHandle<broker::Result<FannedOut>>;
@@ -56,24 +56,41 @@ impl PageWriter {
         page: PageRecipients,
         users: Vec<UserId>,
     ) -> Result<WritingPage> {
+        let page = self.prepare(scan, attempt, page, users).await?;
+        Ok(self.runtime.spawn(async move { page.write().await }))
+    }
+
+    /// Writes one page, without a task of its own: nothing else of the job is to be done meanwhile. `false` if the
+    /// broker has refused it.
+    ///
+    /// # Errors
+    /// If a store cannot be reached.
+    pub(super) async fn write_now(
+        &self,
+        scan: &FollowerScan<'_>,
+        attempt: &JobAttempt,
+        page: PageRecipients,
+        users: Vec<UserId>,
+    ) -> Result<bool> {
+        let page = self.prepare(scan, attempt, page, users).await?;
+        Ok(self.note(&page.write().await?))
+    }
+
+    async fn prepare(
+        &self,
+        scan: &FollowerScan<'_>,
+        attempt: &JobAttempt,
+        page: PageRecipients,
+        users: Vec<UserId>,
+    ) -> Result<PreparedPage> {
         let post = scan.entry.post().ok_or(FeedError::Internal)?;
         let users = self.visibility.select_recipients(post, scan.author, scan.recipients, users).await?;
-        let (broker, entry, attempt) = (Arc::clone(&self.broker), scan.entry.clone(), attempt.clone());
-        let (author, created_at, jobs) = (scan.author.clone(), scan.created_at, Arc::clone(&self.jobs));
         let inboxes = u32::try_from(users.len()).unwrap_or(u32::MAX).min(MAX_INBOXES_UNDER_WAY);
         // Pages under way end by themselves, so a job that waits here for its own earlier pages goes on.
-        let permits = Arc::clone(&self.under_way).acquire_many_owned(inboxes).await;
-        Ok(self.runtime.spawn(async move {
-            let _permits = permits;
-            // The process may have been paused since the last renewal of the lease, for longer than the broker keeps
-            // the state of a job that another node finished.
-            if !jobs.may_write(attempt.job, attempt.generation) {
-                return Ok(FannedOut::Fenced);
-            }
-            let (page, users) = (&page, &users[..]);
-            let page = FanOut { attempt: &attempt, page, entry: &entry, author: &author, users, created_at };
-            broker.fan_out(page).await
-        }))
+        let _permits = Arc::clone(&self.under_way).acquire_many_owned(inboxes).await.ok();
+        let (broker, jobs, attempt) = (Arc::clone(&self.broker), Arc::clone(&self.jobs), attempt.clone());
+        let (entry, author, created_at) = (scan.entry.clone(), scan.author.clone(), scan.created_at);
+        Ok(PreparedPage { broker, jobs, attempt, page, entry, author, users, created_at, _permits })
     }
 
     /// Waits for a page. `false` if the broker has refused it.
@@ -81,12 +98,42 @@ impl PageWriter {
     /// # Errors
     /// If the broker could not be reached.
     pub(super) async fn finish(&self, page: WritingPage) -> Result<bool> {
-        match page.await.map_err(|_| FeedError::Internal)?? {
+        Ok(self.note(&page.await.map_err(|_| FeedError::Internal)??))
+    }
+
+    /// Counts the inboxes of a page. `false` if the broker has refused it.
+    fn note(&self, page: &FannedOut) -> bool {
+        match page {
             FannedOut::Written(receipts) => {
-                self.metrics.fanout.fanned_out(&receipts);
-                Ok(true)
+                self.metrics.fanout.fanned_out(receipts);
+                true
             }
-            FannedOut::Fenced => Ok(false),
+            FannedOut::Fenced => false,
         }
+    }
+}
+
+/// A page with its recipients.
+struct PreparedPage {
+    broker: Arc<dyn Broker>,
+    jobs: Arc<JobQueue>,
+    attempt: JobAttempt,
+    page: PageRecipients,
+    entry: Entry,
+    author: UserId,
+    users: Vec<UserId>,
+    created_at: Millis,
+    _permits: Option<OwnedSemaphorePermit>,
+}
+
+impl PreparedPage {
+    async fn write(&self) -> broker::Result<FannedOut> {
+        // The process may have been paused since the last renewal of the lease, for longer than the broker keeps the
+        // state of a job that another node finished.
+        if !self.jobs.may_write(self.attempt.job, self.attempt.generation) {
+            return Ok(FannedOut::Fenced);
+        }
+        let Self { attempt, page, entry, author, users, created_at, .. } = self;
+        self.broker.fan_out(FanOut { attempt, page, entry, author, users, created_at: *created_at }).await
     }
 }

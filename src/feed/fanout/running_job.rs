@@ -1,13 +1,18 @@
 //! A job that a worker is running, and its lease.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::finisher::Finisher;
 use crate::broker::{Broker, JobAttempt, JobProgress};
 use crate::feed::error::Result;
-use crate::feed::jobs::{JobQueue, LostLease, RenewalTime};
+use crate::feed::jobs::{JobPace, JobQueue, LostLease, RenewalTime};
 use crate::ledger::{Job, Lease, Ledger};
+
+/// A job that serves connected followers for longer than this takes long: no reply waits for it.
+const SHORT: Duration = Duration::from_millis(20);
 
 /// The state of a worker with a job.
 pub(super) struct RunningJob {
@@ -16,18 +21,31 @@ pub(super) struct RunningJob {
     pub(super) progress: JobProgress,
     /// All followers up to this one have the entry.
     pub(super) cursor: String,
+    /// Replies wait for the job while it is short.
+    pub(super) pace: JobPace,
+    begun: Instant,
     /// When the cursor was last written to the ledger, or the work began.
     advanced: Instant,
 }
 
 impl RunningJob {
     /// The state of a job before the first attempt of this process.
-    pub(super) fn new(job: &Job) -> Self {
+    pub(super) fn new(job: &Job, pace: JobPace) -> Self {
+        let begun = Instant::now();
         Self {
             attempt: JobAttempt { job: job.id, generation: job.generation, retry: 0, run: "".into() },
             progress: JobProgress::default(),
             cursor: job.cursor.clone(),
-            advanced: Instant::now(),
+            pace,
+            begun,
+            advanced: begun,
+        }
+    }
+
+    /// Stops to hold replies back if the job has been running for long.
+    pub(super) fn check_pace(&mut self) {
+        if self.begun.elapsed() > SHORT {
+            self.pace.takes_long();
         }
     }
 
@@ -54,12 +72,18 @@ pub(super) struct JobLeases {
     ledger: Arc<dyn Ledger>,
     broker: Arc<dyn Broker>,
     jobs: Arc<JobQueue>,
+    finisher: Arc<Finisher>,
 }
 
 impl JobLeases {
     /// The leases of the jobs in this queue.
-    pub(super) fn new(ledger: Arc<dyn Ledger>, broker: Arc<dyn Broker>, jobs: Arc<JobQueue>) -> Self {
-        Self { ledger, broker, jobs }
+    pub(super) fn new(
+        ledger: Arc<dyn Ledger>,
+        broker: Arc<dyn Broker>,
+        jobs: Arc<JobQueue>,
+        finisher: Arc<Finisher>,
+    ) -> Self {
+        Self { ledger, broker, jobs, finisher }
     }
 
     /// Begins an attempt. The first attempt under the first lease starts without a call. Later attempts ask the ledger
@@ -99,6 +123,8 @@ impl JobLeases {
     /// Writes the cursor to the ledger and renews the lease. `false` if the lease is lost, or if an earlier job of the
     /// author is left. In the second case the job is released, to be claimed after that one.
     async fn advance(&self, job: &mut RunningJob) -> Result<bool> {
+        // An earlier job of the author may be done, but still in the ledger.
+        self.finisher.flush().await;
         let (id, generation, asked) = (job.attempt.job, job.attempt.generation, RenewalTime::now());
         let is_held = self.ledger.advance_job(id, generation, &job.cursor, &self.jobs.lease()).await?;
         job.advanced = Instant::now();
@@ -140,7 +166,7 @@ impl JobLeases {
 
     /// Releases leases, so that other nodes can claim these jobs.
     pub(super) async fn release(&self, jobs: &[(i64, u64)]) {
-        let released = Lease { length: std::time::Duration::ZERO, ..self.jobs.lease() };
+        let released = Lease { length: Duration::ZERO, ..self.jobs.lease() };
         if !jobs.is_empty()
             && let Err(error) = self.ledger.renew_jobs(jobs, &released).await
         {
@@ -151,13 +177,13 @@ impl JobLeases {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::broker::{InboxOptions, MemoryBroker};
     use crate::feed::options::FanoutOptions;
+    use crate::feed::quarantine::QuarantinePolicy;
     use crate::feed::runtime::Runtime;
     use crate::ledger::{PeopleStore, SqliteLedger, SqliteOptions};
+    use crate::metrics::Metrics;
     use crate::model::{Post, PostId, UserId, Visibility};
 
     const MINUTE: Duration = Duration::from_secs(60);
@@ -186,10 +212,14 @@ mod tests {
         let ann = UserId::parse("ann").expect("an id");
         ledger.ensure_user(&ann, 0).await.expect("a user");
         let ledger: Arc<dyn Ledger> = Arc::new(ledger);
-        let broker = Arc::new(MemoryBroker::new(InboxOptions { length: 10, idle: MINUTE }));
+        let broker: Arc<dyn Broker> = Arc::new(MemoryBroker::new(InboxOptions { length: 10, idle: MINUTE }));
         let options = FanoutOptions { push_limit: 10, page: 10, workers: 1, lease: MINUTE };
-        let jobs = Arc::new(JobQueue::new(options, &Runtime::new()));
-        let leases = JobLeases::new(Arc::clone(&ledger), broker, Arc::clone(&jobs));
+        let runtime = Runtime::new();
+        let jobs = Arc::new(JobQueue::new(options, &runtime));
+        let quarantine = Arc::new(QuarantinePolicy::new(ledger.clone(), broker.clone()));
+        let metrics = Arc::new(Metrics::new());
+        let finisher = Finisher::new(ledger.clone(), broker.clone(), runtime, jobs.clone(), quarantine, metrics);
+        let leases = JobLeases::new(Arc::clone(&ledger), broker, Arc::clone(&jobs), Arc::new(finisher));
         let mut ids = Vec::new();
         for number in 1..=2 {
             let reserved = jobs.reserve(&ann);

@@ -43,4 +43,8 @@ impl RemainingFollowers {
             served: HashSet::new(),
         }
     }
+    /// Whether no follower is left.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.own.is_none() && self.read.is_empty() && !self.more
+    }
 }

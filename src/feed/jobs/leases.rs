@@ -45,6 +45,8 @@ struct HeldLease {
     in_doubt: bool,
     /// The ledger confirmed that no earlier job of the author is left.
     is_first: bool,
+    /// The recipients have the entry; only the ledger still has the job.
+    is_done: bool,
 }
 
 /// All leases that this process holds, by job.
@@ -79,7 +81,7 @@ impl HeldLeases {
     pub(crate) fn insert(&self, job: &Job, asked: RenewalTime, in_doubt: bool) {
         let lane = job.work.is_ordered().then(|| job.work.author().clone());
         let (generation, author) = (job.generation, job.work.author().clone());
-        let lease = HeldLease { generation, author, lane, renewed: asked, in_doubt, is_first: false };
+        let lease = HeldLease { generation, author, lane, renewed: asked, in_doubt, is_first: false, is_done: false };
         self.0.lock().held.insert(job.id, lease);
     }
 
@@ -103,9 +105,16 @@ impl HeldLeases {
         }
     }
 
-    /// The number of held jobs of an author.
+    /// Notes that a job is done: it does not count any more, and leaves the ledger soon.
+    pub(crate) fn note_done(&self, id: i64, generation: u64) {
+        if let Some(lease) = self.0.lock().held.get_mut(&id).filter(|lease| lease.generation == generation) {
+            lease.is_done = true;
+        }
+    }
+
+    /// The number of held jobs of an author that are not done.
     pub(super) fn count_of(&self, author: &UserId) -> usize {
-        self.0.lock().held.values().filter(|lease| lease.author == *author).count()
+        self.0.lock().held.values().filter(|lease| !lease.is_done && lease.author == *author).count()
     }
 
     /// The time since the last renewal of a job's lease; [`Duration::MAX`] if the ledger must be asked. `None` if the

@@ -5,6 +5,7 @@
 //! | `mod.rs` | the queue: lanes in which jobs wait for a worker |
 //! | `leases.rs` | the leases of these jobs, and whether they can be trusted |
 //! | `creations.rs` | writes under way that create jobs |
+//! | `reply_gate.rs` | back-pressure: replies wait while much fan-out is under way |
 //!
 //! A process holds few jobs at a time, so that each one starts soon. All other jobs wait in the ledger for a node with
 //! a free worker. If there is a free slot, the transaction that creates a job also leases it. A node that is not busy
@@ -12,6 +13,7 @@
 
 mod creations;
 mod leases;
+mod reply_gate;
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -24,6 +26,8 @@ use tokio::sync::{Notify, OwnedRwLockReadGuard, OwnedSemaphorePermit, RwLock, Rw
 use creations::{Creation, Creations};
 use leases::HeldLeases;
 pub(crate) use leases::{LostLease, RenewalTime};
+use reply_gate::ReplyGate;
+pub(crate) use reply_gate::{JobPace, Submitted, UnderWay};
 
 use super::options::FanoutOptions;
 use super::runtime::Runtime;
@@ -46,7 +50,7 @@ pub(crate) struct JobQueue {
     lease: Duration,
     /// The name of this process in leases.
     holder: Arc<str>,
-    lanes: Vec<mpsc::Sender<QueuedJob>>,
+    lanes: Vec<Lane>,
     /// The receiving ends; the workers take them when they start.
     receivers: Mutex<Vec<mpsc::Receiver<QueuedJob>>>,
     /// The jobs in lanes and running, by id.
@@ -62,6 +66,14 @@ pub(crate) struct JobQueue {
     /// Signals that jobs may wait in the ledger.
     waiting: Notify,
     hasher: RandomState,
+    gate: Arc<ReplyGate>,
+}
+
+/// The sending end of a lane.
+struct Lane {
+    jobs: mpsc::Sender<QueuedJob>,
+    /// Whether a job that takes long is running in it.
+    is_slow: Arc<AtomicBool>,
 }
 
 /// A job in a lane.
@@ -69,6 +81,8 @@ pub(crate) struct QueuedJob {
     pub(crate) job: Job,
     /// Freed when the job is done or lost.
     pub(crate) slot: Option<OwnedSemaphorePermit>,
+    /// Replies wait for it.
+    pub(crate) pace: JobPace,
 }
 
 /// A slot for the jobs that a write is about to create.
@@ -92,7 +106,10 @@ impl Reservation {
 impl JobQueue {
     pub(crate) fn new(options: FanoutOptions, runtime: &Runtime) -> Self {
         let slots = (options.workers * SLOTS_PER_WORKER).max(MIN_SLOTS);
-        let lane = |_| mpsc::channel(slots * (MAX_JOBS_PER_WRITE + 1));
+        let lane = |_| {
+            let (jobs, receiver) = mpsc::channel(slots * (MAX_JOBS_PER_WRITE + 1));
+            (Lane { jobs, is_slow: Arc::default() }, receiver)
+        };
         let (lanes, receivers) = (0..options.workers.max(1)).map(lane).unzip();
         Self {
             lease: options.lease,
@@ -107,6 +124,7 @@ impl JobQueue {
             claiming: Arc::default(),
             waiting: Notify::new(),
             hasher: RandomState::default(),
+            gate: ReplyGate::new(runtime.stopping().clone()),
         }
     }
 
@@ -175,18 +193,23 @@ impl JobQueue {
         self.claiming.write().await
     }
 
-    /// Queues jobs that were just created with a reservation. Jobs without a lease wait in the ledger.
-    pub(crate) fn offer(&self, jobs: impl IntoIterator<Item = Job>, reservation: Reservation) {
+    /// Queues jobs that were just created with a reservation. Jobs without a lease wait in the ledger. The reply to the
+    /// write should wait until [`Submitted::may_answer`].
+    pub(crate) fn offer(&self, jobs: impl IntoIterator<Item = Job>, reservation: Reservation) -> Submitted {
         let Reservation { begun, mut slot, creation, _no_claim, .. } = reservation;
         let in_doubt = creation.as_ref().is_some_and(Creation::has_rivals);
+        let (under_way, mut is_held, mut is_slow) = (ReplyGate::begin(), false, false);
         for job in jobs {
             if job.is_held() {
-                self.queue(job, slot.take(), begun, in_doubt);
+                is_held = true;
+                is_slow |= self.lane_of(&job).is_slow.load(Ordering::Relaxed);
+                self.queue(job, slot.take(), begun, in_doubt, Some(Arc::clone(&under_way)));
             } else {
                 self.more_wait(job.work.author());
             }
         }
         creation.into_iter().for_each(Creation::end);
+        if is_slow { Submitted::UNPACED } else { self.gate.submitted(is_held.then_some(&*under_way)) }
     }
 
     /// Queues a job that could not be completed at once. If there is no slot, it waits in the ledger until its lease
@@ -194,17 +217,29 @@ impl JobQueue {
     pub(crate) fn offer_again(&self, job: Job) {
         match Arc::clone(&self.slots).try_acquire_owned() {
             // These jobs concern one inbox, so the start of their leases does not matter.
-            Ok(slot) => self.queue(job, Some(slot), RenewalTime::now(), false),
+            Ok(slot) => self.queue(job, Some(slot), RenewalTime::now(), false, None),
             Err(_) => tracing::debug!(job = job.id, "no free slot, the job waits until its lease runs out"),
         }
     }
 
-    fn queue(&self, job: Job, slot: Option<OwnedSemaphorePermit>, asked: RenewalTime, in_doubt: bool) {
-        // Any lane works, as long as an author always gets the same one.
-        let lane = self.hasher.hash_one(job.work.author()) as usize % self.lanes.len();
+    /// The lane of a job. Any lane works, as long as an author always gets the same one.
+    fn lane_of(&self, job: &Job) -> &Lane {
+        &self.lanes[self.hasher.hash_one(job.work.author()) as usize % self.lanes.len()]
+    }
+
+    fn queue(
+        &self,
+        job: Job,
+        slot: Option<OwnedSemaphorePermit>,
+        asked: RenewalTime,
+        in_doubt: bool,
+        under_way: Option<Arc<UnderWay>>,
+    ) {
+        let lane = self.lane_of(&job);
         let (id, generation) = (job.id, job.generation);
         self.held.insert(&job, asked, in_doubt);
-        if self.lanes[lane].try_send(QueuedJob { job, slot }).is_err() {
+        let pace = JobPace::new(under_way, Arc::clone(&lane.is_slow));
+        if lane.jobs.try_send(QueuedJob { job, slot, pace }).is_err() {
             self.held.remove(id, generation);
             tracing::warn!(job = id, "a lane is full, the job waits until its lease runs out");
         }
@@ -221,7 +256,7 @@ impl JobQueue {
         self.backlogged.store(jobs.len() >= slots.num_permits(), Ordering::Relaxed);
         self.held.doubt_later_than(&jobs);
         for job in jobs {
-            self.queue(job, slots.split(1), asked, false);
+            self.queue(job, slots.split(1), asked, false, None);
         }
     }
 

@@ -91,8 +91,9 @@ impl PostService {
         if let Err(error) = merged {
             tracing::warn!(%error, post = %cached.post.id, "a post is stored, its author's timeline will follow");
         }
-        self.write.jobs.offer([job], reserved);
+        let submitted = self.write.jobs.offer([job], reserved);
         self.write.events.wake(EventConsumer::Notifications);
+        submitted.may_answer().await;
         with_counts(cached.json_for(Some(author)), PostCounts::default(), Some(PostFlags::default()))
     }
 
@@ -154,10 +155,11 @@ impl PostService {
         let job = self.ledger.delete_post(post.id, author, now, reserved.lease()).await?;
         let invalidated = self.write.invalidator.announce(&[Invalidation::Post(post.id)]).await;
         // Without a job, a concurrent deletion came first, and its job removes the post.
-        if let Some(job) = job {
-            self.write.jobs.offer([job], reserved);
-        }
+        let submitted = job.map(|job| self.write.jobs.offer([job], reserved));
         self.write.invalidator.confirm(invalidated?).await;
+        if let Some(submitted) = submitted {
+            submitted.may_answer().await;
+        }
         Ok(Done {})
     }
 

@@ -1,5 +1,7 @@
 //! Fan-out jobs and their leases. The statements that need a job create it.
 
+use std::collections::HashMap;
+
 use async_trait::async_trait;
 use serde::Serialize;
 use tokio_postgres::Row;
@@ -52,14 +54,17 @@ const RELEASE: &str = "\
     WHERE jobs.id = mine.id AND jobs.generation = mine.generation
         AND set_config('synchronous_commit', 'off', true) = 'off' RETURNING jobs.id";
 
-/// The `SELECT` sees the table as it was before the `DELETE`, so it excludes the job by its id.
+/// The `SELECT` sees the table as it was before the `DELETE`, so it excludes the jobs by their ids.
 pub(super) const FINISH: &str = "\
     WITH gone AS (
-        DELETE FROM jobs
-        WHERE id = $1 AND generation = $2 AND set_config('synchronous_commit', 'off', true) = 'off' RETURNING author
+        DELETE FROM jobs USING unnest($1::bigint[], $2::bigint[]) AS mine (id, generation)
+        WHERE jobs.id = mine.id AND jobs.generation = mine.generation
+            AND set_config('synchronous_commit', 'off', true) = 'off'
+        RETURNING jobs.id, jobs.author
     )
-    SELECT EXISTS (
-        SELECT FROM jobs WHERE jobs.author = gone.author AND jobs.lease_until <= feedline_clock() AND jobs.id <> $1
+    SELECT gone.id, EXISTS (
+        SELECT FROM jobs
+        WHERE jobs.author = gone.author AND jobs.lease_until <= feedline_clock() AND jobs.id <> ALL ($1)
     ) FROM gone";
 
 pub(super) const CARRIES: &str = "SELECT EXISTS (SELECT FROM jobs WHERE author = $1 AND id < $2 AND carries_post)";
@@ -100,10 +105,13 @@ impl JobStore for PostgresLedger {
         rows.iter().map(|row| at(row, 0)).collect()
     }
 
-    async fn finish_job(&self, id: i64, generation: u64) -> Result<Finished> {
-        let rows = self.pool.write(FINISH, &[&id, &integer(generation)]).await?;
-        let Some(row) = rows.first() else { return Ok(Finished { was_held: false, more: false }) };
-        Ok(Finished { was_held: true, more: at(row, 0)? })
+    async fn finish_jobs(&self, jobs: &[(i64, u64)]) -> Result<Vec<Finished>> {
+        let (ids, generations): (Vec<i64>, Vec<i64>) =
+            jobs.iter().map(|(id, generation)| (*id, integer(*generation))).unzip();
+        let rows = self.pool.write(FINISH, &[&ids, &generations]).await?;
+        let more: HashMap<i64, bool> = rows.iter().map(|row| Ok((at(row, 0)?, at(row, 1)?))).collect::<Result<_>>()?;
+        let outcome = |id: &i64| Finished { was_held: more.contains_key(id), more: more.get(id) == Some(&true) };
+        Ok(ids.iter().map(outcome).collect())
     }
 
     /// Jobs of one author become visible in the order of their ids: once a job is visible, no job with a lower id

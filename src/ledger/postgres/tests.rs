@@ -272,12 +272,14 @@ async fn job_completion_is_not_awaited() {
     let commits = async |client: &tokio_postgres::Transaction<'_>| {
         client.query_one("SHOW synchronous_commit", &[]).await.expect("an answer").get::<_, String>(0)
     };
-    for (sql, more) in [(jobs::ADVANCE, true), (jobs::FINISH, false)] {
+    let (id, generation, cursor, length) = (1_i64, 1_i64, "c", 9_i64);
+    let (ids, generations) = (vec![id], vec![generation]);
+    let advance: [&(dyn tokio_postgres::types::ToSql + Sync); 4] = [&id, &generation, &cursor, &length];
+    let finish: [&(dyn tokio_postgres::types::ToSql + Sync); 2] = [&ids, &generations];
+    for (sql, parameters) in [(jobs::ADVANCE, &advance[..]), (jobs::FINISH, &finish[..])] {
         let transaction = client.transaction().await.expect("a transaction");
         assert_eq!(commits(&transaction).await, "on");
-        let (id, generation, cursor, length) = (1_i64, 1_i64, "c", 9_i64);
-        let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 4] = [&id, &generation, &cursor, &length];
-        let changed = transaction.execute(sql, if more { &parameters } else { &parameters[..2] }).await;
+        let changed = transaction.execute(sql, parameters).await;
         assert_eq!((changed.expect("it is there"), &*commits(&transaction).await), (1, "off"), "{sql}");
         transaction.commit().await.expect("a commit");
     }

@@ -28,8 +28,14 @@ impl JobStore for SqliteLedger {
         self.write(move |db| renew(db, &jobs, &lease)).await
     }
 
-    async fn finish_job(&self, id: i64, generation: u64) -> Result<Finished> {
-        self.write(move |db| finish(db, id, generation)).await
+    async fn finish_jobs(&self, jobs: &[(i64, u64)]) -> Result<Vec<Finished>> {
+        let jobs = jobs.to_vec();
+        self.write(move |db| {
+            // Whether others wait is asked when all of these jobs are gone.
+            let authors = jobs.iter().map(|job| finish(db, *job)).collect::<rusqlite::Result<Vec<_>>>()?;
+            authors.into_iter().map(|author| finished(db, author)).collect()
+        })
+        .await
     }
 
     async fn carries_posts(&self, author: &UserId, before: i64) -> Result<bool> {
@@ -147,10 +153,15 @@ fn renew(db: &Connection, jobs: &[(i64, u64)], lease: &Lease) -> rusqlite::Resul
     db.prepare_cached(sql)?.query_map(renewal, |row| row.get(0))?.collect()
 }
 
-pub(super) fn finish(db: &Connection, id: i64, generation: u64) -> rusqlite::Result<Finished> {
+/// Removes a job. Returns its author if the job had this generation.
+pub(super) fn finish(db: &Connection, (id, generation): (i64, u64)) -> rusqlite::Result<Option<String>> {
     let sql = "DELETE FROM jobs WHERE id = ?1 AND generation = ?2 RETURNING author";
-    let gone = db.prepare_cached(sql)?.query_row(params![id, integer(generation)], |row| row.get::<_, String>(0));
-    let Some(author) = gone.optional()? else { return Ok(Finished { was_held: false, more: false }) };
+    db.prepare_cached(sql)?.query_row(params![id, integer(generation)], |row| row.get(0)).optional()
+}
+
+/// The outcome of a removal: see [`finish`].
+pub(super) fn finished(db: &Connection, author: Option<String>) -> rusqlite::Result<Finished> {
+    let Some(author) = author else { return Ok(Finished { was_held: false, more: false }) };
     let waits = "SELECT 1 FROM jobs WHERE author = ?1 AND lease_until <= ?2";
     Ok(Finished { was_held: true, more: db.prepare_cached(waits)?.exists(params![author, clock()])? })
 }

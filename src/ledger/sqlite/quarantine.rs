@@ -63,7 +63,7 @@ pub(super) fn job(
     if db.prepare_cached(sql)?.execute(params![JOB, id, integer(generation), reason, integer(now)])? > 0 {
         trim(db, JOB)?;
     }
-    jobs::finish(db, id, generation)
+    jobs::finished(db, jobs::finish(db, (id, generation))?)
 }
 
 fn skip_like(db: &Connection, skipped: &SkippedLike) -> rusqlite::Result<Option<Vec<Reverted>>> {
