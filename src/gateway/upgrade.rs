@@ -28,7 +28,7 @@ const PROTOBUF: &str = "centrifuge-protobuf";
 
 /// tungstenite's buffers: small, because a hundred thousand idle connections have them too. Its defaults take 131 KB
 /// each. Only control frames go through the write buffer, which must be larger than the size at which it is flushed.
-const READ_BUFFER: usize = 1024;
+const READ_BUFFER: usize = 256;
 const WRITE_BUFFER: usize = 512;
 
 /// Upgrades requests to WebSockets.

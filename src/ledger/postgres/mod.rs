@@ -6,6 +6,7 @@
 //! | `endpoint` | the setup of a connection |
 //! | `schema`, `functions` | migrations; the functions that the statements call |
 //! | `pool` | shared connections, with reconnection |
+//! | `hydration` | what pages show besides their posts, many pages in one statement |
 //! | `errors` | the classification of errors |
 //! | `people` and all the others | the statements, by concept |
 //!
@@ -26,6 +27,7 @@ mod erasures;
 mod errors;
 mod events;
 mod favourites;
+mod hydration;
 mod idempotency;
 mod jobs;
 mod like_batch;
@@ -52,11 +54,14 @@ mod topics;
 mod url;
 mod visible_posts;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 
 use self::columns::{at, one};
 use self::endpoint::Endpoint;
 pub use self::endpoint::PostgresOptions;
+use self::hydration::Hydrator;
 use self::pool::Pool;
 pub use self::url::PostgresUrl;
 use super::{Ledger, LedgerError, Result};
@@ -64,7 +69,8 @@ use super::{Ledger, LedgerError, Result};
 /// The ledger in a PostgreSQL database. Used by all nodes of a deployment.
 pub struct PostgresLedger {
     name: String,
-    pool: Pool,
+    pool: Arc<Pool>,
+    hydrator: Arc<Hydrator>,
 }
 
 impl PostgresLedger {
@@ -79,7 +85,8 @@ impl PostgresLedger {
         let endpoint = Endpoint::new(&options)?;
         schema::migrate(&endpoint).await?;
         let name = endpoint.name.clone();
-        Ok(Self { name, pool: Pool::open(endpoint, options.connections).await? })
+        let pool = Arc::new(Pool::open(endpoint, options.connections).await?);
+        Ok(Self { name, pool, hydrator: Arc::default() })
     }
 }
 

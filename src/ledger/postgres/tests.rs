@@ -4,11 +4,13 @@ use feedline_test_support::postgres_server::{PostgresServer, shared};
 
 use super::endpoint::Endpoint;
 use super::{
-    PostgresLedger, PostgresOptions, PostgresUrl, comments, conversations, counts, edges, favourites, jobs, likes,
-    notifications, people, personal, posts, previews, pull_log, restrictions, timeline, topics, visible_posts,
+    PostgresLedger, PostgresOptions, PostgresUrl, comments, conversations, counts, edges, favourites, hydration, jobs,
+    likes, notifications, people, personal, posts, previews, pull_log, restrictions, timeline, topics, visible_posts,
 };
-use crate::ledger::{BulkLoad as _, Durability, Lease, Ledger as _, PeopleStore as _, PersonalData, PostStore as _};
-use crate::model::{Post, PostId, UserId, Visibility};
+use crate::ledger::{
+    BulkLoad as _, CountStore as _, Durability, Lease, Ledger as _, PeopleStore as _, PersonalData, PostStore as _,
+};
+use crate::model::{Post, PostFlags, PostId, UserId, Visibility};
 
 /// The cost of a statement: the rows read through indexes, as counted by the server.
 struct Cost {
@@ -100,7 +102,7 @@ async fn every_list_is_read_from_one_partition_in_its_order() {
         (comments::LINES, "'{1,2}'"),
         (likes::LIKED_COMMENTS, "'u', '{1,2}'"),
         (counts::COUNTS, "'{1,2}'"),
-        (counts::HYDRATE, "'u', '{1,2}', '{a,b}'"),
+        (hydration::HYDRATE, "'{u,v}', '{1,2}', '{1,2}', '{a,b}'"),
         (previews::NEWEST, "'{1,2}', 9, 9"),
         (posts::RESTRICTED, "'{1,2}'"),
         (people::SEARCH, "'a', 'b', 'a', '', 9"),
@@ -370,6 +372,31 @@ async fn preview_cost_depends_on_shown_items_only() {
     let arguments = format!("'{{{}}}', 32, 12", posts.join(","));
     let Cost { plan, rows } = cost(&ledger, previews::NEWEST, &arguments).await;
     assert!((140.0..200.0).contains(&rows) && !plan.contains("Removed by Filter"), "{rows} rows\n{plan}");
+    ledger.close().await;
+}
+
+#[tokio::test]
+async fn pages_that_wait_share_a_statement() {
+    let server = shared();
+    let (ledger, name) = ledger(server).await;
+    let readers: Vec<UserId> = (1..=40).map(|n| id(&format!("u{n}"))).collect();
+    ledger.load_users(&readers, 1).await.expect("users");
+    let written = "INSERT INTO post_counts (post, likes) SELECT n, n FROM generate_series(1, 41) n; \
+                   INSERT INTO likes SELECT n, 'u' || n, n, 0 FROM generate_series(1, 41) n";
+    server.ask(&name, written).await;
+    let before = ledger.round_trips();
+    let posts: Vec<[PostId; 2]> = (1..=40).map(|n| [PostId(n), PostId(n + 1)]).collect();
+    let page = |(reader, posts)| ledger.hydrate(Some(reader), posts, std::slice::from_ref(reader));
+    let pages = futures::future::join_all(readers.iter().zip(&posts).map(|(reader, posts)| page((reader, &posts[..]))));
+    for ((page, reader), posts) in pages.await.into_iter().zip(&readers).zip(&posts) {
+        let mut page = page.expect("a page");
+        page.counts.sort_by_key(|(post, _)| *post);
+        let counts: Vec<_> = page.counts.iter().map(|(post, counts)| (*post, counts.likes)).collect();
+        assert_eq!(counts, posts.map(|post| (post, post.0)));
+        assert_eq!(page.flags, [(posts[0], PostFlags { liked: true, ..PostFlags::default() })]);
+        assert_eq!(page.people.iter().map(|user| &user.id).collect::<Vec<_>>(), [reader]);
+    }
+    assert_eq!(ledger.round_trips() - before, 3, "16, 16 and 8 pages");
     ledger.close().await;
 }
 
