@@ -1,6 +1,7 @@
 // The application: who is signed in, the client of the server, the views.
 
 import { composeDialog, forgetUnsent } from "./components/compose.js";
+import { Drawer } from "./components/drawer.js";
 import { closeMenu } from "./components/menu.js";
 import { messageOf } from "./components/states.js";
 import { Shell } from "./components/shell.js";
@@ -109,11 +110,8 @@ export class App {
     this.router.refresh();
   }
 
-  /** Opens the drawer "Behind the curtain"; its code is loaded the first time. */
-  async openDrawer() {
-    const { client } = this;
-    const { Drawer } = await import("./components/drawer.js");
-    if (client !== this.client) return;
+  /** Opens the drawer "Behind the curtain". */
+  openDrawer() {
     this.#drawer ??= new Drawer(this, () => {
       this.#drawer = null;
     });

@@ -1,10 +1,11 @@
-// The words of the page. Keys are the same in every table; tests compare them. Only the table that is used is loaded.
+// The words of the page. Keys are the same in every table; tests compare them. Only the table that is used is loaded:
+// by its address, because the server sends this module as a part of the joined script.
 
 import { preference, setPreference } from "../preferences.js";
 
 const TABLES = {
-  en: () => import("./en.js").then(({ en }) => en),
-  zh: () => import("./zh.js").then(({ zh }) => zh),
+  en: () => import("/i18n/en.js").then(({ en }) => en),
+  zh: () => import("/i18n/zh.js").then(({ zh }) => zh),
 };
 const LOCALES = { en: "en", zh: "zh-CN" };
 

@@ -1,4 +1,5 @@
-//! The files of the page as they are sent: style sheets joined, comments removed, compressed, and kept in memory.
+//! The files of the page as they are sent: modules and style sheets joined, comments removed, compressed, and kept in
+//! memory.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -9,6 +10,10 @@ use rust_embed::RustEmbed;
 use sha2::{Digest, Sha256};
 
 use super::encoding::Encoding;
+use super::join;
+
+/// The script of the page: the document asks for no other, but for that of its language.
+const ENTRY: &str = "main.js";
 
 #[derive(RustEmbed)]
 #[folder = "web/"]
@@ -82,28 +87,23 @@ fn prepared(path: String) -> Option<Arc<File>> {
     Some(file)
 }
 
-/// The bytes of a file. A style sheet contains those that it imports: one file is smaller than eight, and arrives at
-/// once.
+/// The bytes of a file, joined with those that it imports.
 fn source(path: &str) -> Option<Vec<u8>> {
-    let bytes = WebAssets::get(path)?.data.into_owned();
-    let (folder, true) = (path.rsplit_once('/').map_or("", |(folder, _)| folder), path.ends_with(".css")) else {
-        return Some(bytes);
+    let text = |path: &str| String::from_utf8(WebAssets::get(path)?.data.into_owned()).ok();
+    let joined = match path {
+        ENTRY => join::modules(path, &text),
+        _ if path.ends_with(".css") => join::style_sheets(path, &text),
+        _ => None,
     };
-    let imported = |line: &str| {
-        let name = line.strip_prefix("@import \"./")?.strip_suffix("\";")?;
-        WebAssets::get(&format!("{folder}/{name}")).map(|file| file.data.into_owned())
-    };
-    let text = String::from_utf8(bytes).ok()?;
-    let lines = text.lines().map(|line| imported(line).unwrap_or_else(|| line.as_bytes().to_vec()));
-    Some(lines.collect::<Vec<_>>().join(&b'\n'))
+    joined.map(String::into_bytes).or_else(|| Some(WebAssets::get(path)?.data.into_owned()))
 }
 
 fn is_code(path: &str) -> bool {
     path.ends_with(".js") || path.ends_with(".css")
 }
 
-/// Removes indentation, comments that begin a line, and `/** … */`. The lines stay, so that an error names the line of
-/// the source. `tests/page` checks that no string of the page looks like a comment, or spans lines.
+/// Removes indentation, comments that begin a line, and `/** … */`. The lines stay, so that an error in a file that is
+/// not joined names the line of the source. `tests/page` checks that no string of the page looks like a comment, or spans lines.
 fn without_comments(text: &str) -> String {
     let mut code = String::with_capacity(text.len());
     let mut in_comment = false;
@@ -152,9 +152,14 @@ mod tests {
     }
 
     #[test]
-    fn a_style_sheet_contains_what_it_imports() {
-        let joined = source("style/index.css").and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
-        assert!(!joined.contains("@import"));
-        assert!(joined.contains("--accent"));
+    fn the_script_and_the_style_sheet_import_nothing() {
+        for (path, part) in [("main.js", "class Timeline"), ("style/index.css", "--accent")] {
+            let joined = source(path).and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
+            assert!(joined.contains(part), "{path}");
+            let left = joined
+                .lines()
+                .find(|line| ["import ", "export ", "@import "].iter().any(|form| line.starts_with(form)));
+            assert_eq!(left, None, "{path}");
+        }
     }
 }
