@@ -8,16 +8,19 @@ import { Shell } from "./components/shell.js";
 import { setText } from "./dom.js";
 import { Favourites } from "./favourites.js";
 import { request, signIn, signUp } from "./api.js";
+import { BoundedMap } from "./feedline/bounded.js";
 import { Feedline, webSocket } from "./feedline/index.js";
 import { t } from "./i18n/index.js";
 import { Line } from "./line.js";
 import { Router } from "./router.js";
 import { clearSession, loadSession, saveSession } from "./session.js";
+import { shareLikes } from "./tabs.js";
 import { Tap } from "./tap.js";
 import { gateView } from "./views/gate.js";
 import { signedInViews } from "./views/index.js";
 
 const TOAST_MS = 6000;
+const MAX_MUTINGS = 200;
 
 /** The page of one tab. Everything that belongs to a user is replaced as a whole when the user changes. */
 export class App {
@@ -31,11 +34,14 @@ export class App {
   /** The client module: connection, timeline, likes, notifications. */
   client = null;
   line = null;
+  #unshare = null;
   /** The latest frames. */
   tap = null;
   /** The view Home; the language and the user are those with which it was made. */
   home = null;
   favourites = null;
+  /** Conversations that were muted (or no longer) here: post → whether, ahead of what pages say. */
+  mutings = new BoundedMap(MAX_MUTINGS);
   /** The simulated people of a development page, once there were some. */
   crowd = null;
   router;
@@ -53,13 +59,13 @@ export class App {
 
   /** The signed-in user as a person. */
   me() {
-    const { user: id, name, avatar } = this.session;
-    return { id, name, avatar };
+    const { user: id, name, avatar, bio } = this.session;
+    return { id, name, avatar, bio };
   }
 
   /** Takes over what the profile says of the signed-in user. */
-  setProfile({ name, avatar }) {
-    this.session = { ...this.session, name, avatar };
+  setProfile({ name, avatar, bio }) {
+    this.session = { ...this.session, name, avatar, bio };
     saveSession(this.session);
     this.client.people.add({ [this.session.user]: this.me() });
     this.#shell?.showMe();
@@ -86,6 +92,7 @@ export class App {
     this.#shell = null;
     this.crowd?.stop();
     this.line?.close();
+    this.#unshare?.();
     this.client?.close();
     this.client = this.line = this.tap = this.favourites = this.session = this.home = this.crowd = null;
     clearSession();
@@ -128,8 +135,8 @@ export class App {
   }
 
   /** Puts a post that could not be sent back into the form. */
-  restoreDraft(entry) {
-    if (entry) this.compose(entry.post);
+  restoreDraft(draft) {
+    if (draft) this.compose(draft);
   }
 
   /** Says something to those who listen instead of looking. */
@@ -166,6 +173,8 @@ export class App {
     const client = new Feedline({ url: "/connection/websocket", user, token, transport });
     this.client = client;
     this.tap.watch(client.connection);
+    this.#unshare = shareLikes(client);
+    this.mutings.clear();
     this.line = new Line(client);
     const rpc = (method, params) => client.connection.rpc(method, params);
     this.favourites = new Favourites(rpc, (error) => this.toast(messageOf(error)));

@@ -32,6 +32,11 @@ export function count(n) {
   return n < 10_000 ? n.toLocaleString(locale()) : n.toLocaleString(locale(), { notation: "compact" });
 }
 
+/** The date. */
+export function day(ms) {
+  return new Date(ms).toLocaleDateString(locale(), { dateStyle: "medium" });
+}
+
 /** The whole date and time. */
 export function moment(ms) {
   return new Date(ms).toLocaleString(locale(), { dateStyle: "medium", timeStyle: "short" });

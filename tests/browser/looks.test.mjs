@@ -18,7 +18,7 @@ const MIDDLES = [
 
 let thread;
 const scene = stage({
-  people: { mira: "Mira Holm" },
+  people: { mira: "Mira Holm", nell: "Nell Nowak" },
   before: async ({ server, mira }) => {
     thread = await neighbours(server);
     await mira.click("nav-home");
@@ -34,7 +34,7 @@ const views = () => [
   ["profile", "/user/yuki", "post-body", "Plum jam"],
   ["profile-own", "/user/mira", "post-body", "Note to self"],
   ["followers", "/user/mira/followers", "people", "Lena Brandt"],
-  ["explore", "/explore", "person", "Sam Ortiz"],
+  ["explore", "/explore", "everybody", "Jam update"],
   ["topics", "/topics", "topic", "#bread"],
   ["topic", "/topic/bread", "post-body", "Sourdough"],
   ["notifications", "/notifications", "notification", "commented on your post"],
@@ -93,6 +93,22 @@ for (const dark of [false, true]) {
     await mira.emulate(DESKTOP);
   });
 }
+
+test("a first visit fits, and axe finds nothing serious", async () => {
+  const { nell } = scene;
+  await nell.reload();
+  for (const dark of [false, true]) {
+    const theme = dark ? "dark" : "light";
+    await nell.emulate({ ...DESKTOP, dark });
+    await at(nell, ["first-visit", "/", "everybody", "Jam update"]);
+    assert.deepEqual(await findings(nell), [], `a first visit in ${theme}`);
+    await fits(nell, "a first visit");
+    await nell.shot(`first-visit-${theme}`);
+    await nell.emulate({ ...PHONE, dark });
+    await fits(nell, "a first visit on a phone");
+    await nell.shot(`first-visit-${theme}-phone`);
+  }
+});
 
 test("the drawer, a menu and the form in a dialog fit too", async () => {
   const { mira } = scene;

@@ -1,5 +1,7 @@
 // Sample data for the views: people, follows, posts, comments, likes.
 
+import { createAccount } from "./people.mjs";
+
 const PEOPLE = {
   yuki: "Yuki Sato",
   tomas: "Tomas Reyes",
@@ -8,21 +10,13 @@ const PEOPLE = {
   sam: "Sam Ortiz",
   lin: "Lin Xiaoyu",
 };
-const PASSWORD = "correct horse battery";
 
 /** Fills a server with sample data around `mira`, who has signed up. Returns the id of the post with a thread. */
 export async function neighbours(server) {
   const as = (user, method, route, body) => server.callAs(user, method, route, body);
   const post = (user, draft) => as(user, "POST", "/posts", typeof draft === "string" ? { text: draft } : draft);
   const comment = (user, id, text, more) => as(user, "POST", `/posts/${id}/comments`, { text, ...more });
-  for (const [user, name] of Object.entries(PEOPLE)) {
-    const body = JSON.stringify({ user, name, password: PASSWORD });
-    await fetch(`${server.origin}/api/v1/accounts`, {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body,
-    });
-  }
+  for (const [user, name] of Object.entries(PEOPLE)) await createAccount(server, user, name);
   const follow = (user, whom) => as(user, "PUT", `/users/${whom}/follow`);
   for (const friend of ["yuki", "tomas", "chenwei"]) {
     await follow("mira", friend);

@@ -50,6 +50,14 @@ export async function quiet(browser, expected = []) {
   assert.deepEqual(rest, [], "the console is quiet");
 }
 
+/** Creates an account without a window. */
+export async function createAccount(server, user, name) {
+  const body = JSON.stringify({ user, name, password: PASSWORD });
+  const headers = { "content-type": "application/json" };
+  const { status } = await fetch(`${server.origin}/api/v1/accounts`, { method: "POST", headers, body });
+  assert.equal(status, 201, `the account ${user}`);
+}
+
 /** Signs up on the page of `origin`, and waits until the page is live. */
 export async function signUp(browser, origin, user, name) {
   await browser.open(`${origin}/sign-up`);

@@ -51,6 +51,30 @@ test("a notification raises the badge in every tab; reading it in one lowers it 
   await ann.sees("comment-text-shown", "Here, @ann");
 });
 
+test("a like in one tab fills the heart in the other tabs of the browser", async () => {
+  const { server, bo } = scene;
+  const { id } = await server.postOf("ann", "Like me in two tabs");
+  const heart = `[data-id="${id}"] [data-testid=like]`;
+  const pressed = () => bo.run((name) => document.querySelector(name)?.getAttribute("aria-pressed"), heart);
+  await go(bo, "/user/ann");
+  await bo.until(pressed, (now) => now === "false", "the post");
+  const session = await bo.run(() => Object.entries(sessionStorage));
+  // The picture's address has no icon.
+  scene.expected = ["/favicon.ico"];
+  const first = await bo.call("GET", "/window");
+  const { handle } = await bo.call("POST", "/window/new", { type: "tab" });
+  await bo.call("POST", "/window", { handle });
+  await bo.open(`${server.origin}/icon.svg`);
+  await bo.run((entries) => entries.forEach(([key, value]) => sessionStorage.setItem(key, value)), session);
+  await bo.open(`${server.origin}/post/${id}`);
+  await bo.click(heart);
+  await bo.until(pressed, (now) => now === "true", "liked");
+  await bo.until(() => bo.run((name) => document.querySelector(name).dataset.state, heart), (now) => now === "settled");
+  await bo.call("DELETE", "/window");
+  await bo.call("POST", "/window", { handle: first });
+  await bo.until(pressed, (now) => now === "true", "filled in the first tab");
+});
+
 test("signing out everywhere ends the other tab, with a notice", async () => {
   const { ann } = scene;
   await ann.click("nav-settings");

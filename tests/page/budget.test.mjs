@@ -24,6 +24,12 @@ const COMPOSED = [
   "un",
   "mute",
   "hid",
+  "block.short",
+  "profile.",
+  "settings.",
+  "order.",
+  "friends.",
+  "shared.",
   "theme.",
 ];
 

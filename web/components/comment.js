@@ -7,8 +7,10 @@ import { t } from "../i18n/index.js";
 import { paths } from "../router.js";
 import { avatarLink } from "./avatar.js";
 import { CommentForm } from "./comment-form.js";
+import { editDialog } from "./edit-dialog.js";
 import { LikeControl } from "./like.js";
 import { openMenu } from "./menu.js";
+import { peopleDialog } from "./people-list.js";
 import { messageOf } from "./states.js";
 import { fillText } from "./text.js";
 
@@ -22,6 +24,7 @@ export class CommentCard {
   #expand = button({ class: "link", data: { testid: "expand" }, onclick: () => this.#load() });
   #cursor = undefined;
   #name = h("span");
+  #edited = h("span", { text: t("edited"), data: { testid: "comment-edited" } });
   #text = h("p", { class: "text", dir: "auto", data: { testid: "comment-text-shown" } });
   element;
 
@@ -56,7 +59,8 @@ export class CommentCard {
   edited({ text, mentions, edited_at }) {
     if (!this.#comment.author || (this.#comment.edited_at ?? 0) > edited_at) return;
     this.#comment = { ...this.#comment, text, mentions, edited_at };
-    this.#render();
+    fillText(this.#text, this.#comment);
+    show(this.#edited, true);
   }
 
   /** Deleted while others had replied: it stays without its author and text. */
@@ -103,8 +107,10 @@ export class CommentCard {
       { class: "post-head" },
       name,
       h("span", { class: "handle", text: `@${author}` }),
+      this.#edited,
       h("span", { class: "when" }, timeElement(at)),
     );
+    show(this.#edited, Boolean(this.#comment.edited_at));
     const reply = button(
       { class: "action", "aria-label": t("comment.reply"), data: { testid: "reply" }, onclick: () => this.#reply() },
       icon("reply"),
@@ -118,12 +124,6 @@ export class CommentCard {
   }
 
   #menu() {
-    const me = this.#app.session.user;
-    if (this.#comment.author !== me && this.#postAuthor !== me) return h("span");
-    const remove = () =>
-      this.#app.client.connection
-        .rpc("comments.delete", { id: this.#comment.id })
-        .catch((error) => this.#app.toast(messageOf(error)));
     const more = button(
       {
         class: "action",
@@ -131,20 +131,39 @@ export class CommentCard {
         "aria-haspopup": "menu",
         "aria-expanded": "false",
         data: { testid: "comment-more" },
-        onclick: () =>
-          openMenu(more, t("more"), [
-            {
-              label: t("comment.delete"),
-              confirm: t("post.delete.sure"),
-              danger: true,
-              testid: "delete-comment",
-              run: remove,
-            },
-          ]),
+        onclick: () => openMenu(more, t("more"), this.#choices()),
       },
       icon("more"),
     );
     return more;
+  }
+
+  #choices() {
+    const { id, author, text } = this.#comment;
+    const { connection } = this.#app.client;
+    const me = this.#app.session.user;
+    const edit = async (changed) => this.edited(await connection.rpc("comments.edit", { id, text: changed }));
+    const remove = () =>
+      connection.rpc("comments.delete", { id }).catch((error) => this.#app.toast(messageOf(error)));
+    return [
+      author === me && {
+        label: t("post.edit"),
+        testid: "edit-comment",
+        run: () => editDialog(t("comment.edit"), text, edit),
+      },
+      {
+        label: t("likers"),
+        testid: "comment-likers",
+        run: () => peopleDialog(this.#app, t("likers"), "comments.likers", { id }, t("likers.empty")),
+      },
+      (author === me || this.#postAuthor === me) && {
+        label: t("comment.delete"),
+        confirm: t("post.delete.sure"),
+        danger: true,
+        testid: "delete-comment",
+        run: remove,
+      },
+    ];
   }
 
   #reply() {

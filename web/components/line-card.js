@@ -9,11 +9,15 @@ import { RECOVERED_MS } from "../line.js";
 const WIDTH = 268;
 const HEIGHT = 44;
 const POINTS = 60;
+/** Close codes that say why the connection was lost. */
+const SHUTDOWN = 3001;
+const SLOW = 3008;
+const LOST_NOTES = { [SHUTDOWN]: "line.note.shutdown", [SLOW]: "line.note.slow" };
 
 /** The word for the state of the connection. */
 export function lineWord(line) {
   const { state, resumed } = line;
-  if (state.name === "lost" && state.slow) return t("line.slow");
+  if (state.name === "lost" && state.code === SLOW) return t("line.slow");
   if (state.name === "ended") return t(state.signedOut ? "line.signed-out" : "line.ended");
   if (state.name === "live" && resumed?.kind === "recovered" && Date.now() - resumed.at < RECOVERED_MS)
     return t("line.recovered");
@@ -25,7 +29,7 @@ export function lineNote(line) {
   const { state, resumed } = line;
   const since = span(Date.now() - state.since);
   if (state.name === "lost")
-    return t(state.shutdown ? "line.note.shutdown" : state.slow ? "line.note.slow" : "line.note.lost", { span: since });
+    return t(LOST_NOTES[state.code] ?? "line.note.lost", { span: since });
   if (state.name === "offline") return t("line.note.offline");
   if (state.name === "ended")
     return t(state.signedOut ? "line.note.signed-out" : "line.note.ended", { reason: state.reason });

@@ -23,9 +23,19 @@ export class PagedList {
     this.ready = this.#more();
   }
 
+  /** Whether there are no more pages. */
+  get isAtEnd() {
+    return !this.#loading && this.#cursor === null;
+  }
+
   prepend(row) {
     this.#list.querySelector(".empty")?.remove();
     this.#list.prepend(row);
+  }
+
+  append(row) {
+    this.#list.querySelector(".empty")?.remove();
+    this.#list.append(row);
   }
 
   async #more() {
@@ -34,8 +44,13 @@ export class PagedList {
     const first = this.#list.childElementCount === 0;
     const fast = first ? showWhenSlow(this.#foot, () => skeletons(3)) : () => {};
     try {
-      const { rows, next } = await this.#load(this.#cursor);
-      this.#cursor = next;
+      // A page may be empty and not the last one.
+      let page;
+      do {
+        page = await this.#load(this.#cursor);
+        this.#cursor = page.next;
+      } while (page.rows.length === 0 && page.next);
+      const { rows, next } = page;
       this.#list.append(...rows);
       if (this.#list.childElementCount === 0) this.#list.append(this.#empty());
       const more = button({

@@ -23,21 +23,39 @@ export function personLink(person, { hint, control, size } = {}) {
   return h("div", { class: "person", data: { user: person.id, testid: "person" } }, link, control);
 }
 
-/** Follows at once, and back if the server refuses. */
+/** Follows, and unfollows. `changed(following)` is called when the server has done it. */
 export function followButton(app, person, following, changed = () => {}) {
-  let on = following;
-  const element = button({ class: "button follow", data: { testid: "follow" }, onclick: () => toggle() });
+  const { name } = person;
+  return toggleButton(app, person, {
+    on: following,
+    states: [
+      { text: t("follow"), label: t("follow.name", { name }), method: "users.follow" },
+      { text: t("following"), label: t("following.name", { name }), method: "users.unfollow" },
+    ],
+    testid: "follow",
+    changed,
+  });
+}
+
+/**
+ * A button between two states, off and on: each has its text and label, and the method that a click calls. It changes
+ * at once, and back if the server refuses.
+ */
+export function toggleButton(app, person, { on, states, testid, changed = () => {} }) {
+  const element = button({ class: "button follow", data: { testid }, onclick: () => toggle() });
   const render = () => {
-    element.textContent = t(on ? "following" : "follow");
+    const { text, label } = states[Number(on)];
+    element.textContent = text;
     element.setAttribute("aria-pressed", String(on));
-    element.setAttribute("aria-label", t(on ? "following.name" : "follow.name", { name: person.name }));
+    element.setAttribute("aria-label", label);
   };
   const toggle = async () => {
+    const { method } = states[Number(on)];
     on = !on;
     render();
     element.disabled = true;
     try {
-      await app.client.connection.rpc(on ? "users.follow" : "users.unfollow", { id: person.id });
+      await app.client.connection.rpc(method, { id: person.id });
       changed(on);
     } catch (error) {
       on = !on;

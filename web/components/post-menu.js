@@ -1,10 +1,10 @@
 // What can be done with a post, and with its author.
 
-import { h } from "../dom.js";
 import { t } from "../i18n/index.js";
 import { paths } from "../router.js";
-import { openDialog } from "./dialog.js";
+import { editDialog } from "./edit-dialog.js";
 import { openMenu } from "./menu.js";
+import { peopleDialog } from "./people-list.js";
 import { messageOf } from "./states.js";
 
 /** Opens the menu of a post. */
@@ -23,10 +23,19 @@ export function postMenu(app, anchor, post, timeline, person) {
     run: () =>
       attempt(() => navigator.clipboard.writeText(new URL(paths.post(post.id), location.href).href), "post.copied"),
   };
+  const likers = {
+    label: t("likers"),
+    testid: "likers",
+    run: () => peopleDialog(app, t("likers"), "likes.list", { id: post.id }, t("likers.empty")),
+  };
+  const mute = muteItem(app, post, attempt);
   if (own) {
+    const edit = (text) => app.client.timeline.edit(post.id, { text });
     openMenu(anchor, t("more"), [
-      { label: t("post.edit"), testid: "edit", run: () => editDialog(app, post) },
+      { label: t("post.edit"), testid: "edit", run: () => editDialog(t("post.edit"), post.text, edit) },
       link,
+      likers,
+      mute,
       {
         label: t("post.delete"),
         confirm: t("post.delete.sure"),
@@ -39,6 +48,8 @@ export function postMenu(app, anchor, post, timeline, person) {
   }
   openMenu(anchor, t("more"), [
     link,
+    likers,
+    mute,
     timeline === app.client.timeline && {
       label: t("unfollow.name", { name: person.name }),
       testid: "unfollow",
@@ -67,34 +78,19 @@ export function postMenu(app, anchor, post, timeline, person) {
   ]);
 }
 
-function editDialog(app, post) {
-  const field = h("textarea", {
-    class: "input",
-    rows: 5,
-    dir: "auto",
-    maxlength: 5000,
-    "aria-label": t("post.edit"),
-    data: { testid: "edit-text" },
-    value: post.text,
-  });
-  const error = h("p", { class: "error", role: "alert" });
-  const save = h("button", {
-    class: "button primary",
-    type: "submit",
-    text: t("save"),
-    data: { testid: "edit-submit" },
-  });
-  const form = h("form", { class: "form" }, field, error, h("div", { class: "dialog-foot" }, save));
-  const dialog = openDialog(t("post.edit"), form);
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    save.disabled = true;
-    try {
-      await app.client.timeline.edit(post.id, { text: field.value });
-      dialog.close();
-    } catch (failure) {
-      error.textContent = messageOf(failure);
-      save.disabled = false;
-    }
-  });
+/** Mutes the conversation under a post, or ends that. */
+function muteItem(app, { id, muted = false }, attempt) {
+  const isMuted = app.mutings.get(id) ?? muted;
+  const change = async () => {
+    await app.client.connection.rpc(isMuted ? "conversations.unmute" : "conversations.mute", { id });
+    app.mutings.set(id, !isMuted);
+  };
+  return isMuted
+    ? { label: t("conversation.unmute"), testid: "unmute-conversation", run: () => attempt(change, "relation.undone") }
+    : {
+        label: t("conversation.mute"),
+        hint: t("conversation.mute.hint"),
+        testid: "mute-conversation",
+        run: () => attempt(change, "conversation.muted"),
+      };
 }

@@ -149,7 +149,11 @@ export class PostCard {
     this.#problem.replaceChildren(
       h("span", { text: t("post.failed", { why: messageOf(error) }) }),
       button({ text: t("retry"), onclick: () => this.#timeline.retry(key) }),
-      button({ text: t("post.back"), onclick: () => this.#app.restoreDraft(this.#timeline.discard(key)) }),
+      button({
+        text: t("post.back"),
+        data: { testid: "put-back" },
+        onclick: () => this.#app.restoreDraft(this.#timeline.discard(key)),
+      }),
     );
   }
 

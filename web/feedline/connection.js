@@ -6,7 +6,7 @@ import { Subscriptions } from "./subscriptions.js";
 import { webSocket } from "./transport.js";
 
 /** @import { ChannelHandlers, Command, CommandOptions, SubscribeOptions } from "./types.js" */
-/** @import { ConnectReply, Message, Push } from "./types.js" */
+/** @import { ConnectReply, Message } from "./types.js" */
 
 const TIMEOUT_MS = 10_000;
 const PROBE_TIMEOUT_MS = 5_000;
@@ -37,7 +37,6 @@ export class Connection extends Emitter {
   /** Counts connections, so that a token that comes late is not used for a later one. */
   #generation = 0;
   #token;
-  #tokenIsStale;
   /** @type {Record<string, any>} */
   #timers = {};
   #ping = { ms: 0, pong: false };
@@ -49,7 +48,6 @@ export class Connection extends Emitter {
     super();
     this.#options = options;
     this.#token = options.token ?? "";
-    this.#tokenIsStale = !this.#token;
     this.state = { name: "offline", since: Date.now() };
   }
 
@@ -140,7 +138,7 @@ export class Connection extends Emitter {
     const generation = ++this.#generation;
     if (this.state.name === "lost") this.#setState({ ...this.state, retryAt: null });
     try {
-      if (this.#tokenIsStale && this.#options.getToken && !(await this.#renewToken())) return;
+      if (!this.#token && this.#options.getToken && !(await this.#renewToken())) return;
       const url = new URL(this.#options.url, globalThis.location?.href);
       this.#timer("alive", TIMEOUT_MS, () => this.#lost(0, "no answer"));
       this.#transport = (this.#options.transport ?? webSocket())(url.href, {
@@ -159,8 +157,9 @@ export class Connection extends Emitter {
     const answered = (/** @type {any} */ reply) => this.#welcome(reply.connect);
     this.command({ connect }, { first: true, answered }).catch((error) => {
       if (!this.#transport) return;
-      this.#tokenIsStale = error.code === TOKEN_EXPIRED;
-      if (error.temporary || (this.#tokenIsStale && this.#options.getToken)) this.#lost(0, error.message);
+      const canRenew = error.code === TOKEN_EXPIRED && this.#options.getToken;
+      if (canRenew) this.#token = "";
+      if (error.temporary || canRenew) this.#lost(0, error.message);
       else this.#end(error.code, error.message);
     });
   }
@@ -169,7 +168,6 @@ export class Connection extends Emitter {
   #welcome({ subs = {}, ping = 0, pong = false, expires, ttl = 0, session, node }) {
     this.#transport?.established?.({ session, node });
     this.#ping = { ms: ping * 1000, pong };
-    this.#tokenIsStale = false;
     this.#expectPing();
     if (expires) this.#refreshAfter(ttl);
     this.#setState({ name: "live" });
@@ -221,20 +219,15 @@ export class Connection extends Emitter {
   }
 
   /** @param {Message} message */
-  #message(message) {
-    if (message.id) this.#reply(message.id, message);
-    else if (message.push) this.#push(message.push);
+  #message({ id, push, error, ...reply }) {
+    if (id && error) this.#take(id)?.failed(new FeedlineError(error));
+    else if (id) this.#take(id)?.done(reply);
+    else if (push?.disconnect) this.#lost(push.disconnect.code, push.disconnect.reason);
+    else if (push) this.#subscriptions.push(push);
     else {
       this.#expectPing();
       if (this.#ping.pong) this.#transport?.send("{}");
     }
-  }
-
-  /** @param {number} id @param {Message} reply */
-  #reply(id, { error, ...reply }) {
-    const command = this.#take(id);
-    if (error) command?.failed(new FeedlineError(error));
-    else command?.done(reply);
   }
 
   /** Removes a command that is answered, or will not be. @param {number} id */
@@ -243,13 +236,6 @@ export class Connection extends Emitter {
     clearTimeout(command?.timer);
     this.#commands.delete(id);
     return command;
-  }
-
-  /** @param {Push} push */
-  #push(push) {
-    const { disconnect } = push;
-    if (disconnect) this.#lost(disconnect.code, disconnect.reason);
-    else this.#subscriptions.push(push);
   }
 
   /** @param {number} id @param {Command} command @param {boolean} [alone] not with the other commands of this task */

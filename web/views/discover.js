@@ -1,10 +1,11 @@
 // Explore, topics and search: what there is beyond the timeline.
 
-import { h } from "../dom.js";
+import { h, show } from "../dom.js";
 import { t } from "../i18n/index.js";
+import { Feed } from "../components/feed.js";
 import { PagedList } from "../components/paged-list.js";
 import { suggestions, topics } from "../components/panels.js";
-import { followButton, personLink } from "../components/person.js";
+import { personLink } from "../components/person.js";
 import { empty } from "../components/states.js";
 
 function searchForm(app, query) {
@@ -33,31 +34,54 @@ function searchForm(app, query) {
   return { form, field };
 }
 
-function titled(title, list) {
-  list.element.prepend(h("h2", { class: "panel-title", text: title }));
-  return list.element;
+/** A list below its title, once it has something to show. */
+function titled(title, load, testid) {
+  const element = h("section", { class: "card", hidden: true, data: { testid } });
+  const ready = load().then(
+    (rows) => {
+      element.append(h("h2", { class: "panel-title", text: title }), h("div", { class: "rows" }, ...rows));
+      show(element, rows.length > 0);
+    },
+    () => {},
+  );
+  return { element, ready };
+}
+
+/** Public posts of everybody, newest first. */
+export function exploreFeed(app) {
+  const timeline = app.client.openTimeline({ method: "posts.explore" });
+  const none = () => empty(t("explore.empty"), t("explore.empty.text"));
+  const feed = new Feed(app, timeline, { label: t("explore.posts"), empty: none });
+  const title = h("h2", { text: t("explore.posts") });
+  const element = h("div", { class: "titled", data: { testid: "everybody" } }, title, feed.element);
+  const stop = () => {
+    feed.close();
+    timeline.close();
+  };
+  return { feed, timeline, element, stop };
 }
 
 export function exploreView(app) {
   const { form } = searchForm(app, "");
-  const people = new PagedList(
-    async () => ({ rows: await suggestions(app, 20), next: null }),
-    () => empty(t("suggestions.empty"), t("suggestions.empty.text")),
-  );
-  const plaza = new PagedList(
-    () => topics(app, 10).then(({ rows }) => ({ rows, next: null })),
-    () => empty(t("topics.empty"), t("topics.empty.text")),
-  );
+  const plaza = titled(t("topics.now"), async () => (await topics(app, 5)).rows, "explore-topics");
+  const people = titled(t("suggestions"), () => suggestions(app, 5), "explore-people");
+  const { feed, timeline, element, stop } = exploreFeed(app);
   return {
     title: t("explore"),
+    feed,
     ready: Promise.all([people.ready, plaza.ready]),
     element: h(
       "div",
       { class: "view" },
       h("section", { class: "card" }, form),
-      titled(t("topics.now"), plaza),
-      titled(t("suggestions"), people),
+      plaza.element,
+      people.element,
+      element,
     ),
+    top: () => timeline.reload(),
+    resume: () => feed.resume(),
+    pause: () => feed.pause(),
+    stop,
   };
 }
 
@@ -90,15 +114,4 @@ export function searchView(app, { query }) {
     element: h("div", { class: "view" }, h("section", { class: "card" }, form), list?.element ?? hint),
     resume: () => query === "" && field.focus(),
   };
-}
-
-/** A list of people below a profile. */
-export function peopleList(app, method, id, text) {
-  const load = async (cursor) => {
-    const { items, next } = await app.client.connection.rpc(method, { id, limit: 30, ...(cursor && { cursor }) });
-    const mine = method === "users.following" && id === app.session.user;
-    const rows = items.map((person) => personLink(person, { control: mine && followButton(app, person, true) }));
-    return { rows, next: next ?? null };
-  };
-  return new PagedList(load, () => empty(text, ""), { testid: "people" });
 }

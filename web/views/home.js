@@ -1,4 +1,4 @@
-// Home: writing, and the timeline.
+// Home: writing, and the timeline. As long as that is empty, what everybody wrote is below it.
 
 import { h } from "../dom.js";
 import { t } from "../i18n/index.js";
@@ -6,23 +6,53 @@ import { paths } from "../router.js";
 import { Compose } from "../components/compose.js";
 import { Feed } from "../components/feed.js";
 import { empty } from "../components/states.js";
+import { exploreFeed } from "./discover.js";
 
 export function homeView(app) {
+  const { timeline } = app.client;
   const compose = new Compose(app);
   const explore = () => h("a", { class: "button primary", href: paths.explore(), text: t("home.explore") });
-  const feed = new Feed(app, app.client.timeline, {
+  const feed = new Feed(app, timeline, {
     label: t("home"),
     empty: () => empty(t("home.empty"), t("home.empty.text"), explore()),
     showsLine: true,
+  });
+  const element = h("div", { class: "view home" }, compose.element, feed.element);
+  let everybody = null;
+  const forget = () => {
+    everybody?.stop();
+    everybody?.element.remove();
+    everybody = null;
+  };
+  const stopWatching = timeline.on("change", () => {
+    const isEmpty = timeline.state === "ready" && timeline.entries.length === 0 && !timeline.hasOlder;
+    if (!isEmpty) return forget();
+    if (everybody) return;
+    everybody = exploreFeed(app);
+    element.append(everybody.element);
   });
   return {
     title: t("home"),
     feed,
     compose,
-    element: h("div", { class: "view home" }, compose.element, feed.element),
-    top: () => app.client.timeline.showWaiting(),
-    resume: () => feed.resume(),
-    pause: () => feed.pause(),
-    close: () => feed.close(),
+    element,
+    top: () => {
+      timeline.showWaiting();
+      everybody?.timeline.reload();
+    },
+    resume: () => {
+      feed.resume();
+      everybody?.feed.resume();
+      everybody?.timeline.reload();
+    },
+    pause: () => {
+      feed.pause();
+      everybody?.feed.pause();
+    },
+    close: () => {
+      stopWatching();
+      forget();
+      feed.close();
+    },
   };
 }

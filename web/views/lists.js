@@ -1,9 +1,9 @@
-// A topic, and the favourites: timelines of their own.
+// Views of posts alone: a topic, and the favourites.
 
 import { h } from "../dom.js";
 import { t } from "../i18n/index.js";
 import { Feed } from "../components/feed.js";
-import { FavouritePosts } from "../favourite-posts.js";
+import { PostPages } from "../post-pages.js";
 import { empty } from "../components/states.js";
 
 function feedView(app, title, timeline, options) {
@@ -28,7 +28,12 @@ export function topicView(app, { name }) {
 }
 
 export function favouritesView(app) {
-  const timeline = new FavouritePosts(app);
+  const timeline = new PostPages(app, {
+    method: "favourites.list",
+    params: { type: "post" },
+    post: ({ post }) => post && { ...post, favourited: true },
+    isShown: (post) => app.favourites.has(post),
+  });
   return feedView(app, t("favourites"), timeline, {
     empty: () => empty(t("favourites.empty"), t("favourites.empty.text")),
   });

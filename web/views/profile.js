@@ -1,45 +1,64 @@
-// A profile: who it is, what is between the two, and their posts, followers and followees.
+// A profile: who it is, what is between the two, and what they wrote, liked, and whom they know.
 
 import { bidi, button, h } from "../dom.js";
-import { count, moment } from "../format.js";
+import { count, day } from "../format.js";
 import { icon } from "../icons.js";
-import { t } from "../i18n/index.js";
+import { t, tNodes } from "../i18n/index.js";
+import { PostPages } from "../post-pages.js";
 import { paths } from "../router.js";
 import { avatar } from "../components/avatar.js";
+import { commentRow } from "../components/comment-row.js";
 import { Feed } from "../components/feed.js";
 import { openMenu } from "../components/menu.js";
+import { PagedList } from "../components/paged-list.js";
+import { peopleList } from "../components/people-list.js";
 import { followButton } from "../components/person.js";
 import { empty, failure, messageOf } from "../components/states.js";
-import { peopleList } from "./discover.js";
+import { fillText } from "../components/text.js";
 import { notFound } from "./not-found.js";
 
-const TABS = ["posts", "followers", "following"];
+/** What is below the card: by the last part of the address. */
+const TABS = {
+  posts: postsOf,
+  comments: commentsOf,
+  likes: likesOf,
+  followers: peopleOf,
+  following: peopleOf,
+  shared: peopleOf,
+  friends: peopleOf,
+};
+/** How many of those who are followed by both are named. */
+const NAMED = 2;
 
 export function profileView(app, { id, tab }) {
-  if (!TABS.includes(tab))
+  const own = id === app.session.user;
+  if (!Object.hasOwn(TABS, tab) || (tab === "friends" && !own) || (tab === "shared" && own))
     return { title: t("not-found"), element: h("div", { class: "view" }, h("section", { class: "card" }, notFound())) };
   const card = h("section", { class: "card profile", "aria-busy": "true", data: { testid: "profile" } });
-  card.style.minHeight = "167px";
-  const content = tab === "posts" ? postsOf(app, id) : { list: peopleList(app, `users.${tab}`, id, t(`${tab}.empty`)) };
+  card.style.minHeight = "209px";
+  const { element, feed, timeline, ready } = TABS[tab](app, id, tab);
   const view = {
     title: app.client.people.get(id).name,
-    feed: content.feed,
-    element: h("div", { class: "view" }, card, content.feed?.element ?? content.list.element),
-    ready: content.list?.ready,
-    resume: () => content.feed?.resume(),
-    pause: () => content.feed?.pause(),
+    feed,
+    element: h("div", { class: "view" }, card, element),
+    ready,
+    resume: () => feed?.resume(),
+    pause: () => feed?.pause(),
     stop: () => {
-      content.feed?.close();
-      content.timeline?.close();
+      feed?.close();
+      timeline?.close();
     },
   };
   const load = async () => {
+    const { connection, people } = app.client;
     try {
-      const profile = await app.client.connection.rpc("users.get", { id });
-      app.client.people.add({ [id]: { id, name: profile.name, avatar: profile.avatar } });
+      // Asked for together and shown together, so that nothing moves.
+      const sharing = own ? null : connection.rpc("users.shared", { id, limit: NAMED }).catch(() => null);
+      const profile = await connection.rpc("users.get", { id });
+      people.add({ [id]: { id, name: profile.name, avatar: profile.avatar } });
       view.title = profile.name;
       view.onTitle?.();
-      show(app, card, profile, tab, load);
+      show(app, card, profile, await sharing, tab, load);
     } catch (error) {
       if (error.code !== 404) return card.replaceChildren(failure(error, load));
       view.title = t("not-found");
@@ -51,15 +70,45 @@ export function profileView(app, { id, tab }) {
   return view;
 }
 
+function feedOf(app, timeline, label, none) {
+  const feed = new Feed(app, timeline, { label, empty: () => empty(none, "") });
+  return { timeline, feed, element: feed.element };
+}
+
 function postsOf(app, id) {
   const timeline = app.client.openTimeline({ method: "users.posts", params: { id }, channel: `user:${id}` });
   const own = id === app.session.user;
-  const none = () => empty(t(own ? "profile.empty.own" : "profile.empty"), "");
-  return { timeline, feed: new Feed(app, timeline, { label: t("profile.posts"), empty: none }) };
+  return feedOf(app, timeline, t("profile.posts"), t(own ? "profile.empty.own" : "profile.empty"));
 }
 
-function show(app, card, profile, tab, reload) {
-  const { id, name, edges } = profile;
+function likesOf(app, id) {
+  const timeline = new PostPages(app, { method: "users.likes", params: { id } });
+  return feedOf(app, timeline, t("profile.likes"), t("profile.likes.empty"));
+}
+
+function commentsOf(app, id) {
+  const load = async (cursor) => {
+    const { connection, people } = app.client;
+    const page = await connection.rpc("users.comments", { id, limit: 20, ...(cursor && { cursor }) });
+    people.add(page.people);
+    return { rows: page.items.map((comment) => commentRow(app, comment)), next: page.next ?? null };
+  };
+  const none = () => empty(t("profile.comments.empty"), "");
+  const { element, ready } = new PagedList(load, none, { testid: "comments-written" });
+  return { element, ready };
+}
+
+function peopleOf(app, id, tab) {
+  // The caller's own lists take no id.
+  const params = tab === "friends" ? {} : { id };
+  const followed = tab === "shared" || (id === app.session.user && tab !== "followers");
+  const control = (person) => followed && followButton(app, person, true);
+  const { element, ready } = peopleList(app, `users.${tab}`, params, t(`${tab}.empty`), control);
+  return { element, ready };
+}
+
+function show(app, card, profile, shared, tab, reload) {
+  const { id, name, bio, edges } = profile;
   const own = id === app.session.user;
   const hint = edges.blocking
     ? t("profile.blocked")
@@ -71,23 +120,10 @@ function show(app, card, profile, tab, reload) {
   const controls = own
     ? [h("a", { class: "button", href: paths.settings(), text: t("profile.edit") })]
     : [!edges.blocking && followButton(app, profile, edges.following, reload), relationMenu(app, profile, reload)];
-  const figures = [
-    ["posts", profile.posts],
-    ["followers", profile.followers],
-    ["following", profile.following],
-  ].map(([key, n]) =>
-    h(
-      "a",
-      {
-        href: paths.user(id, key === "posts" ? "" : key),
-        "aria-current": tab === key ? "page" : null,
-        data: { testid: `figure-${key}` },
-      },
-      h("strong", { text: count(n) }),
-      " ",
-      t(`figure.${key}`, { n }),
-    ),
-  );
+  const about = [
+    edges.followed_by && !own && t("profile.follows-you"),
+    t("profile.since", { date: day(profile.created_at) }),
+  ];
   card.removeAttribute("aria-busy");
   card.replaceChildren(
     h(
@@ -99,21 +135,56 @@ function show(app, card, profile, tab, reload) {
         { class: "profile-name" },
         h("h2", { data: { testid: "profile-name" } }, bidi(name)),
         h("p", { class: "meta", text: `@${id}` }),
-        h("p", {
-          class: "meta",
-          text: [
-            edges.followed_by && !own && t("profile.follows-you"),
-            t("profile.since", { date: moment(profile.created_at).split(",")[0] }),
-          ]
-            .filter(Boolean)
-            .join(" · "),
-        }),
+        h("p", { class: "meta", text: about.filter(Boolean).join(" · ") }),
       ),
       h("div", { class: "profile-buttons" }, ...controls.filter(Boolean)),
     ),
-    h("p", { class: "figures" }, ...figures),
+    ...(bio ? [bioOf(bio)] : []),
+    figures(profile, tab, own),
+    ...(shared?.items.length > 0 ? [sharedLine(id, shared)] : []),
     ...(hint ? [h("p", { class: "notice" }, h("span", { text: hint }))] : []),
+    tabs(profile, tab),
   );
+}
+
+function bioOf(bio) {
+  const element = h("p", { class: "bio", dir: "auto", data: { testid: "bio" } });
+  fillText(element, { text: bio });
+  return element;
+}
+
+function figures({ id, followers, following }, tab, own) {
+  const figure = (key, n) => {
+    const properties = { href: paths.user(id, key), "aria-current": tab === key ? "page" : null };
+    const number = n === undefined ? [] : [h("strong", { text: count(n) }), " "];
+    return h("a", { ...properties, data: { testid: `figure-${key}` } }, ...number, t(`figure.${key}`, { n: n ?? 0 }));
+  };
+  const all = [figure("followers", followers), figure("following", following)];
+  return h("p", { class: "figures" }, ...all, own && figure("friends"));
+}
+
+function tabs({ id, posts }, tab) {
+  const links = ["posts", "comments", "likes"].map((key) =>
+    h(
+      "a",
+      {
+        href: paths.user(id, key === "posts" ? "" : key),
+        "aria-current": tab === key ? "page" : null,
+        data: { testid: `tab-${key}` },
+      },
+      t(`profile.${key}`),
+      key === "posts" && h("span", { class: "meta", text: ` ${count(posts)}` }),
+    ),
+  );
+  return h("nav", { class: "tab-bar", "aria-label": t("profile") }, ...links);
+}
+
+/** "Followed by Ann, Bo and others you follow". */
+function sharedLine(id, { items, next }) {
+  const [first, second] = items.map((person) => h("a", { href: paths.user(person.id) }, bidi(person.name)));
+  const others = h("a", { href: paths.user(id, "shared"), text: t("shared.others") });
+  const key = next ? "shared.many" : second ? "shared.two" : "shared.one";
+  return h("p", { class: "meta", data: { testid: "shared" } }, ...tNodes(key, { first, second, others }));
 }
 
 function relationMenu(app, profile, reload) {

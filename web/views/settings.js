@@ -1,11 +1,14 @@
-// Settings: profile, password, sessions, language, theme, export, deletion.
+// Settings: profile, people, password, sessions, language, theme, export, deletion.
 
 import { button, h } from "../dom.js";
 import { t } from "../i18n/index.js";
 import { languageChoice, themeChoice } from "../components/choices.js";
 import { confirmDialog } from "../components/dialog.js";
+import { restrictionLists } from "../components/people-list.js";
 import { messageOf } from "../components/states.js";
 import { request } from "../api.js";
+
+const BIO_MOST = 500;
 
 export function settingsView(app) {
   const call = (method, path, body) => request(method, path, { token: app.session.token, ...(body && { body }) });
@@ -22,6 +25,7 @@ export function settingsView(app) {
         t("settings.language"),
         languageChoice(() => app.refresh()),
       ),
+      section(t("settings.people"), h("div", {}, ...restrictionLists(app))),
       section(t("settings.password"), passwordForm(call)),
       section(
         t("settings.sessions"),
@@ -34,10 +38,16 @@ export function settingsView(app) {
   };
 }
 
-/** A form of labelled fields; `submit(values)` answers the sentence that says it is done. */
+/** A form of labelled fields; `submit(values)` answers the sentence that says it is done. `rows` makes a text area. */
 function form(fields, action, submit, testid) {
-  const inputs = fields.map(({ name, label, ...more }) =>
-    h("input", { class: "input", id: `settings-${name}`, name, ...more, data: { testid: `settings-${name}` } }),
+  const inputs = fields.map(({ name, label, hint, ...more }) =>
+    h(more.rows ? "textarea" : "input", {
+      class: "input",
+      id: `settings-${name}`,
+      name,
+      ...more,
+      data: { testid: `settings-${name}` },
+    }),
   );
   const rows = fields.map(({ name, label, hint }, index) =>
     h(
@@ -72,23 +82,36 @@ function form(fields, action, submit, testid) {
 }
 
 function profileForm(app) {
-  const { name, avatar } = app.me();
+  let shown = app.me();
   const fields = [
-    { name: "name", label: t("settings.name"), maxlength: 100, autocomplete: "name", value: name, dir: "auto" },
+    { name: "name", label: t("settings.name"), maxlength: 100, autocomplete: "name", value: shown.name, dir: "auto" },
     {
       name: "avatar",
       label: t("settings.avatar"),
       hint: t("settings.avatar.hint"),
       type: "url",
-      value: avatar ?? "",
+      value: shown.avatar ?? "",
       placeholder: "https://",
+    },
+    {
+      name: "bio",
+      label: t("settings.bio"),
+      hint: t("settings.bio.hint", { n: BIO_MOST }),
+      rows: 3,
+      maxlength: BIO_MOST,
+      value: shown.bio ?? "",
+      dir: "auto",
     },
   ];
   const save = async (values) => {
-    const picture = values.avatar.trim();
-    const change = { name: values.name.trim() || app.session.user, avatar: picture === "" ? null : picture };
+    const name = values.name.trim() || app.session.user;
+    const given = { name, avatar: values.avatar.trim(), bio: values.bio.trim() };
+    // What was not touched is left out: another tab may have changed it.
+    const changed = Object.entries(given).filter(([key, value]) => value !== (shown[key] ?? ""));
+    const change = Object.fromEntries(changed.map(([key, value]) => [key, value === "" ? null : value]));
     await app.client.connection.rpc("users.update", change);
-    app.setProfile(change);
+    shown = { ...shown, ...change };
+    app.setProfile({ ...app.me(), ...change });
     return t("saved");
   };
   return form(fields, t("save"), save, "save-profile");

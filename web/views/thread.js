@@ -1,6 +1,6 @@
 // A post with its thread, live: comments, counts, edits, and the end of it.
 
-import { h } from "../dom.js";
+import { button, h, show } from "../dom.js";
 import { t } from "../i18n/index.js";
 import { CommentForm } from "../components/comment-form.js";
 import { CommentCard } from "../components/comment.js";
@@ -22,6 +22,11 @@ class Thread {
   #card = null;
   #comments = new Map();
   #list = null;
+  /** "newest" or "oldest" first. */
+  #order = "newest";
+  #choice = null;
+  /** Stands for the list that is shown. */
+  #reading = null;
   #stops = [];
   /** The highest version of the counts that was shown. */
   #version = 0;
@@ -66,13 +71,40 @@ class Thread {
     this.#card.element.classList.add("thread-post");
     const form = new CommentForm(this.#app, this.#id, null, (comment) => this.#arrived(comment));
     this.#list = this.#makeList();
-    this.#list.element.classList.remove("card");
     this.#place.replaceChildren(
       h("div", { class: "rail", "aria-hidden": "true" }),
       this.#card.element,
       form.element,
+      this.#orderChoice(),
       this.#list.element,
     );
+  }
+
+  /** Buttons for the order of the comments; nothing to order below two. */
+  #orderChoice() {
+    const orders = ["newest", "oldest"];
+    const buttons = orders.map((order) =>
+      button({ text: t(`order.${order}`), data: { testid: `order-${order}` }, onclick: () => choose(order) }),
+    );
+    const mark = () =>
+      orders.forEach((order, at) => buttons[at].setAttribute("aria-pressed", String(order === this.#order)));
+    const choose = (order) => {
+      if (order === this.#order) return;
+      this.#order = order;
+      mark();
+      this.#comments.clear();
+      const { element } = this.#list;
+      this.#list = this.#makeList();
+      element.replaceWith(this.#list.element);
+    };
+    mark();
+    this.#choice = h("div", { class: "order", role: "group", "aria-label": t("order") }, ...buttons);
+    this.#showChoice();
+    return this.#choice;
+  }
+
+  #showChoice() {
+    show(this.#choice, this.#post.comments > 1);
   }
 
   #entry() {
@@ -80,16 +112,24 @@ class Thread {
   }
 
   #makeList() {
+    const reading = (this.#reading = {});
     const load = async (cursor) => {
       const { connection, people } = this.#app.client;
-      const page = await connection.rpc("comments.list", { id: this.#id, limit: PAGE, ...(cursor && { cursor }) });
+      const order = this.#order === "oldest" && { order: this.#order };
+      const input = { id: this.#id, ...order, limit: PAGE, ...(cursor && { cursor }) };
+      const page = await connection.rpc("comments.list", input);
+      // Another order was chosen meanwhile.
+      if (reading !== this.#reading) return { rows: [], next: null };
       people.add(page.people);
       const rows = page.items
         .filter((comment) => !this.#comments.has(comment.id))
         .map((comment) => this.#make(comment).element);
       return { rows, next: page.next ?? null };
     };
-    return new PagedList(load, () => empty(t("thread.empty"), t("thread.empty.text")), { testid: "comment-list" });
+    const none = () => empty(t("thread.empty"), t("thread.empty.text"));
+    const list = new PagedList(load, none, { testid: "comment-list" });
+    list.element.classList.remove("card");
+    return list;
   }
 
   #make(comment) {
@@ -152,6 +192,7 @@ class Thread {
   #change(change) {
     this.#post = { ...this.#post, ...change };
     this.#card.update(this.#entry());
+    this.#showChoice();
   }
 
   /** A comment that was written here or elsewhere; it is shown once, whichever comes first. */
@@ -165,7 +206,10 @@ class Thread {
     }
     if (under) return;
     const card = this.#make(comment);
-    this.#list.prepend(card.element);
+    // The oldest first: it has its place at the end, once that is read; one's own is shown at once.
+    if (this.#order === "newest") this.#list.prepend(card.element);
+    else if (this.#list.isAtEnd || comment.author === this.#app.session.user) this.#list.append(card.element);
+    else this.#comments.delete(comment.id);
     if (comment.author !== this.#app.session.user) {
       this.#app.announce(t("comment.new", { name: this.#app.client.people.get(comment.author).name }));
     }

@@ -1,11 +1,12 @@
-// The caller's favourite posts in the form of a timeline: by the time at which they were added, not by their age.
+// Posts in the order of a list that is not by their age (favourites, what somebody liked), in the form of a timeline.
 
 import { Emitter } from "./emitter.js";
 
 const PAGE = 20;
 
-export class FavouritePosts {
+export class PostPages {
   #app;
+  #source;
   #changes = new Emitter();
   #posts = [];
   #cursor = null;
@@ -18,8 +19,13 @@ export class FavouritePosts {
   atTop = true;
   isLoadingOlder = false;
 
-  constructor(app) {
+  /**
+   * `source` is the operation that lists them: `{method, params}`. `post(item)` finds the post of an item, and
+   * `isShown(post)` says whether it still belongs to the list.
+   */
+  constructor(app, { post = (item) => item, isShown = () => true, ...source }) {
     this.#app = app;
+    this.#source = { ...source, post, isShown };
     const patch = (id, more) => this.#patch(id, more);
     this.#stops = [
       app.client.likes.on("change", (id) => patch(id, {})),
@@ -29,13 +35,11 @@ export class FavouritePosts {
     this.reload();
   }
 
-  /** Posts whose star was taken away leave; those that the reader can no longer see have no body, and are left out. */
   get entries() {
-    const { favourites, client } = this.#app;
     this.#entries ??= this.#posts
-      .filter((post) => favourites.has(post))
+      .filter((post) => this.#source.isShown(post))
       .map((post) => {
-        const { likes, liked } = client.likes.view(post);
+        const { likes, liked } = this.#app.client.likes.view(post);
         return { key: String(post.id), id: post.id, post: { ...post, likes, liked }, state: "stored" };
       });
     return this.#entries;
@@ -77,12 +81,13 @@ export class FavouritePosts {
     if (this.isLoadingOlder) return;
     this.isLoadingOlder = true;
     try {
-      const params = { type: "post", limit: PAGE, ...(this.#cursor && { cursor: this.#cursor }) };
-      const page = await this.#app.client.connection.rpc("favourites.list", params);
+      const { method, params, post } = this.#source;
+      const input = { ...params, limit: PAGE, ...(this.#cursor && { cursor: this.#cursor }) };
+      const page = await this.#app.client.connection.rpc(method, input);
       this.#app.client.people.add(page.people);
       const known = new Set(this.#posts.map(({ id }) => id));
-      const posts = page.items.map(({ post }) => post).filter((post) => post && !known.has(post.id));
-      this.#posts.push(...posts.map((post) => ({ ...post, favourited: true })));
+      // Posts that the reader can no longer see have no body, and are left out.
+      this.#posts.push(...page.items.map(post).filter((one) => one && !known.has(one.id)));
       this.#cursor = page.next ?? null;
       this.state = "ready";
     } catch (error) {

@@ -1,0 +1,41 @@
+// A dialog that changes the text of a post or a comment.
+
+import { h } from "../dom.js";
+import { t } from "../i18n/index.js";
+import { openDialog } from "./dialog.js";
+import { messageOf } from "./states.js";
+
+const TEXT_MOST = 5000;
+
+/** Opens it with a text; `save(text)` resolves when the server has stored it. */
+export function editDialog(title, text, save) {
+  const field = h("textarea", {
+    class: "input",
+    rows: 5,
+    dir: "auto",
+    maxlength: TEXT_MOST,
+    "aria-label": title,
+    data: { testid: "edit-text" },
+    value: text,
+  });
+  const error = h("p", { class: "error", role: "alert" });
+  const submit = h("button", {
+    class: "button primary",
+    type: "submit",
+    text: t("save"),
+    data: { testid: "edit-submit" },
+  });
+  const form = h("form", { class: "form" }, field, error, h("div", { class: "dialog-foot" }, submit));
+  const dialog = openDialog(title, form);
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    submit.disabled = true;
+    try {
+      await save(field.value.trim());
+      dialog.close();
+    } catch (failure) {
+      error.textContent = messageOf(failure);
+      submit.disabled = false;
+    }
+  });
+}
