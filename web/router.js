@@ -1,5 +1,5 @@
 // Addresses and views. Addresses are paths: they can be sent to others and survive any server that knows them. The
-// server answers those below with the page (`is_view` in `src/http/page.rs`).
+// server answers those below with the page (`is_view` in `src/http/page/mod.rs`).
 //
 // A view that is left stays in memory (the last few), so that back and forward show it as it was, at its place.
 

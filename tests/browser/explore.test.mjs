@@ -60,6 +60,7 @@ test("a post that the server refuses can be put back into the form", async () =>
   const text = Array.from({ length: 11 }, (_, n) => `#topic${n}`).join(" ");
   await write(ann, text);
   await ann.sees("[data-testid=post][data-pending=failed]", "was not posted");
+  await ann.sees("[data-testid=post][data-pending=failed] .when", "not posted");
   await ann.shot("post-refused");
   await ann.click("put-back");
   await ann.until(

@@ -82,7 +82,10 @@ test("those who are muted, hidden from and blocked are listed in the settings, a
   ]) {
     await ann.click(`[data-testid=list-${list}] summary`);
     await ann.sees(`list-${list}`, name);
-    if (list === "muted") await ann.shot("settings-muted");
+    if (list === "muted") {
+      await ann.run(() => document.querySelector("[data-testid=list-muted]").scrollIntoView({ block: "center" }));
+      await ann.shot("settings-muted");
+    }
     await ann.click(undo);
     await ann.until(() => profile("ann", whom), ({ edges }) => edges[edge] === false, `${whom} is let back`);
   }

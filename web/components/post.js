@@ -83,7 +83,7 @@ export class PostCard {
       ...(post.edited_at ? [h("span", { text: t("edited") })] : []),
       id
         ? h("a", { class: "when", href: paths.post(id), data: { testid: "permalink" } }, when)
-        : h("span", { class: "when", text: t("sending") }),
+        : h("span", { class: "when", text: t(state === "failed" ? "unsent" : "sending") }),
     );
   }
 

@@ -29,6 +29,7 @@ export const en = {
   older: "Load older",
   edited: "edited",
   sending: "sending",
+  unsent: "not posted",
   failed: "This did not load",
   "error.offline": "The server cannot be reached just now.",
   "error.rate": "That was too fast. Wait a moment and try again.",
