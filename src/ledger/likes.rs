@@ -79,9 +79,10 @@ pub trait LikeStore: Send + Sync {
     /// The likers of a post, latest first; `before` is a [`ListPage::next`].
     async fn likers(&self, post: PostId, before: Option<i64>, limit: usize) -> Result<ListPage<User>>;
 
-    /// The posts that a user likes, latest like first, each with its position in this list; only positions below
-    /// `before`. Posts may be deleted. The cost depends on `limit`, not on the number of likes.
-    async fn likes_by(&self, user: &UserId, before: i64, limit: usize) -> Result<Vec<(i64, PostId)>>;
+    /// The posts below `before` that a user likes, newest post first. Posts may be deleted. The cost depends on `limit`,
+    /// not on the number of likes. The order is not that of the likes, because it would need one more index of `likes`,
+    /// which every settled like pays for.
+    async fn likes_by(&self, user: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>>;
 
     /// The likers of a comment, latest first, each with the time of the like; those of one moment in descending order
     /// of their ids. Begins after the liker of `after`.

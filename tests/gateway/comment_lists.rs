@@ -104,7 +104,7 @@ async fn likers_of_a_comment_are_listed_and_the_reader_sees_their_own_like() {
 }
 
 #[tokio::test]
-async fn likes_of_a_user_are_paged_latest_first() {
+async fn liked_posts_are_paged_newest_post_first() {
     let server = Server::start().await;
     let mut posts = Vec::new();
     for n in 0..7 {
@@ -119,13 +119,13 @@ async fn likes_of_a_user_are_paged_latest_first() {
         server.done("fan", "PUT", &format!("/posts/{}/like", posts[*place]), &Value::Null).await;
         grown(&server, "fan", "/users/fan/likes", n + 1).await;
     }
-    let latest: Vec<Value> = order.iter().rev().map(|place| posts[*place].clone()).collect();
+    let latest: Vec<Value> = posts.iter().rev().cloned().collect();
     let (mut fan, mut bo) = (Client::connect(&server, "fan").await, Client::connect(&server, "bo").await);
     assert_eq!(all_pages(&mut fan, "users.likes", &json!({ "id": "fan", "limit": 3 }), async || ()).await, latest);
     // A stranger sees the public ones, on full pages, while another like arrives.
     let late = json!(server.post("ann", "late").await);
     let like = async || drop(server.done("fan", "PUT", &format!("/posts/{late}/like"), &Value::Null).await);
-    let public: Vec<Value> = [4, 1, 6, 0, 3].map(|place: usize| posts[place].clone()).into();
+    let public: Vec<Value> = [6, 4, 3, 1, 0].map(|place: usize| posts[place].clone()).into();
     assert_eq!(all_pages(&mut bo, "users.likes", &json!({ "id": "fan", "limit": 2 }), like).await, public);
     let page = grown(&server, "bo", "/users/fan/likes", 6).await;
     assert_eq!((&page["items"][0]["id"], &page["people"]["ann"]["name"]), (&late, &json!("ann")));

@@ -112,7 +112,7 @@ pub(super) fn rows() -> Vec<Operation> {
         "users.posts"     Get    "/users/{id}/posts"     200 Reader Read(2)
             => posts.by_author(AuthorList) -> PostPage, NOT_FOUND;
 
-        /// Lists the posts that a user likes, latest like first.
+        /// Lists the posts that a user likes, newest post first.
         "users.likes"     Get    "/users/{id}/likes"     200 Reader Read(2)
             => posts.liked_by(AuthorList) -> PostPage, NOT_FOUND;
 

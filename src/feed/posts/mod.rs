@@ -184,7 +184,7 @@ impl PostService {
 
     /// The posts that a user likes, as far as the reader may see them.
     pub(crate) async fn liked_by(&self, caller: Caller, list: AuthorList) -> Result<PostPage> {
-        let ((limit, cursor), expand) = (list.page.decode::<i64>()?, list.expand.decode()?);
+        let ((limit, cursor), expand) = (list.page.decode::<PostId>()?, list.expand.decode()?);
         let reader = caller.reader();
         self.check_profile(reader, &list.id).await?;
         // A user who hides from the reader, or whom the reader blocks, has a profile without content.
@@ -193,14 +193,12 @@ impl PostService {
         }
         let mut page = PageBuilder::with_max_reads(cursor, limit, MAX_READS);
         while let Some((before, count)) = page.wants() {
-            let likes = self.ledger.likes_by(&list.id, before.unwrap_or(i64::MAX), count).await?;
-            let posts = likes.iter().map(|(_, post)| *post);
-            let mut visible = self.visibility.visible_posts(reader, ViewContext::Direct, posts).await?;
-            page.take(likes.into_iter().map(|(place, post)| (place, visible.remove(&post))));
+            let posts = self.ledger.likes_by(&list.id, before.unwrap_or(PostId::MAX), count).await?;
+            let mut visible = self.visibility.visible_posts(reader, ViewContext::Direct, posts.iter().copied()).await?;
+            page.take(posts.into_iter().map(|post| (post, visible.remove(&post))));
         }
         let (items, next) = page.finish();
-        let page = self.renderer.render_page(reader, &items, None, &expand).await?;
-        Ok(PostPage { next: next.map(|place| place.encode()), ..page })
+        self.renderer.render_page(reader, &items, next, &expand).await
     }
 
     /// # Errors

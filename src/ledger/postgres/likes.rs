@@ -37,7 +37,7 @@ pub(super) const LIKERS: &str = "\
 
 /// Merges the indexes of the partitions: likes are stored by post.
 pub(super) const LIKES_BY: &str = "\
-    SELECT seq, post FROM likes WHERE owner = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3";
+    SELECT post FROM likes WHERE owner = $1 AND post < $2 ORDER BY post DESC LIMIT $3";
 
 pub(super) const COMMENT_LIKERS: &str = "\
     SELECT u.id, u.name, u.avatar, u.created_at, l.at
@@ -133,9 +133,9 @@ impl LikeStore for PostgresLedger {
         self.listed(LIKERS, &[&integer(post.0), &before.unwrap_or(i64::MAX)], limit).await
     }
 
-    async fn likes_by(&self, user: &UserId, before: i64, limit: usize) -> Result<Vec<(i64, PostId)>> {
-        let rows = self.pool.read(LIKES_BY, &[&user.as_str(), &before, &count(limit)]).await?;
-        rows.iter().map(|row| Ok((at(row, 0)?, PostId(natural_at(row, 1)?)))).collect()
+    async fn likes_by(&self, user: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>> {
+        let rows = self.pool.read(LIKES_BY, &[&user.as_str(), &integer(before.0), &count(limit)]).await?;
+        rows.iter().map(|row| natural_at(row, 0).map(PostId)).collect()
     }
 
     async fn comment_likers(

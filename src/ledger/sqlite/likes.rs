@@ -49,11 +49,11 @@ impl LikeStore for SqliteLedger {
         self.read(move |db| likers(db, post, before, limit)).await
     }
 
-    async fn likes_by(&self, user: &UserId, before: i64, limit: usize) -> Result<Vec<(i64, PostId)>> {
+    async fn likes_by(&self, user: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>> {
         let user = user.clone();
         self.read(move |db| {
             db.prepare_cached(LIKES_BY)?
-                .query_map(params![user.as_str(), before, count(limit)], |row| Ok((row.get(0)?, post_id_at(row, 1)?)))?
+                .query_map(params![user.as_str(), integer(before.0), count(limit)], |row| post_id_at(row, 0))?
                 .collect()
         })
         .await
@@ -281,8 +281,8 @@ pub(super) const LIKERS: &str = "SELECT u.id, u.name, u.avatar, u.created_at, l.
     FROM likes l INDEXED BY likes_of CROSS JOIN users u ON u.id = l.user \
     WHERE l.post = ?1 AND l.seq < ?2 ORDER BY l.seq DESC LIMIT ?3";
 
-pub(super) const LIKES_BY: &str = "SELECT seq, post FROM likes INDEXED BY likes_by \
-    WHERE user = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3";
+pub(super) const LIKES_BY: &str = "SELECT post FROM likes INDEXED BY likes_one \
+    WHERE user = ?1 AND post < ?2 ORDER BY post DESC LIMIT ?3";
 
 pub(super) const COMMENT_LIKERS: &str = "SELECT u.id, u.name, u.avatar, u.created_at, l.at \
     FROM comment_likes l INDEXED BY comment_likes_listed CROSS JOIN users u ON u.id = l.user \

@@ -15,7 +15,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/sqlite/0003_restriction_lists.sql"),
     include_str!("../migrations/sqlite/0004_profiles.sql"),
     include_str!("../migrations/sqlite/0005_comment_edits.sql"),
-    include_str!("../migrations/sqlite/0006_like_lists.sql"),
+    include_str!("../migrations/sqlite/0006_comment_likers.sql"),
 ];
 
 const VERSIONS: &str =

@@ -29,7 +29,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("../../migrations/postgres/0003_restriction_lists.sql"), needs: 1 },
     Migration { sql: include_str!("../../migrations/postgres/0004_profiles.sql"), needs: 1 },
     Migration { sql: include_str!("../../migrations/postgres/0005_comment_edits.sql"), needs: 1 },
-    Migration { sql: include_str!("../../migrations/postgres/0006_like_lists.sql"), needs: 1 },
+    Migration { sql: include_str!("../../migrations/postgres/0006_comment_likers.sql"), needs: 1 },
 ];
 
 /// The schema that this program knows.
