@@ -537,6 +537,24 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/posts/{id}/mute": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Ends notifications of what happens under a post. Existing ones stay. */
+        put: operations["conversations.mute"];
+        post?: never;
+        /** Starts notifications of what happens under a post again. */
+        delete: operations["conversations.unmute"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/posts/{post}/like": {
         parameters: {
             query?: never;
@@ -688,7 +706,7 @@ export interface paths {
         delete?: never;
         options?: never;
         head?: never;
-        /** Changes the caller's name or picture. */
+        /** Changes the caller's profile. Omitted members stay, null clears. */
         patch: operations["users.update"];
         trace?: never;
     };
@@ -1404,6 +1422,7 @@ export interface components {
             likes?: number;
             state: components["schemas"]["LikeState"];
         };
+        ApplicationInfo: unknown;
         BlockUserReply: {
             error?: components["schemas"]["ServerError"];
             result?: components["schemas"]["Empty"];
@@ -1449,9 +1468,9 @@ export interface components {
             channel: string;
         };
         ClientInfo: {
-            chan_info?: unknown;
+            chan_info?: components["schemas"]["ApplicationInfo"];
             client: string;
-            conn_info?: unknown;
+            conn_info?: components["schemas"]["ApplicationInfo"];
             user: string;
         };
         Comment: {
@@ -1640,6 +1659,61 @@ export interface components {
         ExportUserReply: {
             error?: components["schemas"]["ServerError"];
             result?: components["schemas"]["UserExport"];
+        };
+        ExportedCommentRow: {
+            /** Format: int64 */
+            at: number;
+            comment: components["schemas"]["CommentId"];
+        };
+        ExportedFavourite: {
+            /** Format: int64 */
+            at: number;
+            id: components["schemas"]["ObjectId"];
+            type: components["schemas"]["ObjectType"];
+        };
+        ExportedFollower: {
+            user: components["schemas"]["UserId"];
+        };
+        ExportedKey: {
+            /** Format: int64 */
+            at: number;
+            key: string;
+            operation: string;
+        };
+        ExportedPost: {
+            author: components["schemas"]["UserId"];
+            /** Format: int64 */
+            created_at: number;
+            data?: {
+                [key: string]: unknown;
+            };
+            /** Format: int64 */
+            edited_at?: number;
+            id: components["schemas"]["PostId"];
+            location?: components["schemas"]["Location"];
+            media?: components["schemas"]["Media"][];
+            mentions?: components["schemas"]["UserId"][];
+            platform?: string;
+            text: string;
+            topics?: string[];
+            visibility: components["schemas"]["Visibility"];
+        };
+        ExportedPostRow: {
+            /** Format: int64 */
+            at: number;
+            post: components["schemas"]["PostId"];
+        };
+        ExportedRestriction: {
+            /** Format: int64 */
+            at: number;
+            kind: components["schemas"]["ExportedRestrictionKind"];
+            user: components["schemas"]["UserId"];
+        };
+        ExportedRestrictionKind: "hide" | "mute" | "block";
+        ExportedUserRow: {
+            /** Format: int64 */
+            at: number;
+            user: components["schemas"]["UserId"];
         };
         Favourite: {
             /** Format: int64 */
@@ -1920,6 +1994,7 @@ export interface components {
             location?: components["schemas"]["Location"];
             media?: components["schemas"]["Media"][];
             mentions?: components["schemas"]["UserId"][];
+            muted?: boolean;
             platform?: string;
             text: string;
             topics?: string[];
@@ -2041,6 +2116,7 @@ export interface components {
             location?: components["schemas"]["Location"];
             media?: components["schemas"]["Media"][];
             mentions?: components["schemas"]["UserId"][];
+            muted?: boolean;
             newest_comments?: components["schemas"]["Comment"][];
             platform?: string;
             text: string;
@@ -2068,8 +2144,12 @@ export interface components {
         };
         Profile: {
             avatar?: string;
+            bio?: string;
             /** Format: int64 */
             created_at: number;
+            data?: {
+                [key: string]: unknown;
+            };
             edges: components["schemas"]["Edges"];
             /** Format: int64 */
             followers: number;
@@ -2082,6 +2162,10 @@ export interface components {
         };
         ProfileUpdate: {
             avatar?: string | null;
+            bio?: string | null;
+            data?: {
+                [key: string]: unknown;
+            } | null;
             name?: string;
         };
         Publication: {
@@ -2180,6 +2264,7 @@ export interface components {
             location?: components["schemas"]["Location"];
             media?: components["schemas"]["Media"][];
             mentions?: components["schemas"]["UserId"][];
+            muted?: boolean;
             newest_comments?: components["schemas"]["Comment"][];
             people?: {
                 [key: string]: components["schemas"]["Person"];
@@ -2266,13 +2351,34 @@ export interface components {
             id: components["schemas"]["UserId"];
             name: string;
         };
+        UserDetails: {
+            avatar?: string;
+            bio?: string;
+            /** Format: int64 */
+            created_at: number;
+            data?: {
+                [key: string]: unknown;
+            };
+            id: components["schemas"]["UserId"];
+            name: string;
+        };
         UserExport: {
+            comment_likes?: components["schemas"]["ExportedCommentRow"][];
+            comments?: components["schemas"]["Comment"][];
+            favourites?: components["schemas"]["ExportedFavourite"][];
+            followers?: components["schemas"]["ExportedFollower"][];
+            following?: components["schemas"]["ExportedUserRow"][];
             has_password?: boolean;
+            idempotency_keys?: components["schemas"]["ExportedKey"][];
+            likes?: components["schemas"]["ExportedPostRow"][];
+            muted_conversations?: components["schemas"]["ExportedPostRow"][];
             next?: string;
+            notifications?: components["schemas"]["Notification"][];
+            post_alerts?: components["schemas"]["ExportedUserRow"][];
+            posts?: components["schemas"]["ExportedPost"][];
             read?: components["schemas"]["PostId"];
-            user?: components["schemas"]["User"];
-        } & {
-            [key: string]: unknown[];
+            restrictions?: components["schemas"]["ExportedRestriction"][];
+            user?: components["schemas"]["UserDetails"];
         };
         /** @example ann */
         UserId: string;
@@ -2621,7 +2727,12 @@ export interface operations {
                     /**
                      * @example {
                      *       "result": {
-                     *         "has_password": true
+                     *         "comment_likes": [
+                     *           {
+                     *             "at": 0,
+                     *             "comment": 243905142243328
+                     *           }
+                     *         ]
                      *       }
                      *     }
                      */
@@ -3008,7 +3119,12 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "has_password": true
+                     *       "comment_likes": [
+                     *         {
+                     *           "at": 0,
+                     *           "comment": 243905142243328
+                     *         }
+                     *       ]
                      *     }
                      */
                     "application/json": components["schemas"]["UserExport"];
@@ -4225,6 +4341,84 @@ export interface operations {
             503: components["responses"]["BusyOrUnavailable"];
         };
     };
+    "conversations.mute": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path: {
+                id: components["schemas"]["PostId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "conversations.unmute": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path: {
+                id: components["schemas"]["PostId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     "likes.add": {
         parameters: {
             query?: never;
@@ -4747,7 +4941,7 @@ export interface operations {
                      *       "name": "ann"
                      *     }
                      */
-                    "application/json": components["schemas"]["User"];
+                    "application/json": components["schemas"]["UserDetails"];
                 };
             };
             400: components["responses"]["Invalid"];
@@ -4757,7 +4951,7 @@ export interface operations {
             408: components["responses"]["Timeout"];
             409: components["responses"]["InProgress"];
             413: components["responses"]["TooLarge"];
-            422: components["responses"]["IdempotencyConflict"];
+            422: components["responses"]["LimitExceededOrIdempotencyConflict"];
             429: components["responses"]["RateLimitedOrTooManyRequests"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
