@@ -29,7 +29,12 @@ fn request(verb: &str, path: &str, input: &Value) -> (String, Value) {
     if matches!(verb, "POST" | "PUT" | "PATCH") {
         return (path, Value::Object(left));
     }
-    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    // A list is its items, with commas between them.
+    let text = |value: &Value| match value.as_array() {
+        Some(items) => items.iter().map(plain).collect::<Vec<_>>().join(","),
+        None => plain(value),
+    };
     let query: Vec<String> = left.iter().map(|(name, value)| format!("{name}={}", text(value))).collect();
     if !query.is_empty() {
         path = format!("{path}?{}", query.join("&"));
@@ -81,6 +86,10 @@ fn account_and_user_cases() -> Vec<Case> {
         ("users.hidden", json!({})),
         ("users.muted", json!({ "limit": 0 })),
         ("users.blocked", json!({ "cursor": "r1" })),
+        ("users.likes", json!({ "id": "bo", "limit": 5 })),
+        ("users.likes", json!({ "id": "nobody" })),
+        ("users.comments", json!({ "id": "bo", "limit": 5 })),
+        ("users.comments", json!({ "id": "bo", "cursor": "?" })),
     ]
 }
 
@@ -93,6 +102,10 @@ fn post_and_comment_cases(post: u64, comment: &Value, to_delete: u64) -> Vec<Cas
         ("posts.create", json!({ "text": 1 })),
         ("posts.get", json!({ "id": post })),
         ("posts.get", json!({ "id": 1 })),
+        ("posts.many", json!({ "ids": [post, 1] })),
+        ("posts.many", json!({ "ids": [] })),
+        ("posts.explore", json!({ "limit": 1 })),
+        ("posts.explore", json!({ "cursor": "?" })),
         ("posts.delete", json!({ "id": post })),
         ("posts.delete", json!({ "id": 1 })),
         ("conversations.mute", json!({ "id": post })),
@@ -106,6 +119,13 @@ fn post_and_comment_cases(post: u64, comment: &Value, to_delete: u64) -> Vec<Cas
         ("comments.list", json!({ "id": post, "reply_to": comment, "limit": 1 })),
         ("comments.list", json!({ "id": post, "reply_to": 1 })),
         ("comments.list", json!({ "id": 1 })),
+        ("comments.list", json!({ "id": post, "order": "oldest", "limit": 1 })),
+        ("comments.get", json!({ "id": comment })),
+        ("comments.get", json!({ "id": 1 })),
+        ("comments.edit", json!({ "id": comment, "text": "not mine" })),
+        ("comments.edit", json!({ "id": comment, "text": "" })),
+        ("comments.likers", json!({ "id": comment, "limit": 5 })),
+        ("comments.likers", json!({ "id": 1 })),
         ("comments.delete", json!({ "id": comment })),
         ("comments.delete", json!({ "id": 1 })),
         ("notifications.list", json!({ "limit": 5 })),
