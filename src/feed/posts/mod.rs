@@ -23,14 +23,14 @@ use super::expand::ExpandField;
 use super::input::{AuthorList, Done, OnePost, PostFeed, PostPage, PostsByIds, ReadPost};
 use super::lineage::LineageTracker;
 use super::options::LimitOptions;
-use super::paging::{PageBuilder, PageCursor as _, PostPageBuilder};
+use super::paging::{PageBuilder, PostPageBuilder};
 use super::rendering::PostRenderer;
 use super::runtime::now;
 use super::visibility::{ViewContext, VisibilityPolicy};
 use super::write_path::WritePath;
 use crate::broker::{Broker, Invalidation};
 use crate::ledger::{EventConsumer, JOBS, Ledger, VisiblePosts};
-use crate::model::{Person, PostCounts, PostFlags, UserId};
+use crate::model::{Person, PostCounts, PostFlags, PostId, UserId};
 
 /// The maximal number of posts that one call returns by id.
 const MAX_BY_IDS: usize = 100;
