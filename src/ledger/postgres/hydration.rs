@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio_postgres::Row;
 
-use super::columns::{at, natural_at, user};
+use super::columns::{at, integer, natural_at, user};
 use super::counts::counts;
 use super::pool::Pool;
 use super::posts::numbers;
@@ -157,19 +157,19 @@ async fn load_all(pool: &Pool, pages: &[WaitingPage]) -> Result<Vec<Hydration>> 
         let Some(reader) = &content.reader else { continue };
         for post in &content.posts {
             readers.push(reader.as_str());
-            flagged.push(*post);
-            places.push(page);
+            flagged.push(integer(post.0));
+            places.push((page, *post));
         }
     }
     let posts: Vec<PostId> = posts.into_iter().collect();
     let people: Vec<&str> = people.into_iter().map(UserId::as_str).collect();
-    let rows = pool.read(HYDRATE, &[&readers, &numbers(&flagged), &numbers(&posts), &people]).await?;
+    let rows = pool.read(HYDRATE, &[&readers, &flagged, &numbers(&posts), &people]).await?;
     let mut loaded = Loaded::default();
     let mut flags: Vec<Vec<(PostId, PostFlags)>> = vec![Vec::new(); pages.len()];
     for row in &rows {
         if let Some((place, shown)) = loaded.add(row)? {
             let place = usize::try_from(place).unwrap_or(usize::MAX);
-            let (Some(page), Some(post)) = (places.get(place), flagged.get(place)) else {
+            let Some((page, post)) = places.get(place) else {
                 return Err(LedgerError::Failed(format!("flags at place {place}")));
             };
             flags[*page].push((*post, shown));

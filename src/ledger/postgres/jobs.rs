@@ -60,9 +60,9 @@ pub(super) const FINISH: &str = "\
         DELETE FROM jobs USING unnest($1::bigint[], $2::bigint[]) AS mine (id, generation)
         WHERE jobs.id = mine.id AND jobs.generation = mine.generation
             AND set_config('synchronous_commit', 'off', true) = 'off'
-        RETURNING jobs.id, jobs.author
+        RETURNING jobs.id, jobs.generation, jobs.author
     )
-    SELECT gone.id, EXISTS (
+    SELECT gone.id, gone.generation, EXISTS (
         SELECT FROM jobs
         WHERE jobs.author = gone.author AND jobs.lease_until <= feedline_clock() AND jobs.id <> ALL ($1)
     ) FROM gone";
@@ -109,9 +109,10 @@ impl JobStore for PostgresLedger {
         let (ids, generations): (Vec<i64>, Vec<i64>) =
             jobs.iter().map(|(id, generation)| (*id, integer(*generation))).unzip();
         let rows = self.pool.write(FINISH, &[&ids, &generations]).await?;
-        let more: HashMap<i64, bool> = rows.iter().map(|row| Ok((at(row, 0)?, at(row, 1)?))).collect::<Result<_>>()?;
-        let outcome = |id: &i64| Finished { was_held: more.contains_key(id), more: more.get(id) == Some(&true) };
-        Ok(ids.iter().map(outcome).collect())
+        let more: HashMap<(i64, u64), bool> =
+            rows.iter().map(|row| Ok(((at(row, 0)?, natural_at(row, 1)?), at(row, 2)?))).collect::<Result<_>>()?;
+        let outcome = |job| Finished { was_held: more.contains_key(job), more: more.get(job) == Some(&true) };
+        Ok(jobs.iter().map(outcome).collect())
     }
 
     /// Jobs of one author become visible in the order of their ids: once a job is visible, no job with a lower id

@@ -1,3 +1,4 @@
 -- concurrent
--- The users that a user restricts, latest first. Without `whom`: with it, look-ups of a pair might read this index.
-CREATE INDEX CONCURRENTLY restrictions_listed ON restrictions (maker, kind, at);
+-- The users that a user restricts, latest first. The time comes before the kind: otherwise look-ups of a pair might read
+-- this index instead of the primary key, and all restrictions of the user with it.
+CREATE INDEX CONCURRENTLY restrictions_listed ON restrictions (maker, at, kind, whom);
