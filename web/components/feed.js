@@ -34,7 +34,7 @@ export class Feed {
   #watched = "";
   #rest = null;
   #spacer = h("div", { "aria-hidden": "true" });
-  #list = h("div", { role: "feed", data: { testid: "posts" } });
+  #list = h("div", { role: "group", data: { testid: "posts" } });
   #rail = h("div", { class: "rail", "aria-hidden": "true" });
   #bar = button({ class: "new-posts", data: { testid: "new-posts" }, onclick: () => this.#letIn() });
   #lost = h("div", { class: "node", data: { kind: "lost", testid: "lost" }, hidden: true }, h("span"));
@@ -125,6 +125,8 @@ export class Feed {
     this.#showNote(state, error, entries);
     this.#showBar(waiting);
     this.#showEnd(first + rows.length < this.#rows.length);
+    // A feed has articles.
+    this.#list.setAttribute("role", rows.length > 0 ? "feed" : "group");
     show(this.#rail, entries.length > 0);
     if (state === "ready") this.#shown = true;
     this.element.setAttribute("aria-busy", String(state === "loading"));
