@@ -22,7 +22,9 @@ before(async () => {
   assert.ok(Date.now() - started < MOST_SECONDS * 1_000, "seeding takes less than ten seconds");
   await assert.rejects(server.command("seed-demo"), /the ledger is not empty/);
   await server.restart();
-  await assert.rejects(server.command("seed-demo"), /stop the server first/);
+  // A server of the embedded broker holds its queue of likes; with Redis, several processes share one.
+  const running = process.env.FEEDLINE_BROKER === "redis" ? /the ledger is not empty/ : /stop the server first/;
+  await assert.rejects(server.command("seed-demo"), running);
   driver = await Driver.start();
   mara = await driver.browser();
   await mara.open(`${server.origin}/sign-in`);

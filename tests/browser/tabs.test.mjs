@@ -75,6 +75,20 @@ test("a like in one tab fills the heart in the other tabs of the browser", async
   await bo.until(pressed, (now) => now === "true", "filled in the first tab");
 });
 
+test("a like of another device fills the heart when one looks at the post again", async () => {
+  const { server, ann } = scene;
+  const { id } = await server.postOf("ann", "Liked elsewhere");
+  const heart = `[data-id="${id}"] [data-testid=like]`;
+  const pressed = () => ann.run((name) => document.querySelector(name)?.getAttribute("aria-pressed"), heart);
+  await ann.click("nav-home");
+  await ann.until(pressed, (now) => now === "false", "the post");
+  await ann.click("nav-settings");
+  await server.callAs("ann", "PUT", `/posts/${id}/like`);
+  await ann.until(() => server.callAs("ann", "GET", `/posts/${id}`), ({ liked }) => liked, "the like is settled");
+  await ann.click("nav-home");
+  await ann.until(pressed, (now) => now === "true", "the heart is filled");
+});
+
 test("signing out everywhere ends the other tab, with a notice", async () => {
   const { ann } = scene;
   await ann.click("nav-settings");

@@ -70,6 +70,9 @@ export class Feed {
     const moved = () => this.#moved();
     addEventListener("scroll", moved, { passive: true });
     this.#stops.push(() => removeEventListener("scroll", moved));
+    const woken = () => this.element.isConnected && this.#catchUp();
+    document.addEventListener("visibilitychange", woken);
+    this.#stops.push(() => document.removeEventListener("visibilitychange", woken));
     const slow = setTimeout(() => this.#timeline.state === "loading" && this.#note.replaceChildren(skeletons()), 150);
     this.#stops.push(() => clearTimeout(slow));
     this.#render();
@@ -80,6 +83,7 @@ export class Feed {
     if (scrollY === 0) this.#anchor = null;
     this.#render();
     this.#moved();
+    this.#catchUp();
   }
 
   /** Out of the document: what arrives waits behind the bar. */
@@ -277,6 +281,18 @@ export class Feed {
     this.#list.querySelector("article")?.focus({ preventScroll: true });
   }
 
+  /** Likes of the reader's other devices are not pushed: those of the posts on screen are read when one looks again. */
+  async #catchUp() {
+    const { connection, likes } = this.#app.client;
+    const ids = this.#visible();
+    if (!this.#shown || ids.length === 0 || !connection.isLive || document.hidden) return;
+    const page = await connection.rpc("posts.many", { ids }).catch(() => null);
+    for (const post of page?.items ?? []) {
+      const { id, liked, likes: number } = post;
+      if (likes.view(post).state === "settled") likes.emit("settled", { id, liked, likes: number });
+    }
+  }
+
   /** The newest post that is on screen was read. */
   #markRead() {
     if (this.#timeline !== this.#app.client.timeline || document.hidden) return;
@@ -286,12 +302,14 @@ export class Feed {
 
   #watchVisible(rest = 0) {
     if (!this.element.isConnected) return;
-    const visible = this.#rows.filter((row) => row.value.id && inView(this.#cards.get(row.key)?.element));
-    this.#watch(
-      visible.map((row) => row.value.id),
-      rest,
-    );
+    this.#watch(this.#visible(), rest);
     if (scrollY <= TOP) this.#markRead();
+  }
+
+  /** The ids of the posts on screen. */
+  #visible() {
+    const rows = this.#rows.filter((row) => row.value.id && inView(this.#cards.get(row.key)?.element));
+    return rows.map((row) => row.value.id);
   }
 
   /** Posts on screen are watched once scrolling comes to rest; each is a subscription. */
