@@ -924,7 +924,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists the posts that a user likes, latest like first. */
+        /** Lists the posts that a user likes, newest post first. */
         get: operations["users.likes"];
         put?: never;
         post?: never;
