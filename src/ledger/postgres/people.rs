@@ -93,7 +93,8 @@ pub(super) const PROFILE: &str = "\
         EXISTS (SELECT FROM restrictions WHERE maker = $2 AND kind = 'hide' AND whom = $1) AS hiding,
         EXISTS (SELECT FROM restrictions WHERE maker = $2 AND kind = 'mute' AND whom = $1) AS muting,
         EXISTS (SELECT FROM restrictions WHERE maker = $2 AND kind = 'block' AND whom = $1) AS blocking,
-        EXISTS (SELECT FROM restrictions WHERE maker = $1 AND kind IN ('hide', 'block') AND whom = $2) AS restricted_by,
+        EXISTS (SELECT FROM restrictions WHERE maker = $1 AND kind = 'hide' AND whom = $2)
+            OR EXISTS (SELECT FROM restrictions WHERE maker = $1 AND kind = 'block' AND whom = $2) AS restricted_by,
         EXISTS (SELECT FROM post_alerts WHERE owner = $2 AND author = $1) AS notify OFFSET 0
     ) e WHERE u.id = $1 AND u.erased_at IS NULL";
 

@@ -36,7 +36,8 @@ pub(super) const RELATIONS: &str = "\
 
 pub(super) const WITH_RESTRICTIONS: &str = "\
     SELECT id FROM unnest($1::text[]) AS t (id)
-    WHERE EXISTS (SELECT FROM restrictions WHERE maker = id AND kind IN ('hide', 'block') OFFSET 0)
+    WHERE EXISTS (SELECT FROM restrictions WHERE maker = id AND kind = 'hide' OFFSET 0)
+       OR EXISTS (SELECT FROM restrictions WHERE maker = id AND kind = 'block' OFFSET 0)
        OR EXISTS (SELECT FROM restricted_by WHERE whom = id AND kind IN ('mute', 'block') OFFSET 0)";
 
 #[async_trait]
