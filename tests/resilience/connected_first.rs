@@ -50,7 +50,7 @@ impl Monitor {
             if line.contains("all-of-it") {
                 return visits;
             }
-            if line.contains("lua] \"HGET\"") && line.ends_with("\"h\"") {
+            if line.contains("lua] \"HMGET\"") && line.ends_with("\"h\" \"c\"") {
                 let inbox = line.split_once("{timeline:").and_then(|(_, rest)| rest.split_once('}'));
                 visits.extend(inbox.map(|(user, _)| user.to_owned()));
             }
