@@ -20,9 +20,9 @@ use tokio_util::sync::CancellationToken;
 /// socket meet in one write, and few enough that they take some milliseconds.
 const MAX_ANSWERED: usize = 16;
 
-/// The longest time for which a reply waits: longer than many writers need in turn, and far below the timeouts of
-/// clients.
-const MAX_WAIT: Duration = Duration::from_millis(100);
+/// The longest time for which a reply waits: longer than some hundred writers need in turn, and far below the timeouts
+/// of clients.
+const MAX_WAIT: Duration = Duration::from_millis(400);
 
 /// Delays replies.
 pub(super) struct ReplyGate {
