@@ -63,9 +63,11 @@ const EDIT: &str = with_event!(
 pub(super) const BY_AUTHOR: &str = "\
     SELECT post FROM author_posts WHERE author = $1 AND post < $2 ORDER BY post DESC LIMIT $3";
 
-/// Merges the partial indexes of the partitions, which have neither deleted nor restricted posts.
+/// Merges the partial indexes of the partitions, which have neither deleted nor restricted posts. `id + 0` is what the
+/// index contains.
 pub(super) const PUBLIC: &str = "\
-    SELECT id FROM posts WHERE visibility = '\"public\"' AND deleted_at IS NULL AND id < $1 ORDER BY id DESC LIMIT $2";
+    SELECT id FROM posts WHERE visibility = '\"public\"' AND deleted_at IS NULL AND id + 0 < $1
+    ORDER BY id + 0 DESC LIMIT $2";
 
 pub(super) const BY_TOPIC: &str = "\
     SELECT post FROM post_topics WHERE topic = $1 AND post < $2 ORDER BY post DESC LIMIT $3";
