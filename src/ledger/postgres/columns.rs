@@ -7,7 +7,7 @@ use tokio_postgres::types::FromSql;
 
 use super::errors;
 use crate::ledger::{LedgerError, Result};
-use crate::model::{User, UserId};
+use crate::model::{PostCounts, User, UserId};
 
 /// Reads a column.
 pub(super) fn at<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<T> {
@@ -69,4 +69,10 @@ pub(super) fn texts(ids: &[UserId]) -> Vec<&str> {
 /// Reads `id, name, avatar, created_at` from the first four columns.
 pub(super) fn user(row: &Row) -> Result<User> {
     Ok(User { id: id_at(row, 0)?, name: at(row, 1)?, avatar: at(row, 2)?, created_at: natural_at(row, 3)? })
+}
+
+/// Reads likes, comments and favourites, starting at a column.
+pub(super) fn counts(row: &Row, first: usize) -> Result<PostCounts> {
+    let number = |column| natural_at(row, first + column);
+    Ok(PostCounts { likes: number(0)?, comments: number(1)?, favourites: number(2)? })
 }

@@ -1,10 +1,9 @@
 //! The counts of posts, and the other data that a page of posts shows.
 
 use async_trait::async_trait;
-use tokio_postgres::Row;
 
 use super::PostgresLedger;
-use super::columns::natural_at;
+use super::columns::{counts, natural_at};
 use super::hydration::PageContent;
 use super::posts::numbers;
 use crate::ledger::{CountStore, Hydration, Result};
@@ -29,10 +28,4 @@ impl CountStore for PostgresLedger {
         let content = PageContent { reader: reader.cloned(), posts: posts.to_vec(), people: people.to_vec() };
         self.hydrator.load(&self.pool, content).await
     }
-}
-
-/// Reads likes, comments and favourites, starting at a column.
-pub(super) fn counts(row: &Row, first: usize) -> Result<PostCounts> {
-    let number = |column| natural_at(row, first + column);
-    Ok(PostCounts { likes: number(0)?, comments: number(1)?, favourites: number(2)? })
 }

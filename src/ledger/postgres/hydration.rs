@@ -12,10 +12,8 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio_postgres::Row;
 
-use super::columns::{at, integer, natural_at, user};
-use super::counts::counts;
+use super::columns::{at, counts, integer, natural_at, user};
 use super::pool::Pool;
-use super::posts::numbers;
 use crate::ledger::{Hydration, LedgerError, Result};
 use crate::model::{PostCounts, PostFlags, PostId, User, UserId};
 
@@ -161,9 +159,9 @@ async fn load_all(pool: &Pool, pages: &[WaitingPage]) -> Result<Vec<Hydration>> 
             places.push((page, *post));
         }
     }
-    let posts: Vec<PostId> = posts.into_iter().collect();
+    let posts: Vec<i64> = posts.into_iter().map(|post| integer(post.0)).collect();
     let people: Vec<&str> = people.into_iter().map(UserId::as_str).collect();
-    let rows = pool.read(HYDRATE, &[&readers, &flagged, &numbers(&posts), &people]).await?;
+    let rows = pool.read(HYDRATE, &[&readers, &flagged, &posts, &people]).await?;
     let mut loaded = Loaded::default();
     let mut flags: Vec<Vec<(PostId, PostFlags)>> = vec![Vec::new(); pages.len()];
     for row in &rows {
