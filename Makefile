@@ -4,10 +4,10 @@ CARGO ?= cargo
 BENCH ?= broadcast
 SECONDS ?= 600
 
-WITHOUT_CYCLES = api auth broker bench cli config feed gateway http ledger net protocol
+WITHOUT_CYCLES = api auth broker bench cli config feed gateway hooks http ledger net outlet protocol push
 
 .DELETE_ON_ERROR:
-.PHONY: test lint unit page types sdk client browser browser-short deps bench soak chaos fuzz-build build dist
+.PHONY: test lint unit page types sdk sdk-java client browser browser-short deps bench soak chaos fuzz-build build dist
 
 # Everything; the last line is the summary.
 test: deps lint
@@ -20,11 +20,13 @@ lint:
 	if command -v python3 >/dev/null; then \
 		for folder in $(WITHOUT_CYCLES); do scripts/check-cycles $$folder || exit 1; done; fi
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	$(CARGO) clippy --all-targets --no-default-features -- -D warnings
+	$(CARGO) clippy --no-default-features -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
 
-# Unit, property and black-box tests in Rust.
-unit:
+# Unit, property and black-box tests in Rust. Most of their time they wait for servers, so more of them run at a time
+# than there are cores.
+unit: export RUST_TEST_THREADS ?= 4
+unit: build
 	$(CARGO) test --workspace --no-fail-fast
 
 # The modules of the page, without a browser.
@@ -42,6 +44,10 @@ client: build tests/node_modules/.package-lock.json
 # The official JavaScript SDK against the server.
 sdk: build tests/node_modules/.package-lock.json
 	npm run --silent --prefix tests sdk
+
+# The official Java SDK against the server. It needs Maven and a JDK of version 17, so `make test` leaves it out.
+sdk-java: build
+	mvn --batch-mode --no-transfer-progress --file tests/sdk-java/pom.xml test
 
 # The page in Chromium against the server, on both brokers, with 2,000 arrivals.
 browser: build tests/node_modules/.package-lock.json
@@ -61,8 +67,10 @@ tests/node_modules/.package-lock.json: tests/package.json tests/package-lock.jso
 	npm ci --prefix tests
 	@touch $@
 
+# The tests with target/debug/feedline, which all kinds of tests start. `cargo build` would compile most dependencies
+# once more, with fewer features.
 build:
-	$(CARGO) build
+	$(CARGO) test --workspace --no-run
 
 # The executable to install, target/dist/feedline, and its line tables beside it, in feedline.debug. The
 # stripped file is a new one: Cargo keeps a hard link to the linked one, and reuses that.
@@ -86,4 +94,4 @@ chaos:
 	FEEDLINE_CHAOS=1 $(CARGO) test --test resilience
 
 fuzz-build:
-	$(CARGO) build --manifest-path fuzz/Cargo.toml
+	$(CARGO) build --package feedline-fuzz --features targets
