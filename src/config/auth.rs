@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use jsonwebtoken::DecodingKey;
 
+use super::issuers::{self, IssuerConfig};
 use super::layers::SectionReader;
 use super::parse::{self, ParseResult};
 use super::secret::Secret;
@@ -12,23 +13,38 @@ use super::value::ConfigValue;
 /// `[auth]`: the accepted tokens and API keys.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AuthConfig {
-    /// The configured key of HS256 tokens. `None`: see [`Secrets`](crate::config::Secrets), which may generate one.
+    /// The configured key of HMAC tokens. `None`: see [`Secrets`](crate::config::Secrets), which may generate one.
     pub hmac_secret: Option<Secret>,
-    /// The previous key of HS256 tokens, still accepted during a rotation.
+    /// The previous key of HMAC tokens, still accepted during a rotation.
     pub hmac_secret_previous: Option<Secret>,
-    /// Whether these two keys may be shorter than 32 characters.
+    /// Whether these two keys, and that of subscription tokens, may be shorter than 32 characters.
     pub allow_short_secret: bool,
     /// The configured key of Feedline's own sessions. `None`: see [`Secrets`](crate::config::Secrets), which may
     /// generate one.
     pub session_key: Option<Secret>,
-    /// The key of RS256 tokens: valid PEM text.
+    /// The key of RSA tokens: valid PEM text.
     pub rsa_public_key: Option<String>,
-    /// The key of ES256 tokens: valid PEM text.
+    /// The key of ECDSA tokens, whose curve determines the algorithm: valid PEM text.
     pub ecdsa_public_key: Option<String>,
+    /// The key of subscription tokens with HMAC. If one of the keys of subscription tokens is configured, no other key
+    /// verifies these tokens.
+    pub subscription_hmac_secret: Option<Secret>,
+    /// The key of subscription tokens with RSA: valid PEM text.
+    pub subscription_rsa_public_key: Option<String>,
+    /// The key of subscription tokens with ECDSA: valid PEM text.
+    pub subscription_ecdsa_public_key: Option<String>,
+    /// The address of the keys of tokens, as a JWKS.
+    pub jwks_url: Option<String>,
+    /// Whether addresses of keys may be `http` beyond loopback.
+    pub jwks_allow_http: bool,
     /// The audience that the `aud` claim of a token must contain; `None`: any.
     pub audience: Option<String>,
-    /// The issuer that the `iss` claim of a token must equal; `None`: any.
-    pub issuer: Option<String>,
+    /// The issuers of which the `iss` claim of a token must be one; empty: any.
+    pub issuer: Vec<String>,
+    /// More issuers, each with keys of its own.
+    pub issuers: Vec<IssuerConfig>,
+    /// The claim with the id of the user, in tokens of the application.
+    pub user_id_claim: String,
     /// The configured API keys of backends. Empty: see [`Secrets`](crate::config::Secrets), which generates one.
     pub api_keys: Vec<Secret>,
     /// The lifetime of the tokens that Feedline issues.
@@ -51,9 +67,18 @@ impl AuthConfig {
             allow_short_secret: section.read("allow_short_secret", parse::boolean),
             session_key: section.read("session_key", parse::optional_secret),
             rsa_public_key: section.read("rsa_public_key", |value| public_key(value, PublicKeyType::Rsa)),
-            ecdsa_public_key: section.read("ecdsa_public_key", |value| public_key(value, PublicKeyType::P256)),
+            ecdsa_public_key: section.read("ecdsa_public_key", |value| public_key(value, PublicKeyType::Ecdsa)),
+            subscription_hmac_secret: section.read("subscription_hmac_secret", parse::optional_secret),
+            subscription_rsa_public_key: section
+                .read("subscription_rsa_public_key", |value| public_key(value, PublicKeyType::Rsa)),
+            subscription_ecdsa_public_key: section
+                .read("subscription_ecdsa_public_key", |value| public_key(value, PublicKeyType::Ecdsa)),
+            jwks_url: section.read("jwks_url", issuers::optional_address),
+            jwks_allow_http: section.read("jwks_allow_http", parse::boolean),
             audience: section.read("audience", parse::optional_text),
-            issuer: section.read("issuer", parse::optional_text),
+            issuer: section.read("issuer", parse::text_or_list),
+            issuers: section.read("issuers", issuers::read),
+            user_id_claim: section.read("user_id_claim", user_id_claim),
             api_keys: section.read("api_keys", parse::secret_list),
             token_ttl: section.read("token_ttl", parse::duration("1s"..="3650d")),
             require_exp: section.read("require_exp", parse::boolean),
@@ -62,6 +87,7 @@ impl AuthConfig {
             anonymous: section.read("anonymous", parse::boolean),
         };
         auth.check_secrets(&mut section);
+        auth.check_issuers(&mut section);
         auth
     }
 
@@ -70,9 +96,11 @@ impl AuthConfig {
         let is_short = |secret: &Option<Secret>| secret.as_ref().is_some_and(Secret::is_short);
         if !self.allow_short_secret {
             let message = "expected 32 characters or more (auth.allow_short_secret accepts less)";
-            for (key, secret) in
-                [("hmac_secret", &self.hmac_secret), ("hmac_secret_previous", &self.hmac_secret_previous)]
-            {
+            for (key, secret) in [
+                ("hmac_secret", &self.hmac_secret),
+                ("hmac_secret_previous", &self.hmac_secret_previous),
+                ("subscription_hmac_secret", &self.subscription_hmac_secret),
+            ] {
                 if is_short(secret) {
                     section.problem(&[key], message);
                 }
@@ -81,23 +109,82 @@ impl AuthConfig {
         if is_short(&self.session_key) {
             section.problem(&["session_key"], "expected 32 characters or more");
         }
-        let others = [&self.hmac_secret, &self.hmac_secret_previous];
-        if self.session_key.is_some() && others.contains(&&self.session_key) {
+        if self.session_key.is_some() && self.hmac_secrets().contains(&&self.session_key) {
             section.problem(&["session_key"], "must differ from auth.hmac_secret: applications may know that one");
         }
+    }
+
+    /// Reports addresses of keys without TLS, and issuers with two sets of keys.
+    fn check_issuers(&self, section: &mut SectionReader<'_>) {
+        let message = "expected https, or a loopback address (auth.jwks_allow_http accepts http elsewhere)";
+        let is_refused = |url: &String| !self.jwks_allow_http && !issuers::is_protected(url);
+        if self.jwks_url.as_ref().is_some_and(is_refused) {
+            section.problem(&["jwks_url"], message);
+        }
+        if self.issuers.iter().any(|issuer| is_refused(&issuer.jwks_url)) {
+            section.problem(&["issuers"], message);
+        }
+        if let Some(twice) = self.issuers.iter().find(|issuer| self.issuer.contains(&issuer.name)) {
+            section.problem(&["issuers"], &format!("{:?} is an issuer of auth.issuer, too", twice.name));
+        }
+    }
+
+    /// The configured secrets that an application signs tokens with.
+    pub fn hmac_secrets(&self) -> [&Option<Secret>; 3] {
+        [&self.hmac_secret, &self.hmac_secret_previous, &self.subscription_hmac_secret]
+    }
+
+    /// Whether a public key is configured, or an address of keys.
+    pub fn has_public_key(&self) -> bool {
+        let has_pem = self.rsa_public_key.is_some() || self.ecdsa_public_key.is_some();
+        has_pem || self.jwks_url.is_some() || !self.issuers.is_empty()
     }
 
     /// Whether a key for the application's own tokens is configured. Generated secrets do not count.
     pub fn has_token_key(&self) -> bool {
         let secret = self.hmac_secret.is_some() || self.hmac_secret_previous.is_some();
-        secret || self.rsa_public_key.is_some() || self.ecdsa_public_key.is_some()
+        secret || self.has_public_key()
     }
+}
+
+/// Claims that have another meaning in the tokens of an application or in sessions.
+const OTHER_CLAIMS: [&str; 18] = [
+    "exp",
+    "nbf",
+    "iat",
+    "jti",
+    "aud",
+    "iss",
+    "expire_at",
+    "channel",
+    "client",
+    "channels",
+    "subs",
+    "info",
+    "b64info",
+    "data",
+    "b64data",
+    "override",
+    "meta",
+    "token_use",
+];
+
+/// The name of a claim that may contain the id of the user.
+fn user_id_claim(value: &ConfigValue) -> ParseResult<String> {
+    let name = parse::nonempty_text(value)?;
+    if name.contains(char::is_whitespace) {
+        return Err("expected the name of a claim, without spaces".into());
+    }
+    if OTHER_CLAIMS.contains(&name.as_str()) {
+        return Err(format!("the claim {name:?} has another meaning"));
+    }
+    Ok(name)
 }
 
 #[derive(Clone, Copy)]
 enum PublicKeyType {
     Rsa,
-    P256,
+    Ecdsa,
 }
 
 /// Parses PEM text, or the path of a PEM file. Returns the PEM text.
@@ -112,18 +199,18 @@ fn public_key(value: &ConfigValue, key_type: PublicKeyType) -> ParseResult<Optio
         // The parser accepts a private key as a verification key, but that key verifies no signature.
         _ if pem.contains("PRIVATE KEY") => None,
         PublicKeyType::Rsa => DecodingKey::from_rsa_pem(pem.as_bytes()).ok(),
-        PublicKeyType::P256 => DecodingKey::from_ec_pem(pem.as_bytes()).ok().filter(is_p256),
+        PublicKeyType::Ecdsa => DecodingKey::from_ec_pem(pem.as_bytes()).ok().filter(has_curve),
     };
     let name = match key_type {
         PublicKeyType::Rsa => "an RSA public key",
-        PublicKeyType::P256 => "a public key on the curve P-256",
+        PublicKeyType::Ecdsa => "a public key on the curve P-256, P-384 or P-521",
     };
     key.map(|_| Some(pem)).ok_or_else(|| format!("expected {name} in PEM, or the path of one"))
 }
 
-/// Whether the point has the length of P-256: one byte for the form and two coordinates of 32 bytes.
-fn is_p256(key: &DecodingKey) -> bool {
-    key.try_get_as_bytes().is_ok_and(|point| point.len() == 65)
+/// Whether the point has the length of P-256, P-384 or P-521: one byte for the form and two coordinates.
+fn has_curve(key: &DecodingKey) -> bool {
+    key.try_get_as_bytes().is_ok_and(|point| matches!(point.len(), 65 | 97 | 133))
 }
 
 /// `[accounts]`: built-in accounts.

@@ -1,5 +1,6 @@
 //! `[client]`: the limits of one client connection.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::layers::SectionReader;
@@ -36,10 +37,25 @@ pub struct ClientConfig {
     pub presence_limit: usize,
     /// The maximum number of connections of one user per node; `None`: no limit.
     pub connections_per_user: Option<u32>,
+    /// Development only: no token is needed, and every client may do everything on channels of the application.
+    pub insecure: bool,
+    /// Whether the server subscribes signed-in users to `#<user>`.
+    pub user_personal_channel: bool,
+    /// Whether a new connection of a signed-in user closes the user's others. Only with
+    /// [`user_personal_channel`](Self::user_personal_channel).
+    pub single_connection: bool,
+    /// Whether the server subscribes the users of the application to their timelines and notifications; `None`: unless
+    /// it subscribes them to their personal channels.
+    pub feed_channels: Option<bool>,
 }
 
 impl ClientConfig {
-    pub(super) fn read(mut section: SectionReader<'_>) -> Self {
+    /// Whether the server subscribes the users of the application to their timelines and notifications.
+    pub fn has_feed_channels(&self) -> bool {
+        self.feed_channels.unwrap_or(!self.user_personal_channel)
+    }
+
+    pub(super) fn read(mut section: SectionReader<'_>, listen: SocketAddr) -> Self {
         let client = Self {
             message_bytes: section.read("message_bytes", parse::integer(1024..=64 << 20)),
             queue_bytes: section.read("queue_bytes", parse::integer(1024..=1 << 30)),
@@ -55,7 +71,17 @@ impl ClientConfig {
             recovery_limit: section.read("recovery_limit", parse::integer(1..=100_000)),
             presence_limit: section.read("presence_limit", parse::integer(1..=10_000)),
             connections_per_user: section.read("connections_per_user", parse::limit(1_000_000)),
+            insecure: section.read("insecure", parse::boolean),
+            user_personal_channel: section.read("user_personal_channel", parse::boolean),
+            single_connection: section.read("single_connection", parse::boolean),
+            feed_channels: section.read("feed_channels", parse::boolean_or_auto),
         };
+        if client.insecure && !listen.ip().to_canonical().is_loopback() {
+            section.problem(&["insecure"], "is for development: server.listen must be a loopback address");
+        }
+        if client.single_connection && !client.user_personal_channel {
+            section.problem(&["single_connection"], "needs client.user_personal_channel = true");
+        }
         if client.ping_interval.subsec_nanos() != 0 {
             section.problem(&["ping_interval"], "expected whole seconds");
         }

@@ -6,9 +6,9 @@
 //! | file | contents |
 //! |---|---|
 //! | `layers.rs` | the layers, and the set of valid keys |
-//! | `server.rs`, `client.rs`, `stores.rs`, `auth.rs`, `feed.rs`, `limits.rs` | the sections: the type and the valid range of each key |
-//! | `namespaces.rs` | `[[namespaces]]` |
-//! | `value.rs`, `parse.rs` | values with their places; parsers for each type |
+//! | `server.rs`, `client.rs`, `transports.rs`, `stores.rs`, `auth.rs`, `feed.rs`, `push.rs`, `outlet.rs`, `hooks.rs`, `limits.rs` | the sections: the type and the valid range of each key |
+//! | `namespaces.rs`, `channel_regex.rs`, `issuers.rs` | `[[namespaces]]`, `[[auth.issuers]]` |
+//! | `value.rs`, `parse.rs`, `table_list.rs` | values with their places; parsers for each type |
 //! | `urls.rs` | the addresses of the stores |
 //! | `error.rs`, `suggest.rs` | errors with their places, and suggestions for unknown keys |
 //! | `secret.rs`, `secrets.rs` | secrets, and the file of those that the first start generates |
@@ -16,18 +16,25 @@
 //! Every invalid value is an error that names its place. No invalid value is replaced by a default.
 
 mod auth;
+mod channel_regex;
 mod client;
 mod error;
 mod feed;
+mod hooks;
+mod issuers;
 mod layers;
 mod limits;
 mod namespaces;
+mod outlet;
 mod parse;
+mod push;
 mod secret;
 mod secrets;
 mod server;
 mod stores;
 mod suggest;
+mod table_list;
+mod transports;
 mod urls;
 mod value;
 
@@ -39,16 +46,22 @@ use layers::{ConfigFile, Layers};
 pub use crate::ledger::Durability;
 pub use crate::net::AllowedOrigins;
 pub use auth::{AccountsConfig, AuthConfig};
+pub use channel_regex::ChannelRegex;
 pub use client::ClientConfig;
 pub use error::ConfigError;
 pub use feed::{FanoutConfig, LikesConfig, TimelineConfig};
+pub use hooks::HooksConfig;
+pub use issuers::IssuerConfig;
 pub use limits::{LimitsConfig, RatesConfig};
-pub use namespaces::{Namespace, NamespaceAccess};
+pub use namespaces::{Namespace, NamespaceAccess, RecoveryMode};
+pub use outlet::{OutletConfig, OutletWebhook};
 pub use parse::parse_duration;
+pub use push::PushConfig;
 pub use secret::Secret;
 pub use secrets::{Secrets, SecretsError};
 pub use server::{LogFormat, ServerConfig};
 pub use stores::{BrokerConfig, LedgerConfig};
+pub use transports::TransportsConfig;
 pub use urls::{BrokerUrl, LedgerUrl};
 
 /// The file in the working directory that is read if no path is given.
@@ -61,6 +74,8 @@ pub struct Config {
     pub server: ServerConfig,
     /// The limits of one client connection.
     pub client: ClientConfig,
+    /// How clients may connect.
+    pub transports: TransportsConfig,
     /// The store of live state.
     pub broker: BrokerConfig,
     /// The durable store.
@@ -75,6 +90,12 @@ pub struct Config {
     pub fanout: FanoutConfig,
     /// The write-behind queue of likes.
     pub likes: LikesConfig,
+    /// Pushes to the devices of users.
+    pub push: PushConfig,
+    /// What happened, for consumers outside of Feedline.
+    pub outlet: OutletConfig,
+    /// Questions to the application's backend.
+    pub hooks: HooksConfig,
     /// Maximum sizes and numbers.
     pub limits: LimitsConfig,
     /// Rate limits per user and per address.
@@ -128,7 +149,8 @@ impl Config {
         let mut layers = Layers::new(file, env);
         let server = ServerConfig::read(layers.section("server"));
         let config = Self {
-            client: ClientConfig::read(layers.section("client")),
+            client: ClientConfig::read(layers.section("client"), server.listen),
+            transports: TransportsConfig::read(layers.section("transports")),
             broker: BrokerConfig::read(layers.section("broker")),
             ledger: LedgerConfig::read(layers.section("ledger"), &server.data_dir),
             auth: AuthConfig::read(layers.section("auth")),
@@ -136,6 +158,9 @@ impl Config {
             timeline: TimelineConfig::read(layers.section("timeline")),
             fanout: FanoutConfig::read(layers.section("fanout")),
             likes: LikesConfig::read(layers.section("likes")),
+            push: PushConfig::read(layers.section("push")),
+            outlet: OutletConfig::read(layers.section("outlet")),
+            hooks: HooksConfig::read(layers.section("hooks")),
             limits: LimitsConfig::read(layers.section("limits")),
             rates: RatesConfig::read(layers.section("rates")),
             namespaces: namespaces::read(&mut layers),

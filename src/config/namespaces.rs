@@ -1,12 +1,13 @@
 //! Namespaces: channels for the application's own data.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::time::Duration;
 
+use super::channel_regex::{self, ChannelRegex};
 use super::layers::Layers;
 use super::parse::{self, ParseResult};
-use super::suggest::nearest;
-use super::value::{ConfigValue, Table, ValueKind, ValueSource};
+use super::table_list::{TableReader, tables};
+use super::value::{ConfigValue, ValueSource};
 use crate::model::ChannelKind;
 
 /// A configured namespace. Its channels are `<name>:<anything>`.
@@ -14,6 +15,8 @@ use crate::model::ChannelKind;
 pub struct Namespace {
     /// The prefix of its channels: 1 to 64 of `a-z 0-9 _ -`. Empty: channels without a colon.
     pub name: String,
+    /// The names, without the namespace, of the channels that clients may use; `None`: all.
+    pub channel_regex: Option<ChannelRegex>,
     /// The number of publications that a channel keeps; 0: no history and no recovery.
     pub history_size: u64,
     /// How long publications are kept after the last one. Zero if and only if `history_size` is 0.
@@ -28,6 +31,27 @@ pub struct Namespace {
     pub presence: bool,
     /// Whether subscribers receive joins and leaves.
     pub join_leave: bool,
+    /// Whether every subscription is positioned and recoverable, if the channels have a history; otherwise only those
+    /// whose token, hook or backend says so.
+    pub force_recovery: bool,
+    /// What a client receives that recovers.
+    pub recovery_mode: RecoveryMode,
+    /// Whether subscribers that ask for it receive publications as patches, if the channels have a history.
+    pub delta: bool,
+}
+
+/// What a client receives that recovers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RecoveryMode {
+    /// All publications that it missed.
+    #[default]
+    Stream,
+    /// Only the latest publication.
+    Cache,
+}
+
+impl RecoveryMode {
+    const KEYWORDS: &'static [(&'static str, Self)] = &[("stream", Self::Stream), ("cache", Self::Cache)];
 }
 
 /// The clients that have a right in a namespace.
@@ -51,7 +75,7 @@ impl NamespaceAccess {
 /// Reads `[[namespaces]]`, or the JSON array of the environment variable that replaces them.
 pub(super) fn read(layers: &mut Layers) -> Vec<Namespace> {
     let Some(value) = layers.whole("namespaces") else { return Vec::new() };
-    let items = match tables(&value) {
+    let items = match tables(&value, "namespaces") {
         Ok(items) => items,
         Err(message) => {
             layers.problem(&value.source, "namespaces", &message);
@@ -62,7 +86,7 @@ pub(super) fn read(layers: &mut Layers) -> Vec<Namespace> {
     let mut namespaces = Vec::new();
     for (i, (source, table)) in items.into_iter().enumerate() {
         let path = format!("namespaces[{i}]");
-        let mut item = NamespaceReader { table, path, known: BTreeSet::new(), problems: Vec::new() };
+        let mut item = TableReader::new(table, path);
         let namespace = Namespace::read(&mut item);
         item.report_unknown();
         // An invalid name is read as empty.
@@ -81,9 +105,10 @@ pub(super) fn read(layers: &mut Layers) -> Vec<Namespace> {
 }
 
 impl Namespace {
-    fn read(item: &mut NamespaceReader) -> Self {
+    fn read(item: &mut TableReader) -> Self {
         let namespace = Self {
             name: item.read("name", name, None),
+            channel_regex: item.read("channel_regex", channel_regex::read, Some(None)),
             history_size: item.read("history_size", parse::integer(0..=100_000), Some(0)),
             history_ttl: item.read("history_ttl", parse::duration("0s"..="365d"), Some(Duration::ZERO)),
             subscribe: item.read("subscribe", subscribe, Some(NamespaceAccess::Anyone)),
@@ -91,6 +116,13 @@ impl Namespace {
             history: item.read("history", parse::one_of(NamespaceAccess::KEYWORDS), Some(NamespaceAccess::Subscriber)),
             presence: item.read("presence", parse::boolean, Some(false)),
             join_leave: item.read("join_leave", parse::boolean, Some(false)),
+            force_recovery: item.read("force_recovery", parse::boolean, Some(true)),
+            recovery_mode: item.read(
+                "recovery_mode",
+                parse::one_of(RecoveryMode::KEYWORDS),
+                Some(RecoveryMode::Stream),
+            ),
+            delta: item.read("delta", parse::boolean, Some(false)),
         };
         if (namespace.history_size == 0) != namespace.history_ttl.is_zero() && item.problems.is_empty() {
             let lone = if namespace.history_size == 0 { "history_ttl" } else { "history_size" };
@@ -118,74 +150,6 @@ fn subscribe(value: &ConfigValue) -> ParseResult<NamespaceAccess> {
             Err("only a subscriber could subscribe, so nobody could: say \"anyone\", \"user\" or \"nobody\"".into())
         }
         access => Ok(access),
-    }
-}
-
-/// The tables of a list, each with its place.
-fn tables(value: &ConfigValue) -> Result<Vec<(ValueSource, Table)>, String> {
-    let list = match &value.kind {
-        ValueKind::Env(text) => from_json(text, &value.source)?,
-        ValueKind::List(items) => items.clone(),
-        _ => return Err("expected a list of tables: [[namespaces]]".into()),
-    };
-    list.into_iter()
-        .map(|item| match item.kind {
-            ValueKind::Table(table) => Ok((item.source, table)),
-            other => Err(format!("expected a list of tables, not of {}", other.name())),
-        })
-        .collect()
-}
-
-fn from_json(text: &str, source: &ValueSource) -> Result<Vec<ConfigValue>, String> {
-    let items: Vec<serde_json::Value> =
-        serde_json::from_str(text).map_err(|error| format!("expected a JSON array of objects: {error}"))?;
-    Ok(items.into_iter().map(|item| ConfigValue::from_json(item, source)).collect())
-}
-
-/// Reads the keys of one namespace.
-struct NamespaceReader {
-    table: Table,
-    /// The path of the namespace in error messages, such as `namespaces[0]`.
-    path: String,
-    /// The keys that were read: all valid keys.
-    known: BTreeSet<&'static str>,
-    /// The place (`None`: that of the whole item), the dotted key, and the message.
-    problems: Vec<(Option<ValueSource>, String, String)>,
-}
-
-impl NamespaceReader {
-    /// The value of a key, or its default. A key without a default is required. Errors are recorded.
-    fn read<T: Default>(
-        &mut self,
-        key: &'static str,
-        read: impl Fn(&ConfigValue) -> ParseResult<T>,
-        default: Option<T>,
-    ) -> T {
-        self.known.insert(key);
-        let value = match (self.table.get(key), default) {
-            (Some(value), _) => read(value),
-            (None, Some(default)) => return default,
-            (None, None) => Err("is missing".into()),
-        };
-        value.unwrap_or_else(|message| {
-            self.problem(key, message);
-            T::default()
-        })
-    }
-
-    fn problem(&mut self, key: &str, message: String) {
-        let source = self.table.get(key).map(|value| value.source.clone());
-        self.problems.push((source, format!("{}.{key}", self.path), message));
-    }
-
-    /// Records unknown keys as errors.
-    fn report_unknown(&mut self) {
-        let unknown: Vec<String> =
-            self.table.keys().filter(|key| !self.known.contains(key.as_str())).cloned().collect();
-        for key in unknown {
-            let hint = nearest(&key, self.known.iter().copied()).map(|nearest| format!("; did you mean {nearest}?"));
-            self.problem(&key, format!("there is no such key{}", hint.unwrap_or_default()));
-        }
     }
 }
 

@@ -153,6 +153,15 @@ pub(super) fn text_list(value: &ConfigValue) -> ParseResult<Vec<String>> {
     }
 }
 
+/// A text or a list of texts; empty text: no item. In an environment variable, commas separate the items.
+pub(super) fn text_or_list(value: &ConfigValue) -> ParseResult<Vec<String>> {
+    match &value.kind {
+        ValueKind::Text(text) => Ok(Some(text.clone()).filter(|text| !text.is_empty()).into_iter().collect()),
+        ValueKind::List(_) | ValueKind::Env(_) => text_list(value),
+        other => Err(format!("expected text in quotes, or a list of texts, not {}", other.name())),
+    }
+}
+
 /// A list of secrets.
 pub(super) fn secret_list(value: &ConfigValue) -> ParseResult<Vec<Secret>> {
     Ok(text_list(value)?.into_iter().map(Secret::new).collect())

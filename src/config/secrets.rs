@@ -16,7 +16,7 @@ const FILE: &str = "secrets.toml";
 /// The secrets in use. Secrets that are not configured are generated at the first start and kept in a file.
 #[derive(Clone, Debug)]
 pub struct Secrets {
-    /// The key of HS256 tokens. `None`: only public keys are configured.
+    /// The key of HMAC tokens. `None`: only public keys are configured.
     pub hmac_secret: Option<Secret>,
     /// The key of Feedline's own sessions. `None`: built-in accounts are disabled.
     pub session_key: Option<Secret>,
@@ -84,8 +84,7 @@ impl Secrets {
     /// If the file cannot be read or created, is accessible to other users, or is malformed.
     pub fn load(config: &Config) -> Result<Self, SecretsError> {
         let auth = &config.auth;
-        let public_key = auth.rsa_public_key.is_some() || auth.ecdsa_public_key.is_some();
-        let wants_secret = auth.hmac_secret.is_none() && !public_key;
+        let wants_secret = auth.hmac_secret.is_none() && !auth.has_public_key();
         let session_key = auth.session_key.clone().filter(|_| config.accounts_enabled());
         let wants_session_key = config.accounts_enabled() && session_key.is_none();
         let (hmac_secret, api_keys) = (auth.hmac_secret.clone(), auth.api_keys.clone());
@@ -151,7 +150,7 @@ fn create(dir: &Path, path: &Path) -> Result<bool, SecretsError> {
     let failed = |error| io_error(path, "created", error);
     DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| io_error(dir, "created", error))?;
     let text = format!(
-        "# Made by Feedline at its first start. Whoever has these can be any user: keep them to yourself.\n\
+        "# Created by Feedline at its first start. Anyone with these keys can act as any user: keep them secret.\n\
          # To have new ones, delete this file and start again; all tokens end with it.\n\
          hmac_secret = \"{}\"\n\
          api_key = \"{}\"\n\

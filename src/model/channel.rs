@@ -154,6 +154,11 @@ impl AppChannel {
         split(&self.name).0
     }
 
+    /// The part of the name behind the namespace, with the users to which it is limited.
+    pub fn local_name(&self) -> &str {
+        split(&self.name).1
+    }
+
     /// Whether every right needs a subscription token.
     pub fn is_private(&self) -> bool {
         self.name.starts_with('$')
@@ -161,7 +166,7 @@ impl AppChannel {
 
     /// Whether a user (`None`: an anonymous client) can have any right in the channel.
     pub fn admits(&self, user: Option<&UserId>) -> bool {
-        match split(&self.name).1.split_once('#') {
+        match self.local_name().split_once('#') {
             // An anonymous client is not a member, even if the list has an empty name.
             Some((_, members)) => user.is_some_and(|user| members.split(',').any(|name| name == user.as_str())),
             None => true,

@@ -14,8 +14,8 @@ pub struct Comment {
     /// The post of the comment.
     pub post: PostId,
     /// The comment that it replies to; absent if it is on the post itself.
-    #[serde(rename = "reply_to", skip_serializing_if = "Option::is_none")]
-    pub parent: Option<CommentId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reply_to: Option<CommentId>,
     /// Its author; absent if the comment is deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub author: Option<UserId>,
@@ -34,7 +34,8 @@ pub struct Comment {
     pub likes: u64,
     /// The number of direct replies, including deleted ones that stay.
     pub replies: u64,
-    /// Whether the reader likes it; absent for anonymous readers, in pushes and in previews. The ledger does not set it.
+    /// Whether the reader likes it; absent for anonymous readers, in pushes and in previews. The ledger does not set
+    /// it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub liked: Option<bool>,
 }

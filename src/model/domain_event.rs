@@ -1,11 +1,10 @@
-//! Domain events: changes in the feed that other parts react to. Notifications use them now, pushes and webhooks will
-//! later.
+//! Domain events: changes in the feed that other parts react to: notifications, and the consumers of the outlet.
 
 use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Comment, CommentId, ContentId, Post, PostId, UserId};
+use super::{Comment, CommentId, ContentId, NotificationId, Post, PostId, UserId};
 
 /// The maximal number of users that one text notifies by mentioning them. Texts with more mentions are not addressed to
 /// each of these users.
@@ -18,7 +17,7 @@ pub const MAX_LIKES: usize = 256;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DomainEvent {
-    /// A post that mentions other users was written.
+    /// A post was written. Without the outlet, only posts that mention other users have this event.
     PostCreated {
         /// The post.
         post: PostId,
@@ -27,7 +26,7 @@ pub enum DomainEvent {
         /// The other users that it mentions, at most [`MAX_MENTIONED`].
         mentions: Vec<UserId>,
     },
-    /// An edit added mentions of other users to a post.
+    /// A post was edited. Without the outlet, only edits that add mentions of other users have this event.
     PostEdited {
         /// The post.
         post: PostId,
@@ -71,6 +70,37 @@ pub enum DomainEvent {
         /// The new likes, grouped by object.
         likes: Vec<NewLikes>,
     },
+    /// A post was deleted. For the outlet only, like all that follow.
+    PostDeleted {
+        /// The post.
+        post: PostId,
+        /// Its author.
+        author: UserId,
+    },
+    /// A user no longer follows another user.
+    Unfollowed {
+        /// The former follower.
+        follower: UserId,
+        /// The former followee.
+        followee: UserId,
+    },
+    /// A group of notifications was begun or has grown.
+    Notified {
+        /// The user that is notified.
+        to: UserId,
+        /// The group.
+        notification: NotificationId,
+    },
+    /// A user has a connection.
+    UserConnected {
+        /// The user.
+        user: UserId,
+    },
+    /// A user has had no connection for a while.
+    UserAway {
+        /// The user.
+        user: UserId,
+    },
 }
 
 /// New likes of one post or comment.
@@ -83,23 +113,36 @@ pub struct NewLikes {
 }
 
 impl DomainEvent {
-    /// The event of a new post; `None` if the post mentions no other users.
-    pub fn post_created(post: &Post) -> Option<Self> {
+    /// The event of a new post; `None` if the post mentions no other users, unless the `outlet` wants every post.
+    pub fn post_created(post: &Post, outlet: bool) -> Option<Self> {
         let mentions = others(&post.mentions, &post.author);
-        (!mentions.is_empty()).then(|| Self::PostCreated { post: post.id, author: post.author.clone(), mentions })
+        let is_wanted = outlet || !mentions.is_empty();
+        is_wanted.then(|| Self::PostCreated { post: post.id, author: post.author.clone(), mentions })
     }
 
-    /// The event of an edit; `None` if the edit adds no mentions.
+    /// The event of an edit; `None` if the edit adds no mentions. The outlet gets an event in any case.
     pub fn post_edited(before: &Post, after: &Post) -> Option<Self> {
         let mentions = added_mentions(&before.mentions, &after.mentions, &after.author);
         (!mentions.is_empty()).then(|| Self::PostEdited { post: after.id, author: after.author.clone(), mentions })
+    }
+
+    /// The event that an edit stores: with an outlet, every edit has one.
+    pub fn edit_for(event: Option<&Self>, after: &Post, outlet: bool) -> Option<Self> {
+        let plain = || Self::PostEdited { post: after.id, author: after.author.clone(), mentions: Vec::new() };
+        event.cloned().or_else(|| outlet.then(plain))
     }
 
     /// The event of a new comment; `None` if the comment is deleted.
     pub fn comment_created(comment: &Comment) -> Option<Self> {
         let author = comment.author.clone()?;
         let mentions = others(&comment.mentions, &author);
-        Some(Self::CommentCreated { comment: comment.id, post: comment.post, parent: comment.parent, author, mentions })
+        Some(Self::CommentCreated {
+            comment: comment.id,
+            post: comment.post,
+            parent: comment.reply_to,
+            author,
+            mentions,
+        })
     }
 
     /// The event of an edit of a comment; `None` if the edit adds no mentions.
@@ -171,6 +214,11 @@ impl DomainEvent {
             Self::CommentCreated { mentions, .. } => mentions.len() + 2,
             Self::Followed { .. } => 1,
             Self::Liked { likes } => likes.iter().map(|likes| likes.by.len()).sum(),
+            Self::PostDeleted { .. }
+            | Self::Unfollowed { .. }
+            | Self::Notified { .. }
+            | Self::UserConnected { .. }
+            | Self::UserAway { .. } => 0,
         }
     }
 }

@@ -136,6 +136,19 @@ pub enum Event<'a> {
         /// The version of the number.
         version: u64,
     },
+    /// The user liked an object, or took a like back, over another connection or the HTTP API.
+    #[serde(rename = "like.changed")]
+    #[schemars(title = "LikeChangedEvent", extend("x-channels" = ["notifications"]))]
+    LikeChanged {
+        /// The id of the post or comment.
+        id: u64,
+        /// Whether the user likes it now.
+        liked: bool,
+        /// The number of likes.
+        likes: u64,
+        /// The version of the number.
+        version: u64,
+    },
     /// A like that was acknowledged could not be settled, and is undone.
     #[serde(rename = "like.reverted")]
     #[schemars(title = "LikeRevertedEvent", extend("x-channels" = ["notifications"]))]
@@ -199,7 +212,7 @@ mod tests {
         let mut comment = Comment {
             id: CommentId(8),
             post: PostId(7),
-            parent: None,
+            reply_to: None,
             author: Some(ann.clone()),
             text: Some("\"hi\"".into()),
             mentions: Vec::new(),
@@ -257,6 +270,10 @@ mod tests {
         assert_encoded(
             &Event::LikeSettled { id: 7, liked: true, asks: 2, likes: 4, version: 3 },
             r#"{"type":"like.settled","id":7,"liked":true,"asks":2,"likes":4,"version":3}"#,
+        );
+        assert_encoded(
+            &Event::LikeChanged { id: 7, liked: false, likes: 3, version: 4 },
+            r#"{"type":"like.changed","id":7,"liked":false,"likes":3,"version":4}"#,
         );
         for reason in [RevertReason::Gone, RevertReason::Hidden, RevertReason::Failed] {
             let reverted = Event::LikeReverted { id: 7, reason };

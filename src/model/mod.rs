@@ -5,6 +5,7 @@
 mod channel;
 mod comment;
 mod content_id;
+mod device;
 mod domain_event;
 mod entry;
 mod event;
@@ -15,12 +16,17 @@ mod notification_kind;
 mod object;
 mod post;
 mod relation;
+mod subscribe_override;
 mod topic;
 mod user;
 
 pub use channel::{AppChannel, Channel, ChannelKind, Retention};
 pub use comment::Comment;
 pub use content_id::ContentId;
+pub use device::{
+    ApnsEnvironment, Device, DeviceId, Platform, PushKinds, PushPreferences, PushTarget, QuietHours, TimeOfDay,
+    WebPushKeys,
+};
 pub use domain_event::{DomainEvent, MAX_LIKES, MAX_MENTIONED, NewLikes, others};
 pub use entry::{Entry, Epoch, GoneReason, Position, PostRemoved};
 pub use event::Event;
@@ -31,6 +37,7 @@ pub use notification_kind::NotificationKind;
 pub use object::{ObjectId, ObjectType};
 pub use post::{Location, Media, MediaKind, Post, PostCounts, PostFlags, ShownPost, Visibility};
 pub use relation::{Relation, Restriction};
+pub use subscribe_override::{OverrideValue, SubscribeOverride, overridden};
 pub use topic::{is_topic, is_topic_name};
 pub use user::{About, Edges, Person, Profile, User, UserDetails, UserOrigin};
 

@@ -1,0 +1,154 @@
+//! Rules of single sections.
+
+use feedline::config::{NamespaceAccess, RecoveryMode};
+use serde_json::json;
+
+use crate::{parse, parse_env, wrong, wrong_env};
+
+#[test]
+fn webhooks_of_the_outlet_are_tables() {
+    let secret = "a-secret-of-thirty-two-characters";
+    let text = format!(
+        "[outlet]\nconsumers = [\"app\"]\n[[outlet.webhooks]]\nname = \"one\"\nurl = \"https://a.example/x\"\n\
+         secrets = [\"{secret}\"]\n[[outlet.webhooks]]\nname = \"two\"\nurl = \"https://b.example/x\"\n\
+         secrets = [\"{secret}\", \"{secret}2\"]\ntypes = [\"post.created\"]\n"
+    );
+    let outlet = parse(&text).unwrap().outlet;
+    assert!(outlet.is_enabled() && !parse("").unwrap().outlet.is_enabled());
+    let [one, two] = &outlet.webhooks[..] else { panic!("{outlet:?}") };
+    assert_eq!((&*one.name, &*one.url, one.secrets.len(), one.types.len()), ("one", "https://a.example/x", 1, 0));
+    assert_eq!((&*two.name, two.secrets.len(), &*two.types), ("two", 2, &["post.created".to_owned()][..]));
+    assert!(!format!("{outlet:?}").contains(secret));
+    for (wrong_part, right_part, problem) in [
+        ("name = \"two\"", "name = \"one\"", "webhook 1: there is another webhook \"one\""),
+        ("name = \"two\"", "name = \"Two\"", "webhook 1: name: expected names"),
+        ("url = \"https://b.example/x\"\n", "", "webhook 1: url is missing"),
+        ("\"post.created\"", "\"post.create\"", "did you mean \"post.created\"?"),
+        ("types = ", "type = ", "did you mean types?"),
+        (secret, "short", "webhook 0: secrets: expected at least one secret of 32 characters"),
+        ("[\"app\"]", "[\"app\", \"app\"]", "there is another consumer \"app\""),
+    ] {
+        let error = wrong(&text.replacen(wrong_part, right_part, 1));
+        assert!(error.contains(problem), "{error} has no {problem:?}");
+    }
+    let error = wrong("[outlet]\nretention = \"1d\"\n");
+    assert!(error.starts_with("config.toml:2:1: outlet.retention: must be longer than outlet.give_up"), "{error}");
+}
+
+#[test]
+fn namespaces_come_from_the_environment_too() {
+    let json = r#"[{"name":"chat","publish":"anyone"},{"name":"news","history_size":10,"history_ttl":"1h"}]"#;
+    let namespaces = parse_env(&[("FEEDLINE__NAMESPACES", json)]).unwrap().namespaces;
+    assert_eq!(namespaces.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["chat", "news"]);
+    assert_eq!((namespaces[0].publish, namespaces[0].subscribe), (NamespaceAccess::Anyone, NamespaceAccess::Anyone));
+    assert_eq!((namespaces[0].history_size, namespaces[1].history_size), (0, 10));
+    assert_eq!((namespaces[1].publish, namespaces[1].presence), (NamespaceAccess::Nobody, false));
+    assert_eq!(
+        (namespaces[0].history, namespaces[1].history),
+        (NamespaceAccess::Subscriber, NamespaceAccess::Subscriber)
+    );
+    let json = r#"[{"name":"","subscribe":"user","publish":"user","history":"anyone"}]"#;
+    let namespaces = parse_env(&[("FEEDLINE__NAMESPACES", json)]).unwrap().namespaces;
+    let none = &namespaces[0];
+    assert_eq!(
+        (none.subscribe, none.publish, none.history),
+        (NamespaceAccess::User, NamespaceAccess::User, NamespaceAccess::Anyone)
+    );
+    let json =
+        r#"[{"name":"cached","history_size":1,"history_ttl":"1h","force_recovery":false,"recovery_mode":"cache"}]"#;
+    let cached = &parse_env(&[("FEEDLINE__NAMESPACES", json)]).unwrap().namespaces[0];
+    assert_eq!((cached.force_recovery, cached.recovery_mode), (false, RecoveryMode::Cache));
+    assert!(none.force_recovery, "the default");
+    let wrong = wrong_env(&[("FEEDLINE__NAMESPACES", r#"[{"name":"x","recovery_mode":"log"}]"#)]);
+    assert!(wrong.contains("recovery_mode"), "{wrong}");
+    let twice = wrong_env(&[("FEEDLINE__NAMESPACES", r#"[{"name":""},{"name":""}]"#)]);
+    assert!(twice.contains("there is another namespace \"\""), "{twice}");
+}
+
+#[test]
+fn a_namespace_may_limit_the_names_of_its_channels() {
+    let of = |regex: &str| json!([{ "name": "chat", "channel_regex": regex }]).to_string();
+    let namespaces = |regex: &str| parse_env(&[("FEEDLINE__NAMESPACES", &of(regex))]).map(|config| config.namespaces);
+    let limited = &namespaces("^[a-z]+$").unwrap()[0];
+    let regex = limited.channel_regex.as_ref().unwrap();
+    assert!(regex.matches("lobby") && !regex.matches("lobby1") && !regex.matches(""));
+    assert!(namespaces("[a-z]").unwrap()[0].channel_regex.as_ref().unwrap().matches("1a1"), "a part of the name");
+    assert_eq!(namespaces("").unwrap()[0].channel_regex, None);
+    let error = wrong_env(&[("FEEDLINE__NAMESPACES", &of("(a"))]);
+    assert!(error.contains("namespaces[0].channel_regex: is not a regular expression: unclosed group"), "{error}");
+}
+
+#[test]
+fn a_single_connection_needs_the_personal_channel() {
+    let error = wrong("[client]\nsingle_connection = true\n");
+    let expected = "config.toml:2:1: client.single_connection: needs client.user_personal_channel = true";
+    assert!(error.starts_with(expected), "{error}");
+}
+
+#[test]
+fn the_claim_of_the_user_has_no_other_meaning() {
+    assert_eq!(parse("").unwrap().auth.user_id_claim, "sub");
+    let claim = |name: &str| parse_env(&[("FEEDLINE__AUTH__USER_ID_CLAIM", name)]);
+    assert_eq!(claim("https://id.example/user").unwrap().auth.user_id_claim, "https://id.example/user");
+    for (name, reason) in
+        [("exp", "has another meaning"), ("channel", "has another meaning"), ("", "must not be empty")]
+    {
+        let error = claim(name).unwrap_err().to_string();
+        assert!(error.contains(reason), "{name}: {error}");
+    }
+}
+
+#[test]
+fn texts_of_pushes_are_tables() {
+    let config =
+        parse("[push]\nttl = \"2h\"\n[push.texts.de.like]\ntitle = \"{name} mag das\"\nbody = \"\"\n").unwrap();
+    assert_eq!(config.push.texts["de"]["like"]["title"], "{name} mag das");
+    let json = r#"{"de":{"like":{"title":"{name} mag das","body":""}}}"#;
+    assert_eq!(parse_env(&[("FEEDLINE__PUSH__TEXTS", json)]).unwrap().push.texts, config.push.texts);
+    let error = wrong("[push]\ntexts = { de = { like = 7 } }\n");
+    assert!(
+        error.ends_with("push.texts: texts.de.like is a whole number, not a table: write [push.texts.en.like]"),
+        "{error}"
+    );
+    let error = wrong("[push]\ntexts = { de = { like = { title = 7 } } }\n");
+    assert!(error.contains("push.texts: texts.de.like.title is a whole number, not text"), "{error}");
+}
+
+#[test]
+fn issuers_have_keys_of_their_own_over_protected_connections() {
+    let text = "[auth]\nissuer = [\"a\", \"b\"]\n[[auth.issuers]]\nissuer = \"c\"\njwks_url = \"http://127.0.0.1/\"\n";
+    let auth = parse(text).unwrap().auth;
+    assert_eq!((auth.issuer.as_slice(), auth.issuers.len()), (&["a".to_owned(), "b".to_owned()][..], 1));
+    assert!(auth.has_token_key());
+    for (env, part) in [
+        (vec![("FEEDLINE__AUTH__JWKS_URL", "http://id.example/")], "expected https, or a loopback address"),
+        (vec![("FEEDLINE__AUTH__ISSUERS", r#"[{"issuer":"a","jwks_url":"http://x/"}]"#)], "expected https"),
+        (vec![("FEEDLINE__AUTH__ISSUERS", r#"[{"issuer":"a"}]"#)], "issuers[0].jwks_url: is missing"),
+        (
+            vec![("FEEDLINE__AUTH__ISSUERS", r#"[{"issuer":"a","jwks_url":"https://x/","audienc":"y"}]"#)],
+            "did you mean",
+        ),
+        (
+            vec![
+                ("FEEDLINE__AUTH__ISSUERS", r#"[{"issuer":"a","jwks_url":"https://x/"}]"#),
+                ("FEEDLINE__AUTH__ISSUER", "a"),
+            ],
+            "is an issuer of auth.issuer, too",
+        ),
+    ] {
+        let error = wrong_env(&env);
+        assert!(error.contains(part), "{error}");
+    }
+    let http = [("FEEDLINE__AUTH__JWKS_URL", "http://id.example/"), ("FEEDLINE__AUTH__JWKS_ALLOW_HTTP", "true")];
+    assert!(parse_env(&http).is_ok());
+}
+
+#[test]
+fn an_insecure_server_listens_on_loopback_only() {
+    for (listen, allowed) in
+        [("127.0.0.1:8000", true), ("[::1]:8000", true), ("0.0.0.0:8000", false), ("10.0.0.1:8000", false)]
+    {
+        let parsed = parse_env(&[("FEEDLINE__SERVER__LISTEN", listen), ("FEEDLINE__CLIENT__INSECURE", "true")]);
+        assert_eq!(parsed.is_ok(), allowed, "{listen}: {parsed:?}");
+    }
+}
