@@ -86,9 +86,9 @@ pub trait CommentStore: Send + Sync {
     /// cost depends on `limit`, not on the number of comments.
     async fn comments_by(&self, author: &UserId, before: CommentId, limit: usize) -> Result<Vec<Comment>>;
 
-    /// Replaces the text, the mentions and `edited_at` of a comment of `after.author` by those of `after`. A conflict if
-    /// the `edited_at` of the stored comment is not that of `before`. As for posts, it is the version of the comment:
-    /// every edit must set a greater one.
+    /// Replaces the text, the mentions and `edited_at` of a comment of `after.author` by those of `after`. A conflict
+    /// if the `edited_at` of the stored comment is not that of `before`. As for posts, it is the version of the
+    /// comment: every edit must set a greater one.
     ///
     /// `event` is written in the same transaction, if the comment is replaced.
     async fn edit_comment(

@@ -5,7 +5,8 @@ use async_trait::async_trait;
 use super::Result;
 use crate::model::{Millis, PostId, UserId};
 
-/// Muted conversations. Flags of posts show them to their user: see [`CountStore::hydrate`](super::CountStore::hydrate).
+/// Muted conversations. Flags of posts show them to their user: see
+/// [`CountStore::hydrate`](super::CountStore::hydrate).
 #[async_trait]
 pub trait ConversationStore: Send + Sync {
     /// Mutes what happens under a post. Idempotent: muting again keeps the first time. The caller has checked that the

@@ -64,7 +64,7 @@ pub trait ErasureStore: Send + Sync {
     /// owners; empty if none are left.
     async fn erase_notices(&self, user: &UserId, limit: usize) -> Result<Vec<(UserId, NotificationId)>>;
 
-    /// Removes restrictions and post alerts in both directions, notifications to the user, the read marker and
-    /// idempotency keys. Returns the number of rows; 0 if none are left.
+    /// Removes restrictions and post alerts in both directions, notifications to the user, the read marker,
+    /// devices, preferences, pushes and idempotency keys. Returns the number of rows; 0 if none are left.
     async fn erase_rest(&self, user: &UserId, limit: usize) -> Result<usize>;
 }

@@ -16,14 +16,26 @@ pub enum EventConsumer {
     /// Writes notifications of likes. They are numerous, so they have their own consumer and do not delay other
     /// notifications.
     Likes,
+    /// Appends events to the log of the outlet.
+    Outlet,
 }
 
 impl EventConsumer {
-    /// The consumers that want an event, as a set of [bits](Self::bit).
-    pub fn all_of(event: &DomainEvent) -> i32 {
+    /// The consumers that want an event, as a set of [bits](Self::bit). `outlet`: whether there is an outlet.
+    pub fn all_of(event: &DomainEvent, outlet: bool) -> i32 {
+        let outlet = if outlet { Self::Outlet.bit() } else { 0 };
         match event {
             DomainEvent::Liked { .. } => Self::Likes.bit(),
-            _ => Self::Notifications.bit(),
+            DomainEvent::PostCreated { mentions, .. } | DomainEvent::PostEdited { mentions, .. } => {
+                outlet | if mentions.is_empty() { 0 } else { Self::Notifications.bit() }
+            }
+            DomainEvent::CommentCreated { .. } | DomainEvent::CommentEdited { .. } => Self::Notifications.bit(),
+            DomainEvent::Followed { .. } => Self::Notifications.bit() | outlet,
+            DomainEvent::PostDeleted { .. }
+            | DomainEvent::Unfollowed { .. }
+            | DomainEvent::Notified { .. }
+            | DomainEvent::UserConnected { .. }
+            | DomainEvent::UserAway { .. } => outlet,
         }
     }
 
@@ -32,6 +44,7 @@ impl EventConsumer {
         match self {
             Self::Notifications => 1,
             Self::Likes => 2,
+            Self::Outlet => 4,
         }
     }
 
@@ -40,6 +53,7 @@ impl EventConsumer {
         match self {
             Self::Notifications => "notifications",
             Self::Likes => "likes",
+            Self::Outlet => "outlet",
         }
     }
 }
@@ -71,7 +85,10 @@ pub const MAX_FAILED_EVENTS: u64 = 10_000;
 /// [`PostStore::edit_post`](super::PostStore::edit_post),
 /// [`CommentStore::create_comment`](super::CommentStore::create_comment),
 /// [`FollowStore::follow`](super::FollowStore::follow) and [`LikeStore::settle_likes`](super::LikeStore::settle_likes)
-/// write them, each in its own transaction.
+/// write them, each in its own transaction. With an outlet, [`PostStore::delete_post`](super::PostStore::delete_post),
+/// [`FollowStore::unfollow`](super::FollowStore::unfollow),
+/// [`RestrictionStore::restrict`](super::RestrictionStore::restrict) and
+/// [`NotificationStore::notify_many`](super::NotificationStore::notify_many) do, too.
 #[async_trait]
 pub trait EventStore: Send + Sync {
     /// Leases a consumer to `holder` for `ttl` from now, by the clock of the store, unless another holder has the

@@ -79,9 +79,9 @@ pub trait LikeStore: Send + Sync {
     /// The likers of a post, latest first; `before` is a [`ListPage::next`].
     async fn likers(&self, post: PostId, before: Option<i64>, limit: usize) -> Result<ListPage<User>>;
 
-    /// The posts below `before` that a user likes, newest post first. Posts may be deleted. The cost depends on `limit`,
-    /// not on the number of likes. The order is not that of the likes, because it would need one more index of `likes`,
-    /// which every settled like pays for.
+    /// The posts below `before` that a user likes, newest post first. Posts may be deleted. The cost depends on
+    /// `limit`, not on the number of likes. The order is not that of the likes, because it would need one more index of
+    /// `likes`, which every settled like pays for.
     async fn likes_by(&self, user: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>>;
 
     /// The likers of a comment, latest first, each with the time of the like; those of one moment in descending order
@@ -93,6 +93,7 @@ pub trait LikeStore: Send + Sync {
         limit: usize,
     ) -> Result<Vec<(Millis, User)>>;
 
-    /// The comments among `ids` that a user likes, each once, in any order. Accepts any number of ids in one round trip.
+    /// The comments among `ids` that a user likes, each once, in any order. Accepts any number of ids in one round
+    /// trip.
     async fn liked_comments(&self, user: &UserId, ids: &[CommentId]) -> Result<Vec<CommentId>>;
 }

@@ -9,6 +9,7 @@ mod bulk;
 mod comments;
 mod conversations;
 mod counts;
+mod devices;
 mod edges;
 mod erasures;
 mod events;
@@ -19,12 +20,15 @@ mod jobs;
 mod likes;
 mod lineage;
 mod notifications;
+mod outlet;
 mod people;
 mod personal;
+mod post_alerts;
 mod postgres;
 mod posts;
 mod previews;
 mod pull_log;
+mod pushes;
 mod quarantine;
 mod read_markers;
 mod restrictions;
@@ -40,6 +44,7 @@ pub use self::bulk::BulkLoad;
 pub use self::comments::{CommentEditOutcome, CommentOutcome, CommentStore, DeletedComment, MAX_COMMENT_DEPTH, Thread};
 pub use self::conversations::ConversationStore;
 pub use self::counts::{CountStore, Hydration};
+pub use self::devices::{DeviceRegistration, DeviceSession, DeviceStore};
 pub use self::edges::FollowStore;
 pub use self::erasures::{Erasure, ErasureLease, ErasureStore};
 pub use self::events::{EventBacklog, EventConsumer, EventStore, MAX_FAILED_EVENTS, QueuedEvent};
@@ -54,14 +59,23 @@ pub use self::notifications::{
     MAX_GROUP_PEOPLE, MAX_NOTIFICATION_GROUPS, MarkOutcome, NotificationEvent, NotificationGroup, NotificationMark,
     NotificationStore, UserNotifications,
 };
+pub use self::outlet::{
+    FailedEntry, HeldEntry, MAX_FAILED_ENTRIES, MAX_HELD_ENTRIES, NewOutletEntry, OutletBacklog, OutletBatch,
+    OutletEnd, OutletEntry, OutletSettlement, OutletStore,
+};
 pub use self::people::{
     MAX_NAMED, NewAccount, PeopleStore, ProfileChange, StoredAccount, SuggestionLimits, UserMatch, fold, past,
 };
 pub use self::personal::{PersonalData, PersonalDataStore, PersonalRow};
+pub use self::post_alerts::{PostAlertJob, PostAlertPage, PostAlertProgress, PostAlertReader, PostAlertStore};
 pub use self::postgres::{PostgresLedger, PostgresOptions, PostgresUrl};
 pub use self::posts::{EditOutcome, MAX_HIDDEN, PostOwner, PostStore, TimelineRange, VisiblePosts};
 pub use self::previews::{PreviewLimits, PreviewRows, PreviewStore};
 pub use self::pull_log::{DueEntries, FanoutMode, PullLogEntry, PullLogStore};
+pub use self::pushes::{
+    ACCEPTED_KEPT, CLEAR_ITEM, CLEAR_KIND, ClearPlan, FailedPush, MAX_COUNTED_PUSHES, MAX_FAILED_PUSHES, POST_KIND,
+    PushBacklog, PushKey, PushLease, PushPlan, PushResult, PushStore, QueuedPush, SettledPush,
+};
 pub use self::quarantine::{
     JOB, LIKE, MAX_QUARANTINED, QuarantineStore, Quarantined, REVERT, SkippedLike, unreadable_rows,
 };
@@ -114,7 +128,11 @@ pub trait Ledger:
     + CommentStore
     + NotificationStore
     + EventStore
+    + OutletStore
     + ConversationStore
+    + DeviceStore
+    + PushStore
+    + PostAlertStore
     + CountStore
     + PreviewStore
     + FavouriteStore

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::Result;
+use super::{ClearPlan, PushPlan, Result};
 use crate::model::{Millis, NotificationId, NotificationKind, UserId};
 
 /// The number of groups of a user that are kept, the newest.
@@ -104,12 +104,14 @@ pub trait NotificationStore: Send + Sync {
     ) -> Result<Vec<NotificationGroup>>;
 
     /// Stores the events of several users, as [`notify`](Self::notify) does for each, with as few commits as the store
-    /// needs. After an error some of the events may be stored.
+    /// needs. With `pushes`, the changed groups are queued for the devices of their owner in the same transaction,
+    /// without further round trips. After an error some of the events may be stored.
     async fn notify_many(
         &self,
         batch: &[UserNotifications],
         now: Millis,
         window: Millis,
+        pushes: Option<PushPlan>,
     ) -> Result<Vec<(UserId, Vec<NotificationGroup>)>>;
 
     /// The groups of a user below the position `before` (`None`: from the first), the last event first.
@@ -122,10 +124,12 @@ pub trait NotificationStore: Send + Sync {
     async fn unread_notifications(&self, user: &UserId, limit: usize) -> Result<Vec<NotificationGroup>>;
 
     /// Marks all groups of a user up to this one, at its current position (`None`: all). Marks never move back.
+    /// If a mark moves, `clear` tells it to the devices of the user that were sent pushes.
     async fn mark_notifications(
         &self,
         user: &UserId,
         upto: Option<NotificationId>,
         mark: NotificationMark,
+        clear: Option<&ClearPlan>,
     ) -> Result<MarkOutcome>;
 }

@@ -28,13 +28,17 @@ pub enum PersonalData {
     PostAlerts,
     /// Posts of which the user wants no notifications: `post`, `at`.
     MutedConversations,
+    /// Devices that receive pushes, without their addresses: `id`, `platform` and so on.
+    Devices,
+    /// The pushes that the user wants; no row: the defaults.
+    PushPreferences,
     /// Idempotency keys of the user's writes: `key`, `operation`, `at`.
     IdempotencyKeys,
 }
 
 impl PersonalData {
     /// All kinds.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Posts,
         Self::Comments,
         Self::PostLikes,
@@ -45,6 +49,8 @@ impl PersonalData {
         Self::Restrictions,
         Self::PostAlerts,
         Self::MutedConversations,
+        Self::Devices,
+        Self::PushPreferences,
         Self::IdempotencyKeys,
     ];
 }

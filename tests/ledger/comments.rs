@@ -8,7 +8,7 @@ use feedline::ledger::{
 };
 use feedline::model::{Comment, CommentId, DomainEvent, PostId};
 
-use crate::support::{conformance, delete, id, ids, publish, users};
+use crate::support::{POST, comment, conformance, delete, id, ids, publish, users};
 
 conformance! {
     comments_round_trip
@@ -27,25 +27,6 @@ conformance! {
 }
 
 type Any = Arc<dyn Ledger>;
-
-const POST: PostId = PostId(1);
-
-fn comment(number: u64, author: &str, parent: Option<u64>) -> Comment {
-    let id_of = CommentId(number);
-    Comment {
-        id: id_of,
-        post: POST,
-        parent: parent.map(CommentId),
-        author: Some(id(author)),
-        text: Some(format!("comment {number} \u{1F600} \"quoted\" \n")),
-        mentions: Vec::new(),
-        created_at: id_of.time(),
-        likes: 0,
-        replies: 0,
-        edited_at: None,
-        liked: None,
-    }
-}
 
 async fn say(ledger: &dyn Ledger, number: u64, parent: Option<u64>) -> Tally {
     match ledger.create_comment(&comment(number, "bo", parent)).await.expect("an answer") {

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use feedline::ledger::{
-    Erasure, ErasureLease, IdempotentWrite, Ledger, NotificationEvent, PersonalData, ProfileChange, RevocationKind,
-    Thread, WriteLease,
+    DeviceSession, Erasure, ErasureLease, IdempotentWrite, Ledger, NotificationEvent, PersonalData, ProfileChange,
+    RevocationKind, Thread, WriteLease,
 };
 use feedline::model::{
-    CommentId, ContentId, NotificationId, NotificationKind, ObjectId, ObjectType, PostId, Restriction,
+    CommentId, ContentId, NotificationId, NotificationKind, ObjectId, ObjectType, PostId, PushPreferences, Restriction,
 };
 
 use crate::personal::{comment, like};
@@ -165,7 +165,9 @@ async fn erasure_removes_rows_on_both_sides(ledger: Any) {
     };
     let events: Vec<_> = (1..=5).map(event).collect();
     ledger.notify(&id("ann"), &events, NOW, WINDOW).await.expect("an answer");
-    ledger.mark_read(&id("ann"), PostId(1)).await.expect("an answer");
+    ledger.mark_read(&id("ann"), PostId(1), None).await.expect("an answer");
+    crate::devices::register(&*ledger, "ann", "phone", "token", DeviceSession::default()).await.expect("a device");
+    ledger.set_push_preferences(&id("ann"), &PushPreferences::default()).await.expect("an answer");
     let write = IdempotentWrite { user: id("ann"), key: "k".into(), operation: "posts.create", input: [7; 32] };
     ledger.begin(&write, PostId(5), WriteLease { now: NOW, until: NOW + 1, since: 0 }).await.expect("an answer");
 

@@ -35,7 +35,7 @@ fn comment(number: u64, post: u64, author: &str, mentions: &[&str]) -> Comment {
     Comment {
         id: CommentId(number),
         post: PostId(post),
-        parent: None,
+        reply_to: None,
         author: Some(id(author)),
         text: Some("hi".into()),
         mentions: ids(mentions),
@@ -134,13 +134,13 @@ async fn events_are_enqueued_once(ledger: Any) {
     let first = note(1, 5).await;
     let again = note(2, 5).await;
     assert_eq!(again, first, "a repeat returns the same notification");
-    ledger.mark_notifications(&ann, None, NotificationMark::Read).await.unwrap();
+    ledger.mark_notifications(&ann, None, NotificationMark::Read, None).await.unwrap();
     let again = note(3, 5).await;
     assert_eq!((again.len(), again[0].id, again[0].count), (1, NotificationId(1), 1), "though it was read");
     let anew = note(4, 6).await;
     assert_eq!((anew[0].id, anew[0].count), (NotificationId(4), 1), "another comment starts a new group");
     assert!(note(5, 7).await.is_empty(), "until it is read");
-    ledger.mark_notifications(&ann, None, NotificationMark::Read).await.unwrap();
+    ledger.mark_notifications(&ann, None, NotificationMark::Read, None).await.unwrap();
     assert_eq!(note(6, 7).await[0].id, NotificationId(4), "the group is found again");
     assert_eq!(ledger.notifications(&ann, None, 9).await.unwrap().len(), 2);
 }
@@ -159,7 +159,7 @@ async fn one_call_notifies_many_users(ledger: Any) {
         })
         .collect();
     for _ in 0..2 {
-        let noted = ledger.notify_many(&batch, NOW, 60_000).await.unwrap();
+        let noted = ledger.notify_many(&batch, NOW, 60_000, None).await.unwrap();
         assert_eq!(noted.len(), 40);
         assert!(noted.iter().all(|(_, groups)| groups.len() == 1 && groups[0].count == 1));
     }

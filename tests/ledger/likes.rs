@@ -4,11 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use feedline::ledger::{EventConsumer, Ledger, LikeBatch, RevertReason, Reverted, SettledLikes};
-use feedline::model::{
-    Comment, CommentId, ContentId, DomainEvent, LikeChange, NewLikes, PostFlags, PostId, Tally, UserId,
-};
+use feedline::model::{CommentId, ContentId, DomainEvent, LikeChange, NewLikes, PostFlags, PostId, Tally, UserId};
 
-use crate::support::{NOW, conformance, delete, id, ids, publish, users};
+use crate::support::{NOW, comment, conformance, delete, id, ids, publish, users};
 
 conformance! {
     batches_apply_once_at_the_last_offset
@@ -186,21 +184,8 @@ async fn one_of_two_concurrent_settlers_wins(ledger: Any) {
 async fn comment_likes_equal_post_likes(ledger: Any) {
     users(&*ledger, &["ann"]).await;
     publish(&*ledger, 1, "ann").await;
-    let comment = |number: u64| Comment {
-        id: CommentId(number),
-        post: PostId(1),
-        parent: None,
-        author: Some(id("ann")),
-        text: Some("so it is".into()),
-        mentions: Vec::new(),
-        created_at: CommentId(number).time(),
-        likes: 0,
-        replies: 0,
-        edited_at: None,
-        liked: None,
-    };
     for number in [5, 6] {
-        ledger.create_comment(&comment(number)).await.unwrap();
+        ledger.create_comment(&comment(number, "ann", None)).await.unwrap();
     }
     let [liked, deleted, never] = [5, 6, 7].map(|number| ContentId::Comment(CommentId(number)));
     ledger.delete_comment(CommentId(6)).await.unwrap().expect("it was there");
@@ -324,21 +309,8 @@ async fn liked_posts_are_listed_newest_post_first(ledger: Any) {
 async fn comment_likers_are_listed_latest_first(ledger: Any) {
     users(&*ledger, &["ann"]).await;
     publish(&*ledger, 1, "ann").await;
-    let comment = |number: u64| Comment {
-        id: CommentId(number),
-        post: PostId(1),
-        parent: None,
-        author: Some(id("ann")),
-        text: Some("so it is".into()),
-        mentions: Vec::new(),
-        created_at: CommentId(number).time(),
-        likes: 0,
-        replies: 0,
-        edited_at: None,
-        liked: None,
-    };
     for number in [5, 6, 7] {
-        ledger.create_comment(&comment(number)).await.unwrap();
+        ledger.create_comment(&comment(number, "ann", None)).await.unwrap();
     }
     let [liked, other] = [5, 6].map(|number| ContentId::Comment(CommentId(number)));
     // Two likes in each moment.

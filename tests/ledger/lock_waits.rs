@@ -103,7 +103,7 @@ async fn waiting_read_marks_change_nothing() {
     ledger.notify(&id("ann"), &[follows], NOW, 1_000).await.unwrap();
     let marked = "UPDATE notified SET seen_upto = latest, read_upto = latest";
     let asking = Arc::clone(&ledger);
-    let call = async move { asking.mark_notifications(&id("ann"), None, NotificationMark::Read).await.unwrap() };
+    let call = async move { asking.mark_notifications(&id("ann"), None, NotificationMark::Read, None).await.unwrap() };
     assert_eq!(meanwhile((server, &name), ("ann", marked), call).await, MarkOutcome::Before);
 }
 
@@ -147,7 +147,7 @@ async fn waiting_likes_see_the_deleted_comment() {
     let said = Comment {
         id: CommentId(5),
         post: PostId(1),
-        parent: None,
+        reply_to: None,
         author: Some(id("ann")),
         text: Some("so it is".into()),
         mentions: Vec::new(),

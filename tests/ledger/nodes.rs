@@ -84,19 +84,7 @@ async fn concurrent_follows_at_two_nodes_are_counted() {
 }
 
 fn comment(number: u64, post: u64, parent: u64) -> Comment {
-    Comment {
-        id: CommentId(number),
-        post: PostId(post),
-        parent: (parent > 0).then_some(CommentId(parent)),
-        author: Some(id("ann")),
-        text: Some(String::new()),
-        mentions: Vec::new(),
-        created_at: CommentId(number).time(),
-        likes: 0,
-        replies: 0,
-        edited_at: None,
-        liked: None,
-    }
+    Comment { post: PostId(post), ..crate::support::comment(number, "ann", (parent > 0).then_some(parent)) }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

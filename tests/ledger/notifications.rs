@@ -53,7 +53,7 @@ fn numbers(groups: &[NotificationGroup]) -> Vec<u64> {
 }
 
 async fn mark(ledger: &dyn Ledger, upto: Option<u64>, mark: NotificationMark) -> MarkOutcome {
-    ledger.mark_notifications(&id("ann"), upto.map(NotificationId), mark).await.expect("an answer")
+    ledger.mark_notifications(&id("ann"), upto.map(NotificationId), mark, None).await.expect("an answer")
 }
 
 async fn begin(ledger: &dyn Ledger) {
@@ -166,7 +166,8 @@ async fn read_marks_move_forward_only(ledger: Any) {
     assert_eq!(flags, [(false, false), (true, true), (true, true)], "what is read is seen");
     assert_eq!(mark(&*ledger, Some(99), NotificationMark::Read).await, MarkOutcome::Nothing);
     users(&*ledger, &["bo"]).await;
-    let others = ledger.mark_notifications(&id("bo"), Some(NotificationId(3)), NotificationMark::Read).await.unwrap();
+    let others =
+        ledger.mark_notifications(&id("bo"), Some(NotificationId(3)), NotificationMark::Read, None).await.unwrap();
     assert_eq!(others, MarkOutcome::Nothing, "it is not theirs");
     assert_eq!(ledger.unread_notifications(&id("ann"), 0).await.unwrap(), []);
 }

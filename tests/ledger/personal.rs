@@ -6,7 +6,7 @@ use feedline::ledger::{IdempotentWrite, Ledger, LikeBatch, PersonalData, WriteLe
 use feedline::model::{Comment, CommentId, ContentId, LikeChange, ObjectId, ObjectType, PostId, Restriction};
 use serde_json::{Value, json};
 
-use crate::support::{LEASE, NOW, conformance, delete, follow, id, lease, publish, users};
+use crate::support::{self, LEASE, NOW, conformance, delete, follow, id, lease, publish, users};
 
 conformance! {
     every_kind_is_exported_in_pages_of_any_size
@@ -33,19 +33,8 @@ async fn rows(ledger: &dyn Ledger, user: &str, data: PersonalData, limit: usize)
 }
 
 pub(crate) async fn comment(ledger: &dyn Ledger, number: u64, post: u64, author: &str, parent: Option<u64>) {
-    let comment = Comment {
-        id: CommentId(number),
-        post: PostId(post),
-        parent: parent.map(CommentId),
-        author: Some(id(author)),
-        text: Some(format!("comment {number}")),
-        mentions: Vec::new(),
-        created_at: CommentId(number).time(),
-        likes: 0,
-        replies: 0,
-        edited_at: None,
-        liked: None,
-    };
+    let text = Some(format!("comment {number}"));
+    let comment = Comment { post: PostId(post), text, ..support::comment(number, author, parent) };
     ledger.create_comment(&comment).await.expect("an answer");
 }
 

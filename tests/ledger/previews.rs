@@ -19,7 +19,7 @@ async fn comment(ledger: &dyn Ledger, number: u64, post: u64, parent: Option<u64
     let comment = Comment {
         id: CommentId(number),
         post: PostId(post),
-        parent: parent.map(CommentId),
+        reply_to: parent.map(CommentId),
         author: Some(id("ann")),
         text: Some(format!("comment {number}")),
         mentions: vec![id("bo")],

@@ -148,7 +148,7 @@ async fn damaged_rows_are_omitted(ledger: &dyn Ledger, damage: impl AsyncFn(&str
         let comment = Comment {
             id: CommentId(10 + number),
             post: PostId(1),
-            parent: None,
+            reply_to: None,
             author: Some(id("bo")),
             text: Some("a comment".into()),
             mentions: vec![id("ann")],

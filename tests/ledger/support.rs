@@ -7,7 +7,7 @@ use feedline::ledger::{
     Durability, EditOutcome, Job, Lease, Ledger, LedgerError, NewAccount, PostgresLedger, PostgresOptions, PostgresUrl,
     SqliteLedger, SqliteOptions, TimelineRange,
 };
-use feedline::model::{Post, PostId, UserId, Visibility};
+use feedline::model::{Comment, CommentId, Post, PostId, UserId, Visibility};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
@@ -20,13 +20,14 @@ pub(crate) const LEASE: u64 = 30_000;
 /// The time limit for any operation on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Runs each case against each kind of ledger, each time with an empty ledger.
-macro_rules! conformance {
-    ($($case:ident)*) => {
+/// Runs each case against both kinds of ledger, each time with an empty one that these functions open. That of SQLite
+/// also returns the folder.
+macro_rules! on_both_ledgers {
+    ($sqlite:ident, $postgres:ident: $($case:ident)*) => {
         mod on_sqlite {
             $(#[tokio::test]
             async fn $case() {
-                let (ledger, _folder) = crate::support::sqlite().await;
+                let (ledger, _folder) = crate::support::$sqlite().await;
                 super::$case(ledger.clone()).await;
                 feedline::ledger::Ledger::close(&*ledger).await;
             })*
@@ -34,12 +35,18 @@ macro_rules! conformance {
         mod on_postgres {
             $(#[tokio::test]
             async fn $case() {
-                let ledger = crate::support::postgres().await;
+                let ledger = crate::support::$postgres().await;
                 super::$case(ledger.clone()).await;
                 feedline::ledger::Ledger::close(&*ledger).await;
             })*
         }
     };
+}
+pub(crate) use on_both_ledgers;
+
+/// Runs each case against each kind of ledger.
+macro_rules! conformance {
+    ($($case:ident)*) => { crate::support::on_both_ledgers! { sqlite, postgres: $($case)* } };
 }
 pub(crate) use conformance;
 
@@ -125,6 +132,29 @@ pub(crate) async fn unfollow(ledger: &dyn Ledger, from: &UserId, to: &UserId) ->
     ledger.unfollow(from, to, NOW, &lease("w1", LEASE)).await.expect("an answer").is_some()
 }
 
+/// Runs each case against each kind of ledger with an outlet.
+macro_rules! outlet_conformance {
+    ($($case:ident)*) => {
+        crate::support::on_both_ledgers! { sqlite_with_outlet, postgres_with_outlet: $($case)* }
+    };
+}
+pub(crate) use outlet_conformance;
+
+/// A SQLite ledger with an outlet, and the folder of its file.
+pub(crate) async fn sqlite_with_outlet() -> (Arc<SqliteLedger>, TempDir) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = SqliteOptions::new(folder.path().join("ledger.db"));
+    let options = SqliteOptions { durability: Durability::Normal, outlet: true, ..options };
+    (Arc::new(SqliteLedger::open(options).await.expect("it opens")), folder)
+}
+
+/// A PostgreSQL ledger with an outlet, in a new database.
+pub(crate) async fn postgres_with_outlet() -> Arc<PostgresLedger> {
+    let (server, database) = database().await;
+    let options = PostgresOptions { outlet: true, ..postgres_options(server, &database) };
+    Arc::new(PostgresLedger::open(options).await.expect("it opens"))
+}
+
 /// A SQLite ledger and the folder of its file.
 pub(crate) async fn sqlite() -> (Arc<SqliteLedger>, TempDir) {
     let folder = tempfile::tempdir().expect("a folder");
@@ -181,4 +211,25 @@ pub(crate) async fn timeline(ledger: &dyn Ledger, reader: &UserId, before: PostI
         assert_eq!(read(likely).await, page, "it is thought to end above {likely}");
     }
     page
+}
+
+/// The post of the comments that [`comment`] makes.
+pub(crate) const POST: PostId = PostId(1);
+
+/// A comment on [`POST`].
+pub(crate) fn comment(number: u64, author: &str, parent: Option<u64>) -> Comment {
+    let id_of = CommentId(number);
+    Comment {
+        id: id_of,
+        post: POST,
+        reply_to: parent.map(CommentId),
+        author: Some(id(author)),
+        text: Some(format!("comment {number} \u{1F600} \"quoted\" \n")),
+        mentions: Vec::new(),
+        created_at: id_of.time(),
+        likes: 0,
+        replies: 0,
+        edited_at: None,
+        liked: None,
+    }
 }

@@ -153,7 +153,7 @@ async fn read_markers_move_forward_only(ledger: Any) {
     users(&*ledger, &["ann", "bo"]).await;
     assert_eq!(ledger.read_marker(&id("ann")).await.unwrap(), PostId::ZERO);
     for (asked, stands) in [(5, 5), (9, 9), (7, 9), (0, 9), (9, 9), (10, 10)] {
-        assert_eq!(ledger.mark_read(&id("ann"), PostId(asked)).await.unwrap(), PostId(stands));
+        assert_eq!(ledger.mark_read(&id("ann"), PostId(asked), None).await.unwrap(), PostId(stands));
         assert_eq!(ledger.read_marker(&id("ann")).await.unwrap(), PostId(stands));
     }
     assert_eq!(ledger.read_marker(&id("bo")).await.unwrap(), PostId::ZERO);

@@ -78,13 +78,13 @@ pub(super) const BY_AUTHOR: &str = "\
 impl CommentStore for PostgresLedger {
     async fn create_comment(&self, comment: &Comment) -> Result<CommentOutcome> {
         let (id, post) = (integer(comment.id.0), integer(comment.post.0));
-        let parent = integer(comment.parent.unwrap_or(NONE).0);
+        let parent = integer(comment.reply_to.unwrap_or(NONE).0);
         let author = comment.author.as_ref().map(UserId::as_str);
         let text = comment.text.as_deref().map(plain);
         let mentions = (!comment.mentions.is_empty()).then(|| texts(&comment.mentions));
         let deepest = i32::try_from(MAX_COMMENT_DEPTH).unwrap_or(i32::MAX);
         let (event, at_time) =
-            (NewEvent::new(DomainEvent::comment_created(comment).as_ref())?, integer(comment.created_at));
+            (NewEvent::new(DomainEvent::comment_created(comment).as_ref(), false)?, integer(comment.created_at));
         let parameters: Parameters<'_> =
             &[&id, &post, &parent, &author, &text, &mentions, &deepest, &at_time, &event.text, &event.pending];
         let rows = self.pool.write(CREATE, parameters).await?;
@@ -134,7 +134,7 @@ impl CommentStore for PostgresLedger {
         let (author, text) = (after.author.as_ref().map(UserId::as_str), after.text.as_deref().map(plain));
         let mentions = (!after.mentions.is_empty()).then(|| texts(&after.mentions));
         let (base, now) = (before.edited_at.map(integer), integer(after.edited_at.unwrap_or(after.created_at)));
-        let event = NewEvent::new(event)?;
+        let event = NewEvent::new(event, false)?;
         let parameters: Parameters<'_> =
             &[&integer(after.id.0), &author, &base, &text, &mentions, &now, &event.text, &event.pending];
         let rows = self.pool.write(EDIT, parameters).await?;
@@ -177,7 +177,7 @@ pub(super) fn comment(row: &Row) -> Result<Comment> {
     Ok(Comment {
         id,
         post: PostId(natural_at(row, 1)?),
-        parent: (parent != NONE).then_some(parent),
+        reply_to: (parent != NONE).then_some(parent),
         author: if deleted { None } else { Some(id_at(row, 3)?) },
         text: at(row, 4)?,
         // A comment is returned, and can be deleted, without the mentions that cannot be decoded.

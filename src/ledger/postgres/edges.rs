@@ -15,6 +15,10 @@ const FOLLOW: &str =
 
 const UNFOLLOW: &str = "SELECT feedline_unfollow($1, $2, $3, $4, $5, $6)";
 
+/// The same, with an event for the outlet.
+const UNFOLLOW_WITH_EVENT: &str =
+    with_event!("job", "feedline_unfollow($1, $2, $3, $4, $5, $6) AS made (job)", "job IS NOT NULL", "$4", "$7", "$8");
+
 const FOLLOWING_COUNT: &str = "SELECT following FROM users WHERE id = $1";
 
 pub(super) const FOLLOWERS: &str = "\
@@ -49,7 +53,7 @@ impl FollowStore for PostgresLedger {
         let (job, at_time, until) = (jobs::new_job(&work)?, integer(now), integer(lease.millis()));
         let event = DomainEvent::Followed { follower: follower.clone(), followee: followee.clone() };
         let (event, from, to, holder) =
-            (NewEvent::new(Some(&event))?, follower.as_str(), followee.as_str(), &*lease.holder);
+            (NewEvent::new(Some(&event), self.outlet)?, follower.as_str(), followee.as_str(), &*lease.holder);
         let parameters: Parameters<'_> = &[&from, &to, &job, &at_time, &holder, &until, &event.text, &event.pending];
         let rows = self.pool.write(FOLLOW, parameters).await?;
         let row = one(&rows)?;
@@ -62,10 +66,14 @@ impl FollowStore for PostgresLedger {
     async fn unfollow(&self, follower: &UserId, followee: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
         let work = job_plan::unfollowed(&Edge::new(follower, followee));
         let (job, at_time, until) = (jobs::new_job(&work)?, integer(now), integer(lease.millis()));
-        let rows = self
-            .pool
-            .write(UNFOLLOW, &[&follower.as_str(), &followee.as_str(), &job, &at_time, &&*lease.holder, &until])
-            .await?;
+        let event = DomainEvent::Unfollowed { follower: follower.clone(), followee: followee.clone() };
+        let (event, from, to, holder) =
+            (NewEvent::new(Some(&event), self.outlet)?, follower.as_str(), followee.as_str(), &*lease.holder);
+        let parameters: Parameters<'_> = &[&from, &to, &job, &at_time, &holder, &until, &event.text, &event.pending];
+        let rows = match &event.text {
+            None => self.pool.write(UNFOLLOW, &parameters[..6]).await?,
+            Some(_) => self.pool.write(UNFOLLOW_WITH_EVENT, parameters).await?,
+        };
         Ok(at::<Option<i64>>(one(&rows)?, 0)?.map(|id| jobs::made(id, work, now)))
     }
 

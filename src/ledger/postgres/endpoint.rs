@@ -23,13 +23,16 @@ pub struct PostgresOptions {
     pub connections: usize,
     /// How long startup waits for another node's migrations, and for each lock that a migration takes.
     pub patience: Duration,
+    /// Whether writes put their events into the queue for the outlet.
+    pub outlet: bool,
 }
 
 impl PostgresOptions {
-    /// The defaults: full durability, 5 seconds for a call, 8 connections, 10 minutes for the schema.
+    /// The defaults: full durability, 5 seconds for a call, 8 connections, 10 minutes for the schema, no
+    /// outlet.
     pub fn new(url: PostgresUrl) -> Self {
         let (timeout, patience) = (Duration::from_secs(5), Duration::from_secs(600));
-        Self { url, durability: Durability::default(), timeout, connections: 8, patience }
+        Self { url, durability: Durability::default(), timeout, connections: 8, patience, outlet: false }
     }
 }
 

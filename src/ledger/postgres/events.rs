@@ -11,9 +11,9 @@ use crate::ledger::events::MAX_FAILED_EVENTS;
 use crate::ledger::{EventBacklog, EventConsumer, EventStore, QueuedEvent, Result};
 use crate::model::DomainEvent;
 
-const LEASE: &str = "SELECT feedline_lease_events($1, $2, $3)";
+pub(super) const LEASE: &str = "SELECT feedline_lease_events($1, $2, $3)";
 
-const RELEASE: &str = "DELETE FROM event_leases WHERE consumer = $1 AND holder = $2";
+pub(super) const RELEASE: &str = "DELETE FROM event_leases WHERE consumer = $1 AND holder = $2";
 
 pub(super) const PENDING: &str = "\
     SELECT seq, at, event FROM events WHERE pending <> 0 AND pending & $1 <> 0 ORDER BY seq LIMIT $2";
@@ -68,8 +68,11 @@ pub(super) struct NewEvent {
 }
 
 impl NewEvent {
-    pub(super) fn new(event: Option<&DomainEvent>) -> Result<Self> {
-        Ok(Self { text: event.map(json_text).transpose()?, pending: event.map_or(0, EventConsumer::all_of) })
+    /// `outlet`: whether there is an outlet. An event that no consumer wants is none.
+    pub(super) fn new(event: Option<&DomainEvent>, outlet: bool) -> Result<Self> {
+        let pending = event.map_or(0, |event| EventConsumer::all_of(event, outlet));
+        let event = event.filter(|_| pending != 0);
+        Ok(Self { text: event.map(json_text).transpose()?, pending })
     }
 }
 

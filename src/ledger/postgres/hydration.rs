@@ -1,9 +1,9 @@
 //! What pages of posts show besides the posts, for many readers in one statement.
 //!
 //! A statement for one page costs PostgreSQL more for its start, with the partitions of three tables, than for the rows
-//! of the page. So while [`MAX_RUNNING`] statements are under way, further pages wait, and the next statement serves all
-//! that wait. A page alone does not wait. A statement starts after the calls that it serves, so each sees the writes
-//! that were committed before it.
+//! of the page. So while [`MAX_RUNNING`] statements are under way, further pages wait, and the next statement serves
+//! all that wait. A page alone does not wait. A statement starts after the calls that it serves, so each sees the
+//! writes that were committed before it.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -23,9 +23,9 @@ const MAX_RUNNING: usize = 2;
 /// The most pages of one statement.
 const MAX_PAGES: usize = 16;
 
-/// Users, counts and flags in rows of one shape: a user, a post, or the place of a flag; the kind of row; counts; flags.
-/// `$1` and `$2` are the readers and posts whose flags are wanted, `$3` the posts to count, `$4` the users. Favourites
-/// name a post by its id as text.
+/// Users, counts and flags in rows of one shape: a user, a post, or the place of a flag; the kind of row; counts;
+/// flags. `$1` and `$2` are the readers and posts whose flags are wanted, `$3` the posts to count, `$4` the users.
+/// Favourites name a post by its id as text.
 pub(super) const HYDRATE: &str = "\
     SELECT id, name, avatar, created_at, 'person', 0::bigint, 0::bigint, 0::bigint, false, false, false
     FROM users WHERE id = ANY ($4) AND erased_at IS NULL
@@ -94,23 +94,23 @@ impl Hydrator {
     }
 
     /// Adds a page. Returns a turn if a further statement may start.
-    fn enqueue(self: &Arc<Self>, page: WaitingPage) -> Option<Turn> {
+    fn enqueue(self: &Arc<Self>, page: WaitingPage) -> Option<StatementLoop> {
         let mut queue = self.queue.lock();
         queue.waiting.push(page);
         (queue.running < MAX_RUNNING).then(|| {
             queue.running += 1;
-            Turn { hydrator: Arc::clone(self), has_ended: false }
+            StatementLoop { hydrator: Arc::clone(self), has_ended: false }
         })
     }
 }
 
 /// The right to run statements, one after the other, until no page waits.
-struct Turn {
+struct StatementLoop {
     hydrator: Arc<Hydrator>,
     has_ended: bool,
 }
 
-impl Turn {
+impl StatementLoop {
     /// The pages of the next statement; `None` ends the turn, and a page that comes later starts another.
     fn next_pages(&mut self) -> Option<Vec<WaitingPage>> {
         let mut queue = self.hydrator.queue.lock();
@@ -124,7 +124,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for StatementLoop {
     /// After a panic, or if the runtime stops.
     fn drop(&mut self) {
         if !self.has_ended {

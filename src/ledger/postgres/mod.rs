@@ -21,6 +21,7 @@ mod columns;
 mod comments;
 mod conversations;
 mod counts;
+mod devices;
 mod edges;
 mod endpoint;
 mod erasures;
@@ -34,12 +35,15 @@ mod like_batch;
 mod likes;
 mod lineage;
 mod notifications;
+mod outlet;
 mod people;
 mod personal;
 mod pool;
+mod post_alerts;
 mod posts;
 mod previews;
 mod pull_log;
+mod pushes;
 mod quarantine;
 mod read_markers;
 mod restrictions;
@@ -69,6 +73,8 @@ use super::{Ledger, LedgerError, Result};
 /// The ledger in a PostgreSQL database. Used by all nodes of a deployment.
 pub struct PostgresLedger {
     name: String,
+    /// Whether writes put their events into the queue for the outlet.
+    outlet: bool,
     pool: Arc<Pool>,
     hydrator: Arc<Hydrator>,
 }
@@ -86,7 +92,7 @@ impl PostgresLedger {
         schema::migrate(&endpoint).await?;
         let name = endpoint.name.clone();
         let pool = Arc::new(Pool::open(endpoint, options.connections).await?);
-        Ok(Self { name, pool, hydrator: Arc::default() })
+        Ok(Self { name, outlet: options.outlet, pool, hydrator: Arc::default() })
     }
 }
 

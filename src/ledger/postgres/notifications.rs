@@ -3,17 +3,18 @@
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 use super::PostgresLedger;
-use super::columns::{at, count, integer, natural_at, one, user_ids};
+use super::columns::{at, count, integer, json_text, natural_at, one, user_ids};
 use super::pool::Parameters;
 use super::rows::readable;
 use crate::ledger::notifications::{MAX_GROUP_PEOPLE, MAX_NOTIFICATION_GROUPS};
 use crate::ledger::{
-    LedgerError, MarkOutcome, NotificationEvent, NotificationGroup, NotificationMark, NotificationStore, Result,
-    UserNotifications,
+    ClearPlan, EventConsumer, LedgerError, MarkOutcome, NotificationEvent, NotificationGroup, NotificationMark,
+    NotificationStore, PushPlan, Result, UserNotifications,
 };
-use crate::model::{ContentId, Millis, NotificationId, NotificationKind, UserId};
+use crate::model::{ContentId, DomainEvent, Millis, NotificationId, NotificationKind, UserId};
 
 /// The number of people that one call removes from dropped groups.
 const CLEARED: i64 = 500;
@@ -24,7 +25,38 @@ const MAX_CONCURRENT_USERS: usize = 4;
 /// Returns the ids of the changed groups, in the order of their changes.
 const NOTIFY: &str = "SELECT changed FROM feedline_notify($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
 
+/// The same, and queues pushes.
+const NOTIFY_AND_PUSH: &str = "\
+    SELECT changed FROM feedline_notify_and_push($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
+
+/// [`NOTIFY`] and [`NOTIFY_AND_PUSH`] with an event for the outlet for each changed group. `$event` is the beginning of
+/// its JSON, `$pending` its consumers.
+macro_rules! with_notified {
+    ($notify:literal, $event:literal, $pending:literal) => {
+        concat!(
+            "WITH answer AS MATERIALIZED (SELECT changed, place FROM ",
+            $notify,
+            " WITH ORDINALITY AS made (changed, place)), told AS ( \
+                INSERT INTO events (at, event, pending) \
+                SELECT $8::bigint, ",
+            $event,
+            "::text || changed || '}}', ",
+            $pending,
+            "::int FROM answer ORDER BY place) \
+             SELECT changed FROM answer ORDER BY place"
+        )
+    };
+}
+
+const NOTIFY_WITH_EVENTS: &str =
+    with_notified!("feedline_notify($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)", "$12", "$13");
+
+const NOTIFY_AND_PUSH_WITH_EVENTS: &str =
+    with_notified!("feedline_notify_and_push($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)", "$14", "$15");
+
 const MARK: &str = "SELECT feedline_mark_notifications($1, $2, $3)";
+
+const MARK_AND_CLEAR: &str = "SELECT feedline_mark_notifications_and_clear($1, $2, $3, $4, $5, $6)";
 
 macro_rules! groups {
     ($which:literal) => {
@@ -49,8 +81,6 @@ const THESE: &str = groups!("id = ANY ($3)");
 
 #[async_trait]
 impl NotificationStore for PostgresLedger {
-    /// Writing the events and reading the changed groups are two round trips. A group that changes again in between is
-    /// returned in its latest state.
     async fn notify(
         &self,
         to: &UserId,
@@ -58,43 +88,7 @@ impl NotificationStore for PostgresLedger {
         now: Millis,
         window: Millis,
     ) -> Result<Vec<NotificationGroup>> {
-        if events.is_empty() {
-            return Ok(Vec::new());
-        }
-        let ids: Vec<i64> = events.iter().map(|event| integer(event.id.0)).collect();
-        let kinds: Vec<&str> = events.iter().map(|event| event.kind.name()).collect();
-        let object = |event: &NotificationEvent| event.kind.object().map(ContentId::to_text).unwrap_or_default();
-        let objects: Vec<String> = events.iter().map(object).collect();
-        let people: Vec<&str> = events.iter().map(|event| event.by.as_str()).collect();
-        let again: Vec<bool> = events.iter().map(|event| event.kind.is_new_each_time()).collect();
-        let events: Vec<i64> = events.iter().map(|event| event.event).collect();
-        let (at_time, recent) = (integer(now), integer(window));
-        let rows = self
-            .pool
-            .write(
-                NOTIFY,
-                &[
-                    &to.as_str(),
-                    &ids,
-                    &kinds,
-                    &objects,
-                    &people,
-                    &again,
-                    &events,
-                    &at_time,
-                    &recent,
-                    &integer(MAX_NOTIFICATION_GROUPS),
-                    &CLEARED,
-                ],
-            )
-            .await?;
-        let changed = rows.iter().map(|row| at::<i64>(row, 0)).collect::<Result<Vec<_>>>()?;
-        if changed.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut groups = self.groups(THESE, &[&to.as_str(), &count(MAX_GROUP_PEOPLE), &changed]).await?;
-        groups.reverse();
-        Ok(groups)
+        self.notify_user(to, events, now, window, None).await
     }
 
     /// One transaction for each user, a few of them concurrently: no transaction holds locks while it waits for those
@@ -104,9 +98,10 @@ impl NotificationStore for PostgresLedger {
         batch: &[UserNotifications],
         now: Millis,
         window: Millis,
+        pushes: Option<PushPlan>,
     ) -> Result<Vec<(UserId, Vec<NotificationGroup>)>> {
         let note = |of: UserNotifications| async move {
-            let groups = self.notify(&of.to, &of.events, now, window).await?;
+            let groups = self.notify_user(&of.to, &of.events, now, window, pushes).await?;
             Ok((of.to, groups))
         };
         stream::iter(batch.to_vec()).map(note).buffer_unordered(MAX_CONCURRENT_USERS).try_collect().await
@@ -132,9 +127,18 @@ impl NotificationStore for PostgresLedger {
         user: &UserId,
         upto: Option<NotificationId>,
         mark: NotificationMark,
+        clear: Option<&ClearPlan>,
     ) -> Result<MarkOutcome> {
         let upto = upto.map_or(0, |id| integer(id.0));
-        let rows = self.pool.write(MARK, &[&user.as_str(), &upto, &(mark == NotificationMark::Read)]).await?;
+        let is_read = mark == NotificationMark::Read;
+        let rows = match clear {
+            None => self.pool.write(MARK, &[&user.as_str(), &upto, &is_read]).await?,
+            Some(ClearPlan { session, now, due_at }) => {
+                let parameters: Parameters<'_> =
+                    &[&user.as_str(), &upto, &is_read, session, &integer(*now), &integer(*due_at)];
+                self.pool.write(MARK_AND_CLEAR, parameters).await?
+            }
+        };
         Ok(match at(one(&rows)?, 0)? {
             "anew" => MarkOutcome::Anew,
             "before" => MarkOutcome::Before,
@@ -144,9 +148,65 @@ impl NotificationStore for PostgresLedger {
 }
 
 impl PostgresLedger {
+    /// Writing the events and reading the changed groups are two round trips. A group that changes again in between is
+    /// returned in its latest state.
+    async fn notify_user(
+        &self,
+        to: &UserId,
+        events: &[NotificationEvent],
+        now: Millis,
+        window: Millis,
+        pushes: Option<PushPlan>,
+    ) -> Result<Vec<NotificationGroup>> {
+        if events.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids: Vec<i64> = events.iter().map(|event| integer(event.id.0)).collect();
+        let kinds: Vec<&str> = events.iter().map(|event| event.kind.name()).collect();
+        let object = |event: &NotificationEvent| event.kind.object().map(ContentId::to_text).unwrap_or_default();
+        let objects: Vec<String> = events.iter().map(object).collect();
+        let people: Vec<&str> = events.iter().map(|event| event.by.as_str()).collect();
+        let again: Vec<bool> = events.iter().map(|event| event.kind.is_new_each_time()).collect();
+        let events: Vec<i64> = events.iter().map(|event| event.event).collect();
+        let (at_time, recent, kept) = (integer(now), integer(window), integer(MAX_NOTIFICATION_GROUPS));
+        let user = to.as_str();
+        let mut parameters: Vec<&(dyn ToSql + Sync)> =
+            vec![&user, &ids, &kinds, &objects, &people, &again, &events, &at_time, &recent, &kept, &CLEARED];
+        let (due, digest);
+        if let Some(plan) = pushes {
+            (due, digest) = (integer(now.saturating_add(plan.grace)), integer(plan.digest));
+            parameters.extend([&due as &(dyn ToSql + Sync), &digest]);
+        }
+        let (event, bit) = (notified_prefix(to)?, EventConsumer::Outlet.bit());
+        if self.outlet {
+            parameters.extend([&event as &(dyn ToSql + Sync), &bit]);
+        }
+        let statement = match (pushes, self.outlet) {
+            (None, false) => NOTIFY,
+            (Some(_), false) => NOTIFY_AND_PUSH,
+            (None, true) => NOTIFY_WITH_EVENTS,
+            (Some(_), true) => NOTIFY_AND_PUSH_WITH_EVENTS,
+        };
+        let rows = self.pool.write(statement, &parameters).await?;
+        let changed = rows.iter().map(|row| at::<i64>(row, 0)).collect::<Result<Vec<_>>>()?;
+        if changed.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut groups = self.groups(THESE, &[&to.as_str(), &count(MAX_GROUP_PEOPLE), &changed]).await?;
+        groups.reverse();
+        Ok(groups)
+    }
+
     async fn groups(&self, sql: &'static str, parameters: Parameters<'_>) -> Result<Vec<NotificationGroup>> {
         Ok(readable("notifications", &self.pool.read(sql, parameters).await?, group))
     }
+}
+
+/// The JSON of [`DomainEvent::Notified`] up to the id of the group.
+fn notified_prefix(to: &UserId) -> Result<String> {
+    let event = json_text(&DomainEvent::Notified { to: to.clone(), notification: NotificationId(0) })?;
+    let prefix = event.strip_suffix("0}}").map(str::to_owned);
+    prefix.ok_or_else(|| LedgerError::Failed("an event has another form".to_owned()))
 }
 
 fn group(row: &Row) -> Result<NotificationGroup> {

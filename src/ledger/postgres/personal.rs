@@ -66,6 +66,16 @@ pub(super) const fn by_texts(data: PersonalData) -> Option<&'static str> {
             "SELECT 'a ' || author, json_build_object('user', author, 'at', at)::text, author
              FROM post_alerts WHERE owner = $1 AND author > $3 AND $2::text IS NOT NULL ORDER BY author LIMIT $4"
         }
+        PersonalData::Devices => {
+            "SELECT 'd ' || id, json_strip_nulls(json_build_object('id', id, 'platform', target::json ->> 'platform',
+                 'locale', locale, 'time_zone', time_zone, 'app_version', app_version,
+                 'registered_at', registered_at, 'seen_at', seen_at))::text, NULL
+             FROM devices WHERE owner = $1 AND id > $3 AND $2::text IS NOT NULL ORDER BY id LIMIT $4"
+        }
+        PersonalData::PushPreferences => {
+            "SELECT 'p p', preferences, NULL FROM push_preferences
+             WHERE owner = $1 AND 'p' > $3 AND $2::text IS NOT NULL LIMIT $4"
+        }
         PersonalData::IdempotencyKeys => {
             "SELECT 'k ' || key, json_build_object('key', key, 'operation', operation, 'at', begun_at)::text, NULL
              FROM idempotency WHERE owner = $1 AND key > $3 AND $2::text IS NOT NULL ORDER BY key LIMIT $4"

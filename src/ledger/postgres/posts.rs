@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 use super::columns::{at, count, id_at, integer, json_at, json_text, natural_at, one, plain};
 use super::events::{NewEvent, with_event};
@@ -51,6 +52,16 @@ const MAX_DELETE_ATTEMPTS: usize = 16;
 
 const DELETE: &str = "SELECT outcome, job FROM feedline_delete_post($1, $2, $3, $4, $5, $6, $7, $8)";
 
+/// The same, with an event for the outlet.
+const DELETE_WITH_EVENT: &str = with_event!(
+    "outcome, job",
+    "feedline_delete_post($1, $2, $3, $4, $5, $6, $7, $8)",
+    "outcome = 'deleted'",
+    "$6",
+    "$9",
+    "$10"
+);
+
 const EDIT: &str = with_event!(
     "outcome, submitted",
     "feedline_edit_post($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
@@ -80,7 +91,7 @@ impl PostStore for PostgresLedger {
             (integer(post.id.0), post.author.as_str(), json_text(post)?, jobs::new_job(&work)?);
         let (visibility, public) = (json_text(&post.visibility)?, post.visibility == Visibility::Public);
         let (made, until, holder) = (integer(post.created_at), integer(lease.millis()), &*lease.holder);
-        let event = NewEvent::new(DomainEvent::post_created(post).as_ref())?;
+        let event = NewEvent::new(DomainEvent::post_created(post, self.outlet).as_ref(), self.outlet)?;
         let parameters: Parameters<'_> = &[
             &id,
             &author,
@@ -123,6 +134,8 @@ impl PostStore for PostgresLedger {
     /// The job contains the topics and the visibility. The call reads them first, and again after a concurrent edit.
     async fn delete_post(&self, id: PostId, author: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
         let (number, whose) = (integer(id.0), author.as_str());
+        let event = DomainEvent::PostDeleted { post: id, author: author.clone() };
+        let event = NewEvent::new(Some(&event), self.outlet)?;
         for _ in 0..MAX_DELETE_ATTEMPTS {
             let rows = self.pool.read(DELETABLE, &[&number, &whose]).await?;
             let Some(row) = rows.first() else { return Ok(None) };
@@ -130,9 +143,17 @@ impl PostStore for PostgresLedger {
             let content = serde_json::from_str(visibility).ok().map(|visibility| (topics.clone(), visibility));
             let work = job_plan::post_deleted(id, author, content);
             let (job, at_time, until) = (jobs::new_job(&work)?, integer(now), integer(lease.millis()));
-            let parameters: Parameters<'_> =
-                &[&number, &whose, &topics, &visibility, &job, &at_time, &&*lease.holder, &until];
-            let rows = self.pool.write(DELETE, parameters).await?;
+            let holder = &*lease.holder;
+            let mut parameters: Vec<&(dyn ToSql + Sync)> =
+                vec![&number, &whose, &topics, &visibility, &job, &at_time, &holder, &until];
+            let statement = match &event.text {
+                None => DELETE,
+                Some(_) => {
+                    parameters.extend([&event.text as &(dyn ToSql + Sync), &event.pending]);
+                    DELETE_WITH_EVENT
+                }
+            };
+            let rows = self.pool.write(statement, &parameters).await?;
             let row = one(&rows)?;
             match at(row, 0)? {
                 "deleted" => return Ok(Some(jobs::made(at(row, 1)?, work, now))),
@@ -153,7 +174,8 @@ impl PostStore for PostgresLedger {
         let now = after.edited_at.unwrap_or(after.created_at);
         let work = job_plan::post_edited(before, after);
         let jobs = work.iter().map(jobs::new_job).collect::<Result<Vec<_>>>()?;
-        let event = NewEvent::new(event)?;
+        let event = DomainEvent::edit_for(event, after, self.outlet);
+        let event = NewEvent::new(event.as_ref(), self.outlet)?;
         let parameters: Parameters<'_> = &[
             &integer(after.id.0),
             &after.author.as_str(),

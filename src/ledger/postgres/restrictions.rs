@@ -3,15 +3,19 @@
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
-use super::columns::{at, id_at, integer, natural_at, one, texts, user};
+use super::columns::{at, id_at, integer, json_text, natural_at, one, texts, user};
 use super::pool::Parameters;
 use super::rows::readable;
 use super::{PostgresLedger, jobs};
 use crate::ledger::edges::Edge;
-use crate::ledger::{Job, Lease, RestrictedUser, RestrictionStore, Result, Work, job_plan};
-use crate::model::{Millis, Relation, Restriction, UserId};
+use crate::ledger::{EventConsumer, Job, Lease, RestrictedUser, RestrictionStore, Result, Work, job_plan};
+use crate::model::{DomainEvent, Millis, Relation, Restriction, UserId};
 
 const RESTRICT: &str = "SELECT feedline_restrict($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+
+/// The same, with an event for each follow that ends.
+const RESTRICT_WITH_EVENTS: &str =
+    "SELECT feedline_restrict_with_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
 
 const UNRESTRICT: &str = "SELECT feedline_unrestrict($1, $2, $3, $4, $5, $6, $7, $8, $9)";
 
@@ -40,6 +44,14 @@ pub(super) const WITH_RESTRICTIONS: &str = "\
        OR EXISTS (SELECT FROM restrictions WHERE maker = id AND kind = 'block' OFFSET 0)
        OR EXISTS (SELECT FROM restricted_by WHERE whom = id AND kind IN ('mute', 'block') OFFSET 0)";
 
+/// The events of the follows that a restriction may end, as JSON.
+fn ended_follows(edges: &[Edge]) -> Result<Vec<String>> {
+    let event = |edge: &Edge| {
+        json_text(&DomainEvent::Unfollowed { follower: edge.reader.clone(), followee: edge.author.clone() })
+    };
+    edges.iter().map(event).collect()
+}
+
 #[async_trait]
 impl RestrictionStore for PostgresLedger {
     async fn restrict(
@@ -51,6 +63,8 @@ impl RestrictionStore for PostgresLedger {
         lease: &Lease,
     ) -> Result<Option<Vec<Job>>> {
         let inboxes = job_plan::restricted_inboxes(restriction, maker, whom);
+        let tells = self.outlet && job_plan::ends_follows(restriction);
+        let events = if tells { ended_follows(&inboxes)? } else { Vec::new() };
         let inboxes = InboxJobs::new(&inboxes, job_plan::restricted)?;
         let parameters: Parameters<'_> = &[
             &restriction.as_str(),
@@ -63,8 +77,13 @@ impl RestrictionStore for PostgresLedger {
             &integer(now),
             &&*lease.holder,
             &integer(lease.millis()),
+            &events,
+            &EventConsumer::Outlet.bit(),
         ];
-        let rows = self.pool.write(RESTRICT, parameters).await?;
+        let rows = match tells {
+            false => self.pool.write(RESTRICT, &parameters[..10]).await?,
+            true => self.pool.write(RESTRICT_WITH_EVENTS, parameters).await?,
+        };
         inboxes.submitted(&rows, now)
     }
 

@@ -335,7 +335,8 @@ async fn deep_pages_cost_as_much_as_the_first() {
                    INSERT INTO follows SELECT 'v', 'u' || n, n, 1 FROM generate_series(0, 4999) n; \
                    INSERT INTO followers SELECT 'v', 'u' || n, n FROM generate_series(0, 4999) n; \
                    INSERT INTO restrictions (maker, kind, whom, at) \
-                   SELECT 'v', kind, 'u' || n, n FROM generate_series(0, 4999) n, unnest('{hide,mute,block}'::text[]) kind";
+                   SELECT 'v', kind, 'u' || n, n
+                   FROM generate_series(0, 4999) n, unnest('{hide,mute,block}'::text[]) kind";
     server.ask(&name, written).await;
     // The statements are planned without statistics, and again after `ANALYZE`.
     for is_analyzed in [false, true] {

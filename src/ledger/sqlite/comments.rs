@@ -68,7 +68,7 @@ impl CommentStore for SqliteLedger {
 const NONE: CommentId = CommentId::ZERO;
 
 fn create(db: &Connection, comment: &Comment) -> rusqlite::Result<CommentOutcome> {
-    let (post, parent) = (integer(comment.post.0), integer(comment.parent.unwrap_or(NONE).0));
+    let (post, parent) = (integer(comment.post.0), integer(comment.reply_to.unwrap_or(NONE).0));
     let author = comment.author.as_ref().map(|author| author.as_str());
     let before = "SELECT 1 FROM comments WHERE id = ?1 AND (author = ?2 OR author IS NULL)";
     if db.prepare_cached(before)?.exists(params![integer(comment.id.0), author])? {
@@ -79,7 +79,7 @@ fn create(db: &Connection, comment: &Comment) -> rusqlite::Result<CommentOutcome
         return Ok(CommentOutcome::NoPost);
     }
     let mut depth = 0;
-    if comment.parent.is_some() {
+    if comment.reply_to.is_some() {
         let above = "SELECT depth FROM comments WHERE id = ?1 AND post = ?2 AND author IS NOT NULL";
         let above: Option<u32> = db.prepare_cached(above)?.query_row([parent, post], |row| row.get(0)).optional()?;
         match above {
@@ -94,7 +94,7 @@ fn create(db: &Connection, comment: &Comment) -> rusqlite::Result<CommentOutcome
         "INSERT INTO comments (id, post, parent, depth, author, text, mentions) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
     let row = params![integer(comment.id.0), post, parent, depth, author, comment.text, mentions];
     db.prepare_cached(sql)?.execute(row)?;
-    events::append(db, DomainEvent::comment_created(comment).as_ref(), comment.created_at)?;
+    events::append(db, DomainEvent::comment_created(comment).as_ref(), comment.created_at, false)?;
     tally(db, post, 1).map(CommentOutcome::Stored)
 }
 
@@ -121,7 +121,7 @@ pub(super) fn comment(row: &Row<'_>) -> rusqlite::Result<Comment> {
     Ok(Comment {
         id,
         post: PostId(natural(row.get(1)?)),
-        parent: (parent != NONE).then_some(parent),
+        reply_to: (parent != NONE).then_some(parent),
         author: if deleted { None } else { Some(user_id_at(row, 3)?) },
         text: row.get(4)?,
         mentions: mentions.unwrap_or_default(),
@@ -185,7 +185,7 @@ fn edit(
     let mentions = if after.mentions.is_empty() { None } else { Some(json_text(&after.mentions)?) };
     let sql = "UPDATE comments SET text = ?2, mentions = ?3, edited_at = ?4 WHERE id = ?1";
     db.prepare_cached(sql)?.execute(params![id, after.text, mentions, after.edited_at.map(integer)])?;
-    events::append(db, event, after.edited_at.unwrap_or(after.created_at))?;
+    events::append(db, event, after.edited_at.unwrap_or(after.created_at), false)?;
     Ok(CommentEditOutcome::Edited)
 }
 

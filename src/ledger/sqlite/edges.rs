@@ -13,13 +13,13 @@ use crate::model::{DomainEvent, Millis, User, UserId};
 #[async_trait]
 impl FollowStore for SqliteLedger {
     async fn follow(&self, follower: &UserId, followee: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
-        let (edge, lease) = (Edge::new(follower, followee), lease.clone());
-        self.write(move |db| follow(db, &edge, now, &lease)).await
+        let (edge, lease, outlet) = (Edge::new(follower, followee), lease.clone(), self.outlet);
+        self.write(move |db| follow(db, &edge, now, &lease, outlet)).await
     }
 
     async fn unfollow(&self, follower: &UserId, followee: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
-        let (edge, lease) = (Edge::new(follower, followee), lease.clone());
-        self.write(move |db| unfollow(db, &edge, now, &lease)).await
+        let (edge, lease, outlet) = (Edge::new(follower, followee), lease.clone(), self.outlet);
+        self.write(move |db| unfollow(db, &edge, now, &lease, outlet)).await
     }
 
     async fn following_count(&self, follower: &UserId) -> Result<u64> {
@@ -77,19 +77,32 @@ pub(super) fn make(db: &Connection, edge: &Edge, now: Millis) -> rusqlite::Resul
     Ok(made)
 }
 
-pub(super) fn follow(db: &Connection, edge: &Edge, now: Millis, lease: &Lease) -> rusqlite::Result<Option<Job>> {
+pub(super) fn follow(
+    db: &Connection,
+    edge: &Edge,
+    now: Millis,
+    lease: &Lease,
+    outlet: bool,
+) -> rusqlite::Result<Option<Job>> {
     if !make(db, edge, now)? {
         return Ok(None);
     }
     let event = DomainEvent::Followed { follower: edge.reader.clone(), followee: edge.author.clone() };
-    events::append(db, Some(&event), now)?;
+    events::append(db, Some(&event), now, outlet)?;
     jobs::create(db, job_plan::followed(edge), now, lease).map(Some)
 }
 
-pub(super) fn unfollow(db: &Connection, edge: &Edge, now: Millis, lease: &Lease) -> rusqlite::Result<Option<Job>> {
+pub(super) fn unfollow(
+    db: &Connection,
+    edge: &Edge,
+    now: Millis,
+    lease: &Lease,
+    outlet: bool,
+) -> rusqlite::Result<Option<Job>> {
     if !end(db, edge)? {
         return Ok(None);
     }
+    tell_of_end(db, edge, now, outlet)?;
     jobs::create(db, job_plan::unfollowed(edge), now, lease).map(Some)
 }
 
@@ -101,6 +114,12 @@ pub(super) fn end(db: &Connection, edge: &Edge) -> rusqlite::Result<bool> {
         tally(db, edge, -1)?;
     }
     Ok(ended)
+}
+
+/// Writes the event of a follow that ended, if there is an outlet.
+pub(super) fn tell_of_end(db: &Connection, edge: &Edge, now: Millis, outlet: bool) -> rusqlite::Result<()> {
+    let event = DomainEvent::Unfollowed { follower: edge.reader.clone(), followee: edge.author.clone() };
+    events::append(db, Some(&event), now, outlet)
 }
 
 fn tally(db: &Connection, edge: &Edge, change: i64) -> rusqlite::Result<()> {

@@ -213,7 +213,7 @@ fn notices(db: &Connection, user: &UserId, limit: usize) -> rusqlite::Result<Vec
 }
 
 /// Deletes rows that need no other change. Parameters: the user, the maximal number of rows.
-const REST: [&str; 7] = [
+const REST: [&str; 11] = [
     "DELETE FROM restrictions WHERE maker = ?1 \
      AND (kind, whom) IN (SELECT kind, whom FROM restrictions WHERE maker = ?1 LIMIT ?2)",
     "DELETE FROM restrictions WHERE (maker, kind, whom) IN \
@@ -225,6 +225,11 @@ const REST: [&str; 7] = [
     "DELETE FROM idempotency WHERE user = ?1 AND key IN (SELECT key FROM idempotency WHERE user = ?1 LIMIT ?2)",
     "DELETE FROM muted_conversations WHERE user = ?1 \
      AND post IN (SELECT post FROM muted_conversations WHERE user = ?1 LIMIT ?2)",
+    "DELETE FROM devices WHERE user = ?1 AND id IN (SELECT id FROM devices WHERE user = ?1 LIMIT ?2)",
+    "DELETE FROM push_preferences WHERE user = ?1 AND ?2 > 0",
+    "DELETE FROM push_queue WHERE user = ?1 AND (device, item) IN \
+     (SELECT device, item FROM push_queue WHERE user = ?1 LIMIT ?2)",
+    "DELETE FROM push_failures WHERE seq IN (SELECT seq FROM push_failures WHERE user = ?1 LIMIT ?2)",
     "DELETE FROM read_markers WHERE user = ?1 AND ?2 > 0",
 ];
 

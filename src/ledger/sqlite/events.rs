@@ -14,16 +14,12 @@ use crate::model::{DomainEvent, Millis};
 impl EventStore for SqliteLedger {
     async fn lease_events(&self, consumer: EventConsumer, holder: &str, ttl: Duration) -> Result<bool> {
         let holder = holder.to_owned();
-        self.write(move |db| lease(db, consumer, &holder, ttl)).await
+        self.write(move |db| lease(db, consumer.name(), &holder, ttl)).await
     }
 
     async fn release_events(&self, consumer: EventConsumer, holder: &str) -> Result<()> {
         let holder = holder.to_owned();
-        self.write(move |db| {
-            let sql = "DELETE FROM event_leases WHERE consumer = ?1 AND holder = ?2";
-            db.prepare_cached(sql)?.execute(params![consumer.name(), holder]).map(drop)
-        })
-        .await
+        self.write(move |db| release(db, consumer.name(), &holder)).await
     }
 
     async fn pending_events(&self, consumer: EventConsumer, limit: usize) -> Result<Vec<QueuedEvent>> {
@@ -67,24 +63,33 @@ fn queued(row: &Row<'_>) -> rusqlite::Result<QueuedEvent> {
     Ok(QueuedEvent { seq: row.get(0)?, at: natural(row.get(1)?), event })
 }
 
-/// Writes an event, in the transaction of its cause.
-pub(super) fn append(db: &Connection, event: Option<&DomainEvent>, at: Millis) -> rusqlite::Result<()> {
+/// Writes an event, in the transaction of its cause, unless no consumer wants it. `outlet`: whether there is an outlet.
+pub(super) fn append(db: &Connection, event: Option<&DomainEvent>, at: Millis, outlet: bool) -> rusqlite::Result<()> {
     let Some(event) = event else { return Ok(()) };
+    let pending = EventConsumer::all_of(event, outlet);
+    if pending == 0 {
+        return Ok(());
+    }
     let sql = "INSERT INTO events (at, event, pending) VALUES (?1, ?2, ?3)";
-    let row = params![integer(at), json_text(event)?, EventConsumer::all_of(event)];
+    let row = params![integer(at), json_text(event)?, pending];
     db.prepare_cached(sql)?.execute(row).map(drop)
 }
 
-fn lease(db: &Connection, consumer: EventConsumer, holder: &str, ttl: Duration) -> rusqlite::Result<bool> {
+pub(super) fn lease(db: &Connection, name: &str, holder: &str, ttl: Duration) -> rusqlite::Result<bool> {
     let sql = "INSERT INTO event_leases (consumer, holder, until) \
                VALUES (?1, ?2, CAST(unixepoch('subsec') * 1000 AS INTEGER) + ?3) \
                ON CONFLICT DO UPDATE SET holder = excluded.holder, until = excluded.until \
                WHERE holder = excluded.holder OR until <= CAST(unixepoch('subsec') * 1000 AS INTEGER)";
     let ttl = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX >> 8);
-    Ok(db.prepare_cached(sql)?.execute(params![consumer.name(), holder, ttl])? == 1)
+    Ok(db.prepare_cached(sql)?.execute(params![name, holder, ttl])? == 1)
 }
 
-fn finish(db: &Connection, consumer: EventConsumer, done: &[i64]) -> rusqlite::Result<()> {
+pub(super) fn release(db: &Connection, name: &str, holder: &str) -> rusqlite::Result<()> {
+    let sql = "DELETE FROM event_leases WHERE consumer = ?1 AND holder = ?2";
+    db.prepare_cached(sql)?.execute([name, holder]).map(drop)
+}
+
+pub(super) fn finish(db: &Connection, consumer: EventConsumer, done: &[i64]) -> rusqlite::Result<()> {
     let (done, bit) = (json_text(done)?, consumer.bit());
     let gone =
         "DELETE FROM events WHERE seq IN (SELECT value FROM json_each(?1)) AND pending & ~?2 = 0 AND failure IS NULL";

@@ -30,7 +30,7 @@ impl JobStore for SqliteLedger {
 
     async fn finish_jobs(&self, jobs: &[(i64, u64)]) -> Result<Vec<Finished>> {
         let jobs = jobs.to_vec();
-        self.write(move |db| {
+        self.write_patiently(move |db| {
             // Whether others wait is asked when all of these jobs are gone.
             let authors = jobs.iter().map(|job| finish(db, *job)).collect::<rusqlite::Result<Vec<_>>>()?;
             authors.into_iter().map(|author| finished(db, author)).collect()

@@ -2,7 +2,7 @@
 //! blocking the runtime.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
+use super::call_queue::{CallQueue, PushError};
 use super::errors::failure;
 use crate::ledger::{LedgerError, Result};
 
@@ -26,13 +27,24 @@ pub(super) enum CallResult {
     Failed,
 }
 
+/// How a call shares a transaction with others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sharing {
+    /// With the calls that wait at the same time.
+    Waiting,
+    /// As `Waiting`, but the call may wait a moment for others, because nobody waits for its result.
+    Patient,
+    /// With none: the call writes much, and has a transaction of its own.
+    Alone,
+}
+
 /// A queued call, with the channel for its result.
 pub(super) trait QueuedCall: Send {
     /// Whether the caller has timed out or gone away.
     fn abandoned(&self) -> bool;
 
-    /// Whether the call writes much, so that it needs a transaction of its own.
-    fn is_alone(&self) -> bool;
+    /// How the call shares a transaction with others.
+    fn sharing(&self) -> Sharing;
 
     /// Runs the statements and keeps the result.
     fn run(&mut self, db: &Connection) -> CallResult;
@@ -44,7 +56,7 @@ pub(super) trait QueuedCall: Send {
 
 struct LaneCall<T, F> {
     job: Option<F>,
-    alone: bool,
+    sharing: Sharing,
     result: Option<Result<T>>,
     answer: oneshot::Sender<Result<T>>,
 }
@@ -58,8 +70,8 @@ where
         self.answer.is_closed()
     }
 
-    fn is_alone(&self) -> bool {
-        self.alone
+    fn sharing(&self) -> Sharing {
+        self.sharing
     }
 
     fn run(&mut self, db: &Connection) -> CallResult {
@@ -86,13 +98,13 @@ where
     }
 }
 
-/// The receiving end of a lane.
-pub(super) type CallQueue = Receiver<Box<dyn QueuedCall>>;
+/// The queue of a lane.
+pub(super) type LaneQueue = CallQueue<Box<dyn QueuedCall>>;
 
-/// The sending end of the queue, and the threads that serve it.
+/// A queue, and the threads that serve it. The threads end after [`close`](Self::close), or when the lane is dropped,
+/// as soon as the queue is empty.
 pub(super) struct Lane {
-    /// `None` after `close`. The threads end when the sender is dropped and the queue is empty.
-    sender: Mutex<Option<SyncSender<Box<dyn QueuedCall>>>>,
+    queue: Arc<LaneQueue>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// The time limit of a call.
     timeout: Duration,
@@ -100,9 +112,9 @@ pub(super) struct Lane {
 
 impl Lane {
     /// A lane without threads, for at most `capacity` queued calls.
-    pub(super) fn new(capacity: usize, timeout: Duration) -> (Self, CallQueue) {
-        let (sender, queue) = sync_channel(capacity);
-        (Self { sender: Mutex::new(Some(sender)), threads: Mutex::default(), timeout }, queue)
+    pub(super) fn new(capacity: usize, timeout: Duration) -> (Self, Arc<LaneQueue>) {
+        let queue = Arc::new(CallQueue::new(capacity));
+        (Self { queue: Arc::clone(&queue), threads: Mutex::default(), timeout }, queue)
     }
 
     /// Starts a thread that serves the lane. [`close`](Self::close) waits for it.
@@ -121,25 +133,25 @@ impl Lane {
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
-        self.submit_and_wait(job, false).await
+        self.submit_and_wait(job, Sharing::Waiting).await
     }
 
-    /// As [`call`](Self::call), but the writer runs the job in a transaction of its own.
-    pub(super) async fn call_alone<T, F>(&self, job: F) -> Result<T>
+    /// As [`call`](Self::call), but the writer shares the job's transaction with others in another way.
+    pub(super) async fn call_with<T, F>(&self, sharing: Sharing, job: F) -> Result<T>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
-        self.submit_and_wait(job, true).await
+        self.submit_and_wait(job, sharing).await
     }
 
-    async fn submit_and_wait<T, F>(&self, job: F, alone: bool) -> Result<T>
+    async fn submit_and_wait<T, F>(&self, job: F, sharing: Sharing) -> Result<T>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
         let (answer, answered) = oneshot::channel();
-        self.submit(Box::new(LaneCall { job: Some(job), alone, result: None, answer }))?;
+        self.submit(Box::new(LaneCall { job: Some(job), sharing, result: None, answer }))?;
         match tokio::time::timeout(self.timeout, answered).await {
             Ok(Ok(result)) => result,
             Ok(Err(_)) => Err(closed()),
@@ -148,21 +160,26 @@ impl Lane {
     }
 
     fn submit(&self, work: Box<dyn QueuedCall>) -> Result<()> {
-        match self.sender.lock().as_ref().ok_or_else(closed)?.try_send(work) {
-            Ok(()) => Ok(()),
-            Err(TrySendError::Full(_)) => Err(LedgerError::Busy),
-            Err(TrySendError::Disconnected(_)) => Err(closed()),
-        }
+        self.queue.push(work).map_err(|error| match error {
+            PushError::Full => LedgerError::Busy,
+            PushError::Closed => closed(),
+        })
     }
 
     /// Rejects new calls, lets the threads finish the queued ones, and waits for the threads. Blocks.
     pub(super) fn close(&self) {
-        self.sender.lock().take();
+        self.queue.close();
         let threads = std::mem::take(&mut *self.threads.lock());
         for thread in threads {
             // A panic of the thread was reported when it happened.
             let _ = thread.join();
         }
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        self.queue.close();
     }
 }
 
@@ -176,9 +193,9 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(30);
 
-    fn serve(queue: &CallQueue) {
+    fn serve(queue: &LaneQueue) {
         let db = Connection::open_in_memory().expect("memory");
-        while let Ok(mut work) = queue.recv() {
+        while let Some(mut work) = queue.pop() {
             work.run(&db);
             work.answer(None);
         }
@@ -197,7 +214,7 @@ mod tests {
     async fn calls_past_their_timeout_are_abandoned() {
         let (lane, queue) = Lane::new(1, Duration::from_millis(5));
         assert!(matches!(lane.call(|_| Ok(())).await, Err(LedgerError::Unreachable(_))));
-        assert!(queue.recv().is_ok_and(|work| work.abandoned()));
+        assert!(queue.pop().is_some_and(|work| work.abandoned()));
     }
 
     #[tokio::test]

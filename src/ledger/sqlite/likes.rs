@@ -114,7 +114,7 @@ fn settle(db: &Connection, batch: &LikeBatch) -> rusqlite::Result<Option<Settled
         settled.tallies.push((object, tally(db, object)?));
     }
     for event in DomainEvent::liked(&settled.added, batch.noted) {
-        super::events::append(db, Some(&event), batch.now)?;
+        super::events::append(db, Some(&event), batch.now, false)?;
     }
     set_position(db, batch.partition, &batch.to)?;
     Ok(Some(settled))

@@ -55,6 +55,7 @@ pub(super) fn begin(db: &Connection, from: &str, to: &str, least: &[(&str, u64)]
     // The broker does not record the numbers of the other tables, but nodes follow some of these logs by number.
     let skip = "UPDATE sqlite_sequence SET seq = seq + ?1 WHERE name NOT IN ('jobs', 'pulled', 'like_reverts')";
     db.execute(skip, [integer(NUMBERS_SKIPPED)])?;
+    db.execute("UPDATE outlet_end SET last = last + ?1", [integer(NUMBERS_SKIPPED)])?;
     for (kind, table) in NUMBERS {
         let known = least.iter().find(|(name, _)| *name == kind).map_or(0, |(_, number)| *number);
         let change = "UPDATE sqlite_sequence SET seq = max(seq, ?2) + ?3 WHERE name = ?1";

@@ -16,6 +16,10 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/sqlite/0004_profiles.sql"),
     include_str!("../migrations/sqlite/0005_comment_edits.sql"),
     include_str!("../migrations/sqlite/0006_comment_likers.sql"),
+    include_str!("../migrations/sqlite/0007_devices.sql"),
+    include_str!("../migrations/sqlite/0008_push_queue.sql"),
+    include_str!("../migrations/sqlite/0009_outlet.sql"),
+    include_str!("../migrations/sqlite/0010_post_alert_jobs.sql"),
 ];
 
 const VERSIONS: &str =

@@ -4,8 +4,8 @@
 //! |---|---|
 //! | `open` | options, pragmas |
 //! | `migrations` | the schema |
-//! | `lane` | the queues between async code and the threads |
-//! | `writer`, `readers` | the threads |
+//! | `lane`, `call_queue` | the queues between async code and the threads |
+//! | `writer`, `readers`, `checkpointer` | the threads |
 //! | `backup` | backup and restore of the file |
 //! | the others | the statements, by concept |
 //!
@@ -15,9 +15,12 @@ mod author_posts;
 mod backup;
 #[cfg(any(test, feature = "bench"))]
 mod bulk;
+mod call_queue;
+mod checkpointer;
 mod comments;
 mod conversations;
 mod counts;
+mod devices;
 mod edges;
 mod erasures;
 mod errors;
@@ -31,11 +34,14 @@ mod lineage;
 mod migrations;
 mod notifications;
 mod open;
+mod outlet;
 mod people;
 mod personal;
+mod post_alerts;
 mod posts;
 mod previews;
 mod pull_log;
+mod pushes;
 mod quarantine;
 mod read_markers;
 mod readers;
@@ -57,7 +63,7 @@ use rusqlite::Connection;
 use serde::Serialize;
 
 pub use self::backup::{CopyProgress, backup, restore};
-use self::lane::Lane;
+use self::lane::{Lane, Sharing};
 pub use self::open::{Durability, SqliteOptions};
 use self::rows::{UNLIMITED, is_undecodable, readable, readable_page};
 use self::writer::Writer;
@@ -70,6 +76,8 @@ pub struct SqliteLedger {
     writer: Writer,
     readers: Arc<Lane>,
     heavy: Arc<Lane>,
+    /// Whether writes put their events into the queue for the outlet.
+    outlet: bool,
     /// The number of calls made.
     round_trips: AtomicU64,
 }
@@ -86,7 +94,8 @@ impl SqliteLedger {
             let readers = readers::start(&options)?;
             let heavy = readers::start_heavy(&options)?;
             let name = format!("sqlite at {}", options.path.display());
-            Ok(Self { name, timeout: options.timeout, writer, readers, heavy, round_trips: AtomicU64::new(0) })
+            let (timeout, outlet, round_trips) = (options.timeout, options.outlet, AtomicU64::new(0));
+            Ok(Self { name, timeout, writer, readers, heavy, outlet, round_trips })
         });
         opened.await.map_err(|error| LedgerError::Failed(format!("opening it: {error}")))?
     }
@@ -132,7 +141,17 @@ impl SqliteLedger {
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
         self.round_trips.fetch_add(1, Ordering::Relaxed);
-        self.writer.lane.call_alone(job).await
+        self.writer.lane.call_with(Sharing::Alone, job).await
+    }
+
+    /// Runs a write whose result nobody waits for in the transaction of the next other write, or alone after a moment.
+    async fn write_patiently<T, F>(&self, job: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        self.round_trips.fetch_add(1, Ordering::Relaxed);
+        self.writer.lane.call_with(Sharing::Patient, job).await
     }
 
     /// Applies the time limit to several calls together.

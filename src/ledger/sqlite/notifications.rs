@@ -7,12 +7,13 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::rows::user_id_at;
-use super::{SqliteLedger, UNLIMITED, count, integer, json_text, natural, readable, readable_page};
+use super::{SqliteLedger, UNLIMITED, count, events, integer, json_text, natural, pushes, readable, readable_page};
 use crate::ledger::notifications::{MAX_GROUP_PEOPLE, MAX_NOTIFICATION_GROUPS};
 use crate::ledger::{
-    MarkOutcome, NotificationEvent, NotificationGroup, NotificationMark, NotificationStore, Result, UserNotifications,
+    ClearPlan, MarkOutcome, NotificationEvent, NotificationGroup, NotificationMark, NotificationStore, PushPlan,
+    Result, UserNotifications,
 };
-use crate::model::{ContentId, Millis, NotificationId, NotificationKind, UserId};
+use crate::model::{ContentId, DomainEvent, Millis, NotificationId, NotificationKind, UserId};
 
 /// The number of people that one call removes from dropped groups.
 const CLEARED: usize = 500;
@@ -35,10 +36,20 @@ impl NotificationStore for SqliteLedger {
         batch: &[UserNotifications],
         now: Millis,
         window: Millis,
+        pushes: Option<PushPlan>,
     ) -> Result<Vec<(UserId, Vec<NotificationGroup>)>> {
-        let batch = batch.to_vec();
+        let (batch, outlet) = (batch.to_vec(), self.outlet);
         let note = move |db: &Connection| {
-            let one = |of: UserNotifications| Ok((of.to.clone(), notify(db, &of.to, &of.events, now, window)?));
+            let one = |of: UserNotifications| {
+                let groups = notify(db, &of.to, &of.events, now, window)?;
+                if let Some(plan) = pushes {
+                    pushes::enqueue(db, &of.to, &groups, now, plan)?;
+                }
+                if outlet {
+                    tell(db, &of.to, &groups, now)?;
+                }
+                Ok((of.to, groups))
+            };
             batch.into_iter().map(one).collect()
         };
         self.write(note).await
@@ -68,10 +79,26 @@ impl NotificationStore for SqliteLedger {
         user: &UserId,
         upto: Option<NotificationId>,
         mark: NotificationMark,
+        clear: Option<&ClearPlan>,
     ) -> Result<MarkOutcome> {
-        let user = user.clone();
-        self.write(move |db| self::mark(db, &user, upto, mark)).await
+        let (user, clear) = (user.clone(), clear.cloned());
+        self.write(move |db| {
+            let outcome = self::mark(db, &user, upto, mark)?;
+            if let Some(clear) = clear.filter(|_| outcome == MarkOutcome::Anew) {
+                pushes::enqueue_clears(db, &user, None, &clear)?;
+            }
+            Ok(outcome)
+        })
+        .await
     }
+}
+
+/// Puts the changed groups into the queue for the outlet.
+fn tell(db: &Connection, to: &UserId, groups: &[NotificationGroup], now: Millis) -> rusqlite::Result<()> {
+    groups.iter().try_for_each(|group| {
+        let event = DomainEvent::Notified { to: to.clone(), notification: group.id };
+        events::append(db, Some(&event), now, true)
+    })
 }
 
 /// Positions in the order of a user's groups.

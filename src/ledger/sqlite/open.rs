@@ -24,10 +24,6 @@ const WAL_BYTES: i64 = 64 << 20;
 /// SQLite's default of 2 MB, pages would be read from the file again, and written to the log before the commit.
 const WRITER_CACHE: i64 = 32 << 10;
 
-/// The number of pages in the write-ahead log that starts a checkpoint. SQLite's default of 1,000 is one batch of
-/// likes, and each checkpoint is flushed to the disk.
-const CHECKPOINT_PAGES: i64 = 4_000;
-
 /// The failures that a committed write survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -51,12 +47,15 @@ pub struct SqliteOptions {
     pub timeout: Duration,
     /// The number of threads that read, at least 1.
     pub readers: usize,
+    /// Whether writes put their events into the queue for the outlet.
+    pub outlet: bool,
 }
 
 impl SqliteOptions {
-    /// The defaults: full durability, 5 seconds for a call, 2 readers.
+    /// The defaults: full durability, 5 seconds for a call, 2 readers, no outlet.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), durability: Durability::default(), timeout: Duration::from_secs(5), readers: 2 }
+        let (path, timeout) = (path.into(), Duration::from_secs(5));
+        Self { path, durability: Durability::default(), timeout, readers: 2, outlet: false }
     }
 
     /// How long SQLite waits for the lock of another process: less than the time limit of a call, so that the caller
@@ -77,6 +76,13 @@ pub(super) fn writer(options: &SqliteOptions) -> Result<Connection> {
     define(&db).map_err(|error| explain(path, &error))?;
     configure(&db, options.durability).map_err(|error| explain(path, &error))?;
     migrations::migrate(&mut db, path)?;
+    Ok(db)
+}
+
+/// Opens the connection that copies the write-ahead log into the file.
+pub(super) fn checkpointer(options: &SqliteOptions) -> Result<Connection> {
+    let db = connect(options, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    set_durability(&db, options.durability).map_err(|error| explain(&options.path, &error))?;
     Ok(db)
 }
 
@@ -117,11 +123,14 @@ fn define(db: &Connection) -> rusqlite::Result<()> {
 
 fn configure(db: &Connection, durability: Durability) -> rusqlite::Result<()> {
     db.pragma_update(None, "journal_size_limit", WAL_BYTES)?;
-    db.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     db.pragma_update(None, "cache_size", -WRITER_CACHE)?;
     db.pragma_update(None, "foreign_keys", true)?;
     // Also keeps the statement journals, which undo a failed statement, in memory instead of in files.
     db.pragma_update(None, "temp_store", "MEMORY")?;
+    set_durability(db, durability)
+}
+
+fn set_durability(db: &Connection, durability: Durability) -> rusqlite::Result<()> {
     match durability {
         Durability::Full => {
             db.pragma_update(None, "synchronous", "FULL")?;

@@ -63,6 +63,14 @@ const fn by_texts(data: PersonalData) -> Option<&'static str> {
             "SELECT 'a ' || author, json_object('user', author, 'at', at), author FROM post_alerts \
              WHERE user = ?1 AND author > ?3 ORDER BY author LIMIT ?4"
         }
+        PersonalData::Devices => {
+            "SELECT 'd ' || id, json_patch('{}', json_object('id', id, 'platform', target ->> 'platform', \
+             'locale', locale, 'time_zone', time_zone, 'app_version', app_version, 'registered_at', registered_at, \
+             'seen_at', seen_at)), NULL FROM devices WHERE user = ?1 AND id > ?3 ORDER BY id LIMIT ?4"
+        }
+        PersonalData::PushPreferences => {
+            "SELECT 'p p', preferences, NULL FROM push_preferences WHERE user = ?1 AND 'p' > ?3 LIMIT ?4"
+        }
         PersonalData::IdempotencyKeys => {
             "SELECT 'k ' || key, json_object('key', key, 'operation', operation, 'at', begun_at), NULL \
              FROM idempotency \

@@ -18,8 +18,8 @@ use crate::model::{DomainEvent, Millis, Post, PostId, UserId};
 #[async_trait]
 impl PostStore for SqliteLedger {
     async fn create_post(&self, post: &Post, lease: &Lease) -> Result<Option<Job>> {
-        let (post, lease) = (post.clone(), lease.clone());
-        self.write(move |db| create(db, &post, &lease)).await
+        let (post, lease, outlet) = (post.clone(), lease.clone(), self.outlet);
+        self.write(move |db| create(db, &post, &lease, outlet)).await
     }
 
     async fn posts(&self, ids: &[PostId]) -> Result<Vec<Post>> {
@@ -38,8 +38,8 @@ impl PostStore for SqliteLedger {
     }
 
     async fn delete_post(&self, id: PostId, author: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
-        let (author, lease) = (author.clone(), lease.clone());
-        self.write(move |db| delete(db, id, &author, now, &lease)).await
+        let (author, lease, outlet) = (author.clone(), lease.clone(), self.outlet);
+        self.write(move |db| delete(db, id, &author, now, &lease, outlet)).await
     }
 
     async fn edit_post(
@@ -49,8 +49,9 @@ impl PostStore for SqliteLedger {
         event: Option<&DomainEvent>,
         lease: &Lease,
     ) -> Result<EditOutcome> {
-        let (base, after, event, lease) = (before.edited_at, after.clone(), event.cloned(), lease.clone());
-        self.write(move |db| edit(db, base, &after, event.as_ref(), &lease)).await
+        let (base, after, lease, outlet) = (before.edited_at, after.clone(), lease.clone(), self.outlet);
+        let event = DomainEvent::edit_for(event, &after, outlet);
+        self.write(move |db| edit(db, base, &after, event.as_ref(), &lease, outlet)).await
     }
 
     async fn author_posts(&self, author: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>> {
@@ -90,11 +91,11 @@ impl PostStore for SqliteLedger {
     }
 }
 
-pub(super) fn create(db: &Connection, post: &Post, lease: &Lease) -> rusqlite::Result<Option<Job>> {
+pub(super) fn create(db: &Connection, post: &Post, lease: &Lease, outlet: bool) -> rusqlite::Result<Option<Job>> {
     if !store(db, post)? {
         return Ok(None);
     }
-    events::append(db, DomainEvent::post_created(post).as_ref(), post.created_at)?;
+    events::append(db, DomainEvent::post_created(post, outlet).as_ref(), post.created_at, outlet)?;
     jobs::create(db, job_plan::post_created(post), post.created_at, lease).map(Some)
 }
 
@@ -122,6 +123,7 @@ fn edit(
     after: &Post,
     event: Option<&DomainEvent>,
     lease: &Lease,
+    outlet: bool,
 ) -> rusqlite::Result<EditOutcome> {
     let Some(before) = own(db, after.id, &after.author)? else { return Ok(EditOutcome::Missing) };
     if before.edited_at != base {
@@ -132,7 +134,7 @@ fn edit(
     topics::leave(db, &before)?;
     topics::enter(db, after)?;
     let now = after.edited_at.unwrap_or(after.created_at);
-    events::append(db, event, now)?;
+    events::append(db, event, now, outlet)?;
     let jobs = job_plan::post_edited(&before, after).into_iter().map(|work| jobs::create(db, work, now, lease));
     jobs.collect::<rusqlite::Result<_>>().map(EditOutcome::Edited)
 }
@@ -153,6 +155,7 @@ pub(super) fn delete(
     author: &UserId,
     now: Millis,
     lease: &Lease,
+    outlet: bool,
 ) -> rusqlite::Result<Option<Job>> {
     let post = match own(db, id, author) {
         Ok(Some(post)) => Some(post),
@@ -171,6 +174,8 @@ pub(super) fn delete(
     if let Some(post) = &post {
         topics::leave(db, post)?;
     }
+    let event = DomainEvent::PostDeleted { post: id, author: author.clone() };
+    events::append(db, Some(&event), now, outlet)?;
     let content = post.map(|post| (post.topics, post.visibility));
     jobs::create(db, job_plan::post_deleted(id, author, content), now, lease).map(Some)
 }

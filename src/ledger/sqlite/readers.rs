@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use rusqlite::Connection;
 
-use super::lane::{CallQueue, Lane, QUEUE_CAPACITY};
+use super::lane::{Lane, LaneQueue, QUEUE_CAPACITY};
 use super::open::{self, SqliteOptions};
 use crate::ledger::Result;
 
@@ -21,7 +20,6 @@ pub(super) fn start_heavy(options: &SqliteOptions) -> Result<Arc<Lane>> {
 
 fn start_named(options: &SqliteOptions, name: &str, threads: usize) -> Result<Arc<Lane>> {
     let (lane, queue) = Lane::new(QUEUE_CAPACITY, options.timeout);
-    let queue = Arc::new(Mutex::new(queue));
     for number in 1..=threads {
         let db = open::reader(options)?;
         let queue = Arc::clone(&queue);
@@ -30,11 +28,8 @@ fn start_named(options: &SqliteOptions, name: &str, threads: usize) -> Result<Ar
     Ok(Arc::new(lane))
 }
 
-fn serve(db: &Connection, queue: &Mutex<CallQueue>) {
-    loop {
-        // One idle thread holds the lock and waits for a call; the others wait for the lock.
-        let next = queue.lock().recv();
-        let Ok(mut work) = next else { return };
+fn serve(db: &Connection, queue: &LaneQueue) {
+    while let Some(mut work) = queue.pop() {
         if !work.abandoned() {
             work.run(db);
             work.answer(None);

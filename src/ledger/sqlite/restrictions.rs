@@ -20,8 +20,8 @@ impl RestrictionStore for SqliteLedger {
         now: Millis,
         lease: &Lease,
     ) -> Result<Option<Vec<Job>>> {
-        let (key, lease) = (RestrictionKey::new(restriction, maker, whom), lease.clone());
-        self.write(move |db| restrict(db, &key, now, &lease)).await
+        let (key, lease, outlet) = (RestrictionKey::new(restriction, maker, whom), lease.clone(), self.outlet);
+        self.write(move |db| restrict(db, &key, now, &lease, outlet)).await
     }
 
     async fn unrestrict(
@@ -77,7 +77,13 @@ impl RestrictionKey {
     }
 }
 
-fn restrict(db: &Connection, key: &RestrictionKey, now: Millis, lease: &Lease) -> rusqlite::Result<Option<Vec<Job>>> {
+fn restrict(
+    db: &Connection,
+    key: &RestrictionKey,
+    now: Millis,
+    lease: &Lease,
+    outlet: bool,
+) -> rusqlite::Result<Option<Vec<Job>>> {
     let sql = "INSERT INTO restrictions (maker, kind, whom, at) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
     let row = params![key.maker.as_str(), key.restriction.as_str(), key.whom.as_str(), integer(now)];
     if db.prepare_cached(sql)?.execute(row)? == 0 {
@@ -85,8 +91,8 @@ fn restrict(db: &Connection, key: &RestrictionKey, now: Millis, lease: &Lease) -
     }
     let mut made = Vec::new();
     for edge in job_plan::restricted_inboxes(key.restriction, &key.maker, &key.whom) {
-        if job_plan::ends_follows(key.restriction) {
-            edges::end(db, &edge)?;
+        if job_plan::ends_follows(key.restriction) && edges::end(db, &edge)? {
+            edges::tell_of_end(db, &edge, now, outlet)?;
         }
         made.push(jobs::create(db, job_plan::restricted(&edge), now, lease)?);
     }

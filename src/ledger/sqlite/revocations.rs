@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{SqliteLedger, count, integer, natural, readable_page};
+use super::{SqliteLedger, count, devices, integer, natural, readable_page};
 use crate::ledger::{Result, Revocation, RevocationKind, RevocationStore, SessionsEnd};
 use crate::model::{Millis, UserId};
 
@@ -51,8 +51,10 @@ impl RevocationStore for SqliteLedger {
     }
 }
 
-/// Appends an entry and replaces the one of the same kind and subject. Returns its number.
+/// Appends an entry, replaces the one of the same kind and subject, and removes the devices of the sessions that it
+/// ends. Returns its number.
 pub(super) fn revoke(db: &Connection, new: &Revocation) -> rusqlite::Result<u64> {
+    devices::remove_revoked(db, new)?;
     let (kind, expires_at) = (new.kind.as_str(), integer(new.expires_at.unwrap_or(Millis::MAX)));
     let sql = "DELETE FROM revocations WHERE kind = ?1 AND subject = ?2 RETURNING owner, value, expires_at";
     let old = db.prepare_cached(sql)?.query_row(params![kind, new.subject], |row| {

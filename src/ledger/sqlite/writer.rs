@@ -2,20 +2,26 @@
 //!
 //! While a transaction is flushed to the disk, calls collect in the queue; the next transaction contains all of them
 //! and shares one flush. A large call gets a transaction of its own: in a shared one, SQLite would first copy each page
-//! that the call changes, to be able to undo the call alone.
+//! that the call changes, to be able to undo the call alone. A call whose result nobody waits for does not cause a
+//! flush of its own if another call follows within a moment.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
+use super::checkpointer::{self, LogLimits};
 use super::errors::failure;
-use super::lane::{CallQueue, CallResult, Lane, QUEUE_CAPACITY, QueuedCall};
+use super::lane::{CallResult, Lane, LaneQueue, QUEUE_CAPACITY, QueuedCall, Sharing};
 use super::open::{self, SqliteOptions};
 use crate::ledger::Result;
 
 /// The maximal number of calls in one transaction. It bounds the latency of the first one.
 const BATCH: usize = 512;
+
+/// How long a patient call waits for another call. A busy server writes more often than that.
+const MAX_PATIENCE: Duration = Duration::from_millis(10);
 
 /// The writer of the ledger.
 pub(super) struct Writer {
@@ -27,27 +33,30 @@ pub(super) struct Writer {
 impl Writer {
     /// Opens the file, applies pending migrations, and starts the thread.
     pub(super) fn start(options: &SqliteOptions) -> Result<Self> {
-        let db = open::writer(options)?;
+        let mut db = open::writer(options)?;
+        let (log, grown, wake_ups) = checkpointer::open(options)?;
+        checkpointer::watch(&mut db, grown.clone(), LogLimits::default()).map_err(|error| failure(&error))?;
         let (lane, queue) = Lane::new(QUEUE_CAPACITY, options.timeout);
         let commits = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&commits);
-        lane.spawn("ledger-writer", move || serve(&db, &queue, &counter))?;
+        lane.spawn("ledger-writer", move || {
+            serve(&db, &queue, &counter);
+            // The checkpointer ends after that: the last connection to be closed copies the log into the file, and of
+            // two that are closed at once neither does.
+            drop(db);
+            drop(grown);
+        })?;
+        lane.spawn("ledger-log", move || checkpointer::serve(&log, &wake_ups))?;
         Ok(Self { lane: Arc::new(lane), commits })
     }
 }
 
-fn serve(db: &Connection, queue: &CallQueue, commits: &AtomicU64) {
+fn serve(db: &Connection, queue: &LaneQueue, commits: &AtomicU64) {
     // A large call taken from the queue, which runs in the next transaction.
     let mut left = None;
-    while let Some(first) = left.take().or_else(|| queue.recv().ok()) {
+    while let Some(first) = left.take().or_else(|| queue.pop()) {
         let mut batch = vec![first];
-        while batch.len() < BATCH && !batch[0].is_alone() && left.is_none() {
-            match queue.try_recv() {
-                Ok(next) if next.is_alone() => left = Some(next),
-                Ok(next) => batch.push(next),
-                Err(_) => break,
-            }
-        }
+        left = collect(queue, &mut batch);
         let failed = match transact(db, &mut batch) {
             Ok(()) => {
                 commits.fetch_add(1, Ordering::Relaxed);
@@ -65,6 +74,24 @@ fn serve(db: &Connection, queue: &CallQueue, commits: &AtomicU64) {
             work.answer(failed.clone());
         }
     }
+}
+
+/// Adds the calls that share the transaction of the first one. Returns a large call that was taken from the queue.
+fn collect(queue: &LaneQueue, batch: &mut Vec<Box<dyn QueuedCall>>) -> Option<Box<dyn QueuedCall>> {
+    let mut is_patient = match batch[0].sharing() {
+        Sharing::Alone => return None,
+        sharing => sharing == Sharing::Patient,
+    };
+    let deadline = Instant::now() + MAX_PATIENCE;
+    while batch.len() < BATCH {
+        let next = if is_patient { queue.pop_until(deadline)? } else { queue.try_pop()? };
+        match next.sharing() {
+            Sharing::Alone => return Some(next),
+            sharing => is_patient &= sharing == Sharing::Patient,
+        }
+        batch.push(next);
+    }
+    None
 }
 
 /// Runs the batch in one transaction. After an error nothing of it is committed.
@@ -131,7 +158,7 @@ mod tests {
         let busy = writer.lane.call(move |_| Ok(held.recv().is_err()));
         let (before, large, after) = (
             writer.lane.call(|db| add(db, "before")),
-            writer.lane.call_alone(|db| add(db, "half").and_then(|()| add(db, "half"))),
+            writer.lane.call_with(Sharing::Alone, |db| add(db, "half").and_then(|()| add(db, "half"))),
             writer.lane.call(|db| add(db, "after")),
         );
         let release = async { drop(hold) };
@@ -143,6 +170,27 @@ mod tests {
         // At least four: the calls before the large one, the large one, the one after it, and the query. With shared
         // transactions there would be fewer.
         assert!(writer.commits.load(Ordering::Relaxed) >= 4);
+    }
+
+    #[tokio::test]
+    async fn patient_calls_share_the_next_transaction() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let writer = Writer::start(&SqliteOptions::new(folder.path().join("l.db"))).expect("it starts");
+        let commits = || writer.commits.load(Ordering::Relaxed);
+        let patient = |id: &'static str| writer.lane.call_with(Sharing::Patient, move |db| add(db, id));
+        let begun = Instant::now();
+        // In the order of the queue: the first two wait until the third arrives.
+        let later = async {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            writer.lane.call(|db| add(db, "c")).await
+        };
+        let (first, second, third) = tokio::join!(biased; patient("a"), patient("b"), later);
+        assert!(first.is_ok() && second.is_ok() && third.is_ok());
+        assert!(commits() == 1 || begun.elapsed() >= MAX_PATIENCE, "{} commits", commits());
+        let (before, begun) = (commits(), Instant::now());
+        assert!(patient("d").await.is_ok());
+        assert_eq!(commits(), before + 1);
+        assert!((MAX_PATIENCE..Duration::from_secs(1)).contains(&begun.elapsed()), "alone after a moment");
     }
 
     #[tokio::test]

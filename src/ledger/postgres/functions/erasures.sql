@@ -1,4 +1,4 @@
--- revision: 2
+-- revision: 4
 -- Erasures of users, in steps of a bounded number of rows.
 
 -- Makes a user a tombstone, known or not, and begins the erasure. Returns false if the user is one already.
@@ -19,8 +19,8 @@ BEGIN
     RETURN true;
 END $$;
 
--- Removes the likes, mutes, comments and favourites of one post, `p_max` rows at most. Returns the number of rows: below
--- `p_max`, none is left.
+-- Removes the likes, mutes, comments and favourites of one post, `p_max` rows at most. Returns the number of rows:
+-- below `p_max`, none is left.
 CREATE OR REPLACE FUNCTION feedline_erase_post_content(p_post bigint, p_max bigint) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -142,7 +142,7 @@ BEGIN
 END $$;
 
 -- Removes other rows of a user, `p_max` at most: restrictions and post alerts both ways, notifications to the user,
--- read markers, muted conversations, idempotency keys. Returns the number of rows.
+-- read markers, muted conversations, idempotency keys, devices, preferences. Returns the number of rows.
 CREATE OR REPLACE FUNCTION feedline_erase_rest(p_user text, p_max bigint) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     remaining bigint := p_max;
@@ -205,10 +205,30 @@ BEGIN
     WHERE m.owner = p_user AND m.post = x.post;
     GET DIAGNOSTICS removed = ROW_COUNT;
     remaining := remaining - removed;
-    DELETE FROM read_markers WHERE owner = p_user;
+    DELETE FROM devices d USING (SELECT id FROM devices WHERE owner = p_user LIMIT remaining) x
+    WHERE d.owner = p_user AND d.id = x.id;
     GET DIAGNOSTICS removed = ROW_COUNT;
     remaining := remaining - removed;
-    DELETE FROM notified WHERE owner = p_user;
+    IF remaining <= 0 THEN
+        RETURN p_max;
+    END IF;
+    DELETE FROM push_queue q USING (SELECT device, item FROM push_queue WHERE owner = p_user LIMIT remaining) x
+    WHERE q.owner = p_user AND q.device = x.device AND q.item = x.item;
+    GET DIAGNOSTICS removed = ROW_COUNT;
+    remaining := remaining - removed;
+    DELETE FROM push_failures WHERE seq IN (SELECT seq FROM push_failures WHERE owner = p_user LIMIT remaining);
+    GET DIAGNOSTICS removed = ROW_COUNT;
+    remaining := remaining - removed;
+    IF remaining <= 0 THEN
+        RETURN p_max;
+    END IF;
+    DELETE FROM push_preferences WHERE owner = p_user;
+    GET DIAGNOSTICS removed = ROW_COUNT;
+    remaining := remaining - removed;
+    DELETE FROM read_markers WHERE owner = p_user AND remaining > 0;
+    GET DIAGNOSTICS removed = ROW_COUNT;
+    remaining := remaining - removed;
+    DELETE FROM notified WHERE owner = p_user AND remaining > 0;
     GET DIAGNOSTICS removed = ROW_COUNT;
     RETURN p_max - (remaining - removed);
 END $$;

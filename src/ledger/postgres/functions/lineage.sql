@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- The incarnation of the database.
 
 -- Begins a new incarnation: no number up to the given ones, nor one of the next `p_skipped`, is used again. Returns
@@ -17,6 +17,7 @@ BEGIN
         greatest(p_least_revert, nextval(pg_get_serial_sequence('like_reverts', 'id'))) + p_skipped);
     -- Nodes follow this log by number, too.
     UPDATE revocations_end SET seq = seq + p_skipped;
+    UPDATE outlet_end SET last = last + p_skipped;
     UPDATE pulled_end SET mark = greatest(p_least_pulled, mark) + p_skipped;
     RETURN true;
 END $$;

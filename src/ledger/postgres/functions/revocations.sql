@@ -1,8 +1,8 @@
--- revision: 1
+-- revision: 2
 -- The log of revocations.
 
--- Appends an entry, replacing the one of the same kind and subject. Returns its number. If `p_keeps`, the greater value
--- and the later expiry of the two stay in force.
+-- Appends an entry, replacing the one of the same kind and subject, and removes the devices of the sessions that it
+-- ends. Returns its number. If `p_keeps`, the greater value and the later expiry of the two stay in force.
 CREATE OR REPLACE FUNCTION feedline_revoke(
     p_kind text, p_subject text, p_owner text, p_value bigint, p_spared text, p_now bigint, p_expires_at bigint,
     p_keeps boolean
@@ -21,6 +21,16 @@ BEGIN
         at = excluded.at,
         expires_at = CASE WHEN p_keeps THEN greatest(revocations.expires_at, excluded.expires_at)
                      ELSE excluded.expires_at END;
+    IF p_kind = 'token' THEN
+        DELETE FROM devices WHERE session = p_subject;
+    ELSIF p_kind = 'user_tokens' THEN
+        DELETE FROM devices WHERE owner = p_subject AND issued_at < p_value;
+    ELSIF p_kind = 'sessions' THEN
+        DELETE FROM devices WHERE owner = p_subject AND (generation IS NULL OR generation < p_value)
+            AND (p_spared IS NULL OR session IS DISTINCT FROM p_spared);
+    ELSIF p_kind = 'erased' THEN
+        DELETE FROM devices WHERE owner = p_subject;
+    END IF;
     RETURN new_seq;
 END $$;
 

@@ -44,8 +44,8 @@ BEGIN
     RETURN QUERY SELECT * FROM users WHERE id = p_user;
 END $$;
 
--- As `feedline_update_user`, with the text and data of the profile: each changes if `p_sets_...`. Called by this version;
--- the other one by older nodes.
+-- As `feedline_update_user`, with the text and data of the profile: each changes if `p_sets_...`. Called by this
+-- version; the other one by older nodes.
 CREATE OR REPLACE FUNCTION feedline_update_profile(
     p_user text, p_name text, p_folded text, p_sets_avatar boolean, p_avatar text, p_sets_bio boolean, p_bio text,
     p_sets_data boolean, p_data text

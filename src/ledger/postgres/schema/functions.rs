@@ -26,6 +26,7 @@ macro_rules! function_files {
 /// All files, in the order in which they are applied.
 pub(super) const FUNCTIONS: &[FunctionFile] = function_files![
     "users",
+    "devices",
     "revocations",
     "jobs",
     "follows",
@@ -37,7 +38,10 @@ pub(super) const FUNCTIONS: &[FunctionFile] = function_files![
     "likes",
     "favourites",
     "notifications",
+    "pushes",
+    "post_alerts",
     "events",
+    "outlet",
     "pull_log",
     "idempotency",
     "erasures",

@@ -30,6 +30,10 @@ const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("../../migrations/postgres/0004_profiles.sql"), needs: 1 },
     Migration { sql: include_str!("../../migrations/postgres/0005_comment_edits.sql"), needs: 1 },
     Migration { sql: include_str!("../../migrations/postgres/0006_comment_likers.sql"), needs: 1 },
+    Migration { sql: include_str!("../../migrations/postgres/0007_devices.sql"), needs: 1 },
+    Migration { sql: include_str!("../../migrations/postgres/0008_push_queue.sql"), needs: 1 },
+    Migration { sql: include_str!("../../migrations/postgres/0009_outlet.sql"), needs: 1 },
+    Migration { sql: include_str!("../../migrations/postgres/0010_post_alert_jobs.sql"), needs: 1 },
 ];
 
 /// The schema that this program knows.

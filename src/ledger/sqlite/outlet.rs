@@ -1,0 +1,298 @@
+//! The log of the outlet and its consumers.
+
+use std::collections::{BTreeSet, HashSet};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::rows::user_id_at;
+use super::{SqliteLedger, count, events, integer, json_text, natural, readable};
+use crate::ledger::outlet::{FAILED_ENTRIES_KEPT, MAX_FAILED_ENTRIES, MAX_HELD_ENTRIES, lease_name};
+use crate::ledger::{
+    EventConsumer, FailedEntry, HeldEntry, NewOutletEntry, OutletBacklog, OutletBatch, OutletEnd, OutletEntry,
+    OutletSettlement, OutletStore, Result,
+};
+use crate::model::{DomainEvent, Millis, UserId};
+
+#[async_trait]
+impl OutletStore for SqliteLedger {
+    async fn append_events(&self, events: &[(Millis, DomainEvent)]) -> Result<()> {
+        let events = events.to_vec();
+        let outlet = self.outlet;
+        self.write(move |db| events.iter().try_for_each(|(at, event)| events::append(db, Some(event), *at, outlet)))
+            .await
+    }
+
+    async fn publish_outlet(&self, entries: &[NewOutletEntry], done: &[i64], now: Millis) -> Result<OutletEnd> {
+        let (entries, done) = (entries.to_vec(), done.to_vec());
+        self.write(move |db| publish(db, &entries, &done, now)).await
+    }
+
+    async fn outlet_end(&self) -> Result<OutletEnd> {
+        self.read(end).await
+    }
+
+    async fn outlet_entries(&self, after: u64, limit: usize) -> Result<Vec<OutletEntry>> {
+        self.read(move |db| entries(db, after, limit)).await
+    }
+
+    async fn trim_outlet(&self, before: Millis, now: Millis, limit: usize) -> Result<usize> {
+        self.write_patiently(move |db| trim(db, before, now, limit)).await
+    }
+
+    async fn register_outlet_consumers(&self, names: &[String]) -> Result<()> {
+        let names = names.to_vec();
+        self.write(move |db| {
+            let sql = "INSERT INTO outlet_consumers (name, cursor) SELECT value, last FROM json_each(?1), outlet_end \
+                       WHERE true ON CONFLICT DO NOTHING";
+            db.prepare_cached(sql)?.execute([json_text(&names)?]).map(drop)
+        })
+        .await
+    }
+
+    async fn outlet_cursor(&self, consumer: &str) -> Result<Option<u64>> {
+        let consumer = consumer.to_owned();
+        self.read(move |db| cursor(db, &consumer)).await
+    }
+
+    async fn advance_outlet_cursor(&self, consumer: &str, to: u64) -> Result<Option<u64>> {
+        let consumer = consumer.to_owned();
+        self.write(move |db| {
+            let sql = "UPDATE outlet_consumers SET cursor = max(cursor, ?2) WHERE name = ?1 RETURNING cursor";
+            let row = params![consumer, integer(to)];
+            db.prepare_cached(sql)?.query_row(row, |row| row.get(0).map(natural)).optional()
+        })
+        .await
+    }
+
+    async fn outlet_backlogs(&self) -> Result<Vec<OutletBacklog>> {
+        self.read(|db| {
+            let sql = "SELECT c.name, c.cursor, \
+                    (SELECT at FROM outlet WHERE position > c.cursor ORDER BY position LIMIT 1), \
+                    (SELECT min(at) FROM outlet_held h WHERE h.consumer = c.name AND failed_at IS NULL), \
+                    (SELECT count(*) FROM outlet_held h WHERE h.consumer = c.name AND failed_at IS NULL), \
+                    (SELECT count(*) FROM outlet_held h WHERE h.consumer = c.name AND failed_at IS NOT NULL) \
+                FROM outlet_consumers c";
+            db.prepare_cached(sql)?.query_map([], backlog)?.collect()
+        })
+        .await
+    }
+
+    async fn lease_outlet(&self, consumer: &str, holder: &str, ttl: Duration) -> Result<bool> {
+        let (name, holder) = (lease_name(consumer), holder.to_owned());
+        self.write(move |db| events::lease(db, &name, &holder, ttl)).await
+    }
+
+    async fn release_outlet(&self, consumer: &str, holder: &str) -> Result<()> {
+        let (name, holder) = (lease_name(consumer), holder.to_owned());
+        self.write(move |db| events::release(db, &name, &holder)).await
+    }
+
+    async fn outlet_batch(&self, consumer: &str, now: Millis, limit: usize) -> Result<Option<OutletBatch>> {
+        let consumer = consumer.to_owned();
+        self.read(move |db| batch(db, &consumer, now, limit)).await
+    }
+
+    async fn settle_outlet(
+        &self,
+        consumer: &str,
+        holder: &str,
+        settlement: &OutletSettlement,
+        now: Millis,
+    ) -> Result<bool> {
+        let (consumer, holder, settlement) = (consumer.to_owned(), holder.to_owned(), settlement.clone());
+        self.write(move |db| settle(db, &consumer, &holder, &settlement, now)).await
+    }
+
+    async fn failed_entries(&self, limit: usize) -> Result<Vec<FailedEntry>> {
+        self.read(move |db| {
+            let sql = "SELECT position, at, kind, user, body, held_at, attempts, due_at, reason, failed_at, consumer \
+                       FROM outlet_held WHERE failed_at IS NOT NULL ORDER BY failed_at DESC, position DESC LIMIT ?1";
+            let failed = |row: &Row<'_>| Ok(FailedEntry { consumer: row.get(10)?, held: held(row)? });
+            readable("outlet_held", db.prepare_cached(sql)?.query([count(limit)])?, failed)
+        })
+        .await
+    }
+
+    async fn replay_entry(&self, consumer: &str, position: u64, now: Millis) -> Result<bool> {
+        let consumer = consumer.to_owned();
+        self.write(move |db| {
+            let sql = "UPDATE outlet_held SET failed_at = NULL, due_at = ?3, held_at = ?3, attempts = 0 \
+                       WHERE consumer = ?1 AND position = ?2 AND failed_at IS NOT NULL";
+            Ok(db.prepare_cached(sql)?.execute(params![consumer, integer(position), integer(now)])? == 1)
+        })
+        .await
+    }
+}
+
+fn end(db: &Connection) -> rusqlite::Result<OutletEnd> {
+    let read = |row: &Row<'_>| Ok(OutletEnd { last: natural(row.get(0)?), trimmed: natural(row.get(1)?) });
+    db.prepare_cached("SELECT last, trimmed FROM outlet_end")?.query_row([], read)
+}
+
+fn cursor(db: &Connection, consumer: &str) -> rusqlite::Result<Option<u64>> {
+    let sql = "SELECT cursor FROM outlet_consumers WHERE name = ?1";
+    db.prepare_cached(sql)?.query_row([consumer], |row| row.get(0).map(natural)).optional()
+}
+
+/// Reads `position, at, kind, user, body` from the first columns.
+fn entry(row: &Row<'_>) -> rusqlite::Result<OutletEntry> {
+    Ok(OutletEntry {
+        position: natural(row.get(0)?),
+        at: natural(row.get(1)?),
+        kind: row.get(2)?,
+        user: user_id_at(row, 3)?,
+        body: row.get(4)?,
+    })
+}
+
+fn held(row: &Row<'_>) -> rusqlite::Result<HeldEntry> {
+    Ok(HeldEntry {
+        entry: entry(row)?,
+        held_at: natural(row.get(5)?),
+        attempts: row.get(6)?,
+        due_at: row.get::<_, Option<i64>>(7)?.map(natural),
+        reason: row.get(8)?,
+        failed_at: row.get::<_, Option<i64>>(9)?.map(natural),
+    })
+}
+
+fn backlog(row: &Row<'_>) -> rusqlite::Result<OutletBacklog> {
+    let (unread, held): (Option<i64>, Option<i64>) = (row.get(2)?, row.get(3)?);
+    Ok(OutletBacklog {
+        consumer: row.get(0)?,
+        cursor: natural(row.get(1)?),
+        oldest: unread.into_iter().chain(held).min().map(natural),
+        held: natural(row.get(4)?),
+        failed: natural(row.get(5)?),
+    })
+}
+
+fn publish(db: &Connection, new: &[NewOutletEntry], done: &[i64], now: Millis) -> rusqlite::Result<OutletEnd> {
+    let mut end = end(db)?;
+    let waits = "SELECT 1 FROM events WHERE seq = ?1 AND pending & ?2 <> 0";
+    let sql = "INSERT INTO outlet (position, at, published_at, kind, user, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    for entry in new {
+        if !db.prepare_cached(waits)?.exists(params![entry.event, EventConsumer::Outlet.bit()])? {
+            continue;
+        }
+        end.last += 1;
+        let (at, now, user) = (integer(entry.at), integer(now), entry.user.as_str());
+        let row = params![integer(end.last), at, now, entry.kind, user, entry.body];
+        db.prepare_cached(sql)?.execute(row)?;
+    }
+    db.prepare_cached("UPDATE outlet_end SET last = ?1")?.execute([integer(end.last)])?;
+    events::finish(db, EventConsumer::Outlet, done)?;
+    Ok(end)
+}
+
+fn entries(db: &Connection, after: u64, limit: usize) -> rusqlite::Result<Vec<OutletEntry>> {
+    let sql = "SELECT position, at, kind, user, body FROM outlet WHERE position > ?1 ORDER BY position LIMIT ?2";
+    readable("outlet", db.prepare_cached(sql)?.query(params![integer(after), count(limit)])?, entry)
+}
+
+fn trim(db: &Connection, before: Millis, now: Millis, limit: usize) -> rusqlite::Result<usize> {
+    let sql = "DELETE FROM outlet WHERE published_at < ?1 AND position IN \
+               (SELECT position FROM outlet ORDER BY position LIMIT ?2) RETURNING position";
+    let removed: Vec<i64> = db
+        .prepare_cached(sql)?
+        .query_map(params![integer(before), count(limit)], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    if let Some(last) = removed.iter().max() {
+        db.prepare_cached("UPDATE outlet_end SET trimmed = max(trimmed, ?1)")?.execute([last])?;
+    }
+    let kept = u64::try_from(FAILED_ENTRIES_KEPT.as_millis()).unwrap_or(u64::MAX);
+    let sql = "DELETE FROM outlet_held WHERE coalesce(failed_at, held_at) < ?1";
+    db.prepare_cached(sql)?.execute([integer(now.saturating_sub(kept))])?;
+    Ok(removed.len())
+}
+
+fn batch(db: &Connection, consumer: &str, now: Millis, limit: usize) -> rusqlite::Result<Option<OutletBatch>> {
+    let snapshot = db.unchecked_transaction()?;
+    let Some(cursor) = cursor(&snapshot, consumer)? else { return Ok(None) };
+    let sql = "SELECT count(*) FROM (SELECT 1 FROM outlet_held INDEXED BY outlet_held_user \
+               WHERE consumer = ?1 AND failed_at IS NULL LIMIT ?2)";
+    let most = integer(MAX_HELD_ENTRIES);
+    let number: i64 = snapshot.prepare_cached(sql)?.query_row(params![consumer, most], |row| row.get(0))?;
+    let mut batch = OutletBatch { cursor, end: end(&snapshot)?, held: natural(number), ..OutletBatch::default() };
+    if batch.held < MAX_HELD_ENTRIES {
+        batch.entries = entries(&snapshot, cursor, limit)?;
+    }
+    if batch.held == 0 {
+        return Ok(Some(batch));
+    }
+    let sql = "SELECT position, at, kind, user, body, held_at, attempts, due_at, reason, failed_at \
+               FROM outlet_held INDEXED BY outlet_held_due \
+               WHERE consumer = ?1 AND failed_at IS NULL AND due_at <= ?2 ORDER BY due_at LIMIT ?3";
+    let wanted = params![consumer, integer(now), count(limit)];
+    batch.due = readable("outlet_held", snapshot.prepare_cached(sql)?.query(wanted)?, held)?;
+    let users: HashSet<&UserId> = batch.entries.iter().map(|entry| &entry.user).collect();
+    let sql = "SELECT value FROM json_each(?2) WHERE EXISTS (SELECT 1 FROM outlet_held INDEXED BY outlet_held_user \
+               WHERE consumer = ?1 AND user = value AND failed_at IS NULL)";
+    let wanted = params![consumer, json_text(&users)?];
+    batch.users_held =
+        snapshot.prepare_cached(sql)?.query_map(wanted, |row| user_id_at(row, 0))?.collect::<rusqlite::Result<_>>()?;
+    Ok(Some(batch))
+}
+
+fn settle(
+    db: &Connection,
+    consumer: &str,
+    holder: &str,
+    settlement: &OutletSettlement,
+    now: Millis,
+) -> rusqlite::Result<bool> {
+    let sql = "SELECT 1 FROM event_leases WHERE consumer = ?1 AND holder = ?2";
+    if !db.prepare_cached(sql)?.exists(params![lease_name(consumer), holder])? {
+        return Ok(false);
+    }
+    let mut users: BTreeSet<String> = BTreeSet::new();
+    for entry in &settlement.held {
+        hold(db, consumer, entry)?;
+        users.insert(entry.entry.user.to_string());
+    }
+    let sql = "DELETE FROM outlet_held WHERE consumer = ?1 AND position = ?2 RETURNING user";
+    for position in &settlement.delivered {
+        let row = params![consumer, integer(*position)];
+        users.extend(db.prepare_cached(sql)?.query_row(row, |row| row.get::<_, String>(0)).optional()?);
+    }
+    let next = "UPDATE outlet_held SET due_at = ?3 WHERE consumer = ?1 AND due_at IS NULL AND failed_at IS NULL \
+                AND position = (SELECT min(position) FROM outlet_held INDEXED BY outlet_held_user \
+                                WHERE consumer = ?1 AND user = ?2 AND failed_at IS NULL)";
+    for user in users {
+        db.prepare_cached(next)?.execute(params![consumer, user, integer(now)])?;
+    }
+    if settlement.held.iter().any(|entry| entry.failed_at.is_some()) {
+        let old = "DELETE FROM outlet_held WHERE consumer = ?1 AND failed_at IS NOT NULL AND position <= \
+                   (SELECT position FROM outlet_held INDEXED BY outlet_held_failed \
+                    WHERE consumer = ?1 AND failed_at IS NOT NULL ORDER BY position DESC LIMIT 1 OFFSET ?2)";
+        db.prepare_cached(old)?.execute(params![consumer, integer(MAX_FAILED_ENTRIES)])?;
+    }
+    let sql = "UPDATE outlet_consumers SET cursor = ?2 WHERE name = ?1 AND cursor < ?2";
+    db.prepare_cached(sql)?.execute(params![consumer, integer(settlement.cursor)])?;
+    Ok(true)
+}
+
+fn hold(db: &Connection, consumer: &str, held: &HeldEntry) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO outlet_held \
+               (consumer, position, at, kind, user, body, held_at, attempts, due_at, reason, failed_at) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) \
+               ON CONFLICT DO UPDATE SET attempts = excluded.attempts, due_at = excluded.due_at, \
+                   reason = excluded.reason, failed_at = excluded.failed_at";
+    let HeldEntry { entry, held_at, attempts, due_at, reason, failed_at } = held;
+    let row = params![
+        consumer,
+        integer(entry.position),
+        integer(entry.at),
+        entry.kind,
+        entry.user.as_str(),
+        entry.body,
+        integer(*held_at),
+        attempts,
+        due_at.map(integer),
+        reason,
+        failed_at.map(integer),
+    ];
+    db.prepare_cached(sql)?.execute(row).map(drop)
+}

@@ -1,0 +1,248 @@
+//! The queue of pushes.
+
+use async_trait::async_trait;
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::devices::{device, json_at};
+use super::rows::user_id_at;
+use super::{SqliteLedger, count, integer, natural, readable};
+use crate::ledger::pushes::{
+    ACCEPTED_KEPT, CLEAR_PAUSE, MAX_CLEAR_PAUSE, MAX_COUNTED_PUSHES, MAX_FAILED_PUSHES, clear_pause,
+};
+use crate::ledger::{
+    CLEAR_KIND, ClearPlan, DeviceSession, FailedPush, NotificationGroup, PushBacklog, PushKey, PushLease, PushPlan,
+    PushResult, PushStore, QueuedPush, Result, SettledPush,
+};
+use crate::model::{DeviceId, Millis, PostId, UserId};
+
+#[async_trait]
+impl PushStore for SqliteLedger {
+    async fn lease_pushes(&self, now: Millis, lease: &PushLease, limit: usize) -> Result<Vec<QueuedPush>> {
+        let lease = lease.clone();
+        self.write(move |db| self::lease(db, now, &lease, limit)).await
+    }
+
+    async fn settle_pushes(
+        &self,
+        settled: &[SettledPush],
+        lease: &PushLease,
+        now: Millis,
+        digest: Millis,
+    ) -> Result<usize> {
+        let (settled, lease) = (settled.to_vec(), lease.clone());
+        self.write(move |db| {
+            let mut number = 0;
+            for push in &settled {
+                number += usize::from(settle(db, push, &lease, now, digest)?);
+            }
+            Ok(number)
+        })
+        .await
+    }
+
+    async fn forget_pushes(&self, now: Millis, limit: usize) -> Result<usize> {
+        self.write(move |db| {
+            let sql = "DELETE FROM push_queue WHERE (user, device, item) IN (SELECT user, device, item \
+                       FROM push_queue INDEXED BY push_queue_due WHERE state = 1 AND due_at <= ?1 LIMIT ?2)";
+            let jobs = "DELETE FROM post_alert_jobs WHERE post IN \
+                        (SELECT post FROM post_alert_jobs WHERE state = 1 AND due_at <= ?1 LIMIT ?2)";
+            db.prepare_cached(jobs)?.execute(params![integer(now), count(limit)])?;
+            db.prepare_cached(sql)?.execute(params![integer(now), count(limit)])
+        })
+        .await
+    }
+
+    async fn push_backlog(&self, now: Millis) -> Result<PushBacklog> {
+        self.read(move |db| {
+            let sql = "SELECT count(*), min(due_at) FROM (SELECT due_at FROM push_queue INDEXED BY push_queue_due \
+                       WHERE state = 0 AND due_at <= ?1 ORDER BY due_at LIMIT ?2)";
+            let backlog = |row: &Row<'_>| {
+                let oldest = row.get::<_, Option<i64>>(1)?.map(natural);
+                Ok(PushBacklog { pushes: row.get(0).map(natural)?, oldest })
+            };
+            db.prepare_cached(sql)?.query_row(params![integer(now), integer(MAX_COUNTED_PUSHES)], backlog)
+        })
+        .await
+    }
+
+    async fn next_push(&self) -> Result<Option<Millis>> {
+        self.read(|db| {
+            let sql = "SELECT due_at FROM push_queue INDEXED BY push_queue_due WHERE state = 0 ORDER BY due_at LIMIT 1";
+            db.prepare_cached(sql)?.query_row([], |row| row.get(0).map(natural)).optional()
+        })
+        .await
+    }
+
+    async fn failed_pushes(&self, limit: usize) -> Result<Vec<FailedPush>> {
+        self.read(move |db| {
+            let sql = "SELECT user, device, item, kind, reason, at FROM push_failures ORDER BY seq DESC LIMIT ?1";
+            let failed = |row: &Row<'_>| {
+                Ok(FailedPush { key: key(row)?, kind: row.get(3)?, reason: row.get(4)?, at: row.get(5).map(natural)? })
+            };
+            readable("push_failures", db.prepare_cached(sql)?.query([count(limit)])?, failed)
+        })
+        .await
+    }
+}
+
+/// Queues groups for the devices of their owner.
+pub(super) fn enqueue(
+    db: &Connection,
+    user: &UserId,
+    groups: &[NotificationGroup],
+    now: Millis,
+    plan: PushPlan,
+) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO push_queue (user, device, item, kind, seq, state, due_at, queued_at) \
+               SELECT ?1, id, ?2, ?3, ?4, 0, ?5, ?6 FROM devices WHERE user = ?1 \
+               ON CONFLICT DO UPDATE SET seq = excluded.seq, \
+                   due_at = CASE WHEN state = 0 THEN due_at ELSE max(excluded.due_at, sent_at + ?7) END, \
+                   queued_at = CASE WHEN state = 0 THEN queued_at ELSE excluded.queued_at END, \
+                   attempts = CASE WHEN state = 0 THEN attempts ELSE 0 END, \
+                   state = 0 \
+               WHERE excluded.seq > seq";
+    for group in groups {
+        let (kind, due_at) = (group.kind.name(), now.saturating_add(plan.grace));
+        let pause = integer(plan.pause(kind));
+        let row = params![user.as_str(), integer(group.id.0), kind, group.seq, integer(due_at), integer(now), pause];
+        db.prepare_cached(sql)?.execute(row)?;
+    }
+    Ok(())
+}
+
+/// Queues a silent message for the devices of a user that were sent pushes: of posts behind `seen.0` up to `seen.1`, or
+/// of notifications.
+pub(super) fn enqueue_clears(
+    db: &Connection,
+    user: &UserId,
+    seen: Option<(PostId, PostId)>,
+    plan: &ClearPlan,
+) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO push_queue (user, device, item, kind, seq, state, due_at, queued_at) \
+               SELECT d.user, d.id, 0, 'clear', ?3, 0, ?4, ?3 FROM devices d \
+               WHERE d.user = ?1 AND (?2 IS NULL OR d.session IS NOT ?2) AND EXISTS ( \
+                   SELECT 1 FROM push_queue s WHERE s.user = d.user AND s.device = d.id AND s.item > 0 \
+                   AND (s.sends > 0 OR s.holder IS NOT NULL) \
+                   AND CASE WHEN ?5 IS NULL THEN s.kind <> 'post' \
+                       ELSE s.kind = 'post' AND s.item > ?5 AND s.item <= ?6 END) \
+               ON CONFLICT DO UPDATE SET seq = max(seq + 1, excluded.seq), queued_at = excluded.queued_at, \
+                   due_at = CASE WHEN state = 0 THEN due_at \
+                       ELSE max(excluded.due_at, sent_at + min(?7 * sends, ?8)) END, \
+                   attempts = CASE WHEN state = 0 THEN attempts ELSE 0 END, state = 0";
+    let (after, upto) = seen.map(|(after, upto)| (integer(after.0), integer(upto.0))).unzip();
+    let (now, due_at) = (integer(plan.now), integer(plan.due_at));
+    let pauses = (integer(CLEAR_PAUSE), integer(MAX_CLEAR_PAUSE));
+    let row = params![user.as_str(), plan.session, now, due_at, after, upto, pauses.0, pauses.1];
+    db.prepare_cached(sql)?.execute(row).map(drop)
+}
+
+fn lease(db: &Connection, now: Millis, lease: &PushLease, limit: usize) -> rusqlite::Result<Vec<QueuedPush>> {
+    let sql = "SELECT user, device, item FROM push_queue INDEXED BY push_queue_due \
+               WHERE state = 0 AND due_at <= ?1 ORDER BY due_at LIMIT ?2";
+    let due = readable("push_queue", db.prepare_cached(sql)?.query(params![integer(now), count(limit)])?, key)?;
+    let take = "UPDATE push_queue SET holder = ?4, due_at = ?5, attempts = attempts + 1 \
+                WHERE user = ?1 AND device = ?2 AND item = ?3";
+    let sql = "SELECT q.user, q.device, q.item, q.kind, q.seq, q.attempts, q.queued_at, \
+                   d.id, d.target, d.locale, d.time_zone, d.app_version, d.registered_at, d.seen_at, \
+                   d.session, d.generation, d.issued_at, p.preferences, \
+                   (SELECT coalesce(sum(s.sends), 0) FROM push_queue s \
+                    WHERE s.user = q.user AND s.device = q.device AND s.item > 0 AND s.sent_at > ?4) \
+               FROM push_queue q \
+               LEFT JOIN devices d ON d.user = q.user AND d.id = q.device AND d.registered_at <= q.queued_at \
+               LEFT JOIN push_preferences p ON p.user = q.user \
+               WHERE q.user = ?1 AND q.device = ?2 AND q.item = ?3";
+    let since = integer(now.saturating_sub(ACCEPTED_KEPT));
+    let mut leased = Vec::with_capacity(due.len());
+    for key in due {
+        let (user, device, item) = (key.user.as_str(), key.device.as_str(), integer(key.item));
+        let row = params![user, device, item, &*lease.holder, integer(lease.until)];
+        db.prepare_cached(take)?.execute(row)?;
+        let mut statement = db.prepare_cached(sql)?;
+        leased.extend(readable("push_queue", statement.query(params![user, device, item, since])?, queued)?);
+    }
+    Ok(leased)
+}
+
+fn settle(
+    db: &Connection,
+    push: &SettledPush,
+    lease: &PushLease,
+    now: Millis,
+    digest: Millis,
+) -> rusqlite::Result<bool> {
+    let sql = "SELECT kind, seq, sends FROM push_queue WHERE user = ?1 AND device = ?2 AND item = ?3 \
+               AND holder = ?4 AND due_at = ?5 AND state = 0";
+    let (user, device, item) = (push.key.user.as_str(), push.key.device.as_str(), integer(push.key.item));
+    let held = params![user, device, item, &*lease.holder, integer(lease.until)];
+    let read = |row: &Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
+    let Some((kind, seq, sends)) = db.prepare_cached(sql)?.query_row(held, read).optional()? else {
+        return Ok(false);
+    };
+    if let PushResult::Failed(reason) = &push.result {
+        fail(db, push, &kind, reason, now)?;
+    }
+    let has_grown = seq > push.seq;
+    if matches!(push.result, PushResult::Unwanted | PushResult::Failed(_)) && !has_grown && sends == 0 {
+        let sql = "DELETE FROM push_queue WHERE user = ?1 AND device = ?2 AND item = ?3";
+        return Ok(db.prepare_cached(sql)?.execute(params![user, device, item])? == 1);
+    }
+    let pause = match kind.as_str() {
+        CLEAR_KIND => clear_pause(natural(sends).saturating_add(1)),
+        kind => PushPlan { grace: 0, digest }.pause(kind),
+    };
+    let accepted = push.result == PushResult::Accepted;
+    let (state, due_at) = match push.result {
+        PushResult::Deferred(at) | PushResult::Retry(at) => (0, at),
+        PushResult::Accepted if has_grown => (0, now.saturating_add(pause)),
+        _ if has_grown => (0, now),
+        _ => (1, now.saturating_add(ACCEPTED_KEPT)),
+    };
+    let is_same_attempt = matches!(push.result, PushResult::Deferred(_) | PushResult::Retry(_));
+    let counts = matches!(push.result, PushResult::Retry(_));
+    let sql = "UPDATE push_queue SET holder = NULL, state = ?4, due_at = ?5, \
+                   attempts = CASE WHEN ?6 THEN attempts ELSE 0 END, \
+                   sent_at = CASE WHEN ?7 THEN ?8 ELSE sent_at END, sends = sends + ?7, \
+                   queued_at = CASE WHEN ?9 THEN queued_at ELSE ?8 END \
+               WHERE user = ?1 AND device = ?2 AND item = ?3";
+    let row = params![user, device, item, state, integer(due_at), counts, accepted, integer(now), is_same_attempt];
+    db.prepare_cached(sql)?.execute(row).map(|_| true)
+}
+
+/// Records that a push was given up.
+fn fail(db: &Connection, push: &SettledPush, kind: &str, reason: &str, now: Millis) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO push_failures (user, device, item, kind, reason, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    let (user, device, item) = (push.key.user.as_str(), push.key.device.as_str(), integer(push.key.item));
+    db.prepare_cached(sql)?.execute(params![user, device, item, kind, reason, integer(now)])?;
+    let sql = "DELETE FROM push_failures WHERE seq <= (SELECT max(seq) FROM push_failures) - ?1";
+    db.prepare_cached(sql)?.execute([integer(MAX_FAILED_PUSHES)]).map(drop)
+}
+
+/// Reads `user, device, item` from the first columns.
+fn key(row: &Row<'_>) -> rusqlite::Result<PushKey> {
+    let text: String = row.get(1)?;
+    let device = DeviceId::parse(&text).ok_or_else(|| {
+        let why = format!("{text:?} is not the id of a device");
+        rusqlite::Error::FromSqlConversionFailure(1, Type::Text, why.into())
+    })?;
+    Ok(PushKey { user: user_id_at(row, 0)?, device, item: row.get(2).map(natural)? })
+}
+
+fn queued(row: &Row<'_>) -> rusqlite::Result<QueuedPush> {
+    let has_device = row.get_ref(7)? != rusqlite::types::ValueRef::Null;
+    let session = |row: &Row<'_>| -> rusqlite::Result<DeviceSession> {
+        let generation = row.get::<_, Option<i64>>(15)?.map(natural);
+        Ok(DeviceSession { token: row.get(14)?, generation, issued_at: row.get(16).map(natural)? })
+    };
+    let has_preferences = row.get_ref(17)? != rusqlite::types::ValueRef::Null;
+    Ok(QueuedPush {
+        key: key(row)?,
+        kind: row.get(3)?,
+        seq: row.get(4)?,
+        attempts: u32::try_from(row.get::<_, i64>(5)?).unwrap_or(u32::MAX),
+        queued_at: row.get(6).map(natural)?,
+        device: if has_device { Some((device(row, 7)?, session(row)?)) } else { None },
+        preferences: if has_preferences { json_at(row, 17)? } else { Default::default() },
+        accepted: row.get(18).map(natural)?,
+    })
+}
