@@ -22,6 +22,7 @@
 //! [`fill_inbox`]: InboxStore::fill_inbox
 //! [`merge_inbox`]: InboxStore::merge_inbox
 
+mod connection_requests;
 mod epoch;
 mod error;
 mod fan_out;
@@ -32,6 +33,7 @@ mod lineage;
 mod listener;
 mod logs;
 mod memory;
+mod outlet;
 mod permits;
 mod presence;
 mod queue;
@@ -42,6 +44,10 @@ mod tallies;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::connection_requests::{
+    ConnectionSelector, DisconnectRequest, NodeAnswer, NodeInfo, NodeQuestion, RefreshRequest, ServerSubscription,
+    UnsubscribeRequest,
+};
 pub use self::epoch::{POSITION_TTL, continues, follows};
 pub use self::error::{BrokerError, Result};
 pub use self::fan_out::{Attempt, FanOut, FannedOut, JobAttempt, JobProgress, PageRecipients, Pull, Receipt};
@@ -53,11 +59,12 @@ pub use self::lineage::{LedgerMatch, LedgerRecord};
 pub use self::listener::{MessageListener, PresenceEvent};
 pub use self::logs::{Append, AppendOutcome, Broadcast, Slice, Span};
 pub use self::memory::MemoryBroker;
+pub use self::outlet::{OutletRecord, OutletStream};
 pub use self::permits::{Permit, PermitRequest, PermitStore};
 pub use self::presence::{PresenceStats, PresenceStore, PresentClient};
 pub use self::queue::{Claim, DurableQueue, PARTITION_LEASE, QueueItem, QueueOffset, QueuedEntry};
 pub use self::redis::{RedisBroker, RedisOptions, raw};
-pub use self::signal::{DisconnectRequest, SettlementEvent, Signal};
+pub use self::signal::{EmulatedCommands, SettlementEvent, Signal};
 pub use self::tallies::{TALLY_TTL, TallyStore};
 use async_trait::async_trait;
 
@@ -69,7 +76,9 @@ use crate::model::{Entry, Millis, Position, UserId};
 /// Logs are named by channel. Logs of inboxes are `timeline:<user>` (see [`inbox_channel`]) and can be read like
 /// others.
 #[async_trait]
-pub trait Broker: InboxStore + PresenceStore + TallyStore + PermitStore + LedgerRecord + Send + Sync + 'static {
+pub trait Broker:
+    InboxStore + PresenceStore + TallyStore + PermitStore + LedgerRecord + OutletStream + Send + Sync + 'static
+{
     /// A description for operators: `memory`, or `redis 7.0.15 at 127.0.0.1:6379`.
     fn name(&self) -> String;
 
@@ -94,8 +103,15 @@ pub trait Broker: InboxStore + PresenceStore + TallyStore + PermitStore + Ledger
     /// For each user, whether any node is subscribed to the channel of their inbox. One round trip for all users.
     async fn connected(&self, users: &[UserId]) -> Result<Vec<bool>>;
 
-    /// Sends a signal to all nodes, this one included.
-    async fn signal(&self, signal: Signal) -> Result<()>;
+    /// Sends a signal to all nodes, this one included. Returns the number of connections to the broker that received
+    /// it: at least one for each node.
+    async fn signal(&self, signal: Signal) -> Result<u64>;
+
+    /// The name of this node, under which other nodes send it signals. It is new at each start.
+    fn node(&self) -> &Arc<str>;
+
+    /// Sends a signal to one node, by its name; to this one as well. Returns whether there is a node of this name.
+    async fn signal_node(&self, node: &str, signal: Signal) -> Result<bool>;
 
     /// Appends to the invalidation log, which all nodes follow. When [`Confirmation::wait`] returns, no node uses a
     /// cached copy of these that was made before the call. The caller has dropped its own copies. One round trip;
@@ -117,9 +133,14 @@ pub trait Broker: InboxStore + PresenceStore + TallyStore + PermitStore + Ledger
     /// Sends a hint to the subscribed nodes, without a log.
     async fn publish(&self, channel: &str, entry: &Entry) -> Result<AppendOutcome>;
 
-    /// [Publishes](Self::publish) on many channels, in few round trips. One result for each channel, in their order: the
-    /// failure of one does not affect the others.
-    async fn publish_on_all(&self, channels: &[&str], entry: &Entry) -> Vec<Result<AppendOutcome>>;
+    /// [Publishes](Self::publish) on many channels, in few round trips. One result for each channel, in their order:
+    /// the failure of one does not affect the others. The idempotency key is that of an [`Append`].
+    async fn publish_on_all(
+        &self,
+        channels: &[&str],
+        entry: &Entry,
+        idempotency_key: Option<&str>,
+    ) -> Vec<Result<AppendOutcome>>;
 
     /// Sends a join or leave to the subscribed nodes, without a log.
     async fn publish_presence_event(&self, channel: &str, event: &PresenceEvent) -> Result<()>;
@@ -134,6 +155,9 @@ pub trait Broker: InboxStore + PresenceStore + TallyStore + PermitStore + Ledger
 
     /// Reads a part of a log. `None` for an inbox that does not exist or is not filled.
     async fn read(&self, channel: &str, span: Span) -> Result<Option<Slice>>;
+
+    /// Removes the entries of a log; its position stays. Refused for inboxes.
+    async fn clear_log(&self, channel: &str) -> Result<()>;
 
     /// Drops logs and inboxes with their entries. A dropped log is replaced by an empty one with a new epoch.
     async fn drop_logs(&self, channels: &[String]) -> Result<()>;

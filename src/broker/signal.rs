@@ -6,6 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::{Deserialize, Serialize};
 
 use super::QueueOffset;
+use super::connection_requests::{
+    DisconnectRequest, NodeAnswer, NodeQuestion, RefreshRequest, ServerSubscription, UnsubscribeRequest,
+};
 use crate::model::{ContentId, Tally, UserId};
 
 /// A message to all nodes. It is JSON between nodes: variants and members are added, never changed, since nodes of two
@@ -17,6 +20,8 @@ pub enum Signal {
     PullLogAppended,
     /// The queue of notification events has new entries.
     EventsWritten,
+    /// The log of the outlet has new entries.
+    OutletAppended,
     /// The ledger has begun a new incarnation: it was restored or replaced.
     LedgerReplaced,
     /// The log of revocations has a new entry.
@@ -25,6 +30,42 @@ pub enum Signal {
     LikesSettled(SettlementEvent),
     /// A backend closes connections.
     Disconnect(DisconnectRequest),
+    /// A backend subscribes connections to a channel.
+    Subscribe(ServerSubscription),
+    /// A backend ends subscriptions.
+    Unsubscribe(UnsubscribeRequest),
+    /// A backend changes the expiry of connections.
+    Refresh(RefreshRequest),
+    /// A node asks all nodes.
+    AskNodes {
+        /// Identifies the answers.
+        request: String,
+        /// The question.
+        question: NodeQuestion,
+    },
+    /// The answer of a node.
+    NodeAnswered {
+        /// The request.
+        request: String,
+        /// The answer.
+        answer: NodeAnswer,
+    },
+    /// A node asks which of these users have a socket that answers a ping.
+    ProbeSockets {
+        /// Identifies the answers.
+        request: String,
+        /// The users.
+        users: Vec<UserId>,
+    },
+    /// A client sent commands to another node than that with its stream. For the latter alone.
+    Emulated(EmulatedCommands),
+    /// The answer of every other node, also of one without their sockets.
+    SocketsAnswered {
+        /// The request.
+        request: String,
+        /// The users with a socket that answered.
+        users: Vec<UserId>,
+    },
 }
 
 /// A settled batch of likes.
@@ -40,26 +81,23 @@ pub struct SettlementEvent {
     /// Users and objects of likes that were reverted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reverted: Vec<(UserId, ContentId)>,
+    /// The other likes and removals of the batch: the user, the object, and whether the user likes it now.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub likes: Vec<(UserId, ContentId, bool)>,
 }
 
-/// Connections that a backend closes, and the close code.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DisconnectRequest {
-    /// The user whose connections are closed; empty: anonymous ones.
-    pub user: String,
-    /// Only this client; empty: every client.
-    #[serde(default)]
-    pub client: String,
-    /// Only clients with this session, the `jti` of their token; empty: every session.
-    #[serde(default)]
+/// Commands of a client for its stream. They have one of the two forms.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EmulatedCommands {
+    /// The secret name of the stream.
     pub session: String,
-    /// The ids of clients that stay connected.
-    #[serde(default)]
-    pub whitelist: Vec<String>,
-    /// The close code of the WebSocket.
-    pub code: u16,
-    /// The close reason, for the client's logs.
-    pub reason: String,
+    /// A frame of JSON.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub text: String,
+    /// A frame of Protobuf, in base64.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub binary: String,
 }
 
 impl Signal {
@@ -115,6 +153,7 @@ mod tallies {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::broker::connection_requests::ConnectionSelector;
     use crate::model::{CommentId, PostId};
 
     #[test]
@@ -127,12 +166,21 @@ mod tests {
                 (ContentId::Post(PostId(17)), Tally { likes: 5, comments: 0, version: 9 }),
                 (ContentId::Comment(CommentId(18)), Tally { likes: 1, comments: 2, version: 3 }),
             ]),
-            reverted: vec![(ann, ContentId::Post(PostId(19)))],
+            reverted: vec![(ann.clone(), ContentId::Post(PostId(19)))],
+            likes: vec![(ann.clone(), ContentId::Post(PostId(17)), true)],
+        };
+        let connections = ConnectionSelector { user: "ann".into(), client: String::new(), session: "s".into() };
+        let subscription = ServerSubscription {
+            connections: connections.clone(),
+            channel: "chat:1".into(),
+            info: "{}".into(),
+            data: "1".into(),
+            recover: Some((7, "e".into())),
+            expire_at: Some(1),
+            replaced: Default::default(),
         };
         let disconnect = DisconnectRequest {
-            user: "ann".into(),
-            client: String::new(),
-            session: "s".into(),
+            connections: connections.clone(),
             whitelist: vec!["c".into()],
             code: 3000,
             reason: "\"bye\"".into(),
@@ -144,6 +192,14 @@ mod tests {
             Signal::RevocationsAppended,
             Signal::LikesSettled(settled),
             Signal::Disconnect(disconnect),
+            Signal::Subscribe(subscription),
+            Signal::Unsubscribe(UnsubscribeRequest { connections: connections.clone(), channel: "chat:1".into() }),
+            Signal::Refresh(RefreshRequest { connections, expired: true, expire_at: Some(1), info: "{}".into() }),
+            Signal::AskNodes { request: "r".into(), question: NodeQuestion::Channels("chat:*".into()) },
+            Signal::NodeAnswered { request: "r".into(), answer: NodeAnswer::Channels([("chat:1".into(), 2)].into()) },
+            Signal::ProbeSockets { request: "r".into(), users: vec![ann.clone()] },
+            Signal::SocketsAnswered { request: "r".into(), users: vec![ann] },
+            Signal::Emulated(EmulatedCommands { session: "s".into(), text: "{}\n{}".into(), binary: String::new() }),
         ];
         for signal in signals {
             assert_eq!(Signal::decode(&signal.encode().unwrap()), Some(signal));
@@ -158,6 +214,7 @@ mod tests {
             through: QueueOffset { major: 7, minor: 9 },
             tallies,
             reverted: Vec::new(),
+            likes: Vec::new(),
         };
         let members = r#""partition":3,"through":{"major":7,"minor":9},"tallies":[["p17",5,0,9]]"#;
         let expected = format!(r#"{{"likes_settled":{{{members}}}}}"#);

@@ -101,7 +101,7 @@ pub(crate) async fn unlogged_broadcasts_reach_each_channel(mut engine: Engine) {
     }
     let names: Vec<String> = (0..150).map(|n| format!("app:{n}")).chain(["app:7".to_owned()]).collect();
     let channels: Vec<&str> = names.iter().map(String::as_str).collect();
-    let outcomes = engine.broker.publish_on_all(&channels, &data("b")).await;
+    let outcomes = engine.broker.publish_on_all(&channels, &data("b"), None).await;
     let outcomes: Vec<_> = outcomes.into_iter().map(|outcome| outcome.expect("it is published")).collect();
     let receivers: Vec<u64> = outcomes.iter().map(|outcome| outcome.receivers).collect();
     let expected: Vec<u64> = (0..=150).map(|at| u64::from([0, 7, 140, 150].contains(&at))).collect();
@@ -110,7 +110,22 @@ pub(crate) async fn unlogged_broadcasts_reach_each_channel(mut engine: Engine) {
     for channel in ["app:0", "app:7", "app:140", "app:7"] {
         assert_eq!(engine.hear().await, Heard::Entry(channel.to_owned(), None, data("b")));
     }
-    assert!(engine.broker.publish_on_all(&[], &data("b")).await.is_empty());
+    assert!(engine.broker.publish_on_all(&[], &data("b"), None).await.is_empty());
+}
+
+pub(crate) async fn unlogged_broadcasts_publish_once_for_each_key(mut engine: Engine) {
+    engine.broker.subscribe("app:1").await.unwrap();
+    let mut receivers = Vec::new();
+    for (channel, written, key) in
+        [("app:1", "a", Some("k")), ("app:1", "b", Some("k")), ("app:2", "c", Some("k")), ("app:1", "d", Some("l"))]
+    {
+        let outcomes = engine.broker.publish_on_all(&[channel], &data(written), key).await;
+        receivers.push(outcomes[0].as_ref().expect("it is published").receivers);
+    }
+    assert_eq!(receivers, [1, 0, 0, 1]);
+    for written in ["a", "d"] {
+        assert_eq!(engine.hear().await, Heard::Entry("app:1".to_owned(), None, data(written)));
+    }
 }
 
 /// A channel that the user of Redis may not use stands for any failure that concerns one channel only.
@@ -118,7 +133,7 @@ pub(crate) async fn a_failed_channel_does_not_stop_an_unlogged_broadcast(engine:
     let Some(server) = &engine.server else { return };
     let allowed = server.ask("ACL SETUSER default resetchannels &feedline:{app:0}:l &feedline:{app:2}:l");
     assert_eq!(allowed, "+OK");
-    let outcomes = engine.broker.publish_on_all(&["app:0", "app:1", "app:2"], &data("b")).await;
+    let outcomes = engine.broker.publish_on_all(&["app:0", "app:1", "app:2"], &data("b"), None).await;
     assert!(outcomes[0].is_ok() && outcomes[2].is_ok(), "{outcomes:?}");
     assert!(matches!(&outcomes[1], Err(BrokerError::Refused(_))), "{outcomes:?}");
 }

@@ -46,6 +46,22 @@ pub(crate) async fn dropped_logs_are_empty(engine: Engine) {
     assert_eq!(engine.broker.position("timeline:ann").await.unwrap(), None);
 }
 
+pub(crate) async fn cleared_logs_keep_their_position(engine: Engine) {
+    let before = engine.broker.position("app:3").await.unwrap().unwrap();
+    engine.broker.clear_log("app:3").await.unwrap();
+    assert_eq!(engine.broker.position("app:3").await.unwrap().unwrap(), before, "nothing was written");
+    engine.append("app:1", "1").await;
+    let top = engine.append("app:1", "2").await.position;
+    engine.broker.clear_log("app:1").await.unwrap();
+    let slice = engine.broker.read("app:1", Span::After(0, 10)).await.unwrap().unwrap();
+    assert_eq!((slice.top, slice.entries), (top.clone(), vec![]));
+    let next = engine.append("app:1", "3").await.position;
+    assert_eq!(next, Position { offset: 3, ..top });
+    let slice = engine.broker.read("app:1", Span::After(0, 10)).await.unwrap().unwrap();
+    assert_eq!(slice.entries, vec![(3, data("3"))]);
+    assert!(engine.broker.clear_log("timeline:ann").await.is_err(), "an inbox");
+}
+
 /// The epoch derived for the channel is that of the dropped log: it must not be derived again.
 pub(crate) async fn dropped_logs_do_not_reuse_their_epoch(engine: Engine) {
     let unwritten = engine.broker.position("topic:1").await.unwrap().unwrap();

@@ -10,6 +10,7 @@ mod lineage;
 mod logs;
 mod node_hints;
 mod outages;
+mod outlet;
 mod own_posts;
 mod permits;
 mod presence;
@@ -38,6 +39,7 @@ conformance! {
     logs::positions_before_the_first_entry_are_recoverable,
     logs::dropped_logs_are_empty,
     logs::dropped_logs_do_not_reuse_their_epoch,
+    logs::cleared_logs_keep_their_position,
     logs::position_reads_create_nothing,
     logs::unwritten_channels_use_no_memory,
     logs::expired_logs_are_distinguished_from_new_ones,
@@ -50,6 +52,7 @@ conformance! {
     broadcasts::broadcasts_reach_subscribers,
     broadcasts::broadcasts_to_an_inbox_are_refused,
     broadcasts::unlogged_broadcasts_reach_each_channel,
+    broadcasts::unlogged_broadcasts_publish_once_for_each_key,
     broadcasts::a_failed_channel_does_not_stop_an_unlogged_broadcast,
     broadcasts::a_failed_log_does_not_stop_a_broadcast,
     logs::logs_are_read_from_either_end,

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use feedline::broker::{Broker, BrokerError, InboxState, NODE_LEASE, RedisBroker, RedisOptions, Span, continues};
+use feedline::broker::{
+    Broker, BrokerError, InboxState, NODE_LEASE, RedisBroker, RedisOptions, Signal, Span, continues,
+};
 use feedline::model::PostId;
 
 use crate::engine::{Engine, Heard, PATIENCE, data, ids, post, redis_options, user};
@@ -223,4 +225,9 @@ async fn two_nodes_exchange_signals() {
     there.subscribe("app:1").await.unwrap();
     assert_eq!(there.publish("app:1", &post(1)).await.unwrap().receivers, 2);
     assert_eq!(here.hear().await, Heard::Entry("app:1".to_owned(), None, post(1)));
+    // A signal to one node reaches no other one.
+    assert_ne!(here.broker.node(), there.node());
+    assert!(here.broker.signal_node(there.node(), Signal::EventsWritten).await.unwrap());
+    assert!(there.signal_node(here.broker.node(), Signal::LedgerReplaced).await.unwrap());
+    assert_eq!(here.hear().await, Heard::Signal(Signal::LedgerReplaced));
 }

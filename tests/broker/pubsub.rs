@@ -56,6 +56,10 @@ pub(crate) async fn signals_arrive(mut engine: Engine) {
     assert_eq!(engine.hear().await, Heard::Notice("app:1".to_owned(), leave));
     engine.broker.signal(Signal::LedgerReplaced).await.unwrap();
     assert_eq!(engine.hear().await, Heard::Signal(Signal::LedgerReplaced));
+    let own = engine.broker.node().to_string();
+    assert!(engine.broker.signal_node(&own, Signal::EventsWritten).await.unwrap());
+    assert_eq!(engine.hear().await, Heard::Signal(Signal::EventsWritten));
+    assert!(!engine.broker.signal_node("nobody", Signal::EventsWritten).await.unwrap());
 }
 
 pub(crate) async fn listened_users_are_connected(engine: Engine) {

@@ -62,6 +62,11 @@ impl MemoryLog {
         self.known_until = later(self.entries_until, position_ttl);
     }
 
+    /// Removes all entries. The position stays.
+    pub(super) fn clear(&mut self) {
+        self.entries = VecDeque::new();
+    }
+
     /// The last position.
     pub(super) fn position(&self) -> Position {
         Position { offset: self.top, epoch: self.epoch.clone() }

@@ -18,6 +18,9 @@ use crate::model::{Entry, Millis, Position, UserId};
 /// The reason of refused appends.
 const NO_APPEND: &str = "an inbox is not appended to";
 
+/// The reason of refused removals.
+const NO_CLEAR: &str = "an inbox is not cleared";
+
 #[async_trait]
 impl Broker for MemoryBroker {
     fn name(&self) -> String {
@@ -55,11 +58,18 @@ impl Broker for MemoryBroker {
         Ok(users.iter().map(|user| self.find(&inbox_channel(user)).is_some_and(hears)).collect())
     }
 
-    async fn signal(&self, signal: Signal) -> Result<()> {
-        if let Some(listener) = self.listener.get() {
-            listener.signal(signal);
-        }
-        Ok(())
+    async fn signal(&self, signal: Signal) -> Result<u64> {
+        let Some(listener) = self.listener.get() else { return Ok(0) };
+        listener.signal(signal);
+        Ok(1)
+    }
+
+    fn node(&self) -> &Arc<str> {
+        &self.node
+    }
+
+    async fn signal_node(&self, node: &str, signal: Signal) -> Result<bool> {
+        if node == &*self.node { self.signal(signal).await.map(|receivers| receivers > 0) } else { Ok(false) }
     }
 
     async fn invalidate(&self, what: &[Invalidation]) -> Result<Confirmation> {
@@ -111,14 +121,28 @@ impl Broker for MemoryBroker {
     }
 
     async fn publish(&self, channel: &str, entry: &Entry) -> Result<AppendOutcome> {
-        let told = self.find(channel).map(|found| self.notify(&found.state.lock(), channel, None, entry));
-        Ok(AppendOutcome::unlogged(told.unwrap_or(0)))
+        let receivers = self.find(channel).map(|found| self.notify(&found.state.lock(), channel, None, entry));
+        Ok(AppendOutcome::unlogged(receivers.unwrap_or(0)))
     }
 
-    async fn publish_on_all(&self, channels: &[&str], entry: &Entry) -> Vec<Result<AppendOutcome>> {
+    async fn publish_on_all(
+        &self,
+        channels: &[&str],
+        entry: &Entry,
+        idempotency_key: Option<&str>,
+    ) -> Vec<Result<AppendOutcome>> {
         let mut outcomes = Vec::with_capacity(channels.len());
         for channel in channels {
-            outcomes.push(self.publish(channel, entry).await);
+            let key: Option<(Box<str>, Box<str>)> = idempotency_key.map(|key| ((*channel).into(), key.into()));
+            if let Some(position) = key.as_ref().and_then(|key| self.idempotency.get(key)) {
+                outcomes.push(Ok(AppendOutcome { position, receivers: 0 }));
+                continue;
+            }
+            let outcome = self.publish(channel, entry).await;
+            if let (Some(key), Ok(published)) = (key, &outcome) {
+                self.idempotency.insert(key, published.position.clone());
+            }
+            outcomes.push(outcome);
         }
         outcomes
     }
@@ -150,6 +174,18 @@ impl Broker for MemoryBroker {
         let log = state.as_mut().and_then(|state| state.log(now));
         let slice = |log: &mut MemoryLog| Slice { top: log.position(), entries: log.entries(span) };
         Ok(Some(log.map_or_else(|| Slice { top: self.empty_log_position(channel, now), entries: Vec::new() }, slice)))
+    }
+
+    async fn clear_log(&self, channel: &str) -> Result<()> {
+        if inbox_owner(channel).is_some() {
+            return Err(BrokerError::Refused(NO_CLEAR.to_owned()));
+        }
+        if let Some(found) = self.find(channel)
+            && let Some(log) = found.state.lock().log(Instant::now())
+        {
+            log.clear();
+        }
+        Ok(())
     }
 
     async fn drop_logs(&self, channels: &[String]) -> Result<()> {

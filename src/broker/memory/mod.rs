@@ -13,6 +13,7 @@ mod jobs;
 mod lineage;
 mod log;
 mod logs;
+mod outlet;
 mod permit_buckets;
 mod permits;
 mod presence;

@@ -27,6 +27,8 @@ const SWEEP_FROM: usize = 1024;
 /// The broker of a single process: no installation, and no data after the process ends.
 pub struct MemoryBroker {
     pub(super) options: InboxOptions,
+    /// The name of the only node.
+    pub(super) node: Arc<str>,
     /// The time for which positions are kept.
     pub(super) position_ttl: Duration,
     /// The epochs of logs without a write.
@@ -51,6 +53,7 @@ impl MemoryBroker {
     pub fn new(options: InboxOptions) -> Self {
         Self {
             options,
+            node: uuid::Uuid::new_v4().to_string().into(),
             position_ttl: POSITION_TTL,
             derived: DerivedEpochs::new(POSITION_TTL),
             listener: OnceLock::new(),

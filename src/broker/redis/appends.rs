@@ -36,14 +36,27 @@ impl RedisBroker {
     }
 
     /// Publishes without a log. One result for each channel, in their order.
-    pub(super) async fn publish_on_all(&self, channels: &[&str], entry: &Entry) -> Vec<Result<AppendOutcome>> {
+    pub(super) async fn publish_on_all(
+        &self,
+        channels: &[&str],
+        entry: &Entry,
+        idempotency_key: Option<&str>,
+    ) -> Vec<Result<AppendOutcome>> {
         let message = &hint::unlogged(entry)[..];
-        in_parts(channels, |channels| self.call_publish(channels, message)).await
+        in_parts(channels, |channels| self.call_publish(channels, message, idempotency_key)).await
     }
 
-    async fn call_publish(&self, channels: &[&str], message: &[u8]) -> Result<Vec<Result<AppendOutcome>>> {
-        let mut call = SCRIPTS.publish.call(0);
-        call.arg(message);
+    async fn call_publish(
+        &self,
+        channels: &[&str],
+        message: &[u8],
+        idempotency_key: Option<&str>,
+    ) -> Result<Vec<Result<AppendOutcome>>> {
+        let mut call = SCRIPTS.publish.call(if idempotency_key.is_some() { channels.len() } else { 0 });
+        if let Some(key) = idempotency_key {
+            channels.iter().for_each(|channel| _ = call.arg(self.keys.idempotency(channel, key)));
+        }
+        call.arg(IDEMPOTENCY_TTL.as_secs()).arg(message);
         channels.iter().for_each(|channel| _ = call.arg(self.keys.hints(channel)));
         replies::published(self.commands.send(&call).await?, channels.len())
     }

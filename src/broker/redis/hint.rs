@@ -20,18 +20,18 @@ pub(super) enum Hint {
 
 impl Hint {
     /// `None` if it is nothing this version knows.
-    pub(super) fn decode(said: &Bytes) -> Option<Self> {
-        Some(match said.first()? {
+    pub(super) fn decode(payload: &Bytes) -> Option<Self> {
+        Some(match payload.first()? {
             b'0' => {
-                let mut parts = said.splitn(3, |byte| *byte == b' ');
+                let mut parts = payload.splitn(3, |byte| *byte == b' ');
                 let offset = std::str::from_utf8(parts.next()?.strip_prefix(b"0-")?).ok()?.parse().ok()?;
                 let epoch = std::str::from_utf8(parts.next()?).ok()?.into();
-                let entry = decode_entry(&said.slice_ref(parts.next()?))?;
+                let entry = decode_entry(&payload.slice_ref(parts.next()?))?;
                 Self::Entry(Some(Position { offset, epoch }), entry)
             }
-            b'-' => Self::Entry(None, decode_entry(&said.slice(1..))?),
-            b'j' => Self::PresenceEvent(PresenceEvent::Join(said.slice(1..))),
-            b'l' => Self::PresenceEvent(PresenceEvent::Leave(said.slice(1..))),
+            b'-' => Self::Entry(None, decode_entry(&payload.slice(1..))?),
+            b'j' => Self::PresenceEvent(PresenceEvent::Join(payload.slice(1..))),
+            b'l' => Self::PresenceEvent(PresenceEvent::Leave(payload.slice(1..))),
             _ => return None,
         })
     }
@@ -65,10 +65,10 @@ mod tests {
         let entry = Entry::Data(Bytes::from_static(b"\"data\":\"a b\""));
         assert_eq!(Hint::decode(&unlogged(&entry).into()), Some(Hint::Entry(None, entry.clone())));
         let here = Position { offset: 12, epoch: "abc".into() };
-        let said = Bytes::from_static(b"0-12 abc d\"data\":\"a b\"");
-        assert_eq!(Hint::decode(&said), Some(Hint::Entry(Some(here.clone()), entry)));
-        let said = Bytes::from_static(b"0-12 abc p7");
-        assert_eq!(Hint::decode(&said), Some(Hint::Entry(Some(here), Entry::Post(PostId(7)))));
+        let payload = Bytes::from_static(b"0-12 abc d\"data\":\"a b\"");
+        assert_eq!(Hint::decode(&payload), Some(Hint::Entry(Some(here.clone()), entry)));
+        let payload = Bytes::from_static(b"0-12 abc p7");
+        assert_eq!(Hint::decode(&payload), Some(Hint::Entry(Some(here), Entry::Post(PostId(7)))));
         for it in [PresenceEvent::Join(Bytes::from_static(b"{}")), PresenceEvent::Leave(Bytes::new())] {
             assert_eq!(Hint::decode(&presence_event(&it).into()), Some(Hint::PresenceEvent(it)));
         }

@@ -74,10 +74,10 @@ impl InboxStore for RedisBroker {
     async fn open_inbox(&self, user: &UserId) -> Result<InboxState> {
         let mut call = SCRIPTS.open.call(2);
         call.arg(&self.keys.inbox(user)[..]);
-        let hearing = self.pubsub.hearing(&inbox_channel(user)).unwrap_or_default();
+        let connection = self.pubsub.connection_of(&inbox_channel(user)).unwrap_or_default();
         let answer = self.call_with_run(call, |call| {
             let idle = self.inbox.idle;
-            call.arg(&*new_epoch()).arg(millis(idle)).arg(millis(idle.saturating_add(META_MORE))).arg(hearing);
+            call.arg(&*new_epoch()).arg(millis(idle)).arg(millis(idle.saturating_add(META_MORE))).arg(connection);
         });
         replies::opening(answer.await?)
     }

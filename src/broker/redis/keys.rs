@@ -13,10 +13,11 @@
 //! | `<prefix>:invalidation`, `<prefix>:confirmation:<node>` | pub/sub: invalidations; and for each node, the confirmations of the other nodes |
 //! | `<prefix>:rate:<key>` | a shared rate limit: when its bucket is full again |
 //! | `<prefix>:{p<id>}:c:<incarnation>` | the tally of a post (`c<id>`: a comment) in one incarnation of the ledger: a HASH |
+//! | `<prefix>:outlet` | the copy of the outlet: a Stream with ids `<id>-0` |
 //! | `<prefix>:ledger` | the record of the ledger: a HASH |
 //! | `<prefix>:seed` | the seed of derived epochs (a cluster needs one in each slot) |
-//! | `<prefix>:signal` | pub/sub: signals |
-//! | `<prefix>:hints:<connection>` | pub/sub: the hints of all inboxes that only one connection hears |
+//! | `<prefix>:signal`, `<prefix>:signal:<node>` | pub/sub: signals to all nodes, and to one |
+//! | `<prefix>:hints:<connection>` | pub/sub: the hints of all inboxes of which this connection is the only receiver |
 //! | `<prefix>:ping` | written to check that Redis accepts writes |
 //! | `<prefix>:probe:<node>` | pub/sub: the probes of a node |
 //!
@@ -51,9 +52,9 @@ impl Keys {
             .map_or_else(|| format!("{}{channel}}}:m", self.open), |id| self.tally(ContentId::Post(id), incarnation))
     }
 
-    /// Written to check that Redis accepts writes.
-    pub(super) fn ping(&self) -> String {
-        format!("{}:ping", self.prefix)
+    /// A key of which there is one: `ping`, `outlet`.
+    pub(super) fn single(&self, name: &str) -> String {
+        format!("{}:{name}", self.prefix)
     }
 
     /// The seed of derived epochs.
@@ -148,8 +149,9 @@ impl Keys {
         format!("{}:rate:{key}", self.prefix)
     }
 
-    pub(super) fn signal(&self) -> String {
-        format!("{}:signal", self.prefix)
+    /// The pub/sub channel of signals: to all nodes, or to one.
+    pub(super) fn signal(&self, node: Option<&str>) -> String {
+        node.map_or_else(|| format!("{}:signal", self.prefix), |node| format!("{}:signal:{node}", self.prefix))
     }
 
     pub(super) fn probe(&self, node: &str) -> String {
@@ -167,7 +169,8 @@ mod tests {
         for channel in ["timeline:ann", "a}:l", "{", ""] {
             assert_eq!(keys.channel(&keys.hints(channel)), Some(channel));
         }
-        assert_eq!(keys.channel(&keys.signal()), None);
+        assert_eq!(keys.channel(&keys.signal(None)), None);
+        assert_eq!(keys.channel(&keys.signal(Some("n"))), None);
         assert_eq!(keys.channel(&keys.node_hints("c.1")), None);
     }
 

@@ -30,7 +30,7 @@ impl Broker for RedisBroker {
         self.pubsub.check()?;
         // A write: a replica, and a Redis whose memory is full, reply to PING.
         let mut probe = redis::cmd("SET");
-        probe.arg(self.keys.ping()).arg(1).arg("PX").arg(10_000);
+        probe.arg(self.keys.single("ping")).arg(1).arg("PX").arg(10_000);
         self.commands.send(&probe).await.map(drop)
     }
 
@@ -56,13 +56,23 @@ impl Broker for RedisBroker {
         replies::subscribed(self.commands.send(&ask).await?, users.len())
     }
 
-    async fn signal(&self, signal: Signal) -> Result<()> {
+    async fn signal(&self, signal: Signal) -> Result<u64> {
         let message = signal.encode().map_err(|error| BrokerError::Refused(error.to_string()))?;
-        self.publish_raw(&self.keys.signal(), &message).await.map(drop)
+        self.publish_raw(&self.keys.signal(None), &message).await
     }
 
     async fn invalidate(&self, what: &[Invalidation]) -> Result<Confirmation> {
         self.invalidations.append(what).await
+    }
+
+    fn node(&self) -> &Arc<str> {
+        self.pubsub.node()
+    }
+
+    async fn signal_node(&self, node: &str, signal: Signal) -> Result<bool> {
+        let message = signal.encode().map_err(|error| BrokerError::Refused(error.to_string()))?;
+        let receivers = self.publish_raw(&self.keys.signal(Some(node)), &message).await?;
+        Ok(receivers > 0)
     }
 
     fn cache_lease(&self) -> Arc<CacheLease> {
@@ -81,8 +91,13 @@ impl Broker for RedisBroker {
         self.publish_raw(&self.keys.hints(channel), &hint::unlogged(entry)).await.map(AppendOutcome::unlogged)
     }
 
-    async fn publish_on_all(&self, channels: &[&str], entry: &Entry) -> Vec<Result<AppendOutcome>> {
-        self.publish_on_all(channels, entry).await
+    async fn publish_on_all(
+        &self,
+        channels: &[&str],
+        entry: &Entry,
+        idempotency_key: Option<&str>,
+    ) -> Vec<Result<AppendOutcome>> {
+        self.publish_on_all(channels, entry, idempotency_key).await
     }
 
     async fn publish_presence_event(&self, channel: &str, event: &PresenceEvent) -> Result<()> {
@@ -111,8 +126,8 @@ impl Broker for RedisBroker {
         let answer = self.call_with_epoch(call, |call| {
             call.arg(millis(self.position_ttl));
             for channel in channels {
-                let hearing = inbox_owner(channel).map(|_| self.pubsub.hearing(channel).unwrap_or_default());
-                call.arg(hearing.as_deref().unwrap_or("-"));
+                let connection = inbox_owner(channel).map(|_| self.pubsub.connection_of(channel).unwrap_or_default());
+                call.arg(connection.as_deref().unwrap_or("-"));
             }
         });
         replies::positions(answer.await?)
@@ -124,6 +139,14 @@ impl Broker for RedisBroker {
             None => self.read_part(&self.log_keys(channel), span).await?,
         };
         Ok(part.map(|part| Slice { top: part.top, entries: part.entries }))
+    }
+
+    async fn clear_log(&self, channel: &str) -> Result<()> {
+        if inbox_owner(channel).is_some() {
+            return Err(BrokerError::Refused("an inbox is not cleared".to_owned()));
+        }
+        // The metadata of the log, which stays, holds its position: the entries may have expired as well.
+        self.commands.send(redis::cmd("UNLINK").arg(self.keys.log(channel)[0].as_str())).await.map(drop)
     }
 
     async fn drop_logs(&self, channels: &[String]) -> Result<()> {

@@ -11,11 +11,12 @@
 //! | `commands.rs` | connections for commands, which reconnect |
 //! | `inbox_cache.rs` | recently read inboxes, of which only new entries are read |
 //! | `queue.rs`, `tallies.rs`, `permits.rs` | the durable queue, tallies, shared rate limits |
+//! | `outlet.rs` | the copy of the outlet, for consumer groups |
 //! | `presence.rs` | clients in channels |
 //! | `invalidation_log.rs` | cache invalidations: appended, followed, confirmed |
-//! | `pubsub.rs`, `subscriptions.rs` | the connection with all subscriptions |
+//! | `pubsub.rs`, `subscribed_channels.rs` | the connection with all subscriptions |
 //! | `router.rs`, `hint.rs` | the messages on it |
-//! | `node_hints.rs` | one message for all inboxes that only this connection hears |
+//! | `node_hints.rs` | one message for the inboxes of a page with the same receiver |
 
 mod appends;
 mod commands;
@@ -27,6 +28,7 @@ mod keys;
 mod lineage;
 mod logs;
 mod node_hints;
+mod outlet;
 mod permits;
 mod presence;
 mod pubsub;
@@ -35,7 +37,7 @@ pub mod raw;
 mod replies;
 mod router;
 mod scripts;
-mod subscriptions;
+mod subscribed_channels;
 mod tallies;
 
 use std::sync::Arc;

@@ -1,25 +1,26 @@
-//! One hint for many inboxes: the readers of one page that one connection alone hears.
+//! One hint for many inboxes: all inboxes of a page whose hints only one connection receives.
 //!
-//! A node subscribes to the hints of each of its readers' inboxes, and each of its pub/sub connections also to a
-//! channel of its own. A script that is called after the node began to hear an inbox (`open.lua`, `positions.lua`) records the
-//! connection with the inbox if nobody else hears it, and removes the record otherwise. The scripts that write a page
-//! (`fan_out.lua`, `pull.lua`) send each recorded connection one message, in the order of their other hints, before any
-//! other command of Redis runs.
+//! A node subscribes to the channel of each of its readers' inboxes, and each of its pub/sub connections also to a
+//! channel of its own. When a node opens an inbox to which it has subscribed, the script (`open.lua`, `positions.lua`)
+//! records the connection in the inbox if it is the only subscriber, and removes the record otherwise. The scripts that
+//! write a page (`fan_out.lua`, `pull.lua`) send each recorded connection one message, in the order of their other
+//! hints, before Redis runs any other command.
 //!
 //! A record may be wrong. No hint is lost by that, because:
 //!
-//! - **A second node begins to hear an inbox**: it opens the inbox next, which removes the record. Hints in between
-//!   reach only the first node, but the second one gets its position after them. The same holds if both begin at once.
-//! - **A node leaves, another one joins**: the opening of the second one records its own connection, or removes the
-//!   record while the first is still subscribed. If the first one's record comes late, after the second's, the first
-//!   one receives hints for a channel that it has removed; it removes the record and publishes them to all that hear
-//!   the inbox. A record is only made for a channel that Redis has confirmed, and a channel is removed before Redis
-//!   is told.
-//! - **The connection is lost**: the message reaches nobody, so the same script removes the records and publishes each
-//!   hint. The next connection has another id. Where Redis still counts the old one as connected, the node compares
-//!   positions with the logs once it is connected again, which removes the records.
+//! - **A second node subscribes**: it opens the inbox next, which removes the record. Hints in between reach only the
+//!   first node, but the second one reads its position after them. The same holds if both subscribe at once.
+//! - **A node unsubscribes, another one subscribes**: when the second one opens the inbox, the script records its
+//!   connection, or removes the record while the first is still subscribed. If the record of the first one is written
+//!   late, the first one receives hints for a channel that it has removed; it removes the record and publishes them on
+//!   the channel of the inbox. A connection is only recorded for a channel that Redis has confirmed, and a channel is
+//!   removed before the command to unsubscribe is sent.
+//! - **The connection is lost**: the message has no receiver, so the same script removes the records and publishes each
+//!   hint on the channel of its inbox. The next connection has another id. Where Redis still counts the old one as
+//!   connected, the node compares positions with the logs once it is connected again, which removes the records.
 //! - **Redis restarts, evicts or drops the inbox**: records are lost with it, or name connections that are gone.
-//! - **A node is paused**: what only it hears waits for it. A client that moves to another node is the first case.
+//! - **A node is paused**: the hints wait in its connection, as those of its own channels do. A client that moves to
+//!   another node is the first case.
 //!
 //! Should a hint be lost in spite of this, with a connection or a command, the room finds the gap from the offset of
 //! the next one or by its regular comparison, which also renews the record.
@@ -35,7 +36,7 @@ use super::keys::Keys;
 use super::scripts::SCRIPTS;
 use crate::model::{ChannelKind, Entry, Position};
 
-/// Messages that wait for being redirected. Those beyond are dropped: rooms find the gap.
+/// The maximal number of messages that wait to be redirected. Further ones are dropped: rooms find the gap.
 const MAX_WAITING: usize = 256;
 
 /// A message: an entry, and for each inbox its user and the position in its log.
@@ -47,11 +48,11 @@ pub(super) struct NodeHint<'a> {
 }
 
 impl<'a> NodeHint<'a> {
-    /// `None` if it is nothing this version knows.
-    pub(super) fn decode(said: &'a Bytes) -> Option<Self> {
-        let (encoded, inboxes) = std::str::from_utf8(said).ok()?.split_once(' ')?;
+    /// `None` if this version does not know it.
+    pub(super) fn decode(payload: &'a Bytes) -> Option<Self> {
+        let (encoded, inboxes) = std::str::from_utf8(payload).ok()?.split_once(' ')?;
         let kind = *encoded.as_bytes().first()?;
-        let entry = Entry::decode(kind, said.slice_ref(encoded.get(1..)?.as_bytes()))?;
+        let entry = Entry::decode(kind, payload.slice_ref(encoded.get(1..)?.as_bytes()))?;
         entry.post().is_some().then_some(Self { entry, encoded, inboxes })
     }
 
@@ -66,8 +67,8 @@ impl<'a> NodeHint<'a> {
     }
 }
 
-/// Hints that reached a connection which does not hear their inboxes.
-struct Astray {
+/// Hints that reached a connection which is not subscribed to the channels of their inboxes.
+struct MisroutedHints {
     connection: Arc<str>,
     entry: String,
     inboxes: Vec<(String, Position)>,
@@ -75,14 +76,14 @@ struct Astray {
 
 /// Sends hints on.
 #[derive(Clone)]
-pub(super) struct Redirector(mpsc::Sender<Astray>);
+pub(super) struct Redirector(mpsc::Sender<MisroutedHints>);
 
 impl Redirector {
     /// A redirector and its task.
     pub(super) fn start(keys: Keys, commands: Arc<Commands>) -> (Self, AbortOnDropHandle<()>) {
-        let (waiting, mut astray) = mpsc::channel::<Astray>(MAX_WAITING);
+        let (waiting, mut misrouted) = mpsc::channel::<MisroutedHints>(MAX_WAITING);
         let task = tokio::spawn(async move {
-            while let Some(hints) = astray.recv().await {
+            while let Some(hints) = misrouted.recv().await {
                 let mut call = SCRIPTS.redirect.call(2 * hints.inboxes.len());
                 hints.inboxes.iter().for_each(|(channel, _)| _ = call.arg(&keys.log(channel)[..]));
                 call.arg(&*hints.connection).arg(hints.entry);
@@ -95,10 +96,10 @@ impl Redirector {
         (Self(waiting), AbortOnDropHandle::new(task))
     }
 
-    /// Removes the record of these inboxes, if it is this connection, and publishes the hints to all that hear them.
+    /// Removes the record of these inboxes, if it names this connection, and publishes the hints on their channels.
     pub(super) fn redirect(&self, connection: &Arc<str>, hint: &NodeHint<'_>, inboxes: Vec<(String, Position)>) {
-        let astray = Astray { connection: Arc::clone(connection), entry: hint.encoded.to_owned(), inboxes };
-        if self.0.try_send(astray).is_err() {
+        let misrouted = MisroutedHints { connection: Arc::clone(connection), entry: hint.encoded.to_owned(), inboxes };
+        if self.0.try_send(misrouted).is_err() {
             tracing::debug!("too many hints to redirect");
         }
     }
@@ -111,8 +112,8 @@ mod tests {
 
     #[test]
     fn messages_are_decoded() {
-        let said = Bytes::from_static(b"p7 ann 12 abc bo 3 def");
-        let hint = NodeHint::decode(&said).expect("a hint");
+        let payload = Bytes::from_static(b"p7 ann 12 abc bo 3 def");
+        let hint = NodeHint::decode(&payload).expect("a hint");
         assert_eq!((&hint.entry, hint.encoded), (&Entry::Post(PostId(7)), "p7"));
         let at = |offset, epoch: &str| Position { offset, epoch: epoch.into() };
         let inboxes = [("timeline:ann".to_owned(), at(12, "abc")), ("timeline:bo".to_owned(), at(3, "def"))];
@@ -120,9 +121,10 @@ mod tests {
         for nonsense in ["", "p7", "? a 1 e", "d{} a 1 e", "p a 1 e", "p7x a 1 e"] {
             assert!(NodeHint::decode(&Bytes::from_static(nonsense.as_bytes())).is_none(), "{nonsense:?}");
         }
-        for (said, inboxes) in [("p7 ", 0), ("p7 a 1", 0), ("p7 a x e", 0), ("p7 a 1 e b", 1), ("p7 a 1 e b x e", 1)] {
-            let hint = NodeHint::decode(&Bytes::from_static(said.as_bytes())).map(|hint| hint.inboxes().count());
-            assert_eq!(hint, Some(inboxes), "{said:?}");
+        for (payload, inboxes) in [("p7 ", 0), ("p7 a 1", 0), ("p7 a x e", 0), ("p7 a 1 e b", 1), ("p7 a 1 e b x e", 1)]
+        {
+            let hint = NodeHint::decode(&Bytes::from_static(payload.as_bytes())).map(|hint| hint.inboxes().count());
+            assert_eq!(hint, Some(inboxes), "{payload:?}");
         }
     }
 }

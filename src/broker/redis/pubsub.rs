@@ -18,7 +18,7 @@ use super::invalidation_log::InvalidationLog;
 use super::keys::Keys;
 use super::node_hints::Redirector;
 use super::router::{ConnectionHealth, ConnectionName, MessageRouter};
-use super::subscriptions::Subscriptions;
+use super::subscribed_channels::SubscribedChannels;
 use crate::broker::epoch::new_epoch;
 use crate::broker::listener::ListenerCell;
 use crate::broker::{BrokerError, Result};
@@ -49,7 +49,8 @@ pub(super) struct PubSub {
     requests: mpsc::Sender<PubSubRequest>,
     timeout: Duration,
     connected: Arc<AtomicBool>,
-    subscriptions: Arc<Subscriptions>,
+    subscriptions: Arc<SubscribedChannels>,
+    node: Arc<str>,
     _tasks: [AbortOnDropHandle<()>; 2],
 }
 
@@ -65,13 +66,16 @@ impl PubSub {
     ) -> Result<Self> {
         let (sender, requests) = mpsc::channel(MAX_REQUESTS);
         let timeout = endpoint.timeout;
+        let node: Arc<str> = uuid::Uuid::new_v4().to_string().into();
         let probe = keys.probe(&new_epoch()).into();
+        let node_signals = keys.signal(Some(&node)).into();
         let log_channels = invalidations.channels();
-        let subscriptions = Arc::new(Subscriptions::new());
+        let subscriptions = Arc::new(SubscribedChannels::new());
         let (redirector, redirecting) = Redirector::start(keys.clone(), Arc::clone(&commands));
         let router = MessageRouter {
             keys,
             probe,
+            node_signals,
             listener,
             log_channels,
             invalidations,
@@ -85,7 +89,7 @@ impl PubSub {
         let mut connection = PubSubConnection::connect(Arc::clone(&task.endpoint), task.router.of(1)).await?;
         task.subscribe_all(&mut connection).await?;
         let task = AbortOnDropHandle::new(tokio::spawn(task.run(connection)));
-        Ok(Self { requests: sender, timeout, connected, subscriptions, _tasks: [task, redirecting] })
+        Ok(Self { requests: sender, timeout, connected, subscriptions, node, _tasks: [task, redirecting] })
     }
 
     /// Fails while there is no connection.
@@ -94,9 +98,14 @@ impl PubSub {
         if connected { Ok(()) } else { Err(BrokerError::Unreachable(NOT_CONNECTED.to_owned())) }
     }
 
-    /// The id of the connection that hears a channel.
-    pub(super) fn hearing(&self, channel: &str) -> Option<String> {
-        self.subscriptions.hearing(channel)
+    /// The name of this node.
+    pub(super) fn node(&self) -> &Arc<str> {
+        &self.node
+    }
+
+    /// The id of the connection that is subscribed to a channel.
+    pub(super) fn connection_of(&self, channel: &str) -> Option<String> {
+        self.subscriptions.connection_of(channel)
     }
 
     /// Subscribes to the hints of a channel; returns once Redis has confirmed it.
@@ -169,8 +178,9 @@ impl PubSubTask {
     }
 
     async fn subscribe_all(&self, connection: &mut PubSubConnection) -> Result<()> {
-        let mut own =
-            vec![self.router.keys.signal(), self.router.probe.to_string(), connection.name.channel.to_string()];
+        let router = &self.router;
+        let mut own = vec![router.keys.signal(None), router.node_signals.to_string(), router.probe.to_string()];
+        own.push(connection.name.channel.to_string());
         own.extend(self.router.log_channels.clone());
         self.endpoint.in_time(connection.redis.subscribe(own)).await?;
         for batch in self.router.subscriptions.all().chunks(BATCH) {
@@ -309,12 +319,12 @@ impl PubSubTask {
                     }
                 }
             };
-            let heard = match attempt {
+            let subscribed = match attempt {
                 Ok(mut connection) => self.subscribe_all(&mut connection).await.map(|()| connection),
                 Err(error) => Err(error),
             };
             number += 1;
-            match heard {
+            match subscribed {
                 Ok(connection) => return connection,
                 Err(error) => tracing::debug!(%error, "cannot connect to redis pub/sub"),
             }

@@ -11,7 +11,7 @@ use super::hint::Hint;
 use super::invalidation_log::InvalidationLog;
 use super::keys::Keys;
 use super::node_hints::{NodeHint, Redirector};
-use super::subscriptions::Subscriptions;
+use super::subscribed_channels::SubscribedChannels;
 use crate::broker::listener::ListenerCell;
 use crate::broker::{MessageListener, Signal};
 
@@ -21,11 +21,13 @@ pub(super) struct MessageRouter {
     pub(super) keys: Keys,
     /// The channel on which the node publishes probes to itself.
     pub(super) probe: Arc<str>,
+    /// The channel of the signals for this node alone. They are handled as those for all nodes.
+    pub(super) node_signals: Arc<str>,
     pub(super) listener: ListenerCell,
     pub(super) invalidations: Arc<InvalidationLog>,
     /// The channels of the invalidation log: invalidations, and confirmations for this node.
     pub(super) log_channels: [String; 2],
-    pub(super) subscriptions: Arc<Subscriptions>,
+    pub(super) subscriptions: Arc<SubscribedChannels>,
     pub(super) redirector: Redirector,
     /// The connection whose messages these are.
     pub(super) connection: ConnectionName,
@@ -47,15 +49,15 @@ impl MessageRouter {
             PushKind::Disconnection => health.lost.notify_one(),
             PushKind::Message => {
                 let mut data = push.data.into_iter();
-                if let (Some(Value::BulkString(to)), Some(Value::BulkString(said))) = (data.next(), data.next()) {
-                    self.message(health, &to, &said.into());
+                if let (Some(Value::BulkString(to)), Some(Value::BulkString(payload))) = (data.next(), data.next()) {
+                    self.message(health, &to, &payload.into());
                 }
             }
             _ => {}
         }
     }
 
-    fn message(&self, health: &ConnectionHealth, to: &[u8], said: &Bytes) {
+    fn message(&self, health: &ConnectionHealth, to: &[u8], payload: &Bytes) {
         let Ok(to) = std::str::from_utf8(to) else { return };
         if to == &*self.probe {
             health.unanswered.store(0, Ordering::Relaxed);
@@ -63,22 +65,22 @@ impl MessageRouter {
         }
         let [invalidations, confirmations] = &self.log_channels;
         if to == invalidations {
-            return self.invalidations.on_published(said);
+            return self.invalidations.on_published(payload);
         }
         if to == confirmations {
-            return self.invalidations.on_confirmation(said);
+            return self.invalidations.on_confirmation(payload);
         }
         let Some(listener) = self.listener.get() else { return };
         if to == &*self.connection.channel {
-            return self.node_hint(&**listener, said);
+            return self.node_hint(&**listener, payload);
         }
         let Some(channel) = self.keys.channel(to) else {
-            if let Some(signal) = Signal::decode(said) {
+            if let Some(signal) = Signal::decode(payload) {
                 listener.signal(signal);
             }
             return;
         };
-        match Hint::decode(said) {
+        match Hint::decode(payload) {
             Some(Hint::Entry(position, entry)) => listener.entry(channel, position.as_ref(), &entry),
             Some(Hint::PresenceEvent(event)) => listener.presence_event(channel, &event),
             // Of a newer version: subscribers detect the gap in the log.
@@ -86,14 +88,15 @@ impl MessageRouter {
         }
     }
 
-    /// Delivers the hints of many inboxes. Those of inboxes that this connection does not hear are redirected.
-    fn node_hint(&self, listener: &dyn MessageListener, said: &Bytes) {
-        let Some(hint) = NodeHint::decode(said) else { return };
-        let is_heard = |inbox: &(String, _)| self.subscriptions.is_heard_on(&inbox.0, self.connection.number);
-        let (heard, astray): (Vec<_>, Vec<_>) = hint.inboxes().partition(is_heard);
-        listener.entries(&heard, &hint.entry);
-        if !astray.is_empty() {
-            self.redirector.redirect(&self.connection.id, &hint, astray);
+    /// Delivers the hints of many inboxes. Those of inboxes to whose channels this connection is not subscribed are
+    /// redirected.
+    fn node_hint(&self, listener: &dyn MessageListener, payload: &Bytes) {
+        let Some(hint) = NodeHint::decode(payload) else { return };
+        let is_subscribed = |inbox: &(String, _)| self.subscriptions.is_subscribed(&inbox.0, self.connection.number);
+        let (delivered, misrouted): (Vec<_>, Vec<_>) = hint.inboxes().partition(is_subscribed);
+        listener.entries(&delivered, &hint.entry);
+        if !misrouted.is_empty() {
+            self.redirector.redirect(&self.connection.id, &hint, misrouted);
         }
     }
 
@@ -110,7 +113,7 @@ impl MessageRouter {
 pub(super) struct ConnectionName {
     /// Its number at this node.
     pub(super) number: u64,
-    /// Its id; see [`Subscriptions::connection_id`].
+    /// Its id; see [`SubscribedChannels::connection_id`].
     id: Arc<str>,
     /// The pub/sub channel of its own.
     pub(super) channel: Arc<str>,

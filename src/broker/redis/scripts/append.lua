@@ -7,7 +7,7 @@
 local call, format = redis.call, string.format
 local run, kind, body, size, stays, stays_known = ARGV[1], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 local version, life, mark_stays, per_log = ARGV[9], ARGV[10], ARGV[11], tonumber(ARGV[12])
-local said = ' ' .. kind .. body
+local payload = ' ' .. kind .. body
 
 local function append(log, meta, counts, mark)
   if mark then
@@ -38,7 +38,7 @@ local function append(log, meta, counts, mark)
     call('HSET', mark, 'e', epoch, 't', offset)
     call('EXPIRE', mark, mark_stays)
   end
-  return offset .. ' ' .. epoch .. ' ' .. call('PUBLISH', log, id .. ' ' .. epoch .. said)
+  return offset .. ' ' .. epoch .. ' ' .. call('PUBLISH', log, id .. ' ' .. epoch .. payload)
 end
 
 local written, n = {}, 0

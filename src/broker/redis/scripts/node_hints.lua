@@ -1,20 +1,20 @@
--- Included before the scripts that write one entry to the inboxes of many readers. Where one connection alone hears
--- several of these inboxes, one message to it has the hints of all of them; see node_hints.rs.
+-- Included before the scripts that write one entry to the inboxes of many readers. The hints of all inboxes that have
+-- the same connection as their only receiver are one message to it; see node_hints.rs.
 -- A message: `<kind><post>`, then ` <user> <offset> <epoch>` for each inbox.
-local said, to_node, user_from
+local payload, to_node, user_from
 local groups = {}
 
--- What the hints say, and ARGV from an index on: the prefix of the names of connections, and where the name of a log
--- has its user.
+-- The payload of the hints, and ARGV from an index on: the prefix of the names of connections, and where the name of a
+-- log has its user.
 local function begin_hints(kind, post, from)
-  said, to_node, user_from = kind .. post, ARGV[from], tonumber(ARGV[from + 1])
+  payload, to_node, user_from = kind .. post, ARGV[from], tonumber(ARGV[from + 1])
 end
 
 -- Hints at a new entry, at once or with `send_hints`. Returns the number of receivers; 1 is preliminary.
 -- `place` is the number of the inbox among those of the call, `connection` the one on record.
 local function hint(place, log, connection, id, head)
   local epoch = sub(head, 17)
-  if not connection then return call('PUBLISH', log, id .. ' ' .. epoch .. ' ' .. said) end
+  if not connection then return call('PUBLISH', log, id .. ' ' .. epoch .. ' ' .. payload) end
   local group = groups[connection]
   if not group then
     group = {words = {}, places = {}, size = 0}
@@ -26,18 +26,18 @@ local function hint(place, log, connection, id, head)
   return 1
 end
 
--- Sends the hints of each group. If the connection is gone, they go to all that hear the inboxes.
+-- Sends the hints of each group. If the connection is gone, they are published on the channels of the inboxes.
 -- `first` is the index of the first inbox in KEYS, `receipts` has the number of receivers of each.
 local function send_hints(first, receipts)
   for connection, group in pairs(groups) do
     local words, places = group.words, group.places
-    local receivers = call('PUBLISH', to_node .. connection, said .. ' ' .. table.concat(words, ' '))
+    local receivers = call('PUBLISH', to_node .. connection, payload .. ' ' .. table.concat(words, ' '))
     if receivers == 0 then
       for i = 1, group.size do
         local log = KEYS[first + 2 * (places[i] - 1)]
         local offset, epoch = string.match(words[i], ' ([^ ]+) ([^ ]+)$')
         call('HDEL', KEYS[first + 2 * (places[i] - 1) + 1], 'c')
-        receipts[places[i]] = call('PUBLISH', log, '0-' .. offset .. ' ' .. epoch .. ' ' .. said)
+        receipts[places[i]] = call('PUBLISH', log, '0-' .. offset .. ' ' .. epoch .. ' ' .. payload)
       end
     end
   end

@@ -1,7 +1,7 @@
 -- Opens an inbox.
 -- KEYS: log, meta
--- ARGV: run, new epoch, milliseconds to stay, the same for the meta, the caller's connection that hears the inbox
--- ('' if none does)
+-- ARGV: run, new epoch, milliseconds to stay, the same for the meta, the caller's connection that receives the hints of
+-- the inbox ('' if none does).
 -- Returns {0, epoch} if it is to be filled, else {1, epoch, top, mark}.
 local log, meta = KEYS[1], KEYS[2]
 local found = call('HMGET', meta, 'h', 'r', 'w', 'c')

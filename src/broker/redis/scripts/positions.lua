@@ -1,7 +1,7 @@
 -- The positions of logs and inboxes. The position of a log is kept for its full time from now on.
 -- KEYS: seed, then log, meta, counts of each
 -- ARGV: run, milliseconds of a period, 1 if Redis may evict keys, milliseconds that a position stays known, then for
---       each: - if it is a log; of an inbox, the caller's connection that hears it ('' if none does)
+--       each: - if it is a log; of an inbox, the caller's connection that receives its hints ('': none)
 -- Returns for each its epoch and last offset, two empty texts for an inbox that is not there or not filled.
 local out = {}
 for i = 2, #KEYS, 3 do

@@ -11,7 +11,7 @@
 --   r  the run of Redis that wrote it
 --   n  the last time that an operation other than a fan-out added posts, in Unix milliseconds
 --   w  the mark of the pull log up to which it has caught up; absent is 0
---   c  the only connection that hears the inbox: see node_hints.lua
+--   c  the only connection that receives the hints of the inbox: see node_hints.lua
 -- Post ids stay text: Lua would print a large number with 14 digits.
 local call, sub = redis.call, string.sub
 local UNFILLED = '9007199254740991'
@@ -102,8 +102,8 @@ local function trim(log, meta, length)
   end
 end
 
--- Records which connection hears an inbox, if it is the only one; `known` is the one on record. `connection` hears it;
--- '' if the caller's does not.
+-- Records the connection that receives the hints of an inbox, if it is the only one. `known` is the recorded one,
+-- `connection` the caller's; '' if the caller does not receive them.
 local function note_listener(log, meta, connection, known)
   if connection == '' then return end
   if call('PUBSUB', 'NUMSUB', log)[2] ~= 1 then

@@ -1,4 +1,4 @@
--- Passes hints on that reached a connection which does not hear their inboxes; see node_hints.rs.
+-- Publishes hints again that reached a connection which is no receiver of them; see node_hints.rs.
 -- KEYS: log, meta of each inbox
 -- ARGV: connection, entry, then offset and epoch of each
 local call = redis.call

@@ -1,0 +1,40 @@
+//! The copy of the outlet: a Stream whose ids are those of the events, so that no event is in it twice.
+
+use async_trait::async_trait;
+use redis::Value;
+
+use super::{RedisBroker, replies};
+use crate::broker::{OutletRecord, OutletStream, Result};
+
+/// The key of the Stream, without the prefix.
+const KEY: &str = "outlet";
+
+#[async_trait]
+impl OutletStream for RedisBroker {
+    async fn outlet_stream_end(&self) -> Result<Option<u64>> {
+        let mut command = redis::cmd("XREVRANGE");
+        command.arg(self.keys.single(KEY)).arg("+").arg("-").arg("COUNT").arg(1);
+        let last: Vec<(String, Value)> = replies::parse(self.commands.send(&command).await?)?;
+        let Some((id, _)) = last.into_iter().next() else { return Ok(None) };
+        let number = id.split('-').next().and_then(|id| id.parse().ok());
+        number.map(Some).ok_or_else(|| replies::strange(format!("the id {id:?} in the outlet")))
+    }
+
+    async fn append_to_outlet_stream(&self, records: &[OutletRecord], length: u64) -> Result<()> {
+        let end = self.outlet_stream_end().await?.unwrap_or(0);
+        let mut pipe = redis::pipe();
+        for record in records.iter().filter(|record| record.id > end) {
+            let add = pipe.cmd("XADD").arg(self.keys.single(KEY)).arg("MAXLEN").arg("~").arg(length);
+            add.arg(format!("{}-0", record.id)).arg("type").arg(&record.kind).arg("user").arg(&record.user);
+            add.arg("event").arg(&record.event).ignore();
+        }
+        if pipe.is_empty() {
+            return Ok(());
+        }
+        self.commands.send_pipeline::<()>(&pipe).await
+    }
+
+    async fn drop_outlet_stream(&self) -> Result<()> {
+        self.commands.send(redis::cmd("DEL").arg(self.keys.single(KEY))).await.map(drop)
+    }
+}

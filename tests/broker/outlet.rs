@@ -1,0 +1,47 @@
+//! The copy of the outlet in Redis: a Stream with the ids of the events.
+
+use feedline::broker::{Broker as _, MemoryBroker, OutletRecord, OutletStream as _, RedisBroker};
+
+use crate::engine::{inbox_options, redis_options};
+use crate::redis_server::RedisServer;
+
+fn records(ids: std::ops::RangeInclusive<u64>) -> Vec<OutletRecord> {
+    let record = |id| OutletRecord {
+        id,
+        kind: "post.created".into(),
+        user: "ann".into(),
+        event: format!("{{\"id\":\"{id}\"}}"),
+    };
+    ids.map(record).collect()
+}
+
+#[tokio::test]
+async fn records_are_in_the_stream_once() {
+    let server = RedisServer::start();
+    let broker = RedisBroker::connect(redis_options(&server)).await.unwrap();
+    assert_eq!(broker.outlet_stream_end().await.unwrap(), None);
+    broker.append_to_outlet_stream(&records(1..=3), 1_000).await.unwrap();
+    // Another process has read the log a little earlier.
+    broker.append_to_outlet_stream(&records(2..=5), 1_000).await.unwrap();
+    broker.append_to_outlet_stream(&[], 1_000).await.unwrap();
+    assert_eq!(broker.outlet_stream_end().await.unwrap(), Some(5));
+    assert_eq!(server.ask("XLEN feedline:outlet"), ":5");
+    let first = server.ask_all("XRANGE feedline:outlet - + COUNT 1");
+    for part in ["1-0", "type", "post.created", "user", "ann", "event", "{\"id\":\"1\"}"] {
+        assert!(first.contains(part), "{part} in {first}");
+    }
+    broker.append_to_outlet_stream(&records(6..=2_000), 100).await.unwrap();
+    let length: u64 = server.ask("XLEN feedline:outlet").trim_start_matches(':').parse().unwrap();
+    assert!((100..=400).contains(&length), "{length}");
+    broker.drop_outlet_stream().await.unwrap();
+    assert_eq!(broker.outlet_stream_end().await.unwrap(), None);
+    broker.append_to_outlet_stream(&records(7..=8), 100).await.unwrap();
+    assert_eq!(broker.outlet_stream_end().await.unwrap(), Some(8));
+}
+
+#[tokio::test]
+async fn memory_has_no_stream() {
+    let broker = MemoryBroker::new(inbox_options());
+    assert_eq!(broker.outlet_stream_end().await.unwrap(), None);
+    assert!(broker.append_to_outlet_stream(&records(1..=1), 10).await.is_err(), "{}", broker.name());
+}
