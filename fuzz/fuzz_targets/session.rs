@@ -1,4 +1,5 @@
-//! Run with `cargo fuzz run session` and a nightly compiler. A stable compiler can only build it.
+//! `cargo fuzz run --features targets session`, with a nightly compiler, or with `RUSTC_BOOTSTRAP=1` and
+//! `--sanitizer none`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| feedline_fuzz::drive(data));

@@ -1,21 +1,23 @@
 //! Drives the decoder and the session with arbitrary frames at arbitrary times, and checks their invariants. The fuzz
 //! target and a property test call [`drive`].
 
+mod emulation;
 mod script;
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use feedline::gateway::join::{Join, Joined};
-use feedline::gateway::session::{Action, DueAction, Session, SessionOptions, SessionTime};
+use feedline::gateway::session::{Action, DueAction, PingKind, Session, SessionClient, SessionOptions, SessionTime};
 use feedline::model::{Channel, Position, UserId};
-use feedline::protocol::{Command, Disconnect, decode_frame};
-use serde_json::Value;
+use feedline::protocol::{Command, Disconnect, Encoding, Reply, decode_binary_frame, decode_frame};
+use feedline_test_support::protobuf::command_frame;
+use serde_json::{Value, json};
 
+pub use emulation::drive_emulation;
 pub use script::Script;
-use script::{Step, options};
+use script::{Step, options, valid_token};
 
 /// The server side of one connection, without real stores.
 struct Driver {
@@ -35,17 +37,13 @@ enum Stage {
     Refused,
 }
 
-/// Runs a session with steps from arbitrary bytes.
+/// Runs a session with steps from arbitrary bytes. Each command is also encoded as Protobuf, and must be the same then.
 ///
 /// # Panics
 /// If an invariant is violated.
 pub fn drive(bytes: &[u8]) {
     let mut script = Script::new(bytes);
-    let options = options();
-    let now = SessionTime { ticks: 0, unix: script::UNIX };
-    let session =
-        Session::new(Arc::clone(&options), "the-client".into(), Ipv4Addr::LOCALHOST.into(), now, script.fraction());
-    let mut driver = Driver { options, session, commands: VecDeque::new(), running: None, now, stage: Stage::Fresh };
+    let mut driver = Driver::new(script.fraction());
     while let Some(step) = script.step() {
         if driver.step(step).is_some() {
             return;
@@ -54,7 +52,45 @@ pub fn drive(bytes: &[u8]) {
     }
 }
 
+/// Sends a Protobuf frame of arbitrary bytes to an open session.
+///
+/// # Panics
+/// If an invariant is violated.
+pub fn drive_protobuf(bytes: &[u8]) {
+    let Ok(commands) = decode_binary_frame(bytes) else { return };
+    // A command takes three bytes at least, except for one pong.
+    assert!(commands.len() <= bytes.len() / 3 + 1, "{} commands in {} bytes", commands.len(), bytes.len());
+    drive_open_session(commands);
+}
+
+/// Opens a session, and executes commands in it.
+fn drive_open_session(commands: Vec<Command>) {
+    let mut driver = Driver::new(0.0);
+    let connect = json!({ "id": 1, "connect": { "token": valid_token() } });
+    assert!(driver.step(Step::Commands(vec![connect])).is_none() && driver.step(Step::Answer(true)).is_none());
+    driver.commands.extend(commands);
+    while driver.advance().is_none() && driver.running.is_some() {
+        driver.answer(true);
+        driver.check();
+    }
+}
+
+/// Checks that a command is the same in both encodings.
+fn assert_same_in_protobuf(command: &Value, decoded: &Command) {
+    let in_protobuf = decode_binary_frame(&command_frame(command)).expect("a command");
+    assert_eq!(format!("{in_protobuf:?}"), format!("[{decoded:?}]"));
+}
+
 impl Driver {
+    fn new(jitter: f64) -> Self {
+        let options = options();
+        let now = SessionTime { ticks: 0, unix: script::UNIX };
+        let (address, pings) = (Ipv4Addr::LOCALHOST.into(), PingKind::Message);
+        let client = SessionClient { id: "the-client".into(), address, pings, headers: None };
+        let session = Session::new(Arc::clone(&options), client, now, jitter);
+        Self { options, session, commands: VecDeque::new(), running: None, now, stage: Stage::Fresh }
+    }
+
     /// Executes a step. Returns the close code if the connection has ended.
     fn step(&mut self, step: Step) -> Option<Disconnect> {
         match step {
@@ -62,6 +98,12 @@ impl Driver {
                 Ok(commands) => self.commands.extend(commands),
                 Err(_) => return Some(Disconnect::BAD_REQUEST),
             },
+            Step::Commands(commands) => {
+                let frame: Vec<String> = commands.iter().map(Value::to_string).collect();
+                let decoded = decode_frame(&frame.join("\n")).expect("commands");
+                commands.iter().zip(&decoded).for_each(|(command, decoded)| assert_same_in_protobuf(command, decoded));
+                self.commands.extend(decoded);
+            }
             Step::Wait(millis) => {
                 self.now.ticks = self.now.ticks.saturating_add(millis);
                 self.now.unix = self.now.unix.saturating_add(millis / 1_000);
@@ -86,10 +128,10 @@ impl Driver {
             match self.session.command(command, self.now) {
                 Action::Close(why) => return Some(why),
                 Action::Nothing => assert_eq!(self.stage, Stage::Open, "only a pong is silent"),
-                Action::Reply(reply) => self.replied(id, &reply),
+                Action::Reply(reply) => self.replied(id, reply),
                 Action::Leave(channel, reply) => {
                     assert!(before.contains(&channel), "left {channel} without having been there");
-                    self.replied(id, &reply);
+                    self.replied(id, reply);
                 }
                 granted => {
                     self.granted(id, &granted);
@@ -100,7 +142,7 @@ impl Driver {
         None
     }
 
-    fn replied(&mut self, id: u32, reply: &Bytes) {
+    fn replied(&mut self, id: u32, reply: Reply) {
         let reply = answer_to(id, reply);
         if self.stage == Stage::Fresh {
             assert_eq!(reply["error"]["code"], 109, "a fresh session said {reply}");
@@ -161,18 +203,18 @@ impl Driver {
                 let Action::Reply(reply) = self.session.opened(opening.id, joins, self.now) else {
                     panic!("an opened session has nothing to say");
                 };
-                assert_eq!(answer_to(opening.id, &reply)["connect"]["client"], "the-client");
+                assert_eq!(answer_to(opening.id, reply)["connect"]["client"], "the-client");
                 self.stage = Stage::Open;
             }
             Some(Action::Open(opening)) => {
                 let Action::Reply(reply) = self.session.not_opened(opening.id) else { panic!("not refused") };
-                assert_eq!(answer_to(opening.id, &reply)["error"]["code"], 100);
+                assert_eq!(answer_to(opening.id, reply)["error"]["code"], 100);
                 self.stage = Stage::Refused;
             }
             Some(Action::Join(join)) if works => {
                 let place = joined(&join);
                 let reply = self.session.joined(&join, place, self.now);
-                assert!(answer_to(join.id, &reply).get("subscribe").is_some());
+                assert!(answer_to(join.id, reply).get("subscribe").is_some());
                 assert!(self.is_in(&join.name));
             }
             _ => {}
@@ -185,6 +227,7 @@ impl Driver {
                 DueAction::Close(why) => return Some(why),
                 DueAction::Expired(channel) => assert!(!self.is_in(&channel), "{channel} is over and still there"),
                 DueAction::Ping => assert_eq!(self.stage, Stage::Open),
+                DueAction::Ask(target) => panic!("asks about {target:?} without hooks"),
             }
         }
         let next = self.session.next_due(self.now);
@@ -215,9 +258,11 @@ fn is_own(channel: &Channel, user: Option<&UserId>) -> bool {
 }
 
 /// Parses a reply: one line of JSON with the id of the command.
-fn answer_to(id: u32, reply: &Bytes) -> Value {
-    assert!(!reply.contains(&b'\n'), "a line break separates replies");
-    let reply: Value = serde_json::from_slice(reply).expect("a reply is JSON");
+fn answer_to(id: u32, reply: Reply) -> Value {
+    let mut frame = Vec::new();
+    Encoding::Json.append_reply(&mut frame, reply);
+    assert!(!frame.contains(&b'\n'), "a line break separates replies");
+    let reply: Value = serde_json::from_slice(&frame).expect("a reply is JSON");
     assert_eq!(reply["id"], id, "{reply}");
     reply
 }

@@ -40,6 +40,9 @@ static OPTIONS: LazyLock<Arc<SessionOptions>> = LazyLock::new(|| {
         revocations: Arc::default(),
         channels: Channels::new(&config.namespaces, Retention::SHARED),
         anonymous: true,
+        personal_channels: false,
+        single_connection: false,
+        feed_channels: true,
         max_channels: 4,
         channel_length: 40,
         commands_per_second: Some(50),
@@ -48,6 +51,7 @@ static OPTIONS: LazyLock<Arc<SessionOptions>> = LazyLock::new(|| {
         ping_interval: Duration::from_secs(25),
         pong_timeout: Duration::from_secs(8),
         connect_timeout: Duration::from_secs(10),
+        hooks: feedline::hooks::HookPolicy::default(),
     })
 });
 
@@ -79,6 +83,11 @@ static TOKENS: LazyLock<Vec<String>> = LazyLock::new(|| {
     signed.chain(["".into(), "nonsense".into(), "a.b.c".into()]).collect()
 });
 
+/// A token with which a session opens.
+pub(crate) fn valid_token() -> &'static str {
+    &TOKENS[0]
+}
+
 const CHANNELS: [&str; 16] = [
     "chat:1",
     "chat:2#ann,bo",
@@ -107,6 +116,8 @@ pub struct Script<'a> {
 pub(crate) enum Step {
     /// The client sends this frame.
     Frame(String),
+    /// The client sends these commands in one frame.
+    Commands(Vec<Value>),
     /// The clock advances by this number of milliseconds.
     Wait(u64),
     /// The stores answer the running action, with success (`true`) or an error.
@@ -155,12 +166,23 @@ impl<'a> Script<'a> {
             3..=6 => Step::Answer(self.byte()? % 8 != 0),
             7 => Step::Drop((*self.pick(&CHANNELS)).to_owned()),
             8 => Step::Frame("{}".into()),
-            _ => {
-                let many = self.byte()? % 3 + 1;
-                let commands: Vec<String> = (0..many).map(|_| self.command().to_string()).collect();
-                Step::Frame(commands.join("\n"))
-            }
+            _ if self.bytes.is_empty() => return None,
+            _ => Step::Commands(self.commands()),
         })
+    }
+
+    /// Reads one to three commands.
+    pub(crate) fn commands(&mut self) -> Vec<Value> {
+        let many = self.byte().unwrap_or(0) % 3 + 1;
+        (0..many).map(|_| self.command()).collect()
+    }
+
+    /// Reads a text of up to 63 bytes.
+    pub(crate) fn text(&mut self) -> String {
+        let length = (self.number(1) as usize % 64).min(self.bytes.len());
+        let (text, rest) = self.bytes.split_at(length);
+        self.bytes = rest;
+        String::from_utf8_lossy(text).into_owned()
     }
 
     fn command(&mut self) -> Value {

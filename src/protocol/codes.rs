@@ -44,6 +44,8 @@ disconnects! {
     FORCE_RECONNECT = 3011, "force reconnect";
     /// The client did not answer a ping in time.
     NO_PONG = 3012, "no pong";
+    /// The client sends commands faster than they are run. Only for clients that send them in requests of their own.
+    TOO_MANY_REQUESTS = 3013, "too many requests";
     /// The token is invalid, or was revoked.
     INVALID_TOKEN = 3500, "invalid token";
     /// The client sent a message that violates the protocol.
@@ -56,7 +58,7 @@ disconnects! {
     CONNECTION_LIMIT = 3504, "connection limit";
     /// The token names more channels than `client.channels` allows.
     CHANNEL_LIMIT = 3505, "channel limit";
-    /// The client sent binary frames, or requested an encoding that the server does not support.
+    /// The client sent binary frames although its encoding is JSON, or text frames although it is Protobuf.
     INAPPROPRIATE_PROTOCOL = 3506, "inappropriate protocol";
     /// The user is blocked.
     BLOCKED = 3507, "blocked";

@@ -41,6 +41,8 @@ pub enum CommandBody {
     Refresh(String),
     /// `sub_refresh`: replaces the token of a subscription.
     SubRefresh(SubRefreshRequest),
+    /// `publish` or `rpc` with data that is not JSON, which Protobuf can carry. The server refuses it with error 107.
+    InvalidData,
 }
 
 /// The parameters of `connect`.
@@ -53,6 +55,10 @@ pub struct ConnectRequest {
     pub name: String,
     /// The version of the SDK. The server ignores it.
     pub version: String,
+    /// Data for the application's backend, if it is asked.
+    pub data: Option<Box<RawValue>>,
+    /// Headers for the application's backend, which browsers cannot send with the handshake.
+    pub headers: BTreeMap<String, String>,
     /// The last known positions in server-side subscriptions, by channel name, for recovery.
     pub subs: BTreeMap<String, Recover>,
 }
@@ -89,9 +95,17 @@ pub struct SubscribeRequest {
     /// The last known position of the client, for recovery.
     #[serde(flatten)]
     pub recover: Recover,
-    /// The requested delta compression of publications. The server accepts `fossil`, a value of the protocol, but never
-    /// compresses.
+    /// Data for the application's backend, if it is asked.
+    pub data: Option<Box<RawValue>>,
+    /// The requested delta compression of publications: `fossil`, or empty for none.
     pub delta: String,
+    /// Whether the client wants a part of the publications by their tags. The server refuses it with error 107.
+    #[serde(rename = "tf", deserialize_with = "is_present")]
+    pub has_filter: bool,
+}
+
+fn is_present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    Option::<serde::de::IgnoredAny>::deserialize(deserializer).map(|value| value.is_some())
 }
 
 /// The parameters of `unsubscribe`, `presence` and `presence_stats`.
@@ -226,6 +240,20 @@ pub fn decode_frame(frame: &str) -> Result<Vec<Command>, MalformedFrame> {
         .collect()
 }
 
+/// Decodes the first message of a unidirectional client: the parameters of `connect`, without a command around them.
+///
+/// # Errors
+/// [`MalformedFrame`] if they are not a JSON object.
+pub fn decode_connect(message: &str) -> Result<Command, MalformedFrame> {
+    if !message.trim_start().starts_with('{') {
+        // The parser would take an array as the members in their order.
+        return Err(MalformedFrame);
+    }
+    let request = serde_json::from_str(message).map_err(|_| MalformedFrame)?;
+    // Any id will do: the reply becomes a push.
+    Ok(Command { id: 1, request: Some(CommandBody::Connect(request)) })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -266,6 +294,15 @@ mod tests {
         let Some(CommandBody::Subscribe(subscribe)) = &commands[0].request else { panic!("not a subscribe") };
         assert_eq!(subscribe.recover, Recover { recover: true, epoch: "x".into(), offset: 9, flag: 2 });
         assert!(subscribe.recover.rejects_unrecovered());
+    }
+
+    #[test]
+    fn a_unidirectional_client_sends_parameters_only() {
+        let command = decode_connect(r#" {"token":"t","subs":{"c:1":{"recover":true}}}"#).unwrap();
+        assert!(matches!(&command, Command { id: 1, request: Some(CommandBody::Connect(c)) } if c.subs["c:1"].recover));
+        for message in ["", "[]", "null", "{", "{}\n{}", "{\"token\":1}"] {
+            assert!(decode_connect(message).is_err(), "{message}");
+        }
     }
 
     #[test]

@@ -1,21 +1,142 @@
-//! Encodes the messages that the server sends: replies and pushes.
+//! The messages that the server sends: replies and pushes. They know no encoding, except that data of applications,
+//! publications and descriptions of clients are JSON from the start: logs store them so.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::io::Write;
 
-use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{ErrorCode, Unsubscribe};
+use super::{Disconnect, ErrorCode, Unsubscribe};
 use crate::model::Epoch;
-
-/// The ping that the server sends.
-pub const PING: &str = "{}";
 
 /// A publication in the form of replies: an encoded JSON object.
 pub type Publication = Box<RawValue>;
+
+/// The reply to a command.
+#[derive(Debug)]
+pub struct Reply {
+    /// The id of the command.
+    pub id: u32,
+    /// The result of the command.
+    pub result: Result<ReplyBody, ReplyError>,
+}
+
+impl Reply {
+    /// The reply to a successful command.
+    pub fn done(id: u32, body: ReplyBody) -> Self {
+        Self { id, result: Ok(body) }
+    }
+
+    /// The reply to a refused command.
+    pub fn refused(id: u32, code: ErrorCode) -> Self {
+        Self { id, result: Err(ReplyError { code, message: None, field: None }) }
+    }
+}
+
+/// The reason why a command was refused.
+#[derive(Debug)]
+pub struct ReplyError {
+    /// The code.
+    pub code: ErrorCode,
+    /// Replaces the default message of the code.
+    pub message: Option<String>,
+    /// The name of the invalid member of an rpc's input. Only JSON has a place for it.
+    pub field: Option<String>,
+}
+
+/// A push to a subscriber of a channel.
+#[derive(Clone, Copy, Debug)]
+pub struct Push<'a> {
+    /// The channel.
+    pub channel: &'a str,
+    /// The event in the channel.
+    pub event: PushEvent<'a>,
+}
+
+/// The offset of a publication, and the epoch of the log, if the channel keeps one. The push at offset 1 contains the
+/// epoch.
+pub type PushPosition<'a> = Option<(u64, &'a Epoch)>;
+
+/// The event of a push.
+#[derive(Clone, Copy, Debug)]
+pub enum PushEvent<'a> {
+    /// A publication.
+    Publication {
+        /// Its members, as JSON without the braces: see [`publication_members`](super::publication_members).
+        members: &'a [u8],
+        /// Its position.
+        position: PushPosition<'a>,
+    },
+    /// A publication for a client that asked for deltas.
+    Text {
+        /// Its data as text, or the patch of the data of the publication before it.
+        text: &'a str,
+        /// Whether it is a patch.
+        is_patch: bool,
+        /// Its other members, as JSON, each with a comma before it.
+        rest: &'a str,
+        /// Its position.
+        position: PushPosition<'a>,
+    },
+    /// A client joined the channel: its encoded [`ClientInfo`].
+    Join(&'a [u8]),
+    /// A client left the channel: its encoded [`ClientInfo`].
+    Leave(&'a [u8]),
+    /// A publication that the client missed, in the form of replies.
+    Missed(&'a Publication),
+    /// The server subscribed the client to the channel.
+    Subscribe(&'a SubscribePush),
+    /// The subscription ended.
+    Unsubscribe(Unsubscribe),
+    /// The expiry of the connection changed. The channel is empty.
+    Refresh {
+        /// Whether the connection expires.
+        expires: bool,
+        /// Seconds until then; 0 if it does not expire.
+        ttl: u64,
+    },
+    /// The server closes the connection. Only for transports without close frames. The channel is empty.
+    Disconnect(&'a Disconnect),
+}
+
+/// A subscription that the server made after `connect`.
+#[derive(Debug, Default, Serialize)]
+pub struct SubscribePush {
+    /// Whether the channel keeps a log, so that the client can recover missed publications.
+    #[serde(skip_serializing_if = "is_false")]
+    pub recoverable: bool,
+    /// The epoch of the log. Empty if the channel keeps no log.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub epoch: String,
+    /// The offset after which the client receives publications.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub offset: u64,
+    /// Whether the server tracks the client's position in the log.
+    #[serde(skip_serializing_if = "is_false")]
+    pub positioned: bool,
+    /// Data of the application for the client: JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<Box<RawValue>>,
+}
+
+impl Push<'_> {
+    /// The bytes for which the encoded push needs room, or a few more.
+    pub fn size(&self) -> usize {
+        let content = match self.event {
+            PushEvent::Publication { members: content, .. } | PushEvent::Join(content) | PushEvent::Leave(content) => {
+                content.len()
+            }
+            PushEvent::Text { text, rest, .. } => text.len() + text.len() / 4 + rest.len(),
+            PushEvent::Missed(publication) => publication.get().len(),
+            PushEvent::Subscribe(push) => push.epoch.len() + push.data.as_ref().map_or(0, |data| data.get().len()),
+            PushEvent::Unsubscribe(why) => why.reason.len(),
+            PushEvent::Disconnect(why) => why.reason.len(),
+            PushEvent::Refresh { .. } => 0,
+        };
+        self.channel.len() + content + 96
+    }
+}
 
 /// The body of the reply to a successful command.
 #[derive(Debug, Serialize)]
@@ -59,6 +180,9 @@ pub struct ConnectResult {
     /// Seconds until the connection expires. 0 if it does not expire.
     #[serde(skip_serializing_if = "is_zero")]
     pub ttl: u64,
+    /// JSON for the client, from the application's backend.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<Box<RawValue>>,
     /// The server-side subscriptions, by channel name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub subs: BTreeMap<String, SubscribeResult>,
@@ -68,6 +192,13 @@ pub struct ConnectResult {
     /// Whether the client must answer pings.
     #[serde(skip_serializing_if = "is_false")]
     pub pong: bool,
+    /// The secret name of the stream, under which its client sends commands in requests of their own. Empty for a
+    /// WebSocket.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub session: String,
+    /// The node with the stream. Empty for a WebSocket.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub node: String,
 }
 
 /// The reply to `subscribe`; also the description of each server-side subscription in the reply to `connect`.
@@ -100,6 +231,12 @@ pub struct SubscribeResult {
     /// Whether the request asked for recovery.
     #[serde(skip_serializing_if = "is_false")]
     pub was_recovering: bool,
+    /// JSON for the subscriber, from the `data` of its token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<Box<RawValue>>,
+    /// Whether publications are text: their data, or patches of it.
+    #[serde(skip_serializing_if = "is_false")]
+    pub delta: bool,
 }
 
 /// The description of a client that other subscribers of a channel receive.
@@ -162,184 +299,11 @@ pub struct RefreshResult {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
-fn is_false(value: &bool) -> bool {
+pub(super) fn is_false(value: &bool) -> bool {
     !value
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
-fn is_zero(value: &u64) -> bool {
+pub(super) fn is_zero(value: &u64) -> bool {
     *value == 0
-}
-
-#[derive(Serialize)]
-struct WireReply<'a> {
-    id: u32,
-    #[serde(flatten)]
-    body: &'a ReplyBody,
-}
-
-/// Encodes the reply to the command with this id.
-pub fn reply(id: u32, body: &ReplyBody) -> Bytes {
-    encode(&WireReply { id, body })
-}
-
-#[derive(Serialize)]
-struct WireError<'a> {
-    code: u32,
-    message: &'a str,
-    #[serde(skip_serializing_if = "is_false")]
-    temporary: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    field: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct WireErrorReply<'a> {
-    id: u32,
-    error: WireError<'a>,
-}
-
-/// Encodes an error reply to the command with this id. `message`, if given, replaces the default message of the code.
-/// `field` is the name of the invalid member of an rpc's input.
-pub fn reply_error(id: u32, code: ErrorCode, message: Option<&str>, field: Option<&str>) -> Bytes {
-    let message = message.unwrap_or(code.message);
-    encode(&WireErrorReply { id, error: WireError { code: code.code, message, temporary: code.temporary, field } })
-}
-
-fn encode<T: Serialize>(value: &T) -> Bytes {
-    // Serialization cannot fail: the types in this file contain only text, numbers and valid JSON.
-    serde_json::to_vec(value).unwrap_or_default().into()
-}
-
-/// Removes line breaks from JSON, because they separate messages on the wire. In valid JSON, a raw line break occurs
-/// only between tokens and never inside a string, so the meaning does not change.
-pub fn one_line(json: &str) -> Cow<'_, str> {
-    if json.contains(['\n', '\r']) { json.replace(['\n', '\r'], "").into() } else { json.into() }
-}
-
-/// Encodes the members of a publication without braces: `"data":…`, then `info` and `tags` if they are present.
-pub fn publication_members(data: &str, info: Option<&ClientInfo>, tags: Option<&BTreeMap<String, String>>) -> Bytes {
-    let mut members = Vec::with_capacity(data.len() + 16);
-    members.extend_from_slice(b"\"data\":");
-    members.extend_from_slice(one_line(data).as_bytes());
-    if let Some(info) = info {
-        members.extend_from_slice(b",\"info\":");
-        members.extend_from_slice(&encode(info));
-    }
-    if let Some(tags) = tags.filter(|tags| !tags.is_empty()) {
-        members.extend_from_slice(b",\"tags\":");
-        members.extend_from_slice(&encode(tags));
-    }
-    members.into()
-}
-
-/// Encodes the push of a publication: its members, and its offset if the channel keeps a log. The push at offset 1 also
-/// contains the epoch.
-pub fn push_publication(channel: &str, members: &[u8], position: Option<(u64, &Epoch)>) -> Bytes {
-    let mut push = Vec::with_capacity(publication_size(channel, members));
-    append_publication(&mut push, channel, members, position);
-    push.into()
-}
-
-/// The bytes for which [`append_publication`] needs room, or a few more.
-pub fn publication_size(channel: &str, members: &[u8]) -> usize {
-    channel.len() + members.len() + 96
-}
-
-/// Appends what [`push_publication`] encodes to a buffer.
-pub fn append_publication(push: &mut Vec<u8>, channel: &str, members: &[u8], position: Option<(u64, &Epoch)>) {
-    append_head(push, channel);
-    push.extend_from_slice(b"\"pub\":{");
-    push.extend_from_slice(members);
-    if let Some((offset, epoch)) = position {
-        // Writing to a vector cannot fail.
-        let _ = write!(push, ",\"offset\":{offset}");
-        if offset == 1 {
-            let _ = write!(push, ",\"epoch\":\"{epoch}\"");
-        }
-    }
-    push.extend_from_slice(b"}}}");
-}
-
-fn push_head(channel: &str, room: usize) -> Vec<u8> {
-    let mut push = Vec::with_capacity(channel.len() + room + 32);
-    append_head(&mut push, channel);
-    push
-}
-
-fn append_head(push: &mut Vec<u8>, channel: &str) {
-    push.extend_from_slice(b"{\"push\":{\"channel\":");
-    // A string can always be encoded.
-    let _ = serde_json::to_writer(&mut *push, channel);
-    push.push(b',');
-}
-
-/// Encodes the push that a client joined the channel. `info` is its encoded `ClientInfo`.
-pub fn push_join(channel: &str, info: &[u8]) -> Bytes {
-    push_info(channel, b"\"join\":{\"info\":", info)
-}
-
-/// Encodes the push that a client left the channel. `info` is its encoded `ClientInfo`.
-pub fn push_leave(channel: &str, info: &[u8]) -> Bytes {
-    push_info(channel, b"\"leave\":{\"info\":", info)
-}
-
-fn push_info(channel: &str, head: &[u8], info: &[u8]) -> Bytes {
-    let mut push = push_head(channel, head.len() + info.len());
-    push.extend_from_slice(head);
-    push.extend_from_slice(info);
-    push.extend_from_slice(b"}}}");
-    push.into()
-}
-
-/// Encodes the push that a subscription ended.
-pub fn push_unsubscribe(channel: &str, why: Unsubscribe) -> Bytes {
-    let mut push = push_head(channel, 64);
-    let _ = write!(push, "\"unsubscribe\":{{\"code\":{},\"reason\":\"{}\"}}}}}}", why.code, why.reason);
-    push.into()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn text(bytes: &Bytes) -> &str {
-        std::str::from_utf8(bytes).unwrap()
-    }
-
-    #[test]
-    fn replies_omit_empty_fields() {
-        assert_eq!(text(&reply(3, &ReplyBody::Unsubscribe {})), r#"{"id":3,"unsubscribe":{}}"#);
-        let joined = SubscribeResult { recoverable: true, positioned: true, epoch: "e".into(), ..Default::default() };
-        let expected = r#"{"id":2,"subscribe":{"recoverable":true,"epoch":"e","positioned":true}}"#;
-        assert_eq!(text(&reply(2, &ReplyBody::Subscribe(joined))), expected);
-        let refused = r#"{"id":4,"error":{"code":108,"message":"not available"}}"#;
-        assert_eq!(text(&reply_error(4, ErrorCode::NOT_AVAILABLE, None, None)), refused);
-    }
-
-    #[test]
-    fn required_fields_are_always_present() {
-        let history = HistoryResult { publications: vec![], epoch: String::new(), offset: 0 };
-        let expected = r#"{"id":1,"history":{"publications":[],"epoch":"","offset":0}}"#;
-        assert_eq!(text(&reply(1, &ReplyBody::History(history))), expected);
-    }
-
-    #[test]
-    fn publications_are_one_line() {
-        let members = publication_members("{\n \"a\": \"x\\n\"\r\n}", None, None);
-        let push = push_publication("news:\"a\"", &members, Some((1, &"ep".into())));
-        let expected = r#"{"push":{"channel":"news:\"a\"","pub":{"data":{ "a": "x\n"},"offset":1,"epoch":"ep"}}}"#;
-        assert_eq!(text(&push), expected);
-        let later = push_publication("n:a", b"\"data\":1", Some((2, &"ep".into())));
-        assert_eq!(text(&later), r#"{"push":{"channel":"n:a","pub":{"data":1,"offset":2}}}"#);
-    }
-
-    #[test]
-    fn an_unsubscribe_push_says_why() {
-        let push = push_unsubscribe("n:a", Unsubscribe::INSUFFICIENT_STATE);
-        assert_eq!(
-            text(&push),
-            r#"{"push":{"channel":"n:a","unsubscribe":{"code":2500,"reason":"insufficient state"}}}"#
-        );
-    }
 }
