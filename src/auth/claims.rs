@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-use crate::model::UserId;
+use crate::model::{SubscribeOverride, UserId};
 
 /// The identity of a token, by which it can be revoked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,19 +51,23 @@ pub struct ConnectClaims {
     pub expire_at: Option<u64>,
     /// The `info` claim: JSON that other subscribers receive together with the client.
     pub info: Option<Box<RawValue>>,
+    /// The `meta` claim: JSON for the application's backend, which no client receives.
+    pub meta: Option<Box<RawValue>>,
     /// The names of channels for server-side subscriptions.
     pub channels: Vec<String>,
     /// More such channels, by name, with options.
     pub subs: BTreeMap<String, SubscribeOptions>,
 }
 
-/// The options of a connect token for one channel.
+/// The options of a token for one channel.
 #[derive(Clone, Debug, Default)]
 pub struct SubscribeOptions {
     /// JSON that other subscribers of the channel receive together with the client.
     pub info: Option<Box<RawValue>>,
     /// JSON for the reply to the subscriber.
     pub data: Option<Box<RawValue>>,
+    /// Replaces options of the namespace.
+    pub replaced: SubscribeOverride,
 }
 
 /// The claims of a subscription token.

@@ -1,6 +1,7 @@
 //! Issues tokens: those of `feedline token`, in the form that an application's backend issues, and those of Feedline's
 //! own sessions.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -20,6 +21,8 @@ pub struct Issuer {
     ttl: Duration,
     audience: Option<String>,
     issuer: Option<String>,
+    /// The claim with the user id.
+    user_id_claim: String,
 }
 
 /// An issued token.
@@ -33,7 +36,9 @@ pub struct Issued {
 
 #[derive(Serialize)]
 struct IssuedClaims<'a> {
-    sub: &'a str,
+    /// The user id, by the name of its claim.
+    #[serde(flatten)]
+    user: BTreeMap<&'a str, &'a str>,
     jti: String,
     iat: u64,
     exp: u64,
@@ -51,7 +56,8 @@ impl Issuer {
             key: EncodingKey::from_secret(secret.reveal().as_bytes()),
             ttl: auth.token_ttl,
             audience: auth.audience.clone(),
-            issuer: auth.issuer.clone(),
+            issuer: auth.issuer.first().cloned(),
+            user_id_claim: auth.user_id_claim.clone(),
         })
     }
 
@@ -69,7 +75,7 @@ impl Issuer {
     pub fn issue(&self, user: &UserId, now: u64) -> Result<Issued, KeyError> {
         let expires_at = now.saturating_add(self.ttl.as_secs());
         let claims = IssuedClaims {
-            sub: user.as_str(),
+            user: BTreeMap::from([(self.user_id_claim.as_str(), user.as_str())]),
             jti: Uuid::new_v4().to_string(),
             iat: now,
             exp: expires_at,

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use super::claims::{SubscribeOptions, TokenError, TokenIdentity, TokenKind};
-use crate::model::UserId;
+use crate::model::{SubscribeOverride, UserId};
 
 /// When the rights of a token expire: at `expire_at` if it is present (0: never), otherwise at `exp`. A token that is
 /// past its `exp` and valid only because of the leeway expires at the end of the leeway. All times are in Unix seconds.
@@ -36,6 +37,17 @@ pub(super) fn json(plain: Option<Box<RawValue>>, base64: Option<&str>) -> Result
     Ok(Some(json))
 }
 
+/// The text in a claim of a token whose signature is verified; empty if the token lacks the claim.
+pub(super) fn text_claim(token: &str, name: &str) -> Result<String, TokenError> {
+    let claims = token.split('.').nth(1).and_then(|claims| URL_SAFE_NO_PAD.decode(claims).ok());
+    let claims = claims.and_then(|claims| serde_json::from_slice::<Map<String, Value>>(&claims).ok());
+    match claims.ok_or(TokenError::Invalid("it is malformed"))?.remove(name) {
+        None => Ok(String::new()),
+        Some(Value::String(text)) => Ok(text),
+        Some(_) => Err(TokenError::Invalid("the claim with its user id is not text")),
+    }
+}
+
 /// The claims of a token of any kind, as they are encoded.
 #[derive(Deserialize)]
 pub(super) struct RawClaims {
@@ -56,6 +68,11 @@ pub(super) struct RawClaims {
     pub(super) b64info: Option<String>,
     pub(super) data: Option<Box<RawValue>>,
     pub(super) b64data: Option<String>,
+    /// Replaces options of the namespace, in subscription tokens.
+    #[serde(default, rename = "override", deserialize_with = "lenient")]
+    pub(super) replaced: SubscribeOverride,
+    /// Data for the application's backend.
+    pub(super) meta: Option<Box<RawValue>>,
     /// `session` in the tokens of Feedline's own sessions.
     pub(super) token_use: Option<String>,
     /// In sessions: the number of times that all sessions of the account had been ended before.
@@ -74,6 +91,11 @@ impl RawClaims {
         }
     }
 
+    /// Replaces `sub` by the user id of another claim.
+    pub(super) fn set_user(&mut self, user: String) {
+        self.sub = user;
+    }
+
     pub(super) fn user(&self) -> Result<Option<UserId>, TokenError> {
         if self.sub.is_empty() {
             return Ok(None);
@@ -89,6 +111,13 @@ pub(super) struct RawOptions {
     pub(super) b64info: Option<String>,
     pub(super) data: Option<Box<RawValue>>,
     pub(super) b64data: Option<String>,
+    #[serde(default, rename = "override", deserialize_with = "lenient")]
+    pub(super) replaced: SubscribeOverride,
+}
+
+/// `null` is no override.
+fn lenient<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<SubscribeOverride, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
 impl RawOptions {
@@ -96,6 +125,7 @@ impl RawOptions {
         Ok(SubscribeOptions {
             info: json(self.info, self.b64info.as_deref())?,
             data: json(self.data, self.b64data.as_deref())?,
+            replaced: self.replaced,
         })
     }
 }
