@@ -7,6 +7,7 @@
 //! | `forwarded` | `X-Forwarded-For` and `Forwarded` |
 //! | [`proxy_protocol`] | the PROXY protocol, versions 1 and 2 |
 //! | [`progress`] | deadlines on bodies and responses that make no progress |
+//! | [`takeover`] | takes the stream of a connection away from the HTTP server |
 
 use std::net::IpAddr;
 
@@ -14,6 +15,7 @@ mod forwarded;
 pub mod origin;
 pub mod progress;
 pub mod proxy_protocol;
+pub mod takeover;
 mod trusted;
 
 pub use forwarded::client_address;

@@ -18,6 +18,8 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use super::takeover::Takeover;
+
 /// The minimum rate that counts as progress. A second-generation phone network is twice as fast.
 const MIN_BYTES_PER_SECOND: u32 = 2_000;
 
@@ -69,19 +71,44 @@ fn stalled() -> io::Error {
 /// for a handler.
 #[derive(Debug)]
 pub struct ProgressStream<S> {
-    stream: S,
+    /// `None` once it was taken over.
+    stream: Option<S>,
     writing: Patience,
+    takeover: Takeover<S>,
+}
+
+fn taken_over() -> io::Error {
+    io::Error::new(io::ErrorKind::NotConnected, "the connection continues as a stream")
 }
 
 impl<S> ProgressStream<S> {
     /// Sets the timeout for the writes of a stream.
     pub fn new(stream: S, timeout: Duration) -> Self {
-        Self { stream, writing: Patience::new(timeout) }
+        Self { stream: Some(stream), writing: Patience::new(timeout), takeover: Takeover::default() }
     }
 
-    /// Returns the stream without the deadline.
-    pub fn into_inner(self) -> S {
+    /// Returns the stream without the deadline; `None` if it was taken over.
+    pub fn into_inner(self) -> Option<S> {
         self.stream
+    }
+
+    /// The way to take the stream over.
+    pub fn takeover(&self) -> Takeover<S> {
+        self.takeover.clone()
+    }
+
+    fn stream(&mut self) -> io::Result<&mut S> {
+        self.stream.as_mut().ok_or_else(taken_over)
+    }
+
+    /// Hands the stream over, if this was requested.
+    fn hand_over(&mut self) -> io::Result<()> {
+        let Some(receiver) = self.takeover.receiver() else { return Ok(()) };
+        if let Some(stream) = self.stream.take() {
+            // Without a receiver, the stream is closed.
+            let _ = receiver.send(stream);
+        }
+        Err(taken_over())
     }
 
     fn bounded(&mut self, written: Poll<io::Result<usize>>, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
@@ -99,13 +126,13 @@ impl<S> ProgressStream<S> {
 
 impl<S: AsyncRead + Unpin> AsyncRead for ProgressStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, into)
+        Pin::new(self.stream()?).poll_read(cx, into)
     }
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for ProgressStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(cx, from);
+        let written = Pin::new(self.stream()?).poll_write(cx, from);
         self.bounded(written, cx)
     }
 
@@ -114,23 +141,24 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for ProgressStream<S> {
         cx: &mut Context<'_>,
         from: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, from);
+        let written = Pin::new(self.stream()?).poll_write_vectored(cx, from);
         self.bounded(written, cx)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        self.stream.as_ref().is_some_and(AsyncWrite::is_write_vectored)
     }
 
-    /// hyper flushes after it has written all pending data.
+    /// hyper flushes after it has written all pending data, and at the end of each of its turns.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
+        self.hand_over()?;
+        ready!(Pin::new(self.stream()?).poll_flush(cx))?;
         self.writing.finish();
         Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        Pin::new(self.stream()?).poll_shutdown(cx)
     }
 }
 
@@ -244,6 +272,23 @@ mod tests {
             far.read_exact(&mut [0; 900]).await.unwrap();
             sleep(TIMEOUT * 2).await;
         }
+    }
+
+    #[tokio::test]
+    async fn a_stream_is_taken_over_at_a_flush() {
+        let (near, mut far) = tokio::io::duplex(1_000);
+        let mut near = ProgressStream::new(near, TIMEOUT);
+        let takeover = near.takeover();
+        near.write_all(b"one").await.unwrap();
+        near.flush().await.unwrap();
+        let taken = takeover.request();
+        near.write_all(b"two").await.unwrap();
+        assert!(near.flush().await.is_err() && near.write_all(b"x").await.is_err());
+        taken.await.unwrap().write_all(b"three").await.unwrap();
+        drop(near);
+        let mut all = String::new();
+        far.read_to_string(&mut all).await.unwrap();
+        assert_eq!(all, "onetwothree");
     }
 
     /// Reads a body of this many parts. Returns whether it stalled, and the number of bytes received.

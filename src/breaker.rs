@@ -1,0 +1,314 @@
+//! Circuit breakers: a server that fails is left alone for a while, instead of being asked again for every request that
+//! waits. The push bridge and the hooks use them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use rand::RngExt as _;
+
+/// The time after which a probe without a result is forgotten and another one allowed.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The number of entries that are compared to find one to evict.
+const EVICTION_SAMPLE: usize = 16;
+
+/// What fails together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum BreakerKey {
+    /// A service with a configured address, by its name. It is never evicted.
+    Service(&'static str),
+    /// A server of many devices.
+    Origin(String),
+}
+
+/// When breakers open, and for how long.
+#[derive(Clone, Debug)]
+pub struct BreakerOptions {
+    /// The number of failures in sequence that open a breaker.
+    pub failures: u32,
+    /// How long a breaker stays open the first time. Every failed probe doubles it.
+    pub min_open: Duration,
+    /// The longest time that a breaker stays open, unless the provider demands more.
+    pub max_open: Duration,
+    /// The maximum number of servers whose failures are remembered.
+    pub max_keys: usize,
+}
+
+impl Default for BreakerOptions {
+    fn default() -> Self {
+        let (min_open, max_open) = (Duration::from_secs(1), Duration::from_secs(300));
+        Self { failures: 5, min_open, max_open, max_keys: 10_000 }
+    }
+}
+
+/// The breakers of all providers and servers. A closed breaker without failures needs no memory.
+#[derive(Clone, Debug)]
+pub struct Breakers {
+    states: Arc<Mutex<HashMap<BreakerKey, State>>>,
+    options: Arc<BreakerOptions>,
+}
+
+#[derive(Clone, Debug)]
+struct State {
+    /// Failures in sequence while closed.
+    failures: u32,
+    /// How often the breaker opened without closing in between.
+    openings: u32,
+    /// Half-open after this time. `None`: closed.
+    open_until: Option<Instant>,
+    /// When the running probe is forgotten.
+    probe_until: Option<Instant>,
+}
+
+/// What a request showed about the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The server works.
+    Success,
+    /// The server failed. `after`: it asks to be left alone for this time, so that the breaker opens at once.
+    Failure {
+        /// The demanded delay.
+        after: Option<Duration>,
+    },
+    /// The server works and wants less. It may mean one device only, so that the breaker opens after several in
+    /// sequence, and then for the demanded delay.
+    Throttled {
+        /// The demanded delay.
+        after: Option<Duration>,
+    },
+}
+
+/// The right to send one request. Dropping it without a verdict changes nothing.
+#[derive(Debug)]
+pub struct Permit {
+    breakers: Breakers,
+    key: BreakerKey,
+    probe: bool,
+    settled: bool,
+}
+
+impl Breakers {
+    /// All closed.
+    pub fn new(options: BreakerOptions) -> Self {
+        Self { states: Arc::default(), options: Arc::new(options) }
+    }
+
+    /// Asks to send a request.
+    ///
+    /// # Errors
+    /// How long to wait, if the breaker is open or a probe is running.
+    pub fn admit(&self, key: BreakerKey) -> Result<Permit, Duration> {
+        self.admit_at(key, Instant::now())
+    }
+
+    fn admit_at(&self, key: BreakerKey, now: Instant) -> Result<Permit, Duration> {
+        let mut probe = false;
+        if let Some(state) = self.states.lock().get_mut(&key)
+            && let Some(open_until) = state.open_until
+        {
+            if state.waits_until() > Some(now) {
+                // While a probe runs, its result is near.
+                let wait = if open_until > now { open_until - now } else { self.options.min_open };
+                return Err(wait);
+            }
+            state.probe_until = Some(now + PROBE_TIMEOUT);
+            probe = true;
+        }
+        Ok(Permit { breakers: self.clone(), key, probe, settled: false })
+    }
+
+    /// Whether a request would be refused now. Unlike [`admit`](Self::admit), this takes no probe.
+    pub fn is_open(&self, key: &BreakerKey) -> bool {
+        self.states.lock().get(key).is_some_and(|state| state.waits_until() > Some(Instant::now()))
+    }
+
+    /// The number of breakers that are open or half-open.
+    pub fn open(&self) -> usize {
+        self.states.lock().values().filter(|state| state.open_until.is_some()).count()
+    }
+
+    /// The number of servers whose failures are remembered.
+    pub fn len(&self) -> usize {
+        self.states.lock().len()
+    }
+
+    /// Whether no server failed.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn succeed(&self, key: &BreakerKey, probe: bool) {
+        let mut states = self.states.lock();
+        // A late success of a request from before the breaker opened says nothing about the server now.
+        if probe || states.get(key).is_some_and(|state| state.open_until.is_none()) {
+            states.remove(key);
+        }
+    }
+
+    /// `at_once`: one failure opens the breaker.
+    fn fail(&self, key: &BreakerKey, probe: bool, (at_once, after): (bool, Option<Duration>), now: Instant) {
+        let mut states = self.states.lock();
+        if !states.contains_key(key) && states.len() >= self.options.max_keys {
+            evict(&mut states);
+        }
+        let state = states.entry(key.clone()).or_insert_with(State::closed);
+        if state.open_until.is_some() && !probe {
+            // One of many requests that failed together: only a demand of the server counts again.
+            let demanded = after.filter(|_| at_once).map(|after| now + after);
+            state.open_until = state.open_until.max(demanded);
+            return;
+        }
+        state.failures += 1;
+        if probe || at_once || state.failures >= self.options.failures {
+            let nominal = self.options.min_open.saturating_mul(1 << state.openings.min(20)).min(self.options.max_open);
+            let jittered = nominal.mul_f64(rand::rng().random_range(0.5..=1.0));
+            *state = State {
+                failures: 0,
+                openings: state.openings.saturating_add(1),
+                open_until: Some(now + jittered.max(after.unwrap_or_default())),
+                probe_until: None,
+            };
+        }
+    }
+}
+
+impl State {
+    fn closed() -> Self {
+        Self { failures: 0, openings: 0, open_until: None, probe_until: None }
+    }
+
+    /// When the next request is admitted; `None`: the breaker is closed.
+    fn waits_until(&self) -> Option<Instant> {
+        let open_until = self.open_until?;
+        Some(self.probe_until.map_or(open_until, |probe_until| probe_until.max(open_until)))
+    }
+}
+
+/// Removes the entry of a sample that matters least: a closed breaker, or the one that has been open the longest.
+fn evict(states: &mut HashMap<BreakerKey, State>) {
+    let sample = states.iter().filter(|(key, _)| matches!(key, BreakerKey::Origin(_))).take(EVICTION_SAMPLE);
+    let victim = sample.min_by_key(|(_, state)| state.open_until).map(|(key, _)| key.clone());
+    if let Some(victim) = victim {
+        states.remove(&victim);
+    }
+}
+
+impl Permit {
+    /// Reports what the request showed.
+    pub fn settle(self, verdict: Verdict) {
+        self.settle_at(verdict, Instant::now());
+    }
+
+    fn settle_at(mut self, verdict: Verdict, now: Instant) {
+        self.settled = true;
+        match verdict {
+            Verdict::Success => self.breakers.succeed(&self.key, self.probe),
+            Verdict::Failure { after } => self.breakers.fail(&self.key, self.probe, (after.is_some(), after), now),
+            Verdict::Throttled { after } => self.breakers.fail(&self.key, self.probe, (false, after), now),
+        }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if self.probe
+            && !self.settled
+            && let Some(state) = self.breakers.states.lock().get_mut(&self.key)
+        {
+            state.probe_until = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FAILED: Verdict = Verdict::Failure { after: None };
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn breakers(max_keys: usize) -> Breakers {
+        Breakers::new(BreakerOptions { failures: 3, min_open: 10 * SECOND, max_open: 40 * SECOND, max_keys })
+    }
+
+    fn key(name: &str) -> BreakerKey {
+        BreakerKey::Origin(name.to_owned())
+    }
+
+    #[test]
+    fn a_breaker_opens_probes_and_closes() {
+        let (breakers, start) = (breakers(10), Instant::now());
+        let settle = |verdict, at| breakers.admit_at(key("a"), at).unwrap().settle_at(verdict, at);
+        settle(FAILED, start);
+        settle(FAILED, start);
+        settle(Verdict::Success, start);
+        for _ in 0..3 {
+            settle(FAILED, start);
+        }
+        let wait = breakers.admit_at(key("a"), start).unwrap_err();
+        assert!((5 * SECOND..=10 * SECOND).contains(&wait), "{wait:?}");
+        assert!(breakers.admit_at(key("b"), start).is_ok(), "another server is not affected");
+
+        let half_open = start + wait;
+        let probe = breakers.admit_at(key("a"), half_open).unwrap();
+        assert!(breakers.admit_at(key("a"), half_open).is_err(), "one probe at a time");
+        probe.settle_at(FAILED, half_open);
+        let longer = breakers.admit_at(key("a"), half_open).unwrap_err();
+        assert!((10 * SECOND..=20 * SECOND).contains(&longer), "{longer:?}");
+
+        let mut at = half_open + longer;
+        for _ in 0..5 {
+            settle(FAILED, at);
+            let wait = breakers.admit_at(key("a"), at).unwrap_err();
+            assert!(wait <= 40 * SECOND, "{wait:?}");
+            at += wait;
+        }
+        settle(Verdict::Success, at);
+        assert!(breakers.is_empty() && breakers.admit_at(key("a"), at).is_ok());
+    }
+
+    #[test]
+    fn a_demanded_delay_opens_at_once_and_is_kept() {
+        let (breakers, start) = (breakers(10), Instant::now());
+        let [first, second, late] = std::array::from_fn(|_| breakers.admit_at(key("a"), start).unwrap());
+        first.settle_at(Verdict::Failure { after: Some(100 * SECOND) }, start);
+        second.settle_at(FAILED, start);
+        late.settle_at(Verdict::Success, start);
+        assert_eq!(breakers.admit_at(key("a"), start).unwrap_err(), 100 * SECOND);
+    }
+
+    #[test]
+    fn several_throttled_requests_in_sequence_open_for_the_demanded_delay() {
+        let (breakers, start) = (breakers(10), Instant::now());
+        let throttled = Verdict::Throttled { after: Some(100 * SECOND) };
+        for verdict in [throttled, throttled, Verdict::Success, throttled, throttled, throttled] {
+            breakers.admit_at(key("a"), start).unwrap().settle_at(verdict, start);
+        }
+        assert_eq!(breakers.admit_at(key("a"), start).unwrap_err(), 100 * SECOND);
+    }
+
+    #[test]
+    fn a_cancelled_probe_makes_room_for_another() {
+        let (breakers, start) = (breakers(10), Instant::now());
+        let permit = breakers.admit_at(key("a"), start).unwrap();
+        permit.settle_at(Verdict::Failure { after: Some(20 * SECOND) }, start);
+        let later = start + 21 * SECOND;
+        assert!(breakers.is_open(&key("a")), "by the clock of the process");
+        drop(breakers.admit_at(key("a"), later).unwrap());
+        assert!(breakers.admit_at(key("a"), later).is_ok());
+    }
+
+    #[test]
+    fn the_number_of_servers_is_bounded_and_providers_stay() {
+        let breakers = breakers(100);
+        let provider = BreakerKey::Service("fcm");
+        breakers.admit(provider.clone()).unwrap().settle(Verdict::Failure { after: Some(9 * SECOND) });
+        for server in 0..1000 {
+            breakers.admit(key(&server.to_string())).unwrap().settle(FAILED);
+        }
+        assert_eq!(breakers.len(), 100);
+        assert!(breakers.admit(provider).is_err());
+    }
+}
