@@ -259,7 +259,7 @@ mod tests {
     fn writes_with_secrets_take_no_idempotency_key() {
         let operations = super::super::operations::Operations::new();
         for (name, takes_key) in [("accounts.password", false), ("posts.create", true), ("posts.get", false)] {
-            let operation = operations.by_rpc(name).expect(name);
+            let operation = operations.by_rpc(name, false).expect(name);
             let mut request = Request {
                 caller: Caller::User(crate::model::UserId::parse("ann").unwrap()),
                 credential: crate::feed::Credential::Nothing,
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn successes_and_permanent_errors_are_replayed() {
-        let said = |error: &FeedError| {
+        let text = |error: &FeedError| {
             (error.code(), error.status(), error.to_string(), error.field().map(str::to_owned), error.is_temporary())
         };
         assert_eq!(decode_reply(&encode_reply(&Ok("{}".into())).unwrap().into()).unwrap(), "{}");
@@ -286,9 +286,9 @@ mod tests {
             FeedError::Conflict { field: "user", message: "taken" },
             FeedError::LimitExceeded { field: "text", what: "characters", most: 3 },
         ] {
-            let before = said(&error);
+            let before = text(&error);
             let kept = encode_reply(&Err(error)).expect("it lasts");
-            assert_eq!(said(&decode_reply(&kept.into()).unwrap_err()), before);
+            assert_eq!(text(&decode_reply(&kept.into()).unwrap_err()), before);
         }
         let limited = FeedError::RateLimited { what: "posts", retry_after: Duration::from_millis(1_500) };
         for error in [FeedError::Unavailable, FeedError::Internal, FeedError::TooMany("busy"), limited] {

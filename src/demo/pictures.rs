@@ -8,7 +8,8 @@ pub const PICTURES: &str = "/demo/";
 /// Numbers of one scene: 0 to 63. The bound keeps the number of addresses, and so of cached copies, small.
 const MAX_NUMBER: u64 = 63;
 
-/// Draws a picture, such as `ridge-3.svg`. The same name always has the same picture. `None` if no picture has the name.
+/// Draws a picture, such as `ridge-3.svg`. The same name always has the same picture. `None` if no picture has the
+/// name.
 pub fn picture(name: &str) -> Option<String> {
     let (scene, number) = name.strip_suffix(".svg")?.split_once('-')?;
     let draw = scenes::named(scene)?;

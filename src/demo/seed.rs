@@ -179,7 +179,7 @@ impl Seeder<'_> {
             let comment = Comment {
                 id,
                 post: thread.post,
-                parent,
+                reply_to: parent,
                 author: Some(author.clone()),
                 text: Some(written.text.clone()),
                 mentions: mentioned(&written.text),

@@ -1,4 +1,4 @@
-//! The event queue: writes put events into it, and workers turn them into notifications.
+//! The event queue: writes put events into it, and workers turn them into notifications and into entries of the outlet.
 //!
 //! The ledger stores the queue. This module holds the state that workers of this process share with writes: wake-ups,
 //! and the number of likes that get an event.
@@ -22,6 +22,8 @@ pub(crate) struct EventQueue {
     runtime: Arc<Runtime>,
     notifications: Wakers,
     likes: Wakers,
+    /// Nobody waits for it without an outlet.
+    outlet: Wakers,
     /// Like events that waited when the queue was last read.
     waiting_likes: AtomicU64,
 }
@@ -39,18 +41,21 @@ impl EventQueue {
     /// An empty queue: its workers sleep.
     pub(crate) fn new(runtime: Arc<Runtime>) -> Self {
         let waiting_likes = AtomicU64::new(0);
-        Self { runtime, notifications: Wakers::default(), likes: Wakers::default(), waiting_likes }
+        let [notifications, likes, outlet] = std::array::from_fn(|_| Wakers::default());
+        Self { runtime, notifications, likes, outlet, waiting_likes }
     }
 
-    /// Wakes the consumer: this process wrote an event.
+    /// Wakes the consumer: this process wrote an event. The outlet gets most events of the others, and wakes with them.
     pub(crate) fn wake(&self, consumer: EventConsumer) {
         self.wakers(consumer).written.notify_one();
+        self.outlet.written.notify_one();
     }
 
     /// Wakes the consumers: another process wrote an event.
     pub(crate) fn on_signal(&self) {
         self.notifications.signalled.notify_one();
         self.likes.signalled.notify_one();
+        self.outlet.signalled.notify_one();
     }
 
     /// Waits up to `at_most` for an event. Returns whether this process wrote it; `None` if the process stops.
@@ -80,6 +85,7 @@ impl EventQueue {
         match consumer {
             EventConsumer::Notifications => &self.notifications,
             EventConsumer::Likes => &self.likes,
+            EventConsumer::Outlet => &self.outlet,
         }
     }
 }

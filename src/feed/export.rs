@@ -38,7 +38,7 @@ const MAX_PAGE_BYTES: usize = 256 << 10;
 const ROWS_PER_READ: usize = 100;
 
 /// The sections of an export: the member name and the source of the rows. Pages follow this order.
-const SECTIONS: [(&str, Option<PersonalData>); 12] = [
+const SECTIONS: [(&str, Option<PersonalData>); 14] = [
     ("posts", Some(PersonalData::Posts)),
     ("comments", Some(PersonalData::Comments)),
     ("likes", Some(PersonalData::PostLikes)),
@@ -51,6 +51,8 @@ const SECTIONS: [(&str, Option<PersonalData>); 12] = [
     ("idempotency_keys", Some(PersonalData::IdempotencyKeys)),
     ("notifications", None),
     ("muted_conversations", Some(PersonalData::MutedConversations)),
+    ("devices", Some(PersonalData::Devices)),
+    ("push_preferences", Some(PersonalData::PushPreferences)),
 ];
 
 /// Selects a page of an export.

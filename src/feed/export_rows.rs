@@ -4,7 +4,10 @@
 
 use schemars::JsonSchema;
 
-use crate::model::{Comment, CommentId, Millis, Notification, ObjectId, ObjectType, Post, PostId, UserId};
+use super::devices::DeviceView;
+use crate::model::{
+    Comment, CommentId, Millis, Notification, ObjectId, ObjectType, Post, PostId, PushPreferences, UserId,
+};
 
 /// The rows of a user, by kind. The first page has all members; the other pages have those with rows.
 #[derive(JsonSchema)]
@@ -45,6 +48,12 @@ pub(super) struct ExportedRows {
     /// The posts of which the user wants no notifications.
     #[serde(skip_serializing_if = "Option::is_none")]
     muted_conversations: Option<Vec<ExportedPostRow>>,
+    /// The user's devices, without their addresses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    devices: Option<Vec<DeviceView>>,
+    /// The pushes that the user wants, if they are not the defaults; one row.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    push_preferences: Option<Vec<PushPreferences>>,
 }
 
 /// A post as its author wrote it.

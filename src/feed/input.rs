@@ -210,6 +210,11 @@ pub(crate) fn checked_name(name: &str) -> Result<String> {
     }
 }
 
+/// No input.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NoInput {}
+
 /// The reply of an operation that returns nothing.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Empty")]

@@ -2,7 +2,8 @@
 //!
 //! Every change that takes something away (a deletion, an edit, a block, an unfollow) ends with
 //! [`invalidate`](Invalidator::invalidate), after the ledger has committed it. When that returns, no node serves the
-//! former state. Changes that only add something use [`announce`](Invalidator::announce) and do not wait.
+//! former state. Changes that only add something use [`announce`](Invalidator::announce) and do not wait, except for
+//! follows: fan-out reads cached followers.
 //!
 //! Every cache that affects visibility implements [`Invalidated`] and is passed to the [`Invalidator`] when the
 //! services are wired. A reply that is under construction when the change is answered may still show the former state,

@@ -209,7 +209,7 @@ impl LineageTracker {
         if before.is_some() {
             tracing::info!(incarnation = &*incarnation, "works with a new incarnation of the ledger");
             if let Err(error) = self.broker.signal(Signal::LedgerReplaced).await {
-                tracing::debug!(%error, "other nodes were not told of the ledger's new incarnation, and will look");
+                tracing::debug!(%error, "cannot announce the ledger's new incarnation: other nodes find it themselves");
             }
         }
     }

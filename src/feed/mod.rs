@@ -5,8 +5,9 @@
 //!
 //! | layer | modules |
 //! |---|---|
-//! | background work | `fanout/`, `likes/`, `erasure/` |
+//! | background work | `fanout/`, `likes/`, `erasure/`, `outlet/` |
 //! | commands and reads | `posts/`, `people/`, `timelines/`, `notifications/`, `favourites`, `topics`, `export` |
+//! | | `devices/`, `web_push_key` |
 //! | rendering | `rendering/` |
 //! | visibility | `visibility/`, `content/`, `caching/` |
 //! | identity | `identity/`, `rate_limits` |
@@ -17,6 +18,7 @@
 mod caching;
 mod call;
 mod content;
+pub(crate) mod devices;
 pub(crate) mod erasure;
 mod error;
 mod error_kind;
@@ -36,11 +38,13 @@ mod lineage;
 mod node_ids;
 pub(crate) mod notifications;
 mod options;
+pub(crate) mod outlet;
 pub(crate) mod paging;
 pub(crate) mod patch;
 mod pause_detector;
 pub(crate) mod people;
 pub(crate) mod posts;
+mod pushes;
 mod quarantine;
 mod query_values;
 mod rate_limits;
@@ -50,6 +54,7 @@ mod services;
 pub(crate) mod timelines;
 pub(crate) mod topics;
 mod visibility;
+pub(crate) mod web_push_key;
 mod wiring;
 mod write_path;
 
@@ -60,10 +65,14 @@ pub(crate) use error::{StoredError, whole_seconds};
 pub use error_kind::ErrorKind;
 pub(crate) use identity::{AuthorizationChecks, IdentityService};
 pub use identity::{ErasureLogContents, ErasureLogEntry, NewUser, PendingChecks, read_erasure_log};
-pub(crate) use likes::{SettledLike, SettlementListener};
+pub(crate) use jobs::DeliveryBacklog;
+pub(crate) use likes::{SettledLike, SettlementListener, SettlementNews, UserLike};
 pub(crate) use node_ids::NodeIds;
-pub use options::{FanoutOptions, FeedOptions, LikesOptions, LimitOptions, RateOptions};
+pub use options::{FanoutOptions, FeedOptions, LikesOptions, LimitOptions, PushOptions, RateOptions};
+pub use outlet::OutletOptions;
 pub(crate) use posts::{Draft, mentioned};
+pub use pushes::SocketProbe;
+pub(crate) use pushes::{ClearContent, PushContent, PushDecision};
 pub use rate_limits::ADDRESS_READS;
 pub(crate) use rate_limits::{RateClass, RateLimits};
 pub(crate) use rendering::EventRenderer;

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::outlet::OutletOptions;
+use crate::ledger::PushPlan;
 use crate::net::TrustedProxies;
 
 /// The options of the feed.
@@ -38,6 +40,25 @@ pub struct FeedOptions {
     pub fanout: FanoutOptions,
     /// The intake and settling of likes (`likes.*`).
     pub likes: LikesOptions,
+    /// Pushes to devices (`push.*`).
+    pub pushes: PushOptions,
+    /// What happened, for consumers outside of Feedline (`outlet.*`).
+    pub outlet: OutletOptions,
+    /// The public key of Web Push in base64url; `None`: there is no Web Push.
+    pub vapid_public_key: Option<String>,
+}
+
+/// Pushes to devices (`push.*`).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PushOptions {
+    /// How notifications are queued for devices; `None`: they are not.
+    pub plan: Option<PushPlan>,
+    /// How long after its notification a push is of use (`push.ttl`).
+    pub time_to_live: Duration,
+    /// Whether endpoints of devices may be without TLS: some networks are allowed (`push.allow_networks`).
+    pub allow_http: bool,
+    /// Whether users may have sockets at other nodes.
+    pub several_nodes: bool,
 }
 
 /// Size limits. Errors name the limit that an input exceeds.
@@ -68,6 +89,8 @@ pub struct FanoutOptions {
     pub workers: usize,
     /// How long a job stays leased without a renewal.
     pub lease: Duration,
+    /// Whether alerts about posts are pushed.
+    pub post_alerts: bool,
 }
 
 /// The intake and settling of likes (`likes.*`).

@@ -66,7 +66,7 @@ mod tests {
         }
         monotonic += PAUSE * 2;
         let resumed = detector.observe(monotonic, wall);
-        assert_eq!(resumed, Some(monotonic), "whoever asks first notices");
+        assert_eq!(resumed, Some(monotonic), "the first call reports it");
         assert_eq!(detector.observe(monotonic + TICK_INTERVAL, wall), resumed, "it is remembered");
         // A suspended machine: only the wall clock continues.
         monotonic += TICK_INTERVAL * 2;

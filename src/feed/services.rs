@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::devices::Devices;
 use super::erasure::{ErasureJob, ErasureService};
 use super::error::Result;
 use super::event_queue::EventQueue;
@@ -10,18 +11,22 @@ use super::fanout::{FanoutWorkers, PullLog};
 use super::favourites::FavouriteService;
 use super::identity::{AccountService, AuthorizationChecks, IdentityService, RevocationService};
 use super::invalidation::Invalidator;
+use super::jobs::DeliveryBacklog;
 use super::likes::{LikeIntake, LikeMemory, LikeService, SettlementListener, Settlers};
 use super::lineage::LineageTracker;
 use super::node_ids::NodeIds;
 use super::notifications::{Conversations, EventWorker, Notifications};
+use super::outlet::Outlet;
 use super::people::{Follows, Profiles, Restrictions, UserSearch};
 use super::posts::{CommentReader, CommentService, PostEditor, PostService};
+use super::pushes::{LiveSockets, PushReview};
 use super::rate_limits::RateLimits;
 use super::rendering::EventRenderer;
 use super::runtime::Runtime;
 use super::timelines::{Inboxes, ReadMarkers, TimelinePages};
 use super::topics::TopicService;
 use super::visibility::VisibilityPolicy;
+use super::web_push_key::WebPushKeys;
 use crate::broker::{Broker, Signal};
 use crate::ledger::Ledger;
 
@@ -52,6 +57,8 @@ pub struct Feed {
     pub(crate) event_renderer: Arc<EventRenderer>,
     /// The inboxes. The hub keeps those of connected users up to date.
     pub(crate) inboxes: Arc<Inboxes>,
+    /// What the hub has still to deliver: it counts its rooms here, and replies to writes wait for them.
+    pub(crate) deliveries: Arc<DeliveryBacklog>,
     /// Settled likes of this node's clients. The gateway informs the clients.
     pub(crate) settlements: Arc<SettlementListener>,
     pub(crate) accounts: AccountService,
@@ -70,8 +77,16 @@ pub struct Feed {
     pub(crate) read_markers: Arc<ReadMarkers>,
     pub(crate) notifications: Arc<Notifications>,
     pub(crate) conversations: Conversations,
+    pub(crate) devices: Devices,
+    pub(crate) web_push_keys: WebPushKeys,
+    /// Decides about pushes that are due; `push/` sends them.
+    pub(crate) pushes: PushReview,
+    /// Finds users who take their notifications live. The gateway pings their sockets.
+    pub(crate) live_sockets: LiveSockets,
     pub(crate) favourites: Arc<FavouriteService>,
     pub(crate) topics: TopicService,
+    /// What happened, for consumers outside of Feedline.
+    pub(crate) outlet: Outlet,
     pub(super) fanout: Arc<FanoutWorkers>,
     pub(super) pull_log: Arc<PullLog>,
     pub(super) event_worker: Arc<EventWorker>,
@@ -96,7 +111,24 @@ impl Feed {
         self.event_worker.start();
         self.like_intake.start();
         self.settlers.start();
-        Ok(())
+        self.outlet.start().await
+    }
+
+    /// As [`start`](Self::start), for a process that only sends pushes: it follows the revocations, and keeps its
+    /// caches coherent.
+    ///
+    /// # Errors
+    /// As for [`start`](Self::start).
+    pub async fn start_for_pushes(&self) -> Result<()> {
+        self.lineage.start().await?;
+        self.ids.start().await?;
+        self.revocations.start().await?;
+        self.outlet.register().await
+    }
+
+    /// Answers requests that wait for something to happen: the process drains.
+    pub fn drain(&self) {
+        self.outlet.reader.drain();
     }
 
     /// Stops the background work. Unfinished jobs stay in the ledger for other nodes.
@@ -119,11 +151,20 @@ impl Feed {
         match signal {
             Signal::PullLogAppended => self.pull_log.on_signal(),
             Signal::EventsWritten => self.events.on_signal(),
+            Signal::OutletAppended => self.outlet.appended.notify(),
             Signal::LedgerReplaced => self.lineage.compare_soon(),
             Signal::RevocationsAppended => self.revocations.on_signal(),
             Signal::LikesSettled(settlement) => self.settlements.on_settled(settlement),
+            Signal::ProbeSockets { request, users } => self.live_sockets.on_probe(request, users),
+            Signal::SocketsAnswered { request, users } => self.live_sockets.on_answer(&request, users),
             // The gateway handles connections.
-            Signal::Disconnect(_) => {}
+            Signal::Disconnect(_)
+            | Signal::Subscribe(_)
+            | Signal::Unsubscribe(_)
+            | Signal::Refresh(_)
+            | Signal::AskNodes { .. }
+            | Signal::NodeAnswered { .. }
+            | Signal::Emulated(_) => {}
         }
     }
 

@@ -35,8 +35,10 @@ impl Operations {
         &self.list
     }
 
-    /// The operation with this rpc method.
-    pub fn by_rpc(&self, method: &str) -> Option<&Operation> {
-        self.list.iter().find(|operation| operation.name == method && operation.is_rpc())
+    /// The operation with this rpc method. `push.preferences` with members in its input replaces the preferences, as
+    /// `PUT` does: over HTTP, one path serves both.
+    pub fn by_rpc(&self, method: &str, has_input: bool) -> Option<&Operation> {
+        let name = if has_input && method == "push.preferences" { "push.set_preferences" } else { method };
+        self.list.iter().find(|operation| operation.name == name && operation.is_rpc())
     }
 }

@@ -20,13 +20,14 @@ use super::operation::Effect::{QueuedWrite, Read, SecretWrite, SignIn, SignUp, W
 use super::operation::{Access, Operation, Verb};
 use crate::feed::RateClass::{Comments, Follows, Likes, Posts, Writes};
 use crate::feed::input::{
-    AuthorList, CommentLikerList, CommentList, Done, OneComment, OnePost, OneUser, OwnList, PostFeed, PostList,
-    PostPage, PostsByIds, ReadPost, Search, TopicList, UserList, UserPage,
+    AuthorList, CommentLikerList, CommentList, Done, NoInput, OneComment, OnePost, OneUser, OwnList, PostFeed,
+    PostList, PostPage, PostsByIds, ReadPost, Search, TopicList, UserList, UserPage,
 };
 use crate::feed::{
-    ErrorKind, erasure, expand, export, favourites, identity, likes, notifications, people, posts, timelines, topics,
+    ErrorKind, devices, erasure, expand, export, favourites, identity, likes, notifications, people, posts, timelines,
+    topics, web_push_key,
 };
-use crate::model::{Comment, Profile, ShownPost, UserDetails};
+use crate::model::{Comment, Profile, PushPreferences, ShownPost, UserDetails};
 
 /// Expands a table of rows into a list of [`Operation`].
 macro_rules! operations {
@@ -168,7 +169,7 @@ pub(super) fn rows() -> Vec<Operation> {
         "users.unblock"   Delete "/users/{id}/block"     200 User   Write(Follows)
             => restrictions.unblock(OneUser) -> Done, NOT_FOUND;
 
-        /// Lists the users from whom the caller hides posts, latest first.
+        /// Lists the users that the caller hides posts from, latest first.
         "users.hidden"    Get    "/users/me/hidden"      200 User   Read(2)
             => restrictions.hidden(OwnList) -> UserPage;
 
@@ -206,11 +207,11 @@ pub(super) fn rows() -> Vec<Operation> {
         "posts.delete" Delete "/posts/{id}" 200 User   Write(Writes)
             => posts.delete(OnePost) -> Done, NOT_FOUND;
 
-        /// Ends notifications of what happens under a post. Existing ones stay.
+        /// Stops notifications about comments and likes under a post. Existing ones stay.
         "conversations.mute"   Put    "/posts/{id}/mute" 200 User Write(Writes)
             => conversations.mute(OnePost) -> Done, NOT_FOUND;
 
-        /// Starts notifications of what happens under a post again.
+        /// Resumes notifications about a post.
         "conversations.unmute" Delete "/posts/{id}/mute" 200 User Write(Writes)
             => conversations.unmute(OnePost) -> Done, NOT_FOUND;
 
@@ -249,6 +250,32 @@ pub(super) fn rows() -> Vec<Operation> {
         /// Marks notifications as read or seen, up to one or all.
         "notifications.mark_read" Put "/notifications/read" 200 User Write(Writes)
             => notifications.mark_read(notifications::MarkRead) -> notifications::UnreadCounts, NOT_FOUND;
+
+        // Pushes to devices.
+
+        /// Registers a device for pushes, or updates it. Its address is taken from any other device that has it.
+        "devices.register"     Put    "/devices/{id}"     200 User Write(Writes)
+            => devices.register(devices::RegisterDevice) -> devices::DeviceView;
+
+        /// Lists the caller's devices, ordered by id.
+        "devices.list"         Get    "/devices"          200 User Read(1)
+            => devices.list(NoInput) -> devices::DeviceList;
+
+        /// Removes a device of the caller.
+        "devices.remove"       Delete "/devices/{id}"     200 User Write(Writes)
+            => devices.remove(devices::OneDevice) -> Done;
+
+        /// Returns the key with which browsers subscribe to pushes of this server.
+        "push.key"             Get    "/push/key"         200 User Read(1)
+            => web_push_keys.get(NoInput) -> web_push_key::WebPushKey;
+
+        /// Returns the pushes that the caller wants.
+        "push.preferences"     Get    "/push/preferences" 200 User Read(1)
+            => devices.preferences(NoInput) -> PushPreferences;
+
+        /// Replaces the pushes that the caller wants. Omitted members get their defaults.
+        "push.set_preferences" Put    "/push/preferences" 200 User Write(Writes)
+            => devices.set_preferences(PushPreferences) -> PushPreferences;
 
         // Likes.
 

@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::follower_cache::FollowerCache;
 use super::page_writer::{PageWriter, WritingPage};
 use super::running_job::{JobLeases, JobOutcome, RunningJob};
 use super::scan::{FollowerScan, MAX_CONCURRENT_PAGES, RemainingFollowers};
@@ -37,6 +38,7 @@ struct Pages<'a, 'b> {
 /// Serves connected followers.
 pub(super) struct ConnectedFirst {
     ledger: Arc<dyn Ledger>,
+    followers: Arc<FollowerCache>,
     broker: Arc<dyn Broker>,
     leases: Arc<JobLeases>,
     writer: Arc<PageWriter>,
@@ -48,12 +50,13 @@ impl ConnectedFirst {
     /// Looks connections up in this broker.
     pub(super) fn new(
         ledger: Arc<dyn Ledger>,
+        followers: Arc<FollowerCache>,
         broker: Arc<dyn Broker>,
         leases: Arc<JobLeases>,
         writer: Arc<PageWriter>,
         page_size: usize,
     ) -> Self {
-        Self { ledger, broker, leases, writer, page_size }
+        Self { ledger, followers, broker, leases, writer, page_size }
     }
 
     /// Serves connected followers, and keeps the others for the second pass. Returns an outcome if the attempt ends
@@ -67,7 +70,7 @@ impl ConnectedFirst {
         followers: &mut RemainingFollowers,
         job: &mut RunningJob,
     ) -> Result<Option<JobOutcome>> {
-        let mut users = self.ledger.followers_after(scan.author, "", CHUNK).await?;
+        let mut users = self.followers.first(scan.author, CHUNK).await?;
         if users.len() <= self.page_size {
             // All followers fit on one page.
             followers.more = false;

@@ -14,6 +14,7 @@ use crate::feed::favourites::FavouriteService;
 use crate::feed::invalidation::Invalidator;
 use crate::feed::jobs::JobQueue;
 use crate::feed::lineage::LineageTracker;
+use crate::feed::options::FanoutOptions;
 use crate::feed::runtime::now;
 use crate::feed::timelines::{EdgeJobs, EdgeOutcome};
 use crate::feed::visibility::Recipients;
@@ -36,6 +37,8 @@ pub(super) struct Dispatcher {
     scanner: FollowerScanner,
     /// Followers past which an author's posts go to the pull log (`fanout.push_limit`).
     push_limit: u64,
+    /// Whether alerts about posts are pushed.
+    post_alerts: bool,
 }
 
 impl Dispatcher {
@@ -54,7 +57,7 @@ impl Dispatcher {
         leases: Arc<JobLeases>,
         writer: Arc<PageWriter>,
         scanner: FollowerScanner,
-        push_limit: u64,
+        options: FanoutOptions,
     ) -> Self {
         Self {
             ledger,
@@ -69,7 +72,8 @@ impl Dispatcher {
             leases,
             writer,
             scanner,
-            push_limit,
+            push_limit: options.push_limit,
+            post_alerts: options.post_alerts,
         }
     }
 
@@ -178,6 +182,13 @@ impl Dispatcher {
             return self.scanner.run(scan, job).await;
         }
         let mode = self.ledger.fanout_mode(scan.author).await?;
+        if self.post_alerts
+            && mode.has_alerts
+            && let (Entry::Post(post), Recipients::Viewers) = (scan.entry, &scan.recipients)
+        {
+            // Before the first follower is served: a repeated attempt does not come here.
+            self.ledger.start_post_alerts(*post, now()).await?;
+        }
         let most = self.push_limit;
         // Hysteresis: an author whose follower count fluctuates around the limit keeps the mode. Two posts in a row
         // with different modes could overtake each other.

@@ -109,7 +109,7 @@ impl Finisher {
         }
     }
 
-    /// Notes what the ledger said of finished jobs. After that the broker can forget them soon.
+    /// Records the ledger's answer for finished jobs. After that the broker can forget them soon.
     fn note(&self, finished: &[(FinishedJob, Millis)], outcomes: &[Finished]) {
         let mut retired = Vec::new();
         for ((FinishedJob { job, attempt, .. }, at), outcome) in finished.iter().zip(outcomes) {

@@ -16,6 +16,7 @@
 //! | `dispatcher.rs` | runs each kind of job |
 //! | `running_job.rs` | the state of a worker with a job, and its lease |
 //! | `follower_scanner.rs`, `scan.rs` | scans the followers, page by page |
+//! | `follower_cache.rs` | the followers of authors who have few, cached |
 //! | `connected_first.rs` | serves connected followers first |
 //! | `page_writer.rs` | writes pages of inboxes |
 //! | `finisher.rs` | removes finished jobs from the ledger |
@@ -26,6 +27,7 @@ mod channel_updates;
 mod connected_first;
 mod dispatcher;
 mod finisher;
+mod follower_cache;
 mod follower_scanner;
 mod page_writer;
 mod pull_log;
@@ -36,6 +38,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+pub(crate) use follower_cache::FollowerCache;
 pub(crate) use pull_log::PullLog;
 
 use self::channel_updates::ChannelUpdates;
@@ -87,6 +90,7 @@ impl FanoutWorkers {
     #[expect(clippy::too_many_arguments, reason = "a constructor names everything that the service can touch")]
     pub(crate) fn new(
         ledger: Arc<dyn Ledger>,
+        followers: Arc<FollowerCache>,
         broker: Arc<dyn Broker>,
         runtime: Arc<Runtime>,
         jobs: Arc<JobQueue>,
@@ -112,8 +116,14 @@ impl FanoutWorkers {
         let leases = Arc::new(JobLeases::new(ledger.clone(), broker.clone(), jobs.clone(), finisher.clone()));
         let writer = PageWriter::new(broker.clone(), runtime.clone(), jobs.clone(), visibility, metrics.clone());
         let writer = Arc::new(writer);
-        let connected_first =
-            ConnectedFirst::new(ledger.clone(), broker.clone(), leases.clone(), writer.clone(), options.page);
+        let connected_first = ConnectedFirst::new(
+            ledger.clone(),
+            followers,
+            broker.clone(),
+            leases.clone(),
+            writer.clone(),
+            options.page,
+        );
         let scanner =
             FollowerScanner::new(ledger.clone(), leases.clone(), writer.clone(), connected_first, options.page);
         let dispatcher = Dispatcher::new(
@@ -129,7 +139,7 @@ impl FanoutWorkers {
             leases.clone(),
             writer,
             scanner,
-            options.push_limit,
+            options,
         );
         let rounds_without_broker = AtomicU32::new(0);
         Self { ledger, broker, runtime, jobs, quarantine, metrics, leases, finisher, dispatcher, rounds_without_broker }

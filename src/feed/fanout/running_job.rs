@@ -214,7 +214,7 @@ mod tests {
         ledger.ensure_user(&ann, 0).await.expect("a user");
         let ledger: Arc<dyn Ledger> = Arc::new(ledger);
         let broker: Arc<dyn Broker> = Arc::new(MemoryBroker::new(InboxOptions { length: 10, idle: MINUTE }));
-        let options = FanoutOptions { push_limit: 10, page: 10, workers: 1, lease: MINUTE };
+        let options = FanoutOptions { push_limit: 10, page: 10, workers: 1, lease: MINUTE, post_alerts: false };
         let runtime = Runtime::new();
         let jobs = Arc::new(JobQueue::new(options, &runtime));
         let quarantine = Arc::new(QuarantinePolicy::new(ledger.clone(), broker.clone()));

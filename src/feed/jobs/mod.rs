@@ -6,14 +6,18 @@
 //! | `leases.rs` | the leases of these jobs, and whether they can be trusted |
 //! | `creations.rs` | writes under way that create jobs |
 //! | `reply_gate.rs` | back-pressure: replies wait while much fan-out is under way |
+//! | `delivery_backlog.rs` | what the hub of this node has still to deliver |
+//! | `write_under_way.rs` | a write that the gate counts |
 //!
 //! A process holds few jobs at a time, so that each one starts soon. All other jobs wait in the ledger for a node with
 //! a free worker. If there is a free slot, the transaction that creates a job also leases it. A node that is not busy
 //! therefore makes no further call before the job is done.
 
 mod creations;
+mod delivery_backlog;
 mod leases;
 mod reply_gate;
+mod write_under_way;
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -24,6 +28,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedRwLockReadGuard, OwnedSemaphorePermit, RwLock, RwLockWriteGuard, Semaphore, mpsc};
 
 use creations::{Creation, Creations};
+pub(crate) use delivery_backlog::DeliveryBacklog;
 use leases::HeldLeases;
 pub(crate) use leases::{LostLease, RenewalTime};
 use reply_gate::ReplyGate;
@@ -50,7 +55,7 @@ pub(crate) struct JobQueue {
     lease: Duration,
     /// The name of this process in leases.
     holder: Arc<str>,
-    lanes: Vec<Lane>,
+    lanes: Vec<LaneSender>,
     /// The receiving ends; the workers take them when they start.
     receivers: Mutex<Vec<mpsc::Receiver<QueuedJob>>>,
     /// The jobs in lanes and running, by id.
@@ -67,10 +72,11 @@ pub(crate) struct JobQueue {
     waiting: Notify,
     hasher: RandomState,
     gate: Arc<ReplyGate>,
+    deliveries: Arc<DeliveryBacklog>,
 }
 
 /// The sending end of a lane.
-struct Lane {
+struct LaneSender {
     jobs: mpsc::Sender<QueuedJob>,
     /// Whether a job that takes long is running in it.
     is_slow: Arc<AtomicBool>,
@@ -108,8 +114,9 @@ impl JobQueue {
         let slots = (options.workers * SLOTS_PER_WORKER).max(MIN_SLOTS);
         let lane = |_| {
             let (jobs, receiver) = mpsc::channel(slots * (MAX_JOBS_PER_WRITE + 1));
-            (Lane { jobs, is_slow: Arc::default() }, receiver)
+            (LaneSender { jobs, is_slow: Arc::default() }, receiver)
         };
+        let deliveries: Arc<DeliveryBacklog> = Arc::default();
         let (lanes, receivers) = (0..options.workers.max(1)).map(lane).unzip();
         Self {
             lease: options.lease,
@@ -124,8 +131,14 @@ impl JobQueue {
             claiming: Arc::default(),
             waiting: Notify::new(),
             hasher: RandomState::default(),
-            gate: ReplyGate::new(runtime.stopping().clone()),
+            gate: ReplyGate::new(runtime.stopping().clone(), Arc::clone(&deliveries)),
+            deliveries,
         }
+    }
+
+    /// Where the hub counts its deliveries.
+    pub(crate) fn deliveries(&self) -> &Arc<DeliveryBacklog> {
+        &self.deliveries
     }
 
     /// How long a job stays leased without a renewal.
@@ -198,7 +211,7 @@ impl JobQueue {
     pub(crate) fn offer(&self, jobs: impl IntoIterator<Item = Job>, reservation: Reservation) -> Submitted {
         let Reservation { begun, mut slot, creation, _no_claim, .. } = reservation;
         let in_doubt = creation.as_ref().is_some_and(Creation::has_rivals);
-        let (under_way, mut is_held, mut is_slow) = (ReplyGate::begin(), false, false);
+        let (under_way, mut is_held, mut is_slow) = (self.gate.begin(), false, false);
         for job in jobs {
             if job.is_held() {
                 is_held = true;
@@ -223,7 +236,7 @@ impl JobQueue {
     }
 
     /// The lane of a job. Any lane works, as long as an author always gets the same one.
-    fn lane_of(&self, job: &Job) -> &Lane {
+    fn lane_of(&self, job: &Job) -> &LaneSender {
         &self.lanes[self.hasher.hash_one(job.work.author()) as usize % self.lanes.len()]
     }
 

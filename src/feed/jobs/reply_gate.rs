@@ -2,8 +2,10 @@
 //!
 //! A post is stored long before its followers have it. Writers that post as fast as they receive replies would
 //! therefore be ahead of the fan-out by more and more jobs, and every delivery would be later than the one before.
-//! So a reply is sent when few jobs of answered writes are left, or when its own job has ended. The write is durable
-//! by then and its job is queued: only the reply waits, for [`MAX_WAIT`] at most, and nothing is locked meanwhile.
+//! So a reply is sent when few answered writes are under way, or when its own write is not under way any more. A write
+//! is under way until its jobs have ended and the hub of this node has made their deliveries (`delivery_backlog.rs`).
+//! The write is durable by then and its job is queued: only the reply waits, for [`MAX_WAIT`] at most, and nothing is
+//! locked meanwhile.
 //!
 //! Jobs that take long do not count: those of authors with many followers, and those that wait for a store. The other
 //! jobs of their lane wait for them, so the replies of these writes do not wait either.
@@ -12,11 +14,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-/// The number of writes that are answered although their jobs have not ended. Enough that several deliveries to one
+use super::delivery_backlog::DeliveryBacklog;
+use super::write_under_way::WriteUnderWay;
+
+/// The number of writes that are answered although they are under way. Enough that several deliveries to one
 /// socket meet in one write, and few enough that they take some milliseconds.
 const MAX_ANSWERED: usize = 16;
 
@@ -30,34 +34,18 @@ pub(super) struct ReplyGate {
     answered: Arc<Semaphore>,
     /// Cancelled when the process stops: replies do not wait any more.
     stopping: CancellationToken,
+    deliveries: Arc<DeliveryBacklog>,
 }
 
-/// The jobs of one write, as its reply knows them.
-#[derive(Default)]
-struct Turn {
-    state: Mutex<TurnState>,
-    /// Signals the reply that the jobs have ended.
-    ended: Notify,
+/// Shared by the jobs of one write. When it is dropped, they have ended.
+pub(crate) struct UnderWay {
+    write: Arc<WriteUnderWay>,
+    deliveries: Arc<DeliveryBacklog>,
 }
-
-#[derive(Default)]
-struct TurnState {
-    has_ended: bool,
-    /// Freed when the jobs end.
-    permit: Option<OwnedSemaphorePermit>,
-}
-
-/// Shared by the jobs of one write. The reply counts them as under way until it is dropped.
-pub(crate) struct UnderWay(Arc<Turn>);
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        let mut state = self.0.state.lock();
-        state.has_ended = true;
-        let permit = state.permit.take();
-        drop(state);
-        drop(permit);
-        self.0.ended.notify_one();
+        self.deliveries.end_after_deliveries(Arc::clone(&self.write));
     }
 }
 
@@ -96,57 +84,54 @@ pub(crate) struct Submitted {
     /// `None`: the reply does not wait.
     gate: Option<Arc<ReplyGate>>,
     /// `None` if the jobs wait in the ledger.
-    turn: Option<Arc<Turn>>,
+    write: Option<Arc<WriteUnderWay>>,
 }
 
 impl ReplyGate {
-    pub(super) fn new(stopping: CancellationToken) -> Arc<Self> {
-        Arc::new(Self { answered: Arc::new(Semaphore::new(MAX_ANSWERED)), stopping })
+    pub(super) fn new(stopping: CancellationToken, deliveries: Arc<DeliveryBacklog>) -> Arc<Self> {
+        Arc::new(Self { answered: Arc::new(Semaphore::new(MAX_ANSWERED)), stopping, deliveries })
     }
 
     /// A write whose jobs are about to be queued.
-    pub(super) fn begin() -> Arc<UnderWay> {
-        Arc::new(UnderWay(Arc::default()))
+    pub(super) fn begin(&self) -> Arc<UnderWay> {
+        Arc::new(UnderWay { write: Arc::default(), deliveries: Arc::clone(&self.deliveries) })
     }
 
     /// The write, once its jobs are queued: here, or in the ledger.
     pub(super) fn submitted(self: &Arc<Self>, under_way: Option<&UnderWay>) -> Submitted {
-        Submitted { gate: Some(Arc::clone(self)), turn: under_way.map(|jobs| Arc::clone(&jobs.0)) }
+        Submitted { gate: Some(Arc::clone(self)), write: under_way.map(|jobs| Arc::clone(&jobs.write)) }
     }
 }
 
 impl Submitted {
     /// A write whose reply does not wait.
-    pub(super) const UNPACED: Self = Self { gate: None, turn: None };
+    pub(super) const UNPACED: Self = Self { gate: None, write: None };
 
     /// Waits until the write may be answered.
     pub(crate) async fn may_answer(self) {
         let Some(gate) = self.gate else { return };
         if let Ok(permit) = Arc::clone(&gate.answered).try_acquire_owned() {
-            return keep(self.turn.as_deref(), permit);
+            return keep(self.write.as_deref(), permit);
         }
         tokio::select! {
             biased;
             () = gate.stopping.cancelled() => {}
-            Ok(permit) = Arc::clone(&gate.answered).acquire_owned() => keep(self.turn.as_deref(), permit),
-            () = ended(self.turn.as_deref()) => {}
+            Ok(permit) = Arc::clone(&gate.answered).acquire_owned() => keep(self.write.as_deref(), permit),
+            () = ended(self.write.as_deref()) => {}
             () = tokio::time::sleep(MAX_WAIT) => {}
         }
     }
 }
 
-/// Keeps the permit until the jobs have ended.
-fn keep(turn: Option<&Turn>, permit: OwnedSemaphorePermit) {
-    let Some(turn) = turn else { return };
-    let mut state = turn.state.lock();
-    if !state.has_ended {
-        state.permit = Some(permit);
+fn keep(write: Option<&WriteUnderWay>, permit: OwnedSemaphorePermit) {
+    if let Some(write) = write {
+        write.keep(permit);
     }
 }
 
-async fn ended(turn: Option<&Turn>) {
-    match turn {
-        Some(turn) => turn.ended.notified().await,
+async fn ended(write: Option<&WriteUnderWay>) {
+    match write {
+        Some(write) => write.ended().await,
         None => std::future::pending().await,
     }
 }
@@ -159,14 +144,14 @@ mod tests {
     use super::*;
 
     fn gate() -> Arc<ReplyGate> {
-        ReplyGate::new(CancellationToken::new())
+        ReplyGate::new(CancellationToken::new(), Arc::default())
     }
 
     /// Answers writes until the gate is closed. Returns their jobs.
     async fn fill(gate: &Arc<ReplyGate>) -> Vec<Arc<UnderWay>> {
         let mut jobs = Vec::new();
         for _ in 0..MAX_ANSWERED {
-            let under_way = ReplyGate::begin();
+            let under_way = gate.begin();
             let begun = Instant::now();
             gate.submitted(Some(&under_way)).may_answer().await;
             assert!(begun.elapsed() < MAX_WAIT);
@@ -179,7 +164,7 @@ mod tests {
     async fn replies_wait_while_many_jobs_of_answered_writes_are_left() {
         let gate = gate();
         let mut jobs = fill(&gate).await;
-        let next = ReplyGate::begin();
+        let next = gate.begin();
         let mut first = Box::pin(gate.submitted(Some(&next)).may_answer());
         let mut second = Box::pin(gate.submitted(None).may_answer());
         assert!(poll!(&mut first).is_pending() && poll!(&mut second).is_pending());
@@ -197,7 +182,7 @@ mod tests {
     async fn a_reply_waits_for_a_bounded_time() {
         let gate = gate();
         let _jobs = fill(&gate).await;
-        let next = ReplyGate::begin();
+        let next = gate.begin();
         let begun = Instant::now();
         gate.submitted(Some(&next)).may_answer().await;
         assert!(begun.elapsed() >= MAX_WAIT);
@@ -207,7 +192,7 @@ mod tests {
     async fn a_reply_waits_neither_for_others_once_its_own_jobs_have_ended_nor_while_the_process_stops() {
         let gate = gate();
         let _jobs = fill(&gate).await;
-        let next = ReplyGate::begin();
+        let next = gate.begin();
         let begun = Instant::now();
         let reply = gate.submitted(Some(&next));
         let (first, second) = (Arc::clone(&next), next);
@@ -224,12 +209,33 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_write_is_under_way_until_its_deliveries_are_made() {
+        let gate = gate();
+        let jobs = fill(&gate).await;
+        gate.deliveries.queued(9);
+        drop(jobs);
+        let next = gate.begin();
+        let mut reply = Box::pin(gate.submitted(Some(&next)).may_answer());
+        assert!(poll!(&mut reply).is_pending(), "the jobs have ended, nothing is delivered");
+        // Rooms that are queued after the jobs do not delay the reply.
+        gate.deliveries.queued(90);
+        gate.deliveries.served(8);
+        assert!(poll!(&mut reply).is_pending());
+        gate.deliveries.served(1);
+        assert!(poll!(&mut reply).is_ready());
+        drop(next);
+        assert_eq!(gate.answered.available_permits(), MAX_ANSWERED - 1, "90 rooms are left");
+        gate.deliveries.served(90);
+        assert_eq!(gate.answered.available_permits(), MAX_ANSWERED);
+    }
+
+    #[tokio::test]
     async fn no_reply_waits_for_a_job_that_takes_long() {
         let gate = gate();
         let lane_is_slow = Arc::new(AtomicBool::new(false));
         let mut jobs = fill(&gate).await;
         let mut pace = JobPace::new(jobs.pop(), Arc::clone(&lane_is_slow));
-        let next = ReplyGate::begin();
+        let next = gate.begin();
         let mut reply = Box::pin(gate.submitted(Some(&next)).may_answer());
         assert!(poll!(&mut reply).is_pending());
         pace.takes_long();

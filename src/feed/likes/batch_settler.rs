@@ -1,6 +1,6 @@
 //! Settles one batch of likes: checks them, applies them to the ledger, and publishes the result.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,7 +20,7 @@ use crate::feed::quarantine::QuarantinePolicy;
 use crate::feed::runtime::{Runtime, now};
 use crate::ledger::{EventConsumer, Ledger, LikeBatch, SettledLikes};
 use crate::metrics::Metrics;
-use crate::model::{ContentId, LikeChange};
+use crate::model::{ContentId, LikeChange, UserId};
 
 /// Likes whose eligibility is checked in one step.
 const ELIGIBILITY_STEP: usize = 500;
@@ -143,7 +143,7 @@ impl BatchSettler {
                     let to = position(&state.epoch, place);
                     let skipped = self.like_quarantine.skip(partition, &state.position, &to, first, cause).await?;
                     if let Some(settled) = skipped {
-                        self.advance(partition, state, to, (place, place), settled).await?;
+                        self.advance(partition, state, to, (place, place), (settled, Vec::new())).await?;
                     }
                     Ok(BatchOutcome::Moved)
                 }
@@ -161,6 +161,7 @@ impl BatchSettler {
         let (changes, unseen) = self.split_by_eligibility(merged, throttle(claim.items.len())).await?;
         let (from, to) = (state.position.clone(), position(&state.epoch, through));
         let noted = self.events.max_likes_per_object();
+        let likes = changes.iter().map(|change| (change.user.clone(), change.object, change.liked)).collect();
         let batch = LikeBatch { partition, from, to: to.clone(), changes, unseen, noted, now: now() };
         let Some(mut settled) = self.ledger.settle_likes(batch).await? else { return Ok(BatchOutcome::Moved) };
         if !std::mem::take(&mut settled.added).is_empty() {
@@ -168,19 +169,19 @@ impl BatchSettler {
         }
         let age = oldest.map_or(0, |at| now().saturating_sub(at));
         self.metrics.likes.settled(claim.items.len(), many, age);
-        self.advance(partition, state, to, (first, through), settled).await?;
+        self.advance(partition, state, to, (first, through), (settled, likes)).await?;
         Ok(BatchOutcome::Applied)
     }
 
-    /// Applies the result of the entries from `first` through `through`, publishes it to all nodes, and advances behind
-    /// these entries.
+    /// Applies the result of the entries from `first` through `through` and their settled likes, publishes both to all
+    /// nodes, and advances behind these entries.
     async fn advance(
         &self,
         partition: u16,
         state: &mut SettlerState,
         position: String,
         (first, through): (QueueOffset, QueueOffset),
-        settled: SettledLikes,
+        (settled, likes): (SettledLikes, Vec<(UserId, ContentId, bool)>),
     ) -> Result<()> {
         self.lineage.note_settled(partition, &state.epoch, through).await?;
         (state.position, state.through) = (position, through);
@@ -194,7 +195,7 @@ impl BatchSettler {
             self.metrics.likes.reverted(reverted.reason.as_str());
             state.reverts.added();
         }
-        self.publish(partition, through, settled).await;
+        self.publish(partition, through, settled, likes).await;
         Ok(())
     }
 
@@ -219,10 +220,20 @@ impl BatchSettler {
 
     /// Publishes a settlement to all nodes: they update their counts and inform clients. A lost message does no harm:
     /// the next message brings the counts, and acknowledgements stay valid.
-    async fn publish(&self, partition: u16, through: QueueOffset, settled: SettledLikes) {
+    async fn publish(
+        &self,
+        partition: u16,
+        through: QueueOffset,
+        settled: SettledLikes,
+        mut likes: Vec<(UserId, ContentId, bool)>,
+    ) {
         let tallies = settled.tallies.into_iter().collect();
-        let reverted = settled.reverted.into_iter().map(|reverted| (reverted.user, reverted.object)).collect();
-        let settlement = SettlementEvent { partition, through, tallies, reverted };
+        let reverted: Vec<_> = settled.reverted.into_iter().map(|it| (it.user, it.object)).collect();
+        if !reverted.is_empty() {
+            let reverted: HashSet<_> = reverted.iter().map(|(user, object)| (user, *object)).collect();
+            likes.retain(|(user, object, _)| !reverted.contains(&(user, *object)));
+        }
+        let settlement = SettlementEvent { partition, through, tallies, reverted, likes };
         if let Err(error) = self.broker.signal(Signal::LikesSettled(settlement)).await {
             tracing::debug!(%error, partition, "a settlement was not published");
         }

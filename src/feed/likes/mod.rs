@@ -47,6 +47,6 @@ pub(crate) use like_quarantine::LikeQuarantine;
 pub(crate) use memory::LikeMemory;
 pub(crate) use pending_likes::SettledLike;
 pub(crate) use reverts::RevertPublisher;
-pub(crate) use settlement_listener::SettlementListener;
+pub(crate) use settlement_listener::{SettlementListener, SettlementNews, UserLike};
 pub(crate) use settler::Settlers;
 pub(crate) use wakers::SettlerWakers;

@@ -138,6 +138,7 @@ mod tests {
             through: at(4),
             tallies: HashMap::from([(post(7), tally(4)), (post(8), tally(0))]),
             reverted: vec![(user("bo"), post(8))],
+            likes: Vec::new(),
         };
         let expected = [("phone", 2), ("desk", 1)].map(|(client, requests)| SettledLike {
             client: client.into(),

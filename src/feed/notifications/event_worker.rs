@@ -12,7 +12,7 @@
 //! Delivery is at least once. Each group in the ledger stores the last event of each user, so that a repeat changes
 //! nothing. An event that cannot be decoded, or that keeps failing, is quarantined with the reason, and counted.
 //!
-//! Pushes and webhooks will be further consumers of the same queue, see [`EventConsumer`].
+//! The outlet is a further consumer of the same queue, see `feed/outlet/`.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -84,10 +84,7 @@ struct Leases {
 
 impl Leases {
     fn of(&self, consumer: EventConsumer) -> &Mutex<Option<Instant>> {
-        match consumer {
-            EventConsumer::Notifications => &self.notifications,
-            EventConsumer::Likes => &self.likes,
-        }
+        if consumer == EventConsumer::Likes { &self.likes } else { &self.notifications }
     }
 }
 
@@ -147,9 +144,10 @@ impl EventWorker {
             let pause = match self.poll(consumer, &mut attempts).await {
                 Ok(PollOutcome::Processed) => {
                     backoff.reset();
+                    self.queue.wake(EventConsumer::Outlet);
                     match consumer {
-                        EventConsumer::Notifications => began.elapsed().clamp(MIN_PAUSE, MAX_REST),
                         EventConsumer::Likes => LIKES_PAUSE,
+                        _ => began.elapsed().clamp(MIN_PAUSE, MAX_REST),
                     }
                 }
                 Ok(outcome) => {
@@ -192,8 +190,8 @@ impl EventWorker {
     /// Processes a batch, if events wait and no other process holds the lease.
     async fn poll(&self, consumer: EventConsumer, attempts: &mut u32) -> Result<PollOutcome> {
         let most = match consumer {
-            EventConsumer::Notifications => BATCH_RECIPIENTS,
             EventConsumer::Likes => LIKES_BATCH,
+            _ => BATCH_RECIPIENTS,
         };
         let mut batch = self.read_events(consumer, most).await?;
         if batch.is_empty() {
@@ -232,8 +230,8 @@ impl EventWorker {
     /// The first waiting events, enough for a batch. Also measures how many events wait.
     async fn read_events(&self, consumer: EventConsumer, most: usize) -> Result<Vec<QueuedEvent>> {
         let limit = match consumer {
-            EventConsumer::Notifications => BATCH,
             EventConsumer::Likes => LIKES_EVENTS,
+            _ => BATCH,
         };
         let mut first = self.ledger.pending_events(consumer, limit).await?;
         let all_read = first.len() < limit;
@@ -246,11 +244,11 @@ impl EventWorker {
         };
         let oldest = first.first().map(|event| now().saturating_sub(event.at));
         match consumer {
-            EventConsumer::Notifications => self.metrics.event_backlog(waiting, oldest),
             EventConsumer::Likes => {
                 self.queue.set_waiting_likes(waiting);
                 self.metrics.like_event_backlog(waiting);
             }
+            _ => self.metrics.event_backlog(waiting, oldest),
         }
         Ok(first)
     }
@@ -321,8 +319,13 @@ impl EventWorker {
                 DomainEvent::Followed { follower, followee } => {
                     notifications.push(PendingNotification::new(followee, NotificationKind::Follow, follower));
                 }
-                // Expanded above.
-                DomainEvent::Liked { .. } => {}
+                // Likes are expanded above. The others concern the outlet alone.
+                DomainEvent::Liked { .. }
+                | DomainEvent::PostDeleted { .. }
+                | DomainEvent::Unfollowed { .. }
+                | DomainEvent::Notified { .. }
+                | DomainEvent::UserConnected { .. }
+                | DomainEvent::UserAway { .. } => {}
             }
             notifications[first..].iter_mut().for_each(|notification| notification.event = *seq);
         }

@@ -21,16 +21,17 @@ use serde::{Deserialize, Serialize};
 pub(crate) use conversations::Conversations;
 pub(crate) use event_worker::EventWorker;
 
-use super::call::Caller;
+use super::call::{Call, Caller};
 use super::error::{FeedError, Result};
 use super::input::OwnList;
 use super::node_ids::NodeIds;
 use super::paging::{PageBuilder, PageCursor as _};
+use super::pushes::clear_plan;
 use super::rendering::NotificationRenderer;
 use super::runtime::now;
 use super::visibility::{ViewContext, VisibilityPolicy};
 use crate::broker::{Append, Broker};
-use crate::ledger::{Ledger, MarkOutcome, NotificationEvent, NotificationMark, UserNotifications};
+use crate::ledger::{Ledger, MarkOutcome, NotificationEvent, NotificationMark, PushPlan, UserNotifications};
 use crate::model::{Channel, Entry, Event, Notification, NotificationId, NotificationKind, PostId, Retention, UserId};
 
 /// How long a group collects notifications, counted from its first one: "alice and 12 others" covers a day.
@@ -120,10 +121,12 @@ pub(crate) struct Notifications {
     renderer: NotificationRenderer,
     /// How much of the log of each user is kept.
     retention: Retention,
+    /// How they are queued for devices; `None`: they are not.
+    pushes: Option<PushPlan>,
 }
 
 impl Notifications {
-    /// Notifications stored in this ledger and pushed by this broker, in logs with this retention.
+    /// Notifications stored in this ledger, pushed by this broker in logs with this retention, and queued for devices.
     pub(crate) fn new(
         ledger: Arc<dyn Ledger>,
         broker: Arc<dyn Broker>,
@@ -131,8 +134,9 @@ impl Notifications {
         visibility: Arc<VisibilityPolicy>,
         renderer: NotificationRenderer,
         retention: Retention,
+        pushes: Option<PushPlan>,
     ) -> Self {
-        Self { ledger, broker, ids, visibility, renderer, retention }
+        Self { ledger, broker, ids, visibility, renderer, retention, pushes }
     }
 
     /// Records and pushes a batch: the notifications of one user in order, several users concurrently. Users are not
@@ -220,7 +224,7 @@ impl Notifications {
     async fn note(&self, batch: &[UserNotifications]) -> Result<()> {
         let window = u64::try_from(GROUP_WINDOW.as_millis()).unwrap_or(u64::MAX);
         let mut failed_push = None;
-        for (user, groups) in self.ledger.notify_many(batch, now(), window).await? {
+        for (user, groups) in self.ledger.notify_many(batch, now(), window, self.pushes).await? {
             for group in groups {
                 failed_push = self.push(&user, &Entry::NotificationChanged(group.id)).await.err().or(failed_push);
             }
@@ -268,10 +272,11 @@ impl Notifications {
         })
     }
 
-    pub(crate) async fn mark_read(&self, caller: Caller, marking: MarkRead) -> Result<UnreadCounts> {
-        let user = caller.user()?;
+    pub(crate) async fn mark_read(&self, call: Call, marking: MarkRead) -> Result<UnreadCounts> {
+        let user = call.caller.user()?;
         let mark = if marking.seen { NotificationMark::Seen } else { NotificationMark::Read };
-        let marked = self.ledger.mark_notifications(user, marking.id, mark).await?;
+        let clear = self.pushes.map(|_| clear_plan(&call.credential));
+        let marked = self.ledger.mark_notifications(user, marking.id, mark, clear.as_ref()).await?;
         if marked == MarkOutcome::Nothing {
             return Err(FeedError::NotFound("no such notification"));
         }

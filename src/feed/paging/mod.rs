@@ -5,6 +5,8 @@
 
 mod page_builder;
 mod page_request;
+mod timed_user;
 
 pub(crate) use page_builder::{PageBuilder, PostPageBuilder, UserPageBuilder};
 pub(crate) use page_request::{PageCursor, PageRequest, decode_cursor, requested_pages};
+pub(crate) use timed_user::TimedUser;

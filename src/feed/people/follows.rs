@@ -81,6 +81,7 @@ impl Follows {
     pub(crate) async fn unfollow(&self, caller: Caller, user: OneUser) -> Result<Done> {
         let reader = caller.user()?;
         let job = self.ledger.unfollow(reader, &user.id, now(), &self.edges.lease()).await?;
+        self.events.wake(EventConsumer::Outlet);
         self.edges.apply(reader, &user.id, EdgeChange::Closes, job).await?;
         Ok(Done {})
     }

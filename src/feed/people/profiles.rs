@@ -123,7 +123,7 @@ impl Profiles {
     pub(crate) async fn enable_post_alerts(&self, caller: Caller, author: OneUser) -> Result<Done> {
         let user = caller.user()?;
         if *user == author.id {
-            return Err(FeedError::invalid("id", "nobody is told of their own posts"));
+            return Err(FeedError::invalid("id", "it is your own: you get no alerts about your own posts"));
         }
         self.identity.ensure_user(user).await?;
         if self.ledger.users(std::slice::from_ref(&author.id)).await?.is_empty() {
@@ -141,7 +141,7 @@ impl Profiles {
             Ok(Done {})
         } else {
             let most = MAX_POST_ALERTS;
-            Err(FeedError::LimitExceeded { field: "id", what: "people whose posts one is told of", most })
+            Err(FeedError::LimitExceeded { field: "id", what: "authors with alerts", most })
         }
     }
 

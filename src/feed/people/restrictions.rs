@@ -6,30 +6,15 @@ use crate::feed::call::Caller;
 use crate::feed::error::{FeedError, NO_USER, Result};
 use crate::feed::identity::IdentityService;
 use crate::feed::input::{Done, OneUser, OwnList, UserPage};
-use crate::feed::paging::{PageBuilder, PageCursor};
+use crate::feed::paging::{PageBuilder, TimedUser};
 use crate::feed::runtime::now;
 use crate::feed::timelines::{EdgeChange, EdgeJobs};
 use crate::feed::visibility::VisibilityPolicy;
 use crate::ledger::Ledger;
-use crate::model::{Millis, Restriction, UserId};
+use crate::model::{Restriction, UserId};
 
 /// The last user of a page of restricted users.
-#[derive(Clone)]
-struct AfterRestriction {
-    at: Millis,
-    whom: UserId,
-}
-
-impl PageCursor for AfterRestriction {
-    fn decode(text: &str) -> Option<Self> {
-        let (at, whom) = text.strip_prefix('r')?.split_once('-')?;
-        Some(Self { at: at.parse().ok()?, whom: UserId::parse(whom)? })
-    }
-
-    fn encode(&self) -> String {
-        format!("r{}-{}", self.at, self.whom)
-    }
-}
+type AfterRestriction = TimedUser<'r'>;
 
 /// Manages restrictions between users.
 pub(crate) struct Restrictions {
@@ -90,14 +75,14 @@ impl Restrictions {
         let (limit, cursor) = list.page.decode::<AfterRestriction>()?;
         let mut page = PageBuilder::new(cursor, limit);
         while let Some((after, count)) = page.wants() {
-            let after = after.as_ref().map(|after| (after.at, &after.whom));
+            let after = after.as_ref().map(|after| (after.at, &after.user));
             let listed = self.ledger.restricted(restriction, maker, after, count).await?;
             let (keys, users): (Vec<_>, Vec<_>) = listed
                 .into_iter()
-                .map(|listed| (AfterRestriction { at: listed.at, whom: listed.user.id.clone() }, listed.user))
+                .map(|listed| (AfterRestriction { at: listed.at, user: listed.user.id.clone() }, listed.user))
                 .unzip();
             let shown = self.visibility.restricted_users(maker, users).await?;
-            page.take_visible(keys, shown, |user, key| user.id == key.whom);
+            page.take_visible(keys, shown, |user, key| user.id == key.user);
         }
         Ok(page.finish().into())
     }

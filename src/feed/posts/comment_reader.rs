@@ -11,11 +11,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::feed::call::Caller;
-use crate::feed::error::{NO_COMMENT, NO_USER, Result};
+use crate::feed::error::{NO_COMMENT, Result};
 use crate::feed::input::{CommentLikerList, CommentList, CommentOrder, OneComment, UserList, UserPage};
-use crate::feed::paging::{PageBuilder, PageCursor};
+use crate::feed::paging::{PageBuilder, PageCursor, TimedUser};
 use crate::feed::rendering::load_people;
-use crate::feed::visibility::{CommentContexts, ViewContext, VisibilityPolicy};
+use crate::feed::visibility::{CommentContexts, ViewContext, VisibilityPolicy, shows_content};
 use crate::ledger::{Ledger, Thread};
 use crate::model::{Comment, CommentId, Millis, Person, PostId, User, UserId};
 
@@ -48,23 +48,8 @@ impl PageCursor for After {
     }
 }
 
-/// The last liker of a page: when they liked the comment, and who they are.
-#[derive(Clone)]
-struct AfterLiker {
-    at: Millis,
-    user: UserId,
-}
-
-impl PageCursor for AfterLiker {
-    fn decode(text: &str) -> Option<Self> {
-        let (at, user) = text.strip_prefix('l')?.split_once('-')?;
-        Some(Self { at: at.parse().ok()?, user: UserId::parse(user)? })
-    }
-
-    fn encode(&self) -> String {
-        format!("l{}-{}", self.at, self.user)
-    }
-}
+/// The last liker of a page.
+type AfterLiker = TimedUser<'l'>;
 
 /// Reads comments.
 pub(crate) struct CommentReader {
@@ -130,12 +115,7 @@ impl CommentReader {
     pub(crate) async fn by_author(&self, caller: Caller, list: UserList) -> Result<CommentPage> {
         let (limit, cursor) = list.page.decode::<CommentId>()?;
         let reader = caller.reader();
-        let unknown = self.ledger.users(std::slice::from_ref(&list.id)).await?.is_empty();
-        if unknown || !self.visibility.can_see_profile(reader, &list.id).await? {
-            return Err(NO_USER);
-        }
-        // A user who hides from the reader, or whom the reader blocks, has a profile without content.
-        if !self.visibility.can_see_all(reader, std::iter::once(&list.id)).await? {
+        if !shows_content(&*self.ledger, &self.visibility, reader, &list.id).await? {
             return self.page(reader, Vec::new(), None).await;
         }
         let mut page = PageBuilder::with_max_reads(cursor, limit, MAX_READS);
@@ -195,7 +175,7 @@ impl CommentReader {
     }
 
     async fn with_ancestors(&self, caller: &Caller, comment: Comment) -> Result<(Comment, Vec<UserId>)> {
-        let above = self.ancestors(comment.parent).await?;
+        let above = self.ancestors(comment.reply_to).await?;
         if !self.visibility.can_see_all(caller.reader(), comment.author.iter().chain(&above)).await? {
             return Err(NO_COMMENT);
         }
@@ -215,9 +195,9 @@ impl CommentReader {
     async fn visible_among(&self, reader: Option<&UserId>, comments: &[Comment]) -> Result<HashSet<CommentId>> {
         let posts = comments.iter().map(|comment| comment.post);
         let posts = self.visibility.visible_posts(reader, ViewContext::Direct, posts).await?;
-        let threads = self.contexts.authors_in_threads(comments.iter().map(|comment| comment.parent)).await?;
+        let threads = self.contexts.authors_in_threads(comments.iter().map(|comment| comment.reply_to)).await?;
         let people_of = |comment: &Comment| -> Vec<UserId> {
-            let above = comment.parent.and_then(|parent| threads.get(&parent)).into_iter().flatten();
+            let above = comment.reply_to.and_then(|parent| threads.get(&parent)).into_iter().flatten();
             comment.author.iter().chain(above).cloned().collect()
         };
         let people: HashSet<UserId> = comments.iter().flat_map(people_of).collect();

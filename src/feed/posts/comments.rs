@@ -91,7 +91,7 @@ impl CommentService {
         let mut comment = Comment {
             id,
             post: draft.id,
-            parent: draft.reply_to,
+            reply_to: draft.reply_to,
             author: Some(author.clone()),
             mentions: mentioned(&draft.text),
             text: Some(draft.text),
@@ -118,8 +118,8 @@ impl CommentService {
         Ok(comment)
     }
 
-    /// Replaces the text of a comment of the caller, by compare-and-set. The caller must still be able to see the comment:
-    /// the edit shows a text to others.
+    /// Replaces the text of a comment of the caller, by compare-and-set. The caller must still be able to see the
+    /// comment: the edit shows a text to others.
     pub(crate) async fn edit(&self, call: Call, edit: CommentEdit) -> Result<Comment> {
         let author = call.caller.user()?;
         self.check_comment(&edit.text)?;
@@ -197,7 +197,7 @@ impl CommentService {
     /// # Errors
     /// If a store cannot be reached.
     pub(crate) async fn remove(&self, comment: &Comment, author: Option<&UserId>) -> Result<()> {
-        let mut above = self.reader.ancestors(comment.parent).await?;
+        let mut above = self.reader.ancestors(comment.reply_to).await?;
         above.retain(|person| !self.write.identity.is_erased(person));
         let deleted = self.ledger.delete_comment(comment.id).await?;
         let along = deleted.iter().flat_map(|gone| gone.along.iter().copied());

@@ -18,7 +18,7 @@ pub(crate) use edits::{Edit, PostEditor};
 
 use super::call::{Call, Caller};
 use super::content::{CachedPost, PostCache, append_members, with_counts};
-use super::error::{FeedError, NO_POST, NO_USER, Result};
+use super::error::{FeedError, NO_POST, Result};
 use super::expand::ExpandField;
 use super::input::{AuthorList, Done, OnePost, PostFeed, PostPage, PostsByIds, ReadPost};
 use super::lineage::LineageTracker;
@@ -26,11 +26,11 @@ use super::options::LimitOptions;
 use super::paging::{PageBuilder, PostPageBuilder};
 use super::rendering::PostRenderer;
 use super::runtime::now;
-use super::visibility::{ViewContext, VisibilityPolicy};
+use super::visibility::{ViewContext, VisibilityPolicy, check_profile, shows_content};
 use super::write_path::WritePath;
 use crate::broker::{Broker, Invalidation};
 use crate::ledger::{EventConsumer, JOBS, Ledger, VisiblePosts};
-use crate::model::{Person, PostCounts, PostFlags, PostId, UserId};
+use crate::model::{Person, PostCounts, PostFlags, PostId};
 
 /// The maximal number of posts that one call returns by id.
 const MAX_BY_IDS: usize = 100;
@@ -153,6 +153,7 @@ impl PostService {
         let now = now();
         let reserved = self.write.jobs.reserve(author);
         let job = self.ledger.delete_post(post.id, author, now, reserved.lease()).await?;
+        self.write.events.wake(EventConsumer::Outlet);
         let invalidated = self.write.invalidator.announce(&[Invalidation::Post(post.id)]).await;
         // Without a job, a concurrent deletion came first, and its job removes the post.
         let submitted = job.map(|job| self.write.jobs.offer([job], reserved));
@@ -165,7 +166,7 @@ impl PostService {
 
     pub(crate) async fn by_author(&self, caller: Caller, list: AuthorList) -> Result<PostPage> {
         let ((limit, cursor), expand) = (list.page.decode()?, list.expand.decode()?);
-        self.check_profile(caller.reader(), &list.id).await?;
+        check_profile(&*self.ledger, &self.visibility, caller.reader(), &list.id).await?;
         let mut page = PostPageBuilder::new(cursor, limit);
         while let Some((before, count)) = page.wants_posts() {
             let VisiblePosts { posts: ids, stopped_at } =
@@ -186,9 +187,7 @@ impl PostService {
     pub(crate) async fn liked_by(&self, caller: Caller, list: AuthorList) -> Result<PostPage> {
         let ((limit, cursor), expand) = (list.page.decode::<PostId>()?, list.expand.decode()?);
         let reader = caller.reader();
-        self.check_profile(reader, &list.id).await?;
-        // A user who hides from the reader, or whom the reader blocks, has a profile without content.
-        if !self.visibility.can_see_all(reader, std::iter::once(&list.id)).await? {
+        if !shows_content(&*self.ledger, &self.visibility, reader, &list.id).await? {
             return self.renderer.render_page(reader, &[], None, &expand).await;
         }
         let mut page = PageBuilder::with_max_reads(cursor, limit, MAX_READS);
@@ -199,15 +198,5 @@ impl PostService {
         }
         let (items, next) = page.finish();
         self.renderer.render_page(reader, &items, next, &expand).await
-    }
-
-    /// # Errors
-    /// If there is no such user, or the reader may not see the profile; or the ledger cannot be read.
-    async fn check_profile(&self, reader: Option<&UserId>, user: &UserId) -> Result<()> {
-        let unknown = self.ledger.users(std::slice::from_ref(user)).await?.is_empty();
-        if unknown || !self.visibility.can_see_profile(reader, user).await? {
-            return Err(NO_USER);
-        }
-        Ok(())
     }
 }

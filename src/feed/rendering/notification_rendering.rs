@@ -127,10 +127,10 @@ impl NotificationRenderer {
         let objects: HashSet<ContentId> = objects.collect();
         let ids: Vec<CommentId> = objects.iter().filter_map(|object| comment(*object)).collect();
         let comments = if ids.is_empty() { Vec::new() } else { self.ledger.comments(&ids).await? };
-        let threads = self.comments.authors_in_threads(comments.iter().map(|comment| comment.parent)).await?;
+        let threads = self.comments.authors_in_threads(comments.iter().map(|comment| comment.reply_to)).await?;
         let above: HashSet<UserId> = threads.values().flatten().cloned().collect();
         let seen = self.visibility.visible_users(Some(user), ViewContext::Direct, above).await?;
-        let thread = |comment: &Comment| comment.parent.and_then(|parent| threads.get(&parent)).into_iter().flatten();
+        let thread = |comment: &Comment| comment.reply_to.and_then(|parent| threads.get(&parent)).into_iter().flatten();
         let is_seen = |comment: &Comment| thread(comment).all(|author| seen.contains(author));
         let existing = comments.iter().filter(|comment| comment.author.is_some() && is_seen(comment));
         let post_of: HashMap<CommentId, PostId> = existing.map(|comment| (comment.id, comment.post)).collect();

@@ -69,27 +69,36 @@ impl EdgeJobs {
         jobs: impl IntoIterator<Item = Job> + Send,
     ) -> Result<()> {
         let jobs: Vec<Job> = jobs.into_iter().collect();
-        match (self.invalidator.announce(&[Invalidation::Relation(one.clone(), other.clone())]).await, change) {
-            (Ok(confirmation), EdgeChange::Closes) => self.invalidator.confirm(confirmation).await,
-            (Ok(_), EdgeChange::Opens) => {}
-            (Err(error), EdgeChange::Opens) => {
-                tracing::warn!(%error, "a relation changed, other nodes will notice it later");
+        let changed = [Invalidation::Relation(one.clone(), other.clone())];
+        match change {
+            EdgeChange::Closes => {
+                if let Err(error) = self.invalidator.invalidate(&changed).await {
+                    jobs.into_iter().for_each(|job| self.jobs.offer_again(job));
+                    return Err(error);
+                }
             }
-            (Err(error), EdgeChange::Closes) => {
-                jobs.into_iter().for_each(|job| self.jobs.offer_again(job));
-                return Err(error);
+            // Each job invalidates before it merges posts.
+            EdgeChange::Opens if !jobs.is_empty() => {}
+            EdgeChange::Opens => {
+                if let Err(error) = self.invalidator.announce(&changed).await {
+                    tracing::warn!(%error, "a relation changed, other nodes will notice it later");
+                }
             }
         }
         for job in jobs {
-            self.run_now(job).await;
+            self.run_and_finish(job, change == EdgeChange::Closes).await;
         }
         Ok(())
     }
 
     /// Runs a job before the reply of its command. If it fails, a worker repeats it.
     pub(crate) async fn run_now(&self, job: Job) {
+        self.run_and_finish(job, false).await;
+    }
+
+    async fn run_and_finish(&self, job: Job, is_in_force: bool) {
         let id = job.id;
-        match self.run(&job).await {
+        match self.bring_about(&job, is_in_force).await {
             Ok(EdgeOutcome::Repeat) => {}
             Ok(EdgeOutcome::Done) => {
                 if let Err(error) = self.ledger.finish_job(id, job.generation).await {
@@ -108,6 +117,19 @@ impl EdgeJobs {
     /// # Errors
     /// If a store cannot be reached: the job has to be repeated.
     pub(crate) async fn run(&self, job: &Job) -> Result<EdgeOutcome> {
+        self.bring_about(job, false).await
+    }
+
+    /// Changes the timeline. `is_in_force`: no node serves the former relation any more.
+    async fn bring_about(&self, job: &Job, is_in_force: bool) -> Result<EdgeOutcome> {
+        if let Work::Follow { reader, author } | Work::Unfollow { reader, author } | Work::Detach { reader, author } =
+            &job.work
+            && !is_in_force
+        {
+            // A fan-out that still reads the former followers then belongs to a post that is stored already: a follow
+            // merges it, and an unfollow repeats the removal until its job is done.
+            self.invalidator.invalidate(&[Invalidation::Relation(reader.clone(), author.clone())]).await?;
+        }
         let backfill = &self.backfill;
         match &job.work {
             Work::Follow { reader, author } => {
@@ -136,8 +158,6 @@ impl EdgeJobs {
         author: &UserId,
         reason: GoneReason,
     ) -> Result<EdgeOutcome> {
-        // The command may have failed to announce the change. The confirmation is not needed any more.
-        let _ = self.invalidator.announce(&[Invalidation::Relation(reader.clone(), author.clone())]).await?;
         // Read before the inbox: a post whose fan-out has ended by now is then found in the inbox.
         let more_may_come = self.ledger.carries_posts(author, job.id).await?
             || self.backfill.may_be_pulled(author, job.created_at, self.jobs.lease_length()).await?;

@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::inboxes::{Inboxes, fold};
 use crate::broker::{Broker, inbox_channel};
-use crate::feed::call::Caller;
+use crate::feed::call::Call;
 use crate::feed::error::Result;
 use crate::feed::identity::IdentityService;
+use crate::feed::pushes::clear_plan;
 use crate::feed::runtime::now;
 use crate::feed::visibility::{ViewContext, VisibilityPolicy};
 use crate::ledger::Ledger;
@@ -43,6 +44,8 @@ pub(crate) struct ReadMarkers {
     identity: Arc<IdentityService>,
     inboxes: Arc<Inboxes>,
     visibility: Arc<VisibilityPolicy>,
+    /// Whether other devices of a user get a silent message about what was read.
+    pushes: bool,
 }
 
 impl ReadMarkers {
@@ -53,17 +56,19 @@ impl ReadMarkers {
         identity: Arc<IdentityService>,
         inboxes: Arc<Inboxes>,
         visibility: Arc<VisibilityPolicy>,
+        pushes: bool,
     ) -> Self {
-        Self { ledger, broker, identity, inboxes, visibility }
+        Self { ledger, broker, identity, inboxes, visibility, pushes }
     }
 
-    pub(crate) async fn mark(&self, caller: Caller, upto: MarkReadUpTo) -> Result<ReadMarker> {
-        let user = caller.user()?;
+    pub(crate) async fn mark(&self, call: Call, upto: MarkReadUpTo) -> Result<ReadMarker> {
+        let user = call.caller.user()?;
         self.identity.ensure_user(user).await?;
         // A marker in the future would count posts as read that do not exist yet.
         let latest = PostId::from_parts(now(), u8::MAX >> 2, u8::MAX >> 2);
         let asked = upto.id.min(latest);
-        let id = self.ledger.mark_read(user, asked).await?;
+        let clear = self.pushes.then(|| clear_plan(&call.credential));
+        let id = self.ledger.mark_read(user, asked, clear.as_ref()).await?;
         let inbox = self.inboxes.read(user).await?;
         let unread = self.unread(user, id, &fold(&inbox)).await?;
         if id == asked {

@@ -74,10 +74,10 @@ impl CommentContexts {
         if !missing.is_empty() {
             let tickets: Vec<_> = missing.iter().map(|comment| self.cache.ticket(comment)).collect();
             let comments = self.ledger.comments(&missing).await?;
-            let threads = self.authors_in_threads(comments.iter().map(|comment| comment.parent)).await?;
-            for Comment { id, post, parent, author, .. } in comments {
+            let threads = self.authors_in_threads(comments.iter().map(|comment| comment.reply_to)).await?;
+            for Comment { id, post, reply_to, author, .. } in comments {
                 let Some(author) = author else { continue };
-                let ancestors = parent.and_then(|parent| threads.get(&parent));
+                let ancestors = reply_to.and_then(|parent| threads.get(&parent));
                 let ancestors = ancestors.map_or_else(Arc::default, |authors| authors[..].into());
                 found.insert(id, CommentContext { post, author, ancestors, is_cached: false });
             }

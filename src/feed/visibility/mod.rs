@@ -5,6 +5,7 @@
 //! | `access.rs` | the rules, as pure functions of relation, visibility and context |
 //! | `policy.rs` | the rules applied to posts and users, with the stores |
 //! | `relations.rs`, `pair_cache.rs`, `followees.rs` | the relations between readers and authors, cached |
+//! | `profile_access.rs` | who may read the lists of a profile |
 //! | `recipients.rs` | the recipients of a fan-out |
 //! | `comment_context.rs` | the post, the author and the ancestors of comments, cached |
 
@@ -13,11 +14,13 @@ mod comment_context;
 mod followees;
 mod pair_cache;
 mod policy;
+mod profile_access;
 mod recipients;
 mod relations;
 
 pub(crate) use access::{AccessContext, ViewContext};
 pub(crate) use comment_context::{CommentContext, CommentContexts};
 pub(crate) use policy::VisibilityPolicy;
+pub(crate) use profile_access::{check_profile, shows_content};
 pub(crate) use recipients::Recipients;
 pub(crate) use relations::{RelationCache, RelationMap};

@@ -262,8 +262,8 @@ impl VisibilityPolicy {
         Ok(people)
     }
 
-    /// The users of a list of the reader's own restrictions. Erased users are omitted. Users that block the reader stay,
-    /// so that the reader can lift the restriction, but without their name and picture.
+    /// The users of a list of the reader's own restrictions. Erased users are omitted. Users that block the reader
+    /// stay, so that the reader can lift the restriction, but without their name and picture.
     ///
     /// # Errors
     /// If the ledger cannot be read.

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use crate::broker::Broker;
 use crate::feed::content::PostCache;
+use crate::feed::devices::Devices;
 use crate::feed::erasure::ErasureJob;
 use crate::feed::event_queue::EventQueue;
-use crate::feed::fanout::FanoutWorkers;
+use crate::feed::fanout::{FanoutWorkers, FollowerCache};
 use crate::feed::favourites::FavouriteService;
-use crate::feed::identity::{ErasureRecords, IdentityService};
+use crate::feed::identity::{ErasureRecords, IdentityService, RevocationService};
 use crate::feed::invalidation::Invalidator;
 use crate::feed::jobs::JobQueue;
 use crate::feed::likes::CountPublisher;
@@ -16,8 +17,10 @@ use crate::feed::lineage::LineageTracker;
 use crate::feed::node_ids::NodeIds;
 use crate::feed::notifications::{Conversations, EventWorker, Notifications};
 use crate::feed::options::FeedOptions;
+use crate::feed::outlet::Outlet;
 use crate::feed::people::{Follows, Profiles, Restrictions};
 use crate::feed::posts::{CommentReader, CommentService, PostEditor, PostService};
+use crate::feed::pushes::{LiveSockets, PushReview};
 use crate::feed::quarantine::QuarantinePolicy;
 use crate::feed::rate_limits::RateLimits;
 use crate::feed::rendering::{NotificationRenderer, PostRenderer};
@@ -40,6 +43,7 @@ pub(super) struct Base {
     pub(super) cache: Arc<PostCache>,
     pub(super) contexts: Arc<CommentContexts>,
     pub(super) relations: Arc<RelationCache>,
+    pub(super) followers: Arc<FollowerCache>,
     pub(super) visibility: Arc<VisibilityPolicy>,
     pub(super) invalidator: Arc<Invalidator>,
     pub(super) jobs: Arc<JobQueue>,
@@ -96,11 +100,32 @@ impl Base {
     pub(super) fn notifications(&self, renderer: NotificationRenderer, options: &FeedOptions) -> Notifications {
         let retention = Retention::notifications(options.timeline_idle);
         let (ids, visibility) = (self.ids.clone(), self.visibility.clone());
-        Notifications::new(self.ledger.clone(), self.broker.clone(), ids, visibility, renderer, retention)
+        let (ledger, broker) = (self.ledger.clone(), self.broker.clone());
+        Notifications::new(ledger, broker, ids, visibility, renderer, retention, options.pushes.plan)
     }
 
     pub(super) fn conversations(&self) -> Conversations {
         Conversations::new(self.ledger.clone(), self.identity.clone(), self.visibility.clone())
+    }
+
+    pub(super) fn devices(&self, options: &FeedOptions) -> Devices {
+        Devices::new(self.ledger.clone(), self.identity.clone(), options.pushes.allow_http)
+    }
+
+    pub(super) fn live_sockets(&self, options: &FeedOptions) -> LiveSockets {
+        LiveSockets::new(self.broker.clone(), self.runtime.clone(), options.pushes.several_nodes)
+    }
+
+    pub(super) fn pushes(
+        &self,
+        revocations: Arc<RevocationService>,
+        renderer: NotificationRenderer,
+        options: &FeedOptions,
+    ) -> PushReview {
+        let time_to_live = u64::try_from(options.pushes.time_to_live.as_millis()).unwrap_or(u64::MAX);
+        let (visibility, relations) = (self.visibility.clone(), self.relations.clone());
+        let (ledger, posts) = (self.ledger.clone(), self.cache.clone());
+        PushReview::new(ledger, revocations, renderer, posts, visibility, relations, time_to_live)
     }
 
     pub(super) fn profiles(&self) -> Profiles {
@@ -122,6 +147,11 @@ impl Base {
 
     pub(super) fn restrictions(&self, edges: Arc<EdgeJobs>) -> Restrictions {
         Restrictions::new(self.ledger.clone(), self.identity.clone(), self.visibility.clone(), edges)
+    }
+
+    pub(super) fn outlet(&self, options: &FeedOptions) -> Outlet {
+        let (queue, metrics) = (self.events.clone(), self.metrics.clone());
+        Outlet::new(self.ledger.clone(), self.broker.clone(), self.runtime.clone(), queue, metrics, &options.outlet)
     }
 
     pub(super) fn event_worker(&self, notifications: Arc<Notifications>) -> EventWorker {
@@ -147,6 +177,7 @@ impl Base {
     ) -> FanoutWorkers {
         FanoutWorkers::new(
             self.ledger.clone(),
+            self.followers.clone(),
             self.broker.clone(),
             self.runtime.clone(),
             self.jobs.clone(),

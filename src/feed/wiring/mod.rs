@@ -16,6 +16,7 @@ use super::content::PostCache;
 use super::erasure::ErasureService;
 use super::event_queue::EventQueue;
 use super::export::Exports;
+use super::fanout::FollowerCache;
 use super::identity::{
     AccountService, AuthorizationChecks, ErasedUsers, ErasureLog, ErasureRecords, IdentityService, RevocationService,
     TokenLifetimes, UserOrigins,
@@ -34,6 +35,7 @@ use super::runtime::Runtime;
 use super::services::Feed;
 use super::topics::TopicService;
 use super::visibility::{CommentContexts, RelationCache, VisibilityPolicy};
+use super::web_push_key::WebPushKeys;
 use crate::auth::{Passwords, RevocationList, SessionIssuer, SignInGuard};
 use crate::broker::{Broker, DurableQueue};
 use crate::ledger::Ledger;
@@ -72,11 +74,19 @@ impl Feed {
         let origins = Arc::new(UserOrigins::new(ledger.clone()));
         let cache = Arc::new(PostCache::new(ledger.clone(), lease.clone(), erased.clone()));
         let relations = Arc::new(RelationCache::new(ledger.clone(), &lease));
+        let followers = Arc::new(FollowerCache::new(ledger.clone(), lease.clone(), options.fanout.page));
         let contexts = Arc::new(CommentContexts::new(ledger.clone(), lease.clone()));
         let invalidator = Arc::new(Invalidator::new(
             broker.clone(),
             lease.clone(),
-            vec![cache.clone(), relations.clone(), contexts.clone(), origins.clone(), erased.clone()],
+            vec![
+                cache.clone(),
+                relations.clone(),
+                followers.clone(),
+                contexts.clone(),
+                origins.clone(),
+                erased.clone(),
+            ],
             metrics.clone(),
         ));
         let like_memory = Arc::new(LikeMemory::new(queue.partitions()));
@@ -135,6 +145,7 @@ impl Feed {
             cache,
             contexts,
             relations,
+            followers,
             visibility,
             invalidator,
         };
@@ -154,6 +165,10 @@ impl Feed {
             post_editor: base.post_editor(write, renderer.clone(), options),
             profiles: base.profiles(),
             conversations: base.conversations(),
+            devices: base.devices(options),
+            web_push_keys: WebPushKeys::new(options.vapid_public_key.clone()),
+            live_sockets: base.live_sockets(options),
+            pushes: base.pushes(revocations.clone(), notification_renderer.clone(), options),
             user_search: UserSearch::new(base.ledger.clone(), base.visibility.clone()),
             follows: base.follows(timelines.edges.clone(), options),
             restrictions: base.restrictions(timelines.edges.clone()),
@@ -161,12 +176,14 @@ impl Feed {
             topics: TopicService::new(base.ledger.clone(), base.visibility.clone(), renderer),
             exports: Exports::new(base.ledger.clone(), base.identity.clone(), notification_renderer),
             erasures: ErasureService::new(base.ledger.clone(), base.invalidator.clone(), records),
+            outlet: base.outlet(options),
             event_worker: Arc::new(base.event_worker(notifications.clone())),
             erasure_job: Arc::new(erasure_job),
             fanout: Arc::new(fanout),
             read_markers: timelines.markers,
             inboxes: timelines.inboxes,
             pull_log: timelines.pull_log,
+            deliveries: Arc::clone(base.jobs.deliveries()),
             settlements: likes.settlements,
             like_intake: likes.intake,
             settlers: likes.settlers,

@@ -52,6 +52,7 @@ impl TimelineServices {
             base.identity.clone(),
             inboxes.clone(),
             visibility.clone(),
+            options.pushes.plan.is_some(),
         ));
         let pull_log = Arc::new(PullLog::new(
             ledger.clone(),

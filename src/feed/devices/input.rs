@@ -1,0 +1,325 @@
+//! The inputs and outputs of the operations on devices, and their rules.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::time_zones::is_time_zone;
+use crate::feed::error::{FeedError, Result};
+use crate::model::{ApnsEnvironment, Device, DeviceId, Millis, Platform, PushPreferences, PushTarget, WebPushKeys};
+
+/// The longest token of FCM, and URL of a push service, in bytes.
+const MAX_TOKEN: usize = 1_024;
+const MAX_URL: usize = 2_048;
+
+/// The longest locale, topic and version of an app, in bytes.
+const MAX_LOCALE: usize = 35;
+const MAX_TOPIC: usize = 255;
+const MAX_VERSION: usize = 64;
+
+/// A device that receives pushes.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "DeviceRegistration")]
+pub(crate) struct RegisterDevice {
+    /// Its id, chosen by the app. Registering it again updates it.
+    id: DeviceId,
+    /// The service that delivers its pushes.
+    platform: Platform,
+    /// For `fcm` and `apns`: the token of the device.
+    #[serde(default)]
+    token: Option<String>,
+    /// For `apns`: the service that knows the token; absent: both are tried.
+    #[serde(default)]
+    environment: Option<ApnsEnvironment>,
+    /// For `apns`: the bundle id of the app; absent: that of the server's configuration.
+    #[serde(default)]
+    topic: Option<String>,
+    /// For `webpush`, `unifiedpush` and `webhook`: the URL, `https`.
+    #[serde(default)]
+    endpoint: Option<String>,
+    /// For `webpush` and `unifiedpush`: the public key of the subscription, base64url.
+    #[serde(default)]
+    p256dh: Option<String>,
+    /// For `webpush` and `unifiedpush`: the secret of the subscription, base64url.
+    #[serde(default)]
+    auth: Option<String>,
+    /// The language of its texts, as in BCP 47: `zh-CN`.
+    #[serde(default)]
+    locale: Option<String>,
+    /// Its time zone, by its IANA name: `Europe/Berlin`.
+    #[serde(default)]
+    time_zone: Option<String>,
+    /// The version of the app, 64 characters at most.
+    #[serde(default)]
+    app_version: Option<String>,
+}
+
+/// A device.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OneDevice {
+    /// Its id.
+    pub(super) id: DeviceId,
+}
+
+/// A device that receives pushes. Its address is a secret and not shown.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Device")]
+pub(crate) struct DeviceView {
+    /// Its id.
+    id: DeviceId,
+    /// The service that delivers its pushes.
+    platform: Platform,
+    /// The language of its texts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    locale: Option<String>,
+    /// Its time zone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time_zone: Option<String>,
+    /// The version of the app.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    app_version: Option<String>,
+    /// When it was registered first, in Unix milliseconds.
+    registered_at: Millis,
+    /// When it was registered last, in Unix milliseconds.
+    seen_at: Millis,
+}
+
+impl From<Device> for DeviceView {
+    fn from(device: Device) -> Self {
+        Self {
+            platform: device.target.platform(),
+            id: device.id,
+            locale: device.locale,
+            time_zone: device.time_zone,
+            app_version: device.app_version,
+            registered_at: device.registered_at,
+            seen_at: device.seen_at,
+        }
+    }
+}
+
+/// The caller's devices.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct DeviceList {
+    /// All of them, 20 at most.
+    pub(super) items: Vec<DeviceView>,
+}
+
+impl RegisterDevice {
+    pub(super) fn platform(&self) -> Platform {
+        self.platform
+    }
+
+    /// The device, if its members obey the rules. `allow_http`: endpoints may be without TLS.
+    pub(super) fn checked(self, now: Millis, allow_http: bool) -> Result<Device> {
+        self.refuse_others()?;
+        let target = match self.platform {
+            Platform::Fcm => PushTarget::Fcm { token: token(self.token)? },
+            Platform::Apns => PushTarget::Apns {
+                token: apns_token(self.token)?,
+                environment: self.environment,
+                topic: self.topic.map(topic).transpose()?,
+            },
+            Platform::Webpush => {
+                PushTarget::Webpush(keys(endpoint(self.endpoint, allow_http)?, self.p256dh, self.auth)?)
+            }
+            Platform::Unifiedpush => {
+                PushTarget::Unifiedpush(keys(endpoint(self.endpoint, allow_http)?, self.p256dh, self.auth)?)
+            }
+            Platform::Webhook => PushTarget::Webhook { endpoint: endpoint(self.endpoint, allow_http)? },
+        };
+        Ok(Device {
+            id: self.id,
+            target,
+            locale: self.locale.map(locale).transpose()?,
+            time_zone: self.time_zone.map(|name| time_zone("time_zone", name)).transpose()?,
+            app_version: self.app_version.map(app_version).transpose()?,
+            registered_at: now,
+            seen_at: now,
+        })
+    }
+
+    /// Refuses members of other platforms.
+    fn refuse_others(&self) -> Result<()> {
+        let (is_apns, has_token) =
+            (self.platform == Platform::Apns, matches!(self.platform, Platform::Fcm | Platform::Apns));
+        let has_keys = matches!(self.platform, Platform::Webpush | Platform::Unifiedpush);
+        let members = [
+            ("token", self.token.is_some(), has_token),
+            ("environment", self.environment.is_some(), is_apns),
+            ("topic", self.topic.is_some(), is_apns),
+            ("endpoint", self.endpoint.is_some(), !has_token),
+            ("p256dh", self.p256dh.is_some(), has_keys),
+            ("auth", self.auth.is_some(), has_keys),
+        ];
+        match members.into_iter().find(|(_, is_given, is_allowed)| *is_given && !is_allowed) {
+            Some((field, ..)) => Err(FeedError::invalid(field, "devices of this platform have no such member")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The rules of preferences that their type does not express.
+pub(super) fn check_preferences(preferences: &PushPreferences) -> Result<()> {
+    if !(1..=PushPreferences::MAX_DAILY_CAP).contains(&preferences.daily_cap) {
+        return Err(FeedError::invalid("daily_cap", "a daily cap is 1 to 1,000"));
+    }
+    let Some(quiet) = &preferences.quiet_hours else { return Ok(()) };
+    if quiet.from == quiet.to {
+        return Err(FeedError::invalid("quiet_hours", "quiet hours that end when they begin"));
+    }
+    quiet.time_zone.clone().map(|name| time_zone("quiet_hours", name)).transpose().map(drop)
+}
+
+fn required(field: &'static str, value: Option<String>) -> Result<String> {
+    value.ok_or_else(|| FeedError::invalid(field, "devices of this platform need it"))
+}
+
+fn token(token: Option<String>) -> Result<String> {
+    let token = required("token", token)?;
+    let plain = (1..=MAX_TOKEN).contains(&token.len()) && token.bytes().all(|b| b.is_ascii_graphic());
+    if plain { Ok(token) } else { Err(FeedError::invalid("token", "a token has 1 to 1,024 visible ASCII characters")) }
+}
+
+fn apns_token(token: Option<String>) -> Result<String> {
+    let token = required("token", token)?;
+    let fits = (32..=512).contains(&token.len()) && token.len().is_multiple_of(2);
+    if fits && token.bytes().all(|b| b.is_ascii_hexdigit()) {
+        Ok(token.to_ascii_lowercase())
+    } else {
+        Err(FeedError::invalid("token", "a token of APNs has 32 to 512 hexadecimal digits"))
+    }
+}
+
+fn topic(topic: String) -> Result<String> {
+    let plain = topic.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b));
+    if plain && (1..=MAX_TOPIC).contains(&topic.len()) {
+        Ok(topic)
+    } else {
+        Err(FeedError::invalid("topic", "a topic is the bundle id of an app"))
+    }
+}
+
+/// A URL that the server may be asked to call. Its address is checked when the server connects to it.
+fn endpoint(endpoint: Option<String>, allow_http: bool) -> Result<String> {
+    let endpoint = required("endpoint", endpoint)?;
+    let wrong = || FeedError::invalid("endpoint", "an endpoint is an https URL of at most 2,048 bytes");
+    let plain_http = || endpoint.strip_prefix("http://").filter(|_| allow_http);
+    let rest = endpoint.strip_prefix("https://").or_else(plain_http).ok_or_else(wrong)?;
+    let host = rest.split(['/', '?']).next().unwrap_or_default();
+    let plain = endpoint.len() <= MAX_URL
+        && endpoint.bytes().all(|b| b.is_ascii_graphic())
+        && !endpoint.contains(['#', '\\'])
+        && !host.is_empty()
+        && !host.contains('@');
+    if plain { Ok(endpoint) } else { Err(wrong()) }
+}
+
+fn keys(endpoint: String, p256dh: Option<String>, auth: Option<String>) -> Result<WebPushKeys> {
+    let (p256dh, auth) = (required("p256dh", p256dh)?, required("auth", auth)?);
+    // Browsers encode them without padding, some libraries with it.
+    let decode = |text: &str| BASE64_URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).ok();
+    let point = decode(&p256dh).filter(|point| point.len() == 65 && point[0] == 4);
+    let point =
+        point.ok_or_else(|| FeedError::invalid("p256dh", "a key is an uncompressed point of P-256, base64url"))?;
+    let secret = decode(&auth).filter(|secret| secret.len() == 16);
+    let secret = secret.ok_or_else(|| FeedError::invalid("auth", "a secret is 16 bytes, base64url"))?;
+    let encode = |bytes: &[u8]| BASE64_URL_SAFE_NO_PAD.encode(bytes);
+    Ok(WebPushKeys { endpoint, p256dh: encode(&point), auth: encode(&secret) })
+}
+
+fn locale(locale: String) -> Result<String> {
+    let plain =
+        locale.split('-').all(|part| (1..=8).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_alphanumeric()));
+    if plain && locale.len() <= MAX_LOCALE {
+        Ok(locale)
+    } else {
+        Err(FeedError::invalid("locale", "a locale is a tag of BCP 47, such as zh-CN"))
+    }
+}
+
+fn time_zone(field: &'static str, name: String) -> Result<String> {
+    if is_time_zone(&name) { Ok(name) } else { Err(FeedError::invalid(field, "not a time zone of the IANA database")) }
+}
+
+fn app_version(version: String) -> Result<String> {
+    let plain = !version.is_empty() && !version.contains(char::is_control);
+    if plain && version.len() <= MAX_VERSION {
+        Ok(version)
+    } else {
+        Err(FeedError::invalid("app_version", "a version has 1 to 64 bytes"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn field_at_fault(input: Value) -> Option<String> {
+        let device: RegisterDevice = serde_json::from_value(input).expect("an input");
+        device.checked(7, false).err().map(|error| error.field().unwrap_or_default().to_owned())
+    }
+
+    fn with(mut base: Value, more: Value) -> Value {
+        let (Value::Object(members), Value::Object(more)) = (&mut base, more) else { panic!("two objects") };
+        members.extend(more);
+        base
+    }
+
+    #[test]
+    fn each_platform_has_its_members() {
+        let point = BASE64_URL_SAFE_NO_PAD.encode([&[4][..], &[7; 64]].concat());
+        let keys = json!({ "id": "d", "p256dh": point, "auth": "AAAAAAAAAAAAAAAAAAAAAA==" });
+        let url = "https://push.example/send/1?k=2";
+        let fcm = json!({ "id": "d", "platform": "fcm", "token": "a:b_c-1" });
+        let apns = json!({ "id": "d", "platform": "apns", "token": "AB".repeat(32), "topic": "com.example.app" });
+        let webpush = with(keys.clone(), json!({ "platform": "webpush", "endpoint": url }));
+        let unified = with(keys, json!({ "platform": "unifiedpush", "endpoint": url }));
+        let webhook = json!({ "id": "d", "platform": "webhook", "endpoint": url });
+        for right in [&fcm, &apns, &webpush, &unified, &webhook] {
+            assert_eq!(field_at_fault(right.clone()), None, "{right}");
+        }
+        for (wrong, field) in [
+            (with(fcm.clone(), json!({ "token": null })), "token"),
+            (with(fcm.clone(), json!({ "token": "a b" })), "token"),
+            (with(fcm.clone(), json!({ "endpoint": url })), "endpoint"),
+            (with(fcm.clone(), json!({ "topic": "x" })), "topic"),
+            (with(fcm.clone(), json!({ "locale": "zh_CN" })), "locale"),
+            (with(fcm.clone(), json!({ "time_zone": "Mars/Olympus" })), "time_zone"),
+            (with(fcm, json!({ "app_version": "" })), "app_version"),
+            (with(apns.clone(), json!({ "token": "AB".repeat(15) })), "token"),
+            (with(apns, json!({ "topic": "a/b" })), "topic"),
+            (with(webpush.clone(), json!({ "p256dh": "AAAA" })), "p256dh"),
+            (with(webpush.clone(), json!({ "auth": "AAAA" })), "auth"),
+            (with(webpush, json!({ "endpoint": "http://push.example/" })), "endpoint"),
+            (with(unified, json!({ "endpoint": "https://a@b/" })), "endpoint"),
+            (with(webhook.clone(), json!({ "endpoint": "https:///x" })), "endpoint"),
+            (with(webhook, json!({ "auth": "x" })), "auth"),
+        ] {
+            assert_eq!(field_at_fault(wrong.clone()).as_deref(), Some(field), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn preferences_are_checked() {
+        let check = |json: Value| {
+            let preferences: PushPreferences = serde_json::from_value(json).expect("preferences");
+            check_preferences(&preferences).err().and_then(|error| error.field().map(str::to_owned))
+        };
+        assert_eq!(check(json!({})), None);
+        assert_eq!(
+            check(json!({ "quiet_hours": { "from": "22:00", "to": "07:00", "time_zone": "Asia/Tokyo" } })),
+            None
+        );
+        assert_eq!(check(json!({ "daily_cap": 0 })).as_deref(), Some("daily_cap"));
+        assert_eq!(check(json!({ "daily_cap": 1_001 })).as_deref(), Some("daily_cap"));
+        let quiet = |to: &str, zone: &str| json!({ "quiet_hours": { "from": "22:00", "to": to, "time_zone": zone } });
+        assert_eq!(check(quiet("22:00", "UTC")).as_deref(), Some("quiet_hours"));
+        assert_eq!(check(quiet("07:00", "nowhere")).as_deref(), Some("quiet_hours"));
+    }
+}

@@ -1,0 +1,136 @@
+//! From domain events to the entries of the log.
+
+use std::collections::HashMap;
+
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::event::{OutletEvent, OutletNotification, OutletObject};
+use crate::feed::error::Result;
+use crate::ledger::{Ledger, NewOutletEntry, NotificationGroup, QueuedEvent};
+use crate::model::{ContentId, DomainEvent, Millis, NotificationId, UserId};
+
+/// The users whose notifications are read concurrently.
+const MAX_CONCURRENT_USERS: usize = 8;
+
+/// The notifications of a batch, by user.
+type Groups = HashMap<(UserId, NotificationId), NotificationGroup>;
+
+/// The entries of events. An event that has become meaningless, like the notification of a group that was removed, has
+/// none.
+pub(super) async fn entries(ledger: &dyn Ledger, events: &[(QueuedEvent, DomainEvent)]) -> Result<Vec<NewOutletEntry>> {
+    let groups = load_groups(ledger, events).await?;
+    let entry = |(queued, event): &(QueuedEvent, DomainEvent)| {
+        let event = public_form(event, queued.at, &groups)?;
+        let (kind, user) = (event.kind().into(), event.user().clone());
+        let body = serde_json::to_string(&event).ok()?;
+        Some(NewOutletEntry { event: queued.seq, at: queued.at, kind, user, body })
+    };
+    Ok(events.iter().filter_map(entry).collect())
+}
+
+/// The public form of an event that happened at a time; `None`: it has none.
+fn public_form<'a>(event: &'a DomainEvent, at: Millis, groups: &'a Groups) -> Option<OutletEvent<'a>> {
+    Some(match event {
+        DomainEvent::PostCreated { post, author, mentions } => {
+            OutletEvent::PostCreated { at, user: author, post: *post, mentions }
+        }
+        DomainEvent::PostEdited { post, author, mentions } => {
+            OutletEvent::PostEdited { at, user: author, post: *post, mentions }
+        }
+        DomainEvent::PostDeleted { post, author } => OutletEvent::PostDeleted { at, user: author, post: *post },
+        DomainEvent::Followed { follower, followee } => OutletEvent::FollowCreated { at, user: follower, followee },
+        DomainEvent::Unfollowed { follower, followee } => OutletEvent::FollowDeleted { at, user: follower, followee },
+        DomainEvent::Notified { to, notification } => {
+            let group = groups.get(&(to.clone(), *notification))?;
+            OutletEvent::Notification { at, user: to, notification: present_state(group) }
+        }
+        DomainEvent::UserConnected { user } => OutletEvent::UserConnected { at, user },
+        DomainEvent::UserAway { user } => OutletEvent::UserAway { at, user },
+        DomainEvent::CommentCreated { .. } | DomainEvent::CommentEdited { .. } | DomainEvent::Liked { .. } => {
+            return None;
+        }
+    })
+}
+
+fn present_state(group: &NotificationGroup) -> OutletNotification<'_> {
+    let object = group.kind.object().map(|object| match object {
+        ContentId::Post(post) => OutletObject { kind: "post", id: post.0 },
+        ContentId::Comment(comment) => OutletObject { kind: "comment", id: comment.0 },
+    });
+    OutletNotification {
+        id: group.id,
+        kind: group.kind.name(),
+        object,
+        by: &group.people,
+        count: group.count,
+        updated_at: group.updated_at,
+    }
+}
+
+/// Loads the groups of notifications of a batch: one call for each user.
+async fn load_groups(ledger: &dyn Ledger, events: &[(QueuedEvent, DomainEvent)]) -> Result<Groups> {
+    let mut by_user: HashMap<&UserId, Vec<NotificationId>> = HashMap::new();
+    for (_, event) in events {
+        if let DomainEvent::Notified { to, notification } = event {
+            by_user.entry(to).or_default().push(*notification);
+        }
+    }
+    let loads: Vec<_> = by_user
+        .into_iter()
+        .map(|(user, ids)| async move {
+            let groups = ledger.notifications_by_id(user, &ids).await?;
+            Result::Ok(groups.into_iter().map(|group| ((user.clone(), group.id), group)).collect::<Vec<_>>())
+        })
+        .collect();
+    let loaded: Vec<Vec<_>> = stream::iter(loads).buffer_unordered(MAX_CONCURRENT_USERS).try_collect().await?;
+    Ok(loaded.into_iter().flatten().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{NotificationKind, PostId};
+
+    fn id(text: &str) -> UserId {
+        UserId::parse(text).expect("an id")
+    }
+
+    fn body(event: &DomainEvent, groups: &Groups) -> String {
+        let event = public_form(event, 5, groups).expect("an event");
+        let text = serde_json::to_string(&event).expect("JSON");
+        let start = format!(r#"{{"type":"{}","at":5,"user":"{}""#, event.kind(), event.user());
+        assert!(text.starts_with(&start), "{text}");
+        text
+    }
+
+    #[test]
+    fn events_have_their_documented_form() {
+        let (ann, bo) = (id("ann"), id("bo"));
+        let group = NotificationGroup {
+            id: NotificationId(7),
+            kind: NotificationKind::Like(ContentId::Post(PostId(17))),
+            seq: 1,
+            people: vec![bo.clone()],
+            count: 1,
+            created_at: 3,
+            updated_at: 4,
+            read: false,
+            seen: false,
+        };
+        let groups = Groups::from([((ann.clone(), group.id), group)]);
+        let created = DomainEvent::PostCreated { post: PostId(17), author: ann.clone(), mentions: vec![bo.clone()] };
+        let expected = r#"{"type":"post.created","at":5,"user":"ann","post":17,"mentions":["bo"]}"#;
+        assert_eq!(body(&created, &groups), expected);
+        let followed = DomainEvent::Followed { follower: bo.clone(), followee: ann.clone() };
+        let expected = r#"{"type":"follow.created","at":5,"user":"bo","followee":"ann"}"#;
+        assert_eq!(body(&followed, &groups), expected);
+        let notified = DomainEvent::Notified { to: ann.clone(), notification: NotificationId(7) };
+        let expected = r#"{"type":"notification","at":5,"user":"ann","notification":{"id":7,"kind":"like","#.to_owned()
+            + r#""object":{"type":"post","id":17},"by":["bo"],"count":1,"updated_at":4}}"#;
+        assert_eq!(body(&notified, &groups), expected);
+        let away = DomainEvent::UserAway { user: ann.clone() };
+        assert_eq!(body(&away, &groups), r#"{"type":"user.away","at":5,"user":"ann"}"#);
+        let removed = DomainEvent::Notified { to: ann, notification: NotificationId(8) };
+        assert!(public_form(&removed, 5, &groups).is_none(), "the group is gone");
+    }
+}

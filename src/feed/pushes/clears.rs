@@ -1,0 +1,27 @@
+//! Silent messages: what is still unread, for devices that show notifications which were read elsewhere.
+
+use crate::feed::call::Credential;
+use crate::feed::runtime::now;
+use crate::ledger::ClearPlan;
+use crate::model::{Millis, NotificationId, PostId};
+
+/// How long a silent message waits for more to be read, in milliseconds.
+const DELAY: Millis = 2_000;
+
+/// The content of a silent message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ClearContent {
+    /// The notifications that are neither read nor seen. The device withdraws all others.
+    pub(crate) unread: Vec<NotificationId>,
+    /// The number of unread notifications of the user; 100 means 100 or more.
+    pub(crate) badge: u32,
+    /// The newest post that the user has seen. The device withdraws alerts up to it.
+    pub(crate) seen_post: PostId,
+}
+
+/// The plan of a call that marks as read: silent messages to the user's other devices, after a delay.
+pub(crate) fn clear_plan(credential: &Credential) -> ClearPlan {
+    let now = now();
+    let session = credential.token().and_then(|token| token.id.as_deref().map(str::to_owned));
+    ClearPlan { session, now, due_at: now.saturating_add(DELAY) }
+}

@@ -1,0 +1,301 @@
+//! Pushes that are due: whether they may still be sent, and their content.
+//!
+//! A notification is queued for the devices of its owner when it is written (`ledger/pushes.rs`). Everything that may
+//! have changed since is checked here, right before it is sent: sign-outs and blocks, read state, visibility, muted
+//! users and conversations, deleted and edited objects, and the preferences of the owner.
+
+mod clears;
+mod live_sockets;
+mod post_alerts;
+mod quiet_hours;
+mod texts;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use futures::{StreamExt, stream};
+
+pub(crate) use self::clears::{ClearContent, clear_plan};
+pub(crate) use self::live_sockets::LiveSockets;
+pub use self::live_sockets::SocketProbe;
+use self::post_alerts::PostAlertReview;
+use self::quiet_hours::quiet_until;
+use self::texts::{load_texts, text_of};
+use super::content::PostCache;
+use super::error::Result;
+use super::identity::RevocationService;
+use super::rendering::NotificationRenderer;
+use super::runtime::now;
+use super::visibility::{RelationCache, VisibilityPolicy};
+use crate::auth::{TokenIdentity, TokenKind};
+use crate::ledger::{CLEAR_ITEM, CLEAR_KIND, DeviceSession, Ledger, POST_KIND, QueuedPush};
+use crate::model::{Millis, Notification, NotificationId, NotificationSubject, PostId, UserId};
+
+/// The number of unread notifications that are read for a user: the greatest badge.
+const MAX_UNREAD: usize = 100;
+
+/// The number of users whose notifications are read concurrently.
+const MAX_CONCURRENT_USERS: usize = 16;
+
+/// What is to become of a push.
+#[derive(Debug)]
+pub(crate) enum PushDecision {
+    /// It is sent, with this content.
+    Send(Box<PushContent>),
+    /// It is a silent message, and is sent with this content.
+    Clear(Box<ClearContent>),
+    /// It is not sent, for this reason.
+    Drop(&'static str),
+    /// It is sent later, at this time in Unix milliseconds.
+    Defer(Millis),
+}
+
+/// The content of a push.
+#[derive(Clone, Debug)]
+pub(crate) struct PushContent {
+    /// The notification, as its owner may see it; for an alert about a post, one with its id.
+    pub(crate) notification: Notification,
+    /// The text of its post or comment, if the push contains it: see [`text_of`].
+    pub(crate) text: String,
+    /// The number of unread notifications of the user; 100 means 100 or more.
+    pub(crate) unread: u32,
+}
+
+/// Decides about pushes that are due.
+pub(crate) struct PushReview {
+    ledger: Arc<dyn Ledger>,
+    revocations: Arc<RevocationService>,
+    renderer: NotificationRenderer,
+    posts: Arc<PostCache>,
+    post_alerts: PostAlertReview,
+    /// How long after its notification a push is of use, in milliseconds.
+    time_to_live: Millis,
+}
+
+/// The notifications of a user that are due, as the user may see them, and the number of unread ones.
+struct UserState {
+    due: HashMap<u64, Notification>,
+    unread: u32,
+    /// The unread notifications that are not seen either.
+    unseen: Vec<NotificationId>,
+    /// The newest post that the user has seen, for silent messages.
+    seen_post: PostId,
+}
+
+impl PushReview {
+    /// Reviews pushes with this ledger and these rules of visibility.
+    pub(crate) fn new(
+        ledger: Arc<dyn Ledger>,
+        revocations: Arc<RevocationService>,
+        renderer: NotificationRenderer,
+        posts: Arc<PostCache>,
+        visibility: Arc<VisibilityPolicy>,
+        relations: Arc<RelationCache>,
+        time_to_live: Millis,
+    ) -> Self {
+        let post_alerts = PostAlertReview::new(Arc::clone(&ledger), visibility, relations);
+        Self { ledger, revocations, renderer, posts, post_alerts, time_to_live }
+    }
+
+    /// Decides about a batch, in its order. `live` are the users with a socket that answers. The number of ledger calls
+    /// depends on the number of users.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read: nothing may be sent then.
+    pub(crate) async fn decide(&self, batch: &[QueuedPush], live: &HashSet<UserId>) -> Result<Vec<PushDecision>> {
+        // Revocations up to now, on any node.
+        self.revocations.follow().await?;
+        let now = now();
+        let early: Vec<Option<PushDecision>> = batch.iter().map(|push| self.refusal(push, live, now)).collect();
+        let open = || batch.iter().zip(&early).filter(|(_, early)| early.is_none()).map(|(push, _)| push);
+        let mut states = self.states(open()).await?;
+        let alerts = self.post_alerts.review(open(), live).await?;
+        for (user, alert) in alerts.due {
+            states.entry(user).and_modify(|state| drop(state.due.insert(alert.id.0, alert)));
+        }
+        let muted = self.muted(open(), &states).await?;
+        let shown = open().filter(|push| !push.preferences.private);
+        let shown = shown.filter_map(|push| states.get(&push.key.user)?.due.get(&push.key.item));
+        let texts = load_texts(&*self.ledger, &self.posts, shown.filter_map(text_of)).await?;
+        let decide = |push: &QueuedPush| {
+            let Some(state) = states.get(&push.key.user) else { return PushDecision::Drop("read") };
+            if push.kind == CLEAR_KIND {
+                let (unread, badge, seen_post) = (state.unseen.clone(), state.unread, state.seen_post);
+                return PushDecision::Clear(Box::new(ClearContent { unread, badge, seen_post }));
+            }
+            if let Some(reason) = alerts.refused.get(&(push.key.user.clone(), push.key.item)) {
+                return PushDecision::Drop(reason);
+            }
+            let Some(notification) = state.due.get(&push.key.item) else { return PushDecision::Drop("read") };
+            if under(notification).is_some_and(|post| muted.contains(&(push.key.user.clone(), post))) {
+                return PushDecision::Drop("muted");
+            }
+            let text = text_of(notification).and_then(|object| texts.get(&object).cloned());
+            let text = text.filter(|_| !push.preferences.private).unwrap_or_default();
+            let unread = state.unread;
+            PushDecision::Send(Box::new(PushContent { notification: notification.clone(), text, unread }))
+        };
+        Ok(batch.iter().zip(early).map(|(push, early)| early.unwrap_or_else(|| decide(push))).collect())
+    }
+
+    /// Decides about a push that had to wait since the last decision, with the device and the preferences of now.
+    ///
+    /// # Errors
+    /// As for [`decide`](Self::decide).
+    pub(crate) async fn decide_again(&self, push: &QueuedPush, live: &HashSet<UserId>) -> Result<PushDecision> {
+        let user = &push.key.user;
+        let (devices, preferences) = tokio::try_join!(self.ledger.devices(user), self.ledger.push_preferences(user))?;
+        let Some((device, _)) = &push.device else { return Ok(PushDecision::Drop("no_device")) };
+        if !devices.iter().any(|now| now.id == device.id && now.target == device.target) {
+            return Ok(PushDecision::Drop("no_device"));
+        }
+        let push = QueuedPush { preferences: preferences.unwrap_or_default(), ..push.clone() };
+        let decision = self.decide(std::slice::from_ref(&push), live).await?.pop();
+        Ok(decision.unwrap_or(PushDecision::Drop("read")))
+    }
+
+    /// Whether the user is blocked or the session of the device has ended, as far as this node knows.
+    pub(crate) fn is_signed_out(&self, push: &QueuedPush) -> bool {
+        push.device.as_ref().is_some_and(|(_, session)| self.is_revoked(push, session))
+    }
+
+    fn is_revoked(&self, push: &QueuedPush, session: &DeviceSession) -> bool {
+        self.revocations.check(Some(&push.key.user), identity(session).as_ref()).is_err()
+    }
+
+    /// Decides what does not depend on the notification: the device, its session, and the preferences.
+    fn refusal(&self, push: &QueuedPush, live: &HashSet<UserId>, now: Millis) -> Option<PushDecision> {
+        let Some((device, session)) = &push.device else { return Some(PushDecision::Drop("no_device")) };
+        if self.is_revoked(push, session) {
+            return Some(PushDecision::Drop("signed_out"));
+        }
+        if push.queued_at.saturating_add(self.time_to_live) <= now {
+            return Some(PushDecision::Drop("expired"));
+        }
+        if push.kind == CLEAR_KIND {
+            // It shows nothing.
+            return None;
+        }
+        // Whether a socket has the post of an alert depends on its author.
+        if push.kind != POST_KIND && live.contains(&push.key.user) {
+            return Some(PushDecision::Drop("live"));
+        }
+        if !push.preferences.kinds.wants(&push.kind) {
+            return Some(PushDecision::Drop("unwanted"));
+        }
+        if push.accepted >= push.preferences.daily_cap.into() {
+            return Some(PushDecision::Drop("daily_cap"));
+        }
+        let quiet = push.preferences.quiet_hours.as_ref();
+        quiet.and_then(|quiet| quiet_until(quiet, device.time_zone.as_deref(), now)).map(PushDecision::Defer)
+    }
+
+    /// The notifications of each user that are unread, not seen, and visible.
+    async fn states(&self, pushes: impl Iterator<Item = &QueuedPush> + Send) -> Result<HashMap<UserId, UserState>> {
+        let mut items: HashMap<UserId, HashSet<u64>> = HashMap::new();
+        for push in pushes {
+            items.entry(push.key.user.clone()).or_default().insert(push.key.item);
+        }
+        let states = stream::iter(items)
+            .map(|(user, items)| async move { self.state(&user, &items).await.map(|state| (user, state)) })
+            .buffer_unordered(MAX_CONCURRENT_USERS);
+        let states: Vec<Result<(UserId, UserState)>> = states.collect().await;
+        states.into_iter().collect()
+    }
+
+    async fn state(&self, user: &UserId, items: &HashSet<u64>) -> Result<UserState> {
+        let mut groups = self.ledger.unread_notifications(user, MAX_UNREAD).await?;
+        if groups.len() == MAX_UNREAD {
+            // Older ones may be due, too.
+            let found: HashSet<u64> = groups.iter().map(|group| group.id.0).collect();
+            let others: Vec<NotificationId> = items.difference(&found).copied().map(NotificationId).collect();
+            if !others.is_empty() {
+                let others = self.ledger.notifications_by_id(user, &others).await?;
+                groups.extend(others.into_iter().filter(|group| !group.read));
+            }
+        }
+        let mut visible = self.renderer.visible(user, groups).await?;
+        let unread = u32::try_from(visible.len().min(MAX_UNREAD)).unwrap_or(u32::MAX);
+        let unseen = visible.iter().filter(|visible| !visible.group.seen).map(|visible| visible.group.id).collect();
+        let is_clear = items.contains(&CLEAR_ITEM);
+        let seen_post = if is_clear { self.ledger.read_marker(user).await? } else { PostId::ZERO };
+        visible.retain(|visible| items.contains(&visible.group.id.0) && !visible.group.seen);
+        let due = self.renderer.with_people(visible).await?;
+        let due = due.into_iter().map(|notification| (notification.id.0, notification)).collect();
+        Ok(UserState { due, unread, unseen, seen_post })
+    }
+
+    /// The muted conversations of the users, one call for the batch.
+    async fn muted(
+        &self,
+        pushes: impl Iterator<Item = &QueuedPush> + Send,
+        states: &HashMap<UserId, UserState>,
+    ) -> Result<HashSet<(UserId, PostId)>> {
+        let post = |push: &QueuedPush| under(states.get(&push.key.user)?.due.get(&push.key.item)?);
+        let pairs: HashSet<(UserId, PostId)> =
+            pushes.filter_map(|push| Some((push.key.user.clone(), post(push)?))).collect();
+        if pairs.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let pairs: Vec<_> = pairs.into_iter().collect();
+        Ok(self.ledger.muted_conversations(&pairs).await?.into_iter().collect())
+    }
+}
+
+/// The post under which a notification happened; `None` for follows, and for mentions in a post itself.
+fn under(notification: &Notification) -> Option<PostId> {
+    match (notification.kind, notification.object?) {
+        ("mention", NotificationSubject::Post { .. }) => None,
+        (_, object) => Some(object.post()),
+    }
+}
+
+/// The token that registered a device; `None` if a backend did.
+fn identity(session: &DeviceSession) -> Option<TokenIdentity> {
+    if session.token.is_none() && session.generation.is_none() {
+        return None;
+    }
+    let kind = match session.generation {
+        Some(generation) => TokenKind::Session { generation },
+        None => TokenKind::Application,
+    };
+    let issued_at = Some(session.issued_at).filter(|at| *at > 0);
+    Some(TokenIdentity { kind, id: session.token.as_deref().map(Into::into), issued_at, expires_at: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::CommentId;
+
+    #[test]
+    fn a_mention_in_a_post_is_not_under_it() {
+        let notification = |kind, object| Notification {
+            id: NotificationId(1),
+            kind,
+            object,
+            people: Vec::new(),
+            count: 1,
+            created_at: 0,
+            updated_at: 0,
+            read: false,
+            seen: false,
+        };
+        let post = Some(NotificationSubject::Post { id: PostId(7) });
+        let comment = Some(NotificationSubject::Comment { id: CommentId(8), post: PostId(7) });
+        assert_eq!(under(&notification("mention", post)), None);
+        assert_eq!(under(&notification("mention", comment)), Some(PostId(7)));
+        assert_eq!(under(&notification("like", post)), Some(PostId(7)));
+        assert_eq!(under(&notification("follow", None)), None);
+    }
+
+    #[test]
+    fn devices_of_backends_have_no_token() {
+        assert_eq!(identity(&DeviceSession { issued_at: 5, ..DeviceSession::default() }), None);
+        let token = identity(&DeviceSession { token: Some("t".into()), generation: None, issued_at: 0 });
+        let token = token.expect("a token");
+        assert_eq!((token.kind, token.id.as_deref(), token.issued_at), (TokenKind::Application, Some("t"), None));
+        let session = identity(&DeviceSession { token: None, generation: Some(2), issued_at: 9 }).expect("a session");
+        assert_eq!((session.kind, session.issued_at), (TokenKind::Session { generation: 2 }, Some(9)));
+    }
+}

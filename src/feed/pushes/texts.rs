@@ -1,0 +1,52 @@
+//! The texts of the posts and comments that pushes quote.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::feed::content::PostCache;
+use crate::feed::error::Result;
+use crate::ledger::{Ledger, POST_KIND};
+use crate::model::{Comment, CommentId, ContentId, Notification, NotificationSubject, PostId};
+
+/// The object whose text a push quotes: the one that mentions its receiver, or the post of an alert. The object of
+/// other notifications is the receiver's own, or the post that was commented on.
+pub(super) fn text_of(notification: &Notification) -> Option<ContentId> {
+    matches!(notification.kind, "mention" | POST_KIND).then(|| notification.object.map(content)).flatten()
+}
+
+/// The texts of objects that exist.
+///
+/// # Errors
+/// If the ledger cannot be read.
+pub(super) async fn load_texts(
+    ledger: &dyn Ledger,
+    posts: &PostCache,
+    objects: impl Iterator<Item = ContentId> + Send,
+) -> Result<HashMap<ContentId, String>> {
+    let objects: HashSet<ContentId> = objects.collect();
+    let (mut of_posts, mut of_comments): (Vec<PostId>, Vec<CommentId>) = (Vec::new(), Vec::new());
+    for object in objects {
+        match object {
+            ContentId::Post(id) => of_posts.push(id),
+            ContentId::Comment(id) => of_comments.push(id),
+        }
+    }
+    let mut texts = HashMap::new();
+    if !of_posts.is_empty() {
+        let found = posts.get(of_posts).await?;
+        texts.extend(found.into_iter().map(|(id, cached)| (ContentId::Post(id), cached.post.text.clone())));
+    }
+    if !of_comments.is_empty() {
+        let found = ledger.comments(&of_comments).await?;
+        let text = |comment: Comment| Some((ContentId::Comment(comment.id), comment.text?));
+        texts.extend(found.into_iter().filter_map(text));
+    }
+    Ok(texts)
+}
+
+/// The object of a notification as content.
+fn content(object: NotificationSubject) -> ContentId {
+    match object {
+        NotificationSubject::Post { id } => ContentId::Post(id),
+        NotificationSubject::Comment { id, .. } => ContentId::Comment(id),
+    }
+}
