@@ -1,0 +1,109 @@
+//! The consumers that a configuration asks for.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use super::delivery::WebhookTarget;
+use super::stream_worker::StreamWorker;
+use super::webhook_worker::{WebhookOptions, WebhookWorker};
+use crate::broker::Broker;
+use crate::config::{BrokerUrl, Config};
+use crate::feed::Feed;
+use crate::metrics::Metrics;
+use crate::push::providers::ProvidersConfig;
+use crate::push::providers::endpoint::EndpointUrl;
+use crate::push::providers::retry::RetryPolicy;
+use crate::push::providers::settings::WebhookSettings;
+use crate::push::providers::webhook::Webhook;
+
+/// The delays between attempts at one event.
+const MIN_DELAY: Duration = Duration::from_secs(1);
+const MAX_DELAY: Duration = Duration::from_secs(3600);
+
+/// The name under which the ledger knows a webhook. Consumers that poll have names without a colon.
+pub fn webhook_consumer(name: &str) -> String {
+    format!("webhook:{name}")
+}
+
+/// The webhooks of a configuration, ready to send.
+pub struct OutletTargets(Vec<WebhookTarget>);
+
+/// Builds the webhooks. Checks URLs, and makes no request.
+///
+/// # Errors
+/// The first setting that is not valid.
+pub fn outlet_targets(config: &Config) -> anyhow::Result<OutletTargets> {
+    let outlet = &config.outlet;
+    let is_memory = matches!(config.broker.url, BrokerUrl::Memory);
+    anyhow::ensure!(!(outlet.stream && is_memory), "outlet.stream needs Redis: broker.url is \"memory:\"");
+    let http = ProvidersConfig {
+        timeout: outlet.timeout,
+        allow_networks: outlet.allow_networks.clone(),
+        ca_certificates: config.push.ca_certificates.clone().into_bytes(),
+        ..ProvidersConfig::default()
+    };
+    let policy = http.endpoint_policy();
+    let retry =
+        RetryPolicy { min_delay: MIN_DELAY, max_delay: MAX_DELAY.min(outlet.give_up), give_up_after: outlet.give_up };
+    let target = |webhook: &crate::config::OutletWebhook| {
+        let name = &webhook.name;
+        let place = || format!("the url of the webhook {name:?} ([[outlet.webhooks]]) is not usable");
+        let url = EndpointUrl::parse(&webhook.url).with_context(place)?;
+        policy.check(&url).with_context(place)?;
+        let settings = WebhookSettings { secrets: webhook.secrets.clone(), concurrency: outlet.concurrency };
+        let transport = Webhook::new(&settings, http.http())
+            .with_context(|| format!("the webhook {name:?} ([[outlet.webhooks]]) cannot be used"))?;
+        let types: HashSet<String> = webhook.types.iter().cloned().collect();
+        Ok(WebhookTarget::new(webhook_consumer(name), url, types, transport, retry.clone()))
+    };
+    outlet.webhooks.iter().map(target).collect::<anyhow::Result<_>>().map(OutletTargets)
+}
+
+/// The workers of all webhooks and of the stream.
+pub struct OutletWorkers {
+    feed: Arc<Feed>,
+    broker: Arc<dyn Broker>,
+    metrics: Arc<Metrics>,
+    targets: OutletTargets,
+    options: WebhookOptions,
+    /// The length of the stream; `None`: there is none.
+    stream: Option<u64>,
+}
+
+impl OutletWorkers {
+    /// The workers of a configuration.
+    ///
+    /// # Errors
+    /// The first setting that is not valid.
+    pub fn new(
+        config: &Config,
+        feed: &Arc<Feed>,
+        broker: &Arc<dyn Broker>,
+        metrics: &Arc<Metrics>,
+    ) -> anyhow::Result<Self> {
+        let options = WebhookOptions { concurrency: config.outlet.concurrency, give_up: config.outlet.give_up };
+        let stream = config.outlet.stream.then_some(config.outlet.stream_length);
+        let (feed, broker, metrics) = (Arc::clone(feed), Arc::clone(broker), Arc::clone(metrics));
+        Ok(Self { feed, broker, metrics, targets: outlet_targets(config)?, options, stream })
+    }
+
+    /// Works until the feed stops.
+    pub fn start(self) {
+        let Self { feed, broker, metrics, targets, options, stream } = self;
+        for target in targets.0 {
+            let (ledger, runtime) = (Arc::clone(&feed.ledger), Arc::clone(&feed.runtime));
+            let (appended, metrics) = (Arc::clone(&feed.outlet.appended), Arc::clone(&metrics));
+            let worker = WebhookWorker::new(ledger, Arc::clone(&runtime), appended, metrics, target, options);
+            runtime.spawn(async move { worker.run().await });
+        }
+        if let Some(length) = stream {
+            let (ledger, runtime) = (Arc::clone(&feed.ledger), Arc::clone(&feed.runtime));
+            let appended = Arc::clone(&feed.outlet.appended);
+            let worker = StreamWorker::new(ledger, broker, Arc::clone(&runtime), appended, metrics, length);
+            runtime.spawn(async move { worker.run().await });
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! The push bridge: notifications for people who are not connected.
+//!
+//! Notifications are queued for devices in the transaction that writes them (`ledger/pushes.rs`). After a grace period,
+//! [`PushBridge`] leases them, checks again whether they may be sent (`feed/pushes/`), renders their texts, and sends
+//! them with the transport of the device. A push is settled with its outcome: accepted, retried later, or given up with
+//! a reason. Several processes can run the bridge; a killed one loses its leases, and nothing else.
+//!
+//! | file or folder | contents |
+//! |---|---|
+//! | `bridge.rs` | the loop: leases, sends and settles pushes |
+//! | `message.rs` | the message for a device |
+//! | `post_alerts.rs` | the job that queues alerts about posts |
+//! | `setup.rs` | transports and texts, from the configuration |
+//! | `settlement.rs` | what an outcome means for a push |
+//! | `providers/` | the transports to FCM, APNs, Web Push and webhooks |
+//! | `texts/` | the texts of notifications, in the languages of devices |
+
+mod bridge;
+mod message;
+mod post_alerts;
+pub mod providers;
+mod settlement;
+mod setup;
+pub mod texts;
+
+pub use bridge::{PushBridge, PushBridgeOptions};
+pub use message::test_message;
+pub use setup::{push_providers, vapid_public_key};

@@ -1,0 +1,16 @@
+//! The texts of notifications: templates in the language of the device. English and Chinese are built in; the
+//! configuration changes them and adds other languages.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `builtin.rs` | the templates in English and Chinese |
+//! | `catalog.rs` | all templates, and the choice of one |
+//! | `locale.rs` | the languages that a device accepts, best first |
+//! | `template.rs` | texts with placeholders |
+
+mod builtin;
+mod catalog;
+mod locale;
+mod template;
+
+pub use catalog::{NotificationText, TextError, TextInput, TextKind, Texts, TextsConfig};
