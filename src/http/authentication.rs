@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 
-use crate::auth::{ApiKeys, TokenError, Verifier};
+use crate::auth::{ApiKeys, KeyLookup, TokenError, Verifier};
 use crate::feed::{Caller, Credential, FeedError, Origin, now};
 use crate::model::{UserId, UserOrigin};
 use crate::net::ClientAddress;
@@ -23,6 +23,16 @@ pub(super) struct Authenticator {
 }
 
 impl Authenticator {
+    /// Waits until the key of the request's token is fetched, if it is not known.
+    pub(super) async fn await_key(&self, parts: &Parts) -> Result<(), FeedError> {
+        let authorization = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let token = authorization.and_then(|value| value.split_once(' ')).map(|(_, token)| token.trim());
+        match token.and_then(|token| self.verifier.missing_key(token)) {
+            Some(key) if key.wait().await == KeyLookup::Unavailable => Err(FeedError::Unavailable),
+            _ => Ok(()),
+        }
+    }
+
     /// The caller of an operation that needs no credentials: anonymous, unless the request has an API key.
     pub(super) fn open_caller(&self, parts: &Parts) -> Result<(Caller, Credential, Origin), FeedError> {
         if parts.headers.contains_key(API_KEY) {
@@ -38,15 +48,10 @@ impl Authenticator {
             if !self.api_keys.accept(key) {
                 return Err(FeedError::Unauthorized("wrong API key"));
             }
-            return match text("x-user") {
-                None => Ok((Caller::Anonymous, Credential::Nothing, Origin::Backend)),
-                Some(user) => {
-                    let credential = Credential::Backend(user_origin(text("x-user-origin"))?);
-                    let user = UserId::parse(user).filter(|user| !user.is_reserved());
-                    user.map(|user| (Caller::User(user), credential, Origin::Backend))
-                        .ok_or_else(|| FeedError::invalid("X-User", "X-User is not a user's id"))
-                }
-            };
+            return Ok(match backend_user(parts)? {
+                None => (Caller::Anonymous, Credential::Nothing, Origin::Backend),
+                Some((user, credential)) => (Caller::User(user), credential, Origin::Backend),
+            });
         }
         let Some(authorization) = text(AUTHORIZATION.as_str()) else {
             return Err(FeedError::Unauthorized("send a token as `Authorization: Bearer …`"));
@@ -65,6 +70,16 @@ impl Authenticator {
             Err(TokenError::Invalid(_)) => Err(FeedError::Unauthorized("the token is not valid")),
         }
     }
+}
+
+/// The user in `X-User` of a backend with a valid key; `None`: the backend acts as itself.
+pub(super) fn backend_user(parts: &Parts) -> Result<Option<(UserId, Credential)>, FeedError> {
+    let text = |name: &str| parts.headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    let Some(user) = text("x-user") else { return Ok(None) };
+    let credential = Credential::Backend(user_origin(text("x-user-origin"))?);
+    let user = UserId::parse(user).filter(|user| !user.is_reserved());
+    let user = user.ok_or_else(|| FeedError::invalid("X-User", "X-User is not a user's id"))?;
+    Ok(Some((user, credential)))
 }
 
 /// The client's address, as determined by the listener.

@@ -2,11 +2,13 @@
 //!
 //! | path | response | file |
 //! |---|---|---|
-//! | `/connection/websocket` | a WebSocket | [`crate::gateway::upgrade`] |
+//! | `/connection/websocket`, `…/uni_websocket` | a WebSocket | [`crate::gateway::upgrade`] |
+//! | `/connection/http_stream`, `…/sse`, `/emulation` | streams, and commands of their clients | `streams` |
 //! | `/api/v1/…` | the feed's operations, for users and backends | `operations`, `cors` |
 //! | | their callers, and the limit of concurrent requests | `authentication`, `in_flight` |
 //! | `/api/openapi.json`, `/api/asyncapi.json` | the contract with clients | `contract` |
-//! | `/api/publish` … | channels, for backends | `server_api` |
+//! | `/api/publish` …, `/api`, `/api/batch` | channels, for backends | `server_api` |
+//! | `/api/events` | the outlet, for backends | `outlet` |
 //! | `/health`, `/ready`, `/metrics` | probes for operators | `probes` |
 //! | everything else | the web page | `page` |
 
@@ -18,17 +20,20 @@ use axum::extract::{Request, State};
 use axum::http::header::CONNECTION;
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
-use axum::routing::get;
+use axum::routing::{any, get, post};
 use tracing::Instrument;
 
 use crate::api::Executor;
 use crate::api::operations::Operations;
 use crate::auth::{ApiKeys, Verifier};
 use crate::broker::Broker;
+use crate::config::TransportsConfig;
 use crate::feed::Feed;
-use crate::gateway::LogReader;
+use crate::gateway::emulation::Emulation;
 use crate::gateway::session::SessionOptions;
+use crate::gateway::stream_opener::StreamOpener;
 use crate::gateway::upgrade::Upgrader;
+use crate::gateway::{LogReader, NodeSurvey};
 use crate::metrics::Metrics;
 use crate::net::AllowedOrigins;
 use crate::net::progress::StallFlag;
@@ -41,9 +46,12 @@ mod cors;
 mod demo;
 mod in_flight;
 mod operations;
+mod outlet;
 mod page;
 mod probes;
+mod query;
 mod server_api;
+mod streams;
 
 pub use probes::ProbeParts;
 
@@ -52,11 +60,18 @@ use authentication::Authenticator;
 use in_flight::InFlight;
 use operations::OperationsApi;
 use server_api::ServerApi;
+use streams::StreamParts;
 
 /// The parts that handlers use.
 pub struct HttpParts {
     /// Accepts WebSockets.
     pub upgrader: Arc<Upgrader>,
+    /// Opens streams.
+    pub streams: Arc<StreamOpener>,
+    /// Passes commands to streams.
+    pub emulation: Arc<Emulation>,
+    /// The transports that clients may use.
+    pub transports: TransportsConfig,
     /// The table of operations. Each becomes a route.
     pub operations: Arc<Operations>,
     /// Runs operations.
@@ -75,6 +90,8 @@ pub struct HttpParts {
     pub broker: Arc<dyn Broker>,
     /// Reads logs for backends.
     pub logs: Arc<LogReader>,
+    /// Asks all nodes for backends.
+    pub nodes: Arc<NodeSurvey>,
     /// Revocations, erasures and exports, for backends.
     pub feed: Arc<Feed>,
     /// Counts operations.
@@ -104,10 +121,13 @@ pub fn router(parts: HttpParts, probes: Router) -> Router {
         sessions: parts.sessions,
         broker: parts.broker,
         logs: parts.logs,
+        nodes: parts.nodes,
         feed: parts.feed,
+        operations: Arc::clone(&parts.operations),
+        executor: Arc::clone(&parts.executor),
     };
-    let server_api = axum::routing::post(server_api::serve).layer(from_fn(report_stalls));
-    let server_api = server_api.with_state(Arc::new(backends));
+    let events = outlet::OutletApi { api_keys: Arc::clone(&api_keys), feed: Arc::clone(&backends.feed) };
+    let server_api = server_api_routes(backends);
     let operations = OperationsApi {
         operations: parts.operations,
         executor: parts.executor,
@@ -115,15 +135,25 @@ pub fn router(parts: HttpParts, probes: Router) -> Router {
         in_flight: InFlight::new(parts.trusted),
         metrics: parts.metrics,
     };
+    let streams = Arc::new(StreamParts { streams: parts.streams, emulation: parts.emulation });
     probes
-        .route("/connection/websocket", get(websocket).with_state(parts.upgrader))
+        .merge(websocket_routes(parts.upgrader, parts.transports))
+        .merge(stream_routes(streams, parts.transports, parts.origins.clone()))
         .nest("/api/v1", operation_routes(operations, parts.origins))
         .merge(contract)
         .route("/demo/{name}", get(demo::serve))
-        .route("/api/{method}", server_api)
+        .route("/api/events", get(outlet::serve).with_state(Arc::new(events)))
+        .merge(server_api)
         .fallback(get(page::serve))
         .method_not_allowed_fallback(no_such_method)
         .layer(from_fn(identify))
+}
+
+/// The routes of the server API.
+fn server_api_routes(api: ServerApi) -> Router {
+    let routes = Router::new().route("/api/{method}", post(server_api::serve));
+    let routes = routes.route("/api", post(server_api::serve_sequence));
+    routes.layer(from_fn(report_stalls)).with_state(Arc::new(api))
 }
 
 /// A route for each operation of the table.
@@ -139,6 +169,35 @@ fn operation_routes(api: OperationsApi, origins: AllowedOrigins) -> Router {
     let routes = routes.fallback(no_such_path).method_not_allowed_fallback(no_such_method);
     let cors = from_fn_with_state(Arc::new(origins), cors::cors);
     routes.layer(from_fn(report_stalls)).layer(cors).with_state(api)
+}
+
+/// The routes of streams, and of the requests beside them. Browsers of other origins may use them if WebSockets are
+/// allowed for these.
+fn stream_routes(parts: Arc<StreamParts>, transports: TransportsConfig, origins: AllowedOrigins) -> Router {
+    let route = |is_enabled, route| if is_enabled { route } else { any(no_such_path) };
+    let has_commands = transports.http_stream || transports.sse;
+    let routes = Router::new()
+        .route("/connection/http_stream", route(transports.http_stream, any(streams::http_stream)))
+        .route("/connection/sse", route(transports.sse, any(streams::sse)))
+        .route("/connection/uni_http_stream", route(transports.uni_http_stream, any(streams::uni_http_stream)))
+        .route("/connection/uni_sse", route(transports.uni_sse, any(streams::uni_sse)))
+        .route("/emulation", route(has_commands, any(streams::emulation)));
+    let cors = from_fn_with_state(Arc::new(origins), cors::cors);
+    routes.layer(from_fn(report_stalls)).layer(cors).with_state(parts)
+}
+
+/// The routes of WebSockets.
+fn websocket_routes(upgrader: Arc<Upgrader>, transports: TransportsConfig) -> Router {
+    let route = |is_enabled, route| if is_enabled { route } else { any(no_such_path) };
+    Router::new()
+        .route("/connection/websocket", route(transports.websocket, get(websocket)))
+        .route("/connection/uni_websocket", route(transports.uni_websocket, get(uni_websocket)))
+        .with_state(upgrader)
+}
+
+async fn uni_websocket(State(upgrader): State<Arc<Upgrader>>, request: Request) -> Response<Body> {
+    let answer = upgrader.upgrade_unidirectional(request);
+    answer.unwrap_or_else(|(status, message)| problem(status, "bad_request", message))
 }
 
 async fn websocket(State(upgrader): State<Arc<Upgrader>>, request: Request) -> Response<Body> {

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use super::answers::{MAX_BODY_BYTES, json_answer};
 use super::authentication::Authenticator;
 use super::in_flight::{InFlight, Ticket};
+use super::query::read_query;
 use crate::api::Executor;
 use crate::api::operations::{Access, Operation, Operations, Verb};
 use crate::feed::FeedError;
@@ -55,7 +56,7 @@ async fn serve(api: &Arc<OperationsApi>, index: usize, request: Request) -> Resp
     }
 }
 
-fn refuse(error: &FeedError) -> Response<Body> {
+pub(super) fn refuse(error: &FeedError) -> Response<Body> {
     let status = StatusCode::from_u16(error.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut answer = json_answer(status, error.to_json().to_string());
     if let Some(seconds) = error.retry_after() {
@@ -70,6 +71,7 @@ async fn run(
     request: Request,
 ) -> Result<(bytes::Bytes, Ticket), FeedError> {
     let (mut parts, body) = request.into_parts();
+    api.authenticator.await_key(&parts).await?;
     let (caller, credential, origin) = match operation.access {
         Access::Open => api.authenticator.open_caller(&parts)?,
         Access::Reader | Access::User => api.authenticator.caller(&parts)?,
@@ -97,35 +99,6 @@ fn key(operation: &Operation, headers: &HeaderMap) -> Result<Option<String>, Fee
     key.to_str().map(|key| Some(key.to_owned())).map_err(wrong)
 }
 
-/// Parses `limit=20&cursor=p12`, percent-encoded. All values are text; numeric inputs parse their digits.
-fn read_query(query: &str) -> Result<Map<String, Value>, FeedError> {
-    let mut input = Map::new();
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let (Some(name), Some(value)) = (percent_decode(name), percent_decode(value)) else {
-            return Err(FeedError::Invalid { field: None, message: "the query is not percent-encoded UTF-8".into() });
-        };
-        input.insert(name, value.into());
-    }
-    Ok(input)
-}
-
-fn percent_decode(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'+' => b' ',
-            b'%' => {
-                let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
-                u8::try_from(digit(rest.next())? * 16 + digit(rest.next())?).ok()?
-            }
-            plain => plain,
-        });
-    }
-    String::from_utf8(bytes).ok()
-}
-
 async fn read_body(body: Body) -> Result<Map<String, Value>, FeedError> {
     let body = to_bytes(body, MAX_BODY_BYTES).await.map_err(|error| {
         let too_large = std::error::Error::source(&error).is_some_and(|source| source.is::<LengthLimitError>());
@@ -144,19 +117,5 @@ async fn read_body(body: Body) -> Result<Map<String, Value>, FeedError> {
         Ok(Value::Null) => Ok(Map::new()),
         Ok(_) => Err(FeedError::Invalid { field: None, message: "the body is a JSON object".into() }),
         Err(error) => Err(FeedError::Invalid { field: None, message: format!("the body is not JSON: {error}").into() }),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn queries_are_decoded() {
-        let input = read_query("q=a+b%20c%C3%A9&limit=5&flag").unwrap();
-        assert_eq!(Value::Object(input), serde_json::json!({ "q": "a b cé", "limit": "5", "flag": "" }));
-        for wrong in ["a=%", "a=%zz", "a=%ff", "%c3=1"] {
-            assert!(read_query(wrong).is_err(), "{wrong}");
-        }
     }
 }

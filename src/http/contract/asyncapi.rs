@@ -49,7 +49,8 @@ fn server() -> Value {
         "host": "{host}",
         "protocol": "ws",
         "pathname": "/connection/websocket",
-        "description": "JSON frames of the Centrifuge client protocol; wss behind a proxy that ends TLS.",
+        "description": "The Centrifuge client protocol, as JSON in text frames or Protobuf in binary ones; wss \
+            behind a proxy that ends TLS.",
         "variables": { "host": { "default": "127.0.0.1:8000", "description": "The host and port of the server." } },
         "security": [{ "$ref": "#/components/securitySchemes/token" }],
     })
@@ -67,8 +68,8 @@ fn descriptions(kind: ChannelKind) -> [&'static str; 4] {
         ChannelKind::Notifications => [
             "user",
             "The id of the user.",
-            "The notifications of a user, and the settlement of likes. `notifications.read` and `like.settled` have \
-                no offset and are not part of the log.",
+            "The notifications of a user, and the settlement of likes. `notifications.read`, `like.settled` and \
+                `like.changed` have no offset and are not part of the log.",
             "The user alone: the server subscribes each connection of the user.",
         ],
         ChannelKind::User => [

@@ -46,6 +46,12 @@ impl ErrorResponses {
         references
     }
 
+    /// A reference to a response of this name.
+    pub(super) fn refer_to(&mut self, name: &str, response: Value) -> Value {
+        self.components.entry(name).or_insert(response);
+        json!({ "$ref": format!("#/components/responses/{name}") })
+    }
+
     /// The responses, for `components.responses`.
     pub(super) fn into_components(self) -> Map<String, Value> {
         self.components

@@ -40,6 +40,7 @@ pub(super) fn events() -> Option<BTreeMap<&'static str, Value>> {
         ("NotificationGoneEvent", Event::NotificationGone { id: GROUP }),
         ("NotificationsReadEvent", Event::NotificationsRead { id: Some(GROUP), seen: false, unread: 2, unseen: 1 }),
         ("LikeSettledEvent", Event::LikeSettled { id: POST.0, liked: true, asks: 1, likes: 3, version: 4 }),
+        ("LikeChangedEvent", Event::LikeChanged { id: POST.0, liked: true, likes: 3, version: 4 }),
         ("LikeRevertedEvent", Event::LikeReverted { id: POST.0, reason: RevertReason::Gone }),
     ];
     events.into_iter().map(|(name, event)| Some((name, serde_json::to_value(event).ok()?))).collect()
@@ -67,7 +68,7 @@ fn comment(author: UserId, mentioned: UserId) -> Comment {
     Comment {
         id: COMMENT,
         post: POST,
-        parent: None,
+        reply_to: None,
         author: Some(author),
         text: Some(format!("Welcome, @{mentioned}")),
         mentions: vec![mentioned],

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::errors::{ErrorResponses, code_schema, detail_schema, error_schema, retry_after};
 use super::events::event_schemas;
 use super::operation::{describe, shared_parameters};
+use super::outlet::describe_poll;
 use super::sample::fill;
 use super::schemas::Schemas;
 use super::server_method::describe_method;
@@ -27,6 +28,7 @@ pub(super) fn document(operations: &Operations) -> Value {
         let description = describe_method(method, &mut schemas, &mut errors);
         paths.insert(format!("/api/{}", method.name), json!({ "post": description }));
     }
+    paths.insert("/api/events".into(), json!({ "get": describe_poll(&mut schemas, &mut errors) }));
     for (name, schema) in [("ErrorCode", code_schema()), ("ErrorDetail", detail_schema()), ("Error", error_schema())] {
         schemas.add(name, schema);
     }
@@ -106,6 +108,7 @@ mod tests {
     /// with `#[schemars(rename = "...")]`.
     const SCHEMAS: &[&str] = &[
         "AcceptedLike",
+        "ApnsEnvironment",
         "ApplicationInfo",
         "BlockUserReply",
         "BlockUserRequest",
@@ -113,7 +116,11 @@ mod tests {
         "BroadcastRequest",
         "BroadcastResponse",
         "BroadcastResult",
+        "ChannelInfo",
         "ChannelRequest",
+        "ChannelsReply",
+        "ChannelsRequest",
+        "ChannelsResult",
         "ClientInfo",
         "Comment",
         "CommentCreatedEvent",
@@ -127,6 +134,10 @@ mod tests {
         "CommonFavouritePage",
         "CountsEvent",
         "DeleteUserReply",
+        "Device",
+        "DeviceId",
+        "DeviceList",
+        "DeviceRegistration",
         "DisconnectCode",
         "DisconnectReply",
         "DisconnectRequest",
@@ -156,11 +167,15 @@ mod tests {
         "FavouriteStatusList",
         "GoneReason",
         "HistoryPosition",
+        "HistoryRemoveReply",
         "HistoryReply",
         "HistoryRequest",
         "HistoryResult",
+        "InfoReply",
+        "InfoResult",
         "InvalidateUserTokensReply",
         "InvalidateUserTokensRequest",
+        "LikeChangedEvent",
         "LikeRevertedEvent",
         "LikeSettledEvent",
         "LikeState",
@@ -169,6 +184,8 @@ mod tests {
         "MarkTimelineRead",
         "Media",
         "MediaKind",
+        "NoInput",
+        "Node",
         "Notification",
         "NotificationGoneEvent",
         "NotificationId",
@@ -178,8 +195,14 @@ mod tests {
         "NotificationsReadEvent",
         "ObjectId",
         "ObjectType",
+        "OutletEvent",
+        "OutletEventPage",
+        "OutletNotification",
+        "OutletObject",
+        "OverrideValue",
         "PasswordChange",
         "Person",
+        "Platform",
         "Position",
         "Post",
         "PostCreatedEvent",
@@ -200,17 +223,32 @@ mod tests {
         "PublishReply",
         "PublishRequest",
         "PublishResult",
+        "PushKinds",
+        "PushKindsInput",
+        "PushPreferences",
+        "PushPreferencesInput",
+        "QuietHours",
         "ReadMarker",
+        "RecoverPosition",
+        "RefreshReply",
+        "RefreshRequest",
         "RevertReason",
         "RevokeTokenReply",
         "RevokeTokenRequest",
+        "RpcReply",
+        "RpcRequest",
+        "RpcResult",
         "ServerError",
         "Session",
         "SignIn",
         "SignUp",
         "SinglePost",
+        "SubscribeOverride",
+        "SubscribeReply",
+        "SubscribeRequest",
         "Suggestion",
         "SuggestionPage",
+        "TimeOfDay",
         "TimelinePage",
         "TimelineReadEvent",
         "TimelineUpdate",
@@ -220,6 +258,8 @@ mod tests {
         "UnblockUserReply",
         "UnblockUserRequest",
         "UnreadCounts",
+        "UnsubscribeReply",
+        "UnsubscribeRequest",
         "User",
         "UserDetails",
         "UserExport",
@@ -227,6 +267,7 @@ mod tests {
         "UserPage",
         "UserRequest",
         "Visibility",
+        "WebPushKey",
     ];
 
     #[test]

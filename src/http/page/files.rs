@@ -103,7 +103,8 @@ fn is_code(path: &str) -> bool {
 }
 
 /// Removes indentation, comments that begin a line, and `/** … */`. The lines stay, so that an error in a file that is
-/// not joined names the line of the source. `tests/page` checks that no string of the page looks like a comment, or spans lines.
+/// not joined names the line of the source. `tests/page` checks that no string of the page looks like a comment, or
+/// spans lines.
 fn without_comments(text: &str) -> String {
     let mut code = String::with_capacity(text.len());
     let mut in_comment = false;

@@ -15,11 +15,12 @@ mod files;
 mod join;
 
 /// Allows only the scripts and styles of the binary. Pictures, video and audio of posts may come from any HTTPS origin.
-/// No script can create markup from text: Trusted Types are required, and no policy for them may be created.
+/// No script can create markup from text: Trusted Types are required, and the only policy that may be created, once, is
+/// that of `web/push.js`, which names the service worker and nothing else.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' https:; media-src 'self' https:; \
      connect-src 'self'; base-uri 'self'; form-action 'none'; frame-ancestors 'none'; \
-     require-trusted-types-for 'script'; trusted-types 'none'",
+     require-trusted-types-for 'script'; trusted-types service-worker",
 );
 
 /// Whether a path is the address of a view. `web/router.js` has the same list.

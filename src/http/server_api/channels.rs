@@ -1,4 +1,4 @@
-//! `presence`, `presence_stats` and `history`.
+//! `presence`, `presence_stats`, `history` and `history_remove`.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -10,6 +10,9 @@ use crate::feed::Viewer;
 use crate::gateway::session::history_span;
 use crate::gateway::{ChannelLog, presence_counts, present_clients};
 use crate::protocol::ErrorCode;
+
+/// Entries that a log may have beyond its size.
+const SLACK: usize = 1_000;
 
 /// The channel to read. Publications are read by other types, too.
 #[derive(Deserialize, JsonSchema)]
@@ -73,7 +76,11 @@ pub(super) async fn history(api: &ServerApi, body: &[u8]) -> Answer {
     if !channel.has_log() {
         return Err(ErrorCode::NOT_AVAILABLE);
     }
-    let limit = usize::try_from(limit).map_or(sessions.history_limit, |limit| limit.min(sessions.history_limit));
+    // A log has a few entries more than it keeps at least.
+    let retention = sessions.channels.retention(&channel);
+    let all = retention.map_or(sessions.history_limit, |kept| usize::try_from(kept.size).unwrap_or(usize::MAX));
+    let all = all.saturating_add(SLACK);
+    let limit = usize::try_from(limit).map_or(all, |limit| limit.min(all));
     let offset = since.as_ref().map(|since| since.offset);
     let span = history_span(offset, limit, reverse);
     let epoch = since.map(|since| since.epoch).filter(|epoch| !epoch.is_empty());
@@ -83,4 +90,18 @@ pub(super) async fn history(api: &ServerApi, body: &[u8]) -> Answer {
         Ok(None) => Err(ErrorCode::UNRECOVERABLE_POSITION),
         Err(error) => Err(failed(&error)),
     }
+}
+
+pub(super) async fn history_remove(api: &ServerApi, body: &[u8]) -> Answer {
+    let name = read::<ChannelInput>(body)?.channel;
+    let channel = api.sessions.channels.find(&name).ok_or(ErrorCode::UNKNOWN_CHANNEL)?;
+    if !channel.is_app() {
+        // The feed's own channels contain only data of the ledger.
+        return Err(ErrorCode::PERMISSION_DENIED);
+    }
+    if !channel.has_log() {
+        return Err(ErrorCode::NOT_AVAILABLE);
+    }
+    api.broker.clear_log(&name).await.map_err(|error| failed(&error.into()))?;
+    Ok(json!({}))
 }

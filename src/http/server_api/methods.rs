@@ -7,12 +7,15 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::access::{BlockUser, DisconnectInput, Invalidate, RevokeToken, UnblockUser};
+use super::access::{BlockUser, Invalidate, RevokeToken, UnblockUser};
 use super::channels::{ChannelInput, HistoryInput};
+use super::connections::{DisconnectInput, RefreshInput, SubscribeInput, UnsubscribeInput};
+use super::nodes::{ChannelsInput, ChannelsOutput, InfoOutput};
 use super::publications::{BroadcastRequest, PublishInput, Published};
+use super::rpc::{RpcInput, RpcOutput};
 use super::users::UserInput;
 use crate::feed::export::Export;
-use crate::feed::input::Done;
+use crate::feed::input::{Done, NoInput};
 
 /// A method of the server API.
 pub(in crate::http) struct Method {
@@ -45,6 +48,13 @@ pub(in crate::http) const METHODS: &[Method] = methods! {
     "history" (HistoryInput) -> HistoryOutput, "Reads the log of a channel.";
     "presence" (ChannelInput) -> PresenceOutput, "Lists the clients in a channel.";
     "presence_stats" (ChannelInput) -> PresenceStatsOutput, "Counts the clients and users in a channel.";
+    "history_remove" (ChannelInput) -> Done, "Removes the log of a channel of the application. Its position stays.";
+    "channels" (ChannelsInput) -> ChannelsOutput, "Lists the channels with subscribers on all nodes.";
+    "info" (NoInput) -> InfoOutput, "Describes all nodes.";
+    "rpc" (RpcInput) -> RpcOutput, "Runs an operation of the feed, for the user in X-User or for nobody.";
+    "subscribe" (SubscribeInput) -> Done, "Subscribes connections to a channel.";
+    "unsubscribe" (UnsubscribeInput) -> Done, "Ends subscriptions of connections.";
+    "refresh" (RefreshInput) -> Done, "Changes when connections expire.";
     "export_user" (UserInput) -> Export, "Exports all data of a user, in pages.";
     "delete_user" (UserInput) -> Done, "Erases a user and all their data.";
     "disconnect" (DisconnectInput) -> Done, "Closes connections.";
@@ -75,7 +85,7 @@ struct BroadcastResponse {
 /// An error of the server API.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::http) struct ServerError {
-    /// A code of the client protocol, or 104: no such object.
+    /// A code of the client protocol, 104: no such object or method, or the HTTP status of the error of an operation.
     code: u32,
     /// A description of the error, for people.
     message: String,

@@ -1,28 +1,48 @@
-//! Channels for backends: `POST /api/<method>` with `X-API-Key`, compatible with Centrifugo's server API, so that
-//! backends written for it work with this server. All responses have status 200, including errors.
+//! Channels for backends: `POST /api/<method>` with an API key, compatible with Centrifugo's server API, so that
+//! backends written for it work with this server. Responses have status 200, including errors, unless the request has
+//! `X-Centrifugo-Error-Mode: transport`.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `mod`, `authentication` | the routes, and the API key of a request |
+//! | `dispatch`, `methods` | the methods by name, and their description for the OpenAPI document |
+//! | `commands` | many commands in one request: `/api/batch` and `/api` |
+//! | `publications`, `channels` | publications, logs, presence |
+//! | `connections` | subscriptions, expiry and closing of connections |
+//! | `nodes`, `rpc` | what all nodes serve; operations of the feed |
+//! | `access`, `users` | tokens and users |
 
 mod access;
 mod answers;
+mod authentication;
 mod channels;
+mod commands;
+mod connections;
 mod context;
+mod dispatch;
+mod json_data;
 mod methods;
+mod nodes;
 mod publications;
+mod rpc;
 mod users;
 
 use std::sync::Arc;
 
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Path, Request, State};
-use axum::http::{Response, StatusCode};
+use axum::http::{HeaderMap, Response, StatusCode};
 
 pub(super) use context::ServerApi;
 pub(super) use methods::{METHODS, Method, ServerError};
 
 use super::answers::{MAX_BODY_BYTES, json_answer, problem};
 use answers::to_body;
+pub(super) use authentication::authenticate;
+use context::BackendCaller;
 
-/// The maximal size of a `broadcast` request, in bytes. It may name many channels.
-const MAX_BROADCAST_BYTES: usize = 16 * MAX_BODY_BYTES;
+/// The maximal size of a request with many channels or commands, in bytes.
+const MAX_LARGE_BODY_BYTES: usize = 16 * MAX_BODY_BYTES;
 
 /// Serves `POST /api/<method>`.
 pub(super) async fn serve(
@@ -30,26 +50,52 @@ pub(super) async fn serve(
     Path(method): Path<String>,
     request: Request,
 ) -> Response<Body> {
-    let key = request.headers().get("x-api-key").and_then(|key| key.to_str().ok()).unwrap_or_default();
-    if !api.api_keys.accept(key) {
-        return problem(StatusCode::UNAUTHORIZED, "unauthorized", "send an API key as X-API-Key");
+    let is_batch = method == "batch";
+    let limit = if is_batch || method == "broadcast" { MAX_LARGE_BODY_BYTES } else { MAX_BODY_BYTES };
+    let with_statuses = wants_statuses(request.headers());
+    let (caller, body) = match receive(&api, request, limit).await {
+        Ok(received) => received,
+        Err(response) => return response,
+    };
+    if !is_batch && !METHODS.iter().any(|known| known.name == method) {
+        return problem(StatusCode::NOT_FOUND, "not_found", "there is no such method");
     }
-    let limit = if method == "broadcast" { MAX_BROADCAST_BYTES } else { MAX_BODY_BYTES };
-    let Ok(body) = to_bytes(request.into_body(), limit).await else {
-        return problem(StatusCode::PAYLOAD_TOO_LARGE, "too_large", "the body could not be read, or is too large");
+    let answer = if is_batch {
+        commands::batch(&api, &caller, &body).await
+    } else {
+        dispatch::call(&api, &caller, &method, &body).await
     };
-    let answer = match method.as_str() {
-        "publish" => publications::publish(&api, &body).await,
-        "broadcast" => return json_answer(StatusCode::OK, publications::broadcast(&api, &body).await),
-        "presence" => channels::presence(&api, &body).await,
-        "presence_stats" => channels::presence_stats(&api, &body).await,
-        "history" => channels::history(&api, &body).await,
-        "delete_user" => users::delete_user(&api, &body).await,
-        "export_user" => users::export_user(&api, &body).await,
-        method => match access::serve(&api, method, &body).await {
-            Some(answer) => answer,
-            None => return problem(StatusCode::NOT_FOUND, "not_found", "there is no such method"),
-        },
+    match answer {
+        // Its body has a form of its own.
+        Ok(replies) if is_batch => json_answer(StatusCode::OK, replies),
+        Err(error) if with_statuses => json_answer(error.status(), error.to_text()),
+        answer => json_answer(StatusCode::OK, to_body(&answer)),
+    }
+}
+
+/// Serves `POST /api`.
+pub(super) async fn serve_sequence(State(api): State<Arc<ServerApi>>, request: Request) -> Response<Body> {
+    let (caller, body) = match receive(&api, request, MAX_LARGE_BODY_BYTES).await {
+        Ok(received) => received,
+        Err(response) => return response,
     };
-    json_answer(StatusCode::OK, to_body(answer).to_string())
+    match commands::sequence(&api, &caller, &body).await {
+        Some(replies) => json_answer(StatusCode::OK, replies),
+        None => problem(StatusCode::BAD_REQUEST, "bad_request", "the body is a sequence of commands"),
+    }
+}
+
+/// Authenticates a request, and reads its body.
+async fn receive(api: &ServerApi, request: Request, limit: usize) -> Result<(BackendCaller, Bytes), Response<Body>> {
+    let (parts, body) = request.into_parts();
+    let caller = authenticate(&api.api_keys, &parts).map_err(|refusal| *refusal)?;
+    let too_large =
+        |_| problem(StatusCode::PAYLOAD_TOO_LARGE, "too_large", "the body could not be read, or is too large");
+    let body = to_bytes(body, limit).await.map_err(too_large)?;
+    Ok((caller, body))
+}
+
+/// Whether the backend wants errors as HTTP statuses.
+fn wants_statuses(headers: &HeaderMap) -> bool {
+    headers.get("x-centrifugo-error-mode").is_some_and(|mode| mode == "transport")
 }

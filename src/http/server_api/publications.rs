@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::answers::{Answer, failed, read, to_body};
+use super::answers::{Answer, failed, read};
 use super::channels::ChannelInput;
 use super::context::ServerApi;
+use super::json_data::decode_base64_json;
 use crate::broker::{self, Append, AppendOutcome, Broadcast};
 use crate::model::{Entry, Epoch, Retention};
 use crate::protocol::{ErrorCode, is_portable, present, publication_members};
@@ -34,10 +33,11 @@ struct PublicationInput {
     /// Tags that subscribers receive with it.
     #[serde(default)]
     tags: BTreeMap<String, String>,
-    /// A repeat with the same key within 5 minutes is not published again. Channels with a history only.
+    /// A repeat with the same key on the same channel within 5 minutes is not published again.
     #[serde(default)]
     idempotency_key: String,
-    /// A publication whose version is not higher than the last one is ignored; 0: no version.
+    /// A publication whose version is not higher than the last one is ignored; 0: no version. Channels with a history
+    /// only.
     #[serde(default)]
     version: u64,
     /// Versions of another epoch are always higher.
@@ -100,7 +100,11 @@ pub(super) async fn publish(api: &ServerApi, body: &[u8]) -> Answer {
     let publication = read::<PublicationInput>(body)?;
     let entry = publication.entry()?;
     let published = match publication.retention(api, &channel)? {
-        None => without_history(api.broker.publish(&channel, &entry).await)?,
+        None => {
+            let key = publication.idempotency_key();
+            let published = api.broker.publish_on_all(&[&channel], &entry, key).await.pop();
+            without_history(published.ok_or(ErrorCode::INTERNAL)?)?
+        }
         Some(retention) => {
             let (idempotency_key, version) = (publication.idempotency_key(), publication.version());
             let append = Append { channel: &channel, entry: &entry, retention, idempotency_key, version };
@@ -110,15 +114,8 @@ pub(super) async fn publish(api: &ServerApi, body: &[u8]) -> Answer {
     serde_json::to_value(published).map_err(|_| ErrorCode::INTERNAL)
 }
 
-/// Answers `broadcast`, as the text of the body.
-pub(super) async fn broadcast(api: &ServerApi, body: &[u8]) -> String {
-    match publish_to_all(api, body).await {
-        Ok(answer) => answer,
-        Err(error) => to_body(Err(error)).to_string(),
-    }
-}
-
-async fn publish_to_all(api: &ServerApi, body: &[u8]) -> Result<String, ErrorCode> {
+/// Answers `broadcast`, as the text of the result: it may have many thousand members.
+pub(super) async fn broadcast(api: &ServerApi, body: &[u8]) -> Result<String, ErrorCode> {
     let channels = read::<BroadcastInput>(body)?.channels;
     let publication = read::<PublicationInput>(body)?;
     if channels.is_empty() || channels.len() > MAX_CHANNELS {
@@ -145,7 +142,7 @@ async fn publish_to_all(api: &ServerApi, body: &[u8]) -> Result<String, ErrorCod
     }
     let responses: Vec<ChannelAnswer> = answers.into_iter().map(ChannelAnswer::from).collect();
     let responses = serde_json::to_string(&responses).map_err(|_| ErrorCode::INTERNAL)?;
-    Ok(format!(r#"{{"result":{{"responses":{responses}}}}}"#))
+    Ok(format!(r#"{{"responses":{responses}}}"#))
 }
 
 impl PublicationInput {
@@ -154,8 +151,7 @@ impl PublicationInput {
         let data = if self.b64data.is_empty() {
             self.data.as_ref().ok_or(ErrorCode::BAD_REQUEST)?.get()
         } else {
-            let bytes = BASE64_STANDARD.decode(&self.b64data).map_err(|_| ErrorCode::BAD_REQUEST)?;
-            decoded = serde_json::from_slice::<Box<RawValue>>(&bytes).map_err(|_| ErrorCode::BAD_REQUEST)?;
+            decoded = decode_base64_json(&self.b64data)?;
             decoded.get()
         };
         if !is_portable(data) {
@@ -195,7 +191,8 @@ impl PublicationInput {
         channels: &[&str],
     ) -> Vec<Result<Published, ErrorCode>> {
         let Some(retention) = retention else {
-            return api.broker.publish_on_all(channels, entry).await.into_iter().map(without_history).collect();
+            let published = api.broker.publish_on_all(channels, entry, self.idempotency_key()).await;
+            return published.into_iter().map(without_history).collect();
         };
         let (idempotency_key, version) = (self.idempotency_key(), self.version());
         let broadcast = Broadcast { channels, entry, retention, idempotency_key, version };
