@@ -1,5 +1,8 @@
 //! Builds the parts of the server, starts them in order, and stops them in reverse order.
 
+mod options;
+mod stores;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,20 +14,27 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::Executor;
 use crate::api::operations::Operations;
-use crate::auth::{ApiKeys, Passwords, RevocationList, SessionIssuer, Verifier};
-use crate::broker::{Broker, DurableQueue, Flush, InboxOptions, Journal, MemoryBroker, RedisBroker, RedisOptions};
-use crate::config::{BrokerUrl, Config, Durability, LedgerUrl, Secret, Secrets};
-use crate::feed::{FanoutOptions, Feed, FeedOptions, LikesOptions, LimitOptions, RateOptions};
-use crate::gateway::channels::Channels;
-use crate::gateway::connection_counts::{ConnectionCounts, ConnectionLimits, connections_for};
+use crate::auth::{ApiKeys, Passwords, RevocationList, SessionIssuer};
+use crate::broker::Broker;
+use crate::config::{BrokerUrl, Config, Secret, Secrets};
+use crate::feed::Feed;
+use crate::gateway::connection_counts::{ConnectionCounts, ConnectionLimits};
 use crate::gateway::listener::{self, ListenerOptions};
-use crate::gateway::outbox::Bounds;
-use crate::gateway::session::SessionOptions;
-use crate::gateway::{Gateway, GatewayOptions, GatewayParts};
+use crate::gateway::{Gateway, GatewayParts};
+use crate::hooks::Hooks;
 use crate::http::{HttpParts, ProbeParts, admin_router, probe_routes, router};
-use crate::ledger::{Ledger, LedgerError, PostgresLedger, PostgresOptions, SqliteLedger, SqliteOptions};
+use crate::jwks;
+use crate::ledger::Ledger;
 use crate::metrics::Metrics;
-use crate::model::Retention;
+use crate::outlet::OutletWorkers;
+pub use crate::outlet::outlet_targets;
+pub use crate::push::push_providers;
+use crate::push::{PushBridge, PushBridgeOptions};
+
+use self::options::{
+    connection_limits, feed_options, gateway_options, listener_options, session_options, token_verifier,
+};
+pub use self::stores::{open_broker, open_ledger};
 
 /// A running server.
 pub struct App {
@@ -39,12 +49,36 @@ pub struct App {
     drain: Duration,
 }
 
+/// What a process does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Serves clients and does all background work.
+    Everything,
+    /// Sends pushes and webhooks, and serves probes and metrics only.
+    Push,
+}
+
+impl Role {
+    /// # Errors
+    /// If the configuration does not permit the role.
+    fn check(self, config: &Config) -> anyhow::Result<()> {
+        if self == Self::Push {
+            let sends = config.push.enabled || config.outlet.stream || !config.outlet.webhooks.is_empty();
+            anyhow::ensure!(sends, "--only push sends nothing: push.enabled is false");
+            let is_memory = matches!(config.broker.url, BrokerUrl::Memory);
+            anyhow::ensure!(!is_memory, "--only push needs a broker that processes share: broker.url is \"memory:\"");
+        }
+        Ok(())
+    }
+}
+
 impl App {
     /// Opens the stores, then the listeners.
     ///
     /// # Errors
     /// If a store cannot be opened, a key is invalid, or an address cannot be bound.
-    pub async fn start(config: &Config, secrets: &Secrets) -> anyhow::Result<Self> {
+    pub async fn start(config: &Config, secrets: &Secrets, role: Role) -> anyhow::Result<Self> {
+        role.check(config)?;
         warn_of_risks(config);
         let (broker, queue) = open_broker(config).await?;
         let ledger = open_ledger(config).await?;
@@ -62,7 +96,10 @@ impl App {
         let feed = Feed::new(parts, &feed_options(config));
         let operations = Arc::new(Operations::new());
         let executor = Arc::new(Executor::new(Arc::clone(&feed)));
-        let sessions = Arc::new(session_options(config, secrets, revocations)?);
+        let verifier = token_verifier(config, secrets)?;
+        let stopping = CancellationToken::new();
+        jwks::start(&verifier, &stopping).context("the keys of issuers cannot be fetched")?;
+        let sessions = Arc::new(session_options(config, verifier.clone(), revocations));
         let parts = GatewayParts {
             feed: Arc::clone(&feed),
             broker: Arc::clone(&broker),
@@ -70,10 +107,10 @@ impl App {
             executor: Arc::clone(&executor),
             sessions: Arc::clone(&sessions),
             metrics: Arc::clone(&metrics),
+            hooks: Hooks::new(&config.hooks).context("the hooks cannot be used")?.map(Arc::new),
         };
         let gateway = Gateway::new(&parts, gateway_options(config));
-        feed.start().await.context("the stores cannot be compared, or the broker gives this node no number")?;
-        executor.start();
+        start_background(config, role, &feed, &broker, &executor, &metrics).await?;
         let (listener, address) = listen(config.server.listen, "server.listen")?;
         let admin = config.server.admin_listen.map(|address| listen(address, "server.admin_listen")).transpose()?;
         let options = listener_options(config);
@@ -85,19 +122,22 @@ impl App {
         });
         let parts = HttpParts {
             upgrader: Arc::clone(gateway.upgrader()),
+            streams: Arc::clone(gateway.streams()),
+            emulation: Arc::clone(gateway.emulation()),
+            transports: config.transports,
             operations,
             executor,
-            verifier: Verifier::new(&config.auth, secrets)?,
+            verifier,
             api_keys: ApiKeys::new(&secrets.api_keys)?,
             origins: config.server.origins.clone(),
             trusted: Arc::clone(&options.trusted_proxies),
             sessions,
             broker: Arc::clone(&broker),
             logs: Arc::clone(gateway.logs()),
+            nodes: Arc::clone(gateway.nodes()),
             feed: Arc::clone(&feed),
             metrics: Arc::clone(&metrics),
         };
-        let stopping = CancellationToken::new();
         let serve = |listener, router, limits, proxy_protocol| {
             let options = ListenerOptions { proxy_protocol, ..options.clone() };
             let counts = ConnectionCounts::new(limits, Arc::clone(&options.trusted_proxies));
@@ -109,9 +149,15 @@ impl App {
             Some((listener, _)) => {
                 let limits = ConnectionLimits { connections: Some(ADMIN_CONNECTIONS), per_address: None };
                 serving.push(serve(listener, admin_router(probes), limits, false));
-                router(parts, axum::Router::new())
+                match role {
+                    Role::Everything => router(parts, axum::Router::new()),
+                    Role::Push => axum::Router::new(),
+                }
             }
-            None => router(parts, probes),
+            None => match role {
+                Role::Everything => router(parts, probes),
+                Role::Push => admin_router(probes),
+            },
         };
         serving.push(serve(listener, public, connection_limits(config)?, options.proxy_protocol));
         let drain = config.server.drain;
@@ -137,6 +183,7 @@ impl App {
     /// period with a code that makes clients reconnect to another node. Then the listeners close, the feed hands over
     /// its work, and the ledger closes.
     pub async fn stop(self) {
+        self.feed.drain();
         self.gateway.drain(self.drain).await;
         self.stopping.cancel();
         for serving in self.serving {
@@ -149,6 +196,37 @@ impl App {
     }
 }
 
+/// Starts the background work of a role.
+async fn start_background(
+    config: &Config,
+    role: Role,
+    feed: &Arc<Feed>,
+    broker: &Arc<dyn Broker>,
+    executor: &Executor,
+    metrics: &Arc<Metrics>,
+) -> anyhow::Result<()> {
+    let cannot = "the stores cannot be compared, or the broker gives this node no number";
+    match role {
+        Role::Everything => {
+            feed.start().await.context(cannot)?;
+            executor.start();
+        }
+        Role::Push => feed.start_for_pushes().await.context(cannot)?,
+    }
+    if config.push.enabled {
+        let (providers, texts) = push_providers(&config.push)?;
+        let options = PushBridgeOptions {
+            grace: config.push.grace,
+            timeout: config.push.timeout,
+            time_to_live: config.push.ttl,
+            digest: config.push.digest,
+        };
+        PushBridge::new(Arc::clone(feed), Arc::new(providers), texts, Arc::clone(metrics), options).start();
+    }
+    OutletWorkers::new(config, feed, broker, metrics)?.start();
+    Ok(())
+}
+
 /// The maximum number of connections of `server.admin_listen`, for a few metrics collectors and load balancers. Their
 /// files are among the reserved ones.
 const ADMIN_CONNECTIONS: usize = 64;
@@ -157,38 +235,6 @@ fn listen(address: SocketAddr, key: &str) -> anyhow::Result<(TcpListener, Socket
     let listener = listener::bind(address).with_context(|| format!("cannot listen on {address} ({key})"))?;
     let address = listener.local_addr()?;
     Ok((listener, address))
-}
-
-fn listener_options(config: &Config) -> ListenerOptions {
-    let server = &config.server;
-    if server.proxy_protocol && server.trusted_proxies.is_empty() {
-        tracing::warn!("server.proxy_protocol has no effect: server.trusted_proxies is empty");
-    }
-    if server.trusted_proxies.trusts_everyone() {
-        tracing::warn!("server.trusted_proxies holds every address: every client can invent its own");
-    }
-    ListenerOptions {
-        header_timeout: server.header_timeout,
-        stall_timeout: server.stall_timeout,
-        trusted_proxies: Arc::new(server.trusted_proxies.clone()),
-        proxy_protocol: server.proxy_protocol,
-    }
-}
-
-/// The connection limits of the public listener. They never exceed the number of available file descriptors.
-fn connection_limits(config: &Config) -> anyhow::Result<ConnectionLimits> {
-    let (files, _) = rlimit::getrlimit(rlimit::Resource::NOFILE).context("the limit of open files cannot be read")?;
-    let possible = connections_for(files, config.ledger.connections);
-    let connections = match config.server.connections {
-        Some(configured) if configured > possible => {
-            tracing::warn!(configured, possible, files, "too few open files for server.connections");
-            possible
-        }
-        configured => configured.unwrap_or(possible),
-    };
-    tracing::debug!(connections, files, "capped connections");
-    let per_address = config.server.connections_per_address;
-    Ok(ConnectionLimits { connections: Some(connections), per_address })
 }
 
 /// Logs warnings for valid settings that are risky.
@@ -200,137 +246,14 @@ fn warn_of_risks(config: &Config) {
              people can sign up with ids that the application has not used yet"
         );
     }
-    if [&auth.hmac_secret, &auth.hmac_secret_previous].into_iter().flatten().any(Secret::is_short) {
+    if config.client.insecure {
+        tracing::warn!(
+            "client.insecure is on: clients need no token, and may do everything on channels of the application; a \
+             proxy in front of this server would open it to everybody"
+        );
+    }
+    if auth.hmac_secrets().into_iter().flatten().any(Secret::is_short) {
         tracing::warn!("a secret for tokens has less than 32 characters (auth.allow_short_secret): it can be guessed");
-    }
-}
-
-/// The broker, and the queue of deferred ledger writes. Redis serves as both; in a single process, the queue is a
-/// folder of files.
-async fn open_broker(config: &Config) -> anyhow::Result<(Arc<dyn Broker>, Arc<dyn DurableQueue>)> {
-    let idle = Duration::from_secs(u64::from(config.timeline.idle_days) * 24 * 3_600);
-    let inbox = InboxOptions { length: config.timeline.length, idle };
-    Ok(match &config.broker.url {
-        BrokerUrl::Memory => {
-            let flush = match config.ledger.durability {
-                Durability::Full => Flush::Always,
-                Durability::Normal => Flush::Never,
-            };
-            let queue = Journal::open(config.server.data_dir.join("likes"), flush).await;
-            let queue = queue.context("cannot use the queue of likes (server.data_dir)")?;
-            (Arc::new(MemoryBroker::new(inbox)), Arc::new(queue))
-        }
-        BrokerUrl::Redis(url) => {
-            let options = RedisOptions {
-                url: url.clone(),
-                timeout: config.broker.timeout,
-                prefix: config.broker.prefix.clone(),
-                inbox,
-                probe_every: config.broker.probe_interval,
-            };
-            let broker = RedisBroker::connect(options).await;
-            let broker = broker.with_context(|| format!("cannot use {} (broker.url)", config.broker.url))?;
-            let broker = Arc::new(broker);
-            (Arc::clone(&broker) as Arc<dyn Broker>, broker as Arc<dyn DurableQueue>)
-        }
-    })
-}
-
-/// Opens the configured ledger and migrates its schema.
-///
-/// # Errors
-/// If it cannot be opened.
-pub async fn open_ledger(config: &Config) -> anyhow::Result<Arc<dyn Ledger>> {
-    let (durability, timeout) = (config.ledger.durability, config.ledger.timeout);
-    let opened: Result<Arc<dyn Ledger>, LedgerError> = match &config.ledger.url {
-        LedgerUrl::Sqlite(path) => {
-            let options = SqliteOptions { durability, timeout, ..SqliteOptions::new(path.clone()) };
-            SqliteLedger::open(options).await.map(|ledger| Arc::new(ledger) as _)
-        }
-        LedgerUrl::Postgres(url) => {
-            let connections = config.ledger.connections;
-            let options = PostgresOptions { durability, timeout, connections, ..PostgresOptions::new(url.clone()) };
-            PostgresLedger::open(options).await.map(|ledger| Arc::new(ledger) as _)
-        }
-    };
-    opened.context("cannot use the ledger (ledger.url)")
-}
-
-fn feed_options(config: &Config) -> FeedOptions {
-    let idle = Duration::from_secs(u64::from(config.timeline.idle_days) * 24 * 3_600);
-    FeedOptions {
-        timeline_length: config.timeline.length as usize,
-        timeline_idle: idle,
-        follow_merge: config.timeline.follow_merge,
-        recovery_limit: config.client.recovery_limit,
-        session_ttl: config.auth.token_ttl,
-        leeway: config.auth.leeway,
-        revocation_ttl: config.auth.revocation_ttl,
-        erasure_log: Some(config.server.data_dir.join("erasures.log")),
-        limits: LimitOptions {
-            text: config.limits.text,
-            media: config.limits.media,
-            topics: config.limits.topics,
-            data_bytes: config.limits.data_bytes,
-            follows: config.limits.follows,
-            favourites: config.limits.favourites,
-        },
-        rates: RateOptions {
-            posts: config.rates.posts,
-            comments: config.rates.comments,
-            likes: config.rates.likes,
-            follows: config.rates.follows,
-            writes: config.rates.writes,
-            mentions: config.rates.mentions,
-            reads: config.rates.reads,
-            publications: config.rates.publications,
-            accounts: config.rates.accounts,
-            sessions: config.rates.sessions,
-        },
-        trusted_proxies: Arc::new(config.server.trusted_proxies.clone()),
-        fanout: FanoutOptions {
-            push_limit: config.fanout.push_limit,
-            page: config.fanout.page,
-            workers: config.fanout.workers,
-            lease: config.fanout.lease,
-        },
-        likes: LikesOptions {
-            queue_length: config.likes.queue_length,
-            counts_per_second: config.likes.counts_per_second,
-        },
-    }
-}
-
-fn session_options(
-    config: &Config,
-    secrets: &Secrets,
-    revocations: Arc<RevocationList>,
-) -> anyhow::Result<SessionOptions> {
-    let idle = Duration::from_secs(u64::from(config.timeline.idle_days) * 24 * 3_600);
-    Ok(SessionOptions {
-        verifier: Verifier::new(&config.auth, secrets)?,
-        revocations,
-        channels: Channels::new(&config.namespaces, Retention::notifications(idle)),
-        anonymous: config.auth.anonymous,
-        max_channels: config.client.channels,
-        channel_length: config.client.channel_length,
-        commands_per_second: config.client.commands_per_second,
-        history_limit: config.client.history_limit,
-        presence_limit: config.client.presence_limit,
-        ping_interval: config.client.ping_interval,
-        pong_timeout: config.client.pong_timeout,
-        connect_timeout: config.client.connect_timeout,
-    })
-}
-
-fn gateway_options(config: &Config) -> GatewayOptions {
-    GatewayOptions {
-        message_bytes: config.client.message_bytes,
-        outbox: Bounds { bytes: config.client.queue_bytes, messages: config.client.queue_messages },
-        write_timeout: config.client.write_timeout,
-        origins: config.server.origins.clone(),
-        connections_per_user: config.client.connections_per_user,
-        recovery_limit: config.client.recovery_limit,
     }
 }
 
@@ -350,7 +273,7 @@ mod tests {
         ];
         let config = Config::parse("", env.into_iter()).unwrap();
         let secrets = Secrets::load(&config).unwrap();
-        let app = App::start(&config, &secrets).await.unwrap();
+        let app = App::start(&config, &secrets, Role::Everything).await.unwrap();
         let (feed, broker) = (Arc::downgrade(&app.feed), Arc::downgrade(&app.broker));
         let ledger = Arc::downgrade(&app.ledger);
         app.stop().await;

@@ -12,15 +12,20 @@
 //! | [`config`] | reads and validates the configuration |
 //! | [`http`] | the route table, the API of backends, OpenAPI, health, metrics, the page |
 //! | [`gateway`] | sockets: accept loop, session, connection, outbox, hub |
+//! | [`hooks`] | questions to the application's backend |
 //! | [`protocol`] | the client protocol: commands, replies, codes |
 //! | [`feed`] | the rules of the feed, one file for each concept |
+//! | [`breaker`] | leaves servers that fail alone for a while |
 //! | [`auth`] | tokens, API keys, passwords |
+//! | `jwks` | fetches the public keys of issuers |
 //! | [`broker`] | the logs of channels and the delivery to their subscribers: memory, Redis |
 //! | [`ledger`] | the durable store: SQLite, PostgreSQL |
 //! | [`limiter`] | rate limits in bounded memory |
 //! | [`model`] | the basic types: users, posts, log entries |
 //! | [`net`] | client addresses behind proxies, browser origins |
 //! | [`metrics`] | the metrics for Prometheus |
+//! | [`outlet`] | what happened, for webhooks and a Redis Stream |
+//! | [`push`] | the push bridge: notifications for people who are not connected |
 //!
 //! The program `feedline` adds the command line (`cli`) and, behind the feature `bench`, `feedline bench`.
 
@@ -28,15 +33,20 @@ pub mod api;
 pub mod app;
 pub mod auth;
 mod backoff;
+pub mod breaker;
 pub mod broker;
 pub mod config;
 pub mod demo;
 pub mod feed;
 pub mod gateway;
+pub mod hooks;
 pub mod http;
+mod jwks;
 pub mod ledger;
 pub mod limiter;
 pub mod metrics;
 pub mod model;
 pub mod net;
+pub mod outlet;
 pub mod protocol;
+pub mod push;

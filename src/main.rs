@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use feedline::config::ConfigError;
 
-use crate::cli::{Args, CliCommand};
+use crate::cli::{Args, CliCommand, ServeArgs};
 
 /// jemalloc, because the server allocates many small, short-lived buffers of different sizes on all threads.
 #[global_allocator]
@@ -51,7 +51,8 @@ fn main() -> ExitCode {
 fn run(args: &Args) -> Result<(), Failure> {
     let config = || args.load_config();
     match &args.command {
-        None | Some(CliCommand::Serve) => cli::serve(&config()?)?,
+        None => cli::serve(&config()?, ServeArgs::default())?,
+        Some(CliCommand::Serve(serve)) => cli::serve(&config()?, *serve)?,
         #[cfg(feature = "bench")]
         Some(CliCommand::Bench(bench)) => bench::run(bench)?,
         Some(CliCommand::Token(token)) => cli::token(&config()?, token)?,
@@ -60,8 +61,13 @@ fn run(args: &Args) -> Result<(), Failure> {
         Some(CliCommand::Erasures(command)) => cli::erasures(&config()?, command)?,
         Some(CliCommand::SeedDemo(demo)) => cli::seed_demo(&config()?, demo)?,
         Some(CliCommand::Jobs(jobs)) => cli::jobs(&config()?, jobs)?,
+        Some(CliCommand::Push(push)) => cli::push(&config()?, push)?,
+        Some(CliCommand::Outlet(outlet)) => cli::outlet(&config()?, outlet)?,
         Some(CliCommand::CheckConfig) => {
-            config()?;
+            // Keys and URLs are checked when the providers and webhooks are built.
+            let config = config()?;
+            feedline::app::push_providers(&config.push)?;
+            feedline::app::outlet_targets(&config)?;
             cli::check_config(args.config.as_deref()).map_err(anyhow::Error::from)?;
         }
     }

@@ -12,7 +12,7 @@ use super::session::{HistoryGrant, PresenceGrant, PresenceQuery, PublishGrant, S
 use crate::broker::{Append, Broker, PresenceStats, Span};
 use crate::feed::{FeedError, RateLimits, Viewer};
 use crate::model::Entry;
-use crate::protocol::{ErrorCode, PresenceResult, PresenceStatsResult, ReplyBody, reply};
+use crate::protocol::{ErrorCode, PresenceResult, PresenceStatsResult, ReplyBody};
 
 /// The cost of the list of present clients in `rates.reads`. Their number costs 1.
 const PRESENCE_COST: u32 = 5;
@@ -34,7 +34,7 @@ impl ChannelCommands {
     async fn try_publish(&self, grant: PublishGrant) -> Result<CommandOutcome, FeedError> {
         self.rates.take_publication(grant.user.as_ref(), grant.address, grant.members.len())?;
         let (channel, entry) = (&*grant.name, &Entry::Data(grant.members));
-        match self.sessions.channels.retention(&grant.channel) {
+        match self.sessions.channels.retention(&grant.channel).filter(|_| !grant.skip_history) {
             Some(retention) => {
                 let append = Append { channel, entry, retention, idempotency_key: None, version: None };
                 self.broker.append(append).await?;
@@ -43,7 +43,7 @@ impl ChannelCommands {
                 self.broker.publish(channel, entry).await?;
             }
         }
-        Ok(CommandOutcome::Reply(reply(grant.id, &ReplyBody::Publish {})))
+        Ok(CommandOutcome::done(grant.id, ReplyBody::Publish {}))
     }
 
     pub(super) async fn presence(&self, grant: PresenceGrant) -> CommandOutcome {
@@ -66,7 +66,7 @@ impl ChannelCommands {
                 ReplyBody::PresenceStats(presence_counts(self.broker.presence_stats(&grant.name).await?))
             }
         };
-        Ok(CommandOutcome::Reply(reply(grant.id, &body)))
+        Ok(CommandOutcome::done(grant.id, body))
     }
 
     pub(super) async fn history(&self, grant: HistoryGrant) -> CommandOutcome {
@@ -81,7 +81,7 @@ impl ChannelCommands {
         let viewer = Viewer::Client(grant.user.as_ref());
         let log = ChannelLog { name: &grant.name, audience: grant.channel.audience(), viewer };
         Ok(match self.logs.read_history(&log, grant.span, grant.epoch.as_deref()).await? {
-            Some(result) => CommandOutcome::Reply(reply(grant.id, &ReplyBody::History(result))),
+            Some(result) => CommandOutcome::done(grant.id, ReplyBody::History(result)),
             None => CommandOutcome::refused(grant.id, ErrorCode::UNRECOVERABLE_POSITION),
         })
     }

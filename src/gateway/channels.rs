@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::config::{Namespace, NamespaceAccess};
+use crate::config::{Namespace, NamespaceAccess, RecoveryMode};
 use crate::feed::Audience;
 use crate::model::{Channel, Retention, UserId};
+use crate::protocol::ErrorCode;
 
 /// A channel of the feed or of a configured namespace, with the rules that apply to it.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,6 +15,8 @@ pub struct ResolvedChannel {
     pub channel: Channel,
     /// The namespace of a channel of the application; `None` for channels of the feed.
     namespace: Option<Arc<Namespace>>,
+    /// Every client has every right.
+    is_open: bool,
 }
 
 /// What a client may ask of a channel.
@@ -46,13 +49,29 @@ pub struct Channels {
     namespaces: HashMap<String, Arc<Namespace>>,
     /// How much of the logs of notifications is kept.
     notifications: Retention,
+    /// Every client has every right in the channels of the application: `client.insecure`.
+    is_open: bool,
 }
 
 impl Channels {
     /// The channels of the feed and of these namespaces. `notifications`: see [`Retention::notifications`].
     pub fn new(namespaces: &[Namespace], notifications: Retention) -> Self {
         let by_name = |namespace: &Namespace| (namespace.name.clone(), Arc::new(namespace.clone()));
-        Self { namespaces: namespaces.iter().map(by_name).collect(), notifications }
+        Self { namespaces: namespaces.iter().map(by_name).collect(), notifications, is_open: false }
+    }
+
+    /// Adds the personal channels, `#<user>`. They are in the namespace without a name; if none is configured, clients
+    /// have no rights in it.
+    #[must_use]
+    pub fn with_personal_channels(mut self) -> Self {
+        self.namespaces.entry(String::new()).or_default();
+        self
+    }
+
+    /// Grants every client every right in the channels of the application.
+    #[must_use]
+    pub fn open_to_everybody(self) -> Self {
+        Self { is_open: true, ..self }
     }
 
     /// The channel of this name; `None` if there is none.
@@ -62,7 +81,16 @@ impl Channels {
             Channel::App(app) => Some(Arc::clone(self.namespaces.get(app.namespace())?)),
             _ => None,
         };
-        Some(ResolvedChannel { channel, namespace })
+        Some(ResolvedChannel { channel, is_open: self.is_open && namespace.is_some(), namespace })
+    }
+
+    /// The channel of this name, for the command of a client.
+    ///
+    /// # Errors
+    /// The error code for the reply, if there is no such channel, or if the namespace does not permit its name.
+    pub fn find_for_client(&self, name: &str) -> Result<ResolvedChannel, ErrorCode> {
+        let channel = self.find(name).ok_or(ErrorCode::UNKNOWN_CHANNEL)?;
+        if channel.has_permitted_name() { Ok(channel) } else { Err(ErrorCode::BAD_REQUEST) }
     }
 
     /// How much of a channel's log is kept; `None` if it has no log, or if the log is an inbox, which has a bound of
@@ -77,6 +105,22 @@ impl Channels {
 }
 
 impl ResolvedChannel {
+    /// The namespace of a channel of the application.
+    pub fn namespace(&self) -> Option<&Namespace> {
+        self.namespace.as_deref()
+    }
+
+    /// Whether clients may use the name: it matches the expression of the namespace.
+    fn has_permitted_name(&self) -> bool {
+        let (Channel::App(app), Some(namespace)) = (&self.channel, &self.namespace) else { return true };
+        namespace.channel_regex.as_ref().is_none_or(|regex| regex.matches(app.local_name()))
+    }
+
+    /// What a client receives that recovers.
+    pub fn recovery_mode(&self) -> RecoveryMode {
+        self.namespace.as_ref().map_or(RecoveryMode::Stream, |namespace| namespace.recovery_mode)
+    }
+
     /// Whether its publications are in a log, so that clients can recover them.
     pub fn has_log(&self) -> bool {
         self.namespace.as_ref().is_none_or(|namespace| namespace.history_size > 0)
@@ -94,20 +138,21 @@ impl ResolvedChannel {
         }
     }
 
+    /// Whether clients may receive its publications as patches.
+    pub fn permits_deltas(&self) -> bool {
+        self.namespace.as_ref().is_some_and(|namespace| namespace.delta && namespace.history_size > 0)
+    }
+
     /// Whether the server keeps track of its subscribers.
     pub fn has_presence(&self) -> bool {
         self.namespace.as_ref().is_some_and(|namespace| namespace.presence)
-    }
-
-    /// Whether subscribers receive joins and leaves.
-    pub fn tells_joins(&self) -> bool {
-        self.namespace.as_ref().is_some_and(|namespace| namespace.join_leave)
     }
 
     /// Whether a client has a right, as far as the name and the namespace decide. The feed decides whether the user may
     /// see the post or the profile of a channel.
     pub fn permits(&self, right: Right, client: Credentials<'_>) -> bool {
         match (&self.channel, &self.namespace) {
+            _ if self.is_open => true,
             (Channel::App(app), Some(namespace)) => {
                 // A subscriber of a private channel has shown a token.
                 let has_token = !app.is_private() || client.token || client.subscribed;
@@ -169,6 +214,8 @@ mod tests {
             history: NamespaceAccess::Subscriber,
             presence: true,
             join_leave: false,
+            force_recovery: true,
+            ..Namespace::default()
         };
         Channels::new(&[chat], Retention::notifications(Duration::from_secs(60)))
     }
@@ -184,6 +231,30 @@ mod tests {
         for name in ["", "chat", "chat:", "lobby", "other:1", "$post:12", "post:x"] {
             assert_eq!(channels.find(name), None, "{name}");
         }
+    }
+
+    #[test]
+    fn an_insecure_server_grants_all_rights_in_channels_of_the_application() {
+        let channels = channels().open_to_everybody();
+        let nobody = Credentials { user: None, subscribed: false, token: false };
+        let rights = [Right::Subscribe, Right::Publish, Right::History, Right::Presence];
+        for (name, expected) in [("chat:1", 4), ("$chat:1", 4), ("chat:1#ann", 4), ("timeline:ann", 0), ("topic:x", 1)]
+        {
+            let channel = channels.find(name).expect(name);
+            let granted = rights.into_iter().filter(|right| channel.permits(*right, nobody)).count();
+            assert_eq!(granted, expected, "{name}");
+        }
+        assert_eq!(channels.find("other:1"), None);
+    }
+
+    #[test]
+    fn personal_channels_need_no_namespace() {
+        let ann = UserId::parse("ann");
+        let channels = channels().with_personal_channels();
+        let channel = channels.find("#ann").expect("a personal channel");
+        assert!(channel.permits_server_side(ann.as_ref()) && !channel.permits_server_side(None));
+        let client = |subscribed| Credentials { user: ann.as_ref(), subscribed, token: false };
+        assert!(!channel.permits(Right::Subscribe, client(false)) && !channel.permits(Right::Publish, client(true)));
     }
 
     #[test]

@@ -1,17 +1,16 @@
 //! The outcomes of commands that take time.
 
-use bytes::Bytes;
-
 use super::join::{Join, Joined};
 use super::presence::Subscriber;
+use super::session::{AnsweredHook, ServerJoin, WaitedCommand};
 use super::sockets::Registration;
 use crate::feed::FeedError;
-use crate::protocol::{Disconnect, ErrorCode, reply_error};
+use crate::protocol::{Disconnect, ErrorCode, Reply, ReplyBody};
 
 /// The outcome of a command.
 pub(super) enum CommandOutcome {
     /// Send this reply.
-    Reply(Bytes),
+    Reply(Reply),
     /// The client is connected, and in its channels: the id of its `connect` command.
     Opened(u32, Registration, Vec<(Join, Subscriber, Joined)>),
     /// The client may not connect: close the connection.
@@ -20,12 +19,25 @@ pub(super) enum CommandOutcome {
     NotOpened(u32),
     /// The client is in the channel.
     Joined(Box<Join>, Subscriber, Joined),
+    /// The client is in the channel, to which a backend subscribed it.
+    JoinedForBackend(Box<ServerJoin>, Subscriber, Joined),
+    /// The application's backend has answered, or has not.
+    Answered(Box<AnsweredHook>),
+    /// The key of the command's token is fetched, or could not be.
+    KeyAwaited(Box<WaitedCommand>),
+    /// The client could not join the channel to which a backend subscribed it.
+    NotJoined,
 }
 
 impl CommandOutcome {
+    /// The command succeeded.
+    pub(super) fn done(id: u32, body: ReplyBody) -> Self {
+        Self::Reply(Reply::done(id, body))
+    }
+
     /// The reply is this error.
     pub(super) fn refused(id: u32, code: ErrorCode) -> Self {
-        Self::Reply(reply_error(id, code, None, None))
+        Self::Reply(Reply::refused(id, code))
     }
 
     /// The command failed.

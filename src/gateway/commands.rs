@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::channel_commands::ChannelCommands;
 use super::command_outcome::CommandOutcome;
+use super::hook_runner::HookRunner;
 use super::outbox::Outbox;
 use super::rpc::RpcRunner;
 use super::session::Action;
@@ -19,10 +20,19 @@ pub(super) struct RunningCommand {
     pub(super) holds_outbox: bool,
 }
 
+/// Waits for the running command, if there is one.
+pub(super) async fn running(running: &mut Option<RunningCommand>) -> CommandOutcome {
+    match running {
+        Some(running) => running.future.as_mut().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Runs commands of all clients.
 pub(super) struct CommandRunner {
     pub(super) subscriptions: Subscriptions,
     pub(super) channels: ChannelCommands,
+    pub(super) hooks: Arc<HookRunner>,
     pub(super) rpc: RpcRunner,
     pub(super) metrics: Arc<Metrics>,
 }
@@ -30,17 +40,32 @@ pub(super) struct CommandRunner {
 impl CommandRunner {
     /// Starts the command of an action. `None` if the action takes no time.
     pub(super) fn start(self: &Arc<Self>, action: Action, outbox: &Arc<Outbox>) -> Option<RunningCommand> {
-        self.metrics.command(kind_of(&action)?);
+        if let Some(kind) = kind_of(&action) {
+            self.metrics.command(kind);
+        }
         let runner = Arc::clone(self);
         let outbox = Arc::clone(outbox);
         Some(match action {
-            Action::Nothing | Action::Reply(_) | Action::Close(_) | Action::Leave(..) => return None,
+            Action::Nothing | Action::Reply(_) | Action::Close(_) | Action::Leave(..) | Action::Expire(_) => {
+                return None;
+            }
+            Action::Ask(ask) => concurrent(async move {
+                let (subject, question) = *ask;
+                let answered = runner.hooks.ask(subject, question, outbox.format()).await;
+                CommandOutcome::Answered(Box::new(answered))
+            }),
+            Action::AwaitKey(wait) => {
+                concurrent(async move { CommandOutcome::KeyAwaited(Box::new((*wait).wait().await)) })
+            }
             Action::Open(grant) => holding(async move { runner.subscriptions.open(grant, &outbox).await }),
             Action::Join(join) => holding(async move { runner.subscriptions.join(join, &outbox).await }),
-            Action::Publish(grant) => running(async move { runner.channels.publish(grant).await }),
-            Action::Presence(grant) => running(async move { runner.channels.presence(grant).await }),
-            Action::History(grant) => running(async move { runner.channels.history(grant).await }),
-            Action::Rpc(call) => running(async move { runner.rpc.run(call).await }),
+            Action::JoinForBackend(join) => {
+                holding(async move { runner.subscriptions.join_for_backend(join, &outbox).await })
+            }
+            Action::Publish(grant) => concurrent(async move { runner.channels.publish(grant).await }),
+            Action::Presence(grant) => concurrent(async move { runner.channels.presence(grant).await }),
+            Action::History(grant) => concurrent(async move { runner.channels.history(grant).await }),
+            Action::Rpc(call) => concurrent(async move { runner.rpc.run(call, outbox.format()).await }),
         })
     }
 }
@@ -48,9 +73,16 @@ impl CommandRunner {
 /// The kind of a command that takes time, as it is counted.
 fn kind_of(action: &Action) -> Option<&'static str> {
     Some(match action {
-        Action::Nothing | Action::Reply(_) | Action::Close(_) | Action::Leave(..) => return None,
+        // A question, or waiting for a key, is a part of a command that follows.
+        Action::Nothing
+        | Action::Reply(_)
+        | Action::Close(_)
+        | Action::Leave(..)
+        | Action::Expire(_)
+        | Action::Ask(_)
+        | Action::AwaitKey(_) => return None,
         Action::Open(_) => "connect",
-        Action::Join(_) => "subscribe",
+        Action::Join(_) | Action::JoinForBackend(_) => "subscribe",
         Action::Publish(_) => "publish",
         Action::Presence(_) => "presence",
         Action::History(_) => "history",
@@ -62,6 +94,6 @@ fn holding(future: impl Future<Output = CommandOutcome> + Send + 'static) -> Run
     RunningCommand { future: Box::pin(future), holds_outbox: true }
 }
 
-fn running(future: impl Future<Output = CommandOutcome> + Send + 'static) -> RunningCommand {
+fn concurrent(future: impl Future<Output = CommandOutcome> + Send + 'static) -> RunningCommand {
     RunningCommand { future: Box::pin(future), holds_outbox: false }
 }

@@ -5,69 +5,47 @@
 //! 3. the outbox: pushes of others to this client, all of them in one write;
 //! 4. time: pings, pongs, expiry.
 //!
-//! Commands run one at a time, in order. While a command joins the client to a channel, the outbox is not written, so
-//! that the reply is written before anything from that channel.
+//! `connection_output` writes. Commands run one at a time, in order; subscriptions that a backend asks for run between
+//! them. While a command joins the client to a channel, the outbox is not written, so that the reply is written before
+//! anything from that channel.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::FutureExt;
-use tokio::time::{Sleep, timeout};
-use tokio_tungstenite::tungstenite::Message;
-use tokio_tungstenite::tungstenite::error::Error as WsError;
+use tokio::time::Sleep;
 
 use super::command_outcome::CommandOutcome;
-use super::commands::{CommandRunner, RunningCommand};
+use super::commands::{RunningCommand, running};
 use super::connection_end::ConnectionEnd;
-use super::connection_registry::ConnectionRegistry;
-use super::outbox::{Bounds, KEPT_CAPACITY, Outbox, Outgoing};
+use super::connection_output::ConnectionOutput;
+use super::connection_shared::ConnectionShared;
+use super::connection_tokens::{note_subscription_tokens, renew_registration};
+use super::framed::Framed;
+use super::incoming::Incoming;
+use super::message_format::MessageFormat;
+use super::outbox::{Outbox, Outgoing};
 use super::presence::Subscriber;
-use super::session::{Action, DueAction, Session, SessionOptions, disconnect_for};
-use super::session_clock::SessionClock;
+use super::probe::Probe;
+use super::request_queue::RequestQueue;
+use super::session::{
+    Action, DueAction, PingKind, Session, SessionClient, disconnect_for_error, hook_answers, key_wait, server_requests,
+};
 use super::sockets::Registration;
-use super::transport::{Framed, Transport};
-use super::user_connections::{LimitReached, UserConnection, UserConnections};
-use super::write_pacer::WritePacer;
-use crate::auth::TokenIdentity;
-use crate::feed::IdentityService;
-use crate::metrics::Metrics;
-use crate::protocol::{Command, Disconnect, PING, Unsubscribe, decode_frame, push_unsubscribe};
-
-/// How long the close handshake may take.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+use super::transport::Transport;
+use super::user_connections::{LimitReached, UserConnection};
+use crate::protocol::{Command, Disconnect, PushEvent, Unsubscribe};
 
 /// Frames of the client are read first at least this often, in turns of the loop: a busy outbox cannot starve them.
 const READ_EVERY: u32 = 16;
 
-/// The parts that all connections of a node share.
-pub(super) struct ConnectionShared {
-    pub(super) sessions: Arc<SessionOptions>,
-    pub(super) clock: SessionClock,
-    pub(super) commands: Arc<CommandRunner>,
-    /// The cap on connections of one user.
-    pub(super) users: Arc<UserConnections>,
-    /// A connection is registered from its start until it is dropped.
-    pub(super) connections: Arc<ConnectionRegistry>,
-    pub(super) identity: Arc<IdentityService>,
-    pub(super) metrics: Arc<Metrics>,
-    /// The bounds of each send queue.
-    pub(super) outbox: Bounds,
-    /// Wakes connections that have something to write.
-    pub(super) pacer: Arc<WritePacer>,
-    /// How long one write may take.
-    pub(super) write_timeout: Duration,
-}
-
 /// A client's connection.
 pub(super) struct Connection {
     shared: Arc<ConnectionShared>,
-    socket: Transport,
     session: Session,
-    outbox: Arc<Outbox>,
+    output: ConnectionOutput,
     /// Of a client that is connected.
     registration: Option<Registration>,
     subscribers: Vec<Subscriber>,
@@ -76,46 +54,55 @@ pub(super) struct Connection {
     /// Commands of the last frame that have not run yet.
     commands: VecDeque<Command>,
     running: Option<RunningCommand>,
-    /// Taken from the outbox; kept for its capacity.
-    taken: VecDeque<Outgoing>,
-    /// Frames to write: replies first, then those of the outbox.
-    frames: VecDeque<Framed>,
+    /// What waits for the running command, besides commands of the client.
+    requests: RequestQueue,
+    /// Answered by the next frame of the client.
+    probes: Vec<Probe>,
     /// Turns of the loop.
     turns: u32,
     alarm: Pin<Box<Sleep>>,
 }
 
 impl Connection {
-    /// Registers the connection of a client at this address.
-    pub(super) fn open(shared: Arc<ConnectionShared>, socket: Transport, address: IpAddr) -> Box<Self> {
-        let client: Arc<str> = uuid::Uuid::new_v4().to_string().into();
-        let outbox = Arc::new(Outbox::new(shared.outbox, Arc::clone(&shared.pacer)));
-        shared.connections.add(&client, &outbox);
-        shared.metrics.accepted();
+    /// Registers the connection of a client that receives messages in this format.
+    pub(super) fn open(
+        shared: Arc<ConnectionShared>,
+        transport: Transport,
+        client: SessionClient,
+        format: MessageFormat,
+    ) -> Box<Self> {
+        let outbox = Arc::new(Outbox::new(shared.outbox, format, Arc::clone(&shared.pacer)));
+        shared.connections.add(&client.id, &outbox);
+        shared.metrics.accepted(format.transport());
         let now = shared.clock.now();
         let jitter = rand::random_range(0.0..1.0);
-        let session = Session::new(Arc::clone(&shared.sessions), client, address, now, jitter);
+        let session = Session::new(Arc::clone(&shared.sessions), client, now, jitter);
         let alarm = Box::pin(tokio::time::sleep_until(shared.clock.instant(session.next_due(now))));
         Box::new(Self {
             shared,
-            socket,
             session,
-            outbox,
+            output: ConnectionOutput::new(transport, outbox),
             registration: None,
             subscribers: Vec::new(),
             user_connection: None,
             commands: VecDeque::new(),
             running: None,
-            taken: VecDeque::new(),
-            frames: VecDeque::new(),
+            requests: RequestQueue::default(),
+            probes: Vec::new(),
             turns: 0,
             alarm,
         })
     }
 
+    /// Writes this first: the head of an HTTP response. Then runs the commands that came with its request.
+    pub(super) fn begin_with(&mut self, head: Framed, commands: Vec<Command>) {
+        self.output.add(head);
+        self.commands.extend(commands);
+    }
+
     /// Closes the connection, once its queued replies are sent.
     pub(super) fn close_later(&self, reason: Disconnect) {
-        self.outbox.close(reason);
+        self.output.outbox.close(reason);
     }
 
     /// Serves the client until it disconnects or is closed, then cleans up: rooms, presence, the close handshake.
@@ -131,32 +118,38 @@ impl Connection {
             ConnectionEnd::Close(why) => {
                 self.shared.metrics.closed(why.code);
                 tracing::debug!(client = self.session.client(), code = why.code, reason = %why.reason, "closing");
-                self.close(why.code, &why.reason).await;
+                self.output.close(&why).await;
             }
             ConnectionEnd::Unreadable(code, reason) => {
                 self.shared.metrics.closed(code);
-                self.close(code, reason).await;
+                self.output.close(&Disconnect { code, reason: reason.into() }).await;
             }
         }
     }
 
     /// Waits for one of the inputs and handles it.
     async fn turn(&mut self) -> Result<(), ConnectionEnd> {
+        let format = self.output.format();
         let reading = self.running.is_none();
         let holding = self.running.as_ref().is_some_and(|running| running.holds_outbox);
-        if !self.read_first(reading)? {
-            let outbox = &self.outbox;
+        if let Some(action) = if reading { self.requests.next(&mut self.session) } else { None } {
+            self.act(action)?;
+        } else if self.running.is_none() && !self.commands.is_empty() {
+            // The commands of an HTTP request that began a stream.
+        } else if !self.read_first(reading)? {
+            let ConnectionOutput { transport, outbox, .. } = &mut self.output;
             tokio::select! {
                 biased;
                 () = poll_fn(|cx| outbox.poll_ready(cx)), if !holding => {}
                 outcome = running(&mut self.running), if !reading => self.finish(outcome)?,
-                frame = self.socket.next(), if reading => self.frame(frame)?,
+                incoming = transport.next(format), if reading => self.receive(incoming?),
                 () = &mut self.alarm => self.due()?,
             }
         }
         self.advance()?;
         self.note_subscription_tokens();
-        self.write().await
+        let end = self.handle_outbox();
+        self.output.write(end, self.shared.write_timeout).await
     }
 
     /// Every few turns, reads a frame if one has arrived. `true` if so: its commands are the work of this turn.
@@ -165,24 +158,20 @@ impl Connection {
         if !reading || !self.turns.is_multiple_of(READ_EVERY) {
             return Ok(false);
         }
-        let Some(frame) = self.socket.next().now_or_never() else { return Ok(false) };
-        self.frame(frame)?;
+        let Some(incoming) = self.output.transport.next(self.output.outbox.format()).now_or_never() else {
+            return Ok(false);
+        };
+        self.receive(incoming?);
         Ok(true)
     }
 
-    fn frame(&mut self, frame: Option<Result<Message, WsError>>) -> Result<(), ConnectionEnd> {
-        match frame {
-            Some(Ok(Message::Text(text))) => {
-                let commands = decode_frame(&text).map_err(|_| ConnectionEnd::Close(Disconnect::BAD_REQUEST))?;
-                self.commands.extend(commands);
-                Ok(())
-            }
-            // Pings of the protocol are commands; those of WebSocket are answered by the library.
-            Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(()),
-            Some(Ok(Message::Binary(_))) => Err(ConnectionEnd::Close(Disconnect::INAPPROPRIATE_PROTOCOL)),
-            Some(Err(error)) => Err(ConnectionEnd::from(&error)),
-            Some(Ok(Message::Close(_) | Message::Frame(_))) | None => Err(ConnectionEnd::Gone),
+    fn receive(&mut self, incoming: Incoming) {
+        match incoming {
+            Incoming::Commands(commands) => self.commands.extend(commands),
+            Incoming::Ping => {}
+            Incoming::Pong => self.session.pong_frame(self.shared.clock.now()),
         }
+        std::mem::take(&mut self.probes).into_iter().for_each(Probe::answered);
     }
 
     /// Runs commands until one takes time.
@@ -201,26 +190,15 @@ impl Connection {
         Ok(())
     }
 
-    /// Registers the token of a refresh. A token that was revoked after its check is found here.
     fn renew_registration(&mut self) -> Result<(), ConnectionEnd> {
         let Some(registration) = &mut self.registration else { return Ok(()) };
-        if !registration.renew(self.session.token()) {
-            return Ok(());
-        }
-        let checked = self.shared.identity.check_revoked(registration.user(), registration.token());
-        checked.map_err(|revoked| ConnectionEnd::Close(disconnect_for(revoked)))
+        let renewed = renew_registration(registration, &self.session, &self.shared.identity);
+        renewed.map_err(ConnectionEnd::Close)
     }
 
-    /// Registers the tokens of subscriptions, so that a revocation finds them. A token that was revoked after its check
-    /// is found here.
     fn note_subscription_tokens(&mut self) {
         let Some(registration) = &self.registration else { return };
-        let Some(tokens) = self.session.changed_subscription_tokens() else { return };
-        registration.set_subscriptions(tokens.clone());
-        let is_valid =
-            |token: &TokenIdentity| self.shared.identity.check_revoked(registration.user(), Some(token)).is_ok();
-        let revoked: Vec<_> = tokens.into_iter().filter(|(_, token)| !is_valid(token)).collect();
-        for (channel, _) in revoked {
+        for channel in note_subscription_tokens(registration, &mut self.session, &self.shared.identity) {
             self.unsubscribe(&channel, Unsubscribe::EXPIRED);
         }
     }
@@ -228,31 +206,35 @@ impl Connection {
     fn act(&mut self, action: Action) -> Result<(), ConnectionEnd> {
         match action {
             Action::Nothing => {}
-            Action::Reply(reply) => self.send(&reply),
+            Action::Reply(reply) => match disconnect_for_error(&reply) {
+                Some(why) if self.output.format().is_unidirectional() => return self.close_after_replies(why),
+                _ => self.output.reply(reply),
+            },
             Action::Close(why) => return self.close_after_replies(why),
+            Action::Expire(channel) => self.unsubscribe(&channel, Unsubscribe::EXPIRED),
             Action::Leave(channel, reply) => {
                 self.leave(&channel);
-                self.send(&reply);
+                self.output.reply(reply);
             }
             Action::Open(opening) => {
                 match self.shared.users.open(opening.user.as_ref()) {
                     Ok(counted) => self.user_connection = counted,
                     Err(LimitReached) => return self.close_after_replies(Disconnect::CONNECTION_LIMIT),
                 }
-                self.running = self.shared.commands.start(Action::Open(opening), &self.outbox);
+                self.running = self.shared.commands.start(Action::Open(opening), &self.output.outbox);
             }
-            other => self.running = self.shared.commands.start(other, &self.outbox),
+            other => self.running = self.shared.commands.start(other, &self.output.outbox),
         }
         Ok(())
     }
 
     /// Closes the connection once the replies that are queued are written.
     fn close_after_replies(&mut self, why: Disconnect) -> Result<(), ConnectionEnd> {
-        if self.frames.is_empty() {
+        self.commands.clear();
+        if self.output.is_empty() {
             return Err(ConnectionEnd::Close(why));
         }
-        self.commands.clear();
-        self.outbox.close(why);
+        self.output.outbox.close(why);
         Ok(())
     }
 
@@ -261,16 +243,19 @@ impl Connection {
         self.running = None;
         let now = self.shared.clock.now();
         match outcome {
-            CommandOutcome::Reply(reply) => self.send(&reply),
+            CommandOutcome::Reply(reply) => self.output.reply(reply),
             CommandOutcome::Opened(id, registration, joined) => {
                 self.registration = Some(registration);
                 let mut places = Vec::with_capacity(joined.len());
+                // Most clients have these subscriptions alone.
+                self.subscribers.reserve_exact(joined.len());
                 for (join, mut subscriber, place) in joined {
                     subscriber.announce();
                     self.subscribers.push(subscriber);
                     places.push((join, place));
                 }
-                let action = self.session.opened(id, places, now);
+                let mut action = self.session.opened(id, places, now);
+                self.output.name_stream(&mut action);
                 self.act(action)?;
             }
             CommandOutcome::Rejected(why) => return self.close_after_replies(why),
@@ -281,12 +266,30 @@ impl Connection {
             }
             CommandOutcome::Joined(join, mut subscriber, place) => {
                 let reply = self.session.joined(&join, place, now);
-                self.send(&reply);
+                self.output.reply(reply);
                 subscriber.announce();
                 self.subscribers.push(subscriber);
             }
+            CommandOutcome::JoinedForBackend(joining, mut subscriber, place) => {
+                let channel = Arc::clone(&joining.join.name);
+                let (push, missed) = server_requests::joined_for_backend(&mut self.session, *joining, place);
+                self.output.push(&channel, PushEvent::Subscribe(&push));
+                missed.iter().for_each(|publication| self.output.push(&channel, PushEvent::Missed(publication)));
+                subscriber.announce();
+                self.subscribers.push(subscriber);
+            }
+            CommandOutcome::NotJoined => {}
+            CommandOutcome::KeyAwaited(waited) => {
+                let action = key_wait::resume(&mut self.session, *waited, now);
+                self.act(action)?;
+                self.renew_registration()?;
+            }
+            CommandOutcome::Answered(answered) => {
+                let action = hook_answers::answered(&mut self.session, *answered, now);
+                self.act(action)?;
+            }
         }
-        self.alarm.as_mut().reset(self.shared.clock.instant(self.session.next_due(now)));
+        self.reset_alarm();
         Ok(())
     }
 
@@ -295,73 +298,63 @@ impl Connection {
         for due in self.session.due(now) {
             match due {
                 DueAction::Ping => {
-                    self.send(PING.as_bytes());
+                    self.output.ping(self.session.pings());
                     self.subscribers.iter().for_each(Subscriber::renew_presence);
                 }
                 DueAction::Close(why) => return Err(ConnectionEnd::Close(why)),
+                DueAction::Ask(target) => self.requests.ask(target),
                 DueAction::Expired(channel) => {
                     self.leave(&channel);
-                    self.send(&push_unsubscribe(&channel, Unsubscribe::EXPIRED));
+                    self.output.push(&channel, PushEvent::Unsubscribe(Unsubscribe::EXPIRED));
                 }
             }
         }
-        self.alarm.as_mut().reset(self.shared.clock.instant(self.session.next_due(now)));
+        self.reset_alarm();
         Ok(())
     }
 
-    fn send(&mut self, message: &[u8]) {
-        self.frames.push_back(Framed::text(message));
-    }
-
-    /// Writes the replies, then all that the outbox holds.
-    async fn write(&mut self) -> Result<(), ConnectionEnd> {
-        let mut end = None;
-        if !self.running.as_ref().is_some_and(|running| running.holds_outbox) {
-            end = self.outbox.take(&mut self.taken);
-            let mut taken = std::mem::take(&mut self.taken);
-            for outgoing in taken.drain(..) {
-                let over = self.translate(outgoing);
-                end = end.or(over);
-            }
-            self.taken = taken;
+    /// Handles all items of the outbox, unless a command holds them. Returns the close code, if the client must be
+    /// closed after them.
+    fn handle_outbox(&mut self) -> Option<Disconnect> {
+        if self.running.as_ref().is_some_and(|running| running.holds_outbox) {
+            return None;
         }
-        if !self.frames.is_empty() {
-            self.socket.try_write(&mut self.frames).map_err(|_| ConnectionEnd::Gone)?;
-            if !self.frames.is_empty() {
-                Box::pin(self.write_slowly(end.clone())).await?;
-            }
-            if self.frames.capacity() > KEPT_CAPACITY {
-                self.frames = VecDeque::new();
-            }
+        let (mut taken, mut end) = self.output.take();
+        for outgoing in taken.drain(..) {
+            let over = self.translate(outgoing);
+            end = end.or(over);
         }
-        end.map_or(Ok(()), |why| Err(ConnectionEnd::Close(why)))
-    }
-
-    /// Waits for the client to accept the frames: not longer than `client.write_timeout`, and not past an overflow of
-    /// its outbox.
-    async fn write_slowly(&mut self, end: Option<Disconnect>) -> Result<(), ConnectionEnd> {
-        let outbox = &self.outbox;
-        tokio::select! {
-            biased;
-            written = timeout(self.shared.write_timeout, self.socket.write(&mut self.frames)) => match written {
-                Ok(Ok(())) => Ok(()),
-                Ok(Err(_)) => Err(ConnectionEnd::Gone),
-                Err(_) => Err(ConnectionEnd::Close(end.unwrap_or(Disconnect::WRITE_ERROR))),
-            },
-            () = poll_fn(|cx| outbox.poll_closed(cx)), if end.is_none() => {
-                Err(ConnectionEnd::Close(outbox.take(&mut VecDeque::new()).unwrap_or(Disconnect::SLOW)))
-            }
-        }
+        self.output.put_back(taken);
+        end
     }
 
     /// Encodes an item of the outbox. Returns a close code if a server-side subscription cannot continue.
     fn translate(&mut self, outgoing: Outgoing) -> Option<Disconnect> {
         let (channel, why) = match outgoing {
             Outgoing::Push(frame) => {
-                self.frames.push_back(frame);
+                self.output.add(frame);
                 return None;
             }
+            Outgoing::Probe(probe) => {
+                self.probe(probe);
+                return None;
+            }
+            Outgoing::Subscribed(subscription) => return self.requests.join(subscription).err(),
+            Outgoing::Refreshed(request) => {
+                let now = self.shared.clock.now();
+                let refreshed = server_requests::refresh_for_backend(&mut self.session, &request, now);
+                if let Ok(Some((expires, ttl))) = refreshed {
+                    self.output.push("", PushEvent::Refresh { expires, ttl });
+                }
+                self.reset_alarm();
+                return refreshed.err();
+            }
             Outgoing::Insufficient(channel) => (channel, Unsubscribe::INSUFFICIENT_STATE),
+            Outgoing::Unsubscribed(channel) if channel.is_empty() => {
+                let channels = server_requests::channels_of_backend(&self.session);
+                channels.iter().for_each(|channel| self.unsubscribe(channel, Unsubscribe::SERVER));
+                return None;
+            }
             Outgoing::Unsubscribed(channel) => (channel, Unsubscribe::SERVER),
             Outgoing::Revoked(channel) => (channel, Unsubscribe::EXPIRED),
         };
@@ -372,10 +365,29 @@ impl Connection {
         None
     }
 
+    /// Pings the client, unless its pong is expected already. A client that answers no pings gives no sign.
+    fn probe(&mut self, probe: Probe) {
+        if self.session.pings() == PingKind::OneWay {
+            return;
+        }
+        let now = self.shared.clock.now();
+        if self.session.probe(now) {
+            self.output.ping(self.session.pings());
+            self.reset_alarm();
+        }
+        self.probes.push(probe);
+    }
+
+    /// Wakes the connection when the session has something to do again.
+    fn reset_alarm(&mut self) {
+        let next = self.session.next_due(self.shared.clock.now());
+        self.alarm.as_mut().reset(self.shared.clock.instant(next));
+    }
+
     fn unsubscribe(&mut self, channel: &str, why: Unsubscribe) {
         if self.session.dropped(channel).is_some() {
             self.leave(channel);
-            self.send(&push_unsubscribe(channel, why));
+            self.output.push(channel, PushEvent::Unsubscribe(why));
         }
     }
 
@@ -383,11 +395,6 @@ impl Connection {
         if let Some(at) = self.subscribers.iter().position(|subscriber| **subscriber.channel() == *channel) {
             drop(self.subscribers.swap_remove(at));
         }
-    }
-
-    /// Sends the close frame, and waits for that of the client for a moment.
-    async fn close(&mut self, code: u16, reason: &str) {
-        let _ = Box::pin(timeout(CLOSE_TIMEOUT, self.socket.close(code, reason))).await;
     }
 
     fn leave_all(&mut self) {
@@ -402,13 +409,6 @@ impl Drop for Connection {
     fn drop(&mut self) {
         self.leave_all();
         self.shared.connections.remove(self.session.client());
-    }
-}
-
-/// Waits for the running command, if there is one.
-async fn running(running: &mut Option<RunningCommand>) -> CommandOutcome {
-    match running {
-        Some(running) => running.future.as_mut().await,
-        None => std::future::pending().await,
+        self.shared.metrics.disconnected(self.output.format().transport());
     }
 }

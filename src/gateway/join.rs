@@ -3,7 +3,10 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use serde_json::value::RawValue;
+
 use super::channels::ResolvedChannel;
+use super::subscription_features::SubscriptionFeatures;
 use crate::auth::TokenIdentity;
 use crate::model::{Position, UserId};
 use crate::protocol::{ClientInfo, Publication, Recover};
@@ -20,12 +23,20 @@ pub struct Join {
     pub channel: ResolvedChannel,
     /// The position from which the client recovers.
     pub recover: Recover,
+    /// Whether the client receives publications as patches. Only if it follows the position of the channel.
+    pub wants_deltas: bool,
     /// When the subscription expires, in Unix seconds; `None` is never.
     pub expires_at: Option<u64>,
     /// The subscription token, if the client sent one.
     pub token: Option<Arc<TokenIdentity>>,
-    /// The client as other subscribers see it, where the channel has presence or pushes joins.
+    /// What the subscription has.
+    pub features: SubscriptionFeatures,
+    /// The client as other subscribers see it, if they learn of it.
     pub info: Option<ClientInfo>,
+    /// What other subscribers see of the client in this channel: JSON.
+    pub chan_info: Option<Box<RawValue>>,
+    /// JSON for the reply, from the token.
+    pub data: Option<Box<RawValue>>,
     /// The client's user; `None` of an anonymous client.
     pub user: Option<UserId>,
     /// The client's address: what the client recovers is counted by it.

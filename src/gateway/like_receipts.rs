@@ -1,8 +1,9 @@
-//! Receipts of likes: `like.settled` to the connections that sent them.
+//! Settled likes: `like.settled` to the connections that sent them, `like.changed` to the other connections of their
+//! users.
 //!
-//! A settlement may cover thousands of likes. Clients get their receipts a few at a time, with pauses: each receipt
-//! wakes a connection that writes, and a client that reads, and acknowledgements of new likes would wait behind all of
-//! them. A late receipt changes nothing that a user sees.
+//! A settlement may cover thousands of likes. Clients get their pushes a few at a time, with pauses: each push wakes a
+//! connection that writes, and a client that reads, and acknowledgements of new likes would wait behind all of them. A
+//! late receipt changes nothing that a user sees.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,10 +12,13 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::connection_registry::ConnectionRegistry;
-use super::hub::Broadcaster;
-use crate::feed::{SettledLike, SettlementListener};
-use crate::model::{Channel, Event, Tally};
-use crate::protocol::push_publication;
+use super::framed::Framed;
+use super::hub::{Broadcaster, Hub};
+use super::message_codec::{PushFrames, frame_publications};
+use super::outbox::Outbox;
+use crate::feed::{SettledLike, SettlementListener, SettlementNews, UserLike};
+use crate::model::{Channel, ContentId, Event, Tally, UserId};
+use crate::protocol::{Push, PushEvent};
 
 /// Receipts are sent in about this many steps, with pauses between them: some 80 ms in all, since a partition is
 /// settled every 80 to 150 ms under load. If other settlements wait, the steps are fewer.
@@ -34,42 +38,81 @@ const UNTHROTTLED_BACKLOG: usize = 8;
 /// The most receipts in one frame.
 const MAX_PER_FRAME: usize = 16;
 
-/// Sends receipts to the connections of this node.
+/// Likes whose users are looked up without yielding.
+const MAX_LOOKUPS: usize = 128;
+
+/// Sends the pushes of settled likes to the connections of this node.
 pub(super) struct LikeReceipts {
-    settlements: Arc<SettlementListener>,
-    connections: Arc<ConnectionRegistry>,
-    broadcaster: Arc<Broadcaster>,
+    pub(super) settlements: Arc<SettlementListener>,
+    pub(super) connections: Arc<ConnectionRegistry>,
+    pub(super) hub: Arc<Hub>,
+    pub(super) broadcaster: Arc<Broadcaster>,
+}
+
+/// A frame for one connection.
+struct Delivery {
+    outbox: Arc<Outbox>,
+    frame: Framed,
+    /// The number of publications in the frame.
+    publications: u64,
 }
 
 impl LikeReceipts {
-    pub(super) fn new(
-        settlements: Arc<SettlementListener>,
-        connections: Arc<ConnectionRegistry>,
-        broadcaster: Arc<Broadcaster>,
-    ) -> Self {
-        Self { settlements, connections, broadcaster }
-    }
-
-    /// Sends the receipts of each settlement until dropped.
+    /// Sends the pushes of each settlement until dropped.
     pub(super) async fn run(&self) {
         loop {
-            let batches = batch(&self.settlements.next().await);
+            let news = self.settlements.next().await;
+            let mut deliveries: Vec<_> = batch(&news.receipts).iter().filter_map(|it| self.receipts(it)).collect();
+            self.add_changes(&news, &mut deliveries).await;
             let backlog = self.settlements.backlog();
-            for (index, step) in batches.chunks(step_size(batches.len(), backlog)).enumerate() {
+            for (index, step) in deliveries.chunks(step_size(deliveries.len(), backlog)).enumerate() {
                 if index > 0 && backlog < UNTHROTTLED_BACKLOG {
                     tokio::time::sleep(PAUSE).await;
                 } else if index > 0 {
                     tokio::task::yield_now().await;
                 }
-                step.iter().for_each(|batch| self.send(batch));
+                for Delivery { outbox, frame, publications } in step {
+                    self.broadcaster.send_frame(outbox, frame, *publications);
+                }
             }
         }
     }
 
-    fn send(&self, Batch { client, channel, publications }: &Batch) {
-        let Some(outbox) = self.connections.get(client) else { return };
-        let pushes: Vec<_> = publications.iter().map(|members| push_publication(channel, members, None)).collect();
-        self.broadcaster.send_in_one_frame(&outbox, &pushes);
+    /// Receipts for a client that is still connected.
+    fn receipts(&self, Batch { client, channel, publications }: &Batch) -> Option<Delivery> {
+        let outbox = self.connections.get(client)?;
+        let frame = frame_publications(outbox.format(), channel, publications);
+        Some(Delivery { outbox, frame, publications: publications.len() as u64 })
+    }
+
+    /// Adds the pushes to connections of the users that did not send the like themselves, so that all their devices
+    /// show the same.
+    async fn add_changes(&self, news: &SettlementNews, deliveries: &mut Vec<Delivery>) {
+        let mut senders: HashMap<(&UserId, ContentId), Vec<Arc<Outbox>>> = HashMap::new();
+        for SettledLike { client, user, object, .. } in &news.receipts {
+            senders.entry((user, *object)).or_default().extend(self.connections.get(client));
+        }
+        for (index, UserLike { user, object, liked, tally }) in news.likes.iter().enumerate() {
+            if index % MAX_LOOKUPS == MAX_LOOKUPS - 1 {
+                tokio::task::yield_now().await;
+            }
+            let channel = Channel::Notifications(user.clone()).to_string();
+            let senders = senders.get(&(user, *object)).map_or(&[][..], Vec::as_slice);
+            let others = self.hub.subscribers(&channel).into_iter();
+            let others: Vec<_> =
+                others.filter(|other| senders.iter().all(|sender| !Arc::ptr_eq(sender, other))).collect();
+            if others.is_empty() {
+                continue;
+            }
+            let Tally { likes, version, .. } = *tally;
+            let changed = Event::LikeChanged { id: object.number(), liked: *liked, likes, version }.encode();
+            let event = PushEvent::Publication { members: &changed, position: None };
+            let mut frames = PushFrames::new(Push { channel: &channel, event });
+            deliveries.extend(others.into_iter().map(|outbox| {
+                let frame = frames.get(outbox.format()).clone();
+                Delivery { outbox, frame, publications: 1 }
+            }));
+        }
     }
 }
 

@@ -1,9 +1,9 @@
-//! The accept loop: HTTP and WebSocket upgrades on one port.
+//! The accept loop: HTTP, WebSocket upgrades and streams on one port.
 //!
 //! hyper reads the head of each request, with a timeout that also ends connections without a request: a client that
 //! sends one byte a minute costs a socket for ten seconds and no more. Bodies and responses fail once they make no
-//! progress ([`progress`](crate::net::progress)). After an upgrade the plain TCP stream goes to tokio-tungstenite, and
-//! the connection has its own write timeout.
+//! progress ([`progress`](crate::net::progress)). After an upgrade, or at the beginning of a stream, the plain TCP
+//! stream goes to the connection of the client, which has its own write timeout.
 //!
 //! The client's address is that of the other end, or what a trusted proxy says: a PROXY header before the first
 //! request, `X-Forwarded-For` in each request.
@@ -29,8 +29,10 @@ use tokio_util::task::TaskTracker;
 use tower_service::Service;
 
 use super::connection_counts::{CapReached, ConnectionCounts, ConnectionSlot};
+use super::stream_opener::StreamStart;
 use crate::metrics::Metrics;
 use crate::net::progress::{ProgressBody, ProgressStream, StallFlag};
+use crate::net::takeover::Takeover;
 use crate::net::{ClientAddress, TrustedProxies, client_address, proxy_protocol};
 
 /// The bounds of the listener.
@@ -175,8 +177,10 @@ impl HttpListener {
     async fn serve_http(&self, stream: TcpStream, peer: Peer, slot: ConnectionSlot) -> hyper::Result<()> {
         // An upgraded connection takes its slot along: it is given back when the socket goes.
         let slot = Arc::new(slot);
-        let service = service_fn(|request: Request<Incoming>| self.request(request, peer, &slot));
-        let stream: HttpStream = TokioIo::new(ProgressStream::new(stream, self.options.stall_timeout));
+        let stream = ProgressStream::new(stream, self.options.stall_timeout);
+        let takeover = stream.takeover();
+        let service = service_fn(|request: Request<Incoming>| self.request(request, peer, &slot, &takeover));
+        let stream: HttpStream = TokioIo::new(stream);
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(self.options.header_timeout)
@@ -193,12 +197,13 @@ impl HttpListener {
         }
     }
 
-    /// Answers a request.
+    /// Answers a request. If the answer is a stream, it takes over the connection, and nothing is returned.
     fn request(
         &self,
         request: Request<Incoming>,
         peer: Peer,
         slot: &Arc<ConnectionSlot>,
+        takeover: &Takeover<TcpStream>,
     ) -> impl Future<Output = Result<Response<Body>, std::convert::Infallible>> + use<> {
         let client = match peer {
             Peer { address, may_forward: true } => {
@@ -212,7 +217,17 @@ impl HttpListener {
         request.extensions_mut().insert(ClientAddress(client));
         request.extensions_mut().insert(Arc::clone(slot));
         request.extensions_mut().insert(stalled);
-        self.router.clone().call(request)
+        let (answering, takeover) = (self.router.clone().call(request), takeover.clone());
+        async move {
+            let response = answering.await?;
+            if let Some(granted) = response.extensions().get::<StreamStart>().and_then(StreamStart::take) {
+                granted.begin(&response, takeover.request());
+                // The HTTP server gives the TCP stream away at the end of its turn.
+                tokio::task::yield_now().await;
+                std::future::pending::<()>().await;
+            }
+            Ok(response)
+        }
     }
 }
 

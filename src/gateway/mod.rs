@@ -4,22 +4,33 @@
 //! |---|---|
 //! | [`listener`] | the accept loop: HTTP and upgrades on one port, timeouts |
 //! | [`connection_counts`] | connections of the process and of an address, and their caps |
-//! | `user_connections` | connections of a user, and their cap |
-//! | [`upgrade`] | the WebSocket handshake: origins, encodings |
+//! | `user_connections`, `single_connection` | connections of a user, and their cap; one that closes the others |
+//! | `admission` | which requests may become connections: origins, limits |
+//! | [`upgrade`] | the WebSocket handshake: encodings |
+//! | [`stream_opener`] | the beginning of HTTP streams and server-sent events |
+//! | `stream_sessions`, `stream_inbox`, [`emulation`] | commands of their clients, from any node |
 //! | [`session`] | the pure state machine: a command goes in, an action comes out |
-//! | `connection`, `connection_end` | the task of one connection |
-//! | `transport` | the WebSocket of one connection |
+//! | `connection`, `connection_output` | the task of one connection, and what it writes |
+//! | `connection_shared`, `connection_tokens`, `connection_end` | what all of them share; tokens; why one ends |
+//! | `transport`, `websocket`, `stream` | the WebSocket or the stream of one connection |
+//! | `incoming`, `framed`, `frame_writer` | what it receives, and how it writes |
+//! | [`message_format`], `message_codec` | the format of its messages |
 //! | [`outbox`] | the send queue of one connection |
 //! | [`write_pacer`] | the order in which connections write |
 //! | `commands`, `command_outcome` | starts commands that take time |
 //! | `subscriptions` | executes `connect` and `subscribe` |
 //! | `channel_commands`, `rpc` | executes the other commands |
+//! | `hook_runner` | asks the application's backend |
 //! | [`channels`] | the channels, and the rights of clients there |
+//! | `subscription_features` | what one subscription has |
 //! | [`join`] | the request to join a channel, and its result |
 //! | [`hub`] | the clients of this node by channel |
 //! | `log_reader` | log entries as publications in replies |
-//! | `like_receipts` | `like.settled` to the connections that sent the likes |
-//! | `presence` | the clients in a channel, joins and leaves |
+//! | `like_receipts` | settled likes, to the connections that sent them and to the users' other connections |
+//! | `presence`, `presence_order` | the clients in a channel, joins and leaves |
+//! | `request_queue` | what backends ask of a connection, between its commands |
+//! | `node_survey`, `channel_pattern` | asks all nodes what they serve, for backends |
+//! | `socket_prober`, `probe` | whether clients are there, for the push bridge |
 //! | `connection_registry`, `sockets` | the connections by client id, and by user |
 //! | `revocation_watcher` | closes connections whose tokens end |
 //! | `session_clock`, `gauges` | the time of sessions, the values of gauges |
@@ -35,45 +46,76 @@ use crate::api::Executor;
 use crate::api::operations::Operations;
 use crate::broker::Broker;
 use crate::feed::Feed;
+use crate::hooks::Hooks;
 use crate::metrics::Metrics;
 use crate::net::AllowedOrigins;
 use crate::protocol::Disconnect;
 
+mod admission;
 mod channel_commands;
+mod channel_pattern;
 pub mod channels;
 mod command_outcome;
 mod commands;
 mod connection;
 pub mod connection_counts;
 mod connection_end;
+mod connection_output;
 mod connection_registry;
+mod connection_shared;
+mod connection_tokens;
+pub mod emulation;
+mod frame_writer;
+mod framed;
 mod gauges;
+mod hook_runner;
 pub mod hub;
+mod incoming;
 pub mod join;
 mod like_receipts;
 pub mod listener;
 mod log_reader;
+mod message_codec;
+pub mod message_format;
+mod node_survey;
 pub mod outbox;
 mod presence;
+mod presence_order;
+mod probe;
+mod request_queue;
 mod revocation_watcher;
 mod rpc;
 pub mod session;
 mod session_clock;
+mod single_connection;
+mod socket_prober;
 mod sockets;
+mod stream;
+mod stream_inbox;
+pub mod stream_opener;
+mod stream_sessions;
+mod subscription_features;
 mod subscriptions;
 mod transport;
 pub mod upgrade;
 mod user_connections;
+mod websocket;
 pub mod write_pacer;
 
 pub use channel_commands::{presence_counts, present_clients};
+pub use channel_pattern::ChannelPattern;
 pub use gauges::GaugeReader;
 pub use log_reader::{ChannelLog, LogReader};
+pub use node_survey::NodeSurvey;
 
+use admission::Admission;
 use channel_commands::ChannelCommands;
 use commands::CommandRunner;
-use connection::ConnectionShared;
 use connection_registry::ConnectionRegistry;
+use connection_shared::ConnectionShared;
+use emulation::Emulation;
+use hook_runner::HookRunner;
+use hub::rooms::RoomTable;
 use hub::{Broadcaster, Hub, HubParts};
 use like_receipts::LikeReceipts;
 use outbox::Bounds;
@@ -82,7 +124,11 @@ use revocation_watcher::RevocationWatcher;
 use rpc::RpcRunner;
 use session::SessionOptions;
 use session_clock::SessionClock;
+use single_connection::SingleConnection;
+use socket_prober::SocketProber;
 use sockets::UserSockets;
+use stream_opener::StreamOpener;
+use stream_sessions::StreamSessions;
 use subscriptions::Subscriptions;
 use upgrade::Upgrader;
 use user_connections::UserConnections;
@@ -106,6 +152,8 @@ pub struct GatewayOptions {
     pub connections_per_user: Option<u32>,
     /// The most entries that one recovery returns.
     pub recovery_limit: usize,
+    /// The name of this node, for people.
+    pub node_name: String,
 }
 
 /// The parts that a gateway uses.
@@ -122,13 +170,18 @@ pub struct GatewayParts {
     pub sessions: Arc<SessionOptions>,
     /// Counts deliveries and connections.
     pub metrics: Arc<Metrics>,
+    /// Asks the application's backend, if it is to be asked.
+    pub hooks: Option<Arc<Hooks>>,
 }
 
 /// The connections of this node: built here, closed by [`drain`](Self::drain).
 pub struct Gateway {
     upgrader: Arc<Upgrader>,
+    streams: Arc<StreamOpener>,
+    emulation: Arc<Emulation>,
     logs: Arc<LogReader>,
     gauges: Arc<GaugeReader>,
+    nodes: Arc<NodeSurvey>,
     connections: Arc<ConnectionRegistry>,
     tasks: TaskTracker,
     /// No new connections are accepted.
@@ -143,16 +196,29 @@ impl Gateway {
         let GatewayParts { feed, broker, metrics, .. } = parts;
         let (tasks, draining, stopping) = (TaskTracker::new(), CancellationToken::new(), CancellationToken::new());
         let connections = Arc::new(ConnectionRegistry::default());
-        let sockets = Arc::new(UserSockets::default());
+        let sessions = Arc::new(StreamSessions::default());
+        let sockets = Arc::new(UserSockets::new(Arc::clone(&sessions), feed.outlet.activity.clone()));
         let broadcaster = Arc::new(Broadcaster::new(Arc::clone(metrics)));
         let logs = LogReader::new(Arc::clone(broker), Arc::clone(&feed.inboxes), Arc::clone(&feed.event_renderer));
         let logs = Arc::new(logs);
+        let rooms = Arc::new(RoomTable::default());
+        let nodes = Arc::new(NodeSurvey::new(
+            options.node_name.clone(),
+            Arc::clone(broker),
+            Arc::clone(&connections),
+            Arc::clone(&sockets),
+            Arc::clone(&rooms),
+            tasks.clone(),
+        ));
         let hub = Arc::new(Hub::new(&HubParts {
             feed,
             broker,
             logs: &logs,
             broadcaster: &broadcaster,
             sockets: &sockets,
+            sessions: &sessions,
+            rooms: &rooms,
+            nodes: &nodes,
             metrics,
             recovery_limit: options.recovery_limit,
         }));
@@ -164,7 +230,12 @@ impl Gateway {
             pacing.stop();
         });
 
-        let receipts = LikeReceipts::new(Arc::clone(&feed.settlements), Arc::clone(&connections), broadcaster);
+        let receipts = LikeReceipts {
+            settlements: Arc::clone(&feed.settlements),
+            connections: Arc::clone(&connections),
+            hub: Arc::clone(&hub),
+            broadcaster,
+        };
         let stop = stopping.clone();
         tasks.spawn(async move { stop.run_until_cancelled(receipts.run()).await });
         let revocations = RevocationWatcher {
@@ -175,6 +246,7 @@ impl Gateway {
         let stop = stopping.clone();
         tasks.spawn(async move { stop.run_until_cancelled(revocations.run()).await });
 
+        feed.live_sockets.set_local(Arc::new(SocketProber { sockets: Arc::clone(&sockets) }));
         let commands = command_runner(parts, &hub, &logs, sockets, tasks.clone());
         let shared = ConnectionShared {
             sessions: Arc::clone(&parts.sessions),
@@ -188,23 +260,42 @@ impl Gateway {
             pacer,
             write_timeout: options.write_timeout,
         };
-        let upgrader = Upgrader {
+        let admission = Arc::new(Admission {
             connections: Arc::new(shared),
             origins: options.origins,
             message_bytes: options.message_bytes,
             metrics: Arc::clone(metrics),
             tasks: tasks.clone(),
             draining: draining.clone(),
+        });
+        let node = Arc::clone(broker.node());
+        let streams = StreamOpener { admission: Arc::clone(&admission), sessions: Arc::clone(&sessions), node };
+        let emulation = Emulation {
+            sessions,
+            broker: Arc::clone(broker),
+            metrics: Arc::clone(metrics),
+            message_bytes: options.message_bytes,
         };
         let (broker, feed) = (Arc::clone(broker), Arc::clone(feed));
         let gauges = GaugeReader { connections: Arc::clone(&connections), hub, broker, feed };
-        let (upgrader, gauges) = (Arc::new(upgrader), Arc::new(gauges));
-        Self { upgrader, logs, gauges, connections, tasks, draining, stopping }
+        let (upgrader, gauges) = (Arc::new(Upgrader { admission }), Arc::new(gauges));
+        let (streams, emulation) = (Arc::new(streams), Arc::new(emulation));
+        Self { upgrader, streams, emulation, logs, gauges, nodes, connections, tasks, draining, stopping }
     }
 
     /// Accepts WebSockets.
     pub fn upgrader(&self) -> &Arc<Upgrader> {
         &self.upgrader
+    }
+
+    /// Opens HTTP streams and server-sent events.
+    pub fn streams(&self) -> &Arc<StreamOpener> {
+        &self.streams
+    }
+
+    /// Passes commands to these.
+    pub fn emulation(&self) -> &Arc<Emulation> {
+        &self.emulation
     }
 
     /// Reads the logs of channels.
@@ -215,6 +306,11 @@ impl Gateway {
     /// Reads the values of gauges.
     pub fn gauges(&self) -> &Arc<GaugeReader> {
         &self.gauges
+    }
+
+    /// Asks all nodes.
+    pub fn nodes(&self) -> &Arc<NodeSurvey> {
+        &self.nodes
     }
 
     /// Cancelled when a shutdown begins.
@@ -252,6 +348,8 @@ fn command_runner(
     tasks: TaskTracker,
 ) -> CommandRunner {
     let GatewayParts { feed, broker, metrics, .. } = parts;
+    let hooks = Arc::new(HookRunner { hooks: parts.hooks.clone() });
+    let single = parts.sessions.single_connection.then(|| SingleConnection { broker: Arc::clone(broker) });
     CommandRunner {
         subscriptions: Subscriptions {
             hub: Arc::clone(hub),
@@ -260,6 +358,7 @@ fn command_runner(
             identity: Arc::clone(&feed.identity),
             rates: Arc::clone(&feed.rates),
             visibility: Arc::clone(&feed.visibility),
+            single,
         },
         channels: ChannelCommands {
             broker: Arc::clone(broker),
@@ -271,7 +370,9 @@ fn command_runner(
             operations: Arc::clone(&parts.operations),
             executor: Arc::clone(&parts.executor),
             metrics: Arc::clone(metrics),
+            hooks: Arc::clone(&hooks),
         },
+        hooks,
         metrics: Arc::clone(metrics),
     }
 }

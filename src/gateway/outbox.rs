@@ -11,8 +11,11 @@ use std::task::{Context, Poll};
 use futures::task::AtomicWaker;
 use parking_lot::Mutex;
 
-use super::transport::Framed;
+use super::framed::Framed;
+use super::message_format::MessageFormat;
+use super::probe::Probe;
 use super::write_pacer::WritePacer;
+use crate::broker::{RefreshRequest, ServerSubscription};
 use crate::protocol::Disconnect;
 
 /// An item of the queue.
@@ -23,10 +26,16 @@ pub enum Outgoing {
     /// The subscription to this channel cannot continue without a gap. The client's task closes a connection with 3010
     /// if the subscription is server-side; otherwise it sends an unsubscribe push with code 2500.
     Insufficient(Arc<str>),
-    /// The backend ended the subscription to this channel.
+    /// The backend ended the subscription to this channel; empty: all but those to the user's own two channels.
     Unsubscribed(Arc<str>),
+    /// The backend subscribed the client to a channel.
+    Subscribed(Arc<ServerSubscription>),
+    /// The backend changed the expiry of the connection.
+    Refreshed(Arc<RefreshRequest>),
     /// The token of the subscription to this channel was revoked.
     Revoked(Arc<str>),
+    /// Ping the client behind everything that is queued, and report its next frame.
+    Probe(Probe),
 }
 
 impl Outgoing {
@@ -34,6 +43,11 @@ impl Outgoing {
         match self {
             Self::Push(message) => message.len(),
             Self::Insufficient(channel) | Self::Unsubscribed(channel) | Self::Revoked(channel) => channel.len(),
+            Self::Subscribed(subscription) => {
+                subscription.channel.len() + subscription.info.len() + subscription.data.len()
+            }
+            Self::Refreshed(refresh) => refresh.info.len(),
+            Self::Probe(_) => size_of::<Probe>(),
         }
     }
 }
@@ -62,6 +76,8 @@ pub struct Outbox {
     /// The waker of the client's task. While the task waits in the pacer, its waker is there.
     reader: AtomicWaker,
     bounds: Bounds,
+    /// The format of the messages for this client.
+    format: MessageFormat,
     pacer: Arc<WritePacer>,
 }
 
@@ -73,9 +89,15 @@ struct SendQueue {
 }
 
 impl Outbox {
-    /// An empty queue.
-    pub fn new(bounds: Bounds, pacer: Arc<WritePacer>) -> Self {
-        Self { queue: Mutex::default(), ready: AtomicBool::new(false), reader: AtomicWaker::new(), bounds, pacer }
+    /// An empty queue of a client that receives messages in this format.
+    pub fn new(bounds: Bounds, format: MessageFormat, pacer: Arc<WritePacer>) -> Self {
+        let (queue, ready, reader) = (Mutex::default(), AtomicBool::new(false), AtomicWaker::new());
+        Self { queue, ready, reader, bounds, format, pacer }
+    }
+
+    /// The format of the messages for this client.
+    pub fn format(&self) -> MessageFormat {
+        self.format
     }
 
     /// Adds an item. If it does not fit, the client is closed as slow and all queued items are dropped; the client
@@ -162,14 +184,15 @@ impl Outbox {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gateway::framed::FrameKind;
 
     fn message(text: &str) -> Outgoing {
-        Outgoing::Push(Framed::text(text.as_bytes()))
+        Outgoing::Push(Framed::new(FrameKind::Text, text.as_bytes()))
     }
 
     #[test]
     fn items_come_out_in_order_at_once() {
-        let outbox = Outbox::new(Bounds { bytes: 100, messages: 10 }, Arc::default());
+        let outbox = Outbox::new(Bounds { bytes: 100, messages: 10 }, MessageFormat::WebSocketJson, Arc::default());
         assert!(outbox.push(message("a")) && outbox.push(message("b")));
         let mut taken = VecDeque::new();
         assert_eq!(outbox.take(&mut taken), None);
@@ -180,7 +203,7 @@ mod tests {
     #[test]
     fn slow_readers_are_closed_and_release_memory() {
         for bounds in [Bounds { bytes: 20, messages: 100 }, Bounds { bytes: 100, messages: 3 }] {
-            let outbox = Outbox::new(bounds, Arc::default());
+            let outbox = Outbox::new(bounds, MessageFormat::WebSocketJson, Arc::default());
             assert_eq!((0..4).filter(|_| !outbox.push(message("four"))).count(), 1, "closed once: {bounds:?}");
             let mut taken = VecDeque::new();
             assert_eq!(outbox.take(&mut taken), Some(Disconnect::SLOW));
@@ -190,7 +213,7 @@ mod tests {
 
     #[test]
     fn the_first_close_reason_wins() {
-        let outbox = Outbox::new(Bounds { bytes: 10, messages: 1 }, Arc::default());
+        let outbox = Outbox::new(Bounds { bytes: 10, messages: 1 }, MessageFormat::WebSocketJson, Arc::default());
         outbox.close(Disconnect::SHUTDOWN);
         outbox.close(Disconnect::SLOW);
         assert_eq!(outbox.take(&mut VecDeque::new()), Some(Disconnect::SHUTDOWN));
@@ -202,7 +225,7 @@ mod tests {
         let many = 1 << 20;
         for (bytes, messages, calm) in [(many, 80, 9), (480, many, 9), (many, 1, 0), (6, many, 0)] {
             let pacer = Arc::new(WritePacer::default());
-            let outbox = Outbox::new(Bounds { bytes, messages }, Arc::clone(&pacer));
+            let outbox = Outbox::new(Bounds { bytes, messages }, MessageFormat::WebSocketJson, Arc::clone(&pacer));
             let push = || {
                 assert!(outbox.push(message("four")));
                 pacer.is_urgent()

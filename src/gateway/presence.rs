@@ -8,6 +8,7 @@ use tokio_util::task::TaskTracker;
 
 use super::hub::Membership;
 use super::join::Join;
+use super::presence_order::{PresenceOrder, PresenceTurn};
 use crate::broker::{Broker, PresenceEvent, PresentClient};
 
 /// How long a client counts as present without a renewal; pings, which renew it, come more often.
@@ -18,6 +19,7 @@ pub(super) struct PresenceTracker {
     broker: Arc<dyn Broker>,
     /// The tasks of the gateway: a shutdown waits for updates in progress.
     tasks: TaskTracker,
+    order: Arc<PresenceOrder>,
 }
 
 /// A client in a channel: its membership in the room and, where the channel tracks presence, its entry there. Dropping
@@ -25,7 +27,8 @@ pub(super) struct PresenceTracker {
 /// joined, or its command was dropped together with the connection.
 pub(super) struct Subscriber {
     membership: Membership,
-    presence: Option<PresenceEntry>,
+    /// In a box: most channels have no presence.
+    presence: Option<Box<PresenceEntry>>,
 }
 
 impl Subscriber {
@@ -46,10 +49,12 @@ impl Subscriber {
 
     /// Renews the client's presence for [`PRESENCE_TTL`].
     pub(super) fn renew_presence(&self) {
-        let Some(entry) = self.presence.as_ref().filter(|entry| entry.is_tracked) else { return };
+        let Some(entry) = &self.presence else { return };
+        let Some(turn) = entry.turn.clone() else { return };
         let (tracker, name, info) = (Arc::clone(&entry.tracker), Arc::clone(&entry.channel), entry.info.clone());
         let (client, user) = (entry.client.clone(), entry.user.clone());
         entry.tracker.tasks.spawn(async move {
+            let Some(_guard) = turn.update().await else { return };
             let client = PresentClient { client: &client, user: &user, info: &info };
             log_failure(tracker.broker.present(&name, client, PRESENCE_TTL).await);
         });
@@ -64,7 +69,8 @@ struct PresenceEntry {
     user: String,
     /// The client's `ClientInfo` as JSON.
     info: Bytes,
-    is_tracked: bool,
+    /// Where the client is kept in the presence.
+    turn: Option<PresenceTurn>,
     pushes_joins: bool,
     /// The join was pushed.
     announced: bool,
@@ -73,9 +79,11 @@ struct PresenceEntry {
 impl Drop for PresenceEntry {
     fn drop(&mut self) {
         let (tracker, channel, client) = (Arc::clone(&self.tracker), Arc::clone(&self.channel), self.client.clone());
-        let (is_tracked, leave) = (self.is_tracked, self.announced.then(|| self.info.clone()));
+        let (turn, leave) = (self.turn.take(), self.announced.then(|| self.info.clone()));
         self.tracker.tasks.spawn(async move {
-            if is_tracked {
+            if let Some(turn) = turn
+                && let Some(_guard) = turn.end().await
+            {
                 log_failure(tracker.broker.absent(&channel, &client).await);
             }
             if let Some(info) = leave {
@@ -87,24 +95,27 @@ impl Drop for PresenceEntry {
 
 impl PresenceTracker {
     pub(super) fn new(broker: Arc<dyn Broker>, tasks: TaskTracker) -> Self {
-        Self { broker, tasks }
+        Self { broker, tasks, order: Arc::new(PresenceOrder::new()) }
     }
 
     /// Makes a client present in its room, where the channel tracks that.
     pub(super) async fn enter(self: &Arc<Self>, join: &Join, membership: Membership) -> Subscriber {
-        let (is_tracked, pushes_joins) = (join.channel.has_presence(), join.channel.tells_joins());
+        let (is_tracked, pushes_joins) = (join.features.presence, join.features.announces_joins);
         let info = join.info.as_ref().filter(|_| is_tracked || pushes_joins);
         let encoded = info.and_then(|info| Some((info, serde_json::to_vec(info).ok()?.into())));
         let Some((client_info, info)) = encoded else { return Subscriber { membership, presence: None } };
         let (tracker, channel) = (Arc::clone(self), Arc::clone(&join.name));
         // Before the call of the broker: what is in progress when the client disconnects is undone as well.
         let (client, user) = (client_info.client.clone(), client_info.user.clone());
-        let entry = PresenceEntry { tracker, channel, client, user, info, is_tracked, pushes_joins, announced: false };
-        if is_tracked {
+        let turn = is_tracked.then(|| self.order.begin(&channel, &client));
+        let entry = PresenceEntry { tracker, channel, client, user, info, turn, pushes_joins, announced: false };
+        if let Some(turn) = &entry.turn
+            && let Some(_guard) = turn.update().await
+        {
             let client = PresentClient { client: &entry.client, user: &entry.user, info: &entry.info };
             log_failure(self.broker.present(&entry.channel, client, PRESENCE_TTL).await);
         }
-        Subscriber { membership, presence: Some(entry) }
+        Subscriber { membership, presence: Some(Box::new(entry)) }
     }
 }
 

@@ -6,44 +6,73 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::command_outcome::CommandOutcome;
-use super::session::RpcCall;
+use super::hook_runner::HookRunner;
+use super::message_format::MessageFormat;
+use super::session::{RpcCall, disconnect, error_reply};
+use super::subscriptions::credential_of;
 use crate::api::operations::Operations;
 use crate::api::{Executor, Request};
-use crate::feed::{Caller, Credential, FeedError, Origin};
+use crate::feed::{Caller, FeedError, Origin};
+use crate::hooks::{HookAnswer, json_of};
 use crate::metrics::Metrics;
-use crate::protocol::{ErrorCode, ReplyBody, reply, reply_error};
+use crate::protocol::{ErrorCode, Reply, ReplyBody, ReplyError, one_line};
 
 /// Runs operations for clients.
 pub(super) struct RpcRunner {
     pub(super) operations: Arc<Operations>,
     pub(super) executor: Arc<Executor>,
     pub(super) metrics: Arc<Metrics>,
+    pub(super) hooks: Arc<HookRunner>,
 }
 
 impl RpcRunner {
-    pub(super) async fn run(&self, call: RpcCall) -> CommandOutcome {
-        let Some(operation) = self.operations.by_rpc(&call.method) else {
-            return CommandOutcome::refused(call.id, ErrorCode::NOT_AVAILABLE);
+    pub(super) async fn run(&self, call: RpcCall, format: MessageFormat) -> CommandOutcome {
+        let find = |has_input| self.operations.by_rpc(&call.method, has_input);
+        let Some(without_input) = find(false) else {
+            return if self.hooks.has_rpc() {
+                self.ask(call, format).await
+            } else {
+                CommandOutcome::refused(call.id, ErrorCode::NOT_AVAILABLE)
+            };
         };
         let input = match call.data.as_ref().map(|data| serde_json::from_str(data.get())) {
             None | Some(Ok(Value::Null)) => Value::Object(Map::new()),
             Some(Ok(input @ Value::Object(_))) => input,
             Some(_) => return CommandOutcome::refused(call.id, ErrorCode::BAD_REQUEST),
         };
+        let has_input = input.as_object().is_some_and(|members| !members.is_empty());
+        let operation = find(has_input).unwrap_or(without_input);
         let caller = call.user.map_or(Caller::Anonymous, Caller::User);
-        let credential = call.token.map_or(Credential::Nothing, Credential::Token);
+        let credential = credential_of(caller.reader(), call.token);
         let (origin, client) = (Origin::Connection(call.address), Some(call.client));
         let request = Request { caller, credential, origin, client, key: None, input };
         let result = self.executor.run(operation, request).await;
         self.metrics.operation(operation.name, result.as_ref().map_or_else(FeedError::code, |_| "ok"));
         match result.map(|output| String::from_utf8(output.into()).map(RawValue::from_string)) {
-            Ok(Ok(Ok(data))) => CommandOutcome::Reply(reply(call.id, &ReplyBody::Rpc { data })),
+            Ok(Ok(Ok(data))) => CommandOutcome::done(call.id, ReplyBody::Rpc { data }),
             Ok(_) => CommandOutcome::refused(call.id, ErrorCode::INTERNAL),
             Err(error) => {
-                let message = error.to_rpc_message();
                 let code = ErrorCode { code: error.status().into(), message: "", temporary: error.is_temporary() };
-                CommandOutcome::Reply(reply_error(call.id, code, Some(&message), error.field()))
+                let (message, field) = (Some(error.to_rpc_message()), error.field().map(str::to_owned));
+                CommandOutcome::Reply(Reply { id: call.id, result: Err(ReplyError { code, message, field }) })
             }
+        }
+    }
+
+    /// Asks the application's backend for the reply.
+    async fn ask(&self, call: RpcCall, format: MessageFormat) -> CommandOutcome {
+        let failed = CommandOutcome::refused(call.id, ErrorCode::INTERNAL);
+        match self.hooks.rpc(&call, format).await {
+            Ok(HookAnswer::Result(answer)) => match json_of(answer.data, &answer.b64data) {
+                Ok(data) => {
+                    let data = data.and_then(|data| RawValue::from_string(one_line(data.get()).into_owned()).ok());
+                    CommandOutcome::done(call.id, ReplyBody::Rpc { data: data.unwrap_or_default() })
+                }
+                Err(_) => failed,
+            },
+            Ok(HookAnswer::Error(error)) => CommandOutcome::Reply(error_reply(call.id, error)),
+            Ok(HookAnswer::Disconnect(close)) => CommandOutcome::Rejected(disconnect(close)),
+            Err(_) => failed,
         }
     }
 }

@@ -6,18 +6,23 @@ use std::sync::Arc;
 use dashmap::DashMap;
 use parking_lot::Mutex;
 
-use super::outbox::Outbox;
+use super::outbox::{Outbox, Outgoing};
 use super::session::{SubscriptionTokens, disconnect_for};
+use super::stream_sessions::StreamSessions;
 use crate::auth::{Revoked, TokenIdentity};
-use crate::broker::DisconnectRequest;
+use crate::broker::{ConnectionSelector, DisconnectRequest};
 use crate::feed::PendingChecks;
+use crate::feed::outlet::UserActivity;
 use crate::model::UserId;
 use crate::protocol::Disconnect;
 
 /// The connected sockets of this node, by user and connection id. The key of anonymous clients is `None`.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct UserSockets {
+    streams: Arc<StreamSessions>,
     by_user: DashMap<Option<UserId>, HashMap<Arc<str>, RegisteredSocket>>,
+    /// Learns of users who connect to this node and leave it; `None`: nobody wants to.
+    activity: Option<Arc<UserActivity>>,
 }
 
 /// A connected socket.
@@ -49,17 +54,21 @@ pub(super) struct Registration {
 }
 
 impl RegisteredSocket {
-    /// Whether a disconnect request for the user applies to this socket. An empty client or session matches every
-    /// socket; clients on the whitelist are spared.
-    fn is_meant(&self, client: &str, request: &DisconnectRequest) -> bool {
-        let of_client = request.client.is_empty() || request.client == client;
+    /// Whether the socket of a user's client is selected. An empty client or session matches every socket. `streaming`:
+    /// the client of the stream with this session.
+    fn is_selected(&self, client: &str, by: &ConnectionSelector, streaming: Option<&str>) -> bool {
+        let of_client = by.client.is_empty() || by.client == client;
         let session = self.token.as_ref().and_then(|token| token.id.as_deref()).unwrap_or_default();
-        let of_session = request.session.is_empty() || request.session == session;
-        of_client && of_session && !request.whitelist.iter().any(|spared| spared == client)
+        of_client && (by.session.is_empty() || by.session == session || streaming == Some(client))
     }
 }
 
 impl UserSockets {
+    /// No sockets yet. `activity` learns of the users.
+    pub(super) fn new(streams: Arc<StreamSessions>, activity: Option<Arc<UserActivity>>) -> Self {
+        Self { streams, by_user: DashMap::new(), activity }
+    }
+
     /// Registers a socket.
     pub(super) fn register(
         self: &Arc<Self>,
@@ -69,24 +78,57 @@ impl UserSockets {
         outbox: &Arc<Outbox>,
     ) -> Registration {
         let socket = RegisteredSocket { token: token.clone(), subscriptions: Vec::new(), outbox: Arc::clone(outbox) };
-        self.by_user.entry(user.clone()).or_default().insert(Arc::clone(client), socket);
+        let mut sockets = self.by_user.entry(user.clone()).or_default();
+        if let (true, Some(activity), Some(user)) = (sockets.is_empty(), &self.activity, &user) {
+            activity.connected(user);
+        }
+        sockets.insert(Arc::clone(client), socket);
+        drop(sockets);
         Registration { sockets: Arc::clone(self), user, client: Arc::clone(client), token }
     }
 
     /// Closes the sockets to which a backend's disconnect request applies.
     pub(super) fn disconnect(&self, request: &DisconnectRequest) {
-        let user = match request.user.as_str() {
+        for (client, outbox) in self.select(&request.connections) {
+            if request.whitelist.iter().any(|spared| *spared == *client) {
+                continue;
+            }
+            tracing::debug!(%client, code = request.code, "disconnected by a backend");
+            outbox.close(Disconnect { code: request.code, reason: request.reason.clone().into() });
+        }
+    }
+
+    /// Puts an item into the send queues of the selected sockets.
+    pub(super) fn push(&self, connections: &ConnectionSelector, item: &Outgoing) {
+        for (_, outbox) in self.select(connections) {
+            outbox.push(item.clone());
+        }
+    }
+
+    /// The selected sockets, by client.
+    fn select(&self, by: &ConnectionSelector) -> Vec<(Arc<str>, Arc<Outbox>)> {
+        let user = match by.user.as_str() {
             "" => None,
             user => match UserId::parse(user) {
                 Some(user) => Some(user),
-                None => return,
+                None => return Vec::new(),
             },
         };
-        let Some(sockets) = self.by_user.get(&user) else { return };
-        for (client, socket) in sockets.iter().filter(|(client, socket)| socket.is_meant(client, request)) {
-            tracing::debug!(%client, code = request.code, "disconnected by a backend");
-            socket.outbox.close(Disconnect { code: request.code, reason: request.reason.clone().into() });
-        }
+        let Some(sockets) = self.by_user.get(&user) else { return Vec::new() };
+        let streaming = self.streams.client(&by.session);
+        let selected = sockets.iter().filter(|(client, socket)| socket.is_selected(client, by, streaming.as_deref()));
+        selected.map(|(client, socket)| (Arc::clone(client), Arc::clone(&socket.outbox))).collect()
+    }
+
+    /// The number of signed-in users with a socket.
+    pub(super) fn users(&self) -> usize {
+        self.by_user.len().saturating_sub(usize::from(self.by_user.contains_key(&None)))
+    }
+
+    /// The send queues of a user's sockets.
+    pub(super) fn outboxes(&self, user: &UserId) -> Vec<Arc<Outbox>> {
+        let Some(sockets) = self.by_user.get(&Some(user.clone())) else { return Vec::new() };
+        sockets.values().map(|socket| Arc::clone(&socket.outbox)).collect()
     }
 
     /// Checks the sockets of the pending users and their subscriptions. Returns those that `check` refuses.
@@ -162,6 +204,12 @@ impl Drop for Registration {
         if let Some(mut sockets) = self.sockets.by_user.get_mut(&self.user) {
             sockets.remove(&self.client);
         }
-        self.sockets.by_user.remove_if(&self.user, |_, sockets| sockets.is_empty());
+        self.sockets.by_user.remove_if(&self.user, |user, sockets| {
+            // Told under the lock of the entry, so that reports of one user are in order.
+            if let (true, Some(activity), Some(user)) = (sockets.is_empty(), &self.sockets.activity, user) {
+                activity.gone(user);
+            }
+            sockets.is_empty()
+        });
     }
 }

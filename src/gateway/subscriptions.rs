@@ -9,10 +9,12 @@ use super::hub::Hub;
 use super::join::{Join, Joined};
 use super::outbox::Outbox;
 use super::presence::{PresenceTracker, Subscriber};
-use super::session::{ConnectGrant, disconnect_for};
+use super::session::{ConnectGrant, ServerJoin, disconnect_for};
+use super::single_connection::SingleConnection;
 use super::sockets::UserSockets;
+use crate::auth::TokenIdentity;
 use crate::feed::{Credential, FeedError, IdentityService, NewUser, RateLimits, VisibilityPolicy};
-use crate::model::Channel;
+use crate::model::{Channel, UserId, UserOrigin};
 use crate::protocol::{Disconnect, ErrorCode};
 
 /// Joins clients to channels.
@@ -23,12 +25,14 @@ pub(super) struct Subscriptions {
     pub(super) identity: Arc<IdentityService>,
     pub(super) rates: Arc<RateLimits>,
     pub(super) visibility: Arc<VisibilityPolicy>,
+    /// Closes the other connections of a user who connects; `None`: they stay.
+    pub(super) single: Option<SingleConnection>,
 }
 
 impl Subscriptions {
     /// Connects a client, and joins it to its channels.
     pub(super) async fn open(&self, grant: ConnectGrant, outbox: &Arc<Outbox>) -> CommandOutcome {
-        let credential = grant.token.clone().map_or(Credential::Nothing, Credential::Token);
+        let credential = credential_of(grant.user.as_ref(), grant.token.clone());
         // Registered first, then checked: one of the two notices a token that ends meanwhile.
         let registration = self.sockets.register(grant.user.clone(), &grant.client, grant.token.clone(), outbox);
         match self.identity.authorize(grant.user.as_ref(), &credential, NewUser::Recorded).await {
@@ -56,6 +60,11 @@ impl Subscriptions {
                 Ok(None) => {}
                 Err(error) => failed = Some(error),
             }
+        }
+        if failed.is_none()
+            && let (Some(single), Some(user)) = (&self.single, registration.user())
+        {
+            failed = single.close_others(user, &grant.client).await.err().map(FeedError::from);
         }
         let Some(error) = failed else { return CommandOutcome::Opened(grant.id, registration, opened) };
         tracing::debug!(%error, "a connect failed");
@@ -91,6 +100,23 @@ impl Subscriptions {
         }
     }
 
+    /// Subscribes a client to a channel for a backend, unless the user cannot see its post or profile.
+    pub(super) async fn join_for_backend(&self, joining: Box<ServerJoin>, outbox: &Arc<Outbox>) -> CommandOutcome {
+        let join = &joining.join;
+        let joined = match self.can_see(join).await {
+            Ok(true) => self.enter(join, outbox).await,
+            Ok(false) => return CommandOutcome::NotJoined,
+            Err(error) => Err(error),
+        };
+        match joined {
+            Ok((subscriber, joined)) => CommandOutcome::JoinedForBackend(joining, subscriber, joined),
+            Err(error) => {
+                tracing::warn!(%error, channel = %join.name, "a backend's subscription failed");
+                CommandOutcome::NotJoined
+            }
+        }
+    }
+
     /// Adds a client to a room, and makes it present there.
     async fn enter(&self, join: &Join, outbox: &Arc<Outbox>) -> Result<(Subscriber, Joined), FeedError> {
         let (membership, joined) = self.hub.join(join, outbox).await?;
@@ -104,6 +130,15 @@ impl Subscriptions {
             Channel::User(user) => self.visibility.can_see_profile(join.user.as_ref(), user).await,
             _ => Ok(true),
         }
+    }
+}
+
+/// The proof of a client's identity: its token, or the word of the application's backend.
+pub(super) fn credential_of(user: Option<&UserId>, token: Option<Arc<TokenIdentity>>) -> Credential {
+    match (user, token) {
+        (_, Some(token)) => Credential::Token(token),
+        (Some(_), None) => Credential::Backend(UserOrigin::Application),
+        (None, None) => Credential::Nothing,
     }
 }
 

@@ -111,8 +111,8 @@ async fn note_own_lists(
     differences.note(who, "users.suggest", tells(&suggested["items"], bo), word(brought));
 }
 
-/// Checks whether the author is in the lists of users of a signed-in reader, who follows the author unless a block ended
-/// it.
+/// Checks whether the author is in the lists of users of a signed-in reader, who follows the author unless a block
+/// ended it.
 async fn note_people(server: &Server, who: &str, differences: &mut Differences) {
     let word = |yes: bool| if yes { "yes" } else { "no" };
     let follows = ["follower", "friend", "muting", "hidden"].contains(&who);

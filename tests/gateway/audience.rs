@@ -4,11 +4,15 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::client::Client;
+use crate::NAMESPACES;
+use crate::client::{Client, Encoding, UNI_TRANSPORTS, Wire};
 use crate::server::{API_KEY, Answer, Server, signed};
 
 /// The author of the posts under test.
 pub(crate) const AUTHOR: &str = "bo";
+
+/// A channel of the application whose publications mark the end of what clients have received.
+pub(crate) const END: &str = "plain:end";
 
 /// The text of each post under test, which names its audience.
 pub(crate) const POSTS: [&str; 5] = ["<everyone>", "<followers>", "<friends>", "<only-nat>", "<all-but-nat>"];
@@ -55,7 +59,8 @@ pub(crate) fn people() -> impl Iterator<Item = &'static str> {
 
 /// A server with the author, the readers, and the follows of the table.
 pub(crate) async fn server() -> Server {
-    let server = Server::start_with(&[("auth.anonymous", "true"), ("client.commands_per_second", "0")]).await;
+    let keys = [("auth.anonymous", "true"), ("client.commands_per_second", "0"), ("namespaces", NAMESPACES)];
+    let server = Server::start_with(&[&keys[..], &UNI_TRANSPORTS].concat()).await;
     for person in people() {
         done(&server, person, "GET", &format!("/users/{person}")).await;
     }
@@ -90,12 +95,19 @@ pub(crate) async fn done(server: &Server, user: &str, method: &str, path: &str) 
 }
 
 pub(crate) async fn connect(server: &Server, user: &str) -> Client {
-    if !user.is_empty() {
-        return Client::connect(server, user).await;
-    }
-    let mut client = Client::open(server).await;
-    client.done(json!({ "connect": { "token": signed(&json!({ "sub": "" })) } })).await;
-    client
+    connect_over(server, user, Wire::WebSocket(Encoding::Json)).await
+}
+
+async fn connect_over(server: &Server, user: &str, wire: Wire) -> Client {
+    subscribed_over(server, user, wire, &[]).await.0
+}
+
+/// Connects a reader (anonymous if the name is empty) whose token names these channels. Also returns the subscriptions.
+pub(crate) async fn subscribed_over(server: &Server, user: &str, wire: Wire, channels: &[&str]) -> (Client, Value) {
+    let mut client = Client::open_over(server, wire).await;
+    let token = signed(&json!({ "sub": user, "channels": channels }));
+    let connected = client.done(json!({ "connect": { "token": token } })).await;
+    (client, connected["connect"]["subs"].clone())
 }
 
 /// Publishes the posts of the table, all on the topic, and a final public post. Returns their ids.
@@ -199,28 +211,52 @@ async fn check_reads(server: &Server, ids: &[u64], differences: &mut Differences
     }
 }
 
-/// A reader's socket, subscribed to the author's profile (if allowed) and to the topic.
+/// A reader's connection, subscribed to the author's profile (if allowed) and to the topic.
 struct Watcher {
     who: &'static str,
+    wire: Wire,
     client: Client,
     timeline: Value,
     profile: Option<Value>,
     topic: Value,
+    /// Received in the reader's timeline, in the author's profile, in the topic and as notifications.
+    heard: [Vec<Value>; 4],
 }
 
-async fn watch(server: &Server) -> Vec<Watcher> {
+impl Watcher {
+    /// Receives the entries of a channel up to the one that contains this text; `place` is the channel's in `heard`.
+    async fn hear(&mut self, place: usize, channel: &str, text: &str) {
+        let heard = up_to(&mut self.client, channel, text).await;
+        self.heard[place].extend(heard);
+    }
+}
+
+/// Connects every reader over every one of these transports.
+async fn watch(server: &Server, wires: impl IntoIterator<Item = Wire>) -> Vec<Watcher> {
     let mut watchers = Vec::new();
-    for (who, ..) in TABLE {
-        let mut client = connect(server, who).await;
-        let timeline = match who {
-            "" => Value::Null,
-            _ => client.rpc("timeline.read", &json!({})).await["position"].clone(),
-        };
-        let profile = client.call(json!({ "subscribe": { "channel": "user:bo" } })).await.get("subscribe").cloned();
-        let topic = client.subscribe("topic:t").await;
-        watchers.push(Watcher { who, client, timeline, profile, topic });
+    for wire in wires {
+        for (who, ..) in TABLE {
+            watchers.push(watcher(server, who, wire).await);
+        }
     }
     watchers
+}
+
+async fn watcher(server: &Server, who: &'static str, wire: Wire) -> Watcher {
+    let heard = Default::default();
+    if wire.is_unidirectional() {
+        let (client, subs) = subscribed_over(server, who, wire, &["user:bo", "topic:t", END]).await;
+        let (profile, topic) = (subs.get("user:bo").cloned(), subs["topic:t"].clone());
+        return Watcher { who, wire, client, timeline: Value::Null, profile, topic, heard };
+    }
+    let mut client = connect_over(server, who, wire).await;
+    let timeline = match who {
+        "" => Value::Null,
+        _ => client.rpc("timeline.read", &json!({})).await["position"].clone(),
+    };
+    let profile = client.call(json!({ "subscribe": { "channel": "user:bo" } })).await.get("subscribe").cloned();
+    let topic = client.subscribe("topic:t").await;
+    Watcher { who, wire, client, timeline, profile, topic, heard }
 }
 
 /// Everything on a channel up to the entry that contains this text.
@@ -236,70 +272,63 @@ async fn up_to(client: &mut Client, channel: &str, text: &str) -> Vec<Value> {
     }
 }
 
-/// Waits until all publications have arrived, so that later writes are ordered after them. Returns the messages that
-/// each reader received in their timeline, in the author's profile, in the topic and as notifications.
-async fn settle(server: &Server, watchers: &mut [Watcher]) -> Vec<[Vec<Value>; 4]> {
-    let (mut timelines, mut profiles, mut topics) = (Vec::new(), Vec::new(), Vec::new());
+/// Waits until all publications have arrived at every watcher, so that later writes are ordered after them.
+async fn settle(server: &Server, watchers: &mut [Watcher]) {
     for watcher in watchers.iter_mut().filter(|watcher| ["bo", "follower"].contains(&watcher.who)) {
         // One page of followers and one room: the others' entries are written and pushed together with these.
-        timelines.push((watcher.who, up_to(&mut watcher.client, &format!("timeline:{}", watcher.who), "<end>").await));
-        profiles.push((watcher.who, up_to(&mut watcher.client, "user:bo", "<end>").await));
+        watcher.hear(0, &format!("timeline:{}", watcher.who), "<end>").await;
+        watcher.hear(1, "user:bo", "<end>").await;
     }
     for person in people().filter(|person| *person != AUTHOR) {
         server.post(person, &format!("<by-{person}> #t")).await;
     }
-    let last = "<by-blocking>";
     for watcher in watchers.iter_mut() {
         let who = watcher.who;
         if !["", AUTHOR].contains(&who) {
-            timelines.push((who, up_to(&mut watcher.client, &format!("timeline:{who}"), &format!("<by-{who}>")).await));
+            watcher.hear(0, &format!("timeline:{who}"), &format!("<by-{who}>")).await;
         }
         // The author sees no posts of users on either side of a block; the last post that everyone sees is at least the
         // stranger's.
-        topics
-            .push((who, up_to(&mut watcher.client, "topic:t", if who == AUTHOR { "<by-hidden>" } else { last }).await));
+        watcher.hear(2, "topic:t", if who == AUTHOR { "<by-hidden>" } else { "<by-blocking>" }).await;
     }
     let everybody: Vec<String> = people().map(|person| format!("@{person}")).collect();
     let last = server.post("herald", &everybody.join(" ")).await.to_string();
-    let mut all = Vec::new();
+    for watcher in watchers.iter_mut().filter(|watcher| !watcher.who.is_empty()) {
+        watcher.hear(3, &format!("notifications:{}", watcher.who), &last).await;
+    }
+    server.backend("publish", &json!({ "channel": END, "data": 1 })).await;
     for watcher in watchers.iter_mut() {
-        let mut heard: [Vec<Value>; 4] = Default::default();
-        if !watcher.who.is_empty() {
-            heard[3] = up_to(&mut watcher.client, &format!("notifications:{}", watcher.who), &last).await;
-        }
-        for (place, received) in [&mut timelines, &mut profiles, &mut topics].into_iter().enumerate() {
-            for (_, received) in received.iter_mut().filter(|(who, _)| *who == watcher.who) {
-                heard[place].append(received);
-            }
-        }
-        for push in watcher.client.pushed().await {
+        let rest = match watcher.wire.is_unidirectional() {
+            true => watcher.client.pushed_before(END).await,
+            false => watcher.client.pushed().await,
+        };
+        for push in rest {
             let channel = push["channel"].as_str().unwrap_or_default();
             let place = ["timeline", "user", "topic", "notifications"];
             let place = place.iter().position(|place| channel.starts_with(place)).expect("one of them");
-            heard[place].push(push["pub"].clone());
+            watcher.heard[place].push(push["pub"].clone());
         }
-        all.push(heard);
     }
-    all
 }
 
 #[tokio::test]
-async fn visibility_holds_for_every_read_and_every_push() {
+async fn visibility_holds_for_every_read_and_every_push_over_every_transport() {
     let server = server().await;
     divide(&server).await;
-    let mut watchers = watch(&server).await;
+    let mut watchers = watch(&server, Wire::all()).await;
     let ids = publish(&server).await;
-    let heard = settle(&server, &mut watchers).await;
+    settle(&server, &mut watchers).await;
     let mut differences = Differences::default();
-    for (watcher, [timeline, profile, topic, notified]) in watchers.iter().zip(heard) {
-        let who = watcher.who;
+    for Watcher { who, wire, profile, heard, .. } in watchers {
+        let [timeline, of_author, topic, notified] = heard.map(|heard| seen(&heard.into(), &ids));
         let (_, direct, brought, in_timeline) = *TABLE.iter().find(|row| row.0 == who).expect("a row");
         // A reader without access also receives no id that reveals a post.
-        differences.note(who, "live timeline:", &seen(&timeline.into(), &ids), in_timeline);
-        differences.note(who, "live user:", &seen(&profile.into(), &ids), direct);
-        differences.note(who, "live topic:", &seen(&topic.into(), &ids), brought);
-        differences.note(who, "live notifications:", &seen(&notified.into(), &ids), mentioned_in(who, brought));
-        assert_eq!(watcher.profile.is_none(), who == "blocked", "{who}: only who is blocked cannot subscribe to user:");
+        differences.note(who, &format!("live timeline: over {wire:?}"), &timeline, in_timeline);
+        differences.note(who, &format!("live user: over {wire:?}"), &of_author, direct);
+        differences.note(who, &format!("live topic: over {wire:?}"), &topic, brought);
+        differences.note(who, &format!("live notifications: over {wire:?}"), &notified, mentioned_in(who, brought));
+        let is_refused = profile.is_none();
+        assert_eq!(is_refused, who == "blocked", "{who} {wire:?}: only who is blocked cannot subscribe to user:");
     }
     check_reads(&server, &ids, &mut differences).await;
     differences.none();
@@ -310,7 +339,7 @@ async fn later_restrictions_hide_earlier_content() {
     let server = server().await;
     // Each reader receives all posts visible to them, and has them in their timeline; then the relations change.
     done(&server, "stranger", "PUT", "/users/bo/follow").await;
-    let mut watchers = watch(&server).await;
+    let mut watchers = watch(&server, [Wire::WebSocket(Encoding::Json)]).await;
     let ids = publish(&server).await;
     settle(&server, &mut watchers).await;
     let before: Vec<(&str, Value, Option<Value>, Value)> =

@@ -105,6 +105,27 @@ async fn presence_lists_are_truncated_and_counts_are_exact() {
 }
 
 #[tokio::test]
+async fn a_client_that_subscribes_again_at_once_stays_present() {
+    let redis = RedisServer::start();
+    let url = redis.url();
+    for keys in [vec![("namespaces", NAMESPACES)], vec![("namespaces", NAMESPACES), ("broker.url", &url)]] {
+        let server = Server::start_with(&keys).await;
+        let mut ann = Client::connect(&server, "ann").await;
+        ann.subscribe("chat:1").await;
+        for round in 0..50 {
+            let [unsubscribe, subscribe] =
+                ["unsubscribe", "subscribe"].map(|method| Value::from_iter([(method, json!({ "channel": "chat:1" }))]));
+            let first = ann.command(unsubscribe).await;
+            let second = ann.command(subscribe).await;
+            let stats = ann.command(json!({ "presence_stats": { "channel": "chat:1" } })).await;
+            assert!(ann.reply(first).await.get("error").is_none() && ann.reply(second).await.get("error").is_none());
+            let counted = &ann.reply(stats).await["presence_stats"];
+            assert_eq!(counted, &json!({ "num_clients": 1, "num_users": 1 }), "round {round}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn rejected_subscriptions_leave_no_presence() {
     let server = server().await;
     let mut ann = Client::connect(&server, "ann").await;
@@ -299,4 +320,36 @@ async fn subscribing_amid_publications(server: &Server) {
         () = publishing => {}
         () = subscribing => {}
     }
+}
+
+#[tokio::test]
+async fn names_of_channels_match_the_expression_of_their_namespace() {
+    const LIMITED: &str = r#"[
+        {"name":"chat","channel_regex":"^[a-z]+$","presence":true,"publish":"anyone",
+         "history":"anyone","history_size":9,"history_ttl":"60s"},
+        {"name":"open","publish":"anyone"}
+    ]"#;
+    let server = Server::start_with(&[("namespaces", LIMITED)]).await;
+    let mut ann = Client::connect(&server, "ann").await;
+    for channel in ["chat:1", "chat:lobby2", "chat:lobby#ann", "$chat:1"] {
+        let token = signed(&json!({ "sub": "ann", "channel": channel }));
+        for command in [
+            json!({ "subscribe": { "channel": channel } }),
+            json!({ "subscribe": { "channel": channel, "token": token } }),
+            publish(channel, &json!(1)),
+            json!({ "history": { "channel": channel } }),
+            json!({ "presence": { "channel": channel } }),
+            json!({ "presence_stats": { "channel": channel } }),
+        ] {
+            assert_eq!(ann.refused(command.clone()).await, 107, "{command}");
+        }
+    }
+    ann.subscribe("chat:lobby").await;
+    ann.subscribe("open:1").await;
+    // Backends and tokens of connections name any channel.
+    assert!(server.backend("publish", &json!({ "channel": "chat:1", "data": 1 })).await.get("result").is_some());
+    let mut bo = Client::open(&server).await;
+    let token = signed(&json!({ "sub": "bo", "channels": ["chat:1"] }));
+    let connected = bo.done(json!({ "connect": { "token": token } })).await;
+    assert!(connected["connect"]["subs"].get("chat:1").is_some(), "{connected}");
 }

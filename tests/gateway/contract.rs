@@ -7,7 +7,7 @@ use feedline_test_support::contract;
 use serde_json::{Map, Value, json};
 
 use crate::client::Client;
-use crate::server::Server;
+use crate::server::{API_KEY, Answer, Server};
 
 async fn document(server: &Server, name: &str) -> Value {
     server.http("GET", &format!("/api/{name}.json"), &[], "").await.body
@@ -61,6 +61,7 @@ async fn every_event_is_in_both_documents() {
         "counts",
         "edited",
         "gone",
+        "like.changed",
         "like.reverted",
         "like.settled",
         "notification",
@@ -166,15 +167,65 @@ async fn rpc_errors_begin_with_their_code() {
     }
 }
 
+/// The described paths of backends with this verb, without `/api/`.
+fn backend_paths<'a>(openapi: &'a Value, verb: &str) -> Vec<&'a str> {
+    let paths = openapi["paths"].as_object().unwrap().iter().filter(|(_, verbs)| verbs.get(verb).is_some());
+    paths.filter_map(|(path, _)| path.strip_prefix("/api/").filter(|rest| !rest.starts_with("v1/"))).collect()
+}
+
 #[tokio::test]
 async fn every_method_of_the_server_api_is_described_and_exists() {
     let server = Server::start().await;
     let openapi = document(&server, "openapi").await;
-    let paths = openapi["paths"].as_object().unwrap().keys();
-    let methods: Vec<&str> =
-        paths.filter_map(|path| path.strip_prefix("/api/").filter(|rest| !rest.starts_with("v1/"))).collect();
-    assert_eq!(methods.len(), 12, "{methods:?}");
+    let methods = backend_paths(&openapi, "post");
+    assert_eq!(methods.len(), 19, "{methods:?}");
     for method in methods {
-        assert!(server.backend(method, &json!({})).await["error"].is_object(), "{method}");
+        let expected = if ["channels", "info"].contains(&method) { "result" } else { "error" };
+        assert!(server.backend(method, &json!({})).await[expected].is_object(), "{method}");
     }
+}
+
+#[tokio::test]
+async fn the_long_poll_is_described_and_exists() {
+    let server = Server::start_with(&[("outlet.consumers", "app")]).await;
+    let openapi = document(&server, "openapi").await;
+    assert_eq!(backend_paths(&openapi, "get"), ["events"]);
+    let poll = &openapi["paths"]["/api/events"]["get"];
+    let mut query = Vec::new();
+    for parameter in poll["parameters"].as_array().unwrap() {
+        let (name, schema) = (parameter["name"].as_str().unwrap(), &parameter["schema"]);
+        assert_eq!((parameter["in"].as_str(), parameter["required"] == true), (Some("query"), name == "consumer"));
+        let value = match name {
+            "consumer" => "app".to_owned(),
+            "cursor" => "0".to_owned(),
+            // The least value of a number is accepted, and its neighbours beyond the range are not.
+            _ => {
+                let (least, most) = (schema["minimum"].as_i64().unwrap(), schema["maximum"].as_i64().unwrap());
+                for wrong in [least - 1, most + 1] {
+                    let answer = poll_with(&server, &format!("consumer=app&{name}={wrong}")).await;
+                    assert_eq!(answer.body["error"]["field"], name, "{wrong}: {answer:?}");
+                }
+                least.to_string()
+            }
+        };
+        query.push(format!("{name}={value}"));
+    }
+    assert_eq!(query, ["consumer=app", "cursor=0", "limit=1", "wait=0"]);
+    let answer = poll_with(&server, &query.join("&")).await;
+    assert_eq!(answer.body, json!({ "events": [], "cursor": "0", "missed": 0 }), "{answer:?}");
+    // The test client validates answers and errors against the document.
+    for (query, status) in [("consumer=none", 404), ("consumer=app&cursor=x", 400), ("consumer=app&cursor=9", 400)] {
+        assert_eq!(poll_with(&server, query).await.status.as_u16(), status, "{query}");
+    }
+    let types = openapi["components"]["schemas"]["OutletEvent"]["oneOf"].as_array().unwrap();
+    let types: Vec<&str> = types.iter().filter_map(|event| event["properties"]["type"]["const"].as_str()).collect();
+    let page = include_str!("../../docs/outlet.md");
+    let section = page.split("## Events").nth(1).and_then(|rest| rest.split("\n## ").next()).expect("a section");
+    let documented = section.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let documented: Vec<&str> = documented.collect();
+    assert_eq!(documented, types);
+}
+
+async fn poll_with(server: &Server, query: &str) -> Answer {
+    server.http("GET", &format!("/api/events?{query}"), &[("x-api-key", API_KEY)], "").await
 }

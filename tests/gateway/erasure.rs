@@ -51,6 +51,9 @@ async fn exports_hold_all_own_data_and_no_private_data_of_others() {
     server.done("ann", "PATCH", "/users/me", &profile).await;
     server.done("ann", "PUT", &format!("/posts/{other}/mute"), &Value::Null).await;
     server.done("ann", "PUT", "/timeline/read", &json!({ "id": other })).await;
+    let phone = json!({ "platform": "fcm", "token": "what_ann_keeps_secret" });
+    server.done("ann", "PUT", "/devices/phone", &phone).await;
+    server.done("ann", "PUT", "/push/preferences", &json!({ "private": true })).await;
     server.done("bo", "POST", &format!("/posts/{post}/comments"), &json!({ "text": "what bo says" })).await;
     let settled = async || {
         loop {
@@ -82,7 +85,10 @@ async fn exports_hold_all_own_data_and_no_private_data_of_others() {
     assert_eq!((&restriction["kind"], &restriction["user"]), (&json!("mute"), &json!("dee")));
     assert_eq!(rows(&all, "post_alerts")[0]["user"], "bo");
     assert!(rows(&all, "comment_likes").is_empty());
-    for private in ["what bo keeps", "what ann likes", "what bo says"] {
+    let device = &rows(&all, "devices")[0];
+    assert_eq!((&device["id"], &device["platform"]), (&json!("phone"), &json!("fcm")), "{device}");
+    assert_eq!(rows(&all, "push_preferences")[0]["private"], true);
+    for private in ["what_ann", "what bo keeps", "what ann likes", "what bo says"] {
         assert!(!all.to_string().contains(private), "{private}: {all}");
     }
 

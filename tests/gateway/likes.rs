@@ -67,23 +67,34 @@ async fn likes_are_acknowledged_at_once_and_settled_soon() {
 }
 
 #[tokio::test]
-async fn settlement_receipts_reach_only_the_requesting_connection() {
+async fn settled_likes_reach_the_sender_and_the_other_connections_of_the_user() {
     let server = Server::start().await;
-    let (first, second) = (server.post("ann", "one").await, server.post("ann", "two").await);
-    let (mut phone, mut desk) = (Client::connect(&server, "bo").await, Client::connect(&server, "bo").await);
-    for (device, post) in [(&mut phone, first), (&mut desk, second)] {
-        device.rpc("likes.add", &json!({ "post": post })).await;
-        let settled = received(device, "notifications:bo", "like.settled").await["data"].clone();
-        // The desk got no push for the phone's like: this is its first.
-        assert_eq!((&settled["id"], &settled["liked"], &settled["likes"]), (&json!(post), &json!(true), &json!(1)));
+    let post = server.post("ann", "one").await;
+    let mut connected = Vec::new();
+    for user in ["bo", "bo", "cy"] {
+        connected.push(Client::connect(&server, user).await);
     }
-    // An HTTP request has no connection to exclude. The next push to the phone is for its own like, not for an earlier
-    // change.
-    server.done("bo", "DELETE", &format!("/posts/{second}/like"), &Value::Null).await;
-    server.metric_is("feedline_likes_batch_sum", 3.0).await;
-    phone.rpc("likes.remove", &json!({ "post": first })).await;
-    let settled = received(&mut phone, "notifications:bo", "like.settled").await["data"].clone();
-    assert_eq!((&settled["id"], &settled["liked"], &settled["likes"]), (&json!(first), &json!(false), &json!(0)));
+    let [phone, desk, other] = &mut connected[..] else { panic!("three clients") };
+    for (liked, method) in [(true, "likes.add"), (false, "likes.remove")] {
+        phone.rpc(method, &json!({ "post": post })).await;
+        let settled = desk.publication("notifications:bo").await["data"].take();
+        let version = settled["version"].as_u64().expect("a version");
+        let likes = u64::from(liked);
+        let expected =
+            |kind: &str| json!({ "type": kind, "id": post, "liked": liked, "likes": likes, "version": version });
+        assert_eq!(settled, expected("like.changed"));
+        let mut receipt = expected("like.settled");
+        receipt["asks"] = json!(1);
+        assert_eq!(phone.publication("notifications:bo").await["data"], receipt);
+    }
+    // A request over HTTP has no connection: all connections of the user are informed.
+    server.done("bo", "PUT", &format!("/posts/{post}/like"), &Value::Null).await;
+    for device in [phone, desk] {
+        let changed = device.publication("notifications:bo").await;
+        assert_eq!((&changed["data"]["type"], &changed["data"]["liked"]), (&json!("like.changed"), &json!(true)));
+        assert!(changed.get("offset").is_none(), "it is not stored in a log: {changed}");
+    }
+    assert_eq!(other.pushed().await, [Value::Null; 0], "other users learn the count alone");
 }
 
 #[tokio::test]

@@ -170,7 +170,7 @@ async fn connections_of_a_user_are_limited() {
         let mut anonymous = Client::open(&server).await;
         anonymous.done(json!({ "connect": {} })).await;
     }
-    first.socket.close(None).await.unwrap();
+    first.socket.websocket().close(None).await.unwrap();
     let until = Instant::now() + PATIENCE;
     loop {
         let mut again = Client::open(&server).await;

@@ -3,6 +3,7 @@
 mod activity;
 mod audience;
 mod backend;
+mod cent;
 mod channels;
 mod close_codes;
 mod comment_edits;
@@ -11,36 +12,55 @@ mod comments;
 mod contract;
 mod conversations;
 mod cors;
+mod delta_savings;
+mod deltas;
+mod devices;
 mod edits;
+mod emulation;
 mod erasure;
 mod expansions;
 mod expiry;
 mod explore;
 mod favourites;
+mod hooks;
 mod http;
 mod idempotency;
 mod identity;
+mod insecure;
+mod issuer_keys;
 mod likes;
 mod limits;
 mod malformed_input;
 mod notifications;
+mod outlet;
+mod overrides;
 mod own_lists;
 mod people;
+mod protobuf;
 mod proxies;
 mod pulled;
+mod push_alerts;
+#[path = "../push/browser.rs"]
+mod push_browser;
+mod push_clears;
+mod push_receiver;
+mod pushes;
 mod rates;
 mod reading;
 mod restrictions;
 mod revocations;
 mod rights;
+mod server_api;
 mod sources;
 mod stalls;
+mod streams;
 mod timelines;
 mod tokens;
 mod topics;
+mod unidirectional;
 mod visibility;
 
-use feedline_test_support::{client, ports, postgres_server, redis_server, server};
+use feedline_test_support::{client, ports, postgres_server, redis_server, server, stream_socket, webhook};
 
 /// Channels of the application: with all options, with none, private, and open for publishing.
 const NAMESPACES: &str = r#"[

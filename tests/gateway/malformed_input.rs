@@ -137,7 +137,7 @@ async fn invalid_utf8_and_broken_frames_close_the_connection() {
         (vec![0x81, 0xff, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0], 1009),
     ] {
         let mut client = Client::connect(&server, "ann").await;
-        client.socket.get_mut().write_all(&frame).await.unwrap();
+        client.socket.websocket().get_mut().write_all(&frame).await.unwrap();
         assert_eq!(client.closed().await.0, expected, "{frame:02x?}");
     }
     unharmed(&server, &mut bystander).await;

@@ -1,5 +1,7 @@
 //! Pages of posts: contents, cost, and the read marker.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::client::Client;
@@ -64,9 +66,25 @@ async fn round_trips_do_not_depend_on_page_length_with_redis_and_postgres() {
     costs_the_same(&Server::start_with(&keys.each_ref().map(|(key, url)| (*key, url.as_str()))).await).await;
 }
 
+/// The lengths of the compared pages.
+const LENGTHS: [usize; 3] = [1, 20, 100];
+
+/// Measures until the costs are equal, a few times at most: on a busy machine, background work of the posts and likes
+/// before can last through all attempts of one measurement.
+async fn equal_costs(mut measure: impl AsyncFnMut() -> Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    let mut costs = measure().await;
+    for _ in 0..4 {
+        if costs.iter().all(|cost| *cost == costs[0]) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        costs = measure().await;
+    }
+    costs
+}
+
 async fn costs_the_same(server: &Server) {
     // A page has as many different authors as posts, and as many users who comment, like and are mentioned.
-    let mut ann = Client::connect(server, "ann").await;
     for n in 0..110 {
         let author = format!("author-{n}");
         server.follow("ann", &author).await;
@@ -79,6 +97,8 @@ async fn costs_the_same(server: &Server) {
         // Each author is muted by another user, so that the relation between author and reader has to be looked up.
         server.done("cy", "PUT", &format!("/users/{author}/mute"), &Value::Null).await;
     }
+    // Not before: on a slow machine, the loop takes longer than a client may leave pings unanswered.
+    let mut ann = Client::connect(server, "ann").await;
     for (method, mut input) in [
         ("timeline.read", json!({})),
         ("users.posts", json!({ "id": "bo" })),
@@ -88,13 +108,20 @@ async fn costs_the_same(server: &Server) {
         let mut plain = None;
         for with in ["", "people", "likers", "comments", "likers,comments,people"] {
             input["with"] = with.into();
-            let mut costs = Vec::new();
-            for limit in [1, 20, 100] {
+            for limit in LENGTHS {
                 input["limit"] = limit.into();
                 let page = ann.rpc(method, &input).await;
                 assert_eq!(page["items"].as_array().map(Vec::len), Some(limit), "{method}");
-                costs.push(cost(server, &mut ann, method, &input).await);
             }
+            let costs = equal_costs(async || {
+                let mut costs = Vec::new();
+                for limit in LENGTHS {
+                    input["limit"] = limit.into();
+                    costs.push(cost(server, &mut ann, method, &input).await);
+                }
+                costs
+            })
+            .await;
             let first = costs[0];
             assert!(costs.iter().all(|cost| *cost == first), "{method} of 1, 20, 100 with {with:?}: {costs:?}");
             assert!(first.0 >= 1 && first.0 <= 8, "{method} makes some round trips and not many: {costs:?}");
@@ -103,22 +130,28 @@ async fn costs_the_same(server: &Server) {
             assert!(first.0 <= ledger + 1 && first.1 == redis, "{method} with {with:?}: {costs:?}, without {plain:?}");
         }
     }
-    let mut costs = Vec::new();
-    for limit in [1, 20, 100] {
-        costs.push(cost_of_the_first(server, limit).await);
-    }
+    let mut round = 0;
+    let costs = equal_costs(async || {
+        round += 1;
+        let mut costs = Vec::new();
+        for limit in LENGTHS {
+            costs.push(cost_of_the_first(server, limit, round).await);
+        }
+        costs
+    })
+    .await;
     assert!(
         costs.iter().all(|cost| *cost == costs[0]),
-        "1, 20 and 100 for somebody of whom nothing is known: {costs:?}"
+        "1, 20 and 100 for a user whose relations are not cached: {costs:?}"
     );
 }
 
 /// Round trips to the ledger and to Redis for one page of a new user: the minimum of a few attempts.
-async fn cost_of_the_first(server: &Server, limit: usize) -> (u64, u64) {
+async fn cost_of_the_first(server: &Server, limit: usize, round: u32) -> (u64, u64) {
     let input = json!({ "id": "bo", "limit": limit, "with": "likers,comments,people" });
     let mut fewest = (u64::MAX, u64::MAX);
     for n in 0..8 {
-        let mut new = Client::connect(server, &format!("new-{limit}-{n}")).await;
+        let mut new = Client::connect(server, &format!("new-{round}-{limit}-{n}")).await;
         // These requests create the user and the user's timeline, without loading other users.
         new.rpc("timeline.read", &json!({})).await;
         let before = made(server).await;

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::client::{Client, Heard};
+use crate::client::{Client, Encoding, Heard, UNI_TRANSPORTS, Wire};
 use crate::server::{Server, signed, token};
+use crate::stream_socket::StreamKind;
 
 const NAMESPACES: &str = r#"[
     {"name":"","subscribe":"anyone","publish":"anyone","history":"anyone",
@@ -100,8 +101,8 @@ async fn subscribe(client: &mut Client, channel: &str, token: &str) -> char {
     sign(&client.call(json!({ "subscribe": { "channel": channel, "token": token } })).await)
 }
 
-async fn anonymous(server: &Server) -> Client {
-    let mut client = Client::open(server).await;
+async fn anonymous(server: &Server, wire: Wire) -> Client {
+    let mut client = Client::open_over(server, wire).await;
     client.done(json!({ "connect": {} })).await;
     client
 }
@@ -120,16 +121,24 @@ async fn with_subscription_token(mut client: Client, user: &str, channel: &str) 
     format!("{subscribed}{}", ask(&mut client, channel).await)
 }
 
-async fn with_connect_token(server: &Server, channel: &str) -> String {
-    let mut client = Client::open(server).await;
+async fn with_connect_token(server: &Server, wire: Wire, channel: &str) -> String {
+    let mut client = Client::open_over(server, wire).await;
+    match connect_with_channel(&mut client, channel).await {
+        'x' => "xxxxx".into(),
+        subscribed => format!("{subscribed}{}", ask(&mut client, channel).await),
+    }
+}
+
+/// Connects ann with a token that names a channel. Returns whether the server subscribed her.
+async fn connect_with_channel(client: &mut Client, channel: &str) -> char {
     let token = signed(&json!({ "sub": "ann", "channels": [channel] }));
     client.command(json!({ "connect": { "token": token } })).await;
     match client.hear().await {
-        Heard::Closed(3501, _) => "xxxxx".into(),
-        Heard::Reply(reply) => {
-            let subscribed = if reply["connect"]["subs"].get(channel).is_some() { '+' } else { '-' };
-            format!("{subscribed}{}", ask(&mut client, channel).await)
-        }
+        Heard::Closed(3501, _) => 'x',
+        // A WebSocket that only receives is told before it is closed.
+        Heard::Push(push) if push["disconnect"]["code"] == 3501 => 'x',
+        Heard::Reply(reply) if reply["connect"]["subs"].get(channel).is_some() => '+',
+        Heard::Reply(reply) if reply.get("connect").is_some() => '-',
         other => panic!("{channel}: {other:?}"),
     }
 }
@@ -149,33 +158,78 @@ async fn of_a_backend(server: &Server, channel: &str) -> String {
 
 #[tokio::test]
 async fn every_right_of_every_client_on_every_channel() {
+    every_right_over(Wire::WebSocket(Encoding::Json)).await;
+}
+
+#[tokio::test]
+async fn every_right_in_protobuf() {
+    every_right_over(Wire::WebSocket(Encoding::Protobuf)).await;
+}
+
+#[tokio::test]
+async fn every_right_over_an_http_stream() {
+    every_right_over(Wire::Stream(StreamKind::Protobuf)).await;
+}
+
+#[tokio::test]
+async fn every_right_over_server_sent_events() {
+    every_right_over(Wire::Stream(StreamKind::Events)).await;
+}
+
+/// A server with the users and posts of the table, and the rows with the ids of the posts.
+async fn server_and_rows() -> (Server, Vec<(String, [Rights; 8])>) {
     let keys = [("namespaces", NAMESPACES), ("auth.anonymous", "true"), ("client.commands_per_second", "0")];
-    let server = Server::start_with(&keys).await;
+    let server = Server::start_with(&[&keys[..], &UNI_TRANSPORTS].concat()).await;
     server.follow("ann", "bo").await;
     server.follow("ann", "cy").await;
     server.done("cy", "PUT", "/users/ann/block", &Value::Null).await;
-    let public = server.post("bo", "for all #x").await;
+    let public = server.post("bo", "for all #x").await.to_string();
     let private =
         server.done("bo", "POST", "/posts", &json!({ "text": "for me", "visibility": { "only_to": ["cy"] } })).await;
+    let private = private["id"].to_string();
+    let with_ids = |channel: &str| channel.replace("PUBLIC", &public).replace("PRIVATE", &private);
+    let rows = APPLICATION.iter().chain(FEED).map(|(channel, rights)| (with_ids(channel), *rights)).collect();
+    (server, rows)
+}
+
+async fn every_right_over(wire: Wire) {
+    let (server, rows) = server_and_rows().await;
     let _bo = Client::connect(&server, "bo").await;
     let mut wrong = Vec::new();
-    for (channel, expected) in APPLICATION.iter().chain(FEED) {
-        let channel = channel.replace("PUBLIC", &public.to_string()).replace("PRIVATE", &private["id"].to_string());
-        let [nobody, nobody_there] = without_token(anonymous(&server).await, anonymous(&server).await, &channel).await;
-        let (one, other) = (Client::connect(&server, "ann").await, Client::connect(&server, "ann").await);
+    for (channel, expected) in rows {
+        let [nobody, nobody_there] =
+            without_token(anonymous(&server, wire).await, anonymous(&server, wire).await, &channel).await;
+        let ann = || Client::connect_over(&server, "ann", wire);
+        let (one, other) = (ann().await, ann().await);
         let [user, subscriber] = without_token(one, other, &channel).await;
         let found = [
             nobody,
             nobody_there,
-            with_subscription_token(anonymous(&server).await, "", &channel).await,
+            with_subscription_token(anonymous(&server, wire).await, "", &channel).await,
             user,
             subscriber,
-            with_subscription_token(Client::connect(&server, "ann").await, "ann", &channel).await,
-            with_connect_token(&server, &channel).await,
+            with_subscription_token(ann().await, "ann", &channel).await,
+            with_connect_token(&server, wire, &channel).await,
             of_a_backend(&server, &channel).await,
         ];
-        if found != *expected {
+        if found != expected {
             wrong.push(format!("{channel}\n  expected {expected:?}\n  found    {found:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Clients that only receive have the channels that their token names.
+#[tokio::test]
+async fn connect_tokens_grant_the_same_over_every_unidirectional_transport() {
+    let (server, rows) = server_and_rows().await;
+    let mut wrong = Vec::new();
+    for (channel, expected) in rows {
+        for wire in Wire::UNIDIRECTIONAL {
+            let found = connect_with_channel(&mut Client::open_over(&server, wire).await, &channel).await;
+            if !expected[6].starts_with(found) {
+                wrong.push(format!("{channel} over {wire:?}: {found}, not {}", expected[6]));
+            }
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -2,8 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::audience::{AUTHOR, Differences, POSTS, TABLE, call, connect, divide, done, mentioned_in, publish, server};
-use crate::client::Client;
+use crate::audience::{
+    AUTHOR, Differences, END, POSTS, TABLE, call, connect, divide, done, mentioned_in, publish, server, subscribed_over,
+};
+use crate::client::{Client, Wire};
 use crate::server::{API_KEY, Server, signed, token};
 
 /// Friends of the author until the test creates restrictions between them and the author.
@@ -153,6 +155,102 @@ pub(crate) async fn noted(server: &Server) {
     }
 }
 
+/// A reader's connection that is subscribed to posts.
+struct PostWatcher {
+    who: &'static str,
+    wire: Wire,
+    client: Client,
+    /// The posts, each with the subscription.
+    posts: Vec<(u64, Value)>,
+}
+
+impl PostWatcher {
+    /// Subscribes to the posts that the reader sees.
+    async fn subscribe(server: &Server, (who, wire): (&'static str, Wire), ids: &[u64], direct: &str) -> Self {
+        let sees = ids.iter().zip(direct.chars()).filter(|(_, sees)| *sees == '+').map(|(id, _)| *id);
+        let sees: Vec<(u64, String)> = sees.map(|id| (id, format!("post:{id}"))).collect();
+        let mut named: Vec<&str> = sees.iter().map(|(_, channel)| channel.as_str()).collect();
+        named.push(END);
+        let channels = if wire.is_unidirectional() { &named[..] } else { &[] };
+        let (mut client, subs) = subscribed_over(server, who, wire, channels).await;
+        let mut posts = Vec::new();
+        for (id, channel) in &sees {
+            let subscription = match wire.is_unidirectional() {
+                true => subs.get(channel).unwrap_or_else(|| panic!("{who} {wire:?}: no {channel}")).clone(),
+                false => client.subscribe(channel).await,
+            };
+            posts.push((*id, subscription));
+        }
+        Self { who, wire, client, posts }
+    }
+
+    /// A client over the same transport that reconnects and recovers the missed entries.
+    async fn check_recovery(&self, server: &Server, ids: &[u64], differences: &mut Differences) {
+        let Self { who, wire, posts, .. } = self;
+        let from = |position: &Value| {
+            let (offset, epoch) = (position["offset"].as_u64().unwrap_or(0), &position["epoch"]);
+            json!({ "recover": true, "offset": offset, "epoch": epoch })
+        };
+        let channels: Vec<String> = posts.iter().map(|(id, _)| format!("post:{id}")).collect();
+        let mut replies = Vec::new();
+        if wire.is_unidirectional() {
+            let mut again = Client::open_over(server, *wire).await;
+            let subs: serde_json::Map<String, Value> =
+                channels.iter().zip(posts).map(|(channel, (_, position))| (channel.clone(), from(position))).collect();
+            let token = signed(&json!({ "sub": who, "channels": channels }));
+            let connected = again.done(json!({ "connect": { "token": token, "subs": subs } })).await;
+            replies.extend(channels.iter().map(|channel| connected["connect"]["subs"][channel].clone()));
+        } else {
+            let (mut again, _) = subscribed_over(server, who, *wire, &[]).await;
+            for (channel, (_, position)) in channels.iter().zip(posts) {
+                let mut request = from(position);
+                request["channel"] = channel.as_str().into();
+                let reply = again.call(json!({ "subscribe": request })).await;
+                let history = again.call(json!({ "history": { "channel": channel, "limit": -1 } })).await;
+                let [recovers, tells] = [&reply, &history].map(|received| received.to_string().contains("<after>"));
+                assert_eq!(recovers, tells, "{who:?} {wire:?}: recovery and history of {channel}");
+                replies.push(reply);
+            }
+        }
+        let mut recovered = String::new();
+        for id in ids {
+            let reply = posts.iter().zip(&replies).find(|((post, _), _)| post == id).map(|(_, reply)| reply);
+            let recovers = reply.is_some_and(|reply| reply.to_string().contains("<after>"));
+            recovered.push(if recovers { '+' } else { '-' });
+        }
+        differences.note(who, &format!("recovery and history of post: over {wire:?}"), &recovered, row(who).1);
+    }
+}
+
+/// Checks that an event with this text, one for each post, arrives at the watchers that see the post, and at no others.
+async fn live_events(
+    server: &Server,
+    watchers: &mut [PostWatcher],
+    ids: &[u64],
+    text: &str,
+    differences: &mut Differences,
+) {
+    for PostWatcher { who, client, .. } in &mut *watchers {
+        for (id, _) in ids.iter().zip(row(who).1.chars()).filter(|(_, sees)| *sees == '+') {
+            while !client.publication(&format!("post:{id}")).await.to_string().contains(text) {}
+        }
+    }
+    // An unexpected push would have arrived by now.
+    server.backend("publish", &json!({ "channel": END, "data": 1 })).await;
+    for PostWatcher { who, wire, client, .. } in watchers {
+        let direct = row(who).1;
+        let mut heard = direct.to_owned();
+        let rest = match wire.is_unidirectional() {
+            true => client.pushed_before(END).await,
+            false => client.pushed().await,
+        };
+        for push in rest.iter().filter(|push| push.to_string().contains(text)) {
+            heard.push_str(&push.to_string());
+        }
+        differences.note(who, &format!("live {text} of post: over {wire:?}"), &heard, direct);
+    }
+}
+
 #[tokio::test]
 async fn content_of_a_post_is_hidden_with_the_post() {
     let server = server().await;
@@ -182,13 +280,10 @@ async fn content_of_a_post_is_hidden_with_the_post() {
 
     // Existing subscribers of a post stay subscribed, and receive only events that they may see.
     let mut watchers = Vec::new();
-    for (who, direct, _) in undivided() {
-        let mut client = connect(&server, who).await;
-        let mut positions = Vec::new();
-        for (id, _) in ids.iter().zip(direct.chars()).filter(|(_, sees)| *sees == '+') {
-            positions.push((*id, client.subscribe(&format!("post:{id}")).await));
+    for wire in Wire::all() {
+        for (who, direct, _) in undivided() {
+            watchers.push(PostWatcher::subscribe(&server, (who, wire), &ids, direct).await);
         }
-        watchers.push((who, client, positions));
     }
     divide(&server).await;
     let mut differences = Differences::default();
@@ -196,51 +291,14 @@ async fn content_of_a_post_is_hidden_with_the_post() {
         let said = json!({ "text": "<after>" });
         server.done(AUTHOR, "POST", &format!("/posts/{id}/comments"), &said).await;
     }
-    for (who, client, positions) in &mut watchers {
-        let (_, direct, _) = row(who);
-        let mut heard = String::new();
-        for (id, sees) in ids.iter().zip(direct.chars()) {
-            // Waits for the expected pushes; an unexpected push would have arrived by then.
-            while sees == '+' && !client.publication(&format!("post:{id}")).await.to_string().contains("<after>") {}
-            heard.push(sees);
-        }
-        for push in client.pushed().await.iter().filter(|push| push.to_string().contains("<after>")) {
-            heard.push_str(&push.to_string());
-        }
-        differences.note(who, "live post:", &heard, direct);
-        // A client that reconnects and recovers the missed entries.
-        let mut again = connect(&server, who).await;
-        let mut recovered: String = "-----".into();
-        for (id, position) in positions {
-            let channel = format!("post:{id}");
-            let (offset, epoch) = (position["offset"].as_u64().unwrap_or(0), &position["epoch"]);
-            let from = json!({ "channel": channel, "recover": true, "offset": offset, "epoch": epoch });
-            let reply = again.call(json!({ "subscribe": from })).await;
-            let history = again.call(json!({ "history": { "channel": channel, "limit": -1 } })).await;
-            let (recovers, tells) = [reply, history].map(|received| received.to_string().contains("<after>")).into();
-            assert_eq!(recovers, tells, "{who:?}: recovery and history of {channel}");
-            if recovers {
-                let at = ids.iter().position(|one| one == id).expect("one of them");
-                recovered.replace_range(at..=at, "+");
-            }
-        }
-        differences.note(who, "recovery and history of post:", &recovered, direct);
+    live_events(&server, &mut watchers, &ids, "<after>", &mut differences).await;
+    for watcher in &watchers {
+        watcher.check_recovery(&server, &ids, &mut differences).await;
     }
     for comment in &comments {
         server.done(AUTHOR, "PATCH", &format!("/comments/{comment}"), &json!({ "text": "<edited>" })).await;
     }
-    for (who, client, _) in &mut watchers {
-        let (_, direct, _) = row(who);
-        let mut heard = String::new();
-        for (id, sees) in ids.iter().zip(direct.chars()) {
-            while sees == '+' && !client.publication(&format!("post:{id}")).await.to_string().contains("<edited>") {}
-            heard.push(sees);
-        }
-        for push in client.pushed().await.iter().filter(|push| push.to_string().contains("<edited>")) {
-            heard.push_str(&push.to_string());
-        }
-        differences.note(who, "live edits of comments", &heard, direct);
-    }
+    live_events(&server, &mut watchers, &ids, "<edited>", &mut differences).await;
     check(&server, &ids, &comments, &divided(), &mut differences).await;
     differences.none();
 }

@@ -1,6 +1,8 @@
 // The official SDK. Records its events in order and gives tests control over its transport.
 
 import { Centrifuge } from "centrifuge";
+import { Centrifuge as ProtobufCentrifuge } from "centrifuge/build/protobuf";
+import { EventSource } from "eventsource";
 import WebSocket from "ws";
 
 import { within } from "./wait.mjs";
@@ -53,10 +55,13 @@ export class Recorder {
 export class Network {
   #sockets = new Set();
   #cut = false;
+  #broken = new AbortController();
   /** The sent and received protocol messages, as `{out}` and `{in}`, one entry per message. */
   wire = new Recorder();
   /** The sent frames, unparsed. */
   frames = new Recorder();
+  /** The sent and received binary frames, as `{out}` and `{in}`. */
+  binary = new Recorder();
 
   /** A WebSocket class that runs over this network. */
   get WebSocket() {
@@ -67,29 +72,54 @@ export class Network {
         super(network.#cut ? "ws://127.0.0.1:1" : url, protocols);
         network.#sockets.add(this);
         this.on("close", () => network.#sockets.delete(this));
-        this.on("message", (frame) => network.#saw("in", String(frame)));
+        this.on("message", (frame, isBinary) => network.#saw("in", frame, isBinary));
       }
 
       send(frame, ...rest) {
-        network.frames.add(String(frame));
-        network.#saw("out", String(frame));
+        const isBinary = typeof frame !== "string";
+        if (!isBinary) network.frames.add(frame);
+        network.#saw("out", frame, isBinary);
         super.send(frame, ...rest);
       }
     };
   }
 
-  #saw(way, frame) {
-    for (const line of frame.split("\n").filter(Boolean)) this.wire.add({ [way]: JSON.parse(line) });
+  /** `fetch` over this network. */
+  fetch = (url, options = {}) => {
+    if (this.#cut) return Promise.reject(new TypeError("the network is cut"));
+    const signals = [options.signal, this.#broken.signal].filter(Boolean);
+    return fetch(url, { ...options, signal: AbortSignal.any(signals) });
+  };
+
+  /** An EventSource class that runs over this network. */
+  get EventSource() {
+    const { fetch } = this;
+    return class extends EventSource {
+      constructor(url, options) {
+        super(url, { ...options, fetch });
+      }
+    };
+  }
+
+  #saw(way, frame, isBinary) {
+    if (isBinary) {
+      this.binary.add({ [way]: frame });
+      return;
+    }
+    for (const line of String(frame).split("\n").filter(Boolean)) this.wire.add({ [way]: JSON.parse(line) });
   }
 
   /** Breaks the connection without a close frame, and refuses new ones. */
   cut() {
     this.#cut = true;
     for (const socket of this.#sockets) socket.terminate();
+    // An AbortError would be the end that the client itself wants.
+    this.#broken.abort(new TypeError("the network is cut"));
   }
 
   mend() {
     this.#cut = false;
+    this.#broken = new AbortController();
   }
 }
 
@@ -101,8 +131,11 @@ export class Client {
   serverSide = new Recorder();
 
   constructor(url, options) {
-    this.sdk = new Centrifuge(url, {
+    const Sdk = options.protocol === "protobuf" ? ProtobufCentrifuge : Centrifuge;
+    this.sdk = new Sdk(url, {
       websocket: this.network.WebSocket,
+      fetch: this.network.fetch,
+      eventsource: this.network.EventSource,
       minReconnectDelay: 20,
       maxReconnectDelay: 200,
       timeout: 5_000,
@@ -156,6 +189,12 @@ export class Client {
     this.sdk.disconnect();
   }
 }
+
+/** Application data as the Protobuf mode of the SDK takes it. */
+export const bytes = (data) => new TextEncoder().encode(JSON.stringify(data));
+
+/** Application data as the Protobuf mode of the SDK returns it. */
+export const parsed = (data) => JSON.parse(new TextDecoder().decode(data));
 
 /** Returns the error with which a promise is rejected. */
 export async function refusal(promise) {

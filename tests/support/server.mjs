@@ -27,11 +27,12 @@ const LOG_LINES = 200;
 /** The broker of servers without an explicit one: "memory" or "redis". */
 const BROKER = process.env.FEEDLINE_BROKER ?? "memory";
 
-/** Test namespaces: one with all features, one without a log, one that denies access to everyone. */
+/** Test namespaces: one with all features, one without a log, one that denies access to everyone, one with deltas. */
 export const NAMESPACES = [
   { name: "chat", history_size: 100, history_ttl: "60s", presence: true, join_leave: true, publish: "subscriber" },
   { name: "quiet" },
   { name: "closed", subscribe: "nobody" },
+  { name: "delta", history_size: 100, history_ttl: "60s", delta: true },
 ];
 
 const children = new Set();

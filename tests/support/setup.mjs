@@ -20,10 +20,16 @@ export function withServer(env = () => ({})) {
     /** @type {Server} */
     server: null,
 
-    /** Creates an SDK client of a user, not yet connected. */
-    client(user, options = {}) {
+    /**
+     * Creates an SDK client of a user, not yet connected. `transport` is another one than WebSocket, and `emulation`
+     * another server for its commands.
+     */
+    client(user, { transport, emulation = setup.server, ...options } = {}) {
       const token = user && { token: setup.server.token(user) };
-      const client = new Client(setup.server.socketUrl, { ...token, ...options });
+      const endpoint = transport ? `${setup.server.origin}/connection/${transport}` : setup.server.socketUrl;
+      const emulationEndpoint = `${emulation.origin}/emulation`;
+      const url = transport ? [{ transport, endpoint }] : endpoint;
+      const client = new Client(url, { emulationEndpoint, ...token, ...options });
       clients.add(client);
       return client;
     },

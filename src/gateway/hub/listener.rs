@@ -6,18 +6,25 @@ use super::broadcaster::Broadcaster;
 use super::room::RoomUpdate;
 use super::room_queue::RoomQueue;
 use super::rooms::RoomTable;
-use crate::broker::{Invalidation, MessageListener, PresenceEvent, Signal};
+use crate::broker::{Invalidation, MessageListener, PresenceEvent, Signal, UnsubscribeRequest};
 use crate::feed::Feed;
+use crate::gateway::emulation::on_emulated;
+use crate::gateway::node_survey::NodeSurvey;
+use crate::gateway::outbox::Outgoing;
 use crate::gateway::sockets::UserSockets;
+use crate::gateway::stream_sessions::StreamSessions;
 use crate::model::{Entry, Position};
 
-/// The broker's listener. The broker keeps it, so it must hold nothing that holds the broker: the feed is a weak
-/// reference.
+/// The broker's listener. The broker keeps it, so it must hold nothing that holds the broker: the feed and the survey
+/// are weak references.
 pub(super) struct HubListener {
     pub(super) rooms: Arc<RoomTable>,
     pub(super) queue: Arc<RoomQueue>,
     pub(super) broadcaster: Arc<Broadcaster>,
     pub(super) sockets: Arc<UserSockets>,
+    pub(super) sessions: Arc<StreamSessions>,
+    /// Answers questions to nodes. Gone once the server has stopped.
+    pub(super) nodes: Weak<NodeSurvey>,
     /// Handles signals and invalidations. Gone once the server has stopped.
     pub(super) feed: Weak<Feed>,
 }
@@ -51,6 +58,28 @@ impl MessageListener for HubListener {
     fn signal(&self, signal: Signal) {
         match signal {
             Signal::Disconnect(request) => self.sockets.disconnect(&request),
+            Signal::Subscribe(request) => {
+                let request = Arc::new(request);
+                self.sockets.push(&request.connections, &Outgoing::Subscribed(Arc::clone(&request)));
+            }
+            Signal::Unsubscribe(UnsubscribeRequest { connections, channel }) => {
+                self.sockets.push(&connections, &Outgoing::Unsubscribed(channel.into()));
+            }
+            Signal::Refresh(request) => {
+                let request = Arc::new(request);
+                self.sockets.push(&request.connections, &Outgoing::Refreshed(Arc::clone(&request)));
+            }
+            Signal::AskNodes { request, question } => {
+                if let Some(nodes) = self.nodes.upgrade() {
+                    nodes.on_question(request, question);
+                }
+            }
+            Signal::NodeAnswered { request, answer } => {
+                if let Some(nodes) = self.nodes.upgrade() {
+                    nodes.on_answer(&request, &answer);
+                }
+            }
+            Signal::Emulated(commands) => on_emulated(&self.sessions, commands),
             signal => {
                 if let Some(feed) = self.feed.upgrade() {
                     feed.on_signal(signal);

@@ -12,7 +12,8 @@
 //! |---|---|
 //! | `mod` | joins |
 //! | `listener` | receives what the broker sends |
-//! | `rooms`, `room`, `membership` | the rooms, their members |
+//! | `rooms`, `room`, `member`, `membership` | the rooms, their members |
+//! | `delta_readers` | the members that receive patches |
 //! | `log_tracker` | the position of a room in its log |
 //! | `room_queue`, `delivery_worker` | rooms whose entries need rendering |
 //! | `broadcaster` | one push to many send queues |
@@ -22,13 +23,15 @@
 mod broadcaster;
 mod catch_up;
 mod delivery_worker;
+mod delta_readers;
 mod listener;
 mod log_tracker;
+mod member;
 mod membership;
 mod recovery;
 mod room;
 mod room_queue;
-mod rooms;
+pub(super) mod rooms;
 mod upkeep;
 
 use std::sync::Arc;
@@ -42,17 +45,21 @@ pub use membership::Membership;
 
 use super::join::{Join, Joined};
 use super::log_reader::LogReader;
+use super::node_survey::NodeSurvey;
 use super::outbox::Outbox;
 use super::sockets::UserSockets;
+use super::stream_sessions::StreamSessions;
 use crate::broker::Broker;
 use crate::feed::{Feed, FeedError, Inboxes};
 use crate::metrics::Metrics;
 use crate::model::{Channel, Position};
+use crate::protocol::chain;
 use catch_up::{CATCH_UP_TIMEOUT, catch_up_with, includes};
 use delivery_worker::DeliveryWorker;
 use listener::HubListener;
+use member::Member;
 use recovery::Recovery;
-use room::{Member, Room};
+use room::Room;
 use room_queue::RoomQueue;
 use rooms::RoomTable;
 use upkeep::RoomUpkeep;
@@ -78,6 +85,9 @@ pub(super) struct HubParts<'a> {
     pub(super) logs: &'a Arc<LogReader>,
     pub(super) broadcaster: &'a Arc<Broadcaster>,
     pub(super) sockets: &'a Arc<UserSockets>,
+    pub(super) sessions: &'a Arc<StreamSessions>,
+    pub(super) rooms: &'a Arc<RoomTable>,
+    pub(super) nodes: &'a Arc<NodeSurvey>,
     pub(super) metrics: &'a Arc<Metrics>,
     /// The most entries that one recovery returns.
     pub(super) recovery_limit: usize,
@@ -86,13 +96,15 @@ pub(super) struct HubParts<'a> {
 impl Hub {
     /// A hub that listens to the broker. Needs [`start`](Self::start).
     pub(super) fn new(parts: &HubParts<'_>) -> Self {
-        let (rooms, queue) = (Arc::new(RoomTable::default()), Arc::new(RoomQueue::default()));
         let (feed, broker) = (parts.feed, parts.broker);
+        let (rooms, queue) = (Arc::clone(parts.rooms), Arc::new(RoomQueue::new(Arc::clone(&feed.deliveries))));
         broker.listen(Arc::new(HubListener {
             rooms: Arc::clone(&rooms),
             queue: Arc::clone(&queue),
             broadcaster: Arc::clone(parts.broadcaster),
             sockets: Arc::clone(parts.sockets),
+            sessions: Arc::clone(parts.sessions),
+            nodes: Arc::downgrade(parts.nodes),
             feed: Arc::downgrade(feed),
         }));
         let recovery = Recovery {
@@ -118,6 +130,11 @@ impl Hub {
             worker: Arc::new(worker),
             upkeep: Arc::new(upkeep),
         }
+    }
+
+    /// The send queues of a channel's subscribers on this node.
+    pub(super) fn subscribers(&self, channel: &str) -> Vec<Arc<Outbox>> {
+        self.rooms.get(channel).map_or_else(Vec::new, |room| room.outboxes())
     }
 
     /// Starts deliveries and upkeep, until `stopping`.
@@ -168,14 +185,19 @@ impl Hub {
                 }
             }
             // Meanwhile the room may have been removed, or its log replaced.
-            let member = Member { outbox: Arc::clone(outbox), reader: user.clone() };
-            let Some((key, position)) = room.join(member, channel.has_log()) else { continue };
+            let member = Member {
+                outbox: Arc::clone(outbox),
+                reader: user.clone(),
+                receives_joins: join.features.receives_joins,
+            };
+            let Some((key, position)) = room.join(member, channel.has_log(), join.wants_deltas) else { continue };
             break (Membership::new(room, key, Arc::clone(outbox), presence), position);
         };
         let missed = match &position {
             Some(position) if recover.recover => self.recovery.missed(join, position).await?,
             _ => None,
         };
+        let missed = if join.wants_deltas { missed.map(chain) } else { missed };
         Ok((membership, Joined { position, missed }))
     }
 

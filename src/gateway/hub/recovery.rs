@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use super::catch_up::includes;
 use crate::broker::{Broker, Span};
+use crate::config::RecoveryMode;
 use crate::feed::{FeedError, RateLimits, Viewer};
 use crate::gateway::join::Join;
 use crate::gateway::log_reader::{ENTRIES_PER_UNIT, LogReader};
-use crate::model::Position;
+use crate::model::{Entry, Position};
 use crate::protocol::Publication;
 
 /// Reads missed entries.
@@ -23,6 +24,9 @@ impl Recovery {
     /// All entries between the position of the client and that of its room; `None` if they are not complete.
     pub(super) async fn missed(&self, join: &Join, position: &Position) -> Result<Option<Vec<Publication>>, FeedError> {
         let recover = &join.recover;
+        if join.channel.recovery_mode() == RecoveryMode::Cache {
+            return self.latest(join, position).await;
+        }
         if !includes(position, recover) {
             return Ok(None);
         }
@@ -46,7 +50,26 @@ impl Recovery {
         if slice.top.epoch != position.epoch || slice.entries.len() as u64 != missed {
             return Ok(None);
         }
+        self.render(join, slice.entries).await.map(Some)
+    }
+
+    /// The latest publication, unless the client has it. `None`: there is none, and the client is at another position.
+    async fn latest(&self, join: &Join, position: &Position) -> Result<Option<Vec<Publication>>, FeedError> {
+        let recover = &join.recover;
+        if recover.offset == position.offset && includes(position, recover) {
+            return Ok(Some(Vec::new()));
+        }
+        let end = position.offset.saturating_add(1);
+        let Some(mut slice) = self.broker.read(&join.name, Span::Before(end, 1)).await? else { return Ok(None) };
+        slice.entries.retain(|(offset, _)| *offset == position.offset);
+        if slice.top.epoch != position.epoch || slice.entries.is_empty() {
+            return Ok(None);
+        }
+        self.render(join, slice.entries).await.map(Some)
+    }
+
+    async fn render(&self, join: &Join, entries: Vec<(u64, Entry)>) -> Result<Vec<Publication>, FeedError> {
         let viewer = Viewer::Client(join.user.as_ref());
-        self.logs.publications(&join.channel.audience(), viewer, slice.entries).await.map(Some)
+        self.logs.publications(&join.channel.audience(), viewer, entries).await
     }
 }

@@ -10,12 +10,14 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use super::broadcaster::Broadcaster;
+use super::delta_readers::DeltaReaders;
 use super::log_tracker::{LogTracker, Tracked};
+use super::member::Member;
 use crate::broker::{Broker, BrokerError, PresenceEvent, Slice};
 use crate::feed::{Audience, RenderContext, now};
 use crate::gateway::outbox::Outbox;
 use crate::model::{Entry, Epoch, Position, UserId};
-use crate::protocol::{push_join, push_leave};
+use crate::protocol::{Push, PushEvent, PushPosition};
 
 /// A channel with subscribers on this node.
 #[derive(Debug)]
@@ -31,18 +33,12 @@ pub(in crate::gateway) struct Room {
     moved: Notify,
 }
 
-/// A client in a room.
-#[derive(Debug)]
-pub(super) struct Member {
-    pub(super) outbox: Arc<Outbox>,
-    /// `None` of an anonymous client.
-    pub(super) reader: Option<UserId>,
-}
-
 /// The state of a room. Pushes are queued under its lock, so all members receive them in the same order.
 #[derive(Debug)]
 struct RoomState {
     members: Slab<Member>,
+    /// The members that asked for deltas, if there are any.
+    deltas: Option<Box<DeltaReaders>>,
     log: LogTracker,
     /// When the last member left. An empty room is removed after a while.
     empty_since: Option<Instant>,
@@ -75,8 +71,9 @@ impl WaitingEntries {
 
 impl Room {
     pub(super) fn new(name: Arc<str>, audience: Audience) -> Self {
-        let (members, log) = (Slab::new(), LogTracker::default());
-        let state = RoomState { members, log, empty_since: Some(Instant::now()), is_removed: false };
+        // Most rooms are timelines, which have one member.
+        let (members, log) = (Slab::with_capacity(1), LogTracker::default());
+        let state = RoomState { members, deltas: None, log, empty_since: Some(Instant::now()), is_removed: false };
         Self { name, audience, linked: tokio::sync::Mutex::new(false), state: Mutex::new(state), moved: Notify::new() }
     }
 
@@ -107,14 +104,18 @@ impl Room {
 
     /// Adds a client. Returns its key, and the position after which it receives entries. `None` if the room was
     /// removed, or the position of its log is not known any more.
-    pub(super) fn join(&self, member: Member, has_log: bool) -> Option<(usize, Option<Position>)> {
+    pub(super) fn join(&self, member: Member, has_log: bool, wants_deltas: bool) -> Option<(usize, Option<Position>)> {
         let mut state = self.state.lock();
         let position = state.log.position();
         if state.is_removed || (has_log && position.is_none()) {
             return None;
         }
         state.empty_since = None;
-        Some((state.members.insert(member), position))
+        let key = state.members.insert(member);
+        if wants_deltas {
+            state.deltas.get_or_insert_default().add(key);
+        }
+        Some((key, position))
     }
 
     /// Removes a client. The key alone does not identify a member: the room may have been emptied and filled again
@@ -123,6 +124,10 @@ impl Room {
         let mut state = self.state.lock();
         if state.members.get(key).is_some_and(|member| Arc::ptr_eq(&member.outbox, outbox)) {
             state.members.remove(key);
+            state.deltas.take_if(|deltas| {
+                deltas.remove(key);
+                deltas.is_empty()
+            });
         }
         state.note_if_empty();
     }
@@ -150,6 +155,16 @@ impl Room {
         }
         *linked = false;
         true
+    }
+
+    /// The send queues of the members.
+    pub(super) fn outboxes(&self) -> Vec<Arc<Outbox>> {
+        self.state.lock().members.iter().map(|(_, member)| Arc::clone(&member.outbox)).collect()
+    }
+
+    /// The number of members.
+    pub(super) fn members(&self) -> usize {
+        self.state.lock().members.len()
     }
 
     /// Calls a function with the users in the room.
@@ -221,6 +236,7 @@ impl Room {
             Tracked::Scheduled => RoomUpdate::Scheduled,
             Tracked::Replaced => {
                 let members = state.members.drain().map(|member| member.outbox).collect();
+                state.deltas = None;
                 state.note_if_empty();
                 self.moved.notify_waiters();
                 RoomUpdate::Replaced(members)
@@ -240,7 +256,7 @@ impl Room {
             if let Entry::Data(members) = entry
                 && matches!(self.audience, Audience::Plain | Audience::Timeline(_) | Audience::Notifications(_))
             {
-                broadcaster.publish(state.outboxes(), &self.name, members, None);
+                state.send(&self.name, members, None, broadcaster);
             }
             return RoomUpdate::None;
         };
@@ -248,7 +264,7 @@ impl Room {
             && self.audience == Audience::Plain
             && state.log.is_next(position)
         {
-            broadcaster.publish(state.outboxes(), &self.name, members, Some((position.offset, &position.epoch)));
+            state.send(&self.name, members, Some((position.offset, &position.epoch)), broadcaster);
             state.log.advance();
             self.moved.notify_waiters();
             return RoomUpdate::None;
@@ -259,11 +275,14 @@ impl Room {
 
     /// Delivers a join or leave.
     pub(super) fn presence_event(&self, event: &PresenceEvent, broadcaster: &Broadcaster) {
-        let push = match event {
-            PresenceEvent::Join(info) => push_join(&self.name, info),
-            PresenceEvent::Leave(info) => push_leave(&self.name, info),
+        let event = match event {
+            PresenceEvent::Join(info) => PushEvent::Join(info),
+            PresenceEvent::Leave(info) => PushEvent::Leave(info),
         };
-        broadcaster.send(self.state.lock().outboxes(), &push);
+        let state = self.state.lock();
+        let listening = state.members.iter().filter(|(_, member)| member.receives_joins);
+        let outboxes = listening.map(|(_, member)| &*member.outbox);
+        broadcaster.send(outboxes, Push { channel: &self.name, event });
     }
 
     /// The entries that wait for rendering.
@@ -293,12 +312,13 @@ impl Room {
                 continue;
             }
             let Some(rendered) = rendered else { continue };
-            let place = Some((*offset, epoch));
+            let position = Some((*offset, epoch));
             if rendered.is_public {
-                broadcaster.publish(state.outboxes(), &self.name, &rendered.members, place);
+                state.send(&self.name, &rendered.members, position, broadcaster);
             } else if !recipients.is_empty() {
                 let outboxes = recipients.into_iter().filter_map(|key| state.members.get(key)).map(|it| &*it.outbox);
-                broadcaster.publish(outboxes, &self.name, &rendered.members, place);
+                let event = PushEvent::Publication { members: &rendered.members, position };
+                broadcaster.send(outboxes, Push { channel: &self.name, event });
             }
             broadcaster.record_latency(entry, now);
         }
@@ -311,6 +331,17 @@ impl Room {
 }
 
 impl RoomState {
+    /// Sends a publication to all members.
+    fn send(&mut self, channel: &str, members: &[u8], position: PushPosition<'_>, broadcaster: &Broadcaster) {
+        match &mut self.deltas {
+            Some(deltas) => deltas.send(&self.members, channel, (members, position), broadcaster),
+            None => {
+                let event = PushEvent::Publication { members, position };
+                broadcaster.send(self.outboxes(), Push { channel, event });
+            }
+        }
+    }
+
     fn outboxes(&self) -> impl Iterator<Item = &Outbox> {
         self.members.iter().map(|(_, member)| &*member.outbox)
     }
@@ -341,6 +372,7 @@ impl RoomState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gateway::message_format::MessageFormat;
     use crate::gateway::outbox::Bounds;
     use crate::metrics::Metrics;
 
@@ -350,10 +382,11 @@ mod tests {
         let at = |offset, epoch: &str| Position { offset, epoch: epoch.into() };
         let room = Room::new("topic:x".into(), Audience::Topic("x".into()));
         assert!(matches!(room.compare(Some(&at(5, "e"))), RoomUpdate::None));
-        let outbox = || Arc::new(Outbox::new(Bounds { bytes: 10, messages: 10 }, Arc::default()));
+        let bounds = Bounds { bytes: 10, messages: 10 };
+        let outbox = || Arc::new(Outbox::new(bounds, MessageFormat::WebSocketJson, Arc::default()));
         let join = |outbox: &Arc<Outbox>| {
-            let member = Member { outbox: Arc::clone(outbox), reader: None };
-            room.join(member, true)
+            let member = Member { outbox: Arc::clone(outbox), reader: None, receives_joins: false };
+            room.join(member, true, false)
         };
         let first = outbox();
         let (key, position) = join(&first).unwrap();

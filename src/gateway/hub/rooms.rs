@@ -1,16 +1,18 @@
 //! The rooms of this node, by channel.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dashmap::DashMap;
 use foldhash::fast::RandomState;
 
 use super::room::Room;
+use crate::gateway::channel_pattern::ChannelPattern;
 use crate::gateway::channels::ResolvedChannel;
 
 /// All rooms. A room exists from the first join until it has been empty for a while.
 #[derive(Debug, Default)]
-pub(super) struct RoomTable {
+pub(in crate::gateway) struct RoomTable {
     rooms: DashMap<Arc<str>, Arc<Room>, RandomState>,
 }
 
@@ -40,7 +42,19 @@ impl RoomTable {
     }
 
     /// The number of rooms.
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::gateway) fn len(&self) -> usize {
         self.rooms.len()
+    }
+
+    /// The number of subscriptions.
+    pub(in crate::gateway) fn subscriptions(&self) -> usize {
+        self.filter(|_| true).iter().map(|room| room.members()).sum()
+    }
+
+    /// At most this many channels with subscribers whose names match, and the number of subscribers.
+    pub(in crate::gateway) fn subscribed(&self, pattern: &ChannelPattern, most: usize) -> BTreeMap<String, u64> {
+        let rooms = self.filter(|room| pattern.matches(room.name()));
+        let counted = rooms.iter().map(|room| (room.name().to_string(), room.members() as u64));
+        counted.filter(|(_, members)| *members > 0).take(most).collect()
     }
 }

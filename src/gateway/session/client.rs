@@ -3,17 +3,45 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use axum::http::HeaderMap;
 use serde_json::value::RawValue;
 
 use super::options::SessionOptions;
 use super::refusal::disconnect_for;
 use super::time::SessionTime;
-use crate::auth::TokenIdentity;
+use crate::auth::{SubscribeOptions, TokenIdentity};
 use crate::gateway::channels::ResolvedChannel;
+use crate::gateway::join::Join;
+use crate::gateway::subscription_features::SubscriptionFeatures;
 use crate::model::UserId;
-use crate::protocol::{ClientInfo, Disconnect};
+use crate::protocol::{ClientInfo, Disconnect, Recover};
+
+/// How the server pings a client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PingKind {
+    /// With empty messages, which the client answers with empty commands.
+    #[default]
+    Message,
+    /// With pings of the transport, which the client's WebSocket library answers.
+    Frame,
+    /// With empty messages that no client answers: it cannot send anything.
+    OneWay,
+}
 
 /// The connection of a session.
+#[derive(Clone, Debug)]
+pub struct SessionClient {
+    /// The id of the connection.
+    pub id: Arc<str>,
+    /// The address of the client.
+    pub address: IpAddr,
+    /// How the client is pinged.
+    pub pings: PingKind,
+    /// The headers of the handshake that the application's backend receives.
+    pub headers: Option<Arc<HeaderMap>>,
+}
+
+/// The connection of a session, with the settings of all sessions.
 #[derive(Debug)]
 pub(super) struct SessionContext {
     pub(super) options: Arc<SessionOptions>,
@@ -21,6 +49,10 @@ pub(super) struct SessionContext {
     pub(super) client: Arc<str>,
     /// The client's address.
     pub(super) address: IpAddr,
+    /// How the client is pinged.
+    pub(super) pings: PingKind,
+    /// The client's headers that the application's backend receives.
+    pub(super) headers: Option<Arc<HeaderMap>>,
 }
 
 /// The identity of a client, from its connect token.
@@ -32,6 +64,8 @@ pub(super) struct ClientIdentity {
     pub(super) token: Option<Arc<TokenIdentity>>,
     /// The `info` claim of the token, which other subscribers receive.
     pub(super) info: Option<Box<RawValue>>,
+    /// The `meta` claim of the token, for the application's backend.
+    pub(super) meta: Option<Box<RawValue>>,
     /// When the connection expires, in Unix seconds; `None`: never.
     pub(super) expires_at: Option<u64>,
     /// A digest of the channels that the token names. A refresh cannot change them; only a new connection can.
@@ -49,15 +83,35 @@ impl SessionContext {
         }
     }
 
-    /// The same as [`client_info`](Self::client_info), if the channel has presence or announces joins; otherwise
-    /// `None`.
-    pub(super) fn presence_info(
+    /// The subscription of a client to a channel. It recovers only what `recover` says, has no deltas and does not
+    /// expire.
+    pub(super) fn join(
         &self,
         identity: &ClientIdentity,
-        channel: &ResolvedChannel,
-        chan_info: Option<Box<RawValue>>,
-    ) -> Option<ClientInfo> {
-        (channel.has_presence() || channel.tells_joins()).then(|| self.client_info(identity, chan_info))
+        name: Arc<str>,
+        channel: ResolvedChannel,
+        recover: Recover,
+        options: SubscribeOptions,
+    ) -> Join {
+        let SubscribeOptions { info: chan_info, data, replaced } = options;
+        let features = SubscriptionFeatures::of(&channel, &replaced);
+        let info = features.is_visible().then(|| self.client_info(identity, chan_info.clone()));
+        Join {
+            id: 0,
+            name,
+            channel,
+            // Without a position, there is nothing to recover from.
+            recover: if features.recoverable { recover } else { Recover::default() },
+            wants_deltas: false,
+            expires_at: None,
+            token: None,
+            features,
+            info,
+            chan_info,
+            data,
+            user: identity.user.clone(),
+            address: self.address,
+        }
     }
 
     /// Checks that the token is not revoked and the user is not blocked.

@@ -1,19 +1,21 @@
 //! `connect`, and `refresh` before the connection expires.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
+use serde_json::value::RawValue;
+
 use super::actions::ConnectGrant;
-use super::client::{ClientIdentity, SessionContext};
-use super::options::VERSION;
+use super::client::{ClientIdentity, PingKind, SessionContext};
+use super::options::{SessionOptions, VERSION};
 use super::refusal::{CommandRefusal, invalid_token};
 use super::subscribe::{refresh_result, subscribe_result};
-use super::time::{SessionTime, ttl};
-use crate::auth::{ConnectClaims, TokenError};
+use super::time::{SessionTime, TimeLeft, ttl};
+use crate::auth::{ConnectClaims, SubscribeOptions, TokenError, TokenIdentity, TokenKind};
 use crate::gateway::channels::ResolvedChannel;
 use crate::gateway::join::{Join, Joined};
-use crate::model::{Channel, ChannelKind, UserId};
+use crate::model::{Channel, ChannelKind, OverrideValue, UserId};
 use crate::protocol::{ConnectRequest, ConnectResult, Disconnect, ErrorCode, RefreshResult};
 
 /// Checks a `connect` command. Grants the identity and the server-side subscriptions of its token.
@@ -38,11 +40,15 @@ pub(super) fn connect(
         error => CommandRefusal::Close(invalid_token(error)),
     })?;
     context.check_revoked(claims.user.as_ref(), &claims.identity, now)?;
+    if let TimeLeft::Expired = TimeLeft::until(claims.expire_at, now) {
+        return Err(ErrorCode::EXPIRED.into());
+    }
     let token = Arc::new(claims.identity.clone());
     let identity = ClientIdentity {
         user: claims.user.clone(),
         token: Some(Arc::clone(&token)),
         info: claims.info.clone(),
+        meta: claims.meta.clone(),
         expires_at: claims.expire_at,
         channels: channel_digest(&claims),
     };
@@ -51,19 +57,61 @@ pub(super) fn connect(
     Ok((identity, ConnectGrant { id, user, token: Some(token), client, joins }))
 }
 
-/// The server-side subscriptions: the channels that the token names, and the user's own two.
+/// An identity that the application's backend has proved, instead of a token.
+pub(super) struct Proven {
+    pub(super) user: Option<UserId>,
+    pub(super) info: Option<Box<RawValue>>,
+    /// JSON for the client.
+    pub(super) data: Option<Box<RawValue>>,
+    pub(super) meta: Option<Box<RawValue>>,
+    pub(super) channels: Vec<String>,
+    pub(super) subs: BTreeMap<String, SubscribeOptions>,
+}
+
+/// Grants what the backend has proved. Also returns the data for the client.
+pub(super) fn connect_proven(
+    context: &SessionContext,
+    id: u32,
+    request: &ConnectRequest,
+    proven: Proven,
+) -> Result<(ClientIdentity, ConnectGrant, Option<Box<RawValue>>), CommandRefusal> {
+    let Proven { user, info, data, meta, channels, subs } = proven;
+    let identity = ClientIdentity { user: user.clone(), info, meta, ..ClientIdentity::default() };
+    let token = TokenIdentity { kind: TokenKind::Application, id: None, issued_at: None, expires_at: None };
+    let claims =
+        ConnectClaims { identity: token, user: user.clone(), expire_at: None, info: None, meta: None, channels, subs };
+    let joins = server_side_joins(context, request, &identity, claims)?;
+    let grant = ConnectGrant { id, user, token: None, client: Arc::clone(&context.client), joins };
+    Ok((identity, grant, data))
+}
+
+/// The channels that the server subscribes a user to, besides those that the token names.
+pub(super) fn own_channels(options: &SessionOptions, identity: &ClientIdentity) -> Vec<String> {
+    let Some(user) = &identity.user else { return Vec::new() };
+    let is_session = identity.token.as_ref().is_some_and(|token| token.kind != TokenKind::Application);
+    let mut own = Vec::new();
+    if is_session || options.feed_channels {
+        own.extend([Channel::Timeline(user.clone()), Channel::Notifications(user.clone())].map(|it| it.to_string()));
+    }
+    if options.personal_channels {
+        own.push(format!("#{user}"));
+    }
+    own
+}
+
+/// The server-side subscriptions: the channels that the token names, and the user's own.
 fn server_side_joins(
     context: &SessionContext,
     request: &ConnectRequest,
     identity: &ClientIdentity,
     claims: ConnectClaims,
 ) -> Result<Vec<Join>, CommandRefusal> {
-    let own = |user: &UserId| [Channel::Timeline(user.clone()), Channel::Notifications(user.clone())];
-    let own = claims.user.iter().flat_map(own).map(|channel| channel.to_string());
-    let named = claims.subs.into_iter().map(|(name, options)| (name, options.info));
-    let plain = own.chain(claims.channels).map(|name| (name, None));
+    let own = own_channels(&context.options, identity);
+    let own_count = own.len();
+    let named = claims.subs.into_iter();
+    let plain = own.into_iter().chain(claims.channels).map(|name| (name, SubscribeOptions::default()));
     let mut joins: Vec<Join> = Vec::new();
-    for (name, chan_info) in named.chain(plain) {
+    for (name, mut options) in named.chain(plain) {
         // A token may name any channel, except private channels of other users.
         let is_permitted = |channel: &ResolvedChannel| channel.permits_server_side(identity.user.as_ref());
         let channel = context.options.channels.find(&name).filter(|_| name.len() <= context.options.channel_length);
@@ -71,24 +119,23 @@ fn server_side_joins(
         if joins.iter().any(|join| *join.name == *name) {
             continue;
         }
-        joins.push(Join {
-            id: 0,
-            recover: request.subs.get(&name).cloned().unwrap_or_default(),
-            info: context.presence_info(identity, &channel, chan_info),
-            name: name.into(),
-            channel,
-            expires_at: None,
-            token: None,
-            user: identity.user.clone(),
-            address: context.address,
-        });
+        if context.options.single_connection && is_personal(&name, identity.user.as_ref()) {
+            // Whether the user has other connections is read from there.
+            options.replaced.presence = Some(OverrideValue { value: true });
+        }
+        let recover = request.subs.get(&name).cloned().unwrap_or_default();
+        joins.push(context.join(identity, name.into(), channel, recover, options));
     }
-    // The user's own two channels do not count towards the limit.
-    let own = if identity.user.is_some() { 2 } else { 0 };
-    if joins.len() > context.options.max_channels + own {
+    // The user's own channels do not count towards the limit.
+    if joins.len() > context.options.max_channels + own_count {
         return Err(Disconnect::CHANNEL_LIMIT.into());
     }
     Ok(joins)
+}
+
+/// Whether this is the personal channel of the user.
+fn is_personal(name: &str, user: Option<&UserId>) -> bool {
+    user.is_some_and(|user| name.strip_prefix('#') == Some(user.as_str()))
 }
 
 /// The reply to `connect` after the client has joined its channels.
@@ -96,15 +143,15 @@ pub(super) fn connect_result(
     context: &SessionContext,
     identity: &ClientIdentity,
     joined: Vec<(Join, Joined)>,
+    data: Option<Box<RawValue>>,
     now: SessionTime,
 ) -> ConnectResult {
-    let mut result = ConnectResult {
-        client: context.client.to_string(),
-        version: VERSION.to_owned(),
-        ping: context.options.ping_interval.as_secs(),
-        pong: true,
-        ..ConnectResult::default()
-    };
+    let (client, version) = (context.client.to_string(), VERSION.to_owned());
+    let mut result = ConnectResult { client, version, data, ..ConnectResult::default() };
+    // A client that the transport pings knows nothing of it.
+    if context.pings != PingKind::Frame {
+        (result.ping, result.pong) = (context.options.ping_interval.as_secs(), context.pings == PingKind::Message);
+    }
     if let Some(expires_at) = identity.expires_at {
         (result.expires, result.ttl) = (true, ttl(expires_at, now));
     }
@@ -139,6 +186,8 @@ pub(super) fn refresh(
     let mut result = refresh_result(claims.expire_at, now)?;
     (result.client, result.version) = (context.client.to_string(), VERSION.to_owned());
     identity.expires_at = claims.expire_at;
+    identity.info = claims.info.or_else(|| identity.info.take());
+    identity.meta = claims.meta.or_else(|| identity.meta.take());
     identity.token = Some(Arc::new(claims.identity));
     Ok(result)
 }
@@ -148,6 +197,7 @@ pub(super) fn refresh(
 fn channel_digest(claims: &ConnectClaims) -> u64 {
     let is_own = |name: &str| {
         let owner = ChannelKind::Timeline.id_of(name).or_else(|| ChannelKind::Notifications.id_of(name));
+        let owner = owner.or_else(|| name.strip_prefix('#'));
         owner.is_some() && owner == claims.user.as_ref().map(UserId::as_str)
     };
     let names = claims.channels.iter().chain(claims.subs.keys());

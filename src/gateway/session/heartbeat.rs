@@ -38,6 +38,13 @@ impl Heartbeat {
         true
     }
 
+    /// Begins a ping now. Returns `false` if one is unanswered: its pong is expected anyway.
+    pub(super) fn ping_now(&mut self, options: &SessionOptions, now: SessionTime) -> bool {
+        let Self::PingAt(_) = *self else { return false };
+        *self = Self::PongBy(now.ticks.saturating_add(millis(options.pong_timeout)));
+        true
+    }
+
     /// Returns the action that is due now. After `SendPing`, a pong is expected.
     pub(super) fn poll(&mut self, options: &SessionOptions, now: SessionTime) -> HeartbeatEvent {
         match *self {

@@ -12,6 +12,9 @@
 //! | `connect` | `connect` and `refresh` |
 //! | `subscribe` | `subscribe` and `sub_refresh` |
 //! | `requests` | `publish`, `presence`, `history` |
+//! | `server_requests` | what a backend asks of the session |
+//! | `hook_questions`, `hook_answers`, `hook_expiries` | questions to the application's backend |
+//! | `key_wait` | commands that wait for the key of their token |
 //! | `refusal` | refused commands, and close codes |
 //! | `client` | the connection of a session, and the identity that its token proves |
 //! | `subscription_table` | the subscriptions |
@@ -23,43 +26,61 @@ mod client;
 mod command_budget;
 mod connect;
 mod heartbeat;
+pub(super) mod hook_answers;
+mod hook_expiries;
+mod hook_questions;
+pub(super) mod key_wait;
 mod options;
 mod refusal;
 mod requests;
+pub(super) mod server_requests;
 mod subscribe;
 mod subscription_table;
 #[cfg(test)]
 mod tests;
 mod time;
+#[cfg(test)]
+mod transport_tests;
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use serde_json::value::RawValue;
 
-pub use actions::{Action, ConnectGrant, DueAction, HistoryGrant, PresenceGrant, PresenceQuery, PublishGrant, RpcCall};
+pub use actions::{
+    Action, AnsweredHook, ConnectGrant, DueAction, HistoryGrant, HookOutcome, HookQuestion, HookSubject, KeyWait,
+    PresenceGrant, PresenceQuery, PublishGrant, RpcCall, ServerJoin, WaitedCommand,
+};
+pub use client::{PingKind, SessionClient};
+pub use hook_expiries::ExpiryTarget;
 pub use options::{SessionOptions, VERSION};
-pub(super) use refusal::disconnect_for;
+pub(super) use refusal::{disconnect, disconnect_for, disconnect_for_error, error_reply};
 pub use requests::history_span;
 pub use subscription_table::SubscriptionTokens;
 pub use time::SessionTime;
 
 use super::join::{Join, Joined};
-use crate::auth::TokenIdentity;
+use crate::auth::{MissingKey, TokenIdentity};
+use crate::hooks::HookKind;
 use crate::model::UserId;
-use crate::protocol::{Command, CommandBody, Disconnect, ErrorCode, ReplyBody, RpcRequest, reply};
+use crate::protocol::{Command, CommandBody, ConnectRequest, Disconnect, ErrorCode, Reply, ReplyBody, RpcRequest};
 use client::{ClientIdentity, SessionContext};
 use command_budget::CommandBudget;
 use heartbeat::{Heartbeat, HeartbeatEvent};
+use hook_expiries::HookExpiries;
+use hook_questions::ask;
 use refusal::CommandRefusal;
 use requests::OpenSession;
+use subscribe::SubscribeStep;
 use subscription_table::SubscriptionTable;
 use time::{is_over, millis, over_at};
 
 #[derive(Debug)]
 enum SessionState {
     Fresh,
-    Opening(ClientIdentity),
+    /// The application's backend is asked who the client is.
+    Asking,
+    /// With data for the reply.
+    Opening(ClientIdentity, Option<Box<RawValue>>),
     Open(ClientIdentity),
     /// `connect` was refused with an error reply.
     Refused,
@@ -73,19 +94,27 @@ pub struct Session {
     subscriptions: SubscriptionTable,
     heartbeat: Heartbeat,
     budget: CommandBudget,
+    /// What the application's backend decides on later; mostly nothing.
+    hook_expiries: Option<Box<HookExpiries>>,
     /// The deadline of the `connect` command, in ticks.
     connect_by: u64,
 }
 
 impl Session {
-    /// A fresh session. `client` is the id of the connection, `address` the address of the client. `jitter`, from 0 to
-    /// 1, spreads the first pings of many sessions.
-    pub fn new(options: Arc<SessionOptions>, client: Arc<str>, address: IpAddr, now: SessionTime, jitter: f64) -> Self {
+    /// A fresh session. `jitter`, from 0 to 1, spreads the first pings of many sessions.
+    pub fn new(options: Arc<SessionOptions>, client: SessionClient, now: SessionTime, jitter: f64) -> Self {
         Self {
             connect_by: now.ticks + millis(options.connect_timeout),
             heartbeat: Heartbeat::new(&options, now, jitter),
             budget: CommandBudget::new(options.commands_per_second, now),
-            context: SessionContext { options, client, address },
+            hook_expiries: None,
+            context: SessionContext {
+                options,
+                client: client.id,
+                address: client.address,
+                pings: client.pings,
+                headers: client.headers,
+            },
             state: SessionState::Fresh,
             subscriptions: SubscriptionTable::default(),
         }
@@ -96,10 +125,15 @@ impl Session {
         &self.context.client
     }
 
+    /// How the client is pinged.
+    pub fn pings(&self) -> PingKind {
+        self.context.pings
+    }
+
     fn identity(&self) -> Option<&ClientIdentity> {
         match &self.state {
-            SessionState::Opening(identity) | SessionState::Open(identity) => Some(identity),
-            SessionState::Fresh | SessionState::Refused => None,
+            SessionState::Opening(identity, _) | SessionState::Open(identity) => Some(identity),
+            SessionState::Fresh | SessionState::Asking | SessionState::Refused => None,
         }
     }
 
@@ -130,15 +164,44 @@ impl Session {
 
     /// Handles a command.
     pub fn command(&mut self, command: Command, now: SessionTime) -> Action {
-        let Command { id, request } = command;
-        if id == 0 && !matches!(request, Some(CommandBody::Send)) {
+        if command.id == 0 && !matches!(command.request, Some(CommandBody::Send)) {
             return self.pong(now);
         }
+        match self.missing_key(&command) {
+            Some(key) => Action::AwaitKey(Box::new(KeyWait::new(command, key))),
+            None => self.execute(command, now),
+        }
+    }
+
+    /// The key of a command's token, if it must be fetched first.
+    fn missing_key(&self, command: &Command) -> Option<MissingKey> {
+        let verifier = &self.context.options.verifier;
+        match (&self.state, command.request.as_ref()?) {
+            (SessionState::Fresh, CommandBody::Connect(request)) => verifier.missing_key(&request.token),
+            (SessionState::Open(_), CommandBody::Refresh(token)) => verifier.missing_key(token),
+            (SessionState::Open(_), CommandBody::Subscribe(request)) => {
+                verifier.missing_subscription_key(&request.token)
+            }
+            (SessionState::Open(_), CommandBody::SubRefresh(request)) => {
+                verifier.missing_subscription_key(&request.token)
+            }
+            _ => None,
+        }
+    }
+
+    /// Handles a command whose key, if its token names one, is as up to date as it can be.
+    fn execute(&mut self, command: Command, now: SessionTime) -> Action {
+        let Command { id, request } = command;
         match (&self.state, request) {
             (SessionState::Fresh, Some(CommandBody::Connect(request))) => {
+                self.add_emulated_headers(&request);
+                if request.token.is_empty() && self.context.options.hooks.asks(HookKind::Connect) {
+                    self.state = SessionState::Asking;
+                    return ask(&self.context, None, HookQuestion::Connect(id, Box::new(request)));
+                }
                 match connect::connect(&self.context, id, &request, now) {
                     Ok((identity, grant)) => {
-                        self.state = SessionState::Opening(identity);
+                        self.state = SessionState::Opening(identity, None);
                         Action::Open(grant)
                     }
                     Err(refusal) => {
@@ -164,10 +227,20 @@ impl Session {
         Ok(match request {
             CommandBody::Connect(_) => return Err(CommandRefusal::BAD_REQUEST),
             CommandBody::Subscribe(request) => {
-                Action::Join(subscribe::subscribe(context, identity, subscriptions, id, request, now)?)
+                match subscribe::subscribe(context, identity, subscriptions, id, request, now)? {
+                    SubscribeStep::Join(join) => Action::Join(*join),
+                    SubscribeStep::Ask(request) => {
+                        return Ok(ask(context, Some(identity), HookQuestion::Subscribe(id, request)));
+                    }
+                }
             }
             CommandBody::Unsubscribe(request) => return self.unsubscribe(id, &request.channel),
-            CommandBody::Publish(request) => Action::Publish(open.publish(id, request)?),
+            CommandBody::Publish(request) => match open.publish(id, request)? {
+                (grant, None) => Action::Publish(grant),
+                (grant, Some(data)) => {
+                    return Ok(ask(context, Some(identity), HookQuestion::Publish(Box::new(grant), data)));
+                }
+            },
             CommandBody::Presence(request) => {
                 Action::Presence(open.presence(id, request.channel, PresenceQuery::Clients)?)
             }
@@ -175,38 +248,72 @@ impl Session {
                 Action::Presence(open.presence(id, request.channel, PresenceQuery::Stats)?)
             }
             CommandBody::History(request) => Action::History(open.history(id, request)?),
+            CommandBody::InvalidData => return Err(ErrorCode::BAD_REQUEST.into()),
             CommandBody::Ping => return Err(ErrorCode::NOT_AVAILABLE.into()),
             CommandBody::Send => return Err(Disconnect::NOT_AVAILABLE.into()),
             CommandBody::Rpc(RpcRequest { method, data }) => {
                 let (user, token) = (identity.user.clone(), identity.token.clone());
                 let (client, address) = (Arc::clone(&context.client), context.address);
-                Action::Rpc(RpcCall { id, user, token, client, address, method, data })
+                let is_asked = context.options.hooks.asks(HookKind::Rpc);
+                let meta = identity.meta.clone().filter(|_| is_asked);
+                let headers = context.headers.clone().filter(|_| is_asked);
+                Action::Rpc(RpcCall { id, user, token, client, address, meta, headers, method, data })
+            }
+            // The backend refreshes the connection.
+            CommandBody::Refresh(_) if hook_expiries::contains(&self.hook_expiries, &ExpiryTarget::Connection) => {
+                return Err(CommandRefusal::BAD_REQUEST);
             }
             CommandBody::Refresh(token) => {
                 let result = connect::refresh(context, identity, &token, now)?;
-                Action::Reply(reply(id, &ReplyBody::Refresh(result)))
+                Action::Reply(Reply::done(id, ReplyBody::Refresh(result)))
             }
             CommandBody::SubRefresh(request) => {
                 let result = subscribe::refresh_subscription(context, identity, subscriptions, &request, now)?;
-                Action::Reply(reply(id, &ReplyBody::SubRefresh(result)))
+                Action::Reply(Reply::done(id, ReplyBody::SubRefresh(result)))
             }
         })
+    }
+
+    /// Adds the headers that a client sent inside `connect` to those of its handshake.
+    fn add_emulated_headers(&mut self, request: &ConnectRequest) {
+        if request.headers.is_empty() {
+            return;
+        }
+        if let Some(emulated) = self.context.options.hooks.emulated(request.headers.iter()) {
+            let mut headers = self.context.headers.as_deref().cloned().unwrap_or_default();
+            headers.extend(*emulated);
+            self.context.headers = Some(Arc::new(headers));
+        }
     }
 
     fn unsubscribe(&mut self, id: u32, channel: &str) -> Result<Action, CommandRefusal> {
         if channel.is_empty() {
             return Err(CommandRefusal::BAD_REQUEST);
         }
-        let done = reply(id, &ReplyBody::Unsubscribe {});
+        let done = Reply::done(id, ReplyBody::Unsubscribe {});
         Ok(match self.dropped(channel) {
             Some(name) => Action::Leave(name, done),
             None => Action::Reply(done),
         })
     }
 
+    /// Handles a pong of the transport. Clients may send such pongs unasked.
+    pub fn pong_frame(&mut self, now: SessionTime) {
+        if self.context.pings == PingKind::Frame {
+            self.heartbeat.pong(&self.context.options, now);
+        }
+    }
+
+    /// Asks for a sign of the client. Returns whether a ping is to be sent; otherwise a pong is expected already, or
+    /// the session is not open.
+    pub fn probe(&mut self, now: SessionTime) -> bool {
+        let answers_pings = self.context.pings != PingKind::OneWay && matches!(self.state, SessionState::Open(_));
+        answers_pings && self.heartbeat.ping_now(&self.context.options, now)
+    }
+
     fn pong(&mut self, now: SessionTime) -> Action {
-        let is_open = matches!(self.state, SessionState::Open(_));
-        if is_open && self.heartbeat.pong(&self.context.options, now) {
+        let is_expected = self.context.pings == PingKind::Message && matches!(self.state, SessionState::Open(_));
+        if is_expected && self.heartbeat.pong(&self.context.options, now) {
             Action::Nothing
         } else {
             Action::Close(Disconnect::BAD_REQUEST)
@@ -215,13 +322,14 @@ impl Session {
 
     /// Opens the session after the client has joined its channels. Returns the reply to `connect`.
     pub fn opened(&mut self, id: u32, joined: Vec<(Join, Joined)>, now: SessionTime) -> Action {
-        let SessionState::Opening(identity) = std::mem::replace(&mut self.state, SessionState::Refused) else {
+        let SessionState::Opening(identity, data) = std::mem::replace(&mut self.state, SessionState::Refused) else {
             return Action::Close(Disconnect::INTERNAL);
         };
-        joined.iter().for_each(|(join, _)| self.subscriptions.add_server_side(Arc::clone(&join.name)));
-        let result = connect::connect_result(&self.context, &identity, joined, now);
+        self.subscriptions.reserve(joined.len());
+        joined.iter().for_each(|(join, _)| self.subscriptions.add_server_side(join));
+        let result = connect::connect_result(&self.context, &identity, joined, data, now);
         self.state = SessionState::Open(identity);
-        Action::Reply(reply(id, &ReplyBody::Connect(result)))
+        Action::Reply(Reply::done(id, ReplyBody::Connect(result)))
     }
 
     /// Refuses the session because the client could not join its channels. Returns the reply to `connect`.
@@ -231,13 +339,14 @@ impl Session {
     }
 
     /// Adds a subscription after the client has joined the channel. Returns the reply to `subscribe`.
-    pub fn joined(&mut self, join: &Join, joined: Joined, now: SessionTime) -> Bytes {
-        self.subscriptions.add(Arc::clone(&join.name), join.expires_at, join.token.clone());
-        reply(join.id, &ReplyBody::Subscribe(subscribe::subscribe_result(join, joined, now)))
+    pub fn joined(&mut self, join: &Join, joined: Joined, now: SessionTime) -> Reply {
+        self.subscriptions.add(join);
+        Reply::done(join.id, ReplyBody::Subscribe(subscribe::subscribe_result(join, joined, now)))
     }
 
     /// Removes a subscription. Returns the channel's name; `None` if the client was not subscribed to it.
     pub fn dropped(&mut self, channel: &str) -> Option<Arc<str>> {
+        hook_expiries::remove(&mut self.hook_expiries, channel);
         self.subscriptions.remove(channel)
     }
 
@@ -250,13 +359,24 @@ impl Session {
         if is_over(identity.expires_at, now) {
             return vec![DueAction::Close(Disconnect::EXPIRED)];
         }
+        if self.subscriptions.is_server_side_over(now) {
+            return vec![DueAction::Close(Disconnect::SUBSCRIPTION_EXPIRED)];
+        }
         let mut due = Vec::new();
         match self.heartbeat.poll(&self.context.options, now) {
             HeartbeatEvent::PongMissing => return vec![DueAction::Close(Disconnect::NO_PONG)],
-            HeartbeatEvent::SendPing => due.push(DueAction::Ping),
+            HeartbeatEvent::SendPing => {
+                if self.context.pings == PingKind::OneWay {
+                    self.heartbeat.pong(&self.context.options, now);
+                }
+                due.push(DueAction::Ping);
+            }
             HeartbeatEvent::None => {}
         }
         due.extend(self.subscriptions.expire(now).into_iter().map(DueAction::Expired));
+        if let Some(expiries) = &mut self.hook_expiries {
+            due.extend(expiries.take_due(now).into_iter().map(DueAction::Ask));
+        }
         due
     }
 
@@ -264,7 +384,9 @@ impl Session {
     pub fn next_due(&self, now: SessionTime) -> u64 {
         let SessionState::Open(identity) = &self.state else { return self.connect_by };
         let expiry = [identity.expires_at, self.subscriptions.next_expiry()].into_iter().flatten().min();
-        expiry.map_or(self.heartbeat.next(), |at| self.heartbeat.next().min(over_at(at, now)))
+        let next = expiry.map_or(self.heartbeat.next(), |at| self.heartbeat.next().min(over_at(at, now)));
+        let asked = self.hook_expiries.as_ref().and_then(|expiries| expiries.next(now));
+        asked.map_or(next, |at| at.min(next))
     }
 }
 

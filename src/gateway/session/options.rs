@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::auth::{RevocationList, Verifier};
 use crate::gateway::channels::Channels;
+use crate::hooks::HookPolicy;
 
 /// The name and version of this server in replies.
 pub const VERSION: &str = concat!("feedline ", env!("CARGO_PKG_VERSION"));
@@ -20,6 +21,12 @@ pub struct SessionOptions {
     pub channels: Channels,
     /// Whether clients may connect without a token.
     pub anonymous: bool,
+    /// Whether the server subscribes signed-in users to `#<user>`.
+    pub personal_channels: bool,
+    /// Whether a new connection of a signed-in user closes the user's others.
+    pub single_connection: bool,
+    /// Whether the server subscribes the users of the application to their timelines and notifications.
+    pub feed_channels: bool,
     /// The maximum number of client-side subscriptions. Also the maximum number of channels that a connect token may
     /// name.
     pub max_channels: usize,
@@ -37,4 +44,6 @@ pub struct SessionOptions {
     pub pong_timeout: Duration,
     /// How long the server waits for the `connect` command.
     pub connect_timeout: Duration,
+    /// What the application's backend is asked.
+    pub hooks: HookPolicy,
 }

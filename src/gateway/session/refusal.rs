@@ -2,7 +2,8 @@
 
 use super::actions::Action;
 use crate::auth::{Revoked, TokenError};
-use crate::protocol::{Disconnect, ErrorCode, reply_error};
+use crate::hooks::{HookDisconnect, HookError};
+use crate::protocol::{Disconnect, ErrorCode, Reply, ReplyError};
 
 /// The reason why a command is refused.
 #[derive(Debug)]
@@ -19,7 +20,7 @@ impl CommandRefusal {
     /// The action for the command with this id.
     pub(super) fn into_action(self, id: u32) -> Action {
         match self {
-            Self::Error(code) => Action::Reply(reply_error(id, code, None, None)),
+            Self::Error(code) => Action::Reply(Reply::refused(id, code)),
             Self::Close(reason) => Action::Close(reason),
         }
     }
@@ -43,6 +44,33 @@ pub(in crate::gateway) fn disconnect_for(revoked: Revoked) -> Disconnect {
         Revoked::Token => Disconnect::INVALID_TOKEN,
         Revoked::User => Disconnect::BLOCKED,
     }
+}
+
+/// The close code for an error reply to `connect`, for a client whose transport has no replies.
+pub(in crate::gateway) fn disconnect_for_error(reply: &Reply) -> Option<Disconnect> {
+    let code = reply.result.as_ref().err()?.code.code;
+    let is = |error: ErrorCode| error.code == code;
+    Some(if is(ErrorCode::TOKEN_EXPIRED) || is(ErrorCode::EXPIRED) {
+        Disconnect::EXPIRED
+    } else if is(ErrorCode::TOO_MANY_REQUESTS) {
+        Disconnect::TOO_MANY_REQUESTS
+    } else if is(ErrorCode::PERMISSION_DENIED) {
+        Disconnect { reason: "permission denied".into(), ..Disconnect::BLOCKED }
+    } else {
+        Disconnect::INTERNAL
+    })
+}
+
+/// The reply with an error of the application.
+pub(in crate::gateway) fn error_reply(id: u32, error: HookError) -> Reply {
+    let Some(code) = error.code() else { return Reply::refused(id, ErrorCode::INTERNAL) };
+    let code = ErrorCode { code, message: "", temporary: error.temporary };
+    Reply { id, result: Err(ReplyError { code, message: Some(error.message), field: None }) }
+}
+
+/// The close code of the application.
+pub(in crate::gateway) fn disconnect(close: HookDisconnect) -> Disconnect {
+    close.close().map_or(Disconnect::FORCE_DISCONNECT, |(code, reason)| Disconnect { code, reason })
 }
 
 /// The close code for an invalid token. If a setting of the operator caused the refusal, the reason says so.

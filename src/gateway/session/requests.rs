@@ -1,11 +1,15 @@
 //! `publish`, `presence`, `presence_stats` and `history`.
 
+use serde_json::value::RawValue;
+
 use super::actions::{HistoryGrant, PresenceGrant, PresenceQuery, PublishGrant};
 use super::client::{ClientIdentity, SessionContext};
+use super::hook_questions::is_asked;
 use super::refusal::CommandRefusal;
 use super::subscription_table::SubscriptionTable;
 use crate::broker::Span;
 use crate::gateway::channels::{Credentials, ResolvedChannel, Right};
+use crate::hooks::HookKind;
 use crate::protocol::{ErrorCode, HistoryRequest, PublishRequest, is_portable, publication_members};
 
 /// The parts of an open session that commands on channels need.
@@ -21,20 +25,41 @@ impl OpenSession<'_> {
         if name.is_empty() {
             return Err(CommandRefusal::BAD_REQUEST);
         }
-        let channel = self.context.options.channels.find(name).ok_or(ErrorCode::UNKNOWN_CHANNEL)?;
+        let channel = self.context.options.channels.find_for_client(name)?;
         let subscribed = self.subscriptions.contains(name);
         let client = Credentials { user: self.identity.user.as_ref(), subscribed, token: false };
         if channel.permits(right, client) { Ok(channel) } else { Err(ErrorCode::PERMISSION_DENIED.into()) }
     }
 
-    pub(super) fn publish(&self, id: u32, request: PublishRequest) -> Result<PublishGrant, CommandRefusal> {
+    /// The publication, and its data if the application's backend decides on it.
+    pub(super) fn publish(
+        &self,
+        id: u32,
+        request: PublishRequest,
+    ) -> Result<(PublishGrant, Option<Box<RawValue>>), CommandRefusal> {
         let PublishRequest { channel: name, data } = request;
-        let channel = self.permitted(&name, Right::Publish)?;
+        let asked = self.asked_to_publish(&name);
+        let is_asked = asked.is_some();
+        let channel = match asked {
+            Some(channel) => channel,
+            None => self.permitted(&name, Right::Publish)?,
+        };
         let data = data.filter(|data| is_portable(data.get())).ok_or(ErrorCode::BAD_REQUEST)?;
-        let info = self.context.client_info(self.identity, None);
+        let info = self.context.client_info(self.identity, self.subscriptions.chan_info(&name));
         let members = publication_members(data.get(), Some(&info), None);
         let (user, address) = (self.identity.user.clone(), self.context.address);
-        Ok(PublishGrant { id, user, address, name, channel, members })
+        let grant = PublishGrant { id, user, address, name, channel, members, info, skip_history: false };
+        Ok((grant, is_asked.then_some(data)))
+    }
+
+    /// The channel of a publication, if the application's backend decides on it.
+    fn asked_to_publish(&self, name: &str) -> Option<ResolvedChannel> {
+        if !self.context.options.hooks.asks(HookKind::Publish) {
+            return None;
+        }
+        let channel = self.context.options.channels.find_for_client(name).ok()?;
+        let subscribed = self.subscriptions.contains(name);
+        is_asked(self.context, self.identity, HookKind::Publish, &channel, subscribed).then_some(channel)
     }
 
     pub(super) fn presence(

@@ -2,16 +2,24 @@
 
 use std::sync::Arc;
 
-use serde_json::value::RawValue;
-
 use super::client::{ClientIdentity, SessionContext};
+use super::hook_questions::is_asked;
 use super::refusal::CommandRefusal;
 use super::subscription_table::SubscriptionTable;
 use super::time::{SessionTime, TimeLeft, ttl};
-use crate::auth::{TokenError, TokenIdentity};
-use crate::gateway::channels::{Credentials, Right};
+use crate::auth::{SubscribeOptions, TokenError, TokenIdentity};
+use crate::gateway::channels::{Credentials, ResolvedChannel, Right};
 use crate::gateway::join::{Join, Joined};
+use crate::hooks::HookKind;
 use crate::protocol::{Disconnect, ErrorCode, RefreshResult, SubRefreshRequest, SubscribeRequest, SubscribeResult};
+
+/// What a `subscribe` command leads to.
+pub(super) enum SubscribeStep {
+    /// The client joins the channel.
+    Join(Box<Join>),
+    /// The application's backend decides.
+    Ask(Box<SubscribeRequest>),
+}
 
 /// Checks a `subscribe` command.
 pub(super) fn subscribe(
@@ -21,34 +29,54 @@ pub(super) fn subscribe(
     id: u32,
     request: SubscribeRequest,
     now: SessionTime,
-) -> Result<Join, CommandRefusal> {
-    let SubscribeRequest { channel: name, token, recover, delta } = request;
+) -> Result<SubscribeStep, CommandRefusal> {
+    let SubscribeRequest { channel: name, token, delta, has_filter, .. } = &request;
     if name.is_empty() || !(delta.is_empty() || delta == "fossil") {
         return Err(CommandRefusal::BAD_REQUEST);
     }
-    if name.len() > context.options.channel_length {
+    if name.len() > context.options.channel_length || *has_filter {
         return Err(ErrorCode::BAD_REQUEST.into());
     }
-    if subscriptions.contains(&name) {
+    if subscriptions.contains(name) {
         return Err(ErrorCode::ALREADY_SUBSCRIBED.into());
     }
     if subscriptions.client_side() >= context.options.max_channels {
         return Err(ErrorCode::LIMIT_EXCEEDED.into());
     }
-    let channel = context.options.channels.find(&name).ok_or(ErrorCode::UNKNOWN_CHANNEL)?;
+    let channel = context.options.channels.find_for_client(name)?;
+    if token.is_empty() && is_asked(context, identity, HookKind::Subscribe, &channel, false) {
+        return Ok(SubscribeStep::Ask(Box::new(request)));
+    }
     let client = Credentials { user: identity.user.as_ref(), subscribed: false, token: !token.is_empty() };
     if !channel.permits(Right::Subscribe, client) {
         return Err(ErrorCode::PERMISSION_DENIED.into());
     }
-    let (expires_at, token, chan_info) = if token.is_empty() {
-        (None, None, None)
-    } else {
-        let granted = verify_token(context, identity, &token, &name, now)?;
-        (granted.expires_at, Some(granted.token), granted.info)
-    };
-    let info = context.presence_info(identity, &channel, chan_info);
-    let (user, address) = (identity.user.clone(), context.address);
-    Ok(Join { id, name: name.into(), channel, recover, expires_at, token, info, user, address })
+    if token.is_empty() {
+        let join = join_with(context, identity, id, request, channel, SubscribeOptions::default());
+        return Ok(SubscribeStep::Join(Box::new(join)));
+    }
+    let granted = verify_token(context, identity, token, name, now)?;
+    if let TimeLeft::Expired = TimeLeft::until(granted.expires_at, now) {
+        return Err(ErrorCode::EXPIRED.into());
+    }
+    let mut join = join_with(context, identity, id, request, channel, granted.options);
+    (join.expires_at, join.token) = (granted.expires_at, Some(granted.token));
+    Ok(SubscribeStep::Join(Box::new(join)))
+}
+
+/// The subscription of a request, with these options. It does not expire.
+pub(super) fn join_with(
+    context: &SessionContext,
+    identity: &ClientIdentity,
+    id: u32,
+    request: SubscribeRequest,
+    channel: ResolvedChannel,
+    options: SubscribeOptions,
+) -> Join {
+    let SubscribeRequest { channel: name, recover, delta, .. } = request;
+    let mut join = context.join(identity, name.into(), channel, recover, options);
+    join.wants_deltas = !delta.is_empty() && join.features.positioned && join.channel.permits_deltas();
+    Join { id, ..join }
 }
 
 /// The rights that a subscription token grants.
@@ -56,8 +84,8 @@ struct TokenGrant {
     /// When the subscription expires, in Unix seconds; `None`: never.
     expires_at: Option<u64>,
     token: Arc<TokenIdentity>,
-    /// The `info` claim of the token, which other subscribers receive.
-    info: Option<Box<RawValue>>,
+    /// The other claims of the token.
+    options: SubscribeOptions,
 }
 
 /// Verifies a subscription token. It must be valid and match the channel, the user and, if it names one, the client.
@@ -82,7 +110,7 @@ fn verify_token(
         return Err(Disconnect::INVALID_TOKEN.into());
     }
     let token = Arc::new(claims.identity);
-    Ok(TokenGrant { expires_at: claims.expire_at, token, info: claims.options.info })
+    Ok(TokenGrant { expires_at: claims.expire_at, token, options: claims.options })
 }
 
 /// The reply to `subscribe`, and the description of a server-side subscription in the reply to `connect`.
@@ -91,10 +119,12 @@ pub(super) fn subscribe_result(join: &Join, joined: Joined, now: SessionTime) ->
     if let Some(expires_at) = join.expires_at {
         (result.expires, result.ttl) = (true, ttl(expires_at, now));
     }
-    if let Some(position) = joined.position {
-        (result.recoverable, result.positioned) = (true, true);
+    result.data.clone_from(&join.data);
+    if let Some(position) = joined.position.filter(|_| join.features.positioned) {
+        (result.recoverable, result.positioned) = (join.features.recoverable, true);
         result.epoch = position.epoch.to_string().into();
         result.offset = position.offset;
+        result.delta = join.wants_deltas;
     }
     if let Some(missed) = joined.missed {
         // The publications in the reply start after the client's own offset.

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use serde_json::value::RawValue;
+
 use super::time::{SessionTime, is_over};
 use crate::auth::TokenIdentity;
+use crate::gateway::join::Join;
 
 /// Subscription tokens in use, by channel.
 pub type SubscriptionTokens = Vec<(Arc<str>, Arc<TokenIdentity>)>;
@@ -11,7 +14,7 @@ pub type SubscriptionTokens = Vec<(Arc<str>, Arc<TokenIdentity>)>;
 /// The side that created a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SubscribedBy {
-    /// The server, when the client connected.
+    /// The server, when the client connected or a backend asked for it.
     Server,
     /// The client, with `subscribe`.
     Client,
@@ -26,6 +29,8 @@ struct Subscription {
     expires_at: Option<u64>,
     /// The subscription token, if one was needed.
     token: Option<Arc<TokenIdentity>>,
+    /// What other subscribers see of the client in this channel: JSON.
+    chan_info: Option<Box<RawValue>>,
 }
 
 /// The channels that a client is subscribed to. They are few, so the list is searched linearly.
@@ -38,15 +43,31 @@ pub(super) struct SubscriptionTable {
 }
 
 impl SubscriptionTable {
+    /// Allocates memory for more subscriptions, and not for others: most clients have these alone.
+    pub(super) fn reserve(&mut self, additional: usize) {
+        self.subscriptions.reserve_exact(additional);
+    }
+
     /// Adds a server-side subscription.
-    pub(super) fn add_server_side(&mut self, channel: Arc<str>) {
-        self.subscriptions.push(Subscription { channel, by: SubscribedBy::Server, expires_at: None, token: None });
+    pub(super) fn add_server_side(&mut self, join: &Join) {
+        self.insert(join, SubscribedBy::Server);
     }
 
     /// Adds a client-side subscription.
-    pub(super) fn add(&mut self, channel: Arc<str>, expires_at: Option<u64>, token: Option<Arc<TokenIdentity>>) {
+    pub(super) fn add(&mut self, join: &Join) {
+        self.insert(join, SubscribedBy::Client);
+    }
+
+    fn insert(&mut self, join: &Join, by: SubscribedBy) {
+        let (channel, token) = (Arc::clone(&join.name), join.token.clone());
         self.tokens_changed |= token.is_some();
-        self.subscriptions.push(Subscription { channel, by: SubscribedBy::Client, expires_at, token });
+        let (expires_at, chan_info) = (join.expires_at, join.chan_info.clone());
+        self.subscriptions.push(Subscription { channel, by, expires_at, token, chan_info });
+    }
+
+    /// What other subscribers see of the client in a channel.
+    pub(super) fn chan_info(&self, channel: &str) -> Option<Box<RawValue>> {
+        self.find(channel)?.chan_info.clone()
     }
 
     /// Removes a subscription. Returns its channel; `None` if the client was not subscribed to it.
@@ -82,6 +103,17 @@ impl SubscriptionTable {
     /// The channels.
     pub(super) fn channels(&self) -> impl Iterator<Item = &Arc<str>> {
         self.subscriptions.iter().map(|subscription| &subscription.channel)
+    }
+
+    /// The number of server-side subscriptions.
+    pub(super) fn server_side(&self) -> usize {
+        self.subscriptions.len() - self.client_side()
+    }
+
+    /// Whether a server-side subscription has expired and its grace period is over. Only a new connection renews it.
+    pub(super) fn is_server_side_over(&self, now: SessionTime) -> bool {
+        let is_server_side = |it: &&Subscription| it.by == SubscribedBy::Server;
+        self.subscriptions.iter().filter(is_server_side).any(|subscription| is_over(subscription.expires_at, now))
     }
 
     /// The number of client-side subscriptions.

@@ -11,14 +11,15 @@ use super::*;
 use crate::auth::Verifier;
 use crate::config::{Config, Secrets};
 use crate::gateway::channels::Channels;
+use crate::hooks::HookPolicy;
 use crate::model::{Position, Retention};
-use crate::protocol::decode_frame;
+use crate::protocol::{Encoding, decode_frame};
 
 const UNIX: u64 = 1_800_000_000;
 const SECRET: &str = "a secret that is long enough for HS256";
 const CHAT: &str = r#"[{"name":"chat","history_size":9,"history_ttl":"9s","presence":true},{"name":"plain"}]"#;
 
-fn options() -> SessionOptions {
+pub(super) fn options() -> SessionOptions {
     let env = [
         ("AUTH__HMAC_SECRET", SECRET),
         ("AUTH__API_KEYS", "key"),
@@ -33,6 +34,9 @@ fn options() -> SessionOptions {
         revocations: Arc::default(),
         channels: Channels::new(&config.namespaces, Retention::SHARED),
         anonymous: false,
+        personal_channels: false,
+        single_connection: false,
+        feed_channels: true,
         max_channels: 2,
         channel_length: 20,
         commands_per_second: None,
@@ -41,6 +45,7 @@ fn options() -> SessionOptions {
         ping_interval: Duration::from_secs(25),
         pong_timeout: Duration::from_secs(8),
         connect_timeout: Duration::from_secs(10),
+        hooks: HookPolicy::default(),
     }
 }
 
@@ -49,12 +54,17 @@ fn signed(claims: &Value) -> String {
 }
 
 /// The time this many seconds after the start of the test.
-fn at(seconds: u64) -> SessionTime {
+pub(super) fn at(seconds: u64) -> SessionTime {
     SessionTime { ticks: seconds * 1_000, unix: UNIX + seconds }
 }
 
 fn fresh(options: SessionOptions) -> Session {
-    Session::new(Arc::new(options), "client-1".into(), Ipv4Addr::LOCALHOST.into(), at(0), 0.0)
+    connecting(options, PingKind::Message)
+}
+
+pub(super) fn connecting(options: SessionOptions, pings: PingKind) -> Session {
+    let client = SessionClient { id: "client-1".into(), address: Ipv4Addr::LOCALHOST.into(), pings, headers: None };
+    Session::new(Arc::new(options), client, at(0), 0.0)
 }
 
 fn say(session: &mut Session, command: &Value, now: SessionTime) -> Action {
@@ -64,7 +74,11 @@ fn say(session: &mut Session, command: &Value, now: SessionTime) -> Action {
 
 /// A session that was opened with these claims, and the reply to `connect`.
 fn open(options: SessionOptions, claims: &Value) -> (Session, Value) {
-    let mut session = fresh(options);
+    opened(fresh(options), claims)
+}
+
+/// Opens a fresh session.
+pub(super) fn opened(mut session: Session, claims: &Value) -> (Session, Value) {
     let connect = json!({ "id": 1, "connect": { "token": signed(claims) } });
     let Action::Open(opening) = say(&mut session, &connect, at(0)) else { panic!("not granted") };
     let joins = opening.joins.into_iter().map(|join| (join, place())).collect();
@@ -76,22 +90,28 @@ fn place() -> Joined {
     Joined { position: Some(Position { offset: 3, epoch: "life".into() }), missed: None }
 }
 
-fn ann() -> (Session, Value) {
+pub(super) fn ann() -> (Session, Value) {
     open(options(), &json!({ "sub": "ann" }))
 }
 
-fn said(action: Action) -> Value {
+pub(super) fn said(action: Action) -> Value {
     match action {
-        Action::Reply(reply) => serde_json::from_slice(&reply).unwrap(),
+        Action::Reply(reply) => json_of(reply),
         other => panic!("{other:?} is no reply"),
     }
 }
 
-fn code(action: Action) -> u64 {
+fn json_of(reply: Reply) -> Value {
+    let mut frame = Vec::new();
+    Encoding::Json.append_reply(&mut frame, reply);
+    serde_json::from_slice(&frame).unwrap()
+}
+
+pub(super) fn code(action: Action) -> u64 {
     said(action)["error"]["code"].as_u64().unwrap()
 }
 
-fn close(action: Action) -> u16 {
+pub(super) fn close(action: Action) -> u16 {
     match action {
         Action::Close(why) => why.code,
         other => panic!("{other:?} is no close"),
@@ -105,7 +125,7 @@ fn subscribe(session: &mut Session, channel: &str, token: &str, now: SessionTime
 /// Subscribes, joins the channel, and returns the reply.
 fn enter(session: &mut Session, channel: &str, token: &str, now: SessionTime) -> Value {
     match subscribe(session, channel, token, now) {
-        Action::Join(join) => serde_json::from_slice(&session.joined(&join, place(), now)).unwrap(),
+        Action::Join(join) => json_of(session.joined(&join, place(), now)),
         other => panic!("{channel}: {other:?}"),
     }
 }
@@ -203,7 +223,9 @@ fn each_ping_requires_one_pong() {
 #[test]
 fn the_first_ping_is_spread_over_half_an_interval() {
     let first = |jitter| {
-        let mut session = Session::new(Arc::new(options()), "c".into(), Ipv4Addr::LOCALHOST.into(), at(0), jitter);
+        let (address, pings) = (Ipv4Addr::LOCALHOST.into(), PingKind::Message);
+        let client = SessionClient { id: "c".into(), address, pings, headers: None };
+        let mut session = Session::new(Arc::new(options()), client, at(0), jitter);
         let connect = json!({ "id": 1, "connect": { "token": signed(&json!({ "sub": "ann" })) } });
         assert!(matches!(say(&mut session, &connect, at(0)), Action::Open(_)));
         said(session.opened(1, Vec::new(), at(0)));
@@ -329,14 +351,13 @@ fn recoveries_start_at_the_clients_position() {
         json!({ "id": 2, "subscribe": { "channel": "chat:1", "recover": true, "offset": 1, "epoch": "life" } });
     let Action::Join(join) = say(&mut session, &recover, at(0)) else { panic!("not granted") };
     let missed = Some(vec![serde_json::value::to_raw_value(&json!({ "data": 1, "offset": 2 })).unwrap()]);
-    let reply = session.joined(&join, Joined { missed, ..place() }, at(0));
-    let reply: Value = serde_json::from_slice(&reply).unwrap();
+    let reply = json_of(session.joined(&join, Joined { missed, ..place() }, at(0)));
     let subscribed = &reply["subscribe"];
     assert_eq!((&subscribed["recovered"], &subscribed["was_recovering"]), (&json!(true), &json!(true)));
     assert_eq!(subscribed["offset"], 1, "the publications move the client on");
     session.dropped("chat:1");
     let Action::Join(join) = say(&mut session, &recover, at(0)) else { panic!("not granted") };
-    let reply: Value = serde_json::from_slice(&session.joined(&join, place(), at(0))).unwrap();
+    let reply = json_of(session.joined(&join, place(), at(0)));
     assert_eq!((reply["subscribe"].get("recovered"), reply["subscribe"]["offset"].as_u64()), (None, Some(3)));
 }
 

@@ -1,4 +1,5 @@
-//! A minimal WebSocket client of the protocol. It numbers commands, answers pings, and queues pushes in order.
+//! A minimal client of the protocol, over any transport. It numbers commands, answers pings, and queues pushes in
+//! order.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -7,18 +8,22 @@ use futures::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+use tokio_tungstenite::client_async;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::http::HeaderValue;
 use tokio_tungstenite::tungstenite::{Error, Message};
-use tokio_tungstenite::{WebSocketStream, client_async};
 
 use crate::contract::{check_event, check_output};
+use crate::protobuf::{command_frame, messages};
 use crate::server::{PATIENCE, Server, token};
+use crate::socket::Socket;
+use crate::stream_socket::{StreamKind, StreamSocket};
+use crate::unidirectional::UniSocket;
 
-/// A WebSocket client.
+/// A client.
 pub struct Client {
     /// The socket, for tests that send frames other than commands.
-    pub socket: WebSocketStream<TcpStream>,
+    pub socket: Socket,
     last_id: u32,
     /// Commands that wait for a reply, by id. Each reply is validated against its command.
     asked: HashMap<u64, Value>,
@@ -28,9 +33,65 @@ pub struct Client {
     lines: VecDeque<Value>,
     /// The close code and reason, once received; 1006 if the connection broke without a close frame.
     closed: Option<(u16, String)>,
+    reads_after_close: u32,
     /// Whether the client answers pings.
     pub pongs: Pongs,
+    /// The encoding of the messages. Tests write and read JSON in both.
+    encoding: Encoding,
 }
+
+/// The encoding of a client's messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// JSON in text frames.
+    Json,
+    /// Protobuf in binary frames.
+    Protobuf,
+}
+
+/// The transport and the encoding of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wire {
+    /// A WebSocket.
+    WebSocket(Encoding),
+    /// A WebSocket that only receives.
+    UniWebSocket,
+    /// An HTTP stream, or SSE.
+    Stream(StreamKind),
+}
+
+impl Wire {
+    /// All streams.
+    pub const STREAMS: [Self; 3] =
+        [Self::Stream(StreamKind::Json), Self::Stream(StreamKind::Protobuf), Self::Stream(StreamKind::Events)];
+
+    /// All transports on which clients send commands, in each encoding.
+    pub const BIDIRECTIONAL: [Self; 5] = [
+        Self::WebSocket(Encoding::Json),
+        Self::WebSocket(Encoding::Protobuf),
+        Self::Stream(StreamKind::Json),
+        Self::Stream(StreamKind::Protobuf),
+        Self::Stream(StreamKind::Events),
+    ];
+
+    /// All transports whose clients only receive. The server serves them if [`UNI_TRANSPORTS`] is in its configuration.
+    pub const UNIDIRECTIONAL: [Self; 3] =
+        [Self::UniWebSocket, Self::Stream(StreamKind::UniJson), Self::Stream(StreamKind::UniEvents)];
+
+    /// All transports, in each encoding.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Self::BIDIRECTIONAL.into_iter().chain(Self::UNIDIRECTIONAL)
+    }
+
+    /// Whether clients only receive.
+    pub fn is_unidirectional(self) -> bool {
+        Self::UNIDIRECTIONAL.contains(&self)
+    }
+}
+
+/// The keys of a server with unidirectional transports.
+pub const UNI_TRANSPORTS: [(&str, &str); 3] =
+    [("transports.uni_websocket", "true"), ("transports.uni_http_stream", "true"), ("transports.uni_sse", "true")];
 
 /// How a client reacts to pings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,21 +129,103 @@ impl Client {
 
     /// Opens a socket with extra headers. Fails with the server's answer if the server refuses the upgrade.
     pub async fn upgrade(server: &Server, stream: TcpStream, headers: &[(&'static str, &str)]) -> Result<Self, Error> {
-        let url = format!("ws://127.0.0.1:{}/connection/websocket", server.port());
+        Self::negotiate(server, stream, "", headers).await.map(|(client, _)| client)
+    }
+
+    /// Opens a socket whose messages are Protobuf.
+    pub async fn open_protobuf(server: &Server) -> Self {
+        let stream = TcpStream::connect(("127.0.0.1", server.port())).await.expect("to connect");
+        let subprotocol = [("sec-websocket-protocol", "centrifuge-protobuf")];
+        let (client, chosen) = Self::negotiate(server, stream, "", &subprotocol).await.expect("a handshake");
+        assert_eq!(chosen.as_deref(), Some("centrifuge-protobuf"));
+        client
+    }
+
+    /// Opens a socket with a query and extra headers. Also returns the subprotocol that the server chose. Fails with
+    /// the server's answer if the server refuses the upgrade.
+    pub async fn negotiate(
+        server: &Server,
+        stream: TcpStream,
+        query: &str,
+        headers: &[(&'static str, &str)],
+    ) -> Result<(Self, Option<String>), Error> {
+        let url = format!("ws://127.0.0.1:{}/connection/websocket?{query}", server.port());
         let mut request = url.into_client_request().expect("a request");
         for (name, value) in headers {
             request.headers_mut().insert(*name, HeaderValue::from_str(value).expect("a value"));
         }
-        let (socket, _) = timeout(PATIENCE, client_async(request, stream)).await.expect("in time")?;
-        Ok(Self {
+        let (socket, response) = timeout(PATIENCE, client_async(request, stream)).await.expect("in time")?;
+        let chosen = response.headers().get("sec-websocket-protocol");
+        let chosen = chosen.map(|chosen| chosen.to_str().expect("text").to_owned());
+        let is_protobuf = query.contains("protobuf") || chosen.as_deref() == Some("centrifuge-protobuf");
+        let encoding = if is_protobuf { Encoding::Protobuf } else { Encoding::Json };
+        Ok((Self::on(Socket::WebSocket(Box::new(socket)), encoding), chosen))
+    }
+
+    fn on(socket: Socket, encoding: Encoding) -> Self {
+        Self {
             socket,
             last_id: 0,
             asked: HashMap::new(),
             pushes: VecDeque::new(),
             lines: VecDeque::new(),
             closed: None,
+            reads_after_close: 0,
             pongs: Pongs::Answered,
-        })
+            encoding,
+        }
+    }
+
+    /// A client of a stream that has not sent any command; the first one opens the stream.
+    pub fn stream(server: &Server, kind: StreamKind) -> Self {
+        Self::stream_via(vec![server.port()], kind)
+    }
+
+    /// The same with several nodes: the stream is at the first, and commands go to the others in turn.
+    pub fn stream_via(ports: Vec<u16>, kind: StreamKind) -> Self {
+        let encoding = if kind == StreamKind::Protobuf { Encoding::Protobuf } else { Encoding::Json };
+        let pongs = if kind.is_unidirectional() { Pongs::Withheld } else { Pongs::Answered };
+        Self { pongs, ..Self::on(Socket::Stream(StreamSocket::new(ports, kind)), encoding) }
+    }
+
+    /// A client of any transport that has not sent any command.
+    pub async fn open_over(server: &Server, wire: Wire) -> Self {
+        match wire {
+            Wire::WebSocket(encoding) => Self::open_as(server, encoding).await,
+            Wire::UniWebSocket => Self::open_unidirectional(server).await,
+            Wire::Stream(kind) => Self::stream(server, kind),
+        }
+    }
+
+    /// Opens a WebSocket that only receives, and has not sent the parameters of `connect`.
+    async fn open_unidirectional(server: &Server) -> Self {
+        let stream = TcpStream::connect(("127.0.0.1", server.port())).await.expect("to connect");
+        let url = format!("ws://127.0.0.1:{}/connection/uni_websocket", server.port());
+        let (socket, _) = timeout(PATIENCE, client_async(url, stream)).await.expect("in time").expect("a handshake");
+        let socket = Socket::UniWebSocket(UniSocket(Box::new(socket)));
+        Self { pongs: Pongs::Withheld, ..Self::on(socket, Encoding::Json) }
+    }
+
+    /// Connects a client of any transport as a user.
+    pub async fn connect_over(server: &Server, user: &str, wire: Wire) -> Self {
+        let mut client = Self::open_over(server, wire).await;
+        client.done(json!({ "connect": { "token": token(user) } })).await;
+        client
+    }
+
+    /// Opens a socket of this encoding that has not sent any command.
+    pub async fn open_as(server: &Server, encoding: Encoding) -> Self {
+        match encoding {
+            Encoding::Json => Self::open(server).await,
+            Encoding::Protobuf => Self::open_protobuf(server).await,
+        }
+    }
+
+    /// Connects a client of this encoding as a user.
+    pub async fn connect_as(server: &Server, user: &str, encoding: Encoding) -> Self {
+        let mut client = Self::open_as(server, encoding).await;
+        client.done(json!({ "connect": { "token": token(user) } })).await;
+        client
     }
 
     /// Connects a client as a user.
@@ -103,13 +246,18 @@ impl Client {
         (client, timeline)
     }
 
-    /// Sends a frame unchanged.
+    /// Sends a frame: unchanged, or its commands as Protobuf.
     pub async fn send(&mut self, frame: impl Into<String>) {
         let frame = frame.into();
         let commands = frame.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        self.asked.extend(commands.filter_map(|command| Some((command["id"].as_u64()?, command))));
+        let commands: Vec<Value> = commands.collect();
+        let message = match self.encoding {
+            Encoding::Json => Message::text(frame),
+            Encoding::Protobuf => Message::binary(commands.iter().flat_map(command_frame).collect::<Vec<u8>>()),
+        };
+        self.asked.extend(commands.into_iter().filter_map(|command| Some((command["id"].as_u64()?, command))));
         // If the server has closed the socket, the next read reports it.
-        let _ = timeout(PATIENCE, self.socket.send(Message::text(frame))).await.expect("to send in time");
+        let _ = timeout(PATIENCE, self.socket.send(message)).await.expect("to send in time");
     }
 
     /// Sends a command under the next id, without waiting for the reply.
@@ -196,10 +344,31 @@ impl Client {
         }
     }
 
+    /// Waits for the next push of a kind that is for the connection, not for a channel.
+    pub async fn push_of_connection(&mut self, kind: &str) -> Value {
+        loop {
+            let at = self.pushes.iter().position(|push| push.get("channel").is_none() && push.get(kind).is_some());
+            if let Some(at) = at {
+                return self.pushes.remove(at).map(|mut push| push[kind].take()).expect("it is there");
+            }
+            match self.hear().await {
+                Heard::Push(push) => self.pushes.push_back(push),
+                Heard::Ping => {}
+                other => panic!("{other:?} instead of a push of {kind}"),
+            }
+        }
+    }
+
     /// Returns all unread pushes. Sends a command and waits for its reply first, so that pushes on their way have
     /// arrived.
     pub async fn pushed(&mut self) -> Vec<Value> {
         self.call(json!({ "unsubscribe": { "channel": "topic:nobody_is_here" } })).await;
+        self.pushes.drain(..).collect()
+    }
+
+    /// Returns all unread pushes before the next publication on a channel, for clients that cannot send a command.
+    pub async fn pushed_before(&mut self, channel: &str) -> Vec<Value> {
+        self.publication(channel).await;
         self.pushes.drain(..).collect()
     }
 
@@ -224,10 +393,18 @@ impl Client {
                 return Some(self.sort(line).await);
             }
             if let Some((code, reason)) = self.closed.clone() {
+                // A loop that waits for something else would never end.
+                self.reads_after_close += 1;
+                assert!(self.reads_after_close < 100, "closed with {code} {reason}, and still read");
                 return Some(Heard::Closed(code, reason));
             }
             match timeout(patience, self.socket.next()).await.ok()? {
+                Some(Ok(Message::Binary(frame))) => {
+                    assert_eq!(self.encoding, Encoding::Protobuf, "a binary frame");
+                    self.lines.extend(messages(frame));
+                }
                 Some(Ok(Message::Text(text))) => {
+                    assert_eq!(self.encoding, Encoding::Json, "a text frame");
                     let parsed = text.lines().map(|line| serde_json::from_str(line).expect("JSON from the server"));
                     self.lines.extend(parsed);
                 }

@@ -3,10 +3,13 @@
 //! | file | contents |
 //! |---|---|
 //! | `server`, `redis_server`, `postgres_server` | real servers, each on a free port with its own data |
-//! | `client` | a WebSocket client that the test controls step by step |
+//! | `client` | a client that the test controls step by step |
+//! | `socket`, `stream_socket`, `unidirectional` | its transport: a WebSocket, or a stream with requests beside it |
+//! | `protobuf` | the messages of that client in Protobuf |
 //! | `reader` | a client that behaves like an app and maintains a view |
 //! | `api` | HTTP operations, called as a backend does |
 //! | `contract` | validates every response and push against the server's OpenAPI and AsyncAPI documents |
+//! | `webhook` | a receiver of webhooks that answers as the test says |
 //! | `random`, `ports` | random choices that a seed reproduces; free ports |
 
 pub mod api;
@@ -14,7 +17,12 @@ pub mod client;
 pub mod contract;
 pub mod ports;
 pub mod postgres_server;
+pub mod protobuf;
 pub mod random;
 pub mod reader;
 pub mod redis_server;
 pub mod server;
+pub mod socket;
+pub mod stream_socket;
+pub mod unidirectional;
+pub mod webhook;

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
@@ -142,6 +142,19 @@ impl Server {
     pub async fn start_again(&mut self) {
         self.child = spawn(&self.env, &self.dir, self.open_files);
         self.ready().await;
+    }
+
+    /// Runs another command of the program with the configuration of this server.
+    pub fn command(&self, args: &[&str]) -> Output {
+        self.program(args).output().expect("the binary that cargo built")
+    }
+
+    /// The program with the configuration of this server, to be started by the test.
+    pub fn program(&self, args: &[&str]) -> Command {
+        let env = self.env.iter().map(|(key, value)| (key, value));
+        let mut command = Command::new(binary());
+        command.args(args).current_dir(self.dir.path()).env_clear().envs(env);
+        command
     }
 
     /// Deletes the SQLite ledger of a stopped server. The secrets remain.

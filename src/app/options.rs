@@ -1,0 +1,175 @@
+//! The options of each part, from the configuration.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use crate::auth::{RevocationList, Verifier};
+use crate::config::{BrokerUrl, Config, Secrets};
+use crate::feed::{FanoutOptions, FeedOptions, LikesOptions, LimitOptions, OutletOptions, PushOptions, RateOptions};
+use crate::gateway::GatewayOptions;
+use crate::gateway::channels::Channels;
+use crate::gateway::connection_counts::{ConnectionLimits, connections_for};
+use crate::gateway::listener::ListenerOptions;
+use crate::gateway::outbox::Bounds;
+use crate::gateway::session::SessionOptions;
+use crate::hooks::HookPolicy;
+use crate::ledger::PushPlan;
+use crate::model::Retention;
+use crate::outlet::webhook_consumer;
+use crate::push::vapid_public_key;
+
+pub(super) fn listener_options(config: &Config) -> ListenerOptions {
+    let server = &config.server;
+    if server.proxy_protocol && server.trusted_proxies.is_empty() {
+        tracing::warn!("server.proxy_protocol has no effect: server.trusted_proxies is empty");
+    }
+    if server.trusted_proxies.trusts_everyone() {
+        tracing::warn!("server.trusted_proxies holds every address: every client can invent its own");
+    }
+    ListenerOptions {
+        header_timeout: server.header_timeout,
+        stall_timeout: server.stall_timeout,
+        trusted_proxies: Arc::new(server.trusted_proxies.clone()),
+        proxy_protocol: server.proxy_protocol,
+    }
+}
+
+/// The connection limits of the public listener. They never exceed the number of available file descriptors.
+pub(super) fn connection_limits(config: &Config) -> anyhow::Result<ConnectionLimits> {
+    let (files, _) = rlimit::getrlimit(rlimit::Resource::NOFILE).context("the limit of open files cannot be read")?;
+    let possible = connections_for(files, config.ledger.connections);
+    let connections = match config.server.connections {
+        Some(configured) if configured > possible => {
+            tracing::warn!(configured, possible, files, "too few open files for server.connections");
+            possible
+        }
+        configured => configured.unwrap_or(possible),
+    };
+    tracing::debug!(connections, files, "capped connections");
+    let per_address = config.server.connections_per_address;
+    Ok(ConnectionLimits { connections: Some(connections), per_address })
+}
+
+pub(super) fn feed_options(config: &Config) -> FeedOptions {
+    let idle = Duration::from_secs(u64::from(config.timeline.idle_days) * 24 * 3_600);
+    FeedOptions {
+        timeline_length: config.timeline.length as usize,
+        timeline_idle: idle,
+        follow_merge: config.timeline.follow_merge,
+        recovery_limit: config.client.recovery_limit,
+        session_ttl: config.auth.token_ttl,
+        leeway: config.auth.leeway,
+        revocation_ttl: config.auth.revocation_ttl,
+        erasure_log: Some(config.server.data_dir.join("erasures.log")),
+        limits: LimitOptions {
+            text: config.limits.text,
+            media: config.limits.media,
+            topics: config.limits.topics,
+            data_bytes: config.limits.data_bytes,
+            follows: config.limits.follows,
+            favourites: config.limits.favourites,
+        },
+        rates: RateOptions {
+            posts: config.rates.posts,
+            comments: config.rates.comments,
+            likes: config.rates.likes,
+            follows: config.rates.follows,
+            writes: config.rates.writes,
+            mentions: config.rates.mentions,
+            reads: config.rates.reads,
+            publications: config.rates.publications,
+            accounts: config.rates.accounts,
+            sessions: config.rates.sessions,
+        },
+        trusted_proxies: Arc::new(config.server.trusted_proxies.clone()),
+        fanout: FanoutOptions {
+            push_limit: config.fanout.push_limit,
+            page: config.fanout.page,
+            workers: config.fanout.workers,
+            lease: config.fanout.lease,
+            post_alerts: config.push.enabled,
+        },
+        likes: LikesOptions {
+            queue_length: config.likes.queue_length,
+            counts_per_second: config.likes.counts_per_second,
+        },
+        pushes: push_options(config),
+        outlet: outlet_options(config),
+        vapid_public_key: vapid_public_key(&config.push),
+    }
+}
+
+fn outlet_options(config: &Config) -> OutletOptions {
+    let outlet = &config.outlet;
+    let webhooks = outlet.webhooks.iter().map(|webhook| webhook_consumer(&webhook.name));
+    OutletOptions {
+        consumers: outlet.consumers.clone(),
+        registered: outlet.consumers.iter().cloned().chain(webhooks).collect(),
+        enabled: outlet.is_enabled(),
+        retention: outlet.retention,
+        away_after: outlet.activity.then_some(outlet.away_after),
+    }
+}
+
+fn push_options(config: &Config) -> PushOptions {
+    let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    let push = &config.push;
+    let plan = PushPlan { grace: millis(push.grace), digest: millis(push.digest) };
+    PushOptions {
+        plan: push.enabled.then_some(plan),
+        time_to_live: push.ttl,
+        allow_http: !push.allow_networks.is_empty(),
+        several_nodes: !matches!(config.broker.url, BrokerUrl::Memory),
+    }
+}
+
+/// Verifies the tokens of clients and of requests.
+pub(super) fn token_verifier(config: &Config, secrets: &Secrets) -> anyhow::Result<Verifier> {
+    let verifier = Verifier::new(&config.auth, secrets)?;
+    Ok(if config.client.insecure { verifier.without_required_exp() } else { verifier })
+}
+
+pub(super) fn session_options(config: &Config, verifier: Verifier, revocations: Arc<RevocationList>) -> SessionOptions {
+    let idle = Duration::from_secs(u64::from(config.timeline.idle_days) * 24 * 3_600);
+    let channels = Channels::new(&config.namespaces, Retention::notifications(idle));
+    let channels = if config.client.user_personal_channel { channels.with_personal_channels() } else { channels };
+    SessionOptions {
+        verifier,
+        revocations,
+        channels: if config.client.insecure { channels.open_to_everybody() } else { channels },
+        anonymous: config.auth.anonymous || config.client.insecure,
+        personal_channels: config.client.user_personal_channel,
+        single_connection: config.client.single_connection,
+        feed_channels: config.client.has_feed_channels(),
+        max_channels: config.client.channels,
+        channel_length: config.client.channel_length,
+        commands_per_second: config.client.commands_per_second,
+        history_limit: config.client.history_limit,
+        presence_limit: config.client.presence_limit,
+        ping_interval: config.client.ping_interval,
+        pong_timeout: config.client.pong_timeout,
+        connect_timeout: config.client.connect_timeout,
+        hooks: HookPolicy::new(&config.hooks),
+    }
+}
+
+pub(super) fn gateway_options(config: &Config) -> GatewayOptions {
+    GatewayOptions {
+        message_bytes: config.client.message_bytes,
+        outbox: Bounds { bytes: config.client.queue_bytes, messages: config.client.queue_messages },
+        write_timeout: config.client.write_timeout,
+        origins: config.server.origins.clone(),
+        connections_per_user: config.client.connections_per_user,
+        recovery_limit: config.client.recovery_limit,
+        node_name: node_name(config),
+    }
+}
+
+/// The name of this node in answers to backends: the host and the port.
+fn node_name(config: &Config) -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = Some(host.trim()).filter(|host| !host.is_empty()).unwrap_or("feedline");
+    format!("{host}_{}", config.server.listen.port())
+}

@@ -1,0 +1,128 @@
+//! What a connection writes: replies, then all that its outbox holds, and its end.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::connection_end::ConnectionEnd;
+use super::framed::Framed;
+use super::message_codec::{frame_end, frame_ping, frame_push, frame_reply};
+use super::message_format::MessageFormat;
+use super::outbox::{KEPT_CAPACITY, Outbox, Outgoing};
+use super::session::{Action, PingKind};
+use super::transport::Transport;
+use crate::protocol::{Disconnect, Push, PushEvent, Reply, ReplyBody};
+
+/// How long the end of a connection may take: the last message, and the close handshake of a WebSocket.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The transport of a connection with the frames that wait for it.
+pub(super) struct ConnectionOutput {
+    pub(super) transport: Transport,
+    pub(super) outbox: Arc<Outbox>,
+    /// Frames to write: replies first, then those of the outbox.
+    frames: VecDeque<Framed>,
+    /// Taken from the outbox; kept for its capacity.
+    taken: VecDeque<Outgoing>,
+}
+
+impl ConnectionOutput {
+    pub(super) fn new(transport: Transport, outbox: Arc<Outbox>) -> Self {
+        Self { transport, outbox, frames: VecDeque::new(), taken: VecDeque::new() }
+    }
+
+    pub(super) fn format(&self) -> MessageFormat {
+        self.outbox.format()
+    }
+
+    /// Whether nothing waits to be written, besides the outbox.
+    pub(super) fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+
+    /// Adds a frame.
+    pub(super) fn add(&mut self, frame: Framed) {
+        self.frames.push_back(frame);
+    }
+
+    /// Adds a reply.
+    pub(super) fn reply(&mut self, reply: Reply) {
+        self.frames.push_back(frame_reply(self.format(), reply));
+    }
+
+    /// Adds a push to this client alone.
+    pub(super) fn push(&mut self, channel: &str, event: PushEvent<'_>) {
+        self.frames.push_back(frame_push(self.format(), &Push { channel, event }));
+    }
+
+    /// Adds a ping.
+    pub(super) fn ping(&mut self, kind: PingKind) {
+        self.frames.push_back(frame_ping(self.format(), kind));
+    }
+
+    /// Tells the client of a stream in the reply to `connect` where it sends commands.
+    pub(super) fn name_stream(&self, action: &mut Action) {
+        if let Some(name) = self.transport.stream_name()
+            && let Action::Reply(reply) = action
+            && let Ok(ReplyBody::Connect(connected)) = &mut reply.result
+        {
+            (connected.session, connected.node) = (name.session.to_string(), name.node.to_string());
+        }
+    }
+
+    /// Takes all items of the outbox; they come back with [`put_back`](Self::put_back) once they were handled. Also
+    /// returns the close code, if the client must be closed after them.
+    pub(super) fn take(&mut self) -> (VecDeque<Outgoing>, Option<Disconnect>) {
+        let end = self.outbox.take(&mut self.taken);
+        (std::mem::take(&mut self.taken), end)
+    }
+
+    /// Keeps the empty queue for its capacity.
+    pub(super) fn put_back(&mut self, taken: VecDeque<Outgoing>) {
+        self.taken = taken;
+    }
+
+    /// Writes all frames. `end`: the close code, if the client must be closed after them.
+    pub(super) async fn write(
+        &mut self,
+        end: Option<Disconnect>,
+        write_timeout: Duration,
+    ) -> Result<(), ConnectionEnd> {
+        if !self.frames.is_empty() {
+            self.transport.try_write(&mut self.frames).map_err(|_| ConnectionEnd::Gone)?;
+            if !self.frames.is_empty() {
+                Box::pin(self.write_slowly(end.clone(), write_timeout)).await?;
+            }
+            if self.frames.capacity() > KEPT_CAPACITY {
+                self.frames = VecDeque::new();
+            }
+        }
+        end.map_or(Ok(()), |why| Err(ConnectionEnd::Close(why)))
+    }
+
+    /// Waits for the client to accept the frames: not longer than `client.write_timeout`, and not past an overflow of
+    /// its outbox.
+    async fn write_slowly(&mut self, end: Option<Disconnect>, write_timeout: Duration) -> Result<(), ConnectionEnd> {
+        let outbox = &self.outbox;
+        tokio::select! {
+            biased;
+            written = timeout(write_timeout, self.transport.write(&mut self.frames)) => match written {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(_)) => Err(ConnectionEnd::Gone),
+                Err(_) => Err(ConnectionEnd::Close(end.unwrap_or(Disconnect::WRITE_ERROR))),
+            },
+            () = poll_fn(|cx| outbox.poll_closed(cx)), if end.is_none() => {
+                Err(ConnectionEnd::Close(outbox.take(&mut VecDeque::new()).unwrap_or(Disconnect::SLOW)))
+            }
+        }
+    }
+
+    /// Sends the end of the connection, and waits for the client's close frame for a moment.
+    pub(super) async fn close(&mut self, why: &Disconnect) {
+        let last = frame_end(self.format(), why);
+        let _ = Box::pin(timeout(CLOSE_TIMEOUT, self.transport.close(last, why.code, &why.reason))).await;
+    }
+}

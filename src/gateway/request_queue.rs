@@ -1,0 +1,62 @@
+//! What a connection does between the commands of its client: subscriptions that backends ask for, and questions
+//! whether something that a backend granted goes on.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::session::hook_answers::ask_about;
+use super::session::server_requests::subscribe_for_backend;
+use super::session::{Action, ExpiryTarget, Session};
+use crate::broker::ServerSubscription;
+use crate::protocol::Disconnect;
+
+/// Requests that may wait for a running command; with more, the client is slow.
+const MAX_REQUESTS: usize = 1_024;
+
+/// The requests that wait until no command is running. Most connections never have one.
+#[derive(Debug, Default)]
+pub(super) struct RequestQueue {
+    waiting: Option<Box<WaitingRequests>>,
+}
+
+#[derive(Debug, Default)]
+struct WaitingRequests {
+    requests: VecDeque<Request>,
+}
+
+#[derive(Debug)]
+enum Request {
+    /// A backend subscribes the client.
+    Join(Arc<ServerSubscription>),
+    /// The backend is asked whether this goes on.
+    Expiry(ExpiryTarget),
+}
+
+impl RequestQueue {
+    /// Adds a subscription.
+    ///
+    /// # Errors
+    /// The close code, if too many requests wait.
+    pub(super) fn join(&mut self, subscription: Arc<ServerSubscription>) -> Result<(), Disconnect> {
+        let waiting = &mut self.waiting.get_or_insert_default().requests;
+        waiting.push_back(Request::Join(subscription));
+        if waiting.len() > MAX_REQUESTS { Err(Disconnect::SLOW) } else { Ok(()) }
+    }
+
+    /// Adds a question whether something goes on.
+    pub(super) fn ask(&mut self, target: ExpiryTarget) {
+        self.waiting.get_or_insert_default().requests.push_back(Request::Expiry(target));
+    }
+
+    /// The action of the next request.
+    pub(super) fn next(&mut self, session: &mut Session) -> Option<Action> {
+        let Some(request) = self.waiting.as_mut()?.requests.pop_front() else {
+            self.waiting = None;
+            return None;
+        };
+        Some(match request {
+            Request::Join(subscription) => subscribe_for_backend(session, &subscription),
+            Request::Expiry(target) => ask_about(session, target),
+        })
+    }
+}

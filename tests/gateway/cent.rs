@@ -1,0 +1,89 @@
+//! The official Python client of the server API, `cent`, against the server: `tests/sdk/cent_methods.py`.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::process::Command;
+use tokio::time::timeout;
+
+use crate::NAMESPACES;
+use crate::client::{Client, Heard};
+use crate::server::{API_KEY, Server, token};
+
+/// The tested version.
+const PACKAGE: &str = "cent==5.2.*";
+
+/// How long the package may take to install.
+const INSTALL_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// A Python that has the package, in a virtual environment below `target/`; or the reason why there is none.
+async fn python() -> Result<PathBuf, String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/python");
+    let python = folder.join("bin/python");
+    let run = |program: PathBuf, arguments: Vec<String>| async move {
+        let mut command = Command::new(&program);
+        let output = timeout(INSTALL_TIMEOUT, command.args(&arguments).kill_on_drop(true).output()).await;
+        match output {
+            Ok(Ok(output)) if output.status.success() => Ok(()),
+            Ok(Ok(output)) => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err("it takes too long".to_owned()),
+        }
+    };
+    let import = vec!["-c".to_owned(), "import cent".to_owned()];
+    if run(python.clone(), import).await.is_ok() {
+        return Ok(python);
+    }
+    let create = vec!["-m".to_owned(), "venv".to_owned(), folder.display().to_string()];
+    run("python3".into(), create).await.map_err(|error| format!("there is no Python 3 with venv: {error}"))?;
+    let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", PACKAGE].map(str::to_owned);
+    run(python.clone(), install.to_vec()).await.map_err(|error| format!("{PACKAGE} cannot be installed: {error}"))?;
+    Ok(python)
+}
+
+/// Connects a user. Returns the id of the connection, too.
+async fn connect(server: &Server, user: &str) -> (Client, String) {
+    let mut client = Client::open(server).await;
+    let connected = client.done(json!({ "connect": { "token": token(user) } })).await;
+    (client, connected["connect"]["client"].as_str().expect("an id").to_owned())
+}
+
+#[tokio::test]
+async fn the_official_python_client_calls_every_method() {
+    let python = match python().await {
+        Ok(python) => python,
+        Err(reason) => return eprintln!("SKIPPED: {reason}"),
+    };
+    let server = Server::start_with(&[("namespaces", NAMESPACES)]).await;
+    let (mut first, _) = connect(&server, "ann").await;
+    let (mut kept, client_to_keep) = connect(&server, "ann").await;
+    let (mut bo, _) = connect(&server, "bo").await;
+    bo.subscribe("chat:1").await;
+
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sdk/cent_methods.py");
+    let mut command = Command::new(python);
+    command.arg(script).kill_on_drop(true).env("FEEDLINE_API", format!("http://127.0.0.1:{}/api", server.port()));
+    command.env("FEEDLINE_KEY", API_KEY).env("CLIENT_TO_KEEP", &client_to_keep);
+    let output = timeout(Duration::from_secs(60), command.output()).await.expect("in time").expect("a process");
+    let (passed, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "after {passed}\n{errors}");
+    assert_eq!(passed.lines().count(), 19, "{passed}");
+
+    for expected in [1, 2, 3, 4] {
+        assert_eq!(bo.publication("chat:1").await["data"]["n"], expected);
+    }
+    let subscribed = kept.push_of("chat:3", "subscribe").await;
+    assert_eq!((&subscribed["recoverable"], &subscribed["data"]), (&json!(true), &json!({ "hello": 1 })));
+    assert_eq!(kept.push_of("chat:3", "unsubscribe").await["code"], 2000);
+    let pushes = kept.pushed().await;
+    let refreshed: Vec<&Value> = pushes.iter().filter_map(|push| push.get("refresh")).collect();
+    assert!(refreshed.len() == 1 && refreshed[0]["expires"] == true, "{pushes:?}");
+    assert_eq!(first.push_of("chat:3", "subscribe").await["data"], json!({ "hello": 1 }));
+    loop {
+        match first.hear().await {
+            Heard::Closed(code, reason) => break assert_eq!((code, &*reason), (4001, "enough")),
+            other => drop(other),
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Devices and push preferences: who may register, list and remove them, and what ends them.
+
+use serde_json::{Value, json};
+
+use crate::client::Client;
+use crate::identity::{account, sign_in, with_token};
+use crate::server::{API_KEY, Server, signed, unix};
+
+fn fcm(token: &str) -> Value {
+    json!({ "platform": "fcm", "token": token })
+}
+
+async fn devices(server: &Server, user: &str) -> Vec<String> {
+    let list = server.done(user, "GET", "/devices", &Value::Null).await;
+    let items = list["items"].as_array().expect("items");
+    items.iter().map(|device| device["id"].as_str().expect("an id").to_owned()).collect()
+}
+
+#[tokio::test]
+async fn devices_are_registered_listed_and_removed() {
+    let server = Server::start().await;
+    let phone = json!({
+        "platform": "fcm", "token": "secret-1", "locale": "zh-CN", "time_zone": "Asia/Shanghai", "app_version": "1.0"
+    });
+    let shown = server.done("ann", "PUT", "/devices/phone", &phone).await;
+    assert_eq!((&shown["id"], &shown["platform"], &shown["locale"]), (&json!("phone"), &json!("fcm"), &json!("zh-CN")));
+    assert_eq!(shown["registered_at"], shown["seen_at"]);
+    let again = server.done("ann", "PUT", "/devices/phone", &fcm("secret-2")).await;
+    assert_eq!((&again["registered_at"], again.get("locale")), (&shown["registered_at"], None));
+    let mut ann = Client::connect(&server, "ann").await;
+    let key = "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4";
+    let tablet = json!({
+        "id": "browser", "platform": "webpush", "endpoint": "https://push.example/secret",
+        "p256dh": key, "auth": "BTBZMqHH6r4Tts7J_aSIgg"
+    });
+    ann.rpc("devices.register", &tablet).await;
+    let list = ann.rpc("devices.list", &json!({})).await;
+    assert_eq!(list["items"].as_array().map(Vec::len), Some(2));
+    assert!(!list.to_string().contains("secret"), "addresses are not shown: {list}");
+    assert!(devices(&server, "bo").await.is_empty());
+    server.done("bo", "DELETE", "/devices/phone", &Value::Null).await;
+    assert_eq!(devices(&server, "ann").await, ["browser", "phone"], "bo's call removed nothing");
+    for _ in 0..2 {
+        assert_eq!(server.done("ann", "DELETE", "/devices/phone", &Value::Null).await, json!({}));
+    }
+    assert_eq!(devices(&server, "ann").await, ["browser"]);
+    // The address goes to the user who registered it last.
+    server
+        .done(
+            "bo",
+            "PUT",
+            "/devices/shared",
+            &json!({
+                "platform": "webpush", "endpoint": "https://push.example/secret", "p256dh": key,
+                "auth": "BTBZMqHH6r4Tts7J_aSIgg"
+            }),
+        )
+        .await;
+    assert_eq!((devices(&server, "ann").await.len(), devices(&server, "bo").await.len()), (0, 1));
+}
+
+#[tokio::test]
+async fn only_backends_register_webhooks() {
+    let server = Server::start().await;
+    let hook = json!({ "platform": "webhook", "endpoint": "https://hooks.example/1" });
+    let refused = server.call("ann", "PUT", "/devices/hook", &hook).await;
+    assert_eq!((refused.status.as_u16(), &refused.body["error"]["code"]), (403, &json!("forbidden")));
+    let mut ann = Client::connect(&server, "ann").await;
+    let by_rpc = json!({ "id": "hook", "platform": "webhook", "endpoint": "https://hooks.example/1" });
+    assert_eq!(ann.refused(json!({ "rpc": { "method": "devices.register", "data": by_rpc } })).await, 403);
+    assert!(devices(&server, "ann").await.is_empty());
+    let headers = [("x-api-key", API_KEY), ("x-user", "ann")];
+    let done = server.http("PUT", "/api/v1/devices/hook", &headers, &hook.to_string()).await;
+    assert_eq!(done.status.as_u16(), 200, "{done:?}");
+    assert_eq!(devices(&server, "ann").await, ["hook"]);
+    let anonymous = server.http("PUT", "/api/v1/devices/hook", &[], &hook.to_string()).await;
+    assert_eq!(anonymous.status.as_u16(), 401);
+}
+
+#[tokio::test]
+async fn devices_end_with_the_session_that_registered_them() {
+    let server = Server::start().await;
+    account(&server, "ann").await;
+    let (one, two) = (sign_in(&server, "ann", "correct horse").await, sign_in(&server, "ann", "correct horse").await);
+    let list = async |token: &str| {
+        let list = with_token(&server, token, "GET", "/devices", &Value::Null).await;
+        list.body["items"].as_array().map_or(0, Vec::len)
+    };
+    for (token, device) in [(&one, "a"), (&one, "b"), (&two, "c")] {
+        let done = with_token(&server, token, "PUT", &format!("/devices/{device}"), &fcm(device)).await;
+        assert_eq!(done.status.as_u16(), 200, "{done:?}");
+    }
+    assert_eq!(list(&two).await, 3);
+    assert_eq!(with_token(&server, &one, "DELETE", "/sessions", &Value::Null).await.status.as_u16(), 200);
+    assert_eq!(list(&two).await, 1, "those of the other session stay");
+    let refused = with_token(&server, &one, "PUT", "/devices/a", &fcm("a")).await;
+    assert_eq!(refused.status.as_u16(), 401);
+    with_token(&server, &two, "DELETE", "/sessions", &json!({ "all": true })).await;
+    let three = sign_in(&server, "ann", "correct horse").await;
+    assert_eq!(list(&three).await, 0);
+}
+
+#[tokio::test]
+async fn devices_end_when_a_backend_revokes_or_erases() {
+    let server = Server::start().await;
+    let token = |id: &str| signed(&json!({ "sub": "bo", "jti": id, "iat": unix() - 5, "exp": unix() + 600 }));
+    let list = async || devices(&server, "bo").await;
+    for name in ["one", "two"] {
+        with_token(&server, &token(name), "PUT", &format!("/devices/{name}"), &fcm(name)).await;
+    }
+    assert_eq!(list().await, ["one", "two"]);
+    assert_eq!(server.backend("revoke_token", &json!({ "uid": "one" })).await, json!({ "result": {} }));
+    assert_eq!(list().await, ["two"]);
+    server.backend("invalidate_user_tokens", &json!({ "user": "bo", "issued_before": unix() - 1 })).await;
+    let own = token("three");
+    assert_eq!(with_token(&server, &own, "GET", "/devices", &Value::Null).await.status.as_u16(), 401);
+    let fresh = signed(&json!({ "sub": "bo", "iat": unix(), "exp": unix() + 600 }));
+    let list = with_token(&server, &fresh, "GET", "/devices", &Value::Null).await;
+    assert_eq!(list.body["items"], json!([]), "{list:?}");
+}
+
+#[tokio::test]
+async fn preferences_are_replaced_as_a_whole() {
+    let server = Server::start().await;
+    let read = async || server.done("ann", "GET", "/push/preferences", &Value::Null).await;
+    let kinds = json!({ "mention": true, "reply": true, "comment": true, "like": true, "follow": true, "post": true });
+    let defaults = json!({ "kinds": kinds, "private": false, "daily_cap": 100 });
+    assert_eq!(read().await, defaults);
+    let quiet = json!({ "from": "22:30", "to": "07:00", "time_zone": "Europe/Berlin" });
+    let some = json!({ "kinds": { "like": false }, "private": true, "quiet_hours": quiet });
+    let stored = server.done("ann", "PUT", "/push/preferences", &some).await;
+    assert_eq!(stored["kinds"]["like"], false);
+    assert_eq!(
+        (&stored["kinds"]["reply"], &stored["daily_cap"], &stored["quiet_hours"]),
+        (&json!(true), &json!(100), &quiet)
+    );
+    assert_eq!(read().await, stored);
+    // Over rpc, one method reads and replaces.
+    let mut ann = Client::connect(&server, "ann").await;
+    assert_eq!(ann.rpc("push.preferences", &json!({})).await, stored);
+    let replaced = ann.rpc("push.preferences", &json!({ "daily_cap": 5 })).await;
+    assert_eq!((&replaced["daily_cap"], &replaced["private"]), (&json!(5), &json!(false)));
+    assert_eq!(read().await, replaced);
+    assert_eq!(server.done("ann", "PUT", "/push/preferences", &json!({})).await, defaults);
+    for (wrong, field) in [
+        (json!({ "daily_cap": 0 }), "daily_cap"),
+        (json!({ "quiet_hours": { "from": "1:00", "to": "07:00" } }), ""),
+        (json!({ "quiet_hours": { "from": "01:00", "to": "07:00", "time_zone": "x" } }), "quiet_hours"),
+        (json!({ "kinds": { "poke": true } }), "poke"),
+    ] {
+        let refused = server.call("ann", "PUT", "/push/preferences", &wrong).await;
+        assert_eq!(refused.status.as_u16(), 400, "{wrong}");
+        assert_eq!(refused.body["error"]["field"].as_str().unwrap_or_default(), field, "{wrong}");
+    }
+}
+
+#[tokio::test]
+async fn browsers_learn_the_key_of_web_push() {
+    let key = async |keys: &[(&str, &str)]| {
+        let server = Server::start_with(keys).await;
+        server.done("ann", "GET", "/push/key", &Value::Null).await
+    };
+    // The keys of the example in RFC 8291.
+    let configured = [
+        ("push.enabled", "true"),
+        ("push.vapid_private_key", "yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw"),
+        ("push.vapid_subject", "mailto:ops@example.org"),
+    ];
+    let public = "BP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A8";
+    assert_eq!(key(&configured).await, json!({ "vapid_public_key": public }));
+    assert_eq!(key(&[]).await, json!({}), "no Web Push");
+    assert_eq!(key(&configured[1..]).await, json!({}), "no bridge");
+}
