@@ -120,6 +120,25 @@ async fn broadcast_from_sequential_http_publishers_is_compared_with_the_floor() 
 }
 
 #[tokio::test]
+async fn broadcast_in_protobuf_is_compared_with_json() {
+    for (transport, suffix) in [("websocket", ""), ("http-stream", ", HTTP streams")] {
+        let report =
+            bench(&["broadcast", "--encoding", "protobuf", "--transport", transport, "--in-flight", "8"]).await;
+        let rate = row(&report, &format!("broadcast to 1000, 8 in flight{suffix}, Protobuf"));
+        assert!(rate["median"].as_f64().unwrap() > 0.0, "{rate}");
+        assert_eq!(rate["against"]["name"], "JSON");
+        assert_eq!(rate["goal"]["ratio_at_least"], 1.0, "{rate}");
+    }
+    let refused = Command::new(env!("CARGO_BIN_EXE_feedline"))
+        .args(["bench", "broadcast", "--encoding", "protobuf", "--transport", "sse"])
+        .output()
+        .await
+        .unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("server-sent events are text"), "{refused:?}");
+}
+
+#[tokio::test]
 async fn broadcast_by_the_api_is_compared_with_redis_alone() {
     let report = bench(&["broadcast-api"]).await;
     let rate = row(&report, "broadcast to 1000 channels with history");
@@ -157,6 +176,18 @@ async fn feed_on_redis_is_compared_with_the_script_or_says_why_not() {
         bench(&[&SMALL_FEED[..], &["--broker", "redis", "--load", "0", "--script", "missing.mjs"]].concat()).await;
     assert!(report["notes"].to_string().contains("not compared with the script: there is no missing.mjs"), "{report}");
     assert!(row(&report, "2 writers: deliveries")["median"].as_f64().unwrap() > 0.0, "{report}");
+}
+
+#[tokio::test]
+async fn live_delivery_is_measured_beside_pushes() {
+    let report = bench(&["push", "--live", "--pushes", "2000"]).await;
+    let rate = row(&report, "pushes, from the queue to the provider")["median"].as_f64().unwrap();
+    let latency = row(&report, "publish to socket, p99, beside pushes at half of that");
+    assert!(latency["median"].as_f64().unwrap() > 0.0 && latency["ratio"].as_f64().unwrap() > 0.0, "{latency}");
+    assert_eq!(latency["against"]["name"], "without pushes");
+    let sent = row(&report, "  pushes sent meanwhile");
+    assert!((sent["against"]["median"].as_f64().unwrap() - rate / 2.0).abs() < 1.0, "{report}");
+    assert!(sent["ratio"].as_f64().unwrap() > 0.5, "{sent}");
 }
 
 #[tokio::test]

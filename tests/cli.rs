@@ -54,6 +54,29 @@ fn configured(dir: &TempDir, text: &str) -> (Config, Secrets) {
 }
 
 #[test]
+fn check_config_checks_the_outlet() {
+    let dir = tempfile::tempdir().unwrap();
+    let check = |text: &str| {
+        fs::write(dir.path().join("config.toml"), text).unwrap();
+        run(&dir, &["check-config"])
+    };
+    let webhook = |url: &str| {
+        let secrets = "secrets = [\"a-secret-of-thirty-two-characters\"]";
+        format!("[[outlet.webhooks]]\nname = \"app\"\nurl = \"{url}\"\n{secrets}\n")
+    };
+    assert!(check(&webhook("https://backend.example/x")).status.success());
+    for url in ["backend.example", "http://backend.example/x", "https://10.0.0.1/x", "https://localhost/?key=hidden"] {
+        let checked = check(&webhook(url));
+        assert!(!checked.status.success(), "{url}");
+        assert!(err(&checked).contains("the url of the webhook \"app\"") && !err(&checked).contains("hidden"), "{url}");
+    }
+    let opened = "[outlet]\nallow_networks = [\"10.0.0.0/8\"]\n".to_owned();
+    assert!(check(&(opened + &webhook("http://10.0.0.1/x"))).status.success());
+    let streamed = check("[outlet]\nstream = true\n");
+    assert!(err(&streamed).contains("outlet.stream needs Redis"), "{streamed:?}");
+}
+
+#[test]
 fn check_config_reports_valid_and_creates_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let checked = run(&dir, &["check-config"]);

@@ -13,10 +13,11 @@ use super::context::BenchContext;
 use super::floor::JOIN;
 use super::floor_http::PUBLISH;
 use super::frames::push_text;
+use super::greeting;
 use super::process::Process;
 use super::publishers::{HttpPublishers, Publisher, PublisherKind, PublisherRequest};
 use super::seed;
-use super::target::SocketTarget;
+use super::target::{LoadEncoding, LoadTransport, SocketTarget};
 
 /// Subscribers of the channel.
 pub(super) const SOCKETS: usize = 1_000;
@@ -24,8 +25,6 @@ pub(super) const SOCKETS: usize = 1_000;
 const WARM_UP: Duration = Duration::from_millis(500);
 /// A run fails after this time without a reply.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// The channel.
-const CHANNEL: &str = "bench:room";
 /// A channel without subscribers.
 const EMPTY_CHANNEL: &str = "bench:empty";
 
@@ -43,6 +42,25 @@ pub(super) struct BroadcastRun {
     pub call_p99: f64,
 }
 
+/// How receivers are connected.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReceiverKind {
+    /// The transport.
+    pub transport: LoadTransport,
+    /// The encoding.
+    pub encoding: LoadEncoding,
+}
+
+impl ReceiverKind {
+    /// The channel: rooms with different encodings on one server do not receive each other's publications.
+    fn channel(self) -> &'static str {
+        match self.encoding {
+            LoadEncoding::Json => "bench:room",
+            LoadEncoding::Protobuf => "bench:protobuf",
+        }
+    }
+}
+
 /// A publisher and its receivers.
 pub(super) struct BroadcastRoom {
     publisher: Publisher,
@@ -58,28 +76,29 @@ impl BroadcastRoom {
         target: SocketTarget,
         secret: &str,
         kind: PublisherKind,
+        receivers: ReceiverKind,
     ) -> Result<Self> {
-        let greetings: Vec<String> = (0..SOCKETS)
-            .map(|n| {
-                let connect = seed::connect(secret, &seed::user(n))?;
-                Ok(format!("{connect}\n{{\"id\":2,\"subscribe\":{{\"channel\":\"{CHANNEL}\"}}}}"))
-            })
+        let ReceiverKind { transport, encoding } = receivers;
+        let channel = receivers.channel();
+        let greetings: Vec<_> = (0..SOCKETS)
+            .map(|n| greeting::subscribe(encoding, secret, &seed::user(n), channel))
             .collect::<Result<_>>()?;
-        let sockets = open_all(target, &greetings, "\"id\":2", bench).await?;
+        let endpoint = target.over(transport).encoded(encoding);
+        let sockets = open_all(endpoint, &greetings, greeting::subscribed(encoding), bench).await?;
         if let PublisherKind::Http(number) = kind {
             let request = |channel| PublisherRequest {
                 path: "/api/publish".to_owned(),
                 key: seed::api_key(secret),
                 body: format!("{{\"channel\":\"{channel}\",\"data\":{}}}", seed::payload()).into(),
             };
-            return Ok(Self::with_http(target, number, [request(CHANNEL), request(EMPTY_CHANNEL)], sockets));
+            return Ok(Self::with_http(target, number, [request(channel), request(EMPTY_CHANNEL)], sockets));
         }
         let mut publisher = LoadClient::open(target).await?;
         publisher.send(&seed::connect(secret, "publisher")?).await?;
         publisher.expect("\"connect\":").await?;
-        let publisher = Publisher::socket(publisher, |n, frame| {
+        let publisher = Publisher::socket(publisher, move |n, frame| {
             let payload = seed::payload();
-            let command = format!("{{\"id\":{},\"publish\":{{\"channel\":\"{CHANNEL}\",\"data\":{payload}}}}}", n + 10);
+            let command = format!("{{\"id\":{},\"publish\":{{\"channel\":\"{channel}\",\"data\":{payload}}}}}", n + 10);
             push_text(frame, command.as_bytes());
         });
         Ok(Self::new(publisher, None, sockets))
@@ -87,7 +106,7 @@ impl BroadcastRoom {
 
     /// A room on the floor, which sends only the payload.
     pub(super) async fn floor(bench: &BenchContext, target: SocketTarget, kind: PublisherKind) -> Result<Self> {
-        let sockets = open_all(target, &vec![JOIN.to_owned(); SOCKETS], JOIN, bench).await?;
+        let sockets = open_all(target, &vec![JOIN; SOCKETS], JOIN, bench).await?;
         if let PublisherKind::Http(number) = kind {
             let request = |path: &str| PublisherRequest {
                 path: path.to_owned(),

@@ -1,7 +1,7 @@
-//! A WebSocket client that needs little CPU time, so that the server is the bottleneck.
+//! A client of a WebSocket or a stream that needs little CPU time, so that the server is the bottleneck.
 //!
-//! A socket is a `TcpStream` and 40 bytes of reader; all sockets of a thread read into one buffer. Source addresses are
-//! spread over `127.0.x.y`, so that ports do not run out.
+//! A socket is a `TcpStream` and a reader of some 80 bytes; all sockets of a thread read into one buffer. Source
+//! addresses are spread over `127.0.x.y`, so that ports do not run out.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -17,8 +17,10 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
 use super::context::BenchContext;
-use super::frames::{FrameCounts, FrameReader, push_text};
-use super::target::SocketTarget;
+use super::frames::{FrameCounts, FrameReader, push_binary, push_text};
+use super::greeting::Answer;
+use super::messages::MessageReader;
+use super::target::{LoadEncoding, SocketTarget};
 
 /// The time limit of a handshake or a reply.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -38,6 +40,9 @@ thread_local! {
 pub(super) struct LoadClient {
     stream: TcpStream,
     frames: FrameReader,
+    encoding: LoadEncoding,
+    /// The path of a stream whose request is to be sent with the first message.
+    stream_path: Option<&'static str>,
 }
 
 impl LoadClient {
@@ -46,14 +51,25 @@ impl LoadClient {
         timeout(TIMEOUT, Self::handshake(target)).await.context("the handshake took too long")?
     }
 
-    async fn handshake(SocketTarget { addr, path }: SocketTarget) -> Result<Self> {
+    async fn handshake(SocketTarget { addr, path, is_websocket, encoding }: SocketTarget) -> Result<Self> {
+        let messages = match encoding {
+            LoadEncoding::Json => MessageReader::default(),
+            LoadEncoding::Protobuf => MessageReader::protobuf(),
+        };
         let socket = TcpSocket::new_v4()?;
         socket.bind(source())?;
         let mut stream = socket.connect(addr).await.with_context(|| format!("cannot connect to {addr}"))?;
         stream.set_nodelay(true)?;
+        if !is_websocket {
+            return Ok(Self { stream, frames: FrameReader::stream(messages), encoding, stream_path: Some(path) });
+        }
+        let subprotocol = match encoding {
+            LoadEncoding::Json => "",
+            LoadEncoding::Protobuf => "Sec-WebSocket-Protocol: centrifuge-protobuf\r\n",
+        };
         let request = format!(
             "GET {path} HTTP/1.1\r\nHost: {addr}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{subprotocol}\r\n"
         );
         stream.write_all(request.as_bytes()).await?;
         let mut answer = Vec::with_capacity(256);
@@ -61,9 +77,12 @@ impl LoadClient {
             // The server sends nothing after the response until the client does, so this does not read too far.
             ensure!(stream.read_buf(&mut answer).await? > 0 && answer.len() < 16_384, "the handshake broke off");
         }
-        let line = String::from_utf8_lossy(answer.split(|byte| *byte == b'\r').next().unwrap_or_default()).into_owned();
+        let answer = String::from_utf8_lossy(&answer);
+        let line = answer.lines().next().unwrap_or_default();
         ensure!(line.starts_with("HTTP/1.1 101"), "the server did not upgrade: {line}");
-        Ok(Self { stream, frames: FrameReader::default() })
+        let has_subprotocol = answer.contains("centrifuge-protobuf");
+        ensure!(has_subprotocol == (encoding == LoadEncoding::Protobuf), "the server chose another encoding");
+        Ok(Self { stream, frames: FrameReader::websocket(messages), encoding, stream_path: None })
     }
 
     /// Sends frames made by [`push_text`].
@@ -71,10 +90,27 @@ impl LoadClient {
         Ok(self.stream.write_all(frames).await?)
     }
 
-    /// Sends one text frame.
-    pub(super) async fn send(&mut self, text: &str) -> Result<()> {
-        let mut frame = Vec::with_capacity(text.len() + 14);
-        push_text(&mut frame, text.as_bytes());
+    /// Sends one frame in the encoding of the client; to a stream its only request.
+    pub(super) async fn send(&mut self, message: impl AsRef<[u8]>) -> Result<()> {
+        let message = message.as_ref();
+        if let Some(path) = self.stream_path.take() {
+            let content = match self.encoding {
+                LoadEncoding::Json => "application/json",
+                LoadEncoding::Protobuf => "application/octet-stream",
+            };
+            let mut request = format!(
+                "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {content}\r\nContent-Length: {}\r\n\r\n",
+                message.len()
+            )
+            .into_bytes();
+            request.extend_from_slice(message);
+            return Ok(self.stream.write_all(&request).await?);
+        }
+        let mut frame = Vec::with_capacity(message.len() + 14);
+        match self.encoding {
+            LoadEncoding::Json => push_text(&mut frame, message),
+            LoadEncoding::Protobuf => push_binary(&mut frame, message),
+        }
         self.send_frames(&frame).await
     }
 
@@ -85,9 +121,9 @@ impl LoadClient {
         self.read_with(|_| {}).await
     }
 
-    /// The same, and passes the text to `payload`.
+    /// The same, and passes the payload to `payload`.
     pub(super) async fn read_with(&mut self, mut payload: impl FnMut(&[u8])) -> Result<FrameCounts> {
-        let Self { stream, frames } = self;
+        let Self { stream, frames, .. } = self;
         let seen = poll_fn(|context| {
             BUFFER.with_borrow_mut(|buffer| {
                 let mut buffer = ReadBuf::new(buffer);
@@ -102,7 +138,10 @@ impl LoadClient {
             bail!("the server closed the connection with code {code}");
         }
         for _ in 0..seen.pings {
-            self.send("{}").await?;
+            match self.encoding {
+                LoadEncoding::Json => self.send("{}").await?,
+                LoadEncoding::Protobuf => self.send([0]).await?,
+            }
         }
         Ok(seen)
     }
@@ -112,24 +151,20 @@ impl LoadClient {
         self.frames.is_between_frames()
     }
 
-    /// Reads until `needle` appears, and returns everything up to the end of the frame it is in. An error reply is an
+    /// Reads until `answer` appears, and returns everything up to the end of the frame it is in. An error reply is an
     /// error here.
-    pub(super) async fn expect(&mut self, needle: &str) -> Result<String> {
+    pub(super) async fn expect(&mut self, answer: impl Into<Answer<'_>>) -> Result<String> {
+        let answer = answer.into();
         let reading = async {
-            let mut text = Vec::new();
+            let mut received = Vec::new();
             loop {
-                self.read_with(|segment| text.extend_from_slice(segment)).await?;
-                if !self.frames.is_between_frames() {
-                    continue;
-                }
-                let so_far = String::from_utf8_lossy(&text);
-                ensure!(!so_far.contains("\"error\":"), "the server refused: {so_far}");
-                if so_far.contains(needle) {
-                    return Ok(so_far.into_owned());
+                self.read_with(|segment| received.extend_from_slice(segment)).await?;
+                if self.frames.is_between_frames() && answer.is_in(&received)? {
+                    return Ok(String::from_utf8_lossy(&received).into_owned());
                 }
             }
         };
-        timeout(TIMEOUT, reading).await.with_context(|| format!("no {needle} came"))?
+        timeout(TIMEOUT, reading).await.with_context(|| format!("no {answer:?} came"))?
     }
 
     /// Reads until `marks` marks have arrived.
@@ -162,19 +197,20 @@ fn source() -> SocketAddr {
 /// that each received, in order.
 pub(super) async fn open_all(
     target: SocketTarget,
-    greetings: &[String],
-    answer: &str,
+    greetings: &[impl AsRef<[u8]>],
+    answer: impl Into<Answer<'_>>,
     bench: &BenchContext,
 ) -> Result<Vec<(LoadClient, String)>> {
     ensure!(greetings.len() <= MAX_SOCKETS, "more than {MAX_SOCKETS} sockets do not fit into one process");
+    let answer = answer.into();
     bench.start_progress(greetings.len());
     stream::iter(greetings)
         .map(|greeting| async move {
             let mut socket = LoadClient::open(target).await?;
             socket.send(greeting).await?;
-            let told = socket.expect(answer).await?;
+            let reply = socket.expect(answer).await?;
             bench.bar.inc(1);
-            Ok((socket, told))
+            Ok((socket, reply))
         })
         .buffered(MAX_HANDSHAKES)
         .try_collect()

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::time::sleep;
 
 use super::client::LoadClient;
-use super::frames::MARK;
+use super::messages::MARK;
 use super::socket_group::SocketGroup;
 
 /// Digits of the number behind the mark of a post.

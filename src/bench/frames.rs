@@ -1,18 +1,16 @@
-//! Counts the deliveries in the bytes that a server sends.
-//!
-//! Decoding a message costs more than sending it, so messages are not decoded. Each delivered item contains [`MARK`]
-//! exactly once. The server sends this byte nowhere else, so the number of marks is the number of deliveries, wherever
-//! reads and frames split the stream.
+//! Counts the deliveries in the bytes that a server sends, wherever reads and frames split them.
 
-/// The byte that each payload of the bench contains once.
-pub(super) const MARK: u8 = b'~';
+use super::messages::MessageReader;
+
+/// The end of the head of an HTTP response.
+const HEAD_END: &[u8; 4] = b"\r\n\r\n";
 
 /// The counts for some bytes of the stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct FrameCounts {
     /// Deliveries.
     pub marks: u32,
-    /// The server's pings, each of which requires a pong: `{}` alone on a line.
+    /// The server's pings, each of which requires a pong.
     pub pings: u32,
     /// Completed data frames.
     pub frames: u32,
@@ -29,14 +27,57 @@ pub(super) struct FrameReader {
     have: usize,
     /// The number of payload bytes that are still to come.
     left: usize,
-    /// The last two bytes of the payload so far; initially a line break.
-    last: [u8; 2],
+    /// Reads the payload.
+    messages: MessageReader,
+    /// Set if there are no frames: the bytes are an HTTP response.
+    stream: Option<ResponseHead>,
+}
+
+/// The progress of a reader through the head of a response.
+#[derive(Debug, Default)]
+struct ResponseHead {
+    /// How many of the last bytes begin [`HEAD_END`]; all of it once the body has begun.
+    matched: usize,
+}
+
+impl ResponseHead {
+    /// The part of `bytes` that belongs to the body.
+    fn skip<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        let mut rest = bytes;
+        while self.matched < HEAD_END.len()
+            && let Some((byte, after)) = rest.split_first()
+        {
+            self.matched = match *byte {
+                byte if byte == HEAD_END[self.matched] => self.matched + 1,
+                b'\r' => 1,
+                _ => 0,
+            };
+            rest = after;
+        }
+        rest
+    }
 }
 
 impl FrameReader {
-    /// Reads the next bytes of the stream, and passes the text in them to `payload`.
+    /// Reads WebSocket frames whose payload `messages` reads.
+    pub(super) fn websocket(messages: MessageReader) -> Self {
+        Self { messages, ..Self::default() }
+    }
+
+    /// Reads an HTTP response whose body `messages` reads. Pings are not counted: a stream cannot answer them.
+    pub(super) fn stream(messages: MessageReader) -> Self {
+        Self { messages, stream: Some(ResponseHead::default()), ..Self::default() }
+    }
+
+    /// Reads the next bytes of the connection, and passes the payload in them to `payload`, of a response also the
+    /// head.
     pub(super) fn feed(&mut self, mut bytes: &[u8], mut payload: impl FnMut(&[u8])) -> FrameCounts {
         let mut seen = FrameCounts::default();
+        if let Some(head) = &mut self.stream {
+            payload(bytes);
+            seen.marks = self.messages.feed(head.skip(bytes)).marks;
+            return seen;
+        }
         while !bytes.is_empty() {
             if self.left == 0 {
                 self.header[self.have] = bytes[0];
@@ -49,8 +90,9 @@ impl FrameReader {
             bytes = rest;
             self.left -= segment.len();
             if self.header[0] & 8 == 0 {
-                seen.marks += count(segment);
-                seen.pings += self.pings(segment);
+                let counts = self.messages.feed(segment);
+                seen.marks += counts.marks;
+                seen.pings += counts.pings;
                 seen.frames += u32::from(self.left == 0);
                 payload(segment);
             } else if self.is_close() && segment.len() >= 2 {
@@ -60,9 +102,12 @@ impl FrameReader {
         seen
     }
 
-    /// Whether the last frame has ended and the next has not begun.
+    /// Whether the last frame has ended and the next has not begun; of a response, the last message.
     pub(super) fn is_between_frames(&self) -> bool {
-        self.left == 0 && self.have == 0
+        match &self.stream {
+            Some(head) => head.matched == HEAD_END.len() && self.messages.is_between_messages(),
+            None => self.left == 0 && self.have == 0,
+        }
     }
 
     /// Starts the payload if the header is complete.
@@ -81,7 +126,9 @@ impl FrameReader {
             _ => self.header[2..size].iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte)),
         };
         self.have = 0;
-        self.last = [0, b'\n'];
+        if self.header[0] & 8 == 0 {
+            self.messages.begin_frame();
+        }
         if self.is_close() {
             seen.close = Some(1005);
         } else if self.left == 0 && self.header[0] & 8 == 0 {
@@ -92,37 +139,22 @@ impl FrameReader {
     fn is_close(&self) -> bool {
         self.header[0] & 0x0f == 8
     }
-
-    /// The number of times that `{}` begins a line and ends within the segment.
-    fn pings(&mut self, segment: &[u8]) -> u32 {
-        let is_ping = |a: u8, b: u8, c: u8| u8::from((a == b'\n') & (b == b'{') & (c == b'}'));
-        let mut pings = u32::from(is_ping(self.last[0], self.last[1], segment[0]));
-        let Some(second) = segment.get(1) else {
-            self.last = [self.last[1], segment[0]];
-            return pings;
-        };
-        pings += u32::from(is_ping(self.last[1], segment[0], *second));
-        self.last = [segment[segment.len() - 2], segment[segment.len() - 1]];
-        // Three overlapping slices, in chunks whose sum fits a byte: the compiler vectorises the loop.
-        let triples = segment.len() - 2;
-        for from in (0..triples).step_by(128) {
-            let to = triples.min(from + 128);
-            let (a, b, c) = (&segment[from..to], &segment[from + 1..=to], &segment[from + 2..to + 2]);
-            pings += u32::from(a.iter().zip(b).zip(c).map(|((a, b), c)| is_ping(*a, *b, *c)).sum::<u8>());
-        }
-        pings
-    }
 }
 
-/// The number of marks in the segment.
-fn count(segment: &[u8]) -> u32 {
-    segment.chunks(128).map(|piece| u32::from(piece.iter().map(|byte| u8::from(*byte == MARK)).sum::<u8>())).sum()
-}
-
-/// Appends a client's text frame. The mask is zero: masking protects proxies, and a loopback connection has none.
+/// Appends a client's text frame.
 pub(super) fn push_text(frame: &mut Vec<u8>, text: &[u8]) {
-    frame.push(0x81);
-    match text.len() {
+    push_frame(frame, 0x81, text);
+}
+
+/// Appends a client's binary frame.
+pub(super) fn push_binary(frame: &mut Vec<u8>, bytes: &[u8]) {
+    push_frame(frame, 0x82, bytes);
+}
+
+/// Appends a client's frame. The mask is zero: masking protects proxies, and a loopback connection has none.
+fn push_frame(frame: &mut Vec<u8>, kind: u8, payload: &[u8]) {
+    frame.push(kind);
+    match payload.len() {
         length @ 0..126 => frame.push(0x80 | length as u8),
         length @ 126..0x1_0000 => {
             frame.push(0x80 | 126);
@@ -134,7 +166,7 @@ pub(super) fn push_text(frame: &mut Vec<u8>, text: &[u8]) {
         }
     }
     frame.extend_from_slice(&[0; 4]);
-    frame.extend_from_slice(text);
+    frame.extend_from_slice(payload);
 }
 
 #[cfg(test)]
@@ -191,6 +223,26 @@ mod tests {
             }
             prop_assert_eq!(seen, expected);
             prop_assert_eq!(text, texts.concat().into_bytes());
+        }
+    }
+
+    #[test]
+    fn streams_have_marks_wherever_they_are_cut() {
+        let mut reader = FrameReader::stream(MessageReader::default());
+        assert_eq!(reader.feed(b"HTTP/1.1 200 OK\r\n\r\ndata: \"~x", |_| {}).marks, 1);
+        assert!(!reader.is_between_frames());
+        assert_eq!(reader.feed(b"\"\n\ndata: ~\n\n", |_| {}).marks, 1);
+        assert!(reader.is_between_frames());
+    }
+
+    #[test]
+    fn the_head_of_a_stream_is_no_message() {
+        for cut in 0..24 {
+            let mut reader = FrameReader::stream(MessageReader::protobuf());
+            let response = b"HTTP/1.1 200 OK\r\n\r\n\x03\x22\x01\x00\x00";
+            let (first, second) = response.split_at(cut);
+            let marks = reader.feed(first, |_| {}).marks + reader.feed(second, |_| {}).marks;
+            assert_eq!((marks, reader.is_between_frames()), (1, true), "cut at {cut}");
         }
     }
 

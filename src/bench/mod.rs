@@ -7,13 +7,15 @@
 //! | file | contents |
 //! |---|---|
 //! | `broadcast`, `broadcast_api`, `feed`, `fanout`, `live`, `celebrity` | one scenario each |
-//! | `idle`, `reconnect`, `timeline`, `page_cost`, `edges`, `likes` | one scenario each |
+//! | `idle`, `reconnect`, `timeline`, `page_cost`, `edges`, `likes`, `push`, `push_live` | one scenario each |
 //! | `options`, `context` | the command-line options; the context of all scenarios |
 //! | `floor`, `floor_room`, `floor_http` | the server that only delivers messages: sockets, queues, HTTP publishers |
 //! | `broadcast_room`, `publishers`, `api_probe` | load: a channel with its publishers; other calls meanwhile |
-//! | `client`, `frames`, `arrivals`, `socket_group`, `target` | load: WebSocket clients, counters of messages |
+//! | `client`, `greeting`, `frames`, `messages` | load: clients of sockets and streams, counters of messages |
+//! | `arrivals`, `socket_group`, `target` | load: arrivals at all clients, groups of them, endpoints |
 //! | `feed_graph`, `feed_writers`, `feed_deliveries`, `feed_side`, `feed_script`, `feed_report` | parts of `feed` |
 //! | `likers`, `http_client` | load: clients that like; HTTP requests |
+//! | `push_queue`, `push_metrics` | load: devices and notifications that are due; the pushes that were accepted |
 //! | `server`, `postgres`, `process`, `pin` | the measured servers, child processes, and their cores |
 //! | `seed`, `dataset`, `fanout_setup`, `ledger` | users, tokens and posts that are created before the load |
 //! | `report` | medians, the table, JSON |
@@ -41,18 +43,24 @@ mod floor;
 mod floor_http;
 mod floor_room;
 mod frames;
+mod greeting;
 mod http_client;
 mod idle;
 mod ledger;
 mod likers;
 mod likes;
 mod live;
+mod messages;
 mod options;
 mod page_cost;
 mod pin;
 mod postgres;
 mod process;
 mod publishers;
+mod push;
+mod push_live;
+mod push_metrics;
+mod push_queue;
 mod reconnect;
 mod report;
 mod seed;
@@ -76,6 +84,7 @@ use feed::FeedLoad;
 use options::{BenchOptions, number_between};
 use publishers::PublisherKind;
 use report::Report;
+use target::LoadTransport;
 
 /// `feedline bench <scenario>`.
 #[derive(Clone, Debug, Args)]
@@ -89,7 +98,8 @@ pub(crate) struct BenchArgs {
 /// The scenarios.
 #[derive(Clone, Debug, Subcommand)]
 enum Scenario {
-    /// 1,000 sockets on one channel; 1, 8 and 32 publications in flight: deliveries a second, compared with the floor
+    /// 1,000 sockets on one channel; 1, 8 and 32 publications in flight: deliveries a second, compared with the floor,
+    /// or with JSON if the encoding is another
     Broadcast(BroadcastLoad),
     /// One HTTP client publishes to 1,000 channels with history on Redis at once: channels a second, compared with
     /// Redis alone
@@ -116,7 +126,11 @@ enum Scenario {
         posts: usize,
     },
     /// 10,000 signed-in connections with two channels each: bytes a connection
-    Idle,
+    Idle {
+        /// The transport of the connections
+        #[arg(long, value_enum, default_value_t)]
+        transport: LoadTransport,
+    },
     /// 10,000 clients reconnect at once and recover 5 entries each: reconnects a second a core
     Reconnect,
     /// The first page of 30 of users who follow 300, warm and after 14 days away: pages a second, and latency
@@ -134,6 +148,16 @@ enum Scenario {
         /// The part of the maximum rate at which latencies are measured
         #[arg(long, value_name = "PART", default_value_t = 0.5, value_parser = likes::part)]
         load: f64,
+    },
+    /// Notifications that are due for as many devices: pushes a second from the queue to a provider that accepts at
+    /// once
+    Push {
+        /// The number of pushes
+        #[arg(long, default_value_t = 20_000, value_parser = number_between(1_000, 1_000_000))]
+        pushes: usize,
+        /// Other users are connected: latency of posts to their sockets, alone and beside pushes at half of the rate
+        #[arg(long)]
+        live: bool,
     },
     /// Serves the floor until its standard input ends
     #[command(hide = true)]
@@ -198,12 +222,14 @@ async fn measure(bench: &BenchContext, scenario: &Scenario) -> Result<Report> {
             )
             .await
         }
-        Scenario::Idle => idle::run(bench).await,
+        Scenario::Idle { transport } => idle::run(bench, *transport).await,
         Scenario::Reconnect => reconnect::run(bench).await,
         Scenario::Timeline => timeline::run(bench).await,
         Scenario::PageCost => page_cost::run(bench).await,
         Scenario::Edges => edges::run(bench).await,
         Scenario::Likes { broker, load } => likes::run(bench, *broker, *load).await,
+        Scenario::Push { pushes, live: false } => push::run(bench, *pushes).await,
+        Scenario::Push { pushes, live: true } => push_live::run(bench, *pushes).await,
         Scenario::Floor { listen } => floor::run(*listen).await.map(|()| Report::new("floor")),
     }
 }

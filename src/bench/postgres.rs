@@ -44,11 +44,11 @@ impl Drop for PostgresData {
 /// Starts a server, on one core if given. Returns it and the URL of its database.
 pub(super) async fn start(core: Option<usize>) -> Result<(ServerProcess, PostgresData, String)> {
     let programs = programs()?;
-    let made = said(command(Path::new("mktemp")).args(["-d", "--suffix=-feedline-bench"])).await?;
+    let made = output_of(command(Path::new("mktemp")).args(["-d", "--suffix=-feedline-bench"])).await?;
     let data = PostgresData(made.trim().into());
     let mut initdb = command(&programs.join("initdb"));
     initdb.arg("-D").arg(&data.0).args(["-U", NAME, "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]);
-    said(&mut initdb).await?;
+    output_of(&mut initdb).await?;
     let addr = free_address()?;
     let mut postgres = command(&programs.join("postgres"));
     postgres.arg("-D").arg(&data.0).arg("-k").arg(&data.0).args(["-p", &addr.port().to_string()]);
@@ -79,7 +79,7 @@ async fn is_ready(url: &str) -> bool {
 }
 
 /// Runs a command to its end, and returns its output.
-async fn said(command: &mut Command) -> Result<String> {
+async fn output_of(command: &mut Command) -> Result<String> {
     let program = command.as_std().get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output().await.with_context(|| format!("cannot start {program}"))?;
     ensure!(output.status.success(), "{program} failed: {}", String::from_utf8_lossy(&output.stderr).trim_end());

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
-use super::target::SocketTarget;
+use super::target::{LoadEncoding, SocketTarget};
 
 /// The time limit for a process to become ready, and to stop.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -99,8 +99,18 @@ impl Process {
 
     /// Memory it holds, in bytes.
     pub(super) fn resident(&self) -> Result<u64> {
+        self.memory("VmRSS:")
+    }
+
+    /// The largest memory it held so far, in bytes.
+    pub(super) fn peak_resident(&self) -> Result<u64> {
+        self.memory("VmHWM:")
+    }
+
+    fn memory(&self, name: &str) -> Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS in /proc")?;
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let line = line.with_context(|| format!("no {name} in /proc"))?;
         Ok(line.trim().trim_end_matches(" kB").trim().parse::<u64>()? * KIB)
     }
 
@@ -122,16 +132,16 @@ impl Process {
         let start = Instant::now();
         while !ready().await {
             if let Some(status) = self.child.try_wait()? {
-                bail!("{} ended at once ({status}): {}", self.name, self.said());
+                bail!("{} ended at once ({status}): {}", self.name, self.output());
             }
-            ensure!(start.elapsed() < TIMEOUT, "{} is not ready after {TIMEOUT:?}: {}", self.name, self.said());
+            ensure!(start.elapsed() < TIMEOUT, "{} is not ready after {TIMEOUT:?}: {}", self.name, self.output());
             sleep(POLL).await;
         }
         Ok(())
     }
 
     /// The end of its log.
-    fn said(&self) -> String {
+    fn output(&self) -> String {
         let text = fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().rev().take(10).collect();
         lines.into_iter().rev().collect::<Vec<_>>().join("\n")
@@ -234,7 +244,7 @@ impl ServerProcess {
 
     /// The WebSocket endpoint of the floor.
     pub(super) fn floor(&self) -> SocketTarget {
-        SocketTarget { addr: self.addr, path: "/" }
+        SocketTarget { addr: self.addr, path: "/", is_websocket: true, encoding: LoadEncoding::Json }
     }
 }
 

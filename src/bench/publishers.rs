@@ -95,18 +95,21 @@ impl HttpPublishers {
     }
 }
 
+/// Appends the frame of the publication with this number.
+type AppendFrame = Box<dyn Fn(u64, &mut Vec<u8>) + Send>;
+
 /// A publisher of a broadcast.
 pub(super) enum Publisher {
-    /// A WebSocket, the frame of the publication number `n`, and the replies so far.
-    Socket { socket: LoadClient, frame: fn(u64, &mut Vec<u8>), replies: Vec<u8> },
+    /// A WebSocket, its frames, and the replies so far.
+    Socket { socket: LoadClient, frame: AppendFrame, replies: Vec<u8> },
     /// HTTP clients.
     Http(HttpPublishers),
 }
 
 impl Publisher {
     /// A publisher on a WebSocket. `frame` appends the frame of the publication number `n`.
-    pub(super) fn socket(socket: LoadClient, frame: fn(u64, &mut Vec<u8>)) -> Self {
-        Self::Socket { socket, frame, replies: Vec::new() }
+    pub(super) fn socket(socket: LoadClient, frame: impl Fn(u64, &mut Vec<u8>) + Send + 'static) -> Self {
+        Self::Socket { socket, frame: Box::new(frame), replies: Vec::new() }
     }
 
     /// Prepares for a load.

@@ -121,7 +121,7 @@ async fn write_posts(target: SocketTarget, secret: &str) -> Result<()> {
 async fn come_back(bench: &BenchContext, target: SocketTarget, returns: &[String]) -> Result<Vec<LoadClient>> {
     bench.start_progress(returns.len());
     stream::iter(returns)
-        .map(|hello| async {
+        .map(|hello| async move {
             let mut socket = LoadClient::open(target).await?;
             socket.send(hello).await?;
             socket.expect_marks(MISSED).await?;

@@ -11,8 +11,8 @@ use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 use serde_json::{Value, json};
 
-use super::frames::MARK;
 use super::ledger;
+use super::messages::MARK;
 
 /// Bytes of a payload, quotes included.
 const PAYLOAD: usize = 200;
@@ -75,7 +75,12 @@ pub(super) fn payload() -> &'static str {
 
 /// The command that creates a post.
 pub(super) fn post(id: u64) -> String {
-    format!(r#"{{"id":{id},"rpc":{{"method":"posts.create","data":{{"text":{}}}}}}}"#, payload())
+    post_of(id, payload())
+}
+
+/// The command that creates a post of this text, which is a JSON string.
+pub(super) fn post_of(id: u64, text: &str) -> String {
+    format!(r#"{{"id":{id},"rpc":{{"method":"posts.create","data":{{"text":{text}}}}}}}"#)
 }
 
 /// Fills a ledger before its server starts: `followers` people, who all follow [`AUTHOR`]. Returns the incarnation of

@@ -45,6 +45,8 @@ pub(super) struct ServerSetup {
     pub prefix: String,
     /// `fanout.push_limit`; `None`: the default.
     pub push_limit: Option<usize>,
+    /// Whether notifications are pushed, to a provider that sends nothing.
+    pub push: bool,
     /// `ledger.url`.
     pub ledger: String,
     /// The PostgreSQL server of the ledger with its data, if one was started.
@@ -64,6 +66,7 @@ impl ServerSetup {
             broker: "memory:".to_owned(),
             prefix,
             push_limit: None,
+            push: false,
         })
     }
 
@@ -100,6 +103,13 @@ impl ServerSetup {
             // Sockets are not read while Redis is measured alone, and would miss their pings.
             ("FEEDLINE__CLIENT__PING_INTERVAL", "10m".to_owned()),
         ];
+        if self.push {
+            environment.extend([
+                ("FEEDLINE__PUSH__ENABLED", "true".to_owned()),
+                ("FEEDLINE__PUSH__DRY_RUN", "true".to_owned()),
+                ("FEEDLINE__PUSH__CONCURRENCY", "1000".to_owned()),
+            ]);
+        }
         environment.extend(self.push_limit.map(|limit| ("FEEDLINE__FANOUT__PUSH_LIMIT", limit.to_string())));
         environment
     }

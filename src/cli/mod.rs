@@ -4,7 +4,9 @@ mod backup;
 mod check_config;
 mod erasures;
 mod jobs;
+mod outlet;
 mod process;
+mod push;
 mod seed_demo;
 mod serve;
 mod token;
@@ -21,9 +23,11 @@ pub(crate) use backup::{BackupArgs, RestoreArgs, backup, restore};
 pub(crate) use check_config::check_config;
 pub(crate) use erasures::{ErasuresCommand, erasures};
 pub(crate) use jobs::{JobsArgs, jobs};
+pub(crate) use outlet::{OutletArgs, outlet};
 pub(crate) use process::{init_logs, raise_open_files};
+pub(crate) use push::{PushArgs, push};
 pub(crate) use seed_demo::{SeedDemoArgs, seed_demo};
-pub(crate) use serve::serve;
+pub(crate) use serve::{ServeArgs, serve};
 pub(crate) use token::{TokenArgs, token};
 
 /// A WebSocket gateway for social feeds.
@@ -45,7 +49,7 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum CliCommand {
     /// Serve (the default command)
-    Serve,
+    Serve(ServeArgs),
     /// Measure the capacity of this machine
     #[cfg(feature = "bench")]
     Bench(BenchArgs),
@@ -59,6 +63,10 @@ pub(crate) enum CliCommand {
     SeedDemo(SeedDemoArgs),
     /// List jobs and likes in quarantine, or retry jobs
     Jobs(JobsArgs),
+    /// Test the delivery of pushes to a device, or list the pushes that were given up
+    Push(PushArgs),
+    /// List the events that webhooks refused, send them again, or fill the Redis Stream again
+    Outlet(OutletArgs),
     /// Check the configuration without starting a server
     CheckConfig,
     /// List the erased users, or apply an erasure log to a restored ledger

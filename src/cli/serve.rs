@@ -3,18 +3,38 @@
 use std::io::Write as _;
 
 use anyhow::Context as _;
-use feedline::app::App;
+use clap::{Args, ValueEnum};
+use feedline::app::{App, Role};
 use feedline::config::{Config, Secrets};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{init_logs, raise_open_files};
 
+/// The arguments of `feedline serve`.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct ServeArgs {
+    /// Do only this part of the work
+    #[arg(long, value_name = "PART", value_enum)]
+    pub(crate) only: Option<Part>,
+}
+
+/// A part of the work of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Part {
+    /// Send pushes to devices; server.listen has probes and metrics only
+    Push,
+}
+
 /// Serves until SIGTERM or SIGINT. A second signal ends the process at once.
 ///
 /// # Errors
 /// If the server cannot start. The message names the configuration key at fault.
-pub(crate) fn serve(config: &Config) -> anyhow::Result<()> {
+pub(crate) fn serve(config: &Config, args: ServeArgs) -> anyhow::Result<()> {
+    let role = match args.only {
+        Some(Part::Push) => Role::Push,
+        None => Role::Everything,
+    };
     init_logs(&config.server)?;
     let files = raise_open_files().context("the limit of open files cannot be read")?;
     tracing::debug!(files, "raised the limit of open files");
@@ -23,7 +43,7 @@ pub(crate) fn serve(config: &Config) -> anyhow::Result<()> {
     runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
-        let app = App::start(config, &secrets).await?;
+        let app = App::start(config, &secrets, role).await?;
         greet(&app, &secrets);
         tokio::select! {
             _ = terminate.recv() => {}

@@ -2,6 +2,8 @@
 
 mod fanout;
 mod likes;
+mod outlet;
+mod pushes;
 
 use std::fmt;
 use std::sync::atomic::AtomicU64;
@@ -20,10 +22,22 @@ use crate::model::Millis;
 
 pub use fanout::FanoutMetrics;
 pub use likes::LikeMetrics;
+pub use outlet::OutletMetrics;
+pub use pushes::PushMetrics;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByCode {
     code: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByTransport {
+    transport: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByOutcome {
+    outcome: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -45,7 +59,7 @@ struct ByOperation {
 /// Values that the gateway reads from its parts at each scrape; all other metrics are updated by events.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Levels {
-    /// The number of open WebSockets.
+    /// The number of open connections of clients.
     pub connections: usize,
     /// The number of channels with subscribers on this node.
     pub channels: usize,
@@ -68,6 +82,8 @@ pub struct Metrics {
     broker_round_trips: Gauge,
     ledger_round_trips: Gauge,
     accepted: Counter,
+    by_transport: Family<ByTransport, Gauge>,
+    emulation: Family<ByOutcome, Counter>,
     refused: Family<ByReason, Counter>,
     closed: Family<ByCode, Counter>,
     deliveries: Counter,
@@ -80,6 +96,10 @@ pub struct Metrics {
     pub fanout: FanoutMetrics,
     /// The queue of likes and its settler.
     pub likes: LikeMetrics,
+    /// The push bridge.
+    pub pushes: PushMetrics,
+    /// The outlet.
+    pub outlet: OutletMetrics,
     events_pending: Gauge,
     events_oldest: Gauge<f64, AtomicU64>,
     like_events_pending: Gauge,
@@ -120,6 +140,8 @@ impl Metrics {
             broker_round_trips: Gauge::default(),
             ledger_round_trips: Gauge::default(),
             accepted: Counter::default(),
+            by_transport: Family::default(),
+            emulation: Family::default(),
             refused: Family::default(),
             closed: Family::default(),
             deliveries: Counter::default(),
@@ -130,6 +152,8 @@ impl Metrics {
             publish_to_socket: latency(),
             fanout: FanoutMetrics::new(),
             likes: LikeMetrics::new(),
+            pushes: PushMetrics::new(),
+            outlet: OutletMetrics::default(),
             events_pending: Gauge::default(),
             events_oldest: Gauge::default(),
             like_events_pending: Gauge::default(),
@@ -148,12 +172,22 @@ impl Metrics {
     fn register(&self) {
         let mut registry = self.registry.lock();
         let r = &mut *registry;
-        r.register("connections", "WebSockets open on this node", self.connections.clone());
+        r.register("connections", "Connections of clients open on this node", self.connections.clone());
+        r.register(
+            "transport_connections",
+            "Connections of clients open on this node, by transport",
+            self.by_transport.clone(),
+        );
         r.register("channels", "Channels with subscribers on this node", self.channels.clone());
         r.register_with_unit("queue", "Bytes in the send queues of sockets", Unit::Bytes, self.queue_bytes.clone());
         r.register("redis_round_trips", "Round trips to Redis", self.broker_round_trips.clone());
         r.register("ledger_round_trips", "Round trips to the ledger", self.ledger_round_trips.clone());
-        r.register("connections_accepted", "WebSockets opened since the start", self.accepted.clone());
+        r.register("connections_accepted", "Connections of clients opened since the start", self.accepted.clone());
+        r.register(
+            "emulation_requests",
+            "Requests with commands of clients on HTTP streams and SSE, by outcome",
+            self.emulation.clone(),
+        );
         r.register("connections_refused", "Connections refused, by reason", self.refused.clone());
         r.register("connections_closed", "Sockets closed by the server, by close code", self.closed.clone());
         r.register("deliveries", "Messages put into the send queues of sockets", self.deliveries.clone());
@@ -191,6 +225,8 @@ impl Metrics {
         let unreadable = "Rows of the ledger that could not be decoded and were omitted, counted at each read";
         r.register("unreadable_rows", unreadable, self.unreadable_rows.clone());
         self.likes.register(r);
+        self.pushes.register(r);
+        self.outlet.register(r);
         let wait = "Time that changes waited for the other nodes to confirm an invalidation";
         r.register_with_unit("invalidation_wait", wait, unit(), self.invalidation_wait.clone());
         let unconfirmed = "Invalidations that a node did not confirm within 500 ms; it stops using its caches";
@@ -203,9 +239,21 @@ impl Metrics {
         r.register("erasures", "Erasures of users that this node finished", self.erasures.clone());
     }
 
-    /// Counts a WebSocket that was opened.
-    pub fn accepted(&self) {
+    /// Counts a connection that was opened, by transport.
+    pub fn accepted(&self, transport: &'static str) {
         self.accepted.inc();
+        self.by_transport.get_or_create(&ByTransport { transport }).inc();
+    }
+
+    /// Counts a connection that has ended, by transport.
+    pub fn disconnected(&self, transport: &'static str) {
+        self.by_transport.get_or_create(&ByTransport { transport }).dec();
+    }
+
+    /// Counts a request with commands for a stream, by outcome: `delivered`, `forwarded` to another node, or `unknown`,
+    /// `malformed`, `failed`.
+    pub fn emulated(&self, outcome: &'static str) {
+        self.emulation.get_or_create(&ByOutcome { outcome }).inc();
     }
 
     /// Counts a refused connection, by reason.

@@ -1,0 +1,118 @@
+//! Notifications that are due for as many devices: how many the bridge reviews, renders, sends and settles a second.
+//! The provider accepts everything at once (`push.dry_run`).
+//!
+//! The queue is filled before the server starts. The measurement begins when the first push was accepted, and ends with
+//! the last one. Then notifications come at half of that rate, and the time to their acceptance is measured.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use tokio::time::sleep;
+
+use super::context::BenchContext;
+use super::process::ServerProcess;
+use super::push_metrics::PushMetrics;
+use super::push_queue::PushQueue;
+use super::report::{Better, Goal, Report, Row};
+use super::server::ServerSetup;
+
+/// The interval between two writes of notifications.
+const WRITE_INTERVAL: Duration = Duration::from_millis(20);
+
+/// How long the latency is measured.
+const LATENCY_TIME: Duration = Duration::from_secs(10);
+
+/// The least part of a rate at which a figure counts as taken at that rate.
+const MIN_PART: f64 = 0.95;
+
+/// Runs the scenario with this number of pushes.
+pub(super) async fn run(bench: &BenchContext, pushes: usize) -> Result<Report> {
+    let mut report = Report::new("push");
+    let (mut rates, mut latencies) = (Vec::new(), Vec::new());
+    let (mut filled, mut empty) = (Vec::new(), Vec::new());
+    bench.start_progress(bench.options.runs);
+    for run in 1..=bench.options.runs {
+        let mut setup = bench.server_setup_noted(&mut report).await?;
+        setup.push = true;
+        bench.bar.set_message(format!("run {run}: an empty queue"));
+        empty.push(idle_memory(bench, &setup).await?);
+        bench.bar.set_message(format!("run {run}: filling the queue"));
+        let mut queue = PushQueue::new(&setup, pushes)?;
+        queue.fill().await?;
+        bench.bar.set_message(format!("run {run}: {pushes} pushes"));
+        let server = bench.start_server(&setup).await?;
+        let rate = rate(&server, &setup, pushes).await?;
+        filled.push(megabytes(server.process.peak_resident()?));
+        rates.push(rate);
+        bench.bar.set_message(format!("run {run}: {:.0} pushes/s", rate / 2.0));
+        let latency = latency(&server, &setup, &mut queue, rate / 2.0).await?;
+        latencies.push(latency.p99 * 1_000.0);
+        if latency.rate < MIN_PART * rate / 2.0 {
+            let (reached, wanted) = (latency.rate, rate / 2.0);
+            report.notes.push(format!("run {run}: the latency is that at {reached:.0}/s; {wanted:.0}/s were wanted"));
+        }
+        server.stop().await?;
+        bench.tear_down(setup).await?;
+        bench.bar.inc(1);
+    }
+    report.rows.push(rate_row(bench, rates));
+    let (name, goal) = ("event to provider at half of that, p99".to_owned(), Some(Goal::AtMost(1_000.0)));
+    report.rows.push(Row { name, unit: "ms", better: Better::Less, measured: latencies, against: None, goal });
+    let (name, against) = (format!("peak memory of the server, {pushes} pushes"), Some(("empty queue", empty)));
+    report.rows.push(Row { name, unit: "MB", better: Better::Less, measured: filled, against, goal: None });
+    report.notes.push(format!("{pushes} users with a device and a notification each; the provider accepts at once"));
+    Ok(report)
+}
+
+/// The row of the rates of all runs.
+pub(super) fn rate_row(bench: &BenchContext, measured: Vec<f64>) -> Row {
+    let goal = Some(Goal::AtLeast(if bench.options.redis.is_some() { 2_000.0 } else { 5_000.0 }));
+    let name = "pushes, from the queue to the provider".to_owned();
+    Row { name, unit: "/s", better: Better::More, measured, against: None, goal }
+}
+
+/// The peak memory of a server that starts with an empty queue, in megabytes.
+async fn idle_memory(bench: &BenchContext, setup: &ServerSetup) -> Result<f64> {
+    let server = bench.start_server(setup).await?;
+    server.process.settle().await?;
+    let peak = server.process.peak_resident()?;
+    server.stop().await?;
+    Ok(megabytes(peak))
+}
+
+fn megabytes(bytes: u64) -> f64 {
+    bytes as f64 / 1e6
+}
+
+/// Waits until the server has sent everything in the queue. Returns the number a second.
+pub(super) async fn rate(server: &ServerProcess, setup: &ServerSetup, pushes: usize) -> Result<f64> {
+    let (rate, _) = PushMetrics::open(server, setup).await?.until_accepted(pushes).await?;
+    ensure!(rate > 0.0, "{pushes} pushes are too few: all were accepted at the first look");
+    Ok(rate)
+}
+
+/// The latency of pushes at a rate.
+struct PushLatency {
+    /// The p99 of the time from a notification to its acceptance, in seconds.
+    p99: f64,
+    /// The number of notifications that were written a second.
+    rate: f64,
+}
+
+/// Notifies users at this rate for [`LATENCY_TIME`].
+async fn latency(server: &ServerProcess, setup: &ServerSetup, queue: &mut PushQueue, rate: f64) -> Result<PushLatency> {
+    let ledger = queue.open().await?;
+    let before = PushMetrics::open(server, setup).await?.read().await?;
+    let (begun, mut written) = (Instant::now(), 0);
+    while begun.elapsed() < LATENCY_TIME {
+        let due = (begun.elapsed().as_secs_f64() * rate) as usize;
+        queue.add(&*ledger, due - written, Duration::ZERO).await?;
+        written = due;
+        sleep(WRITE_INTERVAL).await;
+    }
+    let reached = written as f64 / begun.elapsed().as_secs_f64();
+    ledger.close().await;
+    // The server has closed the former connection, which had no request for a while.
+    let (_, after) = PushMetrics::open(server, setup).await?.until_accepted(before.accepted + written).await?;
+    Ok(PushLatency { p99: after.p99_since(&before), rate: reached })
+}
