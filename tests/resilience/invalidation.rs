@@ -154,6 +154,28 @@ async fn woken_nodes_do_not_serve_stale_data(cluster: Cluster) {
     }
 }
 
+/// A follow is in force at every node before its answer: the next post reaches the follower, although the node that
+/// stores it has just read the author's followers. Every other round, that node is paused during the follow.
+async fn new_followers_get_the_next_post_of_every_node(cluster: Cluster) {
+    let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
+    for round in 0..chaos::rounds(40, 600) {
+        let reader = format!("follower{round}");
+        // An inbox that is not built from the ledger later.
+        done(a, &reader, "GET", "/timeline").await;
+        post(b, "ann", "nobody misses it").await;
+        if round % 2 == 1 {
+            pause(b);
+        }
+        done(a, &reader, "PUT", "/users/ann/follow").await;
+        resume(b);
+        let next = post(b, "ann", "the next").await;
+        cluster.carried(PATIENCE).await;
+        let page = done(a, &reader, "GET", "/timeline").await;
+        let newest = page["items"].as_array().and_then(|items| items.first()).map(|item| item["id"].clone());
+        assert_eq!(newest, Some(json!(next)), "round {round}: {page}");
+    }
+}
+
 /// The posts in an inbox.
 async fn held(broker: &RedisBroker, user: &str) -> BTreeSet<PostId> {
     let inbox = broker.read_inbox(&UserId::parse(user).expect("an id")).await.expect("an answer").expect("an inbox");
@@ -225,6 +247,7 @@ on_both_ledgers! {
     changes_apply_at_the_other_node_before_the_answer
     concurrent_reads_do_not_restore_stale_data
     woken_nodes_do_not_serve_stale_data
+    new_followers_get_the_next_post_of_every_node
     unfollows_during_a_timeline_build_remove_the_posts
 }
 

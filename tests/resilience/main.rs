@@ -7,6 +7,7 @@ mod cluster;
 mod connected_first;
 mod crashes;
 mod edits;
+mod emulation;
 mod hints;
 mod idempotency;
 mod invalidation;
@@ -18,15 +19,20 @@ mod model_operations;
 mod nodes;
 mod notifications;
 mod outages;
+mod outlet;
 mod paused_nodes;
 mod paused_settlers;
 mod postgres;
 mod proxy;
 mod pulled;
+mod push_process;
+mod pushes;
 mod quarantine;
 mod receipts;
 mod restored;
 mod reverts;
 mod revocations;
 
-use feedline_test_support::{api, client, postgres_server, random, reader, redis_server, server};
+use feedline_test_support::{
+    api, client, postgres_server, random, reader, redis_server, server, stream_socket, webhook,
+};
