@@ -8,19 +8,18 @@ import { Shell } from "./components/shell.js";
 import { setText } from "./dom.js";
 import { Favourites } from "./favourites.js";
 import { request, signIn, signUp } from "./api.js";
-import { BoundedMap } from "./feedline/bounded.js";
-import { Feedline, webSocket } from "./feedline/index.js";
+import { Feedline, newKey, webSocket } from "./feedline/index.js";
+import { fallback, httpStream } from "./http-stream.js";
 import { t } from "./i18n/index.js";
 import { Line } from "./line.js";
+import { Push } from "./push.js";
 import { Router } from "./router.js";
 import { clearSession, loadSession, saveSession } from "./session.js";
-import { shareLikes } from "./tabs.js";
 import { Tap } from "./tap.js";
 import { gateView } from "./views/gate.js";
 import { signedInViews } from "./views/index.js";
 
 const TOAST_MS = 6000;
-const MAX_MUTINGS = 200;
 
 /** The page of one tab. Everything that belongs to a user is replaced as a whole when the user changes. */
 export class App {
@@ -29,19 +28,20 @@ export class App {
   #drawer = null;
   #toastTimer = null;
   #notice = "";
-  /** The signed-in user, or null: `{user, name, avatar, token}`. */
+  /** The signed-in user, or null: `{user, name, avatar, token, key}`. The key is this session's name in the page. */
   session = null;
   /** The client module: connection, timeline, likes, notifications. */
   client = null;
   line = null;
-  #unshare = null;
   /** The latest frames. */
   tap = null;
   /** The view Home; the language and the user are those with which it was made. */
   home = null;
   favourites = null;
+  /** Pushes to this browser. */
+  push = null;
   /** Conversations that were muted (or no longer) here: post → whether, ahead of what pages say. */
-  mutings = new BoundedMap(MAX_MUTINGS);
+  mutings = new Map();
   /** The simulated people of a development page, once there were some. */
   crowd = null;
   router;
@@ -71,7 +71,8 @@ export class App {
     this.#shell?.showMe();
   }
 
-  enter(session) {
+  enter(entered) {
+    const session = { ...entered, key: newKey() };
     saveSession(session);
     this.router.clear();
     this.#open(session);
@@ -88,13 +89,14 @@ export class App {
     for (const dialog of document.querySelectorAll("dialog")) dialog.close();
     this.router.clear();
     this.home?.close();
+    this.push?.signOut();
     this.#shell?.close();
     this.#shell = null;
     this.crowd?.stop();
     this.line?.close();
-    this.#unshare?.();
     this.client?.close();
-    this.client = this.line = this.tap = this.favourites = this.session = this.home = this.crowd = null;
+    this.client = this.line = this.tap = this.favourites = this.push = null;
+    this.session = this.home = this.crowd = null;
     clearSession();
     this.router.go("/sign-in", { replace: true });
   }
@@ -169,15 +171,15 @@ export class App {
     this.session = session;
     const { user, token } = session;
     this.tap = new Tap();
-    const transport = this.tap.transport(webSocket());
+    const transport = this.tap.transport(fallback(webSocket(), httpStream()));
     const client = new Feedline({ url: "/connection/websocket", user, token, transport });
     this.client = client;
     this.tap.watch(client.connection);
-    this.#unshare = shareLikes(client);
     this.mutings.clear();
     this.line = new Line(client);
     const rpc = (method, params) => client.connection.rpc(method, params);
     this.favourites = new Favourites(rpc, (error) => this.toast(messageOf(error)));
+    this.push = new Push(this);
     client.people.add({ [session.user]: this.me() });
     client.connection.on("state", (state) => {
       if (client !== this.client || state.name !== "ended" || !state.signedOut) return;

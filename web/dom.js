@@ -50,16 +50,19 @@ export function show(element, visible) {
 
 const REDUCED = matchMedia("(prefers-reduced-motion: reduce)");
 
-/** Slides a new element in, in 160 ms; at once under reduced motion. */
-export function slideIn(element) {
-  if (REDUCED.matches || !element.isConnected) return;
-  const height = element.offsetHeight;
-  element.animate(
-    [
-      { height: "0px", opacity: 0, overflow: "hidden" },
-      { height: `${height}px`, opacity: 1, overflow: "hidden" },
-    ],
-    { duration: 160, easing: "ease-out" },
+/** Slides new elements in, in 160 ms; at once under reduced motion. */
+export function slideIn(elements) {
+  if (REDUCED.matches) return;
+  // Measured together: one layout for all.
+  const heights = elements.map((element) => element.offsetHeight);
+  elements.forEach((element, at) =>
+    element.animate(
+      [
+        { height: "0px", opacity: 0, overflow: "hidden" },
+        { height: `${heights[at]}px`, opacity: 1, overflow: "hidden" },
+      ],
+      { duration: 160, easing: "ease-out" },
+    ),
   );
 }
 

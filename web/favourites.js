@@ -1,6 +1,7 @@
 // Favourites as the reader last set them, ahead of what pages of posts say.
 
 import { Emitter } from "./emitter.js";
+import { remember } from "./feedline/index.js";
 
 const KEPT = 500;
 
@@ -33,9 +34,7 @@ export class Favourites extends Emitter {
   }
 
   #put(id, value) {
-    this.#set.delete(id);
-    this.#set.set(id, value);
-    if (this.#set.size > KEPT) this.#set.delete(this.#set.keys().next().value);
+    remember(this.#set, id, value, KEPT);
     this.emit();
   }
 }

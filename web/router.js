@@ -21,6 +21,7 @@ export const paths = {
   favourites: () => "/favourites",
   search: (query) => (query ? `/search?q=${part(query)}` : "/search"),
   settings: () => "/settings",
+  push: () => "/settings/push",
 };
 
 /** Takes an address apart: the view's name, and what it shows. */
@@ -35,6 +36,7 @@ export function parse(location) {
     return { name, params: { id: params[0], tab: params[1] ?? "posts" } };
   if (name === "topic" && params.length === 1) return { name, params: { name: params[0] } };
   if (name === "search") return { name, params: { query: query.get("q") ?? "" } };
+  if (name === "settings" && params.length === 1 && params[0] === "push") return { name: "push", params: {} };
   const plain = ["explore", "topics", "notifications", "favourites", "settings", "sign-in", "sign-up"];
   if (plain.includes(name) && params.length === 0) return { name, params: {} };
   return { name: "not-found", params: {} };

@@ -2,7 +2,7 @@
 
 const KEY = "feedline.session";
 
-/** @typedef {{user: string, name: string, token: string}} Session */
+/** @typedef {{user: string, name: string, token: string, key: string}} Session */
 
 /** The session of this tab, or null. */
 export function loadSession() {

@@ -69,7 +69,8 @@ export class Driver {
     const args = [...FLAGS, `--user-data-dir=${profile}`, `--window-size=${width},${height}`];
     const capabilities = { alwaysMatch: { "goog:chromeOptions": { args }, "goog:loggingPrefs": { browser: "ALL" } } };
     const { sessionId, capabilities: given } = await this.call("POST", "/session", { capabilities });
-    return new Browser(this, sessionId, profile, given["goog:processID"]);
+    const { debuggerAddress } = given["goog:chromeOptions"];
+    return new Browser(this, sessionId, profile, given["goog:processID"], debuggerAddress);
   }
 }
 
@@ -77,8 +78,8 @@ export class Driver {
 export class Browser {
   #kill;
 
-  constructor(driver, id, profile, pid) {
-    Object.assign(this, { driver, id, profile });
+  constructor(driver, id, profile, pid, debuggerAddress) {
+    Object.assign(this, { driver, id, profile, debuggerAddress });
     // chromedriver does not stop its browsers on exit, so an aborted test kills the browser here.
     this.#kill = () => process.kill(pid, "SIGKILL");
     process.once("exit", this.#kill);

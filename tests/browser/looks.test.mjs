@@ -1,16 +1,12 @@
 // Appearance and accessibility of every view: both themes, both widths, axe-core, the keyboard, Chinese.
 
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
-import { fileURLToPath } from "node:url";
 import { test } from "node:test";
 
+import { DESKTOP, findings, fits, PHONE } from "./inspect.mjs";
 import { neighbours } from "./neighbours.mjs";
 import { go, LIVE_MS, live, signIn, stage } from "./people.mjs";
 
-const AXE = fileURLToPath(new URL("../node_modules/axe-core/axe.min.js", import.meta.url));
-const DESKTOP = { width: 1240, height: 1000 };
-const PHONE = { width: 390, height: 844 };
 const MIDDLES = [
   { width: 1000, height: 900 },
   { width: 760, height: 900 },
@@ -44,6 +40,7 @@ const views = () => [
   ["favourites", "/favourites", "post-body", "Jam update"],
   ["search", "/search?q=t", "found", "Tomas Reyes"],
   ["settings", "/settings", ".settings", "Export"],
+  ["push", "/settings/push", "push-save", "Save"],
   ["not-found", "/post/1", "empty", "There is nothing here"],
 ];
 
@@ -51,24 +48,6 @@ async function at(browser, [, path, name, text]) {
   await go(browser, path);
   await browser.sees(name, text);
   await browser.run(() => scrollTo(0, 0));
-}
-
-/** Serious and critical findings of axe-core on the page. */
-async function findings(browser) {
-  const command = (cmd, params) => browser.call("POST", "/goog/cdp/execute", { cmd, params });
-  await command("Runtime.evaluate", { expression: await readFile(AXE, "utf8") });
-  const run = `axe.run(document, { resultTypes: ["violations"] }).then(({ violations }) => JSON.stringify(violations
-    .filter(({ impact }) => impact === "serious" || impact === "critical")
-    .map(({ id, nodes }) => id + ": " + nodes.slice(0, 3)
-      .map(({ target, failureSummary }) => target + " " + failureSummary).join("; "))))`;
-  const { result } = await command("Runtime.evaluate", { expression: run, awaitPromise: true });
-  return JSON.parse(result.value);
-}
-
-/** Checks that the page does not overflow horizontally. */
-async function fits(browser, what) {
-  const over = await browser.run(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-  assert.equal(over, 0, `${what} sticks out`);
 }
 
 for (const dark of [false, true]) {
@@ -129,6 +108,12 @@ test("the drawer, a menu and the form in a dialog fit too", async () => {
   await mira.type("[data-testid=compose-dialog] [data-testid=post-text]", "Hello @yu");
   await mira.sees("[data-testid=compose-dialog] [data-testid=completion]", "Yuki Sato");
   await mira.shot("compose-phone");
+  const isUncovered = await mira.run(() => {
+    const button = document.querySelector("[data-testid=compose-dialog] [data-testid=post-submit]");
+    const { left, top, width, height } = button.getBoundingClientRect();
+    return document.elementFromPoint(left + width / 2, top + height / 2) === button;
+  });
+  assert.ok(isUncovered, "the completions cover the button");
   assert.deepEqual(await findings(mira), [], "the dialog");
   await mira.run(() => document.querySelector("dialog").close());
   await mira.emulate(DESKTOP);

@@ -51,41 +51,38 @@ test("a notification raises the badge in every tab; reading it in one lowers it 
   await ann.sees("comment-text-shown", "Here, @ann");
 });
 
-test("a like in one tab fills the heart in the other tabs of the browser", async () => {
-  const { server, bo } = scene;
-  const { id } = await server.postOf("ann", "Like me in two tabs");
-  const heart = `[data-id="${id}"] [data-testid=like]`;
-  const pressed = () => bo.run((name) => document.querySelector(name)?.getAttribute("aria-pressed"), heart);
-  await go(bo, "/user/ann");
-  await bo.until(pressed, (now) => now === "false", "the post");
-  const session = await bo.run(() => Object.entries(sessionStorage));
-  // The picture's address has no icon.
-  scene.expected = ["/favicon.ico"];
-  const first = await bo.call("GET", "/window");
-  const { handle } = await bo.call("POST", "/window/new", { type: "tab" });
-  await bo.call("POST", "/window", { handle });
-  await bo.open(`${server.origin}/icon.svg`);
-  await bo.run((entries) => entries.forEach(([key, value]) => sessionStorage.setItem(key, value)), session);
-  await bo.open(`${server.origin}/post/${id}`);
-  await bo.click(heart);
-  await bo.until(pressed, (now) => now === "true", "liked");
-  await bo.until(() => bo.run((name) => document.querySelector(name).dataset.state, heart), (now) => now === "settled");
-  await bo.call("DELETE", "/window");
-  await bo.call("POST", "/window", { handle: first });
-  await bo.until(pressed, (now) => now === "true", "filled in the first tab");
+test("a like in one tab fills the heart in the other, and so does one over HTTP", async () => {
+  const { server, ann } = scene;
+  const { id } = await server.postOf("bo", "Like me in two tabs");
+  const heart = `[data-testid=thread] [data-id="${id}"] [data-testid=like]`;
+  const shows = (browser, wanted) =>
+    browser.until(
+      () => browser.run((name) => document.querySelector(name)?.getAttribute("aria-pressed"), heart),
+      (now) => now === String(wanted),
+      `a heart that is ${wanted}`,
+      LIVE_MS,
+    );
+  for (const browser of [ann, second]) {
+    await go(browser, `/post/${id}`);
+    await shows(browser, false);
+  }
+  await ann.click(heart);
+  for (const browser of [ann, second]) await shows(browser, true);
+  await server.callAs("ann", "DELETE", `/posts/${id}/like`);
+  for (const browser of [ann, second]) await shows(browser, false);
 });
 
-test("a like of another device fills the heart when one looks at the post again", async () => {
+test("a like while a tab is offline fills the heart when it is back", async () => {
   const { server, ann } = scene;
   const { id } = await server.postOf("ann", "Liked elsewhere");
   const heart = `[data-id="${id}"] [data-testid=like]`;
   const pressed = () => ann.run((name) => document.querySelector(name)?.getAttribute("aria-pressed"), heart);
   await ann.click("nav-home");
   await ann.until(pressed, (now) => now === "false", "the post");
-  await ann.click("nav-settings");
+  await ann.run(() => dispatchEvent(new Event("offline")));
   await server.callAs("ann", "PUT", `/posts/${id}/like`);
   await ann.until(() => server.callAs("ann", "GET", `/posts/${id}`), ({ liked }) => liked, "the like is settled");
-  await ann.click("nav-home");
+  await ann.run(() => dispatchEvent(new Event("online")));
   await ann.until(pressed, (now) => now === "true", "the heart is filled");
 });
 

@@ -54,10 +54,8 @@ export function scripted() {
         url,
         on,
         sent: [],
-        frames: 0,
         isClosed: false,
         send(frame) {
-          socket.frames += 1;
           socket.sent.push(...frame.split("\n").map((line) => JSON.parse(line)));
         },
         close: () => (socket.isClosed = true),

@@ -1,59 +1,18 @@
-// The client's stores, with a scripted server.
+// The client's stores of posts, notifications, markers and names, with a scripted server.
 
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, test } from "node:test";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 
-import { Feedline } from "../../web/feedline/index.js";
-import { scripted, settled, startTime, stopTime, tick } from "./scripted.mjs";
-
-const [TIMELINE, NOTIFICATIONS] = ["timeline:ann", "notifications:ann"];
-const blank = { author: "bo", likes: 0, comments: 0, favourites: 0 };
-const post = (id, more = {}) => ({ id, text: `post ${id}`, created_at: id, ...blank, ...more });
-const page = (ids, offset, next) => ({
-  items: ids.map((id) => post(id, { liked: false })),
-  people: { bo: { id: "bo", name: "Bo" } },
-  position: { offset, epoch: "e" },
-  ...(next && { next }),
-  read: { id: 0, unread: 0 },
-});
-const standing = (offset, more = {}) => ({ recoverable: true, offset, epoch: "e", ...more });
-const descending = (from, to) => Array.from({ length: from - to + 1 }, (_, i) => from - i);
-const shown = ({ timeline }) => timeline.entries.map(({ id, key }) => id || key);
+import { NOTIFICATIONS, TIMELINE, descending, page, post, setUp, shown, standing } from "./client.mjs";
+import { settled, startTime, stopTime, tick } from "./scripted.mjs";
 
 beforeEach(stopTime);
 afterEach(startTime);
 
 setFlagsFromString("--expose-gc");
 const collect = runInNewContext("gc");
-
-/** Creates a live client that has read this page. */
-async function setUp(first = page([30, 20, 10], 3), options = {}) {
-  const server = scripted();
-  const { transport } = server;
-  const feedline = new Feedline({ url: "ws://test/", user: "ann", token: "t", transport, ...options });
-  feedline.open();
-  server.accept({ [TIMELINE]: standing(first.position.offset), [NOTIFICATIONS]: standing(0) });
-  await settled();
-  server.socket.answerCall("timeline.read", first);
-  server.socket.answerCall("notifications.list", { items: [], unread: 0, unseen: 0 });
-  await settled();
-  const push = async (channel, data, offset) => {
-    server.socket.say(server.push(channel, data, offset));
-    await settled();
-  };
-  const arrive = (id, offset, more) => push(TIMELINE, { type: "post", post: post(id, more) }, offset);
-  /** Drops the connection, and reconnects. */
-  const reconnect = async (timeline, notifications = { recovered: true, was_recovering: true }) => {
-    feedline.connection.drop();
-    await settled();
-    tick(9_000);
-    server.accept({ [TIMELINE]: timeline, [NOTIFICATIONS]: standing(0, notifications) });
-    await settled();
-  };
-  return { server, feedline, push, arrive, reconnect };
-}
 
 test("an own post that is pushed before its reply is not shown twice", async () => {
   const { server, feedline, arrive } = await setUp();
@@ -192,6 +151,14 @@ test("a page that could not be read is read when the connection is back, though 
   assert.deepEqual(shown(feedline), [60]);
 });
 
+test("a timeline that is read anew again is read once when the connection is back", async () => {
+  const { server, feedline, reconnect } = await setUp();
+  feedline.timeline.reload();
+  await settled();
+  await reconnect(standing(1, { was_recovering: true, epoch: "f" }));
+  assert.equal(server.socket.sent.filter(({ rpc }) => rpc?.method === "timeline.read").length, 1);
+});
+
 test("a failed read is repeated while the connection is there", async () => {
   const { server, feedline } = await setUp();
   feedline.timeline.reload();
@@ -240,117 +207,24 @@ test("counts of an older version do not come back", async () => {
   assert.deepEqual(server.socket.last("unsubscribe").unsubscribe, { channel: "post:30" });
 });
 
-test("a like is shown at once, held by its acknowledgement, and settled in the end", async () => {
-  const { server, feedline, push } = await setUp();
-  const heart = () => Object.values(feedline.timeline.entries[0].like);
-  feedline.likes.toggle(feedline.timeline.entries[0].post);
-  assert.deepEqual(heart(), [true, 1, "pending", ""]);
+test("older posts can be read again after the timeline was read anew meanwhile", async () => {
+  const { server, feedline } = await setUp(page(descending(110, 101), 3, "p101"));
+  const calls = () => server.socket.sent.filter(({ rpc }) => rpc?.method === "timeline.read");
+  const loading = feedline.timeline.loadOlder();
   await settled();
-  server.socket.answerCall("likes.add", { state: "accepted", liked: true, likes: 6 });
+  const [, older] = calls();
+  feedline.timeline.reload();
   await settled();
-  assert.deepEqual(heart(), [true, 6, "pending", ""], "five others were faster");
-  await push(NOTIFICATIONS, { type: "like.settled", id: 30, liked: true, asks: 1, likes: 6, version: 6 });
-  assert.deepEqual(heart(), [true, 6, "settled", ""]);
-  assert.deepEqual([feedline.timeline.entries[0].post.liked, feedline.timeline.entries[0].post.likes], [true, 6]);
+  server.socket.answerCall("timeline.read", page(descending(110, 101), 3, "p101"));
+  await settled();
+  server.socket.say({ id: older.id, rpc: { data: page(descending(100, 91), 3, "p91") } });
+  await loading;
+  assert.deepEqual([feedline.timeline.isLoadingOlder, shown(feedline)], [false, descending(110, 101)]);
+  feedline.timeline.loadOlder();
+  await settled();
+  assert.equal(server.socket.call("timeline.read").rpc.data.cursor, "p101");
 });
 
-test("one request at a time, and the last wish is the last request", async () => {
-  const { server, feedline, push } = await setUp();
-  const heart = () => Object.values(feedline.timeline.entries[0].like);
-  const toggle = () => feedline.likes.toggle(feedline.timeline.entries[0].post);
-  for (const liked of [true, false, true, false]) assert.equal(toggle().liked, liked);
-  await settled();
-  const asked = () => server.socket.sent.flatMap(({ rpc }) => (rpc?.method.startsWith("likes.") ? [rpc.method] : []));
-  assert.deepEqual(asked(), ["likes.add"]);
-  // The settlement may come before the acknowledgement.
-  await push(NOTIFICATIONS, { type: "like.settled", id: 30, liked: true, asks: 1, likes: 1, version: 1 });
-  assert.deepEqual(heart(), [false, 0, "pending", ""]);
-  server.socket.answerCall("likes.add", { state: "accepted", liked: true, likes: 1 });
-  await settled();
-  assert.deepEqual(asked(), ["likes.add", "likes.remove"]);
-  server.socket.answerCall("likes.remove", { state: "accepted", liked: false, likes: 0 });
-  await settled();
-  assert.deepEqual(heart(), [false, 0, "pending", ""], "the settlement of the first wish is not that of the second");
-  await push(NOTIFICATIONS, { type: "like.settled", id: 30, liked: false, asks: 1, likes: 0, version: 2 });
-  assert.deepEqual(heart(), [false, 0, "settled", ""]);
-});
-
-test("counts that arrive while a like is pending never make its number jump", async () => {
-  const { server, feedline, push } = await setUp();
-  feedline.timeline.watch([30]);
-  await settled();
-  server.socket.answer("subscribe", standing(0));
-  feedline.likes.toggle(feedline.timeline.entries[0].post);
-  const seen = new Set([feedline.timeline.entries[0].like.likes]);
-  feedline.timeline.on("change", () => seen.add(feedline.timeline.entries[0].like.likes));
-  await settled();
-  server.socket.answerCall("likes.add", { state: "accepted", liked: true, likes: 1 });
-  await settled();
-  for (const version of [1, 2]) await push("post:30", { type: "counts", id: 30, likes: 1, comments: 0, version });
-  await push(NOTIFICATIONS, { type: "like.settled", id: 30, liked: true, asks: 1, likes: 1, version: 1 });
-  assert.deepEqual([...seen], [1]);
-  assert.equal(feedline.timeline.entries[0].like.state, "settled");
-  await push("post:30", { type: "counts", id: 30, likes: 2, comments: 0, version: 3 });
-  assert.deepEqual(Object.values(feedline.timeline.entries[0].like), [true, 2, "settled", ""]);
-});
-
-test("a reverted like goes back to what was, and says why until that is read", async () => {
-  const { server, feedline, push } = await setUp();
-  const heart = () => Object.values(feedline.timeline.entries[0].like);
-  const reasons = [];
-  feedline.likes.on("reverted", ({ reason }) => reasons.push(reason));
-  feedline.likes.toggle(feedline.timeline.entries[0].post);
-  await settled();
-  server.socket.answerCall("likes.add", { state: "accepted", liked: true, likes: 1 });
-  await push(NOTIFICATIONS, { type: "like.reverted", id: 30, reason: "failed" }, 1);
-  assert.deepEqual(heart(), [false, 0, "reverted", "failed"]);
-  feedline.likes.dismiss(30);
-  assert.deepEqual(heart(), [false, 0, "settled", ""]);
-  feedline.likes.toggle(feedline.timeline.entries[0].post);
-  await settled();
-  server.socket.refuseCall("likes.add", { code: 404, message: "no such post" });
-  await settled();
-  assert.deepEqual(heart(), [false, 0, "reverted", "gone"]);
-  assert.deepEqual(reasons, ["failed", "gone"]);
-});
-
-test("a reversal is shown in the tab that did not ask, with what the server has", async () => {
-  const { server, feedline, push } = await setUp();
-  await push(NOTIFICATIONS, { type: "like.reverted", id: 30, reason: "failed" }, 1);
-  assert.equal(feedline.timeline.entries[0].like.state, "reverted");
-  server.socket.answerCall("posts.get", post(30, { liked: true, likes: 4 }));
-  await settled();
-  assert.deepEqual(Object.values(feedline.timeline.entries[0].like), [true, 4, "reverted", "failed"]);
-});
-
-test("a like over the rate is tried again, and given up in the end", async () => {
-  const { server, feedline } = await setUp();
-  feedline.likes.toggle(feedline.timeline.entries[0].post);
-  for (let attempt = 1; attempt <= 6; attempt += 1) {
-    assert.equal(feedline.timeline.entries[0].like.state, "pending", `attempt ${attempt}`);
-    await settled();
-    server.socket.refuseCall("likes.add", { code: 429, message: "rate limited", temporary: true });
-    await settled();
-    tick(9_000);
-    await settled();
-    server.socket.say({});
-  }
-  assert.deepEqual(Object.values(feedline.timeline.entries[0].like), [false, 0, "reverted", "rate_limited"]);
-  assert.equal(server.socket.sent.filter(({ rpc }) => rpc?.method === "likes.add").length, 6);
-});
-
-test("after a lost connection an acknowledged like holds, another is asked for again", async () => {
-  const { server, feedline, reconnect } = await setUp();
-  feedline.likes.toggle(feedline.timeline.entries[0].post);
-  await settled();
-  server.socket.answerCall("likes.add", { state: "accepted", liked: true, likes: 1 });
-  feedline.likes.toggle(feedline.timeline.entries[1].post);
-  await settled();
-  await reconnect(standing(3, { recovered: true, was_recovering: true }));
-  assert.deepEqual(Object.values(feedline.timeline.entries[0].like), [true, 1, "settled", ""]);
-  assert.deepEqual(Object.values(feedline.timeline.entries[1].like), [true, 1, "pending", ""]);
-  assert.deepEqual(server.socket.call("likes.add").rpc.data, { post: 20 });
-});
 
 test("notifications: a group stands once, newest first; counts follow", async () => {
   const { server, feedline, push } = await setUp();

@@ -81,6 +81,7 @@ export class MentionCompletion {
     });
     this.element.replaceChildren(...options);
     this.element.hidden = options.length === 0;
+    options[this.#at]?.scrollIntoView({ block: "nearest" });
     this.#field.setAttribute("aria-expanded", String(options.length > 0));
     if (options.length > 0) this.#field.setAttribute("aria-activedescendant", options[this.#at].id);
     else this.#field.removeAttribute("aria-activedescendant");

@@ -66,6 +66,7 @@ export class Feed {
       app.favourites.on(() => this.#schedule()),
       app.client.likes.on("change", () => this.#schedule()),
     ];
+    this.#stops.push(app.client.connection.on("state", ({ name }) => name === "live" && this.#catchUp()));
     if (showsLine) this.#stops.push(app.line.on(() => this.#showLine()));
     const moved = () => this.#moved();
     addEventListener("scroll", moved, { passive: true });
@@ -155,15 +156,16 @@ export class Feed {
     const wanted = new Set(rows.map((row) => row.key));
     const held = this.#list.contains(document.activeElement);
     const left = new Set(this.#rows.map((row) => row.key));
-    for (const [key, card] of this.#cards) {
-      if (wanted.has(key)) continue;
+    const leaving = [...this.#cards].filter(([key]) => !wanted.has(key));
+    // Measured together, before anything changes: every change between would cost a layout.
+    const measured = leaving.map(([, { element }]) => ({ height: element.offsetHeight, isSeen: inView(element) }));
+    leaving.forEach(([key, { element }], at) => {
       this.#cards.delete(key);
-      if (left.has(key)) {
-        this.#heights.set(key, card.element.offsetHeight);
-        card.element.remove();
-      } else if (this.#shown && inView(card.element)) slideOut(card.element);
-      else card.element.remove();
-    }
+      if (left.has(key)) this.#heights.set(key, measured[at].height);
+      if (!left.has(key) && this.#shown && measured[at].isSeen) slideOut(element);
+      else element.remove();
+    });
+    const arrived = [];
     let place = this.#skip(this.#list.firstElementChild);
     for (const row of rows) {
       let card = this.#cards.get(row.key);
@@ -172,12 +174,13 @@ export class Feed {
         card = row.mark ? new MarkCard(row.value) : new PostCard(this.#app, row.value, this.#timeline);
         this.#cards.set(row.key, card);
         this.#list.insertBefore(card.element, place);
-        this.#arrive(card.element, row);
+        if (this.#shown && (row.mark || row.value.isLive || row.value.state !== "stored")) arrived.push(card.element);
         continue;
       }
       if (card.element === place) place = this.#skip(place.nextElementSibling);
       else this.#list.insertBefore(card.element, place);
     }
+    if (arrived.length > 0 && scrollY <= TOP) this.#light(arrived);
     if (held && !this.#list.contains(document.activeElement)) this.#app.focusTitle();
   }
 
@@ -186,12 +189,11 @@ export class Feed {
     return element;
   }
 
-  #arrive(element, row) {
-    const live = this.#shown && (row.mark || row.value.isLive || row.value.state !== "stored");
-    if (!live || scrollY > TOP) return;
-    slideIn(element);
-    element.dataset.new = "";
-    setTimeout(() => delete element.dataset.new, 1200);
+  /** Rows that arrive slide in, and their nodes light once. */
+  #light(elements) {
+    slideIn(elements);
+    for (const element of elements) element.dataset.new = "";
+    setTimeout(() => elements.forEach((element) => delete element.dataset.new), 1200);
   }
 
   #measureAbove(first) {
@@ -238,6 +240,8 @@ export class Feed {
 
   #showLine() {
     const { state } = this.#app.line;
+    // What was written meanwhile says that it is kept.
+    if (this.#timeline.entries[0]?.state === "pending") this.#schedule();
     const lost = ["lost", "offline"].includes(state.name) && Date.now() - state.since > 900;
     show(this.#lost, lost);
     if (!lost) return;
@@ -281,7 +285,7 @@ export class Feed {
     this.#list.querySelector("article")?.focus({ preventScroll: true });
   }
 
-  /** Likes of the reader's other devices are not pushed: those of the posts on screen are read when one looks again. */
+  /** Likes on the reader's other devices are pushed, but not recovered: after an absence, those on screen are read. */
   async #catchUp() {
     const { connection, likes } = this.#app.client;
     const ids = this.#visible();

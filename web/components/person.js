@@ -1,6 +1,7 @@
 // People in rows, and the button that follows them.
 
 import { bidi, button, h } from "../dom.js";
+import { icon } from "../icons.js";
 import { t } from "../i18n/index.js";
 import { paths } from "../router.js";
 import { avatar } from "./avatar.js";
@@ -38,14 +39,16 @@ export function followButton(app, person, following, changed = () => {}) {
 }
 
 /**
- * A button between two states, off and on: each has its text and label, and the method that a click calls. It changes
- * at once, and back if the server refuses.
+ * A button between two states, off and on: each has its text and label, and the method that a click calls. With
+ * `drawing`, it shows that icon instead of a text. It changes at once, and back if the server refuses.
  */
-export function toggleButton(app, person, { on, states, testid, changed = () => {} }) {
+export function toggleButton(app, person, { on, states, testid, drawing, changed = () => {} }) {
   const element = button({ class: "button follow", data: { testid }, onclick: () => toggle() });
+  const words = h("span");
+  element.append(...(drawing ? [icon(drawing)] : [words]));
   const render = () => {
     const { text, label } = states[Number(on)];
-    element.textContent = text;
+    words.textContent = text;
     element.setAttribute("aria-pressed", String(on));
     element.setAttribute("aria-label", label);
   };

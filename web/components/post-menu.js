@@ -1,11 +1,14 @@
 // What can be done with a post, and with its author.
 
+import { remember } from "../feedline/index.js";
 import { t } from "../i18n/index.js";
 import { paths } from "../router.js";
 import { editDialog } from "./edit-dialog.js";
 import { openMenu } from "./menu.js";
 import { peopleDialog } from "./people-list.js";
 import { messageOf } from "./states.js";
+
+const MAX_MUTINGS = 200;
 
 /** Opens the menu of a post. */
 export function postMenu(app, anchor, post, timeline, person) {
@@ -30,7 +33,15 @@ export function postMenu(app, anchor, post, timeline, person) {
   };
   const mute = muteItem(app, post, attempt);
   if (own) {
-    const edit = (text) => app.client.timeline.edit(post.id, { text });
+    const { id } = post;
+    const edit = async (text) => {
+      const edited = await app.client.connection.rpc("posts.edit", { id, text });
+      app.client.timeline.apply({ type: "edited", post: edited });
+    };
+    const remove = async () => {
+      await app.client.connection.rpc("posts.delete", { id });
+      (timeline ?? app.client.timeline).apply({ type: "gone", id, reason: "deleted" });
+    };
     openMenu(anchor, t("more"), [
       { label: t("post.edit"), testid: "edit", run: () => editDialog(t("post.edit"), post.text, edit) },
       link,
@@ -41,7 +52,7 @@ export function postMenu(app, anchor, post, timeline, person) {
         confirm: t("post.delete.sure"),
         danger: true,
         testid: "delete",
-        run: () => attempt(() => (timeline ?? app.client.timeline).delete(post.id)),
+        run: () => attempt(remove),
       },
     ]);
     return;
@@ -83,7 +94,7 @@ function muteItem(app, { id, muted = false }, attempt) {
   const isMuted = app.mutings.get(id) ?? muted;
   const change = async () => {
     await app.client.connection.rpc(isMuted ? "conversations.unmute" : "conversations.mute", { id });
-    app.mutings.set(id, !isMuted);
+    remember(app.mutings, id, !isMuted, MAX_MUTINGS);
   };
   return isMuted
     ? { label: t("conversation.unmute"), testid: "unmute-conversation", run: () => attempt(change, "relation.undone") }

@@ -140,9 +140,9 @@ export class PostCard {
     this.#star.setAttribute("aria-label", t(favourite ? "favourite.remove" : "favourite.add"));
   }
 
-  #showProblem({ key, state, isSending, error }) {
+  #showProblem({ key, state, error }) {
     const failed = state === "failed";
-    const kept = state === "pending" && isSending === false && this.#app.line.state.name !== "live";
+    const kept = state === "pending" && this.#app.line.state.name !== "live";
     show(this.#problem, failed || kept);
     if (kept) this.#problem.replaceChildren(h("span", { text: t("post.kept") }));
     if (!failed) return;

@@ -97,7 +97,8 @@ export class Shell {
         name === route.name ||
         (name === "profile" && own) ||
         (name === "topics" && route.name === "topic") ||
-        (name === "explore" && route.name === "search");
+        (name === "explore" && route.name === "search") ||
+        (name === "settings" && route.name === "push");
       if (current) link.setAttribute("aria-current", "page");
       else link.removeAttribute("aria-current");
     }

@@ -35,6 +35,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/channels": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Lists the channels with subscribers on all nodes. */
+        post: operations["server.channels"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/delete_user": {
         parameters: {
             query?: never;
@@ -69,6 +86,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Acknowledges events of the outlet, and returns the next ones. */
+        get: operations["outlet.poll"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/export_user": {
         parameters: {
             query?: never;
@@ -97,6 +131,40 @@ export interface paths {
         put?: never;
         /** Reads the log of a channel. */
         post: operations["server.history"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/history_remove": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Removes the log of a channel of the application. Its position stays. */
+        post: operations["server.history_remove"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/info": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Describes all nodes. */
+        post: operations["server.info"];
         delete?: never;
         options?: never;
         head?: never;
@@ -171,6 +239,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/refresh": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Changes when connections expire. */
+        post: operations["server.refresh"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/revoke_token": {
         parameters: {
             query?: never;
@@ -188,6 +273,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/rpc": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Runs an operation of the feed, for the user in X-User or for nobody. */
+        post: operations["server.rpc"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/subscribe": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Subscribes connections to a channel. */
+        post: operations["server.subscribe"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/unblock_user": {
         parameters: {
             query?: never;
@@ -199,6 +318,23 @@ export interface paths {
         put?: never;
         /** Allows access again. */
         post: operations["server.unblock_user"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/unsubscribe": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Ends subscriptions of connections. */
+        post: operations["server.unsubscribe"];
         delete?: never;
         options?: never;
         head?: never;
@@ -306,6 +442,41 @@ export interface paths {
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/devices": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the caller's devices, ordered by id. */
+        get: operations["devices.list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/devices/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Registers a device for pushes, or updates it. Its address is taken from any other device that has it. */
+        put: operations["devices.register"];
+        post?: never;
+        /** Removes a device of the caller. */
+        delete: operations["devices.remove"];
         options?: never;
         head?: never;
         patch?: never;
@@ -545,10 +716,10 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        /** Ends notifications of what happens under a post. Existing ones stay. */
+        /** Stops notifications about comments and likes under a post. Existing ones stay. */
         put: operations["conversations.mute"];
         post?: never;
-        /** Starts notifications of what happens under a post again. */
+        /** Resumes notifications about a post. */
         delete: operations["conversations.unmute"];
         options?: never;
         head?: never;
@@ -568,6 +739,41 @@ export interface paths {
         post?: never;
         /** Removes a like of a post or a comment. */
         delete: operations["likes.remove"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/push/key": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Returns the key with which browsers subscribe to pushes of this server. */
+        get: operations["push.key"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/push/preferences": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Returns the pushes that the caller wants. */
+        get: operations["push.preferences"];
+        /** Replaces the pushes that the caller wants. Omitted members get their defaults. */
+        put: operations["push.set_preferences"];
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -751,7 +957,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists the users from whom the caller hides posts, latest first. */
+        /** Lists the users that the caller hides posts from, latest first. */
         get: operations["users.hidden"];
         put?: never;
         post?: never;
@@ -1031,7 +1237,7 @@ export interface webhooks {
             responses: {
                 204: {
                     headers: {
-                        [name: string]: unknown;
+                        [name: string]: string | number | undefined;
                     };
                     content?: never;
                 };
@@ -1068,7 +1274,7 @@ export interface webhooks {
             responses: {
                 204: {
                     headers: {
-                        [name: string]: unknown;
+                        [name: string]: string | number | undefined;
                     };
                     content?: never;
                 };
@@ -1105,7 +1311,7 @@ export interface webhooks {
             responses: {
                 204: {
                     headers: {
-                        [name: string]: unknown;
+                        [name: string]: string | number | undefined;
                     };
                     content?: never;
                 };
@@ -1142,7 +1348,44 @@ export interface webhooks {
             responses: {
                 204: {
                     headers: {
-                        [name: string]: unknown;
+                        [name: string]: string | number | undefined;
+                    };
+                    content?: never;
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "like.changed": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** The user liked an object, or took a like back, over another connection or the HTTP API. */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["LikeChangedEvent"];
+                };
+            };
+            responses: {
+                204: {
+                    headers: {
+                        [name: string]: string | number | undefined;
                     };
                     content?: never;
                 };
@@ -1179,7 +1422,7 @@ export interface webhooks {
             responses: {
                 204: {
                     headers: {
-                        [name: string]: unknown;
+                        [name: string]: string | number | undefined;
                     };
                     content?: never;
                 };
@@ -1216,7 +1459,7 @@ export interface webhooks {
             responses: {
                 204: {
                     headers: {
-                        [name: string]: unknown;
+                        [name: string]: string | number | undefined;
                     };
                     content?: never;
                 };
@@ -1253,7 +1496,7 @@ export interface webhooks {
             responses: {
                 204: {
                     headers: {
-                        [name: string]: unknown;
+                        [name: string]: string | number | undefined;
                     };
                     content?: never;
                 };
@@ -1290,7 +1533,7 @@ export interface webhooks {
             responses: {
                 204: {
                     headers: {
-                        [name: string]: unknown;
+                        [name: string]: string | number | undefined;
                     };
                     content?: never;
                 };
@@ -1327,7 +1570,7 @@ export interface webhooks {
             responses: {
                 204: {
                     headers: {
-                        [name: string]: unknown;
+                        [name: string]: string | number | undefined;
                     };
                     content?: never;
                 };
@@ -1364,7 +1607,7 @@ export interface webhooks {
             responses: {
                 204: {
                     headers: {
-                        [name: string]: unknown;
+                        [name: string]: string | number | undefined;
                     };
                     content?: never;
                 };
@@ -1401,7 +1644,7 @@ export interface webhooks {
             responses: {
                 204: {
                     headers: {
-                        [name: string]: unknown;
+                        [name: string]: string | number | undefined;
                     };
                     content?: never;
                 };
@@ -1422,6 +1665,7 @@ export interface components {
             likes?: number;
             state: components["schemas"]["LikeState"];
         };
+        ApnsEnvironment: "production" | "sandbox";
         ApplicationInfo: unknown;
         BlockUserReply: {
             error?: components["schemas"]["ServerError"];
@@ -1464,8 +1708,25 @@ export interface components {
         BroadcastResult: {
             responses: components["schemas"]["BroadcastResponse"][];
         };
+        ChannelInfo: {
+            /** Format: int64 */
+            num_clients: number;
+        };
         ChannelRequest: {
             channel: string;
+        };
+        ChannelsReply: {
+            error?: components["schemas"]["ServerError"];
+            result?: components["schemas"]["ChannelsResult"];
+        };
+        ChannelsRequest: {
+            /** @default  */
+            pattern?: string;
+        };
+        ChannelsResult: {
+            channels: {
+                [key: string]: components["schemas"]["ChannelInfo"];
+            };
         };
         ClientInfo: {
             chan_info?: components["schemas"]["ApplicationInfo"];
@@ -1616,6 +1877,34 @@ export interface components {
             error?: components["schemas"]["ServerError"];
             result?: components["schemas"]["Empty"];
         };
+        Device: {
+            app_version?: string;
+            id: components["schemas"]["DeviceId"];
+            locale?: string;
+            platform: components["schemas"]["Platform"];
+            /** Format: int64 */
+            registered_at: number;
+            /** Format: int64 */
+            seen_at: number;
+            time_zone?: string;
+        };
+        /** @example phone-1 */
+        DeviceId: string;
+        DeviceList: {
+            items: components["schemas"]["Device"][];
+        };
+        DeviceRegistration: {
+            app_version?: string;
+            auth?: string;
+            endpoint?: string;
+            environment?: components["schemas"]["ApnsEnvironment"];
+            locale?: string;
+            p256dh?: string;
+            platform: components["schemas"]["Platform"];
+            time_zone?: string;
+            token?: string;
+            topic?: string;
+        };
         DisconnectCode: {
             /** Format: int32 */
             code: number;
@@ -1664,6 +1953,17 @@ export interface components {
             /** Format: int64 */
             at: number;
             comment: components["schemas"]["CommentId"];
+        };
+        ExportedDevice: {
+            app_version?: string;
+            id: components["schemas"]["DeviceId"];
+            locale?: string;
+            platform: components["schemas"]["Platform"];
+            /** Format: int64 */
+            registered_at: number;
+            /** Format: int64 */
+            seen_at: number;
+            time_zone?: string;
         };
         ExportedFavourite: {
             /** Format: int64 */
@@ -1764,6 +2064,10 @@ export interface components {
             /** Format: int64 */
             offset: number;
         };
+        HistoryRemoveReply: {
+            error?: components["schemas"]["ServerError"];
+            result?: components["schemas"]["Empty"];
+        };
         HistoryReply: {
             error?: components["schemas"]["ServerError"];
             result?: components["schemas"]["HistoryResult"];
@@ -1785,6 +2089,13 @@ export interface components {
             offset: number;
             publications: components["schemas"]["Publication"][];
         };
+        InfoReply: {
+            error?: components["schemas"]["ServerError"];
+            result?: components["schemas"]["InfoResult"];
+        };
+        InfoResult: {
+            nodes: components["schemas"]["Node"][];
+        };
         InvalidateUserTokensReply: {
             error?: components["schemas"]["ServerError"];
             result?: components["schemas"]["Empty"];
@@ -1793,6 +2104,26 @@ export interface components {
             /** Format: int64 */
             issued_before?: number;
             user: components["schemas"]["UserId"];
+        };
+        /**
+         * @example {
+         *       "id": 243905142243328,
+         *       "liked": true,
+         *       "likes": 3,
+         *       "type": "like.changed",
+         *       "version": 4
+         *     }
+         */
+        LikeChangedEvent: {
+            /** Format: int64 */
+            id: number;
+            liked: boolean;
+            /** Format: int64 */
+            likes: number;
+            /** @constant */
+            type: "like.changed";
+            /** Format: int64 */
+            version: number;
         };
         /**
          * @example {
@@ -1858,6 +2189,22 @@ export interface components {
             width?: number;
         };
         MediaKind: "image" | "video" | "audio";
+        NoInput: Record<string, never>;
+        Node: {
+            name: string;
+            /** Format: int64 */
+            num_channels: number;
+            /** Format: int64 */
+            num_clients: number;
+            /** Format: int64 */
+            num_subs: number;
+            /** Format: int64 */
+            num_users: number;
+            uid: string;
+            /** Format: int64 */
+            uptime: number;
+            version: string;
+        };
         Notification: {
             /** Format: int64 */
             count: number;
@@ -1959,6 +2306,97 @@ export interface components {
          * @example video
          */
         ObjectType: string;
+        OutletEvent: {
+            /** Format: int64 */
+            at: number;
+            id: string;
+            notification: components["schemas"]["OutletNotification"];
+            /** @constant */
+            type: "notification";
+            user: components["schemas"]["UserId"];
+        } | {
+            /** Format: int64 */
+            at: number;
+            id: string;
+            mentions: components["schemas"]["UserId"][];
+            post: components["schemas"]["PostId"];
+            /** @constant */
+            type: "post.created";
+            user: components["schemas"]["UserId"];
+        } | {
+            /** Format: int64 */
+            at: number;
+            id: string;
+            mentions: components["schemas"]["UserId"][];
+            post: components["schemas"]["PostId"];
+            /** @constant */
+            type: "post.edited";
+            user: components["schemas"]["UserId"];
+        } | {
+            /** Format: int64 */
+            at: number;
+            id: string;
+            post: components["schemas"]["PostId"];
+            /** @constant */
+            type: "post.deleted";
+            user: components["schemas"]["UserId"];
+        } | {
+            /** Format: int64 */
+            at: number;
+            followee: components["schemas"]["UserId"];
+            id: string;
+            /** @constant */
+            type: "follow.created";
+            user: components["schemas"]["UserId"];
+        } | {
+            /** Format: int64 */
+            at: number;
+            followee: components["schemas"]["UserId"];
+            id: string;
+            /** @constant */
+            type: "follow.deleted";
+            user: components["schemas"]["UserId"];
+        } | {
+            /** Format: int64 */
+            at: number;
+            id: string;
+            /** @constant */
+            type: "user.connected";
+            user: components["schemas"]["UserId"];
+        } | {
+            /** Format: int64 */
+            at: number;
+            id: string;
+            /** @constant */
+            type: "user.away";
+            user: components["schemas"]["UserId"];
+        };
+        OutletEventPage: {
+            cursor: string;
+            events: components["schemas"]["OutletEvent"][];
+            missed: number;
+        };
+        OutletNotification: {
+            by: components["schemas"]["UserId"][];
+            /** Format: int64 */
+            count: number;
+            id: components["schemas"]["NotificationId"];
+            /** @enum {string} */
+            kind: "like" | "comment" | "reply" | "follow" | "mention";
+            object?: components["schemas"]["OutletObject"];
+            /** Format: int64 */
+            updated_at: number;
+        };
+        OutletObject: {
+            /** Format: int64 */
+            id: number;
+            /** @enum {string} */
+            type: "post" | "comment";
+        };
+        OverrideValue: {
+            /** @default false */
+            value?: boolean;
+        };
         PasswordChange: {
             new: string;
             old: string;
@@ -1968,6 +2406,7 @@ export interface components {
             id: components["schemas"]["UserId"];
             name: string;
         };
+        Platform: "fcm" | "apns" | "webpush" | "unifiedpush" | "webhook";
         Position: {
             epoch: string;
             /** Format: int64 */
@@ -2207,10 +2646,90 @@ export interface components {
             /** Format: int64 */
             offset?: number;
         };
+        PushKinds: {
+            comment: boolean;
+            follow: boolean;
+            like: boolean;
+            mention: boolean;
+            post: boolean;
+            reply: boolean;
+        };
+        PushKindsInput: {
+            /** @default true */
+            comment?: boolean;
+            /** @default true */
+            follow?: boolean;
+            /** @default true */
+            like?: boolean;
+            /** @default true */
+            mention?: boolean;
+            /** @default true */
+            post?: boolean;
+            /** @default true */
+            reply?: boolean;
+        };
+        PushPreferences: {
+            /** Format: int32 */
+            daily_cap: number;
+            kinds: components["schemas"]["PushKinds"];
+            private: boolean;
+            quiet_hours?: components["schemas"]["QuietHours"];
+        };
+        PushPreferencesInput: {
+            /**
+             * Format: int32
+             * @default 100
+             */
+            daily_cap?: number;
+            /**
+             * @default {
+             *       "comment": true,
+             *       "follow": true,
+             *       "like": true,
+             *       "mention": true,
+             *       "post": true,
+             *       "reply": true
+             *     }
+             */
+            kinds?: components["schemas"]["PushKindsInput"];
+            /** @default false */
+            private?: boolean;
+            quiet_hours?: components["schemas"]["QuietHours"];
+        };
+        QuietHours: {
+            from: components["schemas"]["TimeOfDay"];
+            time_zone?: string;
+            to: components["schemas"]["TimeOfDay"];
+        };
         ReadMarker: {
             id: components["schemas"]["PostId"];
             /** Format: int64 */
             unread: number;
+        };
+        RecoverPosition: {
+            /** @default  */
+            epoch?: string;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            offset?: number;
+        };
+        RefreshReply: {
+            error?: components["schemas"]["ServerError"];
+            result?: components["schemas"]["Empty"];
+        };
+        RefreshRequest: {
+            /** @default  */
+            client?: string;
+            /** Format: int64 */
+            expire_at?: number;
+            /** @default false */
+            expired?: boolean;
+            info?: unknown;
+            /** @default  */
+            session?: string;
+            user: string;
         };
         RevertReason: "gone" | "hidden" | "failed";
         RevokeTokenReply: {
@@ -2221,6 +2740,17 @@ export interface components {
             /** Format: int64 */
             expire_at?: number;
             uid: string;
+        };
+        RpcReply: {
+            error?: components["schemas"]["ServerError"];
+            result?: components["schemas"]["RpcResult"];
+        };
+        RpcRequest: {
+            method: string;
+            params?: unknown;
+        };
+        RpcResult: {
+            data: unknown;
         };
         ServerError: {
             /** Format: int32 */
@@ -2274,6 +2804,35 @@ export interface components {
             topics?: string[];
             visibility: components["schemas"]["Visibility"];
         };
+        SubscribeOverride: {
+            force_positioning?: components["schemas"]["OverrideValue"];
+            force_push_join_leave?: components["schemas"]["OverrideValue"];
+            force_recovery?: components["schemas"]["OverrideValue"];
+            join_leave?: components["schemas"]["OverrideValue"];
+            presence?: components["schemas"]["OverrideValue"];
+        };
+        SubscribeReply: {
+            error?: components["schemas"]["ServerError"];
+            result?: components["schemas"]["Empty"];
+        };
+        SubscribeRequest: {
+            /** @default  */
+            b64data?: string;
+            /** @default  */
+            b64info?: string;
+            channel: string;
+            /** @default  */
+            client?: string;
+            data?: unknown;
+            /** Format: int64 */
+            expire_at?: number;
+            info?: unknown;
+            override?: components["schemas"]["SubscribeOverride"];
+            recover_since?: components["schemas"]["RecoverPosition"];
+            /** @default  */
+            session?: string;
+            user: string;
+        };
         Suggestion: {
             avatar?: string;
             /** Format: int64 */
@@ -2287,6 +2846,8 @@ export interface components {
             items: components["schemas"]["Suggestion"][];
             next?: string;
         };
+        /** @example 22:30 */
+        TimeOfDay: string;
         TimelinePage: {
             items: components["schemas"]["PostWithPreview"][];
             next?: string;
@@ -2344,6 +2905,19 @@ export interface components {
             /** Format: int64 */
             unseen: number;
         };
+        UnsubscribeReply: {
+            error?: components["schemas"]["ServerError"];
+            result?: components["schemas"]["Empty"];
+        };
+        UnsubscribeRequest: {
+            /** @default  */
+            channel?: string;
+            /** @default  */
+            client?: string;
+            /** @default  */
+            session?: string;
+            user: string;
+        };
         User: {
             avatar?: string;
             /** Format: int64 */
@@ -2365,6 +2939,7 @@ export interface components {
         UserExport: {
             comment_likes?: components["schemas"]["ExportedCommentRow"][];
             comments?: components["schemas"]["Comment"][];
+            devices?: components["schemas"]["ExportedDevice"][];
             favourites?: components["schemas"]["ExportedFavourite"][];
             followers?: components["schemas"]["ExportedFollower"][];
             following?: components["schemas"]["ExportedUserRow"][];
@@ -2376,6 +2951,7 @@ export interface components {
             notifications?: components["schemas"]["Notification"][];
             post_alerts?: components["schemas"]["ExportedUserRow"][];
             posts?: components["schemas"]["ExportedPost"][];
+            push_preferences?: components["schemas"]["PushPreferences"][];
             read?: components["schemas"]["PostId"];
             restrictions?: components["schemas"]["ExportedRestriction"][];
             user?: components["schemas"]["UserDetails"];
@@ -2395,12 +2971,15 @@ export interface components {
         } | {
             not_to: components["schemas"]["UserId"][];
         };
+        WebPushKey: {
+            vapid_public_key?: string;
+        };
     };
     responses: {
         BusyOrUnavailable: {
             headers: {
                 "Retry-After": components["headers"]["RetryAfter"];
-                [name: string]: unknown;
+                [name: string]: string | number | undefined;
             };
             content: {
                 "application/json": components["schemas"]["Error"];
@@ -2408,7 +2987,7 @@ export interface components {
         };
         Conflict: {
             headers: {
-                [name: string]: unknown;
+                [name: string]: string | number | undefined;
             };
             content: {
                 "application/json": components["schemas"]["Error"];
@@ -2417,7 +2996,7 @@ export interface components {
         ConflictOrInProgress: {
             headers: {
                 "Retry-After": components["headers"]["RetryAfter"];
-                [name: string]: unknown;
+                [name: string]: string | number | undefined;
             };
             content: {
                 "application/json": components["schemas"]["Error"];
@@ -2425,7 +3004,7 @@ export interface components {
         };
         Forbidden: {
             headers: {
-                [name: string]: unknown;
+                [name: string]: string | number | undefined;
             };
             content: {
                 "application/json": components["schemas"]["Error"];
@@ -2433,7 +3012,7 @@ export interface components {
         };
         IdempotencyConflict: {
             headers: {
-                [name: string]: unknown;
+                [name: string]: string | number | undefined;
             };
             content: {
                 "application/json": components["schemas"]["Error"];
@@ -2442,7 +3021,7 @@ export interface components {
         InProgress: {
             headers: {
                 "Retry-After": components["headers"]["RetryAfter"];
-                [name: string]: unknown;
+                [name: string]: string | number | undefined;
             };
             content: {
                 "application/json": components["schemas"]["Error"];
@@ -2450,7 +3029,7 @@ export interface components {
         };
         Internal: {
             headers: {
-                [name: string]: unknown;
+                [name: string]: string | number | undefined;
             };
             content: {
                 "application/json": components["schemas"]["Error"];
@@ -2458,7 +3037,7 @@ export interface components {
         };
         Invalid: {
             headers: {
-                [name: string]: unknown;
+                [name: string]: string | number | undefined;
             };
             content: {
                 "application/json": components["schemas"]["Error"];
@@ -2466,7 +3045,7 @@ export interface components {
         };
         LimitExceeded: {
             headers: {
-                [name: string]: unknown;
+                [name: string]: string | number | undefined;
             };
             content: {
                 "application/json": components["schemas"]["Error"];
@@ -2474,7 +3053,7 @@ export interface components {
         };
         LimitExceededOrIdempotencyConflict: {
             headers: {
-                [name: string]: unknown;
+                [name: string]: string | number | undefined;
             };
             content: {
                 "application/json": components["schemas"]["Error"];
@@ -2482,7 +3061,7 @@ export interface components {
         };
         NotFound: {
             headers: {
-                [name: string]: unknown;
+                [name: string]: string | number | undefined;
             };
             content: {
                 "application/json": components["schemas"]["Error"];
@@ -2491,15 +3070,29 @@ export interface components {
         RateLimitedOrTooManyRequests: {
             headers: {
                 "Retry-After": components["headers"]["RetryAfter"];
-                [name: string]: unknown;
+                [name: string]: string | number | undefined;
             };
             content: {
                 "application/json": components["schemas"]["Error"];
             };
         };
+        ServerError: {
+            headers: {
+                [name: string]: string | number | undefined;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "code": 0,
+                 *       "message": "ann"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ServerError"];
+            };
+        };
         Timeout: {
             headers: {
-                [name: string]: unknown;
+                [name: string]: string | number | undefined;
             };
             content: {
                 "application/json": components["schemas"]["Error"];
@@ -2507,7 +3100,16 @@ export interface components {
         };
         TooLarge: {
             headers: {
-                [name: string]: unknown;
+                [name: string]: string | number | undefined;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        TooManyRequests: {
+            headers: {
+                "Retry-After": components["headers"]["RetryAfter"];
+                [name: string]: string | number | undefined;
             };
             content: {
                 "application/json": components["schemas"]["Error"];
@@ -2515,7 +3117,7 @@ export interface components {
         };
         Unauthorized: {
             headers: {
-                [name: string]: unknown;
+                [name: string]: string | number | undefined;
             };
             content: {
                 "application/json": components["schemas"]["Error"];
@@ -2524,7 +3126,7 @@ export interface components {
         Unavailable: {
             headers: {
                 "Retry-After": components["headers"]["RetryAfter"];
-                [name: string]: unknown;
+                [name: string]: string | number | undefined;
             };
             content: {
                 "application/json": components["schemas"]["Error"];
@@ -2550,7 +3152,9 @@ export interface operations {
     "server.block_user": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Centrifugo-Error-Mode"?: "transport";
+            };
             path?: never;
             cookie?: never;
         };
@@ -2567,7 +3171,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -2578,15 +3182,22 @@ export interface operations {
                     "application/json": components["schemas"]["BlockUserReply"];
                 };
             };
+            400: components["responses"]["ServerError"];
             401: components["responses"]["Unauthorized"];
+            404: components["responses"]["ServerError"];
             408: components["responses"]["Timeout"];
+            409: components["responses"]["ServerError"];
             413: components["responses"]["TooLarge"];
+            416: components["responses"]["ServerError"];
+            500: components["responses"]["ServerError"];
         };
     };
     "server.broadcast": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Centrifugo-Error-Mode"?: "transport";
+            };
             path?: never;
             cookie?: never;
         };
@@ -2605,7 +3216,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -2624,15 +3235,71 @@ export interface operations {
                     "application/json": components["schemas"]["BroadcastReply"];
                 };
             };
+            400: components["responses"]["ServerError"];
             401: components["responses"]["Unauthorized"];
+            404: components["responses"]["ServerError"];
             408: components["responses"]["Timeout"];
+            409: components["responses"]["ServerError"];
             413: components["responses"]["TooLarge"];
+            416: components["responses"]["ServerError"];
+            500: components["responses"]["ServerError"];
+        };
+    };
+    "server.channels": {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Centrifugo-Error-Mode"?: "transport";
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "pattern": "ann"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ChannelsRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "result": {
+                     *         "channels": {
+                     *           "ann": {
+                     *             "num_clients": 0
+                     *           }
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ChannelsReply"];
+                };
+            };
+            400: components["responses"]["ServerError"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["ServerError"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["ServerError"];
+            413: components["responses"]["TooLarge"];
+            416: components["responses"]["ServerError"];
+            500: components["responses"]["ServerError"];
         };
     };
     "server.delete_user": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Centrifugo-Error-Mode"?: "transport";
+            };
             path?: never;
             cookie?: never;
         };
@@ -2649,7 +3316,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -2660,15 +3327,22 @@ export interface operations {
                     "application/json": components["schemas"]["DeleteUserReply"];
                 };
             };
+            400: components["responses"]["ServerError"];
             401: components["responses"]["Unauthorized"];
+            404: components["responses"]["ServerError"];
             408: components["responses"]["Timeout"];
+            409: components["responses"]["ServerError"];
             413: components["responses"]["TooLarge"];
+            416: components["responses"]["ServerError"];
+            500: components["responses"]["ServerError"];
         };
     };
     "server.disconnect": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Centrifugo-Error-Mode"?: "transport";
+            };
             path?: never;
             cookie?: never;
         };
@@ -2685,7 +3359,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -2696,15 +3370,72 @@ export interface operations {
                     "application/json": components["schemas"]["DisconnectReply"];
                 };
             };
+            400: components["responses"]["ServerError"];
             401: components["responses"]["Unauthorized"];
+            404: components["responses"]["ServerError"];
             408: components["responses"]["Timeout"];
+            409: components["responses"]["ServerError"];
             413: components["responses"]["TooLarge"];
+            416: components["responses"]["ServerError"];
+            500: components["responses"]["ServerError"];
+        };
+    };
+    "outlet.poll": {
+        parameters: {
+            query: {
+                /** @example billing */
+                consumer: string;
+                /** @example 41 */
+                cursor?: string;
+                limit?: number;
+                wait?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "cursor": "41",
+                     *       "events": [
+                     *         {
+                     *           "at": 1795236753868,
+                     *           "id": "41",
+                     *           "mentions": [
+                     *             "bo"
+                     *           ],
+                     *           "post": 243905142243328,
+                     *           "type": "post.created",
+                     *           "user": "ann"
+                     *         }
+                     *       ],
+                     *       "missed": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["OutletEventPage"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
         };
     };
     "server.export_user": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Centrifugo-Error-Mode"?: "transport";
+            };
             path?: never;
             cookie?: never;
         };
@@ -2721,7 +3452,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -2739,15 +3470,22 @@ export interface operations {
                     "application/json": components["schemas"]["ExportUserReply"];
                 };
             };
+            400: components["responses"]["ServerError"];
             401: components["responses"]["Unauthorized"];
+            404: components["responses"]["ServerError"];
             408: components["responses"]["Timeout"];
+            409: components["responses"]["ServerError"];
             413: components["responses"]["TooLarge"];
+            416: components["responses"]["ServerError"];
+            500: components["responses"]["ServerError"];
         };
     };
     "server.history": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Centrifugo-Error-Mode"?: "transport";
+            };
             path?: never;
             cookie?: never;
         };
@@ -2764,7 +3502,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -2783,51 +3521,22 @@ export interface operations {
                     "application/json": components["schemas"]["HistoryReply"];
                 };
             };
+            400: components["responses"]["ServerError"];
             401: components["responses"]["Unauthorized"];
+            404: components["responses"]["ServerError"];
             408: components["responses"]["Timeout"];
+            409: components["responses"]["ServerError"];
             413: components["responses"]["TooLarge"];
+            416: components["responses"]["ServerError"];
+            500: components["responses"]["ServerError"];
         };
     };
-    "server.invalidate_user_tokens": {
+    "server.history_remove": {
         parameters: {
             query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "user": "ann"
-                 *     }
-                 */
-                "application/json": components["schemas"]["InvalidateUserTokensRequest"];
+            header?: {
+                "X-Centrifugo-Error-Mode"?: "transport";
             };
-        };
-        responses: {
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "result": {}
-                     *     }
-                     */
-                    "application/json": components["schemas"]["InvalidateUserTokensReply"];
-                };
-            };
-            401: components["responses"]["Unauthorized"];
-            408: components["responses"]["Timeout"];
-            413: components["responses"]["TooLarge"];
-        };
-    };
-    "server.presence": {
-        parameters: {
-            query?: never;
-            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -2844,7 +3553,145 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "result": {}
+                     *     }
+                     */
+                    "application/json": components["schemas"]["HistoryRemoveReply"];
+                };
+            };
+            400: components["responses"]["ServerError"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["ServerError"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["ServerError"];
+            413: components["responses"]["TooLarge"];
+            416: components["responses"]["ServerError"];
+            500: components["responses"]["ServerError"];
+        };
+    };
+    "server.info": {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Centrifugo-Error-Mode"?: "transport";
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /** @example {} */
+                "application/json": components["schemas"]["NoInput"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "result": {
+                     *         "nodes": [
+                     *           {
+                     *             "name": "ann",
+                     *             "num_channels": 0,
+                     *             "num_clients": 0,
+                     *             "num_subs": 0,
+                     *             "num_users": 0,
+                     *             "uid": "ann",
+                     *             "uptime": 0,
+                     *             "version": "ann"
+                     *           }
+                     *         ]
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["InfoReply"];
+                };
+            };
+            400: components["responses"]["ServerError"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["ServerError"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["ServerError"];
+            413: components["responses"]["TooLarge"];
+            416: components["responses"]["ServerError"];
+            500: components["responses"]["ServerError"];
+        };
+    };
+    "server.invalidate_user_tokens": {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Centrifugo-Error-Mode"?: "transport";
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "user": "ann"
+                 *     }
+                 */
+                "application/json": components["schemas"]["InvalidateUserTokensRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "result": {}
+                     *     }
+                     */
+                    "application/json": components["schemas"]["InvalidateUserTokensReply"];
+                };
+            };
+            400: components["responses"]["ServerError"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["ServerError"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["ServerError"];
+            413: components["responses"]["TooLarge"];
+            416: components["responses"]["ServerError"];
+            500: components["responses"]["ServerError"];
+        };
+    };
+    "server.presence": {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Centrifugo-Error-Mode"?: "transport";
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "channel": "chat:lobby"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ChannelRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -2862,15 +3709,22 @@ export interface operations {
                     "application/json": components["schemas"]["PresenceReply"];
                 };
             };
+            400: components["responses"]["ServerError"];
             401: components["responses"]["Unauthorized"];
+            404: components["responses"]["ServerError"];
             408: components["responses"]["Timeout"];
+            409: components["responses"]["ServerError"];
             413: components["responses"]["TooLarge"];
+            416: components["responses"]["ServerError"];
+            500: components["responses"]["ServerError"];
         };
     };
     "server.presence_stats": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Centrifugo-Error-Mode"?: "transport";
+            };
             path?: never;
             cookie?: never;
         };
@@ -2887,7 +3741,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -2901,15 +3755,22 @@ export interface operations {
                     "application/json": components["schemas"]["PresenceStatsReply"];
                 };
             };
+            400: components["responses"]["ServerError"];
             401: components["responses"]["Unauthorized"];
+            404: components["responses"]["ServerError"];
             408: components["responses"]["Timeout"];
+            409: components["responses"]["ServerError"];
             413: components["responses"]["TooLarge"];
+            416: components["responses"]["ServerError"];
+            500: components["responses"]["ServerError"];
         };
     };
     "server.publish": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Centrifugo-Error-Mode"?: "transport";
+            };
             path?: never;
             cookie?: never;
         };
@@ -2926,7 +3787,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -2939,15 +3800,65 @@ export interface operations {
                     "application/json": components["schemas"]["PublishReply"];
                 };
             };
+            400: components["responses"]["ServerError"];
             401: components["responses"]["Unauthorized"];
+            404: components["responses"]["ServerError"];
             408: components["responses"]["Timeout"];
+            409: components["responses"]["ServerError"];
             413: components["responses"]["TooLarge"];
+            416: components["responses"]["ServerError"];
+            500: components["responses"]["ServerError"];
+        };
+    };
+    "server.refresh": {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Centrifugo-Error-Mode"?: "transport";
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "user": "ann"
+                 *     }
+                 */
+                "application/json": components["schemas"]["RefreshRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "result": {}
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RefreshReply"];
+                };
+            };
+            400: components["responses"]["ServerError"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["ServerError"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["ServerError"];
+            413: components["responses"]["TooLarge"];
+            416: components["responses"]["ServerError"];
+            500: components["responses"]["ServerError"];
         };
     };
     "server.revoke_token": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Centrifugo-Error-Mode"?: "transport";
+            };
             path?: never;
             cookie?: never;
         };
@@ -2964,7 +3875,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -2975,15 +3886,111 @@ export interface operations {
                     "application/json": components["schemas"]["RevokeTokenReply"];
                 };
             };
+            400: components["responses"]["ServerError"];
             401: components["responses"]["Unauthorized"];
+            404: components["responses"]["ServerError"];
             408: components["responses"]["Timeout"];
+            409: components["responses"]["ServerError"];
             413: components["responses"]["TooLarge"];
+            416: components["responses"]["ServerError"];
+            500: components["responses"]["ServerError"];
+        };
+    };
+    "server.rpc": {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Centrifugo-Error-Mode"?: "transport";
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "method": "ann"
+                 *     }
+                 */
+                "application/json": components["schemas"]["RpcRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "result": {
+                     *         "data": {}
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RpcReply"];
+                };
+            };
+            400: components["responses"]["ServerError"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["ServerError"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["ServerError"];
+            413: components["responses"]["TooLarge"];
+            416: components["responses"]["ServerError"];
+            500: components["responses"]["ServerError"];
+        };
+    };
+    "server.subscribe": {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Centrifugo-Error-Mode"?: "transport";
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "channel": "chat:lobby",
+                 *       "user": "ann"
+                 *     }
+                 */
+                "application/json": components["schemas"]["SubscribeRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "result": {}
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SubscribeReply"];
+                };
+            };
+            400: components["responses"]["ServerError"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["ServerError"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["ServerError"];
+            413: components["responses"]["TooLarge"];
+            416: components["responses"]["ServerError"];
+            500: components["responses"]["ServerError"];
         };
     };
     "server.unblock_user": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Centrifugo-Error-Mode"?: "transport";
+            };
             path?: never;
             cookie?: never;
         };
@@ -3000,7 +4007,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -3011,9 +4018,57 @@ export interface operations {
                     "application/json": components["schemas"]["UnblockUserReply"];
                 };
             };
+            400: components["responses"]["ServerError"];
             401: components["responses"]["Unauthorized"];
+            404: components["responses"]["ServerError"];
             408: components["responses"]["Timeout"];
+            409: components["responses"]["ServerError"];
             413: components["responses"]["TooLarge"];
+            416: components["responses"]["ServerError"];
+            500: components["responses"]["ServerError"];
+        };
+    };
+    "server.unsubscribe": {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Centrifugo-Error-Mode"?: "transport";
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "user": "ann"
+                 *     }
+                 */
+                "application/json": components["schemas"]["UnsubscribeRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "result": {}
+                     *     }
+                     */
+                    "application/json": components["schemas"]["UnsubscribeReply"];
+                };
+            };
+            400: components["responses"]["ServerError"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["ServerError"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["ServerError"];
+            413: components["responses"]["TooLarge"];
+            416: components["responses"]["ServerError"];
+            500: components["responses"]["ServerError"];
         };
     };
     "accounts.create": {
@@ -3037,7 +4092,7 @@ export interface operations {
         responses: {
             201: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -3078,7 +4133,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /** @example {} */
@@ -3114,7 +4169,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -3164,7 +4219,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /** @example {} */
@@ -3201,7 +4256,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -3245,7 +4300,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -3287,7 +4342,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -3330,7 +4385,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /** @example {} */
@@ -3378,7 +4433,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -3426,7 +4481,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -3452,6 +4507,139 @@ export interface operations {
             503: components["responses"]["BusyOrUnavailable"];
         };
     };
+    "devices.list": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "id": "phone-1",
+                     *           "platform": "fcm",
+                     *           "registered_at": 1795236753868,
+                     *           "seen_at": 1795236753868
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DeviceList"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
+        };
+    };
+    "devices.register": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path: {
+                id: components["schemas"]["DeviceId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "platform": "fcm"
+                 *     }
+                 */
+                "application/json": components["schemas"]["DeviceRegistration"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "phone-1",
+                     *       "platform": "fcm",
+                     *       "registered_at": 1795236753868,
+                     *       "seen_at": 1795236753868
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Device"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "devices.remove": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path: {
+                id: components["schemas"]["DeviceId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     "favourites.list": {
         parameters: {
             query?: {
@@ -3473,7 +4661,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -3525,7 +4713,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -3574,7 +4762,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -3616,7 +4804,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -3655,7 +4843,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -3700,7 +4888,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /** @example {} */
@@ -3737,7 +4925,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -3800,7 +4988,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -3846,7 +5034,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -3891,7 +5079,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -3954,7 +5142,7 @@ export interface operations {
         responses: {
             201: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -4003,7 +5191,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -4058,7 +5246,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -4104,7 +5292,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /** @example {} */
@@ -4152,7 +5340,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -4205,7 +5393,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -4267,7 +5455,7 @@ export interface operations {
         responses: {
             201: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -4315,7 +5503,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -4360,7 +5548,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /** @example {} */
@@ -4399,7 +5587,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /** @example {} */
@@ -4438,7 +5626,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -4482,7 +5670,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -4507,6 +5695,141 @@ export interface operations {
             503: components["responses"]["BusyOrUnavailable"];
         };
     };
+    "push.key": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "vapid_public_key": "ann"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebPushKey"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
+        };
+    };
+    "push.preferences": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "daily_cap": 1,
+                     *       "kinds": {
+                     *         "comment": true,
+                     *         "follow": true,
+                     *         "like": true,
+                     *         "mention": true,
+                     *         "post": true,
+                     *         "reply": true
+                     *       },
+                     *       "private": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PushPreferences"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
+        };
+    };
+    "push.set_preferences": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "daily_cap": 100
+                 *     }
+                 */
+                "application/json": components["schemas"]["PushPreferencesInput"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "daily_cap": 1,
+                     *       "kinds": {
+                     *         "comment": true,
+                     *         "follow": true,
+                     *         "like": true,
+                     *         "mention": true,
+                     *         "post": true,
+                     *         "reply": true
+                     *       },
+                     *       "private": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PushPreferences"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     "sessions.create": {
         parameters: {
             query?: never;
@@ -4528,7 +5851,7 @@ export interface operations {
         responses: {
             201: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -4570,7 +5893,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /** @example {} */
@@ -4608,7 +5931,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -4674,7 +5997,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -4717,7 +6040,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -4779,7 +6102,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -4825,7 +6148,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -4880,7 +6203,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -4931,7 +6254,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -4975,7 +6298,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -5018,7 +6341,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -5061,7 +6384,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -5104,7 +6427,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -5147,7 +6470,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -5190,7 +6513,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -5242,7 +6565,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /** @example {} */
@@ -5281,7 +6604,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /** @example {} */
@@ -5321,7 +6644,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -5374,7 +6697,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /** @example {} */
@@ -5413,7 +6736,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /** @example {} */
@@ -5453,7 +6776,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -5499,7 +6822,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -5544,7 +6867,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /** @example {} */
@@ -5583,7 +6906,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /** @example {} */
@@ -5624,7 +6947,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -5680,7 +7003,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /** @example {} */
@@ -5719,7 +7042,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /** @example {} */
@@ -5758,7 +7081,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /** @example {} */
@@ -5797,7 +7120,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /** @example {} */
@@ -5838,7 +7161,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**
@@ -5895,7 +7218,7 @@ export interface operations {
         responses: {
             200: {
                 headers: {
-                    [name: string]: unknown;
+                    [name: string]: string | number | undefined;
                 };
                 content: {
                     /**

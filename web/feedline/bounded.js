@@ -1,24 +1,11 @@
 // What is remembered, but not for ever.
 
 /**
- * A map of bounded size: it forgets what was set longest ago.
- * @template Key, Value
- * @extends {Map<Key, Value>}
+ * Sets an entry of a map of bounded size, which forgets what was set longest ago.
+ * @template Key, Value @param {Map<Key, Value>} map @param {Key} key @param {Value} value @param {number} limit
  */
-export class BoundedMap extends Map {
-  #limit;
-
-  /** @param {number} limit the most entries */
-  constructor(limit) {
-    super();
-    this.#limit = limit;
-  }
-
-  /** @param {Key} key @param {Value} value */
-  set(key, value) {
-    this.delete(key);
-    super.set(key, value);
-    if (this.size > this.#limit) this.delete(/** @type {Key} */ (this.keys().next().value));
-    return this;
-  }
+export function remember(map, key, value, limit) {
+  map.delete(key);
+  map.set(key, value);
+  if (map.size > limit) map.delete(/** @type {Key} */ (map.keys().next().value));
 }

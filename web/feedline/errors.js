@@ -1,5 +1,8 @@
 // Errors, close codes and waiting times.
 
+/** The code of the protocol for a token that is to be renewed. */
+export const TOKEN_EXPIRED = 109;
+
 /** An error of the server, or of the way to it. */
 export class FeedlineError extends Error {
   /** @param {import("./types.js").ErrorInit} init */
@@ -13,7 +16,7 @@ export class FeedlineError extends Error {
     /** For example "not_found"; "timeout", "lost" and "offline" are local; "" if unknown. */
     this.reason = reason;
     this.field = field;
-    this.temporary = temporary || code === 429 || code >= 500;
+    this.temporary = temporary || code === TOKEN_EXPIRED || code === 429 || code >= 500;
     /** @type {"refused" | "unknown" | "unsent"} Unknown: it may have been executed, as after a 5xx other than busy. */
     this.outcome = outcome ?? (code >= 500 && reason !== "busy" ? "unknown" : "refused");
   }
@@ -25,11 +28,7 @@ export class FeedlineError extends Error {
 }
 
 /** Whether a close code forbids to connect again. @param {number} code */
-export function isTerminal(code) {
-  return (code >= 3500 && code < 4000) || (code >= 4500 && code < 5000);
-}
+export const isTerminal = (code) => (code >= 3500 && code < 4000) || (code >= 4500 && code < 5000);
 
 /** The wait before an attempt (0 is the first): full jitter below a ceiling that doubles. @param {number} attempt */
-export function backoff(attempt, random = Math.random) {
-  return random() * Math.min(20_000, 500 * 2 ** attempt);
-}
+export const backoff = (attempt, random = Math.random) => random() * Math.min(20_000, 500 * 2 ** attempt);

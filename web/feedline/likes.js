@@ -1,31 +1,33 @@
 // Likes that light at once: pending until the server says that they are settled, or reverted and why.
 
-import { BoundedMap } from "./bounded.js";
+import { remember } from "./bounded.js";
 import { Emitter } from "./emitter.js";
-import { FeedlineError, backoff } from "./errors.js";
 
-/** @import { LikeEvents, LikeView, Likeable, PendingLike } from "./types.js" */
+/** @import { FeedlineError } from "./errors.js" */
+/** @typedef {Pick<PendingLike, "id" | "isAsking" | "open" | "final">} Settling */
+/** @import { LikeEvents, LikeView, Likeable, PendingLike, Settled } from "./types.js" */
 
-const METHODS = ["likes.remove", "likes.add"];
 /** @type {Record<number, string>} by the code of the error */
 const REASONS = { 404: "gone", 429: "rate_limited" };
-const MAX_ATTEMPTS = 6;
 const MAX_REVERTED = 100;
+const MAX_SETTLED = 1000;
 
 /** @extends {Emitter<LikeEvents>} */
 export class Likes extends Emitter {
   /** @type {Map<number, PendingLike>} */
   #pending = new Map();
-  /** @type {BoundedMap<number, string>} id → why */
-  #reverted = new BoundedMap(MAX_REVERTED);
+  /** @type {Map<number, string>} id → why */
+  #reverted = new Map();
+  /** @type {Map<number, number>} id → the version of what was settled last */
+  #versions = new Map();
   #connection;
 
-  /** @param {import("./connection.js").Connection} connection @param {string} user */
-  constructor(connection, user) {
+  /** @param {import("./index.js").Feedline} client */
+  constructor({ connection, user }) {
     super();
     this.#connection = connection;
     const publication = (/** @type {{data: any}} */ { data }) => {
-      if (data.type === "like.settled") this.#settled(data);
+      if (data.type === "like.settled" || data.type === "like.changed") this.#settled(data);
       else if (data.type === "like.reverted") this.#revert(data.id, data.reason);
     };
     connection.subscribe(`notifications:${user}`, { publication }, { byServer: true });
@@ -43,11 +45,13 @@ export class Likes extends Emitter {
   /** Likes, or takes the like back. @param {Likeable} object @param {"post" | "comment"} [type] */
   toggle(object, type = "post") {
     const { id, likes, liked = false } = object;
-    const like = this.#pending.get(id) ?? { id, type, liked, likes, want: liked, acked: null, asks: 0, attempt: 0 };
+    const fresh = { id, type, liked, likes, want: liked, acked: null, open: 0, isAsking: false };
+    /** @type {PendingLike} */
+    const like = this.#pending.get(id) ?? fresh;
     like.want = !like.want;
     this.#pending.set(id, like);
     this.#reverted.delete(id);
-    this.#advance(like);
+    this.#pursue(like);
     this.emit("change", id);
     return this.view(object);
   }
@@ -58,77 +62,72 @@ export class Likes extends Emitter {
   }
 
   /** One request at a time for each object, so that the last wish wins. @param {PendingLike} like */
-  async #advance(like) {
-    if (like.isAsking || this.#pending.get(like.id) !== like) return;
-    if (like.acked === like.want) {
-      if (like.final && like.asks <= 0) this.#finish(like, like.final);
-      return;
-    }
-    if (!this.#connection.isLive) return;
-    const { id, want } = like;
+  async #pursue(like) {
+    if (like.isAsking) return;
+    const { id, type } = like;
+    const ask = () => this.#connection.rpc(like.want ? "likes.add" : "likes.remove", { [type]: id });
     like.isAsking = true;
-    like.asks += 1;
     try {
-      const { likes } = await this.#connection.rpc(METHODS[Number(want)], { [like.type]: id });
-      like.acked = want;
-      like.attempt = 0;
-      if (likes != null) like.likes = likes - Number(want) + Number(like.liked);
+      while (like.acked !== like.want && this.#pending.get(id) === like) {
+        const { liked, likes } = await this.#connection.insist(ask);
+        like.acked = liked;
+        like.open += 1;
+        if (likes != null) like.likes = likes - Number(liked) + Number(like.liked);
+        this.emit("change", id);
+      }
     } catch (cause) {
-      this.#refused(like, FeedlineError.of(cause));
+      const { code, temporary } = /** @type {FeedlineError} */ (cause);
+      this.#revert(id, REASONS[code] ?? (temporary ? "busy" : "refused"));
     }
     like.isAsking = false;
-    this.emit("change", id);
-    if (like.attempt === 0) this.#advance(like);
+    if (this.#pending.get(id) === like) this.#finish(like);
   }
 
-  /** @param {PendingLike} like @param {FeedlineError} error */
-  #refused(like, { temporary, code, reason }) {
-    like.asks -= 1;
-    if (temporary && ++like.attempt < MAX_ATTEMPTS) {
-      if (reason !== "lost") setTimeout(() => this.#advance(like), backoff(like.attempt));
-    } else this.#revert(like.id, REASONS[code] ?? (temporary ? "busy" : "refused"));
+  /**
+   * Takes what is settled: the requests of this connection, or what the user did elsewhere. The latest version holds.
+   * @param {{id: number, liked: boolean, likes: number, version: number, asks?: number}} event
+   */
+  #settled({ id, liked, likes, version, asks = 0 }) {
+    const pending = this.#pending.get(id);
+    const latest = pending ? pending.final?.version : this.#versions.get(id);
+    /** @type {Settling} */
+    const like = pending ?? { id, open: asks, isAsking: false };
+    like.open -= asks;
+    if (version >= (latest ?? 0)) like.final = { id, liked, likes, version };
+    this.#finish(like);
   }
 
-  /** @param {{id: number, liked: boolean, asks: number, likes: number, version: number}} event */
-  #settled({ asks, ...final }) {
-    const like = this.#pending.get(final.id);
-    if (!like) return this.emit("settled", final);
-    like.asks -= asks;
-    like.final = final;
-    this.#advance(like);
-  }
-
-  /** @param {PendingLike} like @param {{liked: boolean, likes: number, version?: number}} final */
-  #finish({ id }, final) {
+  /** Settles it once all requests are settled. @param {Settling} like */
+  #finish({ id, isAsking, open, final }) {
+    if (isAsking || open > 0 || !final) return;
     this.#pending.delete(id);
-    this.emit("settled", { id, ...final });
+    this.#reverted.delete(id);
+    if (final.version) remember(this.#versions, id, final.version, MAX_SETTLED);
+    this.emit("settled", final);
     this.emit("change", id);
   }
 
   /** @param {number} id @param {string} reason */
   #revert(id, reason) {
     const like = this.#pending.get(id);
+    const settle = (/** @type {Settled} */ { liked, likes }) => this.emit("settled", { id, liked, likes });
     this.#pending.delete(id);
-    this.#reverted.set(id, reason);
+    remember(this.#reverted, id, reason, MAX_REVERTED);
     // What another tab asked for, or this one long ago: only the server knows what holds now.
-    const settle = (/** @type {any} */ post) => this.emit("settled", { id, liked: post.liked, likes: post.likes });
     if (like) settle(like);
     else this.#connection.rpc("posts.get", { id }).then(settle, () => {});
     this.emit("change", id);
     this.emit("reverted", { id, reason });
   }
 
-  /** Settlements go to the connection that asked. On a new one, what was acknowledged holds until it is reverted. */
+  /** Settlements of a lost connection do not come: what was acknowledged holds until it is reverted. */
   #resume() {
     for (const like of [...this.#pending.values()]) {
-      like.asks = 0;
-      if (like.acked === like.want) this.#finish(like, { liked: like.want, likes: shownLikes(like) });
-      else this.#advance(like);
+      const final = { id: like.id, liked: like.want, likes: shownLikes(like) };
+      this.#finish(Object.assign(like, { open: 0, final }));
     }
   }
 }
 
 /** @param {PendingLike} like */
-function shownLikes({ likes, liked, want }) {
-  return likes + Number(want) - Number(liked);
-}
+const shownLikes = ({ likes, liked, want }) => likes + Number(want) - Number(liked);

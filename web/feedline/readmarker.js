@@ -2,9 +2,6 @@
 
 import { Emitter } from "./emitter.js";
 
-/** @import { Connection } from "./connection.js" */
-/** @import { Timeline } from "./timeline.js" */
-
 const SEND_AFTER_MS = 500;
 /** A count of this stands for as many or more. */
 const MAX_COUNT = 100;
@@ -20,27 +17,28 @@ export class ReadMarker extends Emitter {
   /** @type {any} */
   #timer = null;
 
-  /** @param {Connection} connection @param {string} user @param {Timeline} home the home timeline */
-  constructor(connection, user, home) {
+  /** @param {import("./index.js").Feedline} client */
+  constructor({ connection, user, timeline }) {
     super();
     this.#connection = connection;
-    home.on("page", ({ read }) => read && this.#set(read));
-    // The marker is pushed, but not part of the log: another tab may have moved it while this one was away.
-    home.on("recovered", () => this.#send("timeline.read", { limit: 1 }));
+    timeline.on("page", ({ read }) => read && this.#set(read));
     connection.on("state", ({ name }) => name === "live" && this.mark(this.#wanted));
-    const publication = (/** @type {{data: any}} */ { data }) => {
-      if (data.type === "read") this.#set(data);
-      const isUnread = data.type === "post" && data.post.author !== user && data.post.id > this.id;
-      if (isUnread) this.#set({ id: this.id, unread: Math.min(MAX_COUNT, this.unread + 1) });
-    };
-    connection.subscribe(`timeline:${user}`, { publication }, { byServer: true });
+    connection.subscribe(`timeline:${user}`, {
+      // The marker is pushed, but not part of the log: another tab may have moved it while this one was away.
+      subscribed: ({ recovered }) => void (recovered && this.#send("timeline.read", { limit: 1 })),
+      publication: ({ data }) => {
+        if (data.type === "read") this.#set(data);
+        const { author, id = 0 } = (data.type === "post" && data.post) || {};
+        if (id > this.id && author !== user) this.#set({ unread: Math.min(MAX_COUNT, this.unread + 1) });
+      },
+    }, { byServer: true });
   }
 
   /** Says that this post was on screen. @param {number} id */
   mark(id) {
     this.#wanted = Math.max(this.#wanted, id);
-    if (this.#wanted <= this.id || this.#timer || !this.#connection.isLive) return;
-    this.#timer = setTimeout(() => {
+    if (this.#wanted <= this.id || !this.#connection.isLive) return;
+    this.#timer ??= setTimeout(() => {
       this.#timer = null;
       this.#send("timeline.mark_read", { id: this.#wanted });
     }, SEND_AFTER_MS);
@@ -53,11 +51,10 @@ export class ReadMarker extends Emitter {
     if (answer) this.#set(answer.read ?? answer);
   }
 
-  /** @param {{id: number, unread: number}} marker */
-  #set({ id, unread }) {
+  /** @param {{id?: number, unread: number}} marker */
+  #set({ id = this.id, unread }) {
     if (id < this.id) return;
-    this.id = id;
-    this.unread = unread;
+    Object.assign(this, { id, unread });
     this.changed();
   }
 }

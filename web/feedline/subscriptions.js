@@ -1,7 +1,6 @@
 // The channels of a connection: each has one position, from which it recovers after a lost connection.
 
 import { isolate } from "./emitter.js";
-import { FeedlineError, backoff } from "./errors.js";
 
 /** @import { Channel, ChannelHandlers, Publication, Push, SubscribeOptions, SubscribeReply } from "./types.js" */
 
@@ -9,7 +8,6 @@ import { FeedlineError, backoff } from "./errors.js";
 const FIRST_RESUBSCRIBE = 2500;
 /** The server's state of the channel is invalid: its positions are useless. */
 const STATE_INVALIDATED = 2502;
-const TOKEN_EXPIRED = 109;
 
 export class Subscriptions {
   /** @type {Map<string, Channel>} */
@@ -26,35 +24,38 @@ export class Subscriptions {
     const channel = this.#channels.get(name) ?? this.#create(name, options);
     channel.handlers.add(handlers);
     if (channel.state === "subscribed") {
-      const event = { wasRecovering: false, recovered: false, missed: 0, lostFor: 0 };
+      const event = { wasRecovering: false, recovered: false, missed: [], lostFor: 0 };
       queueMicrotask(() => channel.handlers.has(handlers) && handlers.subscribed?.(event));
     } else this.#subscribe(channel);
     return () => {
       channel.handlers.delete(handlers);
-      if (channel.byServer || channel.handlers.size > 0 || !this.#forget(channel) || channel.state === "idle") return;
-      this.#connection.command({ unsubscribe: { channel: name } }).catch(() => {});
+      const isCurrent = this.#channels.get(name) === channel;
+      if (channel.byServer || channel.handlers.size > 0 || !isCurrent) return;
+      this.#channels.delete(name);
+      if (channel.state !== "idle") this.#connection.command({ unsubscribe: { channel: name } }).catch(() => {});
     };
   }
 
   /** The `subs` of a connect command: the positions of the channels that the server subscribes. */
   requests() {
     const known = [...this.#channels.values()].filter(({ byServer, position }) => byServer && position);
-    return known.length > 0 ? Object.fromEntries(known.map((channel) => [channel.name, request(channel)])) : undefined;
+    return Object.fromEntries(known.map(({ name, position }) => [name, { recover: true, ...position }]));
   }
 
   /** Takes the channels of a connect reply, asks for the others. @param {Record<string, SubscribeReply>} subs */
-  connected(subs, lostFor = 0) {
-    for (const channel of this.#channels.values()) if (channel.byServer && !subs[channel.name]) channel.position = null;
-    for (const [name, reply] of Object.entries(subs)) {
-      const channel = this.#channels.get(name) ?? this.#create(name, {});
-      channel.byServer = true;
-      this.#subscribed(channel, reply, lostFor);
+  connected(subs) {
+    for (const name of Object.keys(subs)) (this.#channels.get(name) ?? this.#create(name, {})).byServer = true;
+    for (const channel of [...this.#channels.values()]) {
+      if (subs[channel.name]) this.#subscribed(channel, subs[channel.name]);
+      else if (channel.byServer) channel.position = null;
+      else this.#subscribe(channel);
     }
-    for (const channel of [...this.#channels.values()]) this.#subscribe(channel, lostFor);
   }
 
   disconnected() {
-    for (const channel of this.#channels.values()) channel.state = "idle";
+    for (const channel of this.#channels.values()) {
+      if (channel.state === "subscribed") Object.assign(channel, { state: "idle", lostAt: Date.now() });
+    }
   }
 
   /** @param {Push} push */
@@ -62,53 +63,46 @@ export class Subscriptions {
     const channel = this.#channels.get(name) ?? (subscribe && this.#create(name, { byServer: true }));
     if (!channel) return;
     if (pub) this.#publication(channel, pub);
-    else if (subscribe) this.#subscribed(channel, subscribe, 0);
+    else if (subscribe) this.#subscribed(channel, subscribe);
     else if (unsubscribe) this.#ended(channel, unsubscribe);
     else if (join) this.#tell(channel, "join", join.info);
     else if (leave) this.#tell(channel, "leave", leave.info);
   }
 
-  /** @param {string} name @param {SubscribeOptions} options @returns {Channel} */
+  /** @param {string} name @param {SubscribeOptions} options */
   #create(name, { byServer = false, getToken }) {
-    const channel = { name, handlers: new Set(), byServer, getToken, state: "idle", position: null, attempt: 0 };
-    this.#channels.set(name, /** @type {Channel} */ (channel));
-    return /** @type {Channel} */ (channel);
-  }
-
-  /** @param {Channel} channel @returns {boolean} whether it was known */
-  #forget(channel) {
-    return this.#channels.get(channel.name) === channel && this.#channels.delete(channel.name);
+    /** @type {Channel} */
+    const channel = { name, handlers: new Set(), byServer, getToken, state: "idle", position: null, lostAt: 0 };
+    this.#channels.set(name, channel);
+    return channel;
   }
 
   /** @param {Channel} channel */
-  async #subscribe(channel, lostFor = 0) {
-    const isCurrent = () => this.#channels.get(channel.name) === channel;
-    if (!this.#connection.isLive || channel.byServer || channel.state !== "idle" || !isCurrent()) return;
+  #subscribe(channel) {
+    if (channel.byServer || channel.state !== "idle") return;
     channel.state = "subscribing";
-    try {
+    const isWanted = () => channel.state === "subscribing" && this.#channels.get(channel.name) === channel;
+    // `answered` is called at once: the channel's publications may stand right behind the reply.
+    const answered = (/** @type {any} */ reply) => isWanted() && this.#subscribed(channel, reply.subscribe);
+    const ask = async () => {
       const token = await channel.getToken?.();
-      if (!isCurrent() || channel.state !== "subscribing") return;
-      const subscribe = { channel: channel.name, ...(token && { token }), ...(channel.position && request(channel)) };
-      // `answered` is called at once: the channel's publications may stand right behind the reply.
-      const answered = (/** @type {any} */ reply) => isCurrent() && this.#subscribed(channel, reply.subscribe, lostFor);
-      await this.#connection.command({ subscribe }, { answered });
-    } catch (cause) {
-      const { code, message, temporary } = FeedlineError.of(cause);
-      if (!isCurrent() || channel.state !== "subscribing") return;
-      channel.state = "idle";
-      if (temporary || (code === TOKEN_EXPIRED && channel.getToken)) {
-        setTimeout(() => this.#subscribe(channel), backoff(channel.attempt++));
-      } else this.#dropped(channel, { code, reason: message });
-    }
+      const recovery = channel.position && { recover: true, ...channel.position };
+      const subscribe = { channel: channel.name, ...(token && { token }), ...recovery };
+      if (isWanted()) await this.#connection.command({ subscribe }, { answered });
+    };
+    this.#connection.insist(ask, Infinity).catch(({ code, message: reason }) => {
+      if (isWanted()) this.#ended(channel, { code, reason });
+    });
   }
 
-  /** @param {Channel} channel @param {SubscribeReply} reply @param {number} lostFor */
-  #subscribed(channel, reply, lostFor) {
+  /** @param {Channel} channel @param {SubscribeReply} reply */
+  #subscribed(channel, reply) {
     const { was_recovering: wasRecovering = false, recovered = false, publications = [] } = reply;
     channel.state = "subscribed";
-    channel.attempt = 0;
     channel.position = reply.recoverable ? { offset: reply.offset ?? 0, epoch: reply.epoch ?? "" } : null;
-    this.#tell(channel, "subscribed", { wasRecovering, recovered, missed: publications.length, lostFor });
+    const lostFor = channel.lostAt && Date.now() - channel.lostAt;
+    channel.lostAt = 0;
+    this.#tell(channel, "subscribed", { wasRecovering, recovered, missed: publications, lostFor });
     for (const publication of publications) this.#publication(channel, publication);
   }
 
@@ -117,8 +111,7 @@ export class Subscriptions {
     if (channel.state !== "subscribed") return;
     if (channel.position && offset > 0) {
       if (offset <= channel.position.offset) return;
-      channel.position.offset = offset;
-      if (epoch) channel.position.epoch = epoch;
+      channel.position = { offset, epoch: epoch || channel.position.epoch };
     }
     this.#tell(channel, "publication", { data, offset });
   }
@@ -127,13 +120,8 @@ export class Subscriptions {
   #ended(channel, end) {
     channel.state = "idle";
     if (end.code === STATE_INVALIDATED || channel.byServer) channel.position = null;
-    if (end.code >= FIRST_RESUBSCRIBE && !channel.byServer) this.#subscribe(channel);
-    else this.#dropped(channel, end);
-  }
-
-  /** @param {Channel} channel @param {{code: number, reason: string}} end */
-  #dropped(channel, end) {
-    if (!channel.byServer) this.#forget(channel);
+    if (end.code >= FIRST_RESUBSCRIBE && !channel.byServer) return void this.#subscribe(channel);
+    if (!channel.byServer) this.#channels.delete(channel.name);
     this.#tell(channel, "unsubscribed", end);
   }
 
@@ -141,10 +129,4 @@ export class Subscriptions {
   #tell(channel, event, detail) {
     for (const handlers of [...channel.handlers]) isolate(() => handlers[event]?.(detail));
   }
-}
-
-/** @param {Channel} channel */
-function request({ position }) {
-  const { offset, epoch } = position ?? {};
-  return { recover: true, ...(offset && { offset }), ...(epoch && { epoch }) };
 }

@@ -1,345 +1,197 @@
 // A timeline to show: the posts with what is pending, what waits, and what happened to the connection.
 
-import { BoundedMap } from "./bounded.js";
-import { Emitter } from "./emitter.js";
-import { FeedlineError, backoff } from "./errors.js";
+import { remember } from "./bounded.js";
+import { Pages } from "./pages.js";
 import { PostList } from "./posts.js";
 
-/** @import { Draft, Entry, Mark, NewPost, Page, Post, Source, SubscribedEvent, TimelineContext } from "./types.js" */
+/** @import { Draft, Entry, Mark, NewPost, Post, Source, SubscribedEvent } from "./types.js" */
+/** @import { FeedlineError } from "./errors.js" */
 
-const PAGE = 20;
-const LONG_PAGE = 100;
 const MAX_MARKS = 5;
 const MAX_WATCHED = 30;
 const MAX_KEYS = 200;
+const NO_COUNTS = { likes: 0, comments: 0, favourites: 0 };
 
-/** @extends {Emitter<{change: void, page: Page, recovered: void}>} */
-export class Timeline extends Emitter {
-  /** @type {"loading" | "ready" | "failed"} */
-  state = "loading";
-  /** @type {FeedlineError | null} */
-  error = null;
+/** @extends {Pages<PostList>} */
+export class Timeline extends Pages {
   /** @type {Mark[]} newest first */
   marks = [];
-  isLoadingOlder = false;
-  #context;
-  #source;
-  #list = new PostList();
-  /** @type {PostList | null} the list that is being read anew, beside the one that is shown */
-  #building = null;
-  #isStale = true;
-  /** @type {Entry[] | null} */
-  #entries = null;
+  /** @type {Draft[]} posts written here that are not stored, oldest first */
+  #drafts = [];
+  /** They are sent one at a time. */
+  #sending = Promise.resolve();
+  /** @type {Map<number, string>} id → key of what was written here */
+  #keys = new Map();
   /** @type {WeakMap<Post, Entry>} */
   #known = new WeakMap();
-  #atTop = true;
-  /** Newer posts wait. */
+  /** The newest post that is shown while the reader is further down: newer ones wait. */
   #ceiling = Infinity;
-  /** Whether posts above the ceiling were forgotten: they can only be read anew. */
-  #isDetached = false;
-  #forgotten = 0;
-  #recovering = 0;
-  #attempt = 0;
-  /** @type {Draft[]} oldest first */
-  #drafts = [];
-  /** @type {BoundedMap<number, string>} id → key of what was written here */
-  #keys = new BoundedMap(MAX_KEYS);
   /** @type {Map<number, () => void>} */
   #watched = new Map();
-  /** @type {(() => void)[]} */
-  #offs;
 
-  /** @param {TimelineContext} context @param {Source} source */
-  constructor(context, source) {
-    super();
-    this.#context = context;
-    this.#source = source;
-    const { connection, likes } = context;
-    this.#offs = [
-      likes.on("change", (id) => this.#patch(id, {})),
-      likes.on("settled", ({ id, liked, ...counts }) => (this.#patch(id, { liked }), this.#patch(id, counts))),
-      connection.on("state", ({ name }) => name === "live" && this.#sendDrafts()),
-    ];
-    const handlers = {
-      subscribed: (/** @type {SubscribedEvent} */ event) => this.#subscribed(event),
-      publication: (/** @type {any} */ { data, offset }) => this.#apply(data, offset),
-      unsubscribed: () => this.reload(),
-    };
-    if (source.channel) this.#offs.push(connection.subscribe(source.channel, handlers, source));
-    else this.reload();
-  }
-
-  close() {
-    this.watch([]);
-    this.#building = null;
-    for (const off of this.#offs.splice(0)) off();
+  /** @param {import("./index.js").Feedline} client @param {Source} source */
+  constructor(client, source) {
+    super(client, source, () => new PostList());
+    this.stops.push(
+      client.likes.on("change", (id) => this.#patch(id, {})),
+      client.likes.on("settled", ({ id, liked, ...counts }) => (this.#patch(id, { liked }), this.#patch(id, counts))),
+      () => this.watch([]),
+    );
+    const publication = (/** @type {any} */ { data, offset }) => this.apply(data, offset);
+    this.start({ subscribed: (event) => this.#subscribed(event), publication });
   }
 
   /** What to show, newest first: an entry is a new object when anything of it changed. */
   get entries() {
-    if (this.#entries) return this.#entries;
     const drafts = this.#drafts.map(({ entry }) => entry).reverse();
-    const stored = this.#list.shown.filter((post) => this.#isShown(post)).map((post) => this.#entry(post));
-    return (this.#entries = [...drafts, ...stored]);
-  }
-
-  get hasOlder() {
-    return this.#list.isRead && this.#list.next !== null;
+    const stored = this.list.shown.filter((post) => this.#isShown(post)).map((post) => this.#entry(post));
+    return [...drafts, ...stored];
   }
 
   /** How many new posts wait while the reader is not at the top. */
   get waiting() {
-    return this.#forgotten + this.#waitingPosts().length;
+    return this.list.forgotten + this.list.shown.filter(({ id }) => id > this.#ceiling && !this.#keys.has(id)).length;
   }
 
   get atTop() {
-    return this.#atTop;
+    return this.#ceiling === Infinity;
   }
 
   /** Says whether the reader is at the top: then arrivals come in at once. */
   set atTop(atTop) {
-    if (atTop === this.#atTop) return;
-    this.#atTop = atTop;
-    if (atTop) this.showWaiting();
-    else this.#ceiling = this.#list.shown[0]?.id ?? Infinity;
+    if (atTop && !this.atTop) this.showWaiting();
+    if (!atTop && this.atTop) this.#ceiling = this.list.newest || Infinity;
   }
 
   async showWaiting() {
     this.#ceiling = Infinity;
-    this.#forgotten = 0;
-    this.#atTop = true;
-    if (this.#isDetached) await this.reload();
-    this.#list.trimOldest(this.#context.keep);
-    this.#touch();
-  }
-
-  /** Reads the timeline anew, as far down as the reader is. What is shown stays until that is there. */
-  async reload() {
-    const list = (this.#building = new PostList());
-    const down = this.#atTop ? Infinity : this.#list.oldest;
-    this.#isStale = true;
-    try {
-      do {
-        const page = await this.#read(list.next, this.#atTop ? PAGE : LONG_PAGE);
-        if (list !== this.#building) return;
-        list.take(page);
-      } while (list.next && list.oldest > down && list.size < this.#context.keep);
-      this.#list = list;
-      this.#isStale = this.#isDetached = false;
-      this.#forgotten = this.#attempt = 0;
-      this.state = "ready";
-      this.error = null;
-    } catch (cause) {
-      if (list !== this.#building) return;
-      this.error = FeedlineError.of(cause);
-      if (!this.#list.isRead) this.state = "failed";
-      // Without a connection, the next one asks again.
-      const again = () => this.#isStale && !this.#building && this.#offs.length > 0 && this.reload();
-      const wait = 1_000 + backoff(this.#attempt++);
-      if (this.error.temporary && this.#context.connection.isLive) setTimeout(again, wait);
-    }
-    this.#building = null;
-    this.#touch();
+    this.list.forgotten = 0;
+    if (this.list.isDetached) await this.reload();
+    this.list.trimOldest(this.client.keep);
+    this.changed();
   }
 
   async loadOlder() {
-    const list = this.#list;
-    if (this.isLoadingOlder || !this.hasOlder) return;
-    this.isLoadingOlder = true;
-    this.#touch();
-    const { oldest } = list;
-    try {
-      // A trimmed end has no cursor: then it is looked for from the top. A page may be empty and not the last one.
-      let cursor = list.next;
-      const limit = cursor === undefined ? LONG_PAGE : PAGE;
-      do {
-        const page = await this.#read(cursor, limit);
-        if (list !== this.#list) return;
-        list.take(page);
-        cursor = page.next;
-      } while (cursor && list.oldest >= oldest);
-      const excess = list.shown.length - this.#context.keep;
-      if (excess > 0) this.#detach(list.shown[excess].id);
-      this.error = null;
-    } catch (error) {
-      // It is asked for again with the next scroll.
-      this.error = FeedlineError.of(error);
-    }
-    this.isLoadingOlder = false;
-    this.#touch();
+    await super.loadOlder();
+    const { shown } = this.list;
+    const ceiling = shown.at(-this.client.keep)?.id ?? Infinity;
+    if (ceiling >= this.list.newest) return;
+    this.list.trimNewest(ceiling, this.waiting);
+    this.#ceiling = ceiling;
+    this.changed();
   }
 
-  /** Publishes a post, and shows it at once. @param {NewPost} input @returns {string} the key of its entry */
-  post(input) {
-    const key = newKey();
-    const { user: author } = this.#context;
-    const counts = { likes: 0, comments: 0, favourites: 0 };
-    const visibility = input.visibility ?? "public";
-    const post = { id: 0, author, text: "", created_at: Date.now(), ...counts, ...input, visibility, isLive: true };
-    const entry = this.#newEntry(post, key, "pending");
-    this.#drafts.push({ input, entry, idempotencyKey: key, isAsking: false, wasSent: false, after: 0, attempt: 0 });
-    this.#sendDrafts();
-    this.#touch();
+  /**
+   * Publishes a post, and shows it at once.
+   * @param {NewPost} input @param {string} [key] its idempotency key
+   * @param {number} [after] the newest post that was known when it was written
+   * @returns {string} the key of its entry
+   */
+  post(input, key = newKey(), after = this.list.newest) {
+    const known = { id: 0, author: this.client.user, text: "", created_at: Date.now(), isLive: true, ...NO_COUNTS };
+    const post = { ...known, ...input, visibility: input.visibility ?? "public" };
+    const draft = { input, entry: this.#entry(post, key, "pending"), after };
+    this.#drafts.push(draft);
+    this.#sending = this.#sending.then(() => this.#send(draft));
+    this.changed();
     return key;
   }
 
   /** Tries a failed post again. @param {string} key */
   retry(key) {
-    const draft = this.#drafts.find(({ entry }) => entry.key === key && entry.state === "failed");
-    if (!draft) return;
+    const draft = this.#drafts.find(({ entry }) => entry.key === key);
     // What was refused is answered in the same way again; what is unknown must not be done twice.
-    if (draft.entry.error?.outcome === "refused") draft.idempotencyKey = newKey();
-    draft.attempt = 0;
-    this.#show(draft, { state: "pending", error: null });
-    this.#sendDrafts();
+    const isRefused = draft?.entry.error?.outcome === "refused";
+    if (draft && this.discard(key)) this.post(draft.input, isRefused ? newKey() : key, draft.after);
   }
 
   /** Takes a failed post away, and returns what was to be posted. @param {string} key @returns {NewPost | null} */
   discard(key) {
     const at = this.#drafts.findIndex(({ entry }) => entry.key === key && entry.state === "failed");
-    this.#touch();
+    this.changed();
     return at < 0 ? null : this.#drafts.splice(at, 1)[0].input;
-  }
-
-  /** @param {number} id @param {object} change @returns {Promise<Post>} */
-  async edit(id, change) {
-    const post = await this.#context.connection.rpc("posts.edit", { ...change, id });
-    this.#apply({ type: "edited", post });
-    return post;
-  }
-
-  /** @param {number} id */
-  async delete(id) {
-    await this.#context.connection.rpc("posts.delete", { id });
-    this.#apply({ type: "gone", id, reason: "deleted" });
   }
 
   /** Says which posts are on screen: their counts are live. @param {number[]} ids */
   watch(ids) {
     const wanted = new Set(ids.slice(0, MAX_WATCHED));
     for (const [id, off] of [...this.#watched]) if (!wanted.has(id) && this.#watched.delete(id)) off();
-    for (const id of wanted) {
-      if (!this.#watched.has(id)) this.#watched.set(id, this.#context.connection.subscribe(`post:${id}`, {
-        publication: ({ data: { type, id, ...counts } }) => type === "counts" && this.#patch(id, counts),
-      }));
-    }
+    const join = (/** @type {number} */ id) => this.client.connection.subscribe(`post:${id}`, {
+      publication: ({ data: { type, id, ...counts } }) => type === "counts" && this.#patch(id, counts),
+    });
+    for (const id of wanted) if (!this.#watched.has(id)) this.#watched.set(id, join(id));
   }
 
-  /** @param {string | null | undefined} cursor @param {number} limit @returns {Promise<Page>} */
-  async #read(cursor, limit) {
-    const { method, params } = this.#source;
-    const page = await this.#context.connection.rpc(method, { ...params, limit, ...(cursor && { cursor }) });
-    this.#context.people.add(page.people);
-    this.emit("page", page);
-    return page;
+  /** @protected As far down as the reader is. @param {PostList} list */
+  wantsMore(list) {
+    return !this.atTop && list.oldest > this.list.oldest && list.posts.size < this.client.keep;
   }
 
   /** @param {SubscribedEvent} event */
   #subscribed({ wasRecovering, recovered, missed, lostFor }) {
-    this.#recovering = recovered ? missed : 0;
-    if (wasRecovering && this.#list.isRead) {
-      const [at, below] = [Date.now(), this.#list.shown[0]?.id ?? 0];
-      const kind = recovered ? "recovered" : "reloaded";
-      this.marks = [{ key: `mark-${at}`, kind, below, at, lostFor, posts: 0 }, ...this.marks.slice(0, MAX_MARKS - 1)];
+    if (wasRecovering && this.list.isRead) {
+      const posts = missed.filter(({ data }) => data.type === "post" && !this.list.posts.has(data.post.id)).length;
+      const [at, kind] = [Date.now(), /** @type {Mark["kind"]} */ (recovered ? "recovered" : "reloaded")];
+      const mark = { key: `mark-${at}`, kind, below: this.list.newest, at, lostFor, posts };
+      this.marks = [mark, ...this.marks.slice(0, MAX_MARKS - 1)];
     }
-    if (!recovered || this.#isStale) this.reload();
-    else this.emit("recovered", undefined);
-    this.#touch();
+    if (!recovered) this.reload();
+    this.changed();
   }
 
-  /** @param {any} event @param {number} [offset] */
-  #apply(event, offset) {
+  /**
+   * Applies an event. What is pushed comes here by itself; what was done here, such as an edit, is shown sooner so.
+   * @param {import("./types.js").TimelineEvent} event @param {number} [offset] where it is in the log
+   */
+  apply(event, offset) {
     if (event.type === "post") event = { ...event, post: { ...event.post, isLive: true } };
-    this.#building?.apply(event, offset);
-    const isNew = this.#list.isRead && this.#list.apply(event, offset);
-    if (this.#recovering > 0 && this.#recovering-- && isNew) this.marks[0].posts += 1;
-    if (this.#isDetached) {
-      this.#forgotten += Number(isNew && event.post.id > this.#ceiling);
-      this.#list.trimNewest(this.#ceiling);
-    } else if (this.#atTop) this.#list.trimOldest(this.#context.keep);
-    else if (this.#list.size > 2 * this.#context.keep) this.#detach(this.#ceiling);
-    this.#touch();
+    this.building?.apply(event, offset);
+    const { list } = this;
+    if (list.isRead) list.apply(event, offset);
+    const isFull = !this.atTop && list.posts.size > 2 * this.client.keep;
+    if (list.isDetached || isFull) list.trimNewest(this.#ceiling, this.waiting);
+    else if (this.atTop) list.trimOldest(this.client.keep);
+    this.changed();
   }
 
   /** @param {number} id @param {Partial<Post>} more */
   #patch(id, more) {
-    if (this.#list.patch(id, more)) this.#touch();
-  }
-
-  /** Forgets what is above: it can be read anew. @param {number} ceiling */
-  #detach(ceiling) {
-    this.#forgotten = this.waiting;
-    this.#isDetached = true;
-    this.#atTop = false;
-    this.#ceiling = ceiling;
-    this.#list.trimNewest(ceiling);
-  }
-
-  #waitingPosts() {
-    return this.#list.shown.filter(({ id }) => id > this.#ceiling && !this.#keys.has(id));
+    if (this.list.patch(id, more)) this.changed();
   }
 
   /** Whether a post is not above the ceiling, and not a pending one that came before its reply. @param {Post} post */
   #isShown({ id, author }) {
     if (this.#keys.has(id)) return true;
-    const isOwn = author === this.#context.user;
-    return id <= this.#ceiling && !(isOwn && this.#drafts.some(({ wasSent, after }) => wasSent && id > after));
+    const isOwn = author === this.client.user;
+    const mayBe = (/** @type {Draft} */ { after, entry }) => id > after && entry.error?.outcome !== "refused";
+    return id <= this.#ceiling && !(isOwn && this.#drafts.some(mayBe));
   }
 
-  /** @param {Post} post @returns {Entry} */
-  #entry(post) {
-    const key = this.#keys.get(post.id) ?? String(post.id);
-    const entry = this.#known.get(post) ?? this.#newEntry(post, key, "stored");
+  /** @param {Post} post @param {Entry["state"]} [state] @returns {Entry} */
+  #entry(post, key = this.#keys.get(post.id) ?? String(post.id), state = "stored") {
+    const { id, isLive = false } = post;
+    const like = this.client.likes.view(post);
+    const shown = { ...post, likes: like.likes, liked: like.liked };
+    const entry = this.#known.get(post) ?? { key, id, post: shown, state, error: null, isLive, like };
     this.#known.set(post, entry);
     return entry;
   }
 
-  /** @param {Post} post @param {string} key @param {Entry["state"]} state @returns {Entry} */
-  #newEntry(post, key, state) {
-    const like = this.#context.likes.view(post);
-    const shown = { ...post, likes: like.likes, liked: like.liked };
-    return { key, id: post.id, post: shown, state, isSending: false, error: null, isLive: post.isLive ?? false, like };
-  }
-
-  /** Sends what was written, in its order, one at a time. */
-  async #sendDrafts() {
-    const draft = this.#drafts.find(({ entry }) => entry.state === "pending");
-    if (!draft || draft.isAsking || !this.#context.connection.isLive) return;
-    if (!draft.wasSent) draft.after = this.#list.shown[0]?.id ?? 0;
-    draft.isAsking = draft.wasSent = true;
-    this.#show(draft, { isSending: true });
+  /** @param {Draft} draft */
+  async #send(draft) {
+    const { connection } = this.client;
+    const input = { ...draft.input, idempotency_key: draft.entry.key };
     try {
-      const input = { ...draft.input, idempotency_key: draft.idempotencyKey };
-      const post = await this.#context.connection.rpc("posts.create", input);
-      this.#keys.set(post.id, draft.entry.key);
+      const post = await connection.insist(() => connection.rpc("posts.create", input));
       this.#drafts.splice(this.#drafts.indexOf(draft), 1);
-      this.#apply({ type: "post", post });
-    } catch (cause) {
-      const error = FeedlineError.of(cause);
-      draft.isAsking = false;
-      if (error.outcome === "refused") draft.wasSent = false;
-      const isOver = !error.temporary || ++draft.attempt > 8;
-      this.#show(draft, { isSending: false, ...(isOver && { state: "failed", error }) });
-      // Without a connection, the next one sends again.
-      if (!isOver && error.reason !== "lost") setTimeout(() => this.#sendDrafts(), backoff(draft.attempt));
-      if (!isOver) return;
+      remember(this.#keys, post.id, draft.entry.key, MAX_KEYS);
+      this.apply({ type: "post", post });
+    } catch (error) {
+      draft.entry = { ...draft.entry, state: "failed", error: /** @type {FeedlineError} */ (error) };
+      this.changed();
     }
-    this.#sendDrafts();
-  }
-
-  /** @param {Draft} draft @param {Partial<Entry>} more */
-  #show(draft, more) {
-    draft.entry = { ...draft.entry, ...more };
-    this.#touch();
-  }
-
-  #touch() {
-    this.#entries = null;
-    this.changed();
   }
 }
 
 /** A new idempotency key. (`randomUUID` exists only in secure contexts.) */
-export function newKey() {
-  return Array.from(crypto.getRandomValues(new Uint32Array(4)), (part) => part.toString(36)).join("-");
-}
+export const newKey = () => Array.from(crypto.getRandomValues(new Uint32Array(4)), (n) => n.toString(36)).join("-");

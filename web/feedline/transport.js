@@ -4,15 +4,14 @@
 export function webSocket(WebSocket = globalThis.WebSocket) {
   return (url, on) => {
     const socket = new WebSocket(url.replace(/^http/, "ws"));
-    // A closing socket still delivers what was under way, which belongs to no connection any more.
-    let isClosed = false;
-    socket.onopen = () => isClosed || on.open();
-    socket.onmessage = ({ data }) => isClosed || on.frame(String(data));
-    socket.onclose = ({ code, reason }) => isClosed || on.close(code, reason);
+    socket.onopen = () => on.open();
+    socket.onmessage = ({ data }) => on.frame(String(data));
+    socket.onclose = ({ code, reason }) => on.close(code, reason);
     // A close follows; without a listener, Node.js would end the process.
     socket.onerror = () => {};
     const close = () => {
-      isClosed = true;
+      // A closing socket still delivers what was under way, which belongs to no connection any more.
+      socket.onopen = socket.onmessage = socket.onclose = null;
       socket.close();
     };
     return { send: (frame) => socket.send(frame), close };

@@ -1,10 +1,7 @@
 // The types of the client: what its modules share, and what travels over the socket. api.d.ts comes from the server.
 
 import type { operations } from "./api.js";
-import type { Connection } from "./connection.js";
 import type { FeedlineError } from "./errors.js";
-import type { Likes } from "./likes.js";
-import type { People } from "./people.js";
 
 // By operation: their ids are public names, those of schemas need not be.
 type Json<Body> = Body extends { content: { "application/json": infer Data } } ? Data : never;
@@ -19,10 +16,12 @@ export type Comment = Answer<"comments.list">["items"][number];
 export type NewPost = Json<operations["posts.create"]["requestBody"]>;
 /** A post as pages and pushes have it. `version` is that of its counts, `isLive` of one that was pushed. */
 export type Post = TimelinePage["items"][number] & { version?: number; isLive?: boolean };
-export interface Page {
-  items: Post[];
+export interface ItemPage<Item> {
+  items: Item[];
   next?: string | null;
   people?: Record<string, Person>;
+}
+export interface Page extends ItemPage<Post> {
   position?: Position;
   read?: TimelinePage["read"];
 }
@@ -45,6 +44,7 @@ export type NotificationEvent =
   | { type: "notification.gone"; id: number }
   | { type: "notifications.read"; id?: number; seen: boolean; unread: number; unseen: number }
   | { type: "like.settled"; id: number; liked: boolean; asks: number; likes: number; version: number }
+  | { type: "like.changed"; id: number; liked: boolean; likes: number; version: number }
   | { type: "like.reverted"; id: number; reason: "gone" | "hidden" | "failed" };
 
 // The connection.
@@ -89,17 +89,8 @@ export interface ConnectionEvents {
 }
 export interface CommandOptions {
   timeoutMs?: number;
-  /** The first one, which makes the connection. */
-  first?: boolean;
   /** Called with the reply before anything that stands behind it in the same frame. */
   answered?: (reply: any) => void;
-}
-export interface Command {
-  body: Record<string, any>;
-  done(reply: any): void;
-  failed(error: FeedlineError): void;
-  timer: any;
-  isSent: boolean;
 }
 export interface ErrorInit {
   code?: number;
@@ -120,7 +111,8 @@ export interface SubscribedEvent {
   wasRecovering: boolean;
   /** False: what the channel says is not complete; read the state again. */
   recovered: boolean;
-  missed: number;
+  /** What was recovered. It follows one by one. */
+  missed: Publication[];
   lostFor: number;
 }
 export interface ChannelHandlers {
@@ -137,7 +129,8 @@ export interface Channel {
   getToken?: () => Promise<string>;
   state: "idle" | "subscribing" | "subscribed";
   position: Position | null;
-  attempt: number;
+  /** When it was lost with the connection; 0 while it is not. */
+  lostAt: number;
 }
 
 // The wire: the Centrifuge client protocol, as JSON.
@@ -183,19 +176,20 @@ export interface Message {
 // The stores.
 
 export interface Source {
-  /** An operation that lists posts, and its input. */
+  /** An operation that lists something, and its input. */
   method: string;
   params?: object;
   /** The channel that keeps it live. */
   channel?: string;
   byServer?: boolean;
 }
-export interface TimelineContext {
-  connection: Connection;
-  likes: Likes;
-  people: People;
-  user: string;
-  keep: number;
+/** What a store reads into. */
+export interface List {
+  isRead: boolean;
+  /** The next page's cursor; null at the end, undefined if it is not known. */
+  next: string | null | undefined;
+  /** Takes a page, and says whether the list reaches further down. */
+  take(page: any): boolean;
 }
 /** A post as it is to be shown. */
 export interface Entry {
@@ -206,8 +200,6 @@ export interface Entry {
   /** With `likes` and `liked` as they are to be shown. */
   post: Post;
   state: "pending" | "stored" | "failed";
-  /** Of a pending one: false while it waits for the connection. */
-  isSending: boolean;
   error: FeedlineError | null;
   /** It was pushed, or written here. */
   isLive: boolean;
@@ -226,13 +218,8 @@ export interface Mark {
 export interface Draft {
   input: NewPost;
   entry: Entry;
-  idempotencyKey: string;
-  isAsking: boolean;
-  /** It may be stored already: its post must not be shown beside it. */
-  wasSent: boolean;
-  /** The newest post that was known when it was sent. */
+  /** The newest post that was known when it was written: a later one may be its own. */
   after: number;
-  attempt: number;
 }
 
 export interface Likeable {
@@ -254,15 +241,21 @@ export interface PendingLike extends Likeable {
   want: boolean;
   /** What the server acknowledged last. */
   acked: boolean | null;
-  /** How many requests are not settled. */
-  asks: number;
-  attempt: number;
-  isAsking?: boolean;
-  final?: { liked: boolean; likes: number; version: number };
+  /** How many acknowledged requests are not settled; below 0 if settlements came before. */
+  open: number;
+  isAsking: boolean;
+  final?: Settled;
+}
+export interface Settled {
+  id: number;
+  liked: boolean;
+  likes: number;
+  /** That of the count. */
+  version?: number;
 }
 export interface LikeEvents {
   /** The id of what is to be shown anew. */
   change: number;
-  settled: { id: number; liked: boolean; likes: number; version?: number };
+  settled: Settled;
   reverted: { id: number; reason: string };
 }

@@ -14,7 +14,7 @@ function searchForm(app, query) {
     type: "search",
     name: "q",
     placeholder: t("search.placeholder"),
-    "aria-label": t("search.placeholder"),
+    "aria-label": t("search.label"),
     autocapitalize: "none",
     spellcheck: "false",
     maxlength: 64,

@@ -6,6 +6,7 @@ import { favouritesView, topicView } from "./lists.js";
 import { notFoundView } from "./not-found.js";
 import { notificationsView } from "./notifications.js";
 import { profileView } from "./profile.js";
+import { pushView } from "./push.js";
 import { settingsView } from "./settings.js";
 import { threadView } from "./thread.js";
 
@@ -19,6 +20,7 @@ const VIEWS = {
   favourites: favouritesView,
   search: searchView,
   settings: settingsView,
+  push: pushView,
 };
 
 /**

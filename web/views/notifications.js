@@ -20,13 +20,15 @@ export function notificationsView(app) {
   });
   const list = h("div", { data: { testid: "notifications" } });
   const foot = h("div", { class: "feed-end" });
-  const bar = h("div", { class: "search-bar" }, h("span", { class: "meta", role: "status" }), read);
+  const name = { "aria-label": t("push"), title: t("push") };
+  const setUp = h("a", { class: "icon-button", href: paths.push(), ...name }, icon("gear"));
+  const bar = h("div", { class: "search-bar" }, h("span", { class: "meta", role: "status" }), read, setUp);
   bar.firstChild.style.flex = "1";
   const card = h("section", { class: "card feed notifications" }, bar, list, foot);
   const rows = new Map();
 
   const render = () => {
-    const { items, unread, state, hasOlder } = notifications;
+    const { items, unread, state, error, hasOlder } = notifications;
     bar.firstChild.textContent = t("notifications.unread", { n: unread });
     read.disabled = unread === 0;
     if (items.length === 0) {
@@ -34,7 +36,7 @@ export function notificationsView(app) {
         state === "loading"
           ? skeletons(4)
           : state === "failed"
-            ? failure(null, () => location.reload())
+            ? failure(error, () => notifications.reload())
             : empty(t("notifications.empty"), t("notifications.empty.text"));
       rows.clear();
       list.replaceChildren(stand);

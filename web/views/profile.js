@@ -12,7 +12,7 @@ import { Feed } from "../components/feed.js";
 import { openMenu } from "../components/menu.js";
 import { PagedList } from "../components/paged-list.js";
 import { peopleList } from "../components/people-list.js";
-import { followButton } from "../components/person.js";
+import { followButton, toggleButton } from "../components/person.js";
 import { empty, failure, messageOf } from "../components/states.js";
 import { fillText } from "../components/text.js";
 import { notFound } from "./not-found.js";
@@ -118,8 +118,16 @@ function show(app, card, profile, shared, tab, reload) {
         ? t("profile.hidden")
         : "";
   const controls = own
-    ? [h("a", { class: "button", href: paths.settings(), text: t("profile.edit") })]
-    : [!edges.blocking && followButton(app, profile, edges.following, reload), relationMenu(app, profile, reload)];
+    ? [
+        // The bar of a phone has no room for them.
+        h("a", { class: "button", href: paths.favourites(), "aria-label": t("favourites") }, icon("star")),
+        h("a", { class: "button", href: paths.settings(), text: t("profile.edit") }),
+      ]
+    : [
+        !edges.blocking && (edges.following || edges.notify) && bell(app, profile),
+        !edges.blocking && followButton(app, profile, edges.following, reload),
+        relationMenu(app, profile, reload),
+      ];
   const about = [
     edges.followed_by && !own && t("profile.follows-you"),
     t("profile.since", { date: day(profile.created_at) }),
@@ -187,6 +195,20 @@ function sharedLine(id, { items, next }) {
   return h("p", { class: "meta", data: { testid: "shared" } }, ...tNodes(key, { first, second, others }));
 }
 
+/** Asks for a push with each post of an author. */
+function bell(app, { id, name, edges }) {
+  return toggleButton(app, { id }, {
+    on: edges.notify,
+    states: [
+      { text: "", label: t("notify.name", { name }), method: "users.notify" },
+      { text: "", label: t("unnotify.name", { name }), method: "users.unnotify" },
+    ],
+    drawing: "bell",
+    testid: "bell",
+    changed: (on) => app.toast(t(on ? "notify.done" : "relation.undone", { name })),
+  });
+}
+
 function relationMenu(app, profile, reload) {
   const { id, name, edges } = profile;
   const relate = (method, done) =>
@@ -216,9 +238,6 @@ function relationMenu(app, profile, reload) {
         testid: "block",
         run: () => relate("block", "blocked.name"),
       };
-  const notify = edges.notify
-    ? { label: t("unnotify.name", { name }), testid: "unnotify", run: () => relate("unnotify", "relation.undone") }
-    : { label: t("notify.name", { name }), testid: "notify", run: () => relate("notify", "notify.done") };
   const element = button(
     {
       class: "button",
@@ -228,7 +247,6 @@ function relationMenu(app, profile, reload) {
       data: { testid: "relations" },
       onclick: () =>
         openMenu(element, t("more"), [
-          notify,
           choice(edges.muting, "mute", "unmute", "mute.hint"),
           choice(edges.hiding, "hide", "unhide", "hide.hint"),
           block,

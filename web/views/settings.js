@@ -7,6 +7,7 @@ import { confirmDialog } from "../components/dialog.js";
 import { restrictionLists } from "../components/people-list.js";
 import { messageOf } from "../components/states.js";
 import { request } from "../api.js";
+import { pushLink } from "./push.js";
 
 const BIO_MOST = 500;
 
@@ -25,6 +26,7 @@ export function settingsView(app) {
         t("settings.language"),
         languageChoice(() => app.refresh()),
       ),
+      section(t("push"), h("p", { text: t("push.lead") }), pushLink()),
       section(t("settings.people"), h("div", {}, ...restrictionLists(app))),
       section(t("settings.password"), passwordForm(call)),
       section(

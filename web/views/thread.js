@@ -184,8 +184,8 @@ class Thread {
     else if (event.type === "gone") this.#place.replaceChildren(empty(t("thread.gone"), t("thread.gone.text")));
   }
 
-  #settled({ id, liked, likes }) {
-    if (id === this.#id) this.#change({ liked, likes });
+  #settled({ id, liked, likes, version = this.#version }) {
+    if (id === this.#id) this.#change({ liked, ...(version >= this.#version && { likes }) });
     else this.#comments.get(id)?.change({ liked, likes });
   }
 

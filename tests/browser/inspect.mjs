@@ -1,0 +1,27 @@
+// What is wrong with a view: axe-core, and what sticks out.
+
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+
+const AXE = fileURLToPath(new URL("../node_modules/axe-core/axe.min.js", import.meta.url));
+export const DESKTOP = { width: 1240, height: 1000 };
+export const PHONE = { width: 390, height: 844 };
+
+/** Serious and critical findings of axe-core on the page. */
+export async function findings(browser) {
+  const command = (cmd, params) => browser.call("POST", "/goog/cdp/execute", { cmd, params });
+  await command("Runtime.evaluate", { expression: await readFile(AXE, "utf8") });
+  const run = `axe.run(document, { resultTypes: ["violations"] }).then(({ violations }) => JSON.stringify(violations
+    .filter(({ impact }) => impact === "serious" || impact === "critical")
+    .map(({ id, nodes }) => id + ": " + nodes.slice(0, 3)
+      .map(({ target, failureSummary }) => target + " " + failureSummary).join("; "))))`;
+  const { result } = await command("Runtime.evaluate", { expression: run, awaitPromise: true });
+  return JSON.parse(result.value);
+}
+
+/** Checks that the page does not overflow horizontally. */
+export async function fits(browser, what) {
+  const over = await browser.run(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  assert.equal(over, 0, `${what} sticks out`);
+}

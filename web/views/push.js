@@ -1,0 +1,179 @@
+// Push notifications: whether this browser receives them, what is pushed and when, and all devices that do.
+
+import { button, h, setText } from "../dom.js";
+import { timeElement } from "../format.js";
+import { t } from "../i18n/index.js";
+import { confirmDialog } from "../components/dialog.js";
+import { preferencesForm } from "../components/push-preferences.js";
+import { failure, messageOf, showWhenSlow, skeletons } from "../components/states.js";
+import { PushError, isPushPossible } from "../push.js";
+import { paths } from "../router.js";
+
+const PLATFORMS = { fcm: "Firebase", apns: "Apple", webpush: "Web Push", unifiedpush: "UnifiedPush" };
+
+export function pushView(app) {
+  const section = (title, ...children) =>
+    h("section", { class: "card settings" }, h("h2", { text: title }), ...children);
+  const here = h("div", { class: "push-here", data: { testid: "push-here" } });
+  const devices = h("div", { data: { testid: "devices" } });
+  const preferences = h("div");
+  const list = async () => {
+    try {
+      const { items } = await app.client.connection.rpc("devices.list");
+      devices.replaceChildren(...deviceRows(app, items, list));
+    } catch (error) {
+      devices.replaceChildren(failure(error, list));
+    }
+  };
+  const load = async () => {
+    const shown = showWhenSlow(preferences, () => skeletons(2));
+    try {
+      const { connection } = app.client;
+      const [{ vapid_public_key: key = null }, wanted] = await Promise.all([
+        connection.rpc("push.key"),
+        connection.rpc("push.preferences"),
+      ]);
+      shown();
+      const control = new HereControl(app, key, here, list);
+      view.control = control;
+      control.render();
+      preferences.replaceChildren(preferencesForm(app, wanted));
+    } catch (error) {
+      shown();
+      preferences.replaceChildren(failure(error, load));
+    }
+  };
+  const stop = app.push.on(() => {
+    view.control?.render();
+    list();
+  });
+  const view = {
+    title: t("push"),
+    element: h(
+      "div",
+      { class: "view" },
+      section(t("push.here"), here),
+      section(t("push.what"), preferences),
+      section(t("push.devices"), h("p", { text: t("push.devices.text") }), devices),
+    ),
+    ready: Promise.all([load(), list()]),
+    stop,
+  };
+  return view;
+}
+
+/** Says whether pushes come here, and turns them on and off. */
+class HereControl {
+  #app;
+  #key;
+  #changed;
+  #isBusy = false;
+  #words = h("span");
+  // They stay, so that changes are announced.
+  #word = h("p", { class: "push-state", role: "status", data: { testid: "push-state" } }, this.#words);
+  #problem = h("p", { class: "error", role: "alert", data: { testid: "push-problem" } });
+  #controls = h("div", { class: "choices" });
+
+  constructor(app, key, place, changed) {
+    this.#app = app;
+    this.#key = key;
+    this.#changed = changed;
+    place.replaceChildren(this.#word, this.#problem, this.#controls);
+  }
+
+  render() {
+    const { push } = this.#app;
+    const state = this.#state();
+    this.#word.dataset.state = state;
+    const user = push.owner?.user ?? "";
+    setText(this.#words, this.#isBusy ? t("push.busy") : t(`push.state.${state}`, { user }));
+    const focused = this.#controls.contains(document.activeElement);
+    this.#controls.replaceChildren(
+      ...(state === "on" ? [this.#button(t("push.off.do"), () => push.disable())] : []),
+      ...(["off", "other"].includes(state)
+        ? [this.#button(t("push.on.do"), () => push.enable(this.#key), "primary")]
+        : []),
+    );
+    if (focused) this.#controls.firstChild?.focus();
+  }
+
+  #button(text, run, style = "") {
+    return button({
+      class: `button ${style}`,
+      text,
+      // Not disabled: the focus stays.
+      "aria-disabled": this.#isBusy && "true",
+      data: { testid: "push-turn" },
+      onclick: () => this.#isBusy || this.#run(run),
+    });
+  }
+
+  #state() {
+    const { push } = this.#app;
+    if (!isPushPossible()) return "impossible";
+    if (!this.#key) return "unserved";
+    if (Notification.permission === "denied") return "denied";
+    if (this.#isBusy) return push.isOn ? "on" : "off";
+    if (push.isOn) return "on";
+    return push.owner && Notification.permission === "granted" ? "other" : "off";
+  }
+
+  async #run(turn) {
+    this.#isBusy = true;
+    this.#problem.textContent = "";
+    this.render();
+    try {
+      await turn();
+    } catch (error) {
+      this.#problem.textContent =
+        error instanceof PushError ? t(`push.problem.${error.reason}`) : messageOf(error);
+    } finally {
+      this.#isBusy = false;
+      this.render();
+      this.#changed();
+    }
+  }
+}
+
+function deviceRows(app, items, changed) {
+  if (items.length === 0) return [h("p", { text: t("push.devices.none") })];
+  return [h("ul", { class: "devices" }, ...items.map((device) => deviceRow(app, device, changed)))];
+}
+
+function deviceRow(app, { id, platform, app_version: version, time_zone: zone, seen_at: seenAt }, changed) {
+  const isHere = id === app.push.device && app.push.isOn;
+  const name = version ?? PLATFORMS[platform] ?? t("push.device.server");
+  const remove = async () => {
+    if (isHere) await app.push.disable();
+    else await app.client.connection.rpc("devices.remove", { id });
+    await changed();
+  };
+  const hints = [isHere && t("push.device.here"), version && PLATFORMS[platform], zone].filter(Boolean).join(" · ");
+  const ask = () => confirmDialog(t("push.device.remove"), t("push.device.sure", { name }), t("remove"), remove);
+  return h(
+    "li",
+    { class: "person", data: { testid: "device", id } },
+    h(
+      "span",
+      { class: "person-name" },
+      h("span", { class: "name", text: name }),
+      h("span", { class: "meta" }, hints && `${hints} · `, t("push.device.seen"), " ", timeElement(seenAt)),
+    ),
+    button({
+      class: "button",
+      text: t("remove"),
+      "aria-label": t("push.device.remove.name", { name }),
+      data: { testid: "device-remove" },
+      onclick: ask,
+    }),
+  );
+}
+
+/** The way here, from the settings. */
+export function pushLink() {
+  return h(
+    "div",
+    {},
+    h("a", { class: "button", href: paths.push(), text: t("push.open"), data: { testid: "open-push" } }),
+  );
+}
