@@ -165,11 +165,24 @@ fn namespace_keys() -> String {
 fn metrics() -> String {
     let metrics = Metrics::new();
     metrics.refused("");
+    metrics.accepted("");
+    metrics.emulated("");
     metrics.closed(0);
     metrics.dropped_slow();
     metrics.command("");
     metrics.operation("", "");
     metrics.likes.reverted("");
+    metrics.pushes.sent("");
+    metrics.pushes.accepted("", 0);
+    metrics.pushes.failed("", "");
+    metrics.pushes.dropped("");
+    metrics.pushes.token_removed("");
+    metrics.outlet.published("");
+    metrics.outlet.delivered("");
+    metrics.outlet.rejected("", "");
+    metrics.outlet.failed("");
+    metrics.outlet.missed("", 0);
+    metrics.outlet.backlog("", 0, 0, 0);
     metrics.fanout.fanned_out(&[feedline::broker::Receipt::Absent]);
     let text = metrics.text(Levels::default());
     let words = |prefix| text.lines().filter_map(move |line: &str| line.strip_prefix(prefix)?.split_once(' '));
@@ -189,7 +202,7 @@ fn metrics() -> String {
         table += &row(&[&code(sample), kinds[name], &labels(name).unwrap_or_default(), help.trim_end_matches('.')]);
         count += 1;
     }
-    let files = ["mod", "fanout", "likes"].map(|file| read(&format!("src/metrics/{file}.rs")));
+    let files = ["mod", "fanout", "likes", "outlet", "pushes"].map(|file| read(&format!("src/metrics/{file}.rs")));
     let registered: usize = files.iter().map(|file| file.matches("r.register").count()).sum();
     assert_eq!(count, registered, "a metric without a value: give it one above");
     table
@@ -359,14 +372,22 @@ fn links_lead_to_files_and_headings() {
 fn lines_outside_of_tables_are_short() {
     let mut long = Vec::new();
     let is_text = |path: &String| {
-        let plain = ["web/", "scripts/", ".ci/"].iter().any(|folder| path.starts_with(folder));
-        // JSON strings cannot contain line breaks, and the API types are generated.
-        (plain && ![".png", ".json", "api.d.ts"].iter().any(|end| path.ends_with(end))) || path.ends_with(".toml")
+        let ends_with = |ends: &[&str]| ends.iter().any(|end| path.ends_with(end));
+        let starts_with = |folders: &[&str]| folders.iter().any(|folder| path.starts_with(folder));
+        // JSON strings cannot contain line breaks, the types of the API and of Protobuf are generated, and applied
+        // migrations never change.
+        let page = starts_with(&["web/", "scripts/", ".ci/"]) && !ends_with(&[".png", ".json", "api.d.ts"]);
+        let source = starts_with(&["src/", "tests/", "fuzz/"])
+            && ends_with(&[".rs", ".lua", ".sql", ".mjs", ".java", ".proto"])
+            && !ends_with(&["generated.rs"])
+            && !path.contains("/migrations/");
+        page || source || path.ends_with(".toml")
     };
     let others = ["Cargo.toml", "Makefile", "clippy.toml", "config.toml"].map(str::to_owned);
     let others = others.into_iter().chain(files().into_iter().filter(is_text)).map(|path| (path.clone(), read(&path)));
     for (name, page) in pages().into_iter().chain(others) {
-        let lines = page.lines().zip(1..).filter(|(line, _)| !line.starts_with('|'));
+        let lines =
+            page.lines().zip(1..).filter(|(line, _)| !line.trim_start_matches(['/', '!', ' ']).starts_with('|'));
         long.extend(
             lines.filter(|(line, _)| line.chars().count() > MAX_LINE_LENGTH).map(|(_, n)| format!("{name}:{n}")),
         );
