@@ -1954,17 +1954,6 @@ export interface components {
             at: number;
             comment: components["schemas"]["CommentId"];
         };
-        ExportedDevice: {
-            app_version?: string;
-            id: components["schemas"]["DeviceId"];
-            locale?: string;
-            platform: components["schemas"]["Platform"];
-            /** Format: int64 */
-            registered_at: number;
-            /** Format: int64 */
-            seen_at: number;
-            time_zone?: string;
-        };
         ExportedFavourite: {
             /** Format: int64 */
             at: number;
@@ -2939,7 +2928,7 @@ export interface components {
         UserExport: {
             comment_likes?: components["schemas"]["ExportedCommentRow"][];
             comments?: components["schemas"]["Comment"][];
-            devices?: components["schemas"]["ExportedDevice"][];
+            devices?: components["schemas"]["Device"][];
             favourites?: components["schemas"]["ExportedFavourite"][];
             followers?: components["schemas"]["ExportedFollower"][];
             following?: components["schemas"]["ExportedUserRow"][];
