@@ -104,6 +104,7 @@ final class SdkTest {
 
     @Test
     void theTimelineIsSubscribedByTheServerAndRecovered() throws Throwable {
+        server.call("author", "POST", "/posts", "{\"text\":\"first\"}");
         server.call("reader", "PUT", "/users/author/follow", "");
         Network network = opened(new Network(server.port));
         TestClient client = client(network.port(), "reader", Server.token("reader", HOUR));
@@ -120,7 +121,7 @@ final class SdkTest {
     }
 
     @Test
-    void presenceJoinsAndLeavesAreTold() throws Throwable {
+    void presenceJoinsAndLeavesArrive() throws Throwable {
         Channel ann = connected("ann").subscribe("chat:presence");
         assertEquals("ann", ann.events().next(JoinEvent.class).getInfo().getUser());
         TestClient second = connected("bo");
