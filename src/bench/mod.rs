@@ -155,7 +155,8 @@ enum Scenario {
         /// The number of pushes
         #[arg(long, default_value_t = 20_000, value_parser = number_between(1_000, 1_000_000))]
         pushes: usize,
-        /// Other users are connected: latency of posts to their sockets, alone and beside pushes at half of the rate
+        /// Other users are connected: latency of posts to their sockets, alone, and beside pushes at half of the goal's
+        /// rate and at half of the rate that was reached
         #[arg(long)]
         live: bool,
     },
