@@ -14,7 +14,7 @@ def poll(cursor):
 
 def handle(event):
     # Your code. After a crash it sees an event again, with the same id.
-    print(event["id"], event["type"], event["user"], flush=True)
+    print(event["id"], event["type"], event.get("user"), flush=True)
 
 
 cursor, pause = None, 1

@@ -109,7 +109,9 @@ fn outlet_options(config: &Config) -> OutletOptions {
         registered: outlet.consumers.iter().cloned().chain(webhooks).collect(),
         enabled: outlet.is_enabled(),
         retention: outlet.retention,
-        away_after: outlet.activity.then_some(outlet.away_after),
+        users: outlet.activity,
+        channels: config.namespaces.iter().any(|namespace| namespace.events),
+        away_after: outlet.away_after,
     }
 }
 

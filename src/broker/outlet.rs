@@ -11,8 +11,8 @@ pub struct OutletRecord {
     pub id: u64,
     /// The public name of its type.
     pub kind: String,
-    /// The user whose events are in order.
-    pub user: String,
+    /// Whose events are in order: a user, or `#` and a channel.
+    pub owner: String,
     /// The event as JSON.
     pub event: String,
 }

@@ -64,8 +64,8 @@ async fn failed(ledger: &dyn Ledger) -> anyhow::Result<()> {
     for FailedEntry { consumer, held } in &all {
         let webhook = consumer.strip_prefix(&webhook_consumer("")).unwrap_or(consumer);
         let (entry, at) = (&held.entry, held.failed_at.unwrap_or_default());
-        let (id, kind, user, reason) = (entry.position, &entry.kind, &entry.user, &held.reason);
-        writeln!(out, "{webhook}/{id} {kind} of {user} since {at}: {reason}")?;
+        let (id, kind, owner, reason) = (entry.position, &entry.kind, &entry.owner, &held.reason);
+        writeln!(out, "{webhook}/{id} {kind} of {owner} since {at}: {reason}")?;
     }
     if all.is_empty() {
         writeln!(out, "no event is set aside")?;

@@ -38,6 +38,8 @@ pub struct Namespace {
     pub recovery_mode: RecoveryMode,
     /// Whether subscribers that ask for it receive publications as patches, if the channels have a history.
     pub delta: bool,
+    /// Whether subscriptions to its channels are events of the outlet.
+    pub events: bool,
 }
 
 /// What a client receives that recovers.
@@ -123,6 +125,7 @@ impl Namespace {
                 Some(RecoveryMode::Stream),
             ),
             delta: item.read("delta", parse::boolean, Some(false)),
+            events: item.read("events", parse::boolean, Some(false)),
         };
         if (namespace.history_size == 0) != namespace.history_ttl.is_zero() && item.problems.is_empty() {
             let lone = if namespace.history_size == 0 { "history_ttl" } else { "history_size" };

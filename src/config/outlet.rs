@@ -13,7 +13,7 @@ use super::suggest::nearest;
 use super::value::{ConfigValue, Table, ValueKind};
 
 /// The types of events.
-const EVENT_TYPES: [&str; 8] = [
+const EVENT_TYPES: [&str; 10] = [
     "notification",
     "post.created",
     "post.edited",
@@ -22,6 +22,8 @@ const EVENT_TYPES: [&str; 8] = [
     "follow.deleted",
     "user.connected",
     "user.away",
+    "channel.subscribed",
+    "channel.vacated",
 ];
 
 /// The keys of a webhook.

@@ -28,6 +28,7 @@
 //! | `log_reader` | log entries as publications in replies |
 //! | `like_receipts` | settled likes, to the connections that sent them and to the users' other connections |
 //! | `presence`, `presence_order` | the clients in a channel, joins and leaves |
+//! | `channel_occupancy` | which channels have subscribers, for events of the outlet |
 //! | `request_queue` | what backends ask of a connection, between its commands |
 //! | `node_survey`, `channel_pattern` | asks all nodes what they serve, for backends |
 //! | `socket_prober`, `probe` | whether clients are there, for the push bridge |
@@ -53,6 +54,7 @@ use crate::protocol::Disconnect;
 
 mod admission;
 mod channel_commands;
+mod channel_occupancy;
 mod channel_pattern;
 pub mod channels;
 mod command_outcome;
@@ -110,6 +112,7 @@ pub use node_survey::NodeSurvey;
 
 use admission::Admission;
 use channel_commands::ChannelCommands;
+use channel_occupancy::ChannelOccupancy;
 use commands::CommandRunner;
 use connection_registry::ConnectionRegistry;
 use connection_shared::ConnectionShared;
@@ -197,7 +200,7 @@ impl Gateway {
         let (tasks, draining, stopping) = (TaskTracker::new(), CancellationToken::new(), CancellationToken::new());
         let connections = Arc::new(ConnectionRegistry::default());
         let sessions = Arc::new(StreamSessions::default());
-        let sockets = Arc::new(UserSockets::new(Arc::clone(&sessions), feed.outlet.activity.clone()));
+        let sockets = Arc::new(UserSockets::new(Arc::clone(&sessions), feed.outlet.users.clone()));
         let broadcaster = Arc::new(Broadcaster::new(Arc::clone(metrics)));
         let logs = LogReader::new(Arc::clone(broker), Arc::clone(&feed.inboxes), Arc::clone(&feed.event_renderer));
         let logs = Arc::new(logs);
@@ -349,12 +352,13 @@ fn command_runner(
 ) -> CommandRunner {
     let GatewayParts { feed, broker, metrics, .. } = parts;
     let hooks = Arc::new(HookRunner { hooks: parts.hooks.clone() });
+    let occupancy = feed.outlet.channels.clone().map(ChannelOccupancy::new).map(Arc::new);
     let single = parts.sessions.single_connection.then(|| SingleConnection { broker: Arc::clone(broker) });
     CommandRunner {
         subscriptions: Subscriptions {
             hub: Arc::clone(hub),
             sockets,
-            presence: Arc::new(PresenceTracker::new(Arc::clone(broker), tasks)),
+            presence: Arc::new(PresenceTracker::new(Arc::clone(broker), tasks, occupancy)),
             identity: Arc::clone(&feed.identity),
             rates: Arc::clone(&feed.rates),
             visibility: Arc::clone(&feed.visibility),

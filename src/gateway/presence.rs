@@ -1,4 +1,5 @@
-//! Presence: the clients in the channels that track it, and the joins and leaves that are pushed there.
+//! Presence: the clients in the channels that track it, and the joins and leaves that are pushed there. Subscriptions
+//! that are events of the outlet are counted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio_util::task::TaskTracker;
 
+use super::channel_occupancy::{ChannelOccupancy, Occupant};
 use super::hub::Membership;
 use super::join::Join;
 use super::presence_order::{PresenceOrder, PresenceTurn};
@@ -20,6 +22,8 @@ pub(super) struct PresenceTracker {
     /// The tasks of the gateway: a shutdown waits for updates in progress.
     tasks: TaskTracker,
     order: Arc<PresenceOrder>,
+    /// Counts subscriptions that are events; `None`: there are none.
+    occupancy: Option<Arc<ChannelOccupancy>>,
 }
 
 /// A client in a channel: its membership in the room and, where the channel tracks presence, its entry there. Dropping
@@ -27,8 +31,14 @@ pub(super) struct PresenceTracker {
 /// joined, or its command was dropped together with the connection.
 pub(super) struct Subscriber {
     membership: Membership,
-    /// In a box: most channels have no presence.
-    presence: Option<Box<PresenceEntry>>,
+    /// In a box: most channels have neither presence nor events.
+    tracked: Option<Box<TrackedSubscriber>>,
+}
+
+/// What is known elsewhere of a client in a channel.
+struct TrackedSubscriber {
+    presence: Option<PresenceEntry>,
+    occupant: Option<Occupant>,
 }
 
 impl Subscriber {
@@ -37,9 +47,14 @@ impl Subscriber {
         self.membership.channel()
     }
 
-    /// Pushes the join to the channel. Only a client whose join was pushed pushes a leave later.
+    /// Counts the subscription, and pushes the join to the channel. Only a client whose join was pushed pushes a leave
+    /// later.
     pub(super) fn announce(&mut self) {
-        let Some(entry) = self.presence.as_mut().filter(|entry| entry.pushes_joins) else { return };
+        let Some(tracked) = &mut self.tracked else { return };
+        if let Some(occupant) = &mut tracked.occupant {
+            occupant.count();
+        }
+        let Some(entry) = tracked.presence.as_mut().filter(|entry| entry.pushes_joins) else { return };
         entry.announced = true;
         let (tracker, name, info) = (Arc::clone(&entry.tracker), Arc::clone(&entry.channel), entry.info.clone());
         entry.tracker.tasks.spawn(async move {
@@ -49,7 +64,7 @@ impl Subscriber {
 
     /// Renews the client's presence for [`PRESENCE_TTL`].
     pub(super) fn renew_presence(&self) {
-        let Some(entry) = &self.presence else { return };
+        let Some(entry) = self.tracked.as_ref().and_then(|tracked| tracked.presence.as_ref()) else { return };
         let Some(turn) = entry.turn.clone() else { return };
         let (tracker, name, info) = (Arc::clone(&entry.tracker), Arc::clone(&entry.channel), entry.info.clone());
         let (client, user) = (entry.client.clone(), entry.user.clone());
@@ -94,16 +109,25 @@ impl Drop for PresenceEntry {
 }
 
 impl PresenceTracker {
-    pub(super) fn new(broker: Arc<dyn Broker>, tasks: TaskTracker) -> Self {
-        Self { broker, tasks, order: Arc::new(PresenceOrder::new()) }
+    pub(super) fn new(broker: Arc<dyn Broker>, tasks: TaskTracker, occupancy: Option<Arc<ChannelOccupancy>>) -> Self {
+        Self { broker, tasks, order: Arc::new(PresenceOrder::new()), occupancy }
     }
 
     /// Makes a client present in its room, where the channel tracks that.
     pub(super) async fn enter(self: &Arc<Self>, join: &Join, membership: Membership) -> Subscriber {
+        let presence = self.present(join).await;
+        let occupancy = self.occupancy.as_ref().filter(|_| join.features.causes_events);
+        let occupant = occupancy.map(|occupancy| occupancy.occupant(&join.name, join.user.clone()));
+        let is_tracked = presence.is_some() || occupant.is_some();
+        let tracked = is_tracked.then(|| Box::new(TrackedSubscriber { presence, occupant }));
+        Subscriber { membership, tracked }
+    }
+
+    async fn present(self: &Arc<Self>, join: &Join) -> Option<PresenceEntry> {
         let (is_tracked, pushes_joins) = (join.features.presence, join.features.announces_joins);
         let info = join.info.as_ref().filter(|_| is_tracked || pushes_joins);
         let encoded = info.and_then(|info| Some((info, serde_json::to_vec(info).ok()?.into())));
-        let Some((client_info, info)) = encoded else { return Subscriber { membership, presence: None } };
+        let (client_info, info) = encoded?;
         let (tracker, channel) = (Arc::clone(self), Arc::clone(&join.name));
         // Before the call of the broker: what is in progress when the client disconnects is undone as well.
         let (client, user) = (client_info.client.clone(), client_info.user.clone());
@@ -115,7 +139,7 @@ impl PresenceTracker {
             let client = PresentClient { client: &entry.client, user: &entry.user, info: &entry.info };
             log_failure(self.broker.present(&entry.channel, client, PRESENCE_TTL).await);
         }
-        Subscriber { membership, presence: Some(Box::new(entry)) }
+        Some(entry)
     }
 }
 

@@ -12,7 +12,7 @@ use super::stream_sessions::StreamSessions;
 use crate::auth::{Revoked, TokenIdentity};
 use crate::broker::{ConnectionSelector, DisconnectRequest};
 use crate::feed::PendingChecks;
-use crate::feed::outlet::UserActivity;
+use crate::feed::outlet::ConnectionActivity;
 use crate::model::UserId;
 use crate::protocol::Disconnect;
 
@@ -22,7 +22,7 @@ pub(super) struct UserSockets {
     streams: Arc<StreamSessions>,
     by_user: DashMap<Option<UserId>, HashMap<Arc<str>, RegisteredSocket>>,
     /// Learns of users who connect to this node and leave it; `None`: nobody wants to.
-    activity: Option<Arc<UserActivity>>,
+    activity: Option<Arc<ConnectionActivity>>,
 }
 
 /// A connected socket.
@@ -65,7 +65,7 @@ impl RegisteredSocket {
 
 impl UserSockets {
     /// No sockets yet. `activity` learns of the users.
-    pub(super) fn new(streams: Arc<StreamSessions>, activity: Option<Arc<UserActivity>>) -> Self {
+    pub(super) fn new(streams: Arc<StreamSessions>, activity: Option<Arc<ConnectionActivity>>) -> Self {
         Self { streams, by_user: DashMap::new(), activity }
     }
 

@@ -16,6 +16,8 @@ pub struct SubscriptionFeatures {
     pub positioned: bool,
     /// The client can recover what it missed.
     pub recoverable: bool,
+    /// The subscription is an event of the outlet.
+    pub causes_events: bool,
 }
 
 impl SubscriptionFeatures {
@@ -29,6 +31,7 @@ impl SubscriptionFeatures {
                 receives_joins: joins,
                 positioned: log,
                 recoverable: log,
+                causes_events: false,
             };
         };
         let recoverable = channel.has_log() && overridden(replaced.force_recovery, namespace.force_recovery);
@@ -39,6 +42,7 @@ impl SubscriptionFeatures {
             receives_joins: overridden(replaced.force_push_join_leave, namespace.join_leave),
             positioned: positioned || recoverable,
             recoverable,
+            causes_events: namespace.events,
         }
     }
 

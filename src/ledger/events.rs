@@ -35,7 +35,9 @@ impl EventConsumer {
             | DomainEvent::Unfollowed { .. }
             | DomainEvent::Notified { .. }
             | DomainEvent::UserConnected { .. }
-            | DomainEvent::UserAway { .. } => outlet,
+            | DomainEvent::UserAway { .. }
+            | DomainEvent::ChannelSubscribed { .. }
+            | DomainEvent::ChannelVacated { .. } => outlet,
         }
     }
 

@@ -5,7 +5,7 @@
 //! log become visible in ascending order, so that a consumer needs only a cursor.
 //!
 //! A consumer that delivers in parallel holds entries that were not taken: its cursor passes them, and they are sent
-//! again, in order for each user, until they are delivered or given up.
+//! again, in order for each owner, until they are delivered or given up.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::Result;
-use crate::model::{DomainEvent, Millis, UserId};
+use crate::model::{DomainEvent, EventOwner, Millis};
 
 /// The number of entries that one consumer holds at most, besides those that were given up. With more, it gets no new
 /// entries of the log until some are delivered.
@@ -34,8 +34,8 @@ pub struct NewOutletEntry {
     pub at: Millis,
     /// The public name of its type.
     pub kind: String,
-    /// The user whose events are kept in order.
-    pub user: UserId,
+    /// Whose events are kept in order.
+    pub owner: EventOwner,
     /// A JSON object with at least one member, and without `id`.
     pub body: String,
 }
@@ -49,8 +49,8 @@ pub struct OutletEntry {
     pub at: Millis,
     /// The public name of its type.
     pub kind: String,
-    /// The user whose events are kept in order.
-    pub user: UserId,
+    /// Whose events are kept in order.
+    pub owner: EventOwner,
     /// A JSON object without `id`.
     pub body: String,
 }
@@ -80,7 +80,7 @@ pub struct HeldEntry {
     pub held_at: Millis,
     /// The number of attempts so far.
     pub attempts: u32,
-    /// When it is sent again. `None`: once the entries of its user before it are settled.
+    /// When it is sent again. `None`: once the entries of its owner before it are settled.
     pub due_at: Option<Millis>,
     /// Why it was not taken.
     pub reason: String,
@@ -101,8 +101,8 @@ pub struct OutletBatch {
     pub due: Vec<HeldEntry>,
     /// The entries after the cursor; none if it holds [`MAX_HELD_ENTRIES`].
     pub entries: Vec<OutletEntry>,
-    /// The users of `entries` that also have held entries.
-    pub users_held: HashSet<UserId>,
+    /// The owners of `entries` that also have held entries.
+    pub owners_held: HashSet<EventOwner>,
 }
 
 /// What a consumer did with a batch.
@@ -182,7 +182,7 @@ pub trait OutletStore: Send + Sync {
     /// The work of a consumer, up to `limit` entries that are due and as many new ones. `None`: it is not registered.
     async fn outlet_batch(&self, consumer: &str, now: Millis, limit: usize) -> Result<Option<OutletBatch>>;
 
-    /// Settles a batch in one transaction. Of a user whose first held entry was settled, the next one becomes due.
+    /// Settles a batch in one transaction. Of an owner whose first held entry was settled, the next one becomes due.
     /// Returns `false`, and changes nothing, if `holder` has lost the lease to another process.
     async fn settle_outlet(
         &self,
@@ -214,7 +214,7 @@ mod tests {
             position: 7,
             at: 1,
             kind: "post.created".into(),
-            user: UserId::parse("ann").expect("an id"),
+            owner: EventOwner::from_stored("ann"),
             body: r#"{"type":"post.created"}"#.into(),
         };
         assert_eq!(entry.json(), r#"{"id":"7","type":"post.created"}"#);

@@ -101,6 +101,19 @@ pub enum DomainEvent {
         /// The user.
         user: UserId,
     },
+    /// A client has subscribed to a channel of the application.
+    ChannelSubscribed {
+        /// The channel.
+        channel: String,
+        /// The client's user; `None` of an anonymous client.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        user: Option<UserId>,
+    },
+    /// A channel of the application has had no subscriber for a while.
+    ChannelVacated {
+        /// The channel.
+        channel: String,
+    },
 }
 
 /// New likes of one post or comment.
@@ -218,7 +231,9 @@ impl DomainEvent {
             | Self::Unfollowed { .. }
             | Self::Notified { .. }
             | Self::UserConnected { .. }
-            | Self::UserAway { .. } => 0,
+            | Self::UserAway { .. }
+            | Self::ChannelSubscribed { .. }
+            | Self::ChannelVacated { .. } => 0,
         }
     }
 }

@@ -9,6 +9,7 @@ mod device;
 mod domain_event;
 mod entry;
 mod event;
+mod event_owner;
 mod ids;
 mod like;
 mod notification;
@@ -30,6 +31,7 @@ pub use device::{
 pub use domain_event::{DomainEvent, MAX_LIKES, MAX_MENTIONED, NewLikes, others};
 pub use entry::{Entry, Epoch, GoneReason, Position, PostRemoved};
 pub use event::Event;
+pub use event_owner::EventOwner;
 pub use ids::{CommentId, NotificationId, PostId, UserId};
 pub use like::{LikeChange, RevertReason, Tally};
 pub use notification::{Notification, NotificationSubject};

@@ -1,4 +1,4 @@
-//! A batch of a webhook: the events of each user are sent in order, those of several users concurrently.
+//! A batch of a webhook: the events of each owner are sent in order, those of several owners concurrently.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -10,18 +10,18 @@ use super::delivery::{Attempt, WebhookTarget, given_up, not_yet_sent, stopping};
 use crate::feed::now;
 use crate::ledger::{HeldEntry, OutletBatch, OutletSettlement};
 use crate::metrics::Metrics;
-use crate::model::{Millis, UserId};
+use crate::model::{EventOwner, Millis};
 
 /// An event of a lane.
 struct LaneEntry {
     held: HeldEntry,
     /// It is in the table of held entries already.
     is_stored: bool,
-    /// The user has held entries before it, which are not in this batch.
+    /// Its owner has held entries before it, which are not in this batch.
     waits: bool,
 }
 
-/// What became of the events of one user.
+/// What became of the events of one owner.
 #[derive(Default)]
 struct LaneOutcome {
     delivered: Vec<u64>,
@@ -80,17 +80,17 @@ pub(super) fn give_up_old(
     settlement
 }
 
-/// The events of each user, in order.
-fn lanes(target: &WebhookTarget, batch: OutletBatch, now: Millis) -> HashMap<UserId, BTreeMap<u64, LaneEntry>> {
-    let OutletBatch { due, entries, users_held, .. } = batch;
-    let mut lanes: HashMap<UserId, BTreeMap<u64, LaneEntry>> = HashMap::new();
+/// The events of each owner, in order.
+fn lanes(target: &WebhookTarget, batch: OutletBatch, now: Millis) -> HashMap<EventOwner, BTreeMap<u64, LaneEntry>> {
+    let OutletBatch { due, entries, owners_held, .. } = batch;
+    let mut lanes: HashMap<EventOwner, BTreeMap<u64, LaneEntry>> = HashMap::new();
     let mut add = |entry: LaneEntry| {
-        let lane = lanes.entry(entry.held.entry.user.clone()).or_default();
+        let lane = lanes.entry(entry.held.entry.owner.clone()).or_default();
         lane.insert(entry.held.entry.position, entry);
     };
     due.into_iter().for_each(|held| add(LaneEntry { held, is_stored: true, waits: false }));
     for entry in entries.into_iter().filter(|entry| target.wants(&entry.kind)) {
-        let waits = users_held.contains(&entry.user);
+        let waits = owners_held.contains(&entry.owner);
         add(LaneEntry { held: not_yet_sent(entry, now), is_stored: false, waits });
     }
     lanes

@@ -128,5 +128,5 @@ impl StreamWorker {
 }
 
 fn record(entry: &OutletEntry) -> OutletRecord {
-    OutletRecord { id: entry.position, kind: entry.kind.clone(), user: entry.user.to_string(), event: entry.json() }
+    OutletRecord { id: entry.position, kind: entry.kind.clone(), owner: entry.owner.to_string(), event: entry.json() }
 }

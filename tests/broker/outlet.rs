@@ -9,7 +9,7 @@ fn records(ids: std::ops::RangeInclusive<u64>) -> Vec<OutletRecord> {
     let record = |id| OutletRecord {
         id,
         kind: "post.created".into(),
-        user: "ann".into(),
+        owner: "ann".into(),
         event: format!("{{\"id\":\"{id}\"}}"),
     };
     ids.map(record).collect()
@@ -27,7 +27,7 @@ async fn records_are_in_the_stream_once() {
     assert_eq!(broker.outlet_stream_end().await.unwrap(), Some(5));
     assert_eq!(server.ask("XLEN feedline:outlet"), ":5");
     let first = server.ask_all("XRANGE feedline:outlet - + COUNT 1");
-    for part in ["1-0", "type", "post.created", "user", "ann", "event", "{\"id\":\"1\"}"] {
+    for part in ["1-0", "type", "post.created", "owner", "ann", "event", "{\"id\":\"1\"}"] {
         assert!(first.contains(part), "{part} in {first}");
     }
     broker.append_to_outlet_stream(&records(6..=2_000), 100).await.unwrap();

@@ -117,6 +117,39 @@ async fn every_event_reaches_a_consumer_on_postgres() {
 }
 
 #[tokio::test]
+async fn channels_of_a_namespace_with_events_are_subscribed_and_vacated() {
+    let namespaces = r#"[{"name":"chat","events":true},{"name":"quiet"}]"#;
+    let server = Server::start_with(&[
+        ("outlet.consumers", "app"),
+        ("outlet.away_after", "100ms"),
+        ("auth.anonymous", "true"),
+        ("namespaces", namespaces),
+    ])
+    .await;
+    let mut ann = Client::connect(&server, "ann").await;
+    ann.subscribe("quiet:1").await;
+    ann.subscribe("chat:1").await;
+    let mut anonymous = Client::open(&server).await;
+    anonymous.done(json!({ "connect": {} })).await;
+    anonymous.subscribe("chat:1").await;
+    drop(ann);
+    server.metric_is("feedline_connections", 1.0).await;
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    anonymous.done(json!({ "unsubscribe": { "channel": "chat:1" } })).await;
+    let mut events = all_events(&server, 3).await;
+    for event in &mut events {
+        let event = event.as_object_mut().expect("an object");
+        event.retain(|member, _| member != "at" && member != "id");
+    }
+    let expected = json!([
+        { "type": "channel.subscribed", "channel": "chat:1", "user": "ann" },
+        { "type": "channel.subscribed", "channel": "chat:1" },
+        { "type": "channel.vacated", "channel": "chat:1" },
+    ]);
+    assert_eq!(json!(events), expected);
+}
+
+#[tokio::test]
 async fn polls_wait_and_acknowledge_with_a_cursor() {
     // A poll may wait for longer than a transfer that makes no progress.
     let keys = [("outlet.consumers", "app,other"), ("server.stall_timeout", "1s"), ("server.header_timeout", "1s")];

@@ -154,7 +154,7 @@ async fn append(ledger: &dyn Ledger, names: &[&str], now: u64) -> OutletEnd {
 
 fn entry(event: i64, what: &DomainEvent, now: u64) -> NewOutletEntry {
     let DomainEvent::UserAway { user } = what else { panic!("{what:?}") };
-    NewOutletEntry { event, at: now, kind: "user.away".into(), user: user.clone(), body: r#"{"type":"é"}"#.into() }
+    NewOutletEntry { event, at: now, kind: "user.away".into(), owner: user.into(), body: r#"{"type":"é"}"#.into() }
 }
 
 async fn the_log_is_appended_once_and_in_order(ledger: Any) {
@@ -173,7 +173,7 @@ async fn the_log_is_appended_once_and_in_order(ledger: Any) {
     assert_eq!(ledger.publish_outlet(&entries, &done, NOW).await.unwrap(), end);
     assert!(pending(&*ledger).await.is_empty());
     let all = ledger.outlet_entries(0, 10).await.unwrap();
-    let users: Vec<(u64, &str)> = all.iter().map(|entry| (entry.position, entry.user.as_str())).collect();
+    let users: Vec<(u64, &str)> = all.iter().map(|entry| (entry.position, entry.owner.as_str())).collect();
     assert_eq!(users, [(1, "ann"), (2, "bo"), (3, "ann")]);
     assert_eq!(all[0].json(), r#"{"id":"1","type":"é"}"#);
     assert_eq!(ledger.outlet_entries(1, 1).await.unwrap(), all[1..2]);
@@ -204,7 +204,7 @@ async fn hooked(ledger: &dyn Ledger, names: &[&str]) -> Vec<OutletEntry> {
     assert!(ledger.lease_outlet(HOOK, "w1", HOUR).await.unwrap());
     append(ledger, names, NOW).await;
     let batch = ledger.outlet_batch(HOOK, NOW, 100).await.unwrap().expect("a consumer");
-    assert_eq!((batch.cursor, batch.held, batch.due.len(), batch.users_held.len()), (0, 0, 0, 0));
+    assert_eq!((batch.cursor, batch.held, batch.due.len(), batch.owners_held.len()), (0, 0, 0, 0));
     assert_eq!(batch.entries.len(), names.len());
     batch.entries
 }
@@ -234,7 +234,7 @@ async fn held_entries_wait_for_those_before_them(ledger: Any) {
     let batch = ledger.outlet_batch(HOOK, NOW + 10, 100).await.unwrap().expect("a consumer");
     assert_eq!((batch.cursor, batch.held), (3, 2));
     assert_eq!(batch.entries, entries[3..]);
-    assert!(batch.users_held.contains(&id("ann")) && !batch.users_held.contains(&id("bo")));
+    assert!(batch.owners_held.contains(&(&id("ann")).into()) && !batch.owners_held.contains(&(&id("bo")).into()));
     assert_eq!((batch.due.len(), batch.due[0].attempts, &batch.due[0].entry), (1, 1, &entries[0]));
     settle(&*ledger, 4, vec![held(&entries[3], None)], &[], NOW + 10).await;
     // Again refused: the others still wait.

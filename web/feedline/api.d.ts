@@ -2359,6 +2359,21 @@ export interface components {
             /** @constant */
             type: "user.away";
             user: components["schemas"]["UserId"];
+        } | {
+            /** Format: int64 */
+            at: number;
+            channel: string;
+            id: string;
+            /** @constant */
+            type: "channel.subscribed";
+            user?: components["schemas"]["UserId"];
+        } | {
+            /** Format: int64 */
+            at: number;
+            channel: string;
+            id: string;
+            /** @constant */
+            type: "channel.vacated";
         };
         OutletEventPage: {
             cursor: string;

@@ -25,7 +25,7 @@ impl OutletStream for RedisBroker {
         let mut pipe = redis::pipe();
         for record in records.iter().filter(|record| record.id > end) {
             let add = pipe.cmd("XADD").arg(self.keys.single(KEY)).arg("MAXLEN").arg("~").arg(length);
-            add.arg(format!("{}-0", record.id)).arg("type").arg(&record.kind).arg("user").arg(&record.user);
+            add.arg(format!("{}-0", record.id)).arg("type").arg(&record.kind).arg("owner").arg(&record.owner);
             add.arg("event").arg(&record.event).ignore();
         }
         if pipe.is_empty() {

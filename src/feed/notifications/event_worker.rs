@@ -325,7 +325,9 @@ impl EventWorker {
                 | DomainEvent::Unfollowed { .. }
                 | DomainEvent::Notified { .. }
                 | DomainEvent::UserConnected { .. }
-                | DomainEvent::UserAway { .. } => {}
+                | DomainEvent::UserAway { .. }
+                | DomainEvent::ChannelSubscribed { .. }
+                | DomainEvent::ChannelVacated { .. } => {}
             }
             notifications[first..].iter_mut().for_each(|notification| notification.event = *seq);
         }

@@ -1,6 +1,6 @@
-//! Users who connect to this node, and those who have gone away. The gateway reports connections through a bounded
-//! queue; the events are written in batches. They are best effort: a full queue or a crash loses some, and each node
-//! knows its own connections only.
+//! Users who connect to this node, and those who have gone away; channels that clients of this node subscribe to, and
+//! those that have no subscriber any more. The gateway reports them through a bounded queue; the events are written in
+//! batches. They are best effort: a full queue or a crash loses some, and each node knows its own connections only.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::model::{DomainEvent, Millis, UserId};
 /// The reports that wait. More are dropped.
 const QUEUE: usize = 16_384;
 
-/// The users without a connection who may come back in time. More are away at once.
+/// The users without a connection and channels without a subscriber who may come back in time. More are away at once.
 const MAX_LEAVING: usize = 100_000;
 
 /// The interval at which users become away, and the events of one write.
@@ -38,10 +38,14 @@ enum Report {
     Connected(UserId),
     /// The user has no connection to this node any more.
     Gone(UserId),
+    /// A client of the user has subscribed to the channel.
+    Subscribed(Arc<str>, Option<UserId>),
+    /// The channel has no subscriber on this node any more.
+    Vacated(Arc<str>),
 }
 
-/// Writes events of users who connect and go away.
-pub(crate) struct UserActivity {
+/// Writes events of users who connect and go away, and of subscriptions.
+pub(crate) struct ConnectionActivity {
     reports: mpsc::Sender<Report>,
     incoming: Mutex<Option<mpsc::Receiver<Report>>>,
     ledger: Arc<dyn Ledger>,
@@ -51,14 +55,15 @@ pub(crate) struct UserActivity {
     away_after: Duration,
 }
 
-impl std::fmt::Debug for UserActivity {
+impl std::fmt::Debug for ConnectionActivity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("UserActivity")
+        f.write_str("ConnectionActivity")
     }
 }
 
-impl UserActivity {
-    /// Activity on this node; users are away after a time without a connection.
+impl ConnectionActivity {
+    /// Activity on this node; users are away after a time without a connection, and channels vacated after a time
+    /// without a subscriber.
     pub(super) fn new(
         ledger: Arc<dyn Ledger>,
         runtime: Arc<Runtime>,
@@ -81,6 +86,16 @@ impl UserActivity {
         self.report(Report::Gone(user.clone()));
     }
 
+    /// A client has subscribed to a channel.
+    pub(crate) fn subscribed(&self, channel: &Arc<str>, user: Option<UserId>) {
+        self.report(Report::Subscribed(Arc::clone(channel), user));
+    }
+
+    /// A channel has no subscriber on this node any more.
+    pub(crate) fn vacated(&self, channel: &Arc<str>) {
+        self.report(Report::Vacated(Arc::clone(channel)));
+    }
+
     fn report(&self, report: Report) {
         if self.reports.try_send(report).is_err() {
             self.metrics.outlet.activity_dropped(1);
@@ -95,7 +110,7 @@ impl UserActivity {
     }
 
     async fn run(&self, mut incoming: mpsc::Receiver<Report>) {
-        let mut users = Users { leaving: HashMap::new(), away_after: self.away_after };
+        let mut departures = Departures { leaving: HashMap::new(), away_after: self.away_after };
         let mut reports = Vec::with_capacity(BATCH);
         loop {
             tokio::select! {
@@ -104,9 +119,12 @@ impl UserActivity {
                 () = self.runtime.stopped() => return,
             }
             let (time, instant) = (now(), Instant::now());
-            let mut events: Vec<(Millis, DomainEvent)> =
-                reports.drain(..).filter_map(|report| users.take(report, instant)).map(|event| (time, event)).collect();
-            events.extend(users.expire(instant).map(|event| (time, event)));
+            let mut events: Vec<(Millis, DomainEvent)> = reports
+                .drain(..)
+                .filter_map(|report| departures.take(report, instant))
+                .map(|event| (time, event))
+                .collect();
+            events.extend(departures.expire(instant).map(|event| (time, event)));
             for batch in events.chunks(BATCH) {
                 self.write(batch).await;
             }
@@ -118,7 +136,7 @@ impl UserActivity {
         for _ in 0..MAX_ATTEMPTS {
             match self.ledger.append_events(events).await {
                 Ok(()) => return self.queue.wake(EventConsumer::Outlet),
-                Err(error) => tracing::debug!(%error, "the activity of users waits for the ledger"),
+                Err(error) => tracing::debug!(%error, "events of connections wait for the ledger"),
             }
             if !self.runtime.sleep(backoff.next_delay()).await {
                 break;
@@ -128,33 +146,58 @@ impl UserActivity {
     }
 }
 
-/// The users of this node who have lost their last connection.
-struct Users {
-    /// When each becomes away.
-    leaving: HashMap<UserId, Instant>,
+/// The users who have lost their last connection to this node, and the channels that have lost their last subscriber.
+struct Departures {
+    /// When each is away.
+    leaving: HashMap<Departed, Instant>,
     away_after: Duration,
 }
 
-impl Users {
+/// A user or a channel that was left.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Departed {
+    User(UserId),
+    Channel(Arc<str>),
+}
+
+impl Departed {
+    fn event(self) -> DomainEvent {
+        match self {
+            Self::User(user) => DomainEvent::UserAway { user },
+            Self::Channel(channel) => DomainEvent::ChannelVacated { channel: channel.to_string() },
+        }
+    }
+}
+
+impl Departures {
     /// The event of a report; `None` if it causes none, or none yet.
     fn take(&mut self, report: Report, now: Instant) -> Option<DomainEvent> {
         match report {
-            Report::Connected(user) => match self.leaving.remove(&user) {
+            Report::Connected(user) => match self.leaving.remove(&Departed::User(user.clone())) {
                 Some(_) => None,
                 None => Some(DomainEvent::UserConnected { user }),
             },
-            Report::Gone(user) if self.leaving.len() >= MAX_LEAVING => Some(DomainEvent::UserAway { user }),
-            Report::Gone(user) => {
-                self.leaving.insert(user, now + self.away_after);
-                None
+            Report::Gone(user) => self.leave(Departed::User(user), now),
+            Report::Subscribed(channel, user) => {
+                self.leaving.remove(&Departed::Channel(Arc::clone(&channel)));
+                Some(DomainEvent::ChannelSubscribed { channel: channel.to_string(), user })
             }
+            Report::Vacated(channel) => self.leave(Departed::Channel(channel), now),
         }
     }
 
-    /// The events of users whose time is over.
+    fn leave(&mut self, departed: Departed, now: Instant) -> Option<DomainEvent> {
+        if self.leaving.len() >= MAX_LEAVING {
+            return Some(departed.event());
+        }
+        self.leaving.insert(departed, now + self.away_after);
+        None
+    }
+
+    /// The events of those whose time is over.
     fn expire(&mut self, now: Instant) -> impl Iterator<Item = DomainEvent> {
-        let away: Vec<UserId> = self.leaving.extract_if(|_, until| *until <= now).map(|(user, _)| user).collect();
-        away.into_iter().map(|user| DomainEvent::UserAway { user })
+        let away: Vec<Departed> = self.leaving.extract_if(|_, until| *until <= now).map(|(who, _)| who).collect();
+        away.into_iter().map(Departed::event)
     }
 }
 
@@ -162,20 +205,39 @@ impl Users {
 mod tests {
     use super::*;
 
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn departures() -> (Departures, Instant) {
+        (Departures { leaving: HashMap::new(), away_after: 10 * SECOND }, Instant::now())
+    }
+
     #[tokio::test]
     async fn users_who_return_in_time_were_not_away() {
         let user = UserId::parse("ann").expect("an id");
-        let second = Duration::from_secs(1);
-        let (mut users, start) = (Users { leaving: HashMap::new(), away_after: 10 * second }, Instant::now());
+        let (mut departures, start) = departures();
         let connected = DomainEvent::UserConnected { user: user.clone() };
-        assert_eq!(users.take(Report::Connected(user.clone()), start), Some(connected));
-        assert_eq!(users.take(Report::Gone(user.clone()), start), None);
-        assert_eq!(users.take(Report::Connected(user.clone()), start + 9 * second), None);
-        assert_eq!(users.expire(start + 20 * second).count(), 0);
-        assert_eq!(users.take(Report::Gone(user.clone()), start + 20 * second), None);
-        assert_eq!(users.expire(start + 29 * second).count(), 0);
-        let away: Vec<_> = users.expire(start + 30 * second).collect();
+        assert_eq!(departures.take(Report::Connected(user.clone()), start), Some(connected));
+        assert_eq!(departures.take(Report::Gone(user.clone()), start), None);
+        assert_eq!(departures.take(Report::Connected(user.clone()), start + 9 * SECOND), None);
+        assert_eq!(departures.expire(start + 20 * SECOND).count(), 0);
+        assert_eq!(departures.take(Report::Gone(user.clone()), start + 20 * SECOND), None);
+        assert_eq!(departures.expire(start + 29 * SECOND).count(), 0);
+        let away: Vec<_> = departures.expire(start + 30 * SECOND).collect();
         assert_eq!(away, [DomainEvent::UserAway { user: user.clone() }]);
-        assert!(users.take(Report::Connected(user), start + 31 * second).is_some());
+        assert!(departures.take(Report::Connected(user), start + 31 * SECOND).is_some());
+    }
+
+    #[tokio::test]
+    async fn channels_with_a_subscriber_in_time_were_not_vacated() {
+        let channel: Arc<str> = "chat:1".into();
+        let (mut departures, start) = departures();
+        let subscribed = Some(DomainEvent::ChannelSubscribed { channel: channel.to_string(), user: None });
+        assert_eq!(departures.take(Report::Subscribed(Arc::clone(&channel), None), start), subscribed);
+        assert_eq!(departures.take(Report::Vacated(Arc::clone(&channel)), start), None);
+        assert_eq!(departures.take(Report::Subscribed(Arc::clone(&channel), None), start + 9 * SECOND), subscribed);
+        assert_eq!(departures.expire(start + 20 * SECOND).count(), 0);
+        assert_eq!(departures.take(Report::Vacated(Arc::clone(&channel)), start + 20 * SECOND), None);
+        let vacated: Vec<_> = departures.expire(start + 30 * SECOND).collect();
+        assert_eq!(vacated, [DomainEvent::ChannelVacated { channel: channel.to_string() }]);
     }
 }

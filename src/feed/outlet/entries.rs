@@ -21,9 +21,9 @@ pub(super) async fn entries(ledger: &dyn Ledger, events: &[(QueuedEvent, DomainE
     let groups = load_groups(ledger, events).await?;
     let entry = |(queued, event): &(QueuedEvent, DomainEvent)| {
         let event = public_form(event, queued.at, &groups)?;
-        let (kind, user) = (event.kind().into(), event.user().clone());
+        let (kind, owner) = (event.kind().into(), event.owner());
         let body = serde_json::to_string(&event).ok()?;
-        Some(NewOutletEntry { event: queued.seq, at: queued.at, kind, user, body })
+        Some(NewOutletEntry { event: queued.seq, at: queued.at, kind, owner, body })
     };
     Ok(events.iter().filter_map(entry).collect())
 }
@@ -46,6 +46,10 @@ fn public_form<'a>(event: &'a DomainEvent, at: Millis, groups: &'a Groups) -> Op
         }
         DomainEvent::UserConnected { user } => OutletEvent::UserConnected { at, user },
         DomainEvent::UserAway { user } => OutletEvent::UserAway { at, user },
+        DomainEvent::ChannelSubscribed { channel, user } => {
+            OutletEvent::ChannelSubscribed { at, channel, user: user.as_ref() }
+        }
+        DomainEvent::ChannelVacated { channel } => OutletEvent::ChannelVacated { at, channel },
         DomainEvent::CommentCreated { .. } | DomainEvent::CommentEdited { .. } | DomainEvent::Liked { .. } => {
             return None;
         }
@@ -98,7 +102,10 @@ mod tests {
     fn body(event: &DomainEvent, groups: &Groups) -> String {
         let event = public_form(event, 5, groups).expect("an event");
         let text = serde_json::to_string(&event).expect("JSON");
-        let start = format!(r#"{{"type":"{}","at":5,"user":"{}""#, event.kind(), event.user());
+        let start = match event.owner().as_str().strip_prefix('#') {
+            None => format!(r#"{{"type":"{}","at":5,"user":"{}""#, event.kind(), event.owner()),
+            Some(channel) => format!(r#"{{"type":"{}","at":5,"channel":"{channel}""#, event.kind()),
+        };
         assert!(text.starts_with(&start), "{text}");
         text
     }
@@ -130,6 +137,11 @@ mod tests {
         assert_eq!(body(&notified, &groups), expected);
         let away = DomainEvent::UserAway { user: ann.clone() };
         assert_eq!(body(&away, &groups), r#"{"type":"user.away","at":5,"user":"ann"}"#);
+        let subscribed = DomainEvent::ChannelSubscribed { channel: "chat:1".into(), user: Some(ann.clone()) };
+        let expected = r#"{"type":"channel.subscribed","at":5,"channel":"chat:1","user":"ann"}"#;
+        assert_eq!(body(&subscribed, &groups), expected);
+        let vacated = DomainEvent::ChannelVacated { channel: "chat:1".into() };
+        assert_eq!(body(&vacated, &groups), r#"{"type":"channel.vacated","at":5,"channel":"chat:1"}"#);
         let removed = DomainEvent::Notified { to: ann, notification: NotificationId(8) };
         assert!(public_form(&removed, 5, &groups).is_none(), "the group is gone");
     }

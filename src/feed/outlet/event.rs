@@ -4,9 +4,10 @@ use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::model::{Millis, NotificationId, PostId, UserId};
+use crate::model::{EventOwner, Millis, NotificationId, PostId, UserId};
 
-/// An event of the outlet. `user` is the user whose events are delivered in order, `at` the time in Unix milliseconds.
+/// An event of the outlet. Events of one `user` are delivered in order, and those of channels by `channel`. `at` is the
+/// time in Unix milliseconds.
 ///
 /// The log keeps events in this form; the `id` is their position in the log.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -93,6 +94,25 @@ pub(crate) enum OutletEvent<'a> {
         /// The user.
         user: &'a UserId,
     },
+    /// A client has subscribed to a channel of the application, of a namespace with `events = true`. Best effort.
+    #[serde(rename = "channel.subscribed")]
+    ChannelSubscribed {
+        /// When it happened, in Unix milliseconds.
+        at: Millis,
+        /// The channel.
+        channel: &'a str,
+        /// The client's user; absent of an anonymous client.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        user: Option<&'a UserId>,
+    },
+    /// Such a channel has had no subscriber on a node for a while. Best effort.
+    #[serde(rename = "channel.vacated")]
+    ChannelVacated {
+        /// When it happened, in Unix milliseconds.
+        at: Millis,
+        /// The channel.
+        channel: &'a str,
+    },
 }
 
 /// A group of notifications in its present state.
@@ -138,11 +158,13 @@ impl OutletEvent<'_> {
             Self::FollowDeleted { .. } => "follow.deleted",
             Self::UserConnected { .. } => "user.connected",
             Self::UserAway { .. } => "user.away",
+            Self::ChannelSubscribed { .. } => "channel.subscribed",
+            Self::ChannelVacated { .. } => "channel.vacated",
         }
     }
 
-    /// The user whose events are kept in order.
-    pub(super) fn user(&self) -> &UserId {
+    /// Whose events are kept in order.
+    pub(super) fn owner(&self) -> EventOwner {
         match self {
             Self::Notification { user, .. }
             | Self::PostCreated { user, .. }
@@ -151,7 +173,10 @@ impl OutletEvent<'_> {
             | Self::FollowCreated { user, .. }
             | Self::FollowDeleted { user, .. }
             | Self::UserConnected { user, .. }
-            | Self::UserAway { user, .. } => user,
+            | Self::UserAway { user, .. } => (*user).into(),
+            Self::ChannelSubscribed { channel, .. } | Self::ChannelVacated { channel, .. } => {
+                EventOwner::channel(channel)
+            }
         }
     }
 }

@@ -12,7 +12,7 @@
 //! | `event.rs` | the public form of an event, and its schema |
 //! | `reader.rs` | the long poll of backends |
 //! | `upkeep.rs` | retention, and the backlogs of consumers |
-//! | `activity.rs` | users who connect and go away |
+//! | `activity.rs` | users who connect and go away, channels with and without subscribers |
 //! | `appended.rs` | wakes the consumers of this process |
 
 mod activity;
@@ -26,7 +26,7 @@ mod upkeep;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use activity::UserActivity;
+pub(crate) use activity::ConnectionActivity;
 pub(crate) use appended::AppendedSignal;
 pub(crate) use event::OutletEvent;
 use publisher::OutletPublisher;
@@ -51,8 +51,13 @@ pub struct OutletOptions {
     pub enabled: bool,
     /// How long entries are kept.
     pub retention: Duration,
-    /// The time without a connection after which a user is away; `None`: connections cause no events.
-    pub away_after: Option<Duration>,
+    /// Whether users who connect and go away cause events.
+    pub users: bool,
+    /// Whether subscriptions to channels of the application cause events.
+    pub channels: bool,
+    /// The time without a connection after which a user is away, and without a subscriber after which a channel is
+    /// vacated.
+    pub away_after: Duration,
 }
 
 /// The outlet of this process.
@@ -62,7 +67,9 @@ pub(crate) struct Outlet {
     /// Wakes consumers of this process.
     pub(crate) appended: Arc<AppendedSignal>,
     /// Takes what the gateway knows of users; `None`: nobody wants it.
-    pub(crate) activity: Option<Arc<UserActivity>>,
+    pub(crate) users: Option<Arc<ConnectionActivity>>,
+    /// Takes what the gateway knows of subscriptions; `None`: nobody wants it.
+    pub(crate) channels: Option<Arc<ConnectionActivity>>,
     ledger: Arc<dyn Ledger>,
     publisher: Option<Arc<OutletPublisher>>,
     upkeep: Arc<OutletUpkeep>,
@@ -82,16 +89,18 @@ impl Outlet {
         let appended = Arc::new(AppendedSignal::default());
         let reader =
             OutletReader::new(ledger.clone(), runtime.clone(), appended.clone(), metrics.clone(), &options.consumers);
-        let activity = options
-            .away_after
-            .filter(|_| options.enabled)
-            .map(|after| UserActivity::new(ledger.clone(), runtime.clone(), queue.clone(), metrics.clone(), after));
+        let activity = (options.enabled && (options.users || options.channels)).then(|| {
+            let (ledger, runtime, queue) = (ledger.clone(), runtime.clone(), queue.clone());
+            ConnectionActivity::new(ledger, runtime, queue, metrics.clone(), options.away_after)
+        });
         let publisher = options.enabled.then(|| {
             let (ledger, runtime, appended) = (ledger.clone(), runtime.clone(), appended.clone());
             OutletPublisher::new(ledger, broker, runtime, queue, appended, metrics.clone())
         });
         let upkeep = Arc::new(OutletUpkeep::new(ledger.clone(), runtime, metrics, options.retention));
-        Self { reader, appended, activity, ledger, publisher, upkeep, registered: options.registered.clone() }
+        let users = activity.clone().filter(|_| options.users);
+        let channels = activity.filter(|_| options.channels);
+        Self { reader, appended, users, channels, ledger, publisher, upkeep, registered: options.registered.clone() }
     }
 
     /// Registers the consumers. Starts the work of the outlet until the process stops.
@@ -104,7 +113,8 @@ impl Outlet {
             publisher.start();
         }
         self.upkeep.start(self.publisher.is_some());
-        if let Some(activity) = &self.activity {
+        // The same one, or only one of the two. It starts once.
+        for activity in [&self.users, &self.channels].into_iter().flatten() {
             activity.start();
         }
         Ok(())

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use tokio_postgres::Row;
 
 use super::PostgresLedger;
-use super::columns::{at, count, id_at, integer, natural_at, one, plain};
+use super::columns::{at, count, integer, natural_at, one, plain};
 use super::events::{self, NewEvent};
 use super::pool::Parameters;
 use super::rows::readable;
@@ -15,7 +15,7 @@ use crate::ledger::{
     EventConsumer, FailedEntry, HeldEntry, LedgerError, NewOutletEntry, OutletBacklog, OutletBatch, OutletEnd,
     OutletEntry, OutletSettlement, OutletStore, Result,
 };
-use crate::model::{DomainEvent, Millis};
+use crate::model::{DomainEvent, EventOwner, Millis};
 
 const APPEND_EVENTS: &str = "\
     INSERT INTO events (at, event, pending)
@@ -86,10 +86,10 @@ impl OutletStore for PostgresLedger {
         let events: Vec<i64> = entries.iter().map(|entry| entry.event).collect();
         let times: Vec<i64> = entries.iter().map(|entry| integer(entry.at)).collect();
         let kinds: Vec<&str> = entries.iter().map(|entry| entry.kind.as_str()).collect();
-        let users: Vec<&str> = entries.iter().map(|entry| entry.user.as_str()).collect();
+        let owners: Vec<&str> = entries.iter().map(|entry| entry.owner.as_str()).collect();
         let bodies: Vec<&str> = entries.iter().map(|entry| entry.body.as_str()).collect();
         let (bit, now) = (EventConsumer::Outlet.bit(), integer(now));
-        let parameters: Parameters<'_> = &[&events, &times, &kinds, &users, &bodies, &done, &bit, &now];
+        let parameters: Parameters<'_> = &[&events, &times, &kinds, &owners, &bodies, &done, &bit, &now];
         end(one(&self.pool.write(PUBLISH, parameters).await?)?)
     }
 
@@ -154,7 +154,7 @@ impl OutletStore for PostgresLedger {
         let positions: Vec<i64> = held.iter().map(|held| integer(held.entry.position)).collect();
         let times: Vec<i64> = held.iter().map(|held| integer(held.entry.at)).collect();
         let kinds: Vec<&str> = held.iter().map(|held| held.entry.kind.as_str()).collect();
-        let users: Vec<&str> = held.iter().map(|held| held.entry.user.as_str()).collect();
+        let owners: Vec<&str> = held.iter().map(|held| held.entry.owner.as_str()).collect();
         let bodies: Vec<&str> = held.iter().map(|held| held.entry.body.as_str()).collect();
         let held_at: Vec<i64> = held.iter().map(|held| integer(held.held_at)).collect();
         let attempts: Vec<i64> = held.iter().map(|held| i64::from(held.attempts)).collect();
@@ -170,7 +170,7 @@ impl OutletStore for PostgresLedger {
             &positions,
             &times,
             &kinds,
-            &users,
+            &owners,
             &bodies,
             &held_at,
             &attempts,
@@ -224,7 +224,7 @@ fn entry(row: &Row, first: usize) -> Result<OutletEntry> {
         position: natural_at(row, first)?,
         at: natural_at(row, first + 1)?,
         kind: at(row, first + 2)?,
-        user: id_at(row, first + 3)?,
+        owner: EventOwner::from_stored(at(row, first + 3)?),
         body: at(row, first + 4)?,
     })
 }
@@ -262,7 +262,7 @@ fn batch(rows: &[Row]) -> Result<Option<OutletBatch>> {
                 failed_at: None,
             }),
             "user" => {
-                batch.users_held.insert(id_at(row, 4)?);
+                batch.owners_held.insert(EventOwner::from_stored(at(row, 4)?));
             }
             other => return Err(LedgerError::Failed(format!("a row of the kind {other:?} in a batch"))),
         }

@@ -20,6 +20,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/sqlite/0008_push_queue.sql"),
     include_str!("../migrations/sqlite/0009_outlet.sql"),
     include_str!("../migrations/sqlite/0010_post_alert_jobs.sql"),
+    include_str!("../migrations/sqlite/0011_outlet_owners.sql"),
 ];
 
 const VERSIONS: &str =

@@ -6,14 +6,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::rows::user_id_at;
 use super::{SqliteLedger, count, events, integer, json_text, natural, readable};
 use crate::ledger::outlet::{FAILED_ENTRIES_KEPT, MAX_FAILED_ENTRIES, MAX_HELD_ENTRIES, lease_name};
 use crate::ledger::{
     EventConsumer, FailedEntry, HeldEntry, NewOutletEntry, OutletBacklog, OutletBatch, OutletEnd, OutletEntry,
     OutletSettlement, OutletStore, Result,
 };
-use crate::model::{DomainEvent, Millis, UserId};
+use crate::model::{DomainEvent, EventOwner, Millis};
 
 #[async_trait]
 impl OutletStore for SqliteLedger {
@@ -107,7 +106,7 @@ impl OutletStore for SqliteLedger {
 
     async fn failed_entries(&self, limit: usize) -> Result<Vec<FailedEntry>> {
         self.read(move |db| {
-            let sql = "SELECT position, at, kind, user, body, held_at, attempts, due_at, reason, failed_at, consumer \
+            let sql = "SELECT position, at, kind, owner, body, held_at, attempts, due_at, reason, failed_at, consumer \
                        FROM outlet_held WHERE failed_at IS NOT NULL ORDER BY failed_at DESC, position DESC LIMIT ?1";
             let failed = |row: &Row<'_>| Ok(FailedEntry { consumer: row.get(10)?, held: held(row)? });
             readable("outlet_held", db.prepare_cached(sql)?.query([count(limit)])?, failed)
@@ -136,13 +135,13 @@ fn cursor(db: &Connection, consumer: &str) -> rusqlite::Result<Option<u64>> {
     db.prepare_cached(sql)?.query_row([consumer], |row| row.get(0).map(natural)).optional()
 }
 
-/// Reads `position, at, kind, user, body` from the first columns.
+/// Reads `position, at, kind, owner, body` from the first columns.
 fn entry(row: &Row<'_>) -> rusqlite::Result<OutletEntry> {
     Ok(OutletEntry {
         position: natural(row.get(0)?),
         at: natural(row.get(1)?),
         kind: row.get(2)?,
-        user: user_id_at(row, 3)?,
+        owner: EventOwner::from_stored(row.get_ref(3)?.as_str()?),
         body: row.get(4)?,
     })
 }
@@ -172,14 +171,14 @@ fn backlog(row: &Row<'_>) -> rusqlite::Result<OutletBacklog> {
 fn publish(db: &Connection, new: &[NewOutletEntry], done: &[i64], now: Millis) -> rusqlite::Result<OutletEnd> {
     let mut end = end(db)?;
     let waits = "SELECT 1 FROM events WHERE seq = ?1 AND pending & ?2 <> 0";
-    let sql = "INSERT INTO outlet (position, at, published_at, kind, user, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    let sql = "INSERT INTO outlet (position, at, published_at, kind, owner, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     for entry in new {
         if !db.prepare_cached(waits)?.exists(params![entry.event, EventConsumer::Outlet.bit()])? {
             continue;
         }
         end.last += 1;
-        let (at, now, user) = (integer(entry.at), integer(now), entry.user.as_str());
-        let row = params![integer(end.last), at, now, entry.kind, user, entry.body];
+        let (at, now, owner) = (integer(entry.at), integer(now), entry.owner.as_str());
+        let row = params![integer(end.last), at, now, entry.kind, owner, entry.body];
         db.prepare_cached(sql)?.execute(row)?;
     }
     db.prepare_cached("UPDATE outlet_end SET last = ?1")?.execute([integer(end.last)])?;
@@ -188,7 +187,7 @@ fn publish(db: &Connection, new: &[NewOutletEntry], done: &[i64], now: Millis) -
 }
 
 fn entries(db: &Connection, after: u64, limit: usize) -> rusqlite::Result<Vec<OutletEntry>> {
-    let sql = "SELECT position, at, kind, user, body FROM outlet WHERE position > ?1 ORDER BY position LIMIT ?2";
+    let sql = "SELECT position, at, kind, owner, body FROM outlet WHERE position > ?1 ORDER BY position LIMIT ?2";
     readable("outlet", db.prepare_cached(sql)?.query(params![integer(after), count(limit)])?, entry)
 }
 
@@ -211,7 +210,7 @@ fn trim(db: &Connection, before: Millis, now: Millis, limit: usize) -> rusqlite:
 fn batch(db: &Connection, consumer: &str, now: Millis, limit: usize) -> rusqlite::Result<Option<OutletBatch>> {
     let snapshot = db.unchecked_transaction()?;
     let Some(cursor) = cursor(&snapshot, consumer)? else { return Ok(None) };
-    let sql = "SELECT count(*) FROM (SELECT 1 FROM outlet_held INDEXED BY outlet_held_user \
+    let sql = "SELECT count(*) FROM (SELECT 1 FROM outlet_held INDEXED BY outlet_held_owner \
                WHERE consumer = ?1 AND failed_at IS NULL LIMIT ?2)";
     let most = integer(MAX_HELD_ENTRIES);
     let number: i64 = snapshot.prepare_cached(sql)?.query_row(params![consumer, most], |row| row.get(0))?;
@@ -222,17 +221,17 @@ fn batch(db: &Connection, consumer: &str, now: Millis, limit: usize) -> rusqlite
     if batch.held == 0 {
         return Ok(Some(batch));
     }
-    let sql = "SELECT position, at, kind, user, body, held_at, attempts, due_at, reason, failed_at \
+    let sql = "SELECT position, at, kind, owner, body, held_at, attempts, due_at, reason, failed_at \
                FROM outlet_held INDEXED BY outlet_held_due \
                WHERE consumer = ?1 AND failed_at IS NULL AND due_at <= ?2 ORDER BY due_at LIMIT ?3";
     let wanted = params![consumer, integer(now), count(limit)];
     batch.due = readable("outlet_held", snapshot.prepare_cached(sql)?.query(wanted)?, held)?;
-    let users: HashSet<&UserId> = batch.entries.iter().map(|entry| &entry.user).collect();
-    let sql = "SELECT value FROM json_each(?2) WHERE EXISTS (SELECT 1 FROM outlet_held INDEXED BY outlet_held_user \
-               WHERE consumer = ?1 AND user = value AND failed_at IS NULL)";
-    let wanted = params![consumer, json_text(&users)?];
-    batch.users_held =
-        snapshot.prepare_cached(sql)?.query_map(wanted, |row| user_id_at(row, 0))?.collect::<rusqlite::Result<_>>()?;
+    let owners: HashSet<&str> = batch.entries.iter().map(|entry| entry.owner.as_str()).collect();
+    let sql = "SELECT value FROM json_each(?2) WHERE EXISTS (SELECT 1 FROM outlet_held INDEXED BY outlet_held_owner \
+               WHERE consumer = ?1 AND owner = value AND failed_at IS NULL)";
+    let wanted = params![consumer, json_text(&owners)?];
+    let owner = |row: &Row<'_>| Ok(EventOwner::from_stored(row.get_ref(0)?.as_str()?));
+    batch.owners_held = snapshot.prepare_cached(sql)?.query_map(wanted, owner)?.collect::<rusqlite::Result<_>>()?;
     Ok(Some(batch))
 }
 
@@ -247,21 +246,21 @@ fn settle(
     if !db.prepare_cached(sql)?.exists(params![lease_name(consumer), holder])? {
         return Ok(false);
     }
-    let mut users: BTreeSet<String> = BTreeSet::new();
+    let mut owners: BTreeSet<String> = BTreeSet::new();
     for entry in &settlement.held {
         hold(db, consumer, entry)?;
-        users.insert(entry.entry.user.to_string());
+        owners.insert(entry.entry.owner.to_string());
     }
-    let sql = "DELETE FROM outlet_held WHERE consumer = ?1 AND position = ?2 RETURNING user";
+    let sql = "DELETE FROM outlet_held WHERE consumer = ?1 AND position = ?2 RETURNING owner";
     for position in &settlement.delivered {
         let row = params![consumer, integer(*position)];
-        users.extend(db.prepare_cached(sql)?.query_row(row, |row| row.get::<_, String>(0)).optional()?);
+        owners.extend(db.prepare_cached(sql)?.query_row(row, |row| row.get::<_, String>(0)).optional()?);
     }
     let next = "UPDATE outlet_held SET due_at = ?3 WHERE consumer = ?1 AND due_at IS NULL AND failed_at IS NULL \
-                AND position = (SELECT min(position) FROM outlet_held INDEXED BY outlet_held_user \
-                                WHERE consumer = ?1 AND user = ?2 AND failed_at IS NULL)";
-    for user in users {
-        db.prepare_cached(next)?.execute(params![consumer, user, integer(now)])?;
+                AND position = (SELECT min(position) FROM outlet_held INDEXED BY outlet_held_owner \
+                                WHERE consumer = ?1 AND owner = ?2 AND failed_at IS NULL)";
+    for owner in owners {
+        db.prepare_cached(next)?.execute(params![consumer, owner, integer(now)])?;
     }
     if settlement.held.iter().any(|entry| entry.failed_at.is_some()) {
         let old = "DELETE FROM outlet_held WHERE consumer = ?1 AND failed_at IS NOT NULL AND position <= \
@@ -276,7 +275,7 @@ fn settle(
 
 fn hold(db: &Connection, consumer: &str, held: &HeldEntry) -> rusqlite::Result<()> {
     let sql = "INSERT INTO outlet_held \
-               (consumer, position, at, kind, user, body, held_at, attempts, due_at, reason, failed_at) \
+               (consumer, position, at, kind, owner, body, held_at, attempts, due_at, reason, failed_at) \
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) \
                ON CONFLICT DO UPDATE SET attempts = excluded.attempts, due_at = excluded.due_at, \
                    reason = excluded.reason, failed_at = excluded.failed_at";
@@ -286,7 +285,7 @@ fn hold(db: &Connection, consumer: &str, held: &HeldEntry) -> rusqlite::Result<(
         integer(entry.position),
         integer(entry.at),
         entry.kind,
-        entry.user.as_str(),
+        entry.owner.as_str(),
         entry.body,
         integer(*held_at),
         attempts,
