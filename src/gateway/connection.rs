@@ -34,6 +34,7 @@ use super::session::{
     Action, DueAction, PingKind, Session, SessionClient, disconnect_for_error, hook_answers, key_wait, server_requests,
 };
 use super::sockets::Registration;
+use super::spare_queues;
 use super::transport::Transport;
 use super::user_connections::{LimitReached, UserConnection};
 use crate::protocol::{Command, Disconnect, PushEvent, Unsubscribe};
@@ -319,12 +320,12 @@ impl Connection {
         if self.running.as_ref().is_some_and(|running| running.holds_outbox) {
             return None;
         }
-        let (mut taken, mut end) = self.output.take();
+        let (mut taken, mut end) = self.output.outbox.take();
         for outgoing in taken.drain(..) {
             let over = self.translate(outgoing);
             end = end.or(over);
         }
-        self.output.put_back(taken);
+        spare_queues::keep_items(taken);
         end
     }
 

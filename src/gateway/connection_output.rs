@@ -11,8 +11,9 @@ use super::connection_end::ConnectionEnd;
 use super::framed::Framed;
 use super::message_codec::{frame_end, frame_ping, frame_push, frame_reply};
 use super::message_format::MessageFormat;
-use super::outbox::{KEPT_CAPACITY, Outbox, Outgoing};
+use super::outbox::Outbox;
 use super::session::{Action, PingKind};
+use super::spare_queues;
 use super::transport::Transport;
 use crate::protocol::{Disconnect, Push, PushEvent, Reply, ReplyBody};
 
@@ -23,15 +24,13 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 pub(super) struct ConnectionOutput {
     pub(super) transport: Transport,
     pub(super) outbox: Arc<Outbox>,
-    /// Frames to write: replies first, then those of the outbox.
+    /// Frames to write: replies first, then those of the outbox. Without capacity while it is empty.
     frames: VecDeque<Framed>,
-    /// Taken from the outbox; kept for its capacity.
-    taken: VecDeque<Outgoing>,
 }
 
 impl ConnectionOutput {
     pub(super) fn new(transport: Transport, outbox: Arc<Outbox>) -> Self {
-        Self { transport, outbox, frames: VecDeque::new(), taken: VecDeque::new() }
+        Self { transport, outbox, frames: VecDeque::new() }
     }
 
     pub(super) fn format(&self) -> MessageFormat {
@@ -45,22 +44,25 @@ impl ConnectionOutput {
 
     /// Adds a frame.
     pub(super) fn add(&mut self, frame: Framed) {
+        if self.frames.capacity() == 0 {
+            self.frames = spare_queues::take_frames();
+        }
         self.frames.push_back(frame);
     }
 
     /// Adds a reply.
     pub(super) fn reply(&mut self, reply: Reply) {
-        self.frames.push_back(frame_reply(self.format(), reply));
+        self.add(frame_reply(self.format(), reply));
     }
 
     /// Adds a push to this client alone.
     pub(super) fn push(&mut self, channel: &str, event: PushEvent<'_>) {
-        self.frames.push_back(frame_push(self.format(), &Push { channel, event }));
+        self.add(frame_push(self.format(), &Push { channel, event }));
     }
 
     /// Adds a ping.
     pub(super) fn ping(&mut self, kind: PingKind) {
-        self.frames.push_back(frame_ping(self.format(), kind));
+        self.add(frame_ping(self.format(), kind));
     }
 
     /// Tells the client of a stream in the reply to `connect` where it sends commands.
@@ -71,18 +73,6 @@ impl ConnectionOutput {
         {
             (connected.session, connected.node) = (name.session.to_string(), name.node.to_string());
         }
-    }
-
-    /// Takes all items of the outbox; they come back with [`put_back`](Self::put_back) once they were handled. Also
-    /// returns the close code, if the client must be closed after them.
-    pub(super) fn take(&mut self) -> (VecDeque<Outgoing>, Option<Disconnect>) {
-        let end = self.outbox.take(&mut self.taken);
-        (std::mem::take(&mut self.taken), end)
-    }
-
-    /// Keeps the empty queue for its capacity.
-    pub(super) fn put_back(&mut self, taken: VecDeque<Outgoing>) {
-        self.taken = taken;
     }
 
     /// Writes all frames. `end`: the close code, if the client must be closed after them.
@@ -96,9 +86,7 @@ impl ConnectionOutput {
             if !self.frames.is_empty() {
                 Box::pin(self.write_slowly(end.clone(), write_timeout)).await?;
             }
-            if self.frames.capacity() > KEPT_CAPACITY {
-                self.frames = VecDeque::new();
-            }
+            spare_queues::keep_frames(std::mem::take(&mut self.frames));
         }
         end.map_or(Ok(()), |why| Err(ConnectionEnd::Close(why)))
     }
@@ -115,7 +103,7 @@ impl ConnectionOutput {
                 Err(_) => Err(ConnectionEnd::Close(end.unwrap_or(Disconnect::WRITE_ERROR))),
             },
             () = poll_fn(|cx| outbox.poll_closed(cx)), if end.is_none() => {
-                Err(ConnectionEnd::Close(outbox.take(&mut VecDeque::new()).unwrap_or(Disconnect::SLOW)))
+                Err(ConnectionEnd::Close(outbox.take().1.unwrap_or(Disconnect::SLOW)))
             }
         }
     }

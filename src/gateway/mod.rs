@@ -15,7 +15,7 @@
 //! | `transport`, `websocket`, `stream` | the WebSocket or the stream of one connection |
 //! | `incoming`, `framed`, `frame_writer` | what it receives, and how it writes |
 //! | [`message_format`], `message_codec` | the format of its messages |
-//! | [`outbox`] | the send queue of one connection |
+//! | [`outbox`], `spare_queues` | the send queue of one connection; empty queues that are kept for each thread |
 //! | [`write_pacer`] | the order in which connections write |
 //! | `commands`, `command_outcome` | starts commands that take time |
 //! | `subscriptions` | executes `connect` and `subscribe` |
@@ -32,7 +32,7 @@
 //! | `request_queue` | what backends ask of a connection, between its commands |
 //! | `node_survey`, `channel_pattern` | asks all nodes what they serve, for backends |
 //! | `socket_prober`, `probe` | whether clients are there, for the push bridge |
-//! | `connection_registry`, `sockets` | the connections by client id, and by user |
+//! | `connection_registry`, `sockets`, `client_map` | the connections by client id, and by user |
 //! | `revocation_watcher` | closes connections whose tokens end |
 //! | `session_clock`, `gauges` | the time of sessions, the values of gauges |
 
@@ -57,6 +57,7 @@ mod channel_commands;
 mod channel_occupancy;
 mod channel_pattern;
 pub mod channels;
+mod client_map;
 mod command_outcome;
 mod commands;
 mod connection;
@@ -92,6 +93,7 @@ mod session_clock;
 mod single_connection;
 mod socket_prober;
 mod sockets;
+mod spare_queues;
 mod stream;
 mod stream_inbox;
 pub mod stream_opener;

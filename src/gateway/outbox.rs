@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use super::framed::Framed;
 use super::message_format::MessageFormat;
 use super::probe::Probe;
+use super::spare_queues;
 use super::write_pacer::WritePacer;
 use crate::broker::{RefreshRequest, ServerSubscription};
 use crate::protocol::Disconnect;
@@ -61,9 +62,6 @@ pub struct Bounds {
     pub messages: usize,
 }
 
-/// An empty queue with a larger capacity is released, so that a burst does not occupy memory permanently.
-pub(super) const KEPT_CAPACITY: usize = 64;
-
 /// The part of its [`Bounds`] at which a queue may not wait for its turn: all connections are woken.
 const URGENT_PART: usize = 8;
 
@@ -83,6 +81,7 @@ pub struct Outbox {
 
 #[derive(Debug, Default)]
 struct SendQueue {
+    /// Without capacity while it is empty.
     waiting: VecDeque<Outgoing>,
     bytes: usize,
     closed: Option<Disconnect>,
@@ -112,6 +111,9 @@ impl Outbox {
         let fits = bytes <= self.bounds.bytes && queue.waiting.len() < self.bounds.messages;
         if fits {
             queue.bytes = bytes;
+            if queue.waiting.capacity() == 0 {
+                queue.waiting = spare_queues::take_items();
+            }
             queue.waiting.push_back(item);
         } else {
             *queue = SendQueue { closed: Some(Disconnect::SLOW), ..SendQueue::default() };
@@ -167,17 +169,13 @@ impl Outbox {
         if is_ready(self) { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Moves all queued items into `taken`, which must be empty. Returns the close code if the client must be closed
-    /// after them.
-    pub fn take(&self, taken: &mut VecDeque<Outgoing>) -> Option<Disconnect> {
-        if taken.capacity() > KEPT_CAPACITY {
-            *taken = VecDeque::new();
-        }
+    /// Takes all queued items, and the close code if the client must be closed after them.
+    pub fn take(&self) -> (VecDeque<Outgoing>, Option<Disconnect>) {
         let mut queue = self.queue.lock();
-        std::mem::swap(&mut queue.waiting, taken);
+        let taken = std::mem::take(&mut queue.waiting);
         queue.bytes = 0;
         self.ready.store(queue.closed.is_some(), Ordering::Release);
-        queue.closed.clone()
+        (taken, queue.closed.clone())
     }
 }
 
@@ -194,8 +192,8 @@ mod tests {
     fn items_come_out_in_order_at_once() {
         let outbox = Outbox::new(Bounds { bytes: 100, messages: 10 }, MessageFormat::WebSocketJson, Arc::default());
         assert!(outbox.push(message("a")) && outbox.push(message("b")));
-        let mut taken = VecDeque::new();
-        assert_eq!(outbox.take(&mut taken), None);
+        let (taken, end) = outbox.take();
+        assert_eq!(end, None);
         assert_eq!(taken, [message("a"), message("b")]);
         assert_eq!(outbox.bytes(), 0);
     }
@@ -205,8 +203,8 @@ mod tests {
         for bounds in [Bounds { bytes: 20, messages: 100 }, Bounds { bytes: 100, messages: 3 }] {
             let outbox = Outbox::new(bounds, MessageFormat::WebSocketJson, Arc::default());
             assert_eq!((0..4).filter(|_| !outbox.push(message("four"))).count(), 1, "closed once: {bounds:?}");
-            let mut taken = VecDeque::new();
-            assert_eq!(outbox.take(&mut taken), Some(Disconnect::SLOW));
+            let (taken, end) = outbox.take();
+            assert_eq!(end, Some(Disconnect::SLOW));
             assert!(taken.is_empty() && outbox.bytes() == 0);
         }
     }
@@ -216,7 +214,7 @@ mod tests {
         let outbox = Outbox::new(Bounds { bytes: 10, messages: 1 }, MessageFormat::WebSocketJson, Arc::default());
         outbox.close(Disconnect::SHUTDOWN);
         outbox.close(Disconnect::SLOW);
-        assert_eq!(outbox.take(&mut VecDeque::new()), Some(Disconnect::SHUTDOWN));
+        assert_eq!(outbox.take().1, Some(Disconnect::SHUTDOWN));
     }
 
     #[test]

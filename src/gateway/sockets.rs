@@ -1,11 +1,11 @@
 //! The sockets of this node by user. They are closed at the request of a backend, or when their token is revoked.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use dashmap::DashMap;
 use parking_lot::Mutex;
 
+use super::client_map::ClientMap;
 use super::outbox::{Outbox, Outgoing};
 use super::session::{SubscriptionTokens, disconnect_for};
 use super::stream_sessions::StreamSessions;
@@ -20,7 +20,7 @@ use crate::protocol::Disconnect;
 #[derive(Debug)]
 pub(super) struct UserSockets {
     streams: Arc<StreamSessions>,
-    by_user: DashMap<Option<UserId>, HashMap<Arc<str>, RegisteredSocket>>,
+    by_user: DashMap<Option<UserId>, ClientMap<RegisteredSocket>>,
     /// Learns of users who connect to this node and leave it; `None`: nobody wants to.
     activity: Option<Arc<ConnectionActivity>>,
 }
@@ -128,7 +128,7 @@ impl UserSockets {
     /// The send queues of a user's sockets.
     pub(super) fn outboxes(&self, user: &UserId) -> Vec<Arc<Outbox>> {
         let Some(sockets) = self.by_user.get(&Some(user.clone())) else { return Vec::new() };
-        sockets.values().map(|socket| Arc::clone(&socket.outbox)).collect()
+        sockets.iter().map(|(_, socket)| Arc::clone(&socket.outbox)).collect()
     }
 
     /// Checks the sockets of the pending users and their subscriptions. Returns those that `check` refuses.
@@ -138,8 +138,8 @@ impl UserSockets {
         check: impl Fn(Option<&UserId>, Option<&TokenIdentity>) -> Result<(), Revoked>,
     ) -> Refused {
         let found = Mutex::new(Refused::default());
-        let look = |user: &Option<UserId>, sockets: &HashMap<Arc<str>, RegisteredSocket>| {
-            for socket in sockets.values() {
+        let look = |user: &Option<UserId>, sockets: &ClientMap<RegisteredSocket>| {
+            for (_, socket) in sockets.iter() {
                 if let Err(revoked) = check(user.as_ref(), socket.token.as_deref()) {
                     found.lock().sockets.push((Arc::clone(&socket.outbox), disconnect_for(revoked)));
                     continue;
@@ -205,7 +205,7 @@ impl Drop for Registration {
             sockets.remove(&self.client);
         }
         self.sockets.by_user.remove_if(&self.user, |user, sockets| {
-            // Told under the lock of the entry, so that reports of one user are in order.
+            // Reported under the lock of the entry, so that reports of one user are in order.
             if let (true, Some(activity), Some(user)) = (sockets.is_empty(), &self.sockets.activity, user) {
                 activity.gone(user);
             }
