@@ -195,7 +195,8 @@ async fn followees_are_listed_in_order(ledger: Any) {
 }
 
 async fn restricted_posts_are_flagged(ledger: Any) {
-    users(&*ledger, &["ann"]).await;
+    users(&*ledger, &["ann", "me"]).await;
+    follow(&*ledger, &id("me"), &id("ann")).await;
     let some = || vec![id("bo")];
     let mut all = [
         Visibility::Public,
@@ -214,7 +215,8 @@ async fn restricted_posts_are_flagged(ledger: Any) {
     }
     delete(&*ledger, 6, "ann").await.expect("the post existed");
     let restricted = async || {
-        let mut found = ledger.restricted_among(&[4, 3, 2, 1, 1, 2, 6, 5, 77].map(PostId)).await.unwrap();
+        let timeline = [4, 3, 2, 1, 1, 2, 6, 5, 77].map(PostId);
+        let mut found = ledger.restricted_in_timeline(&id("me"), &timeline).await.unwrap();
         found.sort_unstable();
         found.dedup();
         found
@@ -227,7 +229,9 @@ async fn restricted_posts_are_flagged(ledger: Any) {
         assert!(!edit(&*ledger, &all[place]).await.is_empty());
     }
     assert_eq!(restricted().await, [1, 3, 4, 5].map(PostId));
-    assert!(ledger.restricted_among(&[]).await.unwrap().is_empty());
+    let newer = ledger.restricted_in_timeline(&id("me"), &[5, 4].map(PostId)).await.unwrap();
+    assert!(newer.len() == 2 && newer.contains(&PostId(4)) && newer.contains(&PostId(5)), "{newer:?}");
+    assert!(ledger.restricted_in_timeline(&id("me"), &[]).await.unwrap().is_empty());
 }
 
 async fn posts_round_trip(ledger: Any) {

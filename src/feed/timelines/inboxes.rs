@@ -137,7 +137,10 @@ impl Inboxes {
         let floor = if posts.len() < length { PostId::ZERO } else { below(posts[0]) };
         // Skips posts the reader cannot see yet; they are inserted and announced once visible. The ledger has applied
         // the restrictions between users, so only posts with a visibility of their own are checked.
-        let restricted: HashSet<PostId> = self.ledger.restricted_among(&posts).await?.into_iter().collect();
+        let restricted = match posts.is_empty() {
+            true => HashSet::new(),
+            false => self.ledger.restricted_in_timeline(user, &posts).await?.into_iter().collect::<HashSet<_>>(),
+        };
         let shown =
             self.visibility.visible_posts(Some(user), ViewContext::Timeline, restricted.iter().copied()).await?;
         posts.retain(|id| !restricted.contains(id) || shown.contains_key(id));

@@ -104,7 +104,7 @@ async fn every_list_is_read_from_one_partition_in_its_order() {
         (counts::COUNTS, "'{1,2}'"),
         (hydration::HYDRATE, "'{u,v}', '{1,2}', '{1,2}', '{a,b}'"),
         (previews::NEWEST, "'{1,2}', 9, 9"),
-        (posts::RESTRICTED, "'{1,2}'"),
+        (posts::RESTRICTED_IN_TIMELINE, "'u', 9"),
         (people::SEARCH, "'a', 'b', 'a', '', 9"),
         (people::SECOND_DEGREE, "'u', 9, 9, 9"),
         (people::PROFILE, "'u', 'v', 9"),

@@ -27,7 +27,7 @@ impl PostStore for SqliteLedger {
         self.read(move |db| posts(db, &ids)).await
     }
 
-    async fn restricted_among(&self, ids: &[PostId]) -> Result<Vec<PostId>> {
+    async fn restricted_in_timeline(&self, _: &UserId, ids: &[PostId]) -> Result<Vec<PostId>> {
         let ids = ids.to_vec();
         self.read(move |db| restricted_among(db, &ids)).await
     }
