@@ -54,6 +54,19 @@ async fn posts_of_pulled_authors_are_pushed() {
     assert_eq!(push["data"]["post"], json!(post.to_string()));
 }
 
+#[tokio::test]
+async fn the_first_alert_for_an_author_counts_at_once() {
+    let (server, receiver) = (server().await, Receiver::start(&[]).await);
+    // By the third post, the server remembers that nobody has alerts for bo's posts.
+    for _ in 0..3 {
+        server.post("bo", "nobody asked").await;
+    }
+    register(&server, "ann", "hook", &receiver.url).await;
+    notify(&server, "ann", "bo").await;
+    server.post("bo", "somebody asked").await;
+    assert_eq!(receiver.wait_for(1).await[0]["body"], "somebody asked");
+}
+
 /// Bo posts; then something changes before the grace period ends, so that nothing is pushed.
 async fn not_pushed(change: impl AsyncFnOnce(&Server, u64)) {
     let (server, receiver) = prepared().await;

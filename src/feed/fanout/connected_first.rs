@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::follower_cache::FollowerCache;
+use super::follower_cache::{CachedFollowers, FollowerCache};
 use super::page_writer::{PageWriter, WritingPage};
 use super::running_job::{JobLeases, JobOutcome, RunningJob};
 use super::scan::{FollowerScan, MAX_CONCURRENT_PAGES, RemainingFollowers};
@@ -57,6 +57,11 @@ impl ConnectedFirst {
         page_size: usize,
     ) -> Self {
         Self { ledger, followers, broker, leases, writer, page_size }
+    }
+
+    /// The followers of an author, if they are cached.
+    pub(super) fn cached_followers(&self, author: &UserId) -> Option<Arc<CachedFollowers>> {
+        self.followers.cached(author)
     }
 
     /// Serves connected followers, and keeps the others for the second pass. Returns an outcome if the attempt ends

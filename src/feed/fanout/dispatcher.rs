@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::channel_updates::{ChannelUpdates, removed};
+use super::follower_cache::CachedFollowers;
 use super::follower_scanner::FollowerScanner;
 use super::page_writer::PageWriter;
 use super::running_job::{JobLeases, JobOutcome, RunningJob};
@@ -181,7 +182,20 @@ impl Dispatcher {
         if !job.is_fresh() {
             return self.scanner.run(scan, job).await;
         }
+        let most = self.push_limit;
+        // Hysteresis: an author whose follower count fluctuates around the limit keeps the mode. Two posts in a row
+        // with different modes could overtake each other.
+        let lower = most - most / 5;
+        let followers = self.scanner.cached_followers(scan.author);
+        let needs_no_alerts = |followers: &CachedFollowers| !self.post_alerts || followers.is_without_alerts();
+        if followers.as_ref().is_some_and(|followers| followers.len() <= lower && needs_no_alerts(followers)) {
+            // Most authors: the ledger need not be asked for their mode.
+            return self.scanner.run(scan, job).await;
+        }
         let mode = self.ledger.fanout_mode(scan.author).await?;
+        if let Some(followers) = followers.filter(|_| !mode.has_alerts) {
+            followers.note_without_alerts();
+        }
         if self.post_alerts
             && mode.has_alerts
             && let (Entry::Post(post), Recipients::Viewers) = (scan.entry, &scan.recipients)
@@ -189,10 +203,6 @@ impl Dispatcher {
             // Before the first follower is served: a repeated attempt does not come here.
             self.ledger.start_post_alerts(*post, now()).await?;
         }
-        let most = self.push_limit;
-        // Hysteresis: an author whose follower count fluctuates around the limit keeps the mode. Two posts in a row
-        // with different modes could overtake each other.
-        let lower = most - most / 5;
         if mode.followers > most || (mode.pulled && mode.followers > lower) {
             return self.append_to_pull_log(scan, job).await;
         }

@@ -1,10 +1,12 @@
-//! The followers of authors who have few of them, cached: most jobs read the same short list.
+//! The followers of authors who have few of them, cached: most jobs read the same short list. Whether anybody has alerts
+//! for an author's posts is known with it.
 //!
 //! A follow is in force on every node before posts of the past are merged into the follower's timeline
 //! (`timelines/edge_jobs.rs`). A job that still read the former list belongs to a post that was stored before, which
 //! the merge finds.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::broker::{CacheLease, Invalidation};
@@ -20,10 +22,35 @@ const TTL: Duration = Duration::from_secs(30);
 /// The number of followers in all cached lists, at some 50 bytes each.
 const CAPACITY: u64 = 500_000;
 
+/// All followers of an author.
+pub(super) struct CachedFollowers {
+    list: Box<[UserId]>,
+    /// Nobody has alerts for the author's posts. `false`: it is not known.
+    is_without_alerts: AtomicBool,
+}
+
+impl CachedFollowers {
+    /// The number of followers.
+    pub(super) fn len(&self) -> u64 {
+        self.list.len() as u64
+    }
+
+    /// Whether nobody is known to have alerts for the author's posts.
+    pub(super) fn is_without_alerts(&self) -> bool {
+        self.is_without_alerts.load(Ordering::Relaxed)
+    }
+
+    /// Nobody had alerts for the author's posts after this was taken from the cache. If somebody has by now, the cache
+    /// has dropped it.
+    pub(super) fn note_without_alerts(&self) {
+        self.is_without_alerts.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Followers by author.
 pub(crate) struct FollowerCache {
     ledger: Arc<dyn Ledger>,
-    lists: CoherentCache<UserId, Arc<[UserId]>>,
+    lists: CoherentCache<UserId, Arc<CachedFollowers>>,
     /// The longest list that is cached: one page of a job (`fanout.page`).
     max_followers: usize,
 }
@@ -32,7 +59,9 @@ impl FollowerCache {
     /// An empty cache in front of the ledger.
     pub(crate) fn new(ledger: Arc<dyn Ledger>, lease: Arc<CacheLease>, max_followers: usize) -> Self {
         // An author without followers occupies memory, too.
-        let weigh = |_: &UserId, list: &Arc<[UserId]>| u32::try_from(list.len()).unwrap_or(u32::MAX).saturating_add(1);
+        let weigh = |_: &UserId, followers: &Arc<CachedFollowers>| {
+            u32::try_from(followers.list.len()).unwrap_or(u32::MAX).saturating_add(1)
+        };
         Self { ledger, lists: CoherentCache::weighing(lease, CAPACITY, TTL, weigh), max_followers }
     }
 
@@ -42,15 +71,21 @@ impl FollowerCache {
     /// # Errors
     /// If the ledger cannot be read.
     pub(super) async fn first(&self, author: &UserId, limit: usize) -> Result<Vec<UserId>> {
-        if let Some(list) = self.lists.reader().get(author) {
-            return Ok(list.iter().take(limit).cloned().collect());
+        if let Some(followers) = self.cached(author) {
+            return Ok(followers.list.iter().take(limit).cloned().collect());
         }
         let ticket = self.lists.ticket(author);
         let followers = self.ledger.followers_after(author, "", limit).await?;
         if followers.len() < limit && followers.len() <= self.max_followers {
-            self.lists.fill(author.clone(), ticket, followers.as_slice().into());
+            let (list, is_without_alerts) = (followers.as_slice().into(), AtomicBool::new(false));
+            self.lists.fill(author.clone(), ticket, Arc::new(CachedFollowers { list, is_without_alerts }));
         }
         Ok(followers)
+    }
+
+    /// The followers of an author, if they are cached.
+    pub(super) fn cached(&self, author: &UserId) -> Option<Arc<CachedFollowers>> {
+        self.lists.reader().get(author)
     }
 }
 
@@ -104,11 +139,18 @@ mod tests {
         let ann = id("ann");
         assert_eq!(cache.first(&ann, 9).await.expect("a list"), [id("bo"), id("cy")]);
         let reads = ledger.round_trips();
+        let cached = cache.cached(&ann).expect("a list");
+        assert_eq!((cached.len(), cached.is_without_alerts()), (2, false));
+        cached.note_without_alerts();
+        assert!(cache.cached(&ann).expect("a list").is_without_alerts());
         assert_eq!(cache.first(&ann, 9).await.expect("a list"), [id("bo"), id("cy")]);
         assert_eq!(ledger.round_trips(), reads);
         cache.apply(&Invalidation::Relation(id("bo"), ann.clone()));
+        assert!(cache.cached(&ann).is_none());
+        cached.note_without_alerts();
         cache.first(&ann, 9).await.expect("a list");
         assert_eq!(ledger.round_trips(), reads + 1);
+        assert!(!cache.cached(&ann).expect("a list").is_without_alerts(), "it was noted for the former list");
         cache.apply(&Invalidation::Erased(id("bo")));
         cache.first(&ann, 9).await.expect("a list");
         assert_eq!(ledger.round_trips(), reads + 2);

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::connected_first::ConnectedFirst;
+use super::follower_cache::CachedFollowers;
 use super::page_writer::{PageWriter, WritingPage};
 use super::running_job::{JobLeases, JobOutcome, RunningJob};
 use super::scan::{FollowerScan, MAX_CONCURRENT_PAGES, RemainingFollowers};
@@ -35,6 +36,11 @@ impl FollowerScanner {
         page_size: usize,
     ) -> Self {
         Self { ledger, leases, writer, connected_first, page_size }
+    }
+
+    /// The followers of an author, if they are cached.
+    pub(super) fn cached_followers(&self, author: &UserId) -> Option<Arc<CachedFollowers>> {
+        self.connected_first.cached_followers(author)
     }
 
     /// Serves the followers, starting after the cursor of the job.

@@ -6,10 +6,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::broker::Invalidation;
 use crate::feed::call::Caller;
 use crate::feed::error::{FeedError, NO_USER, Result};
 use crate::feed::identity::IdentityService;
 use crate::feed::input::{Done, OneUser, checked_name};
+use crate::feed::invalidation::Invalidator;
 use crate::feed::patch::{clearable, present};
 use crate::feed::runtime::now;
 use crate::feed::visibility::{RelationCache, VisibilityPolicy};
@@ -81,6 +83,7 @@ pub(crate) struct Profiles {
     identity: Arc<IdentityService>,
     relations: Arc<RelationCache>,
     visibility: Arc<VisibilityPolicy>,
+    invalidator: Arc<Invalidator>,
 }
 
 impl Profiles {
@@ -90,8 +93,9 @@ impl Profiles {
         identity: Arc<IdentityService>,
         relations: Arc<RelationCache>,
         visibility: Arc<VisibilityPolicy>,
+        invalidator: Arc<Invalidator>,
     ) -> Self {
-        Self { ledger, identity, relations, visibility }
+        Self { ledger, identity, relations, visibility, invalidator }
     }
 
     pub(crate) async fn get(&self, caller: Caller, user: OneUser) -> Result<Profile> {
@@ -138,6 +142,8 @@ impl Profiles {
             return Err(FeedError::Conflict { field: "id", message: "you block them" });
         }
         if self.ledger.enable_post_alerts(user, &author.id, now(), MAX_POST_ALERTS).await? {
+            // Nodes may know that nobody had alerts for the author's posts.
+            self.invalidator.invalidate(&[Invalidation::Relation(user.clone(), author.id)]).await?;
             Ok(Done {})
         } else {
             let most = MAX_POST_ALERTS;

@@ -92,7 +92,10 @@ impl PostService {
             tracing::warn!(%error, post = %cached.post.id, "a post is stored, its author's timeline will follow");
         }
         let submitted = self.write.jobs.offer([job], reserved);
-        self.write.events.wake(EventConsumer::Notifications);
+        // Nobody is notified of a post without mentions: it has an event for the outlet at most.
+        let consumer =
+            if cached.post.mentions.is_empty() { EventConsumer::Outlet } else { EventConsumer::Notifications };
+        self.write.events.wake(consumer);
         submitted.may_answer().await;
         with_counts(cached.json_for(Some(author)), PostCounts::default(), Some(PostFlags::default()))
     }

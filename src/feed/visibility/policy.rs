@@ -41,6 +41,10 @@ impl VisibilityPolicy {
         ids: impl IntoIterator<Item = PostId>,
     ) -> Result<HashMap<PostId, Arc<CachedPost>>> {
         let mut posts = self.posts.get(ids).await?;
+        if posts.is_empty() {
+            // Nor are the reader's followees loaded, and kept: most users who connect have nothing to check.
+            return Ok(posts);
+        }
         let closed = self.relation_dependent(reader, view, posts.values()).await?;
         if closed.is_empty() {
             return Ok(posts);

@@ -130,7 +130,7 @@ impl Base {
 
     pub(super) fn profiles(&self) -> Profiles {
         let (relations, visibility) = (self.relations.clone(), self.visibility.clone());
-        Profiles::new(self.ledger.clone(), self.identity.clone(), relations, visibility)
+        Profiles::new(self.ledger.clone(), self.identity.clone(), relations, visibility, self.invalidator.clone())
     }
 
     pub(super) fn follows(&self, edges: Arc<EdgeJobs>, options: &FeedOptions) -> Follows {
