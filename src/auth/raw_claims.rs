@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::claims::{SubscribeOptions, TokenError, TokenIdentity, TokenKind};
 use crate::model::{SubscribeOverride, UserId};
+use crate::protocol::to_portable;
 
 /// When the rights of a token expire: at `expire_at` if it is present (0: never), otherwise at `exp`. A token that is
 /// past its `exp` and valid only because of the leeway expires at the end of the leeway. All times are in Unix seconds.
@@ -29,12 +30,19 @@ pub(super) fn in_time(claims: &RawClaims, exp: Option<u64>, now: u64, leeway: u6
     if early || late { Err(TokenError::Expired) } else { Ok(()) }
 }
 
-/// A JSON claim, given either as JSON or as JSON in base64. The base64 form takes precedence unless it is empty.
+/// A JSON claim for clients, given either as JSON or as JSON in base64. The base64 form takes precedence unless it is
+/// empty. The result is on one line: line breaks between its tokens would end the message that it is sent in.
 pub(super) fn json(plain: Option<Box<RawValue>>, base64: Option<&str>) -> Result<Option<Box<RawValue>>, TokenError> {
-    let Some(base64) = base64.filter(|text| !text.is_empty()) else { return Ok(plain) };
-    let bytes = STANDARD.decode(base64).map_err(|_| TokenError::Invalid("it holds base64 that is none"))?;
-    let json = serde_json::from_slice(&bytes).map_err(|_| TokenError::Invalid("it holds JSON that is none"))?;
-    Ok(Some(json))
+    let json = match (base64.filter(|text| !text.is_empty()), plain) {
+        (Some(base64), _) => {
+            let bytes = STANDARD.decode(base64).map_err(|_| TokenError::Invalid("it holds base64 that is none"))?;
+            serde_json::from_slice(&bytes).map_err(|_| TokenError::Invalid("it holds JSON that is none"))?
+        }
+        (None, Some(plain)) => plain,
+        (None, None) => return Ok(None),
+    };
+    let portable = to_portable(&json).ok_or(TokenError::Invalid("it holds JSON that clients cannot decode"))?;
+    Ok(Some(portable))
 }
 
 /// The text in a claim of a token whose signature is verified; empty if the token lacks the claim.

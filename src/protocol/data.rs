@@ -1,8 +1,11 @@
-//! Validation of the data of publications: it must be JSON that every client can decode.
+//! Validation of JSON that clients receive: every client must be able to decode it.
 
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::json::one_line;
 
 /// The maximum nesting depth of arrays and objects. Most decoders of clients have limits of 500 levels or more, and the
 /// frame adds levels of its own around the data. The limit of serde_json is 128.
@@ -13,6 +16,12 @@ const MAX_DEPTH: u32 = 100;
 pub fn is_portable(json: &str) -> bool {
     let mut json = serde_json::Deserializer::from_str(json);
     Nested(MAX_DEPTH).deserialize(&mut json).is_ok()
+}
+
+/// JSON for clients: on one line, because line breaks separate messages. `None` if it is not portable.
+pub fn to_portable(json: &RawValue) -> Option<Box<RawValue>> {
+    let text = one_line(json.get());
+    if is_portable(&text) { RawValue::from_string(text.into_owned()).ok() } else { None }
 }
 
 /// Accepts a value that contains at most this many levels of arrays and objects.

@@ -35,7 +35,7 @@ pub use command::{
     ChannelRequest, Command, CommandBody, ConnectRequest, HistoryRequest, HistorySince, MalformedFrame, PublishRequest,
     Recover, RpcRequest, SubRefreshRequest, SubscribeRequest, decode_connect, decode_frame,
 };
-pub use data::is_portable;
+pub use data::{is_portable, to_portable};
 pub use delta::{SplitMembers, chain, patch, split_members};
 pub use emulation::{EmulatedData, EmulationRequest};
 pub use encoding::Encoding;

@@ -9,8 +9,8 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
 
 use crate::NAMESPACES;
-use crate::client::{Client, Heard};
-use crate::server::{Server, signed, token, unix};
+use crate::client::{Client, Heard, Wire};
+use crate::server::{Server, signed, signed_text, token, unix};
 
 /// The outcome of a connect with this token: 0, an error code, or a close code.
 pub(crate) async fn connect(server: &Server, token: &str) -> u64 {
@@ -121,5 +121,36 @@ async fn subscription_tokens_open_one_channel_to_one_user() {
         let mut ann = Client::connect(&server, "ann").await;
         ann.command(subscribe("shut:3", foreign.clone())).await;
         assert_eq!(ann.closed().await.0, 3500, "{foreign}");
+    }
+}
+
+/// Claims are sent to other clients as they are in the token. Line breaks in them must not end the message.
+#[tokio::test]
+async fn line_breaks_in_claims_do_not_break_the_channel() {
+    let server = Server::start_with(&[("namespaces", NAMESPACES)]).await;
+    let mut listeners = Vec::new();
+    for wire in Wire::BIDIRECTIONAL {
+        let mut listener = Client::connect_over(&server, "bo", wire).await;
+        listener.subscribe("chat:1").await;
+        listeners.push(listener);
+    }
+    let spaced = "{\n\n\"a\":\r\n1\n}";
+    let claims = format!(
+        r#"{{"sub":"ann","exp":{},"info":{spaced},"subs":{{"chat:1":{{"info":{spaced},"data":{spaced}}}}}}}"#,
+        unix() + 600
+    );
+    for wire in Wire::BIDIRECTIONAL {
+        let mut ann = Client::open_over(&server, wire).await;
+        let connect = json!({ "connect": { "token": signed_text(&claims) } });
+        let connected = ann.done(connect).await["connect"].clone();
+        assert_eq!(connected["subs"]["chat:1"]["data"], json!({ "a": 1 }), "{wire:?}");
+        ann.done(json!({ "publish": { "channel": "chat:1", "data": 1 } })).await;
+        for listener in &mut listeners {
+            let publication = listener.publication("chat:1").await;
+            let info = json!({ "a": 1 });
+            assert_eq!((&publication["info"]["conn_info"], &publication["info"]["chan_info"]), (&info, &info));
+            let presence = listener.done(json!({ "presence": { "channel": "chat:1" } })).await;
+            assert!(presence["presence"]["presence"].is_object(), "{presence}");
+        }
     }
 }

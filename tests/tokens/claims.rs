@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use feedline::auth::{Issuer, TokenError, Verifier};
+use feedline::auth::{Issuer, SubscribeClaims, TokenError, Verifier};
 use feedline::config::Secrets;
 use feedline::model::{OverrideValue, SubscribeOverride};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::{NOW, SECRET, config, hs256, parsed, signed, user, verifier};
+use crate::{NOW, SECRET, config, hs256, parsed, signed, signed_text, user, verifier};
 
 #[test]
 fn a_token_with_sub_alone_is_valid() {
@@ -103,6 +103,38 @@ fn claims_replace_options_of_a_subscription() {
     assert_eq!(hs256().verify_subscribe(&token, NOW).unwrap().options.replaced, expected);
     let wrong = signed(&json!({ "sub": "ann", "channel": "chat:a", "override": 1 }));
     assert!(matches!(hs256().verify_subscribe(&wrong, NOW), Err(TokenError::Invalid(_))));
+}
+
+/// Line breaks between the tokens of JSON would end the message in which clients receive it.
+#[test]
+fn claims_for_clients_are_on_one_line() {
+    let spaced = "{\r\n \"a\":\n[1,\n2]}";
+    let claims = format!(
+        r#"{{"sub":"ann","channel":"chat:a","info":{spaced},"data":{spaced},"meta":{spaced},
+            "subs":{{"chat:a":{{"info":{spaced},"data":{spaced}}}}}}}"#
+    );
+    let one_line = r#"{ "a":[1,2]}"#;
+    let options = verify(&claims).unwrap().options;
+    assert_eq!((options.info.unwrap().get(), options.data.unwrap().get()), (one_line, one_line));
+    let connect = hs256().verify_connect(&signed_text(&claims.replace("channel", "other")), NOW).unwrap();
+    assert_eq!(connect.info.unwrap().get(), one_line);
+    let sub = &connect.subs["chat:a"];
+    assert_eq!((sub.info.as_ref().unwrap().get(), sub.data.as_ref().unwrap().get()), (one_line, one_line));
+    let encoded = STANDARD.encode(spaced);
+    let claims = json!({ "sub": "ann", "channel": "chat:a", "b64info": encoded, "b64data": encoded });
+    let options = verify(&claims.to_string()).unwrap().options;
+    assert_eq!((options.info.unwrap().get(), options.data.unwrap().get()), (one_line, one_line));
+    // JSON that some clients cannot decode.
+    for wrong in [r#"{"a":1e999}"#.to_owned(), r#""\ud800""#.to_owned(), "[".repeat(101) + &"]".repeat(101)] {
+        let claims = format!(r#"{{"sub":"ann","channel":"chat:a","info":{wrong}}}"#);
+        assert!(matches!(verify(&claims), Err(TokenError::Invalid(_))), "{wrong}");
+        let claims = json!({ "sub": "ann", "channel": "chat:a", "b64data": STANDARD.encode(wrong) });
+        assert!(matches!(verify(&claims.to_string()), Err(TokenError::Invalid(_))), "{claims}");
+    }
+}
+
+fn verify(claims: &str) -> Result<SubscribeClaims, TokenError> {
+    hs256().verify_subscribe(&signed_text(claims), NOW)
 }
 
 #[test]

@@ -23,7 +23,7 @@ use crate::hooks::{
 };
 use crate::model::UserId;
 use crate::protocol::{
-    ConnectRequest, Disconnect, ErrorCode, Reply, SubscribeRequest, is_portable, one_line, publication_members,
+    ConnectRequest, Disconnect, ErrorCode, Reply, SubscribeRequest, publication_members, to_portable,
 };
 
 /// How long a grant stays if the backend does not answer, in seconds.
@@ -186,12 +186,7 @@ fn subscribe_options(answer: SubscribeAnswer) -> Result<SubscribeOptions, Malfor
 
 /// JSON that clients can decode, on one line.
 fn checked(json: Option<Box<RawValue>>) -> Result<Option<Box<RawValue>>, MalformedAnswer> {
-    let Some(json) = json else { return Ok(None) };
-    let text = one_line(json.get()).into_owned();
-    if !is_portable(&text) {
-        return Err(MalformedAnswer);
-    }
-    RawValue::from_string(text).map(Some).map_err(|_| MalformedAnswer)
+    json.map(|json| to_portable(&json).ok_or(MalformedAnswer)).transpose()
 }
 
 fn publish_answered(mut grant: PublishGrant, outcome: HookOutcome<PublishAnswer>) -> Result<Action, Box<Action>> {

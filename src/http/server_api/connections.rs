@@ -14,7 +14,7 @@ use crate::broker::{
 };
 use crate::gateway::channels::ResolvedChannel;
 use crate::model::{SubscribeOverride, UserId};
-use crate::protocol::{Disconnect, ErrorCode, is_portable, one_line, present};
+use crate::protocol::{Disconnect, ErrorCode, present, to_portable};
 
 /// The maximal length of a close reason, in bytes: RFC 6455 allows 125 for the reason and the code.
 const REASON: usize = 123;
@@ -224,8 +224,8 @@ fn json_text(plain: Option<Box<RawValue>>, base64: &str) -> Result<String, Error
         plain => plain,
     };
     let Some(json) = json else { return Ok(String::new()) };
-    let text = one_line(json.get()).into_owned();
-    if is_portable(&text) && text.len() <= MAX_DATA { Ok(text) } else { Err(ErrorCode::BAD_REQUEST) }
+    let text = to_portable(&json).map(|json| json.get().to_owned());
+    text.filter(|text| text.len() <= MAX_DATA).ok_or(ErrorCode::BAD_REQUEST)
 }
 
 /// Sends a request to all nodes. It is done when the nodes have received it, not when clients have.

@@ -194,14 +194,18 @@ fn connected(result: wire::ConnectResult) -> Value {
 
 fn subscribed(result: wire::SubscribeResult) -> Value {
     let publications: Vec<Value> = result.publications.into_iter().map(publication).collect();
-    present(
+    let mut json = present(
         json!({
             "expires": result.expires, "ttl": result.ttl, "recoverable": result.recoverable, "epoch": result.epoch,
             "publications": publications, "recovered": result.recovered, "offset": result.offset,
             "positioned": result.positioned, "was_recovering": result.was_recovering,
         }),
         &[],
-    )
+    );
+    if !result.data.is_empty() {
+        json["data"] = embedded(&result.data);
+    }
+    json
 }
 
 fn publication(publication: wire::Publication) -> Value {
