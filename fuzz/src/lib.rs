@@ -11,7 +11,7 @@ use std::sync::Arc;
 use feedline::gateway::join::{Join, Joined};
 use feedline::gateway::session::{Action, DueAction, PingKind, Session, SessionClient, SessionOptions, SessionTime};
 use feedline::model::{Channel, Position, UserId};
-use feedline::protocol::{Command, Disconnect, Encoding, Reply, decode_binary_frame, decode_frame};
+use feedline::protocol::{Command, Disconnect, Encoding, MalformedFrame, Reply, decode_binary_frame, decode_frame};
 use feedline_test_support::protobuf::command_frame;
 use serde_json::{Value, json};
 
@@ -58,8 +58,7 @@ pub fn drive(bytes: &[u8]) {
 /// If an invariant is violated.
 pub fn drive_protobuf(bytes: &[u8]) {
     let Ok(commands) = decode_binary_frame(bytes) else { return };
-    // A command takes three bytes at least, except for one pong.
-    assert!(commands.len() <= bytes.len() / 3 + 1, "{} commands in {} bytes", commands.len(), bytes.len());
+    assert_bounded(&commands, 3 * (commands.len() - 1) <= bytes.len());
     drive_open_session(commands);
 }
 
@@ -75,10 +74,20 @@ fn drive_open_session(commands: Vec<Command>) {
     }
 }
 
-/// Checks that a command is the same in both encodings.
-fn assert_same_in_protobuf(command: &Value, decoded: &Command) {
-    let in_protobuf = decode_binary_frame(&command_frame(command)).expect("a command");
-    assert_eq!(format!("{in_protobuf:?}"), format!("[{decoded:?}]"));
+/// The commands of a frame, which must mean the same in both encodings.
+fn decode_both(commands: &[Value]) -> Result<Vec<Command>, MalformedFrame> {
+    let lines: Vec<String> = commands.iter().map(Value::to_string).collect();
+    let in_json = decode_frame(&lines.join("\n"));
+    let in_protobuf = decode_binary_frame(&commands.iter().flat_map(command_frame).collect::<Vec<u8>>());
+    assert_eq!(format!("{in_json:?}"), format!("{in_protobuf:?}"));
+    in_json
+}
+
+/// Checks the number of commands in a frame: `fits` is whether each has as many bytes as the shortest, besides one pong.
+fn assert_bounded(commands: &[Command], fits: bool) {
+    assert!(fits && commands.len() <= 4_096, "{} commands in a frame", commands.len());
+    assert!(commands.iter().all(|command| command.id == 0 || command.request.is_some()), "an empty command");
+    assert!(commands.iter().filter(|command| command.is_pong()).count() <= 1, "two pongs");
 }
 
 impl Driver {
@@ -95,15 +104,17 @@ impl Driver {
     fn step(&mut self, step: Step) -> Option<Disconnect> {
         match step {
             Step::Frame(frame) => match decode_frame(&frame) {
-                Ok(commands) => self.commands.extend(commands),
+                Ok(commands) => {
+                    // The shortest command but a pong is `{"send":1}`.
+                    assert_bounded(&commands, 11 * (commands.len() - 1) <= frame.len());
+                    self.commands.extend(commands);
+                }
                 Err(_) => return Some(Disconnect::BAD_REQUEST),
             },
-            Step::Commands(commands) => {
-                let frame: Vec<String> = commands.iter().map(Value::to_string).collect();
-                let decoded = decode_frame(&frame.join("\n")).expect("commands");
-                commands.iter().zip(&decoded).for_each(|(command, decoded)| assert_same_in_protobuf(command, decoded));
-                self.commands.extend(decoded);
-            }
+            Step::Commands(commands) => match decode_both(&commands) {
+                Ok(decoded) => self.commands.extend(decoded),
+                Err(MalformedFrame) => return Some(Disconnect::BAD_REQUEST),
+            },
             Step::Wait(millis) => {
                 self.now.ticks = self.now.ticks.saturating_add(millis);
                 self.now.unix = self.now.unix.saturating_add(millis / 1_000);

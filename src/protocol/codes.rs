@@ -60,8 +60,8 @@ disconnects! {
     CHANNEL_LIMIT = 3505, "channel limit";
     /// The client sent binary frames although its encoding is JSON, or text frames although it is Protobuf.
     INAPPROPRIATE_PROTOCOL = 3506, "inappropriate protocol";
-    /// The user is blocked.
-    BLOCKED = 3507, "blocked";
+    /// The user is blocked, or the backend refused the connection.
+    PERMISSION_DENIED = 3507, "permission denied";
     /// The client used `send`, which this server does not support.
     NOT_AVAILABLE = 3508, "not available";
 }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+use super::object::{from_object, object, objects};
+
 /// A command of a client.
 #[derive(Debug)]
 pub struct Command {
@@ -14,13 +16,20 @@ pub struct Command {
     pub request: Option<CommandBody>,
 }
 
-/// The request of a command.
+impl Command {
+    /// Whether it counts as a pong: without an id, every request but `send` does.
+    pub fn is_pong(&self) -> bool {
+        self.id == 0 && !matches!(self.request, Some(CommandBody::Send))
+    }
+}
+
+/// The request of a command. Large requests are in boxes: commands wait in the connection while another one runs.
 #[derive(Debug)]
 pub enum CommandBody {
     /// `connect`: authenticates the connection; must be its first command.
-    Connect(ConnectRequest),
+    Connect(Box<ConnectRequest>),
     /// `subscribe`: subscribes the connection to a channel.
-    Subscribe(SubscribeRequest),
+    Subscribe(Box<SubscribeRequest>),
     /// `unsubscribe`: ends a subscription.
     Unsubscribe(ChannelRequest),
     /// `publish`: publishes data to a channel.
@@ -30,7 +39,7 @@ pub enum CommandBody {
     /// `presence_stats`: counts the clients and users subscribed to a channel.
     PresenceStats(ChannelRequest),
     /// `history`: reads publications from the log of a channel.
-    History(HistoryRequest),
+    History(Box<HistoryRequest>),
     /// `ping`: the ping command of older clients. The server refuses it with error 108.
     Ping,
     /// `send`: a message without a reply. The server does not support it and closes the connection with 3508.
@@ -40,7 +49,7 @@ pub enum CommandBody {
     /// `refresh`: replaces the connect token of the connection. Contains the new token.
     Refresh(String),
     /// `sub_refresh`: replaces the token of a subscription.
-    SubRefresh(SubRefreshRequest),
+    SubRefresh(Box<SubRefreshRequest>),
     /// `publish` or `rpc` with data that is not JSON, which Protobuf can carry. The server refuses it with error 107.
     InvalidData,
 }
@@ -60,6 +69,7 @@ pub struct ConnectRequest {
     /// Headers for the application's backend, which browsers cannot send with the handshake.
     pub headers: BTreeMap<String, String>,
     /// The last known positions in server-side subscriptions, by channel name, for recovery.
+    #[serde(deserialize_with = "objects")]
     pub subs: BTreeMap<String, Recover>,
 }
 
@@ -141,6 +151,7 @@ pub struct HistoryRequest {
     /// The maximum number of publications. 0: only the position of the log. Negative: no limit except the server's.
     pub limit: i64,
     /// The position to start from, exclusive. `None`: the oldest publication, or with `reverse` the newest.
+    #[serde(deserialize_with = "object")]
     pub since: Option<HistorySince>,
     /// Whether to return the newest publications first.
     pub reverse: bool,
@@ -186,39 +197,50 @@ struct TokenRequest {
 struct Empty {}
 
 /// A command in its wire format. If it contains several requests, the first one in the order of these fields counts.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct WireCommand {
-    #[serde(default)]
     id: u32,
+    #[serde(deserialize_with = "object")]
     connect: Option<ConnectRequest>,
+    #[serde(deserialize_with = "object")]
     subscribe: Option<SubscribeRequest>,
+    #[serde(deserialize_with = "object")]
     unsubscribe: Option<ChannelRequest>,
+    #[serde(deserialize_with = "object")]
     publish: Option<PublishRequest>,
+    #[serde(deserialize_with = "object")]
     presence: Option<ChannelRequest>,
+    #[serde(deserialize_with = "object")]
     presence_stats: Option<ChannelRequest>,
+    #[serde(deserialize_with = "object")]
     history: Option<HistoryRequest>,
+    #[serde(deserialize_with = "object")]
     ping: Option<Empty>,
     send: Option<serde::de::IgnoredAny>,
+    #[serde(deserialize_with = "object")]
     rpc: Option<RpcRequest>,
+    #[serde(deserialize_with = "object")]
     refresh: Option<TokenRequest>,
+    #[serde(deserialize_with = "object")]
     sub_refresh: Option<SubRefreshRequest>,
 }
 
 impl From<WireCommand> for Command {
     fn from(wire: WireCommand) -> Self {
         let request = None
-            .or_else(|| wire.connect.map(CommandBody::Connect))
-            .or_else(|| wire.subscribe.map(CommandBody::Subscribe))
+            .or_else(|| wire.connect.map(|request| CommandBody::Connect(Box::new(request))))
+            .or_else(|| wire.subscribe.map(|request| CommandBody::Subscribe(Box::new(request))))
             .or_else(|| wire.unsubscribe.map(CommandBody::Unsubscribe))
             .or_else(|| wire.publish.map(CommandBody::Publish))
             .or_else(|| wire.presence.map(CommandBody::Presence))
             .or_else(|| wire.presence_stats.map(CommandBody::PresenceStats))
-            .or_else(|| wire.history.map(CommandBody::History))
+            .or_else(|| wire.history.map(|request| CommandBody::History(Box::new(request))))
             .or_else(|| wire.ping.map(|_| CommandBody::Ping))
             .or_else(|| wire.send.map(|_| CommandBody::Send))
             .or_else(|| wire.rpc.map(CommandBody::Rpc))
             .or_else(|| wire.refresh.map(|refresh| CommandBody::Refresh(refresh.token)))
-            .or_else(|| wire.sub_refresh.map(CommandBody::SubRefresh));
+            .or_else(|| wire.sub_refresh.map(|request| CommandBody::SubRefresh(Box::new(request))));
         Self { id: wire.id, request }
     }
 }
@@ -227,17 +249,54 @@ impl From<WireCommand> for Command {
 #[derive(Debug, PartialEq, Eq)]
 pub struct MalformedFrame;
 
+/// The maximum number of commands in a frame. Without it, the smallest commands would need many times the size of their
+/// frame in memory while the first one runs.
+const MAX_COMMANDS: usize = 4_096;
+
+/// Collects the commands of a frame, in either encoding.
+#[derive(Debug, Default)]
+pub(super) struct FrameCommands {
+    commands: Vec<Command>,
+    has_pong: bool,
+}
+
+impl FrameCommands {
+    /// Adds a command.
+    ///
+    /// # Errors
+    /// [`MalformedFrame`] if the command has an id and no request, if it is the second pong, or if there are too many.
+    pub(super) fn add(&mut self, command: Command) -> Result<(), MalformedFrame> {
+        if command.id != 0 && command.request.is_none() {
+            return Err(MalformedFrame);
+        }
+        // A ping has one pong, so the second is never accepted.
+        let is_second_pong = command.is_pong() && std::mem::replace(&mut self.has_pong, true);
+        if is_second_pong || self.commands.len() >= MAX_COMMANDS {
+            return Err(MalformedFrame);
+        }
+        self.commands.push(command);
+        Ok(())
+    }
+
+    /// The commands, in their order.
+    pub(super) fn into_vec(self) -> Vec<Command> {
+        self.commands
+    }
+}
+
 /// Decodes a frame: one or more JSON objects separated by single line breaks. One trailing line break is allowed.
 ///
 /// # Errors
-/// [`MalformedFrame`] if the frame is empty or one of its lines is not a command. Commands before the malformed line
-/// are discarded too, because the connection is closed in any case.
+/// [`MalformedFrame`] if the frame is empty, one of its lines is not a command, or it has more than one pong or more
+/// than 4,096 commands. Commands before the malformed line are discarded too, because the connection is closed in any
+/// case.
 pub fn decode_frame(frame: &str) -> Result<Vec<Command>, MalformedFrame> {
     let frame = frame.strip_suffix('\n').unwrap_or(frame);
-    frame
-        .split('\n')
-        .map(|line| serde_json::from_str::<WireCommand>(line).map(Command::from).map_err(|_| MalformedFrame))
-        .collect()
+    let mut commands = FrameCommands::default();
+    for line in frame.split('\n') {
+        commands.add(from_object::<WireCommand>(line).map_err(|_| MalformedFrame)?.into())?;
+    }
+    Ok(commands.into_vec())
 }
 
 /// Decodes the first message of a unidirectional client: the parameters of `connect`, without a command around them.
@@ -245,11 +304,7 @@ pub fn decode_frame(frame: &str) -> Result<Vec<Command>, MalformedFrame> {
 /// # Errors
 /// [`MalformedFrame`] if they are not a JSON object.
 pub fn decode_connect(message: &str) -> Result<Command, MalformedFrame> {
-    if !message.trim_start().starts_with('{') {
-        // The parser would take an array as the members in their order.
-        return Err(MalformedFrame);
-    }
-    let request = serde_json::from_str(message).map_err(|_| MalformedFrame)?;
+    let request = Box::new(from_object(message).map_err(|_| MalformedFrame)?);
     // Any id will do: the reply becomes a push.
     Ok(Command { id: 1, request: Some(CommandBody::Connect(request)) })
 }
@@ -303,6 +358,41 @@ mod tests {
         for message in ["", "[]", "null", "{", "{}\n{}", "{\"token\":1}"] {
             assert!(decode_connect(message).is_err(), "{message}");
         }
+    }
+
+    #[test]
+    fn arrays_are_not_commands() {
+        for frame in [
+            r#"[1,{"token":"t"}]"#,
+            r#"{"id":1,"connect":["t"]}"#,
+            r#"{"id":1,"subscribe":["c:1"]}"#,
+            r#"{"id":1,"ping":[]}"#,
+            r#"{"id":1,"refresh":["t"]}"#,
+            r#"{"id":1,"history":{"channel":"c:1","since":[1,"x"]}}"#,
+            r#"{"id":1,"connect":{"subs":{"c:1":[true]}}}"#,
+        ] {
+            assert!(decode_frame(frame).is_err(), "{frame}");
+        }
+        let connect = decode_frame(r#" {"connect":null,"id":1,"subscribe":{"data":[1],"channel":"c:1"}} "#).unwrap();
+        assert!(matches!(&connect[0].request, Some(CommandBody::Subscribe(it)) if it.data.is_some()));
+    }
+
+    #[test]
+    fn a_frame_cannot_multiply_in_memory() {
+        let line = r#"{"id":1,"ping":{}}"#;
+        assert_eq!(decode_frame(&vec![line; 4_096].join("\n")).unwrap().len(), 4_096);
+        for frame in [
+            vec![line; 4_097].join("\n"),
+            "{}\n{}".to_owned(),
+            format!("{{}}\n{line}\n{{\"id\":0,\"ping\":{{}}}}"),
+            r#"{"id":1}"#.to_owned(),
+            r#"{"id":1,"other":{}}"#.to_owned(),
+            r#"{"id":1,"connect":null}"#.to_owned(),
+        ] {
+            assert!(decode_frame(&frame).is_err(), "{}", &frame[..frame.len().min(60)]);
+        }
+        assert_eq!(decode_frame("{}\n{\"send\":1}\n{\"send\":2}").unwrap().len(), 3);
+        assert!(size_of::<Command>() <= 64, "{} bytes", size_of::<Command>());
     }
 
     #[test]

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 
 use super::MalformedFrame;
+use super::object::from_object;
 
 /// The body of a request with commands.
 #[derive(Debug, PartialEq, Eq)]
@@ -49,7 +50,8 @@ struct WireRequest {
 
 /// Decodes the JSON body of a request with commands.
 pub(super) fn decode_emulation(body: &[u8]) -> Result<EmulationRequest, MalformedFrame> {
-    let WireRequest { node, session, data } = serde_json::from_slice(body).map_err(|_| MalformedFrame)?;
+    let body = std::str::from_utf8(body).map_err(|_| MalformedFrame)?;
+    let WireRequest { node, session, data } = from_object(body).map_err(|_| MalformedFrame)?;
     Ok(EmulationRequest { node, session, data: EmulatedData::Text(data) })
 }
 
@@ -72,7 +74,14 @@ mod tests {
 
     #[test]
     fn other_bodies_are_malformed() {
-        for body in ["", "{}", "null", r#"{"session":"s","node":"n"}"#, r#"{"session":"s","node":"n","data":{}}"#] {
+        for body in [
+            "",
+            "{}",
+            "null",
+            r#"{"session":"s","node":"n"}"#,
+            r#"{"session":"s","node":"n","data":{}}"#,
+            r#"["n","s","{}"]"#,
+        ] {
             let body = Bytes::from_static(body.as_bytes());
             assert_eq!(Encoding::Json.decode_emulation(&body), Err(MalformedFrame));
         }

@@ -9,7 +9,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `codes` | close codes, error codes, unsubscribe codes |
-//! | `command` | commands, and their JSON decoder |
+//! | `command`, `object` | commands, and their JSON decoder |
 //! | `reply` | replies and pushes |
 //! | `emulation` | commands of clients whose transport carries none |
 //! | `encoding` | the choice of an encoding |
@@ -26,6 +26,7 @@ mod emulation;
 mod encoding;
 mod fossil;
 mod json;
+mod object;
 mod protobuf;
 mod reply;
 

@@ -40,6 +40,9 @@ async fn protocol_violations_close_the_connection() {
         (r#"{"id":1,"connect":{"token":"x"}}"#.to_owned(), 3500, "no valid token"),
         (format!("{connect}\n{connect}"), 3501, "a second connect"),
         (format!("{connect}\n{{}}"), 3501, "a pong without a ping"),
+        (format!("{connect}\n{{\"id\":2}}"), 3501, "a command without a request"),
+        (format!("{connect}{}", "\n{\"send\":1}".repeat(4_096)), 3501, "more commands than a frame may have"),
+        (format!("[1,{{\"token\":\"{}\"}}]", token("ann")), 3501, "an array"),
         (format!("{connect}\n{{\"send\":{{\"data\":1}}}}"), 3508, "a message that nobody takes"),
     ];
     for (frame, code, why) in first {
@@ -85,6 +88,10 @@ async fn rejected_commands_keep_the_connection_open() {
         (json!({ "subscribe": { "channel": "chat:1" } }), 105),
         (json!({ "subscribe": { "channel": "timeline:ann" } }), 105),
         (json!({ "subscribe": { "channel": long } }), 107),
+        (json!({ "publish": { "channel": long, "data": 1 } }), 107),
+        (json!({ "history": { "channel": long } }), 107),
+        (json!({ "presence": { "channel": long } }), 107),
+        (json!({ "presence_stats": { "channel": long } }), 107),
         (json!({ "subscribe": { "channel": "none:1" } }), 102),
         (json!({ "subscribe": { "channel": "no-colon" } }), 102),
         (json!({ "subscribe": { "channel": "post:1" } }), 102),

@@ -181,7 +181,7 @@ async fn users_are_blocked_and_unblocked(server: &Server) {
     let mut sockets = [socket(server, &ann).await, socket(server, &session).await];
     for (user, socket) in ["ann", "dee"].into_iter().zip(&mut sockets) {
         backend(server, "block_user", json!({ "user": user })).await;
-        assert_eq!(closed_soon(socket).await, (3507, "blocked".into()));
+        assert_eq!(closed_soon(socket).await, (3507, "permission denied".into()));
     }
     for token in [&ann, &session, &issued("ann", "2", unix())] {
         let refused = with_token(server, token, "GET", "/timeline", &Value::Null).await;

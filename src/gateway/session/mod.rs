@@ -164,7 +164,7 @@ impl Session {
 
     /// Handles a command.
     pub fn command(&mut self, command: Command, now: SessionTime) -> Action {
-        if command.id == 0 && !matches!(command.request, Some(CommandBody::Send)) {
+        if command.is_pong() {
             return self.pong(now);
         }
         match self.missing_key(&command) {
@@ -197,7 +197,7 @@ impl Session {
                 self.add_emulated_headers(&request);
                 if request.token.is_empty() && self.context.options.hooks.asks(HookKind::Connect) {
                     self.state = SessionState::Asking;
-                    return ask(&self.context, None, HookQuestion::Connect(id, Box::new(request)));
+                    return ask(&self.context, None, HookQuestion::Connect(id, request));
                 }
                 match connect::connect(&self.context, id, &request, now) {
                     Ok((identity, grant)) => {
@@ -247,7 +247,7 @@ impl Session {
             CommandBody::PresenceStats(request) => {
                 Action::Presence(open.presence(id, request.channel, PresenceQuery::Stats)?)
             }
-            CommandBody::History(request) => Action::History(open.history(id, request)?),
+            CommandBody::History(request) => Action::History(open.history(id, *request)?),
             CommandBody::InvalidData => return Err(ErrorCode::BAD_REQUEST.into()),
             CommandBody::Ping => return Err(ErrorCode::NOT_AVAILABLE.into()),
             CommandBody::Send => return Err(Disconnect::NOT_AVAILABLE.into()),
@@ -280,8 +280,9 @@ impl Session {
             return;
         }
         if let Some(emulated) = self.context.options.hooks.emulated(request.headers.iter()) {
-            let mut headers = self.context.headers.as_deref().cloned().unwrap_or_default();
-            headers.extend(*emulated);
+            // A proxy may have set headers of the handshake, so they take precedence.
+            let mut headers = *emulated;
+            headers.extend(self.context.headers.as_deref().cloned().unwrap_or_default());
             self.context.headers = Some(Arc::new(headers));
         }
     }

@@ -42,7 +42,7 @@ impl From<Disconnect> for CommandRefusal {
 pub(in crate::gateway) fn disconnect_for(revoked: Revoked) -> Disconnect {
     match revoked {
         Revoked::Token => Disconnect::INVALID_TOKEN,
-        Revoked::User => Disconnect::BLOCKED,
+        Revoked::User => Disconnect::PERMISSION_DENIED,
     }
 }
 
@@ -55,7 +55,7 @@ pub(in crate::gateway) fn disconnect_for_error(reply: &Reply) -> Option<Disconne
     } else if is(ErrorCode::TOO_MANY_REQUESTS) {
         Disconnect::TOO_MANY_REQUESTS
     } else if is(ErrorCode::PERMISSION_DENIED) {
-        Disconnect { reason: "permission denied".into(), ..Disconnect::BLOCKED }
+        Disconnect::PERMISSION_DENIED
     } else {
         Disconnect::INTERNAL
     })

@@ -20,12 +20,20 @@ pub(super) struct OpenSession<'a> {
 }
 
 impl OpenSession<'_> {
+    /// The channel of this name, if it may be the name of one.
+    fn find(&self, name: &str) -> Result<ResolvedChannel, ErrorCode> {
+        if name.len() > self.context.options.channel_length {
+            return Err(ErrorCode::BAD_REQUEST);
+        }
+        self.context.options.channels.find_for_client(name)
+    }
+
     /// The channel of a command, if the session has this right to it.
     fn permitted(&self, name: &str, right: Right) -> Result<ResolvedChannel, CommandRefusal> {
         if name.is_empty() {
             return Err(CommandRefusal::BAD_REQUEST);
         }
-        let channel = self.context.options.channels.find_for_client(name)?;
+        let channel = self.find(name)?;
         let subscribed = self.subscriptions.contains(name);
         let client = Credentials { user: self.identity.user.as_ref(), subscribed, token: false };
         if channel.permits(right, client) { Ok(channel) } else { Err(ErrorCode::PERMISSION_DENIED.into()) }
@@ -57,7 +65,7 @@ impl OpenSession<'_> {
         if !self.context.options.hooks.asks(HookKind::Publish) {
             return None;
         }
-        let channel = self.context.options.channels.find_for_client(name).ok()?;
+        let channel = self.find(name).ok()?;
         let subscribed = self.subscriptions.contains(name);
         is_asked(self.context, self.identity, HookKind::Publish, &channel, subscribed).then_some(channel)
     }

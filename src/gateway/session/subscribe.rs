@@ -27,10 +27,10 @@ pub(super) fn subscribe(
     identity: &ClientIdentity,
     subscriptions: &SubscriptionTable,
     id: u32,
-    request: SubscribeRequest,
+    request: Box<SubscribeRequest>,
     now: SessionTime,
 ) -> Result<SubscribeStep, CommandRefusal> {
-    let SubscribeRequest { channel: name, token, delta, has_filter, .. } = &request;
+    let SubscribeRequest { channel: name, token, delta, has_filter, .. } = &*request;
     if name.is_empty() || !(delta.is_empty() || delta == "fossil") {
         return Err(CommandRefusal::BAD_REQUEST);
     }
@@ -45,21 +45,21 @@ pub(super) fn subscribe(
     }
     let channel = context.options.channels.find_for_client(name)?;
     if token.is_empty() && is_asked(context, identity, HookKind::Subscribe, &channel, false) {
-        return Ok(SubscribeStep::Ask(Box::new(request)));
+        return Ok(SubscribeStep::Ask(request));
     }
     let client = Credentials { user: identity.user.as_ref(), subscribed: false, token: !token.is_empty() };
     if !channel.permits(Right::Subscribe, client) {
         return Err(ErrorCode::PERMISSION_DENIED.into());
     }
     if token.is_empty() {
-        let join = join_with(context, identity, id, request, channel, SubscribeOptions::default());
+        let join = join_with(context, identity, id, *request, channel, SubscribeOptions::default());
         return Ok(SubscribeStep::Join(Box::new(join)));
     }
     let granted = verify_token(context, identity, token, name, now)?;
     if let TimeLeft::Expired = TimeLeft::until(granted.expires_at, now) {
         return Err(ErrorCode::EXPIRED.into());
     }
-    let mut join = join_with(context, identity, id, request, channel, granted.options);
+    let mut join = join_with(context, identity, id, *request, channel, granted.options);
     (join.expires_at, join.token) = (granted.expires_at, Some(granted.token));
     Ok(SubscribeStep::Join(Box::new(join)))
 }

@@ -5,6 +5,7 @@ use prost::Message as _;
 use serde_json::value::RawValue;
 
 use super::generated as wire;
+use crate::protocol::command::FrameCommands;
 use crate::protocol::{
     ChannelRequest, Command, CommandBody, ConnectRequest, EmulatedData, EmulationRequest, HistoryRequest, HistorySince,
     MalformedFrame, PublishRequest, Recover, RpcRequest, SubRefreshRequest, SubscribeRequest,
@@ -13,27 +14,18 @@ use crate::protocol::{
 /// Decodes a binary frame: one or more commands, each preceded by its length as a varint.
 ///
 /// # Errors
-/// [`MalformedFrame`] if the frame is empty, one of its messages is not a command, or it has more than one pong.
-/// Commands before the malformed one are not returned.
+/// [`MalformedFrame`] if the frame is empty, one of its messages is not a command, or it has more than one pong or more
+/// than 4,096 commands. Commands before the malformed one are not returned.
 pub fn decode_binary_frame(mut frame: &[u8]) -> Result<Vec<Command>, MalformedFrame> {
     if frame.is_empty() {
         return Err(MalformedFrame);
     }
-    let mut commands = Vec::new();
-    let mut has_pong = false;
+    let mut commands = FrameCommands::default();
     while !frame.is_empty() {
         let command = wire::Command::decode_length_delimited(&mut frame).map_err(|_| MalformedFrame)?;
-        let command = Command::from(command);
-        let is_pong = command.id == 0 && command.request.is_none();
-        // A ping has one pong, so the second is never accepted. A pong takes a single byte: without this check, a frame
-        // of pongs would need a hundred times its size as commands.
-        if is_pong && has_pong {
-            return Err(MalformedFrame);
-        }
-        has_pong |= is_pong;
-        commands.push(command);
+        commands.add(command.into())?;
     }
-    Ok(commands)
+    Ok(commands.into_vec())
 }
 
 /// Decodes the request of a client that sends commands beside its stream.
@@ -55,12 +47,12 @@ impl From<wire::Command> for Command {
             .or_else(|| wire.publish.map(publish))
             .or_else(|| wire.presence.map(|request| CommandBody::Presence(channel(request.channel))))
             .or_else(|| wire.presence_stats.map(|request| CommandBody::PresenceStats(channel(request.channel))))
-            .or_else(|| wire.history.map(|request| CommandBody::History(request.into())))
+            .or_else(|| wire.history.map(|request| CommandBody::History(Box::new(request.into()))))
             .or_else(|| wire.ping.map(|_| CommandBody::Ping))
             .or_else(|| wire.send.map(|_| CommandBody::Send))
             .or_else(|| wire.rpc.map(rpc))
             .or_else(|| wire.refresh.map(|request| CommandBody::Refresh(request.token)))
-            .or_else(|| wire.sub_refresh.map(|request| CommandBody::SubRefresh(request.into())));
+            .or_else(|| wire.sub_refresh.map(|request| CommandBody::SubRefresh(Box::new(request.into()))));
         Self { id: wire.id, request }
     }
 }
@@ -100,14 +92,14 @@ fn connect(request: wire::ConnectRequest) -> CommandBody {
     let data = json(&request.data).unwrap_or_default();
     let wire::ConnectRequest { token, name, version, headers, subs, .. } = request;
     let subs = subs.into_iter().map(|(channel, request)| (channel, recover(&request))).collect();
-    CommandBody::Connect(ConnectRequest { token, name, version, data, headers, subs })
+    CommandBody::Connect(Box::new(ConnectRequest { token, name, version, data, headers, subs }))
 }
 
 fn subscribe(request: wire::SubscribeRequest) -> CommandBody {
     let data = json(&request.data).unwrap_or_default();
     let (recover, has_filter) = (recover(&request), !request.tf.is_empty());
     let wire::SubscribeRequest { channel, token, delta, .. } = request;
-    CommandBody::Subscribe(SubscribeRequest { channel, token, recover, data, delta, has_filter })
+    CommandBody::Subscribe(Box::new(SubscribeRequest { channel, token, recover, data, delta, has_filter }))
 }
 
 fn recover(wire: &wire::SubscribeRequest) -> Recover {

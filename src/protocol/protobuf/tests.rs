@@ -142,6 +142,15 @@ fn a_frame_holds_commands_in_order() {
 }
 
 #[test]
+fn a_frame_cannot_multiply_in_memory() {
+    let ping = delimited([number(1, 1), bytes(11, "")].concat());
+    assert_eq!(decode_binary_frame(&ping.repeat(4_096)).unwrap().len(), 4_096);
+    for frame in [ping.repeat(4_097), delimited(number(1, 1)), vec![0, 0], [vec![0], ping, delimited("")].concat()] {
+        assert_eq!(decode_binary_frame(&frame).map(|commands| commands.len()), Err(MalformedFrame), "{}", frame.len());
+    }
+}
+
+#[test]
 fn malformed_frames_are_refused() {
     let good = delimited([number(1, 1), bytes(11, "")].concat());
     let truncated = good[..good.len() - 1].to_vec();
