@@ -169,15 +169,16 @@ pub(crate) async fn expired_logs_are_distinguished_from_new_ones(engine: Engine)
     assert!(!continues(&written.epoch, &next.epoch), "{written:?} {next:?}");
 }
 
-pub(crate) async fn trimmed_logs_keep_their_retention(engine: Engine) {
-    let retention = Retention { size: 10, ttl: Duration::from_secs(60) };
-    for id in 1..=500 {
-        engine.broker.append(Append { retention, ..to(&post(id)) }).await.unwrap();
-        if id % 50 == 0 {
-            let slice = engine.broker.read("app:1", Span::After(0, usize::MAX)).await.unwrap().unwrap();
-            assert!((10..=210).contains(&slice.entries.len()), "{} entries", slice.entries.len());
-            let first = id + 1 - slice.entries.len() as u64;
-            assert_eq!(slice.entries, (first..=id).map(|id| (id, post(id))).collect::<Vec<_>>());
+pub(crate) async fn trimmed_logs_keep_exactly_their_size(engine: Engine) {
+    for (channel, size) in [("app:1", 2), ("app:2", 10), ("app:3", 150)] {
+        let retention = Retention { size, ttl: Duration::from_secs(60) };
+        for id in 1..=400 {
+            engine.broker.append(Append { channel, retention, ..to(&post(id)) }).await.unwrap();
+            if id % 50 == 0 {
+                let slice = engine.broker.read(channel, Span::After(0, usize::MAX)).await.unwrap().unwrap();
+                let first = (id + 1).saturating_sub(size).max(1);
+                assert_eq!(slice.entries, (first..=id).map(|id| (id, post(id))).collect::<Vec<_>>());
+            }
         }
     }
 }

@@ -43,7 +43,7 @@ conformance! {
     logs::position_reads_create_nothing,
     logs::unwritten_channels_use_no_memory,
     logs::expired_logs_are_distinguished_from_new_ones,
-    logs::trimmed_logs_keep_their_retention,
+    logs::trimmed_logs_keep_exactly_their_size,
     logs::positions_outlive_entries,
     logs::idempotency_keys_write_once,
     logs::older_versions_are_not_written,

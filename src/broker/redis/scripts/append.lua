@@ -2,11 +2,12 @@
 --   e  epoch   t  last offset   r  the run of Redis that wrote it   v, l  last version (20 digits) and its life
 -- KEYS: seed, then log, meta, counts of each, and the idempotency key's mark if there is one
 -- ARGV: run, milliseconds of a period, 1 if Redis may evict keys, kind, body, size, milliseconds the entries stay, the
---       same for the position, version ('' if none), its life, seconds a mark stays, keys of a log
+--       same for the position, version ('' if none), its life, seconds a mark stays, keys of a log, `=` if the logs
+--       keep exactly their size, `~` if they may keep a few entries more
 -- Returns for each log `<offset> <epoch> <receivers>`, or `!` and the reason if it could not be written.
 local call, format = redis.call, string.format
 local run, kind, body, size, stays, stays_known = ARGV[1], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
-local version, life, mark_stays, per_log = ARGV[9], ARGV[10], ARGV[11], tonumber(ARGV[12])
+local version, life, mark_stays, per_log, trim = ARGV[9], ARGV[10], ARGV[11], tonumber(ARGV[12]), ARGV[13]
 local payload = ' ' .. kind .. body
 
 local function append(log, meta, counts, mark)
@@ -26,7 +27,7 @@ local function append(log, meta, counts, mark)
 
   offset = format('%.0f', tonumber(offset) + 1)
   local id = '0-' .. offset
-  call('XADD', log, 'MAXLEN', '~', size, id, kind, body)
+  call('XADD', log, 'MAXLEN', trim, size, id, kind, body)
   call('PEXPIRE', log, stays)
   if version == '' then
     call('HSET', meta, 't', offset)
