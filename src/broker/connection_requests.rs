@@ -122,4 +122,10 @@ pub struct NodeInfo {
     pub subscriptions: u64,
     /// Seconds since the start.
     pub uptime: u64,
+    /// The CPU time since the start, in milliseconds; 0 from nodes of older versions.
+    #[serde(default)]
+    pub cpu_millis: u64,
+    /// The resident memory, in bytes; 0 from nodes of older versions.
+    #[serde(default)]
+    pub memory: u64,
 }

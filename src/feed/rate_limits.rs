@@ -84,6 +84,7 @@ pub(crate) struct RateLimits {
     address_reads: Limit,
     publications: Limit,
     address_publications: Limit,
+    forwarded: Limit,
     accounts: Limit,
     failed_sign_ins: Limit,
     account_failures: Limit,
@@ -111,6 +112,11 @@ impl RateLimits {
             address_publications: Limit::local(
                 "publications",
                 "publications from this address",
+                of_address(rates.publications),
+            ),
+            forwarded: Limit::local(
+                "publications",
+                "commands for other nodes from this address",
                 of_address(rates.publications),
             ),
             accounts: Limit::shared("accounts", "new accounts", rates.accounts),
@@ -186,12 +192,27 @@ impl RateLimits {
     /// # Errors
     /// [`FeedError::RateLimited`] if the limit is exceeded.
     pub(crate) fn take_publication(&self, user: Option<&UserId>, address: IpAddr, bytes: usize) -> Result<()> {
-        let units = u32::try_from(bytes.div_ceil(PUBLICATION_UNIT)).unwrap_or(u32::MAX);
         match user {
-            Some(user) => self.charge_here(&self.publications, RateSubject::User(user), units),
-            None if self.trusted.is_exempt(address) => Ok(()),
-            None => self.charge_here(&self.address_publications, RateSubject::Address(address), units),
+            Some(user) => self.charge_here(&self.publications, RateSubject::User(user), publication_units(bytes)),
+            None => self.take_publication_at(&self.address_publications, address, bytes),
         }
+    }
+
+    /// Charges an address, unless it is exempt.
+    fn take_publication_at(&self, limit: &Limit, address: IpAddr, bytes: usize) -> Result<()> {
+        if self.trusted.is_exempt(address) {
+            return Ok(());
+        }
+        self.charge_here(limit, RateSubject::Address(address), publication_units(bytes))
+    }
+
+    /// Counts commands that an address sends to a stream of another node. Nobody is signed in there, and an address may
+    /// be shared by many users.
+    ///
+    /// # Errors
+    /// [`FeedError::RateLimited`] if the limit is exceeded.
+    pub(crate) fn take_forwarded(&self, address: IpAddr, bytes: usize) -> Result<()> {
+        self.take_publication_at(&self.forwarded, address, bytes)
     }
 
     /// Charges a limit that each node counts for itself.
@@ -251,6 +272,10 @@ impl RateLimits {
             }
         }
     }
+}
+
+fn publication_units(bytes: usize) -> u32 {
+    u32::try_from(bytes.div_ceil(PUBLICATION_UNIT)).unwrap_or(u32::MAX)
 }
 
 /// The network around a subscriber.

@@ -1,6 +1,7 @@
 //! Commands of clients whose transport carries none. They arrive in HTTP requests, at any node, and are passed to the
 //! node with the stream.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -8,6 +9,7 @@ use base64::prelude::BASE64_STANDARD;
 
 use super::stream_sessions::StreamSessions;
 use crate::broker::{Broker, EmulatedCommands, Signal};
+use crate::feed::RateLimits;
 use crate::metrics::Metrics;
 use crate::protocol::{EmulatedData, EmulationRequest};
 
@@ -18,6 +20,7 @@ const MAX_NAME: usize = 36;
 pub struct Emulation {
     pub(super) sessions: Arc<StreamSessions>,
     pub(super) broker: Arc<dyn Broker>,
+    pub(super) rates: Arc<RateLimits>,
     pub(super) metrics: Arc<Metrics>,
     /// The largest batch of commands, in bytes.
     pub(super) message_bytes: usize,
@@ -32,6 +35,8 @@ pub enum EmulationRefusal {
     TooLarge,
     /// There is no such node.
     UnknownNode,
+    /// The address has sent too many commands to streams of other nodes.
+    RateLimited,
     /// The node cannot be reached.
     Failed,
 }
@@ -41,6 +46,7 @@ impl EmulationRefusal {
         match self {
             Self::Malformed | Self::TooLarge => "malformed",
             Self::UnknownNode => "unknown",
+            Self::RateLimited => "limited",
             Self::Failed => "failed",
         }
     }
@@ -53,17 +59,22 @@ impl Emulation {
     }
 
     /// Passes commands to the node with the stream, behind those that it received before. Whether the stream still
-    /// exists there is not part of the answer: nobody can search for sessions.
+    /// exists there is not part of the answer: nobody can search for sessions. Anybody may send such requests, so those
+    /// that cost a message between nodes are counted by `address`.
     ///
     /// # Errors
     /// If the commands cannot reach a node.
-    pub async fn pass(&self, request: EmulationRequest) -> Result<(), EmulationRefusal> {
-        let passed = self.deliver_or_forward(request).await;
+    pub async fn pass(&self, request: EmulationRequest, address: IpAddr) -> Result<(), EmulationRefusal> {
+        let passed = self.deliver_or_forward(request, address).await;
         self.metrics.emulated(passed.unwrap_or_else(EmulationRefusal::outcome));
         passed.map(|_| ())
     }
 
-    async fn deliver_or_forward(&self, request: EmulationRequest) -> Result<&'static str, EmulationRefusal> {
+    async fn deliver_or_forward(
+        &self,
+        request: EmulationRequest,
+        address: IpAddr,
+    ) -> Result<&'static str, EmulationRefusal> {
         let EmulationRequest { node, session, data } = request;
         // Names of other nodes become names of channels in the broker.
         let is_name = |name: &str| {
@@ -78,6 +89,7 @@ impl Emulation {
         if node == **self.broker.node() {
             return Ok(if self.sessions.deliver(&session, data) { "delivered" } else { "gone" });
         }
+        self.rates.take_forwarded(address, data.len()).map_err(|_| EmulationRefusal::RateLimited)?;
         let commands = match data {
             EmulatedData::Text(text) => EmulatedCommands { session, text, binary: String::new() },
             EmulatedData::Binary(bytes) => {

@@ -85,6 +85,7 @@ pub mod outbox;
 mod presence;
 mod presence_order;
 mod probe;
+mod process_usage;
 mod request_queue;
 mod revocation_watcher;
 mod rpc;
@@ -124,7 +125,7 @@ use hub::rooms::RoomTable;
 use hub::{Broadcaster, Hub, HubParts};
 use like_receipts::LikeReceipts;
 use outbox::Bounds;
-use presence::PresenceTracker;
+use presence::{PresenceTracker, presence_ttl};
 use revocation_watcher::RevocationWatcher;
 use rpc::RpcRunner;
 use session::SessionOptions;
@@ -274,16 +275,19 @@ impl Gateway {
             draining: draining.clone(),
         });
         let node = Arc::clone(broker.node());
-        let streams = StreamOpener { admission: Arc::clone(&admission), sessions: Arc::clone(&sessions), node };
+        let upgrader =
+            Upgrader { admission: Arc::clone(&admission), sessions: Arc::clone(&sessions), node: Arc::clone(&node) };
+        let streams = StreamOpener { admission, sessions: Arc::clone(&sessions), node };
         let emulation = Emulation {
             sessions,
             broker: Arc::clone(broker),
+            rates: Arc::clone(&feed.rates),
             metrics: Arc::clone(metrics),
             message_bytes: options.message_bytes,
         };
         let (broker, feed) = (Arc::clone(broker), Arc::clone(feed));
         let gauges = GaugeReader { connections: Arc::clone(&connections), hub, broker, feed };
-        let (upgrader, gauges) = (Arc::new(Upgrader { admission }), Arc::new(gauges));
+        let (upgrader, gauges) = (Arc::new(upgrader), Arc::new(gauges));
         let (streams, emulation) = (Arc::new(streams), Arc::new(emulation));
         Self { upgrader, streams, emulation, logs, gauges, nodes, connections, tasks, draining, stopping }
     }
@@ -355,12 +359,13 @@ fn command_runner(
     let GatewayParts { feed, broker, metrics, .. } = parts;
     let hooks = Arc::new(HookRunner { hooks: parts.hooks.clone() });
     let occupancy = feed.outlet.channels.clone().map(ChannelOccupancy::new).map(Arc::new);
+    let ttl = presence_ttl(parts.sessions.ping_interval, parts.sessions.pong_timeout);
     let single = parts.sessions.single_connection.then(|| SingleConnection { broker: Arc::clone(broker) });
     CommandRunner {
         subscriptions: Subscriptions {
             hub: Arc::clone(hub),
             sockets,
-            presence: Arc::new(PresenceTracker::new(Arc::clone(broker), tasks, occupancy)),
+            presence: Arc::new(PresenceTracker::new(Arc::clone(broker), tasks, ttl, occupancy)),
             identity: Arc::clone(&feed.identity),
             rates: Arc::clone(&feed.rates),
             visibility: Arc::clone(&feed.visibility),

@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 use super::channel_pattern::ChannelPattern;
 use super::connection_registry::ConnectionRegistry;
 use super::hub::rooms::RoomTable;
+use super::process_usage::ProcessUsage;
 use super::session::VERSION;
 use super::sockets::UserSockets;
 use crate::broker::{Broker, NodeAnswer, NodeInfo, NodeQuestion, Signal};
@@ -158,20 +159,29 @@ impl NodeSurvey {
 
     fn answer(&self, question: &NodeQuestion) -> Option<NodeAnswer> {
         Some(match question {
-            NodeQuestion::Info => NodeAnswer::Info(NodeInfo {
-                uid: self.uid.clone(),
-                name: self.name.clone(),
-                version: VERSION.to_owned(),
-                clients: self.connections.len() as u64,
-                users: self.sockets.users() as u64,
-                channels: self.rooms.len() as u64,
-                subscriptions: self.rooms.subscriptions() as u64,
-                uptime: self.started.elapsed().as_secs(),
-            }),
+            NodeQuestion::Info => NodeAnswer::Info(self.info()),
             NodeQuestion::Channels(pattern) => {
                 NodeAnswer::Channels(self.rooms.subscribed(&ChannelPattern::parse(pattern)?, MAX_CHANNELS))
             }
         })
+    }
+}
+
+impl NodeSurvey {
+    fn info(&self) -> NodeInfo {
+        let ProcessUsage { cpu_millis, memory } = ProcessUsage::read();
+        NodeInfo {
+            uid: self.uid.clone(),
+            name: self.name.clone(),
+            version: VERSION.to_owned(),
+            clients: self.connections.len() as u64,
+            users: self.sockets.users() as u64,
+            channels: self.rooms.len() as u64,
+            subscriptions: self.rooms.subscriptions() as u64,
+            uptime: self.started.elapsed().as_secs(),
+            cpu_millis,
+            memory,
+        }
     }
 }
 

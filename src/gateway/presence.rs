@@ -13,8 +13,14 @@ use super::join::Join;
 use super::presence_order::{PresenceOrder, PresenceTurn};
 use crate::broker::{Broker, PresenceEvent, PresentClient};
 
-/// How long a client counts as present without a renewal; pings, which renew it, come more often.
-const PRESENCE_TTL: Duration = Duration::from_secs(60);
+/// How long a client counts as present at least without a renewal.
+const MIN_PRESENCE_TTL: Duration = Duration::from_secs(60);
+
+/// How long a client counts as present without a renewal. Pings renew it; a client misses one of them at most before it
+/// is closed.
+pub(super) fn presence_ttl(ping_interval: Duration, pong_timeout: Duration) -> Duration {
+    MIN_PRESENCE_TTL.max(ping_interval.saturating_mul(2).saturating_add(pong_timeout))
+}
 
 /// Writes presence to the broker.
 pub(super) struct PresenceTracker {
@@ -22,6 +28,8 @@ pub(super) struct PresenceTracker {
     /// The tasks of the gateway: a shutdown waits for updates in progress.
     tasks: TaskTracker,
     order: Arc<PresenceOrder>,
+    /// See [`presence_ttl`].
+    ttl: Duration,
     /// Counts subscriptions that are events; `None`: there are none.
     occupancy: Option<Arc<ChannelOccupancy>>,
 }
@@ -57,12 +65,14 @@ impl Subscriber {
         let Some(entry) = tracked.presence.as_mut().filter(|entry| entry.pushes_joins) else { return };
         entry.announced = true;
         let (tracker, name, info) = (Arc::clone(&entry.tracker), Arc::clone(&entry.channel), entry.info.clone());
+        let mut turn = tracker.order.push(&name, &entry.client);
         entry.tracker.tasks.spawn(async move {
+            turn.wait().await;
             log_failure(tracker.broker.publish_presence_event(&name, &PresenceEvent::Join(info)).await);
         });
     }
 
-    /// Renews the client's presence for [`PRESENCE_TTL`].
+    /// Renews the client's presence.
     pub(super) fn renew_presence(&self) {
         let Some(entry) = self.tracked.as_ref().and_then(|tracked| tracked.presence.as_ref()) else { return };
         let Some(turn) = entry.turn.clone() else { return };
@@ -71,7 +81,7 @@ impl Subscriber {
         entry.tracker.tasks.spawn(async move {
             let Some(_guard) = turn.update().await else { return };
             let client = PresentClient { client: &client, user: &user, info: &info };
-            log_failure(tracker.broker.present(&name, client, PRESENCE_TTL).await);
+            log_failure(tracker.broker.present(&name, client, tracker.ttl).await);
         });
     }
 }
@@ -94,14 +104,16 @@ struct PresenceEntry {
 impl Drop for PresenceEntry {
     fn drop(&mut self) {
         let (tracker, channel, client) = (Arc::clone(&self.tracker), Arc::clone(&self.channel), self.client.clone());
-        let (turn, leave) = (self.turn.take(), self.announced.then(|| self.info.clone()));
+        let turn = self.turn.take();
+        let leave = self.announced.then(|| (self.info.clone(), tracker.order.push(&channel, &client)));
         self.tracker.tasks.spawn(async move {
             if let Some(turn) = turn
                 && let Some(_guard) = turn.end().await
             {
                 log_failure(tracker.broker.absent(&channel, &client).await);
             }
-            if let Some(info) = leave {
+            if let Some((info, mut turn)) = leave {
+                turn.wait().await;
                 log_failure(tracker.broker.publish_presence_event(&channel, &PresenceEvent::Leave(info)).await);
             }
         });
@@ -109,8 +121,14 @@ impl Drop for PresenceEntry {
 }
 
 impl PresenceTracker {
-    pub(super) fn new(broker: Arc<dyn Broker>, tasks: TaskTracker, occupancy: Option<Arc<ChannelOccupancy>>) -> Self {
-        Self { broker, tasks, order: Arc::new(PresenceOrder::new()), occupancy }
+    /// A tracker of clients that are present for `ttl` after each renewal, see [`presence_ttl`].
+    pub(super) fn new(
+        broker: Arc<dyn Broker>,
+        tasks: TaskTracker,
+        ttl: Duration,
+        occupancy: Option<Arc<ChannelOccupancy>>,
+    ) -> Self {
+        Self { broker, tasks, order: Arc::new(PresenceOrder::new()), ttl, occupancy }
     }
 
     /// Makes a client present in its room, where the channel tracks that.
@@ -137,7 +155,7 @@ impl PresenceTracker {
             && let Some(_guard) = turn.update().await
         {
             let client = PresentClient { client: &entry.client, user: &entry.user, info: &entry.info };
-            log_failure(self.broker.present(&entry.channel, client, PRESENCE_TTL).await);
+            log_failure(self.broker.present(&entry.channel, client, self.ttl).await);
         }
         Some(entry)
     }
@@ -147,5 +165,16 @@ impl PresenceTracker {
 fn log_failure(result: crate::broker::Result<()>) {
     if let Err(error) = result {
         tracing::debug!(%error, "presence could not be updated");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn presence_outlives_a_missed_ping() {
+        let ttl = |ping, pong| presence_ttl(Duration::from_secs(ping), Duration::from_secs(pong)).as_secs();
+        assert_eq!([ttl(25, 8), ttl(30, 10), ttl(60, 8), ttl(300, 20)], [60, 70, 128, 620]);
     }
 }

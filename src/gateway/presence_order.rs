@@ -1,7 +1,8 @@
-//! The order in which the presence of one client in one channel is written.
+//! The order in which the presence of one client in one channel is written, and its joins and leaves are pushed.
 //!
 //! Subscriptions end in tasks of their own. A client that unsubscribes and subscribes again at once would otherwise be
-//! removed by the task of its first subscription after the second one has made it present.
+//! removed by the task of its first subscription after the second one has made it present, and others could see its
+//! leave before its join.
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
@@ -9,7 +10,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::sync::MutexGuard;
+use tokio::sync::{MutexGuard, oneshot};
 
 /// The number of locks: updates of clients that share one wait for each other.
 const LOCKS: usize = 256;
@@ -19,6 +20,28 @@ const LOCKS: usize = 256;
 pub(super) struct PresenceOrder {
     locks: Box<[tokio::sync::Mutex<()>]>,
     current: Mutex<CurrentEntries>,
+    pushes: Mutex<WaitingPushes>,
+}
+
+/// The last push of each client in each channel that is not sent yet.
+#[derive(Debug, Default)]
+struct WaitingPushes {
+    /// By channel and client: the number of the push, and its end.
+    pushes: HashMap<(Arc<str>, String), (u64, oneshot::Receiver<()>)>,
+    last: u64,
+}
+
+/// The place of a join or leave behind those of the same client in the same channel before it. The next one may be sent
+/// once this is dropped.
+#[derive(Debug)]
+pub(super) struct PushTurn {
+    order: Arc<PresenceOrder>,
+    key: (Arc<str>, String),
+    number: u64,
+    /// The end of the push before.
+    before: Option<oneshot::Receiver<()>>,
+    /// Its drop is the end of this push.
+    _sent: oneshot::Sender<()>,
 }
 
 #[derive(Debug, Default)]
@@ -39,7 +62,7 @@ pub(super) struct PresenceTurn {
 impl PresenceOrder {
     pub(super) fn new() -> Self {
         let locks = (0..LOCKS).map(|_| tokio::sync::Mutex::default()).collect();
-        Self { locks, current: Mutex::default() }
+        Self { locks, current: Mutex::default(), pushes: Mutex::default() }
     }
 
     /// Begins a subscription: updates of earlier ones of the same client to the same channel have no effect from now
@@ -51,6 +74,36 @@ impl PresenceOrder {
         let number = current.last;
         current.entries.insert(key.clone(), number);
         PresenceTurn { order: Arc::clone(self), key, number }
+    }
+
+    /// The turn of a join or leave, in the order of these calls.
+    pub(super) fn push(self: &Arc<Self>, channel: &Arc<str>, client: &str) -> PushTurn {
+        let key = (Arc::clone(channel), client.to_owned());
+        let (_sent, sent) = oneshot::channel();
+        let mut waiting = self.pushes.lock();
+        waiting.last += 1;
+        let number = waiting.last;
+        let before = waiting.pushes.insert(key.clone(), (number, sent)).map(|(_, before)| before);
+        PushTurn { order: Arc::clone(self), key, number, before, _sent }
+    }
+}
+
+impl PushTurn {
+    /// Waits for the pushes before this one.
+    pub(super) async fn wait(&mut self) {
+        if let Some(before) = self.before.take() {
+            // It is dropped, not sent.
+            let _ = before.await;
+        }
+    }
+}
+
+impl Drop for PushTurn {
+    fn drop(&mut self) {
+        let mut waiting = self.order.pushes.lock();
+        if waiting.pushes.get(&self.key).is_some_and(|(number, _)| *number == self.number) {
+            waiting.pushes.remove(&self.key);
+        }
     }
 }
 
@@ -94,5 +147,28 @@ mod tests {
         assert!(second.update().await.is_none(), "a late renewal");
         assert!(other.end().await.is_some());
         assert!(order.current.lock().entries.is_empty());
+    }
+
+    #[tokio::test]
+    async fn pushes_are_sent_in_their_order() {
+        let order = Arc::new(PresenceOrder::new());
+        let channel: Arc<str> = "chat:1".into();
+        let sent = Arc::new(Mutex::new(Vec::new()));
+        // The last turn is polled first, like a task on an idle thread.
+        let turns: Vec<_> = (0..4).map(|number| (number, order.push(&channel, "client"))).collect();
+        let tasks = turns.into_iter().rev().map(|(number, mut turn)| {
+            let sent = Arc::clone(&sent);
+            async move {
+                turn.wait().await;
+                tokio::task::yield_now().await;
+                sent.lock().push(number);
+            }
+        });
+        futures::future::join_all(tasks.collect::<Vec<_>>()).await;
+        assert_eq!(*sent.lock(), [0, 1, 2, 3]);
+        assert!(order.pushes.lock().pushes.is_empty());
+        let (mut first, mut other) = (order.push(&channel, "client"), order.push(&channel, "other"));
+        other.wait().await;
+        first.wait().await;
     }
 }

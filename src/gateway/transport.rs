@@ -57,10 +57,10 @@ impl Transport {
         }
     }
 
-    /// The name of the stream for the client; `None` for a WebSocket.
+    /// The name of the stream for the client; `None` for a WebSocket that is not unidirectional.
     pub(super) fn stream_name(&self) -> Option<&StreamName> {
         match self {
-            Self::WebSocket(_) => None,
+            Self::WebSocket(socket) => socket.name(),
             Self::Stream(stream) => Some(stream.name()),
         }
     }

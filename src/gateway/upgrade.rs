@@ -15,6 +15,8 @@ use super::connection::Connection;
 use super::listener::HttpStream;
 use super::message_format::MessageFormat;
 use super::session::{PingKind, SessionClient};
+use super::stream_inbox::StreamInbox;
+use super::stream_sessions::StreamSessions;
 use super::transport::Transport;
 use super::websocket::WebSocketTransport;
 use crate::protocol::{Disconnect, Encoding};
@@ -31,6 +33,10 @@ const WRITE_BUFFER: usize = 512;
 /// Upgrades requests to WebSockets.
 pub struct Upgrader {
     pub(super) admission: Arc<Admission>,
+    /// Where unidirectional clients are registered: backends name them by their session.
+    pub(super) sessions: Arc<StreamSessions>,
+    /// The name of this node.
+    pub(super) node: Arc<str>,
 }
 
 impl Upgrader {
@@ -97,7 +103,11 @@ impl Upgrader {
         let parts = upgrading.await.ok()?.downcast::<HttpStream>().ok()?;
         let (stream, read) = (parts.io.into_inner().into_inner()?, parts.read_buf.to_vec());
         let socket = WebSocketStream::from_partially_read(stream, read, Role::Server, Some(self.config())).await;
-        let transport = Transport::WebSocket(WebSocketTransport::new(socket));
+        let session = format.is_unidirectional().then(|| {
+            let inbox = StreamInbox::new(self.admission.message_bytes);
+            Box::new(self.sessions.open(&client.id, &self.node, inbox, false))
+        });
+        let transport = Transport::WebSocket(WebSocketTransport::new(socket, session));
         let connection = Connection::open(Arc::clone(&self.admission.connections), transport, client, format);
         if self.admission.draining.is_cancelled() {
             connection.close_later(Disconnect::SHUTDOWN);

@@ -19,6 +19,7 @@ use super::framed::Framed;
 use super::incoming::Incoming;
 use super::message_codec::{FrameData, decode};
 use super::message_format::MessageFormat;
+use super::stream_sessions::{StreamName, StreamSession};
 
 /// A client's WebSocket.
 #[derive(Debug)]
@@ -29,6 +30,8 @@ pub(super) struct WebSocketTransport {
     control: Control,
     /// Whether tokio-tungstenite may return a message without reading the socket again.
     received: Received,
+    /// The session of a unidirectional client.
+    session: Option<Box<StreamSession>>,
 }
 
 /// Whether tokio-tungstenite may hold received data.
@@ -47,9 +50,15 @@ enum Control {
 }
 
 impl WebSocketTransport {
-    pub(super) fn new(socket: WebSocketStream<TcpStream>) -> Self {
+    /// A transport on this socket. `session` is that of a unidirectional client.
+    pub(super) fn new(socket: WebSocketStream<TcpStream>, session: Option<Box<StreamSession>>) -> Self {
         let writer = FrameWriter::default();
-        Self { socket, writer, control: Control::None, received: Received::Maybe }
+        Self { socket, writer, control: Control::None, received: Received::Maybe, session }
+    }
+
+    /// The name of the session of a unidirectional client.
+    pub(super) fn name(&self) -> Option<&StreamName> {
+        self.session.as_ref().map(|session| session.name())
     }
 
     /// Polls for the next message of the client.

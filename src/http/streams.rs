@@ -7,6 +7,7 @@
 //! | `/connection/uni_http_stream`, `/connection/uni_sse` | POST or GET with the parameters of `connect` | pushes |
 //! | `/emulation` | POST: session, node, commands | 204 |
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes, to_bytes};
@@ -20,6 +21,7 @@ use super::query::read_query;
 use crate::gateway::emulation::{Emulation, EmulationRefusal};
 use crate::gateway::message_format::MessageFormat;
 use crate::gateway::stream_opener::StreamOpener;
+use crate::net::ClientAddress;
 use crate::protocol::{EmulatedData, Encoding};
 
 /// The parts that these handlers use.
@@ -110,17 +112,23 @@ pub(super) async fn emulation(State(parts): State<Arc<StreamParts>>, request: Re
     merged(async {
         let request = accept(request, &[Method::POST])?;
         let encoding = encoding_of(request.headers());
+        let client = request.extensions().get::<ClientAddress>();
+        let address = client.map_or(Ipv4Addr::UNSPECIFIED.into(), |client| client.0);
         // As text in JSON, commands are longer: each quote and backslash is escaped.
         let limit = 2 * parts.emulation.message_bytes() + 1024;
         let (_, body) = received(request, limit).await?;
         let commands = encoding.decode_emulation(&body);
         let commands = commands.map_err(|_| bad_request("the body needs session, node and data"))?;
-        match parts.emulation.pass(commands).await {
+        match parts.emulation.pass(commands, address).await {
             Ok(()) => Ok(no_content()),
             Err(EmulationRefusal::Malformed) => Err(bad_request("the body needs session, node and data")),
             Err(EmulationRefusal::TooLarge) => Err(too_large()),
             Err(EmulationRefusal::UnknownNode) => {
                 Err(StreamRefusal::Problem(StatusCode::NOT_FOUND, "not_found", "there is no such node"))
+            }
+            Err(EmulationRefusal::RateLimited) => {
+                let message = "this address sends too many commands to other nodes, see rates.publications";
+                Err(StreamRefusal::Problem(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message))
             }
             Err(EmulationRefusal::Failed) => {
                 let status = StatusCode::INTERNAL_SERVER_ERROR;

@@ -251,7 +251,7 @@ impl Metrics {
     }
 
     /// Counts a request with commands for a stream, by outcome: `delivered`, `forwarded` to another node, or `unknown`,
-    /// `malformed`, `failed`.
+    /// `malformed`, `limited`, `failed`.
     pub fn emulated(&self, outcome: &'static str) {
         self.emulation.get_or_create(&ByOutcome { outcome }).inc();
     }

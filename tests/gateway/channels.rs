@@ -353,3 +353,31 @@ async fn names_of_channels_match_the_expression_of_their_namespace() {
     let connected = bo.done(json!({ "connect": { "token": token } })).await;
     assert!(connected["connect"]["subs"].get("chat:1").is_some(), "{connected}");
 }
+
+/// Joins and leaves are sent by tasks of their own, and keep their order.
+#[tokio::test]
+async fn joins_and_leaves_of_a_client_alternate() {
+    let redis = RedisServer::start();
+    for server in [
+        Server::start_with(&[("namespaces", NAMESPACES)]).await,
+        Server::start_with(&[("namespaces", NAMESPACES), ("broker.url", &redis.url())]).await,
+    ] {
+        let mut listener = Client::connect(&server, "bo").await;
+        listener.subscribe("chat:1").await;
+        listener.push_of("chat:1", "join").await;
+        let mut ann = Client::connect(&server, "ann").await;
+        let frame: Vec<String> = (0..100)
+            .flat_map(|n| {
+                [("subscribe", 2 * n + 100), ("unsubscribe", 2 * n + 101)]
+                    .map(|(method, id)| json!({ "id": id, method: { "channel": "chat:1" } }).to_string())
+            })
+            .collect();
+        ann.send(frame.join("\n")).await;
+        for n in 0..100 {
+            for expected in ["join", "leave"] {
+                let push = listener.push().await;
+                assert!(push.get(expected).is_some(), "{push} instead of {expected} {n}");
+            }
+        }
+    }
+}

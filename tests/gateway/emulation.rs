@@ -123,3 +123,26 @@ async fn a_flood_of_commands_ends_its_session() {
     assert_eq!(client.closed().await, (3013, "too many requests".into()));
     other.subscribe("topic:x").await;
 }
+
+/// Each request for another node is a message between nodes, and nobody is signed in here.
+#[tokio::test]
+async fn commands_for_other_nodes_are_limited_by_address() {
+    let keys = [("rates.publications", "1"), ("server.trusted_proxies", "127.0.0.1")];
+    let server = Server::start_with(&keys).await;
+    let (mut client, session, node, _) = opened(&server, StreamKind::Json).await;
+    let other_node = "00000000-0000-4000-8000-000000000000";
+    let send = async |node: &str, data: &str, address: &str| {
+        let body = json!({ "session": session, "node": node, "data": data }).to_string();
+        let headers = [("content-type", "application/json"), ("x-forwarded-for", address)];
+        server.http("POST", "/emulation", &headers, &body).await.status.as_u16()
+    };
+    // Twice the units of a minute: ten times those of a user, one for each KiB.
+    assert_eq!(send(other_node, &"x".repeat(17 * 1024), "203.0.113.1").await, 404);
+    for status in [404, 404, 404, 429, 429] {
+        assert_eq!(send(other_node, "x", "203.0.113.1").await, status);
+    }
+    assert_eq!(send(other_node, "x", "203.0.113.200").await, 404, "others have budgets of their own");
+    assert_eq!(send(&node, SUBSCRIBE, "203.0.113.1").await, 204, "streams of this node cost nothing");
+    assert!(client.reply(77).await.get("subscribe").is_some());
+    server.metric_is("feedline_emulation_requests_total{outcome=\"limited\"}", 2.0).await;
+}

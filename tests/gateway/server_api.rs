@@ -233,6 +233,11 @@ async fn all_nodes_are_listed_with_their_channels() {
         .collect();
     counts.sort_unstable();
     assert_eq!(counts, [[1, 1, 3, 3], [1, 1, 4, 4]]);
+    for node in nodes {
+        let (cpu, rss) = (&node["process"]["cpu"], &node["process"]["rss"]);
+        assert!(cpu.as_f64().is_some_and(|cpu| cpu >= 0.0), "{node}");
+        assert!(rss.as_u64().is_some_and(|rss| rss > 1_000_000), "{node}");
+    }
 }
 
 #[tokio::test]

@@ -202,6 +202,8 @@ async fn a_websocket_receives_pushes_too() {
     };
     let connected = next().await;
     assert!(connected["connect"]["subs"].get("chat:1").is_some(), "{connected}");
+    let (session, node) = (&connected["connect"]["session"], &connected["connect"]["node"]);
+    assert!(session.is_string() && node.is_string(), "{connected}");
     server.backend("publish", &json!({ "channel": "chat:1", "data": 5 })).await;
     let push = loop {
         let push = next().await;
@@ -214,7 +216,8 @@ async fn a_websocket_receives_pushes_too() {
     other.subscribe("chat:1").await;
     let presence = other.done(json!({ "presence_stats": { "channel": "chat:1" } })).await;
     assert_eq!(presence["presence_stats"]["num_clients"], 2);
-    server.backend("disconnect", &json!({ "user": "ann" })).await;
+    server.backend("disconnect", &json!({ "user": "ann", "session": "another" })).await;
+    server.backend("disconnect", &json!({ "user": "ann", "session": session })).await;
     loop {
         let push = next().await;
         if push.get("disconnect").is_some() {

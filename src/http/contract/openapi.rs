@@ -186,6 +186,7 @@ mod tests {
         "MediaKind",
         "NoInput",
         "Node",
+        "NodeProcess",
         "Notification",
         "NotificationGoneEvent",
         "NotificationId",

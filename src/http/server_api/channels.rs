@@ -11,7 +11,7 @@ use crate::gateway::session::history_span;
 use crate::gateway::{ChannelLog, presence_counts, present_clients};
 use crate::protocol::ErrorCode;
 
-/// Entries that a log may have beyond its size.
+/// Entries that a log may have beyond its size: those of a larger size that was configured before, until the next append.
 const SLACK: usize = 1_000;
 
 /// The channel to read. Publications are read by other types, too.
@@ -43,6 +43,7 @@ pub(super) struct HistoryInput {
 #[schemars(rename = "HistoryPosition")]
 struct SinceInput {
     /// The offset.
+    #[serde(default)]
     offset: u64,
     /// The epoch of the log; empty: any.
     #[serde(default)]
@@ -76,7 +77,6 @@ pub(super) async fn history(api: &ServerApi, body: &[u8]) -> Answer {
     if !channel.has_log() {
         return Err(ErrorCode::NOT_AVAILABLE);
     }
-    // A log has a few entries more than it keeps at least.
     let retention = sessions.channels.retention(&channel);
     let all = retention.map_or(sessions.history_limit, |kept| usize::try_from(kept.size).unwrap_or(usize::MAX));
     let all = all.saturating_add(SLACK);

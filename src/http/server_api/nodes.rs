@@ -64,6 +64,18 @@ struct NodeDescription {
     num_subs: u64,
     /// Seconds since the start.
     uptime: u64,
+    /// What the process uses.
+    process: ProcessDescription,
+}
+
+/// What a process uses.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "NodeProcess")]
+struct ProcessDescription {
+    /// The average use of CPUs since the start, in percent of one CPU.
+    cpu: f64,
+    /// The resident memory, in bytes.
+    rss: u64,
 }
 
 impl From<NodeInfo> for NodeDescription {
@@ -77,6 +89,11 @@ impl From<NodeInfo> for NodeDescription {
             num_channels: info.channels,
             num_subs: info.subscriptions,
             uptime: info.uptime,
+            process: ProcessDescription {
+                // Milliseconds of a second are a tenth of a percent.
+                cpu: info.cpu_millis as f64 / info.uptime.max(1) as f64 / 10.0,
+                rss: info.memory,
+            },
         }
     }
 }
