@@ -1,6 +1,6 @@
 //! The official Python client of the server API, `cent`, against the server: `tests/sdk/cent_methods.py`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -9,38 +9,11 @@ use tokio::time::timeout;
 
 use crate::NAMESPACES;
 use crate::client::{Client, Heard};
+use crate::python_packages::python_with;
 use crate::server::{API_KEY, Server, token};
 
 /// The tested version.
 const PACKAGE: &str = "cent==5.2.*";
-
-/// How long the package may take to install.
-const INSTALL_TIMEOUT: Duration = Duration::from_secs(120);
-
-/// A Python that has the package, in a virtual environment below `target/`; or the reason why there is none.
-async fn python() -> Result<PathBuf, String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/python");
-    let python = folder.join("bin/python");
-    let run = |program: PathBuf, arguments: Vec<String>| async move {
-        let mut command = Command::new(&program);
-        let output = timeout(INSTALL_TIMEOUT, command.args(&arguments).kill_on_drop(true).output()).await;
-        match output {
-            Ok(Ok(output)) if output.status.success() => Ok(()),
-            Ok(Ok(output)) => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err("it takes too long".to_owned()),
-        }
-    };
-    let import = vec!["-c".to_owned(), "import cent".to_owned()];
-    if run(python.clone(), import).await.is_ok() {
-        return Ok(python);
-    }
-    let create = vec!["-m".to_owned(), "venv".to_owned(), folder.display().to_string()];
-    run("python3".into(), create).await.map_err(|error| format!("there is no Python 3 with venv: {error}"))?;
-    let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", PACKAGE].map(str::to_owned);
-    run(python.clone(), install.to_vec()).await.map_err(|error| format!("{PACKAGE} cannot be installed: {error}"))?;
-    Ok(python)
-}
 
 /// Connects a user. Returns the id of the connection, too.
 async fn connect(server: &Server, user: &str) -> (Client, String) {
@@ -51,10 +24,7 @@ async fn connect(server: &Server, user: &str) -> (Client, String) {
 
 #[tokio::test]
 async fn the_official_python_client_calls_every_method() {
-    let python = match python().await {
-        Ok(python) => python,
-        Err(reason) => return eprintln!("SKIPPED: {reason}"),
-    };
+    let Some(python) = python_with(PACKAGE, "cent").await else { return };
     let server = Server::start_with(&[("namespaces", NAMESPACES)]).await;
     let (mut first, _) = connect(&server, "ann").await;
     let (mut kept, client_to_keep) = connect(&server, "ann").await;

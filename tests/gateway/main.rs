@@ -45,6 +45,8 @@ mod push_browser;
 mod push_clears;
 mod push_receiver;
 mod pushes;
+mod python_packages;
+mod python_sdk;
 mod rates;
 mod reading;
 mod restrictions;

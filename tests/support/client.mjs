@@ -1,11 +1,14 @@
 // The official SDK. Records its events in order and gives tests control over its transport.
 
-import { Centrifuge } from "centrifuge";
-import { Centrifuge as ProtobufCentrifuge } from "centrifuge/build/protobuf";
 import { EventSource } from "eventsource";
 import WebSocket from "ws";
 
 import { within } from "./wait.mjs";
+
+// The newest version, or the package that the environment names.
+const SDK = process.env.FEEDLINE_SDK ?? "centrifuge";
+const { Centrifuge } = await import(SDK);
+const { Centrifuge: ProtobufCentrifuge } = await import(`${SDK}/build/protobuf`);
 
 const PATIENCE_MS = 10_000;
 
