@@ -13,6 +13,14 @@ const CONNECTIONS: usize = 10_000;
 /// Connections opened and closed first, so that memory that a server allocates only once is not counted.
 const WARM_UP: usize = 100;
 
+/// The most bytes of a connection.
+fn goal(transport: LoadTransport) -> f64 {
+    match transport {
+        LoadTransport::Websocket => 6_000.0,
+        LoadTransport::HttpStream | LoadTransport::Sse => 16_384.0,
+    }
+}
+
 /// Runs the scenario.
 pub(super) async fn run(bench: &BenchContext, transport: LoadTransport) -> Result<Report> {
     let mut report = Report::new("idle");
@@ -27,7 +35,7 @@ pub(super) async fn run(bench: &BenchContext, transport: LoadTransport) -> Resul
         better: Better::Less,
         measured,
         against: None,
-        goal: Some(Goal::AtMost(8192.0)),
+        goal: Some(Goal::AtMost(goal(transport))),
     });
     Ok(report)
 }

@@ -169,7 +169,7 @@ mod tests {
         let mut frames: VecDeque<Framed> =
             said.iter().map(|text| Framed::new(FrameKind::Text, text.as_bytes())).collect();
         frames.extend((0..1_000).map(|number| Framed::new(FrameKind::Text, number.to_string().as_bytes())));
-        let mut transport = WebSocketTransport::new(near);
+        let mut transport = WebSocketTransport::new(near, None);
         let reading = tokio::spawn(async move {
             let mut heard = Vec::new();
             while let Some(Ok(Message::Text(text))) = far.next().await {
