@@ -83,7 +83,7 @@ fn decode_both(commands: &[Value]) -> Result<Vec<Command>, MalformedFrame> {
     in_json
 }
 
-/// Checks the number of commands in a frame: `fits` is whether each has as many bytes as the shortest, besides one pong.
+/// Checks the number of commands in a frame: `fits` is whether each has as many bytes as the shortest, besides a pong.
 fn assert_bounded(commands: &[Command], fits: bool) {
     assert!(fits && commands.len() <= 4_096, "{} commands in a frame", commands.len());
     assert!(commands.iter().all(|command| command.id == 0 || command.request.is_some()), "an empty command");

@@ -1,5 +1,5 @@
-//! JSON objects as structs. The derived implementations of serde would also take an array as the members of a struct, in
-//! their order.
+//! JSON objects as structs. The derived implementations of serde would also take an array as the members of a struct,
+//! in their order.
 
 use std::collections::BTreeMap;
 use std::fmt;

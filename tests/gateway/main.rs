@@ -9,6 +9,7 @@ mod close_codes;
 mod comment_edits;
 mod comment_lists;
 mod comments;
+mod compression_savings;
 mod contract;
 mod conversations;
 mod cors;

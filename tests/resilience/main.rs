@@ -32,6 +32,7 @@ mod receipts;
 mod restored;
 mod reverts;
 mod revocations;
+mod transports;
 
 use feedline_test_support::{
     api, client, postgres_server, random, reader, redis_server, server, stream_socket, webhook,

@@ -11,7 +11,7 @@ use crate::gateway::session::history_span;
 use crate::gateway::{ChannelLog, presence_counts, present_clients};
 use crate::protocol::ErrorCode;
 
-/// Entries that a log may have beyond its size: those of a larger size that was configured before, until the next append.
+/// Entries that a log may have beyond its size: those of a size that was configured before, until the next append.
 const SLACK: usize = 1_000;
 
 /// The channel to read. Publications are read by other types, too.
