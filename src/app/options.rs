@@ -18,7 +18,7 @@ use crate::hooks::HookPolicy;
 use crate::ledger::PushPlan;
 use crate::model::Retention;
 use crate::outlet::webhook_consumer;
-use crate::push::vapid_public_key;
+use crate::push::{RegistrationPolicy, vapid_public_key};
 
 pub(super) fn listener_options(config: &Config) -> ListenerOptions {
     let server = &config.server;
@@ -96,6 +96,7 @@ pub(super) fn feed_options(config: &Config) -> FeedOptions {
             counts_per_second: config.likes.counts_per_second,
         },
         pushes: push_options(config),
+        target_validator: Arc::new(RegistrationPolicy::new(&config.push)),
         outlet: outlet_options(config),
         vapid_public_key: vapid_public_key(&config.push),
     }
@@ -122,7 +123,6 @@ fn push_options(config: &Config) -> PushOptions {
     PushOptions {
         plan: push.enabled.then_some(plan),
         time_to_live: push.ttl,
-        allow_http: !push.allow_networks.is_empty(),
         several_nodes: !matches!(config.broker.url, BrokerUrl::Memory),
     }
 }

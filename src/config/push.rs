@@ -36,6 +36,10 @@ pub struct PushConfig {
     pub concurrency: usize,
     /// Private networks that endpoints of devices may be in.
     pub allow_networks: Vec<IpNet>,
+    /// The hosts of endpoints that users register; empty: all.
+    pub endpoints_allow: Vec<String>,
+    /// Hosts that these endpoints must not have.
+    pub endpoints_deny: Vec<String>,
     /// Certificates of private authorities, as PEM; empty: none.
     pub ca_certificates: String,
     /// Whether all providers are replaced by one that sends nothing.
@@ -81,6 +85,8 @@ impl PushConfig {
             timeout: section.read("timeout", parse::duration("100ms"..="15s")),
             concurrency: section.read("concurrency", parse::integer(1..=10_000)),
             allow_networks: section.read("allow_networks", networks),
+            endpoints_allow: section.read("endpoints_allow", hosts),
+            endpoints_deny: section.read("endpoints_deny", hosts),
             ca_certificates: section.read("ca_certificates", |value| Ok(pem(value)?.unwrap_or_default())),
             dry_run: section.read("dry_run", parse::boolean),
             dry_run_latency: section.read("dry_run_latency", parse::duration("0s"..="10s")),
@@ -145,6 +151,17 @@ pub(super) fn networks(value: &ConfigValue) -> ParseResult<Vec<IpNet>> {
         text.parse::<IpNet>().or(address).map_err(|_| format!("expected a network such as 10.0.0.0/8, not {text:?}"))
     };
     parse::text_list(value)?.into_iter().map(network).collect()
+}
+
+/// Hosts, each possibly as `*.` and a domain.
+fn hosts(value: &ConfigValue) -> ParseResult<Vec<String>> {
+    let host = |text: String| {
+        let name = text.strip_prefix("*.").unwrap_or(&text);
+        let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-.:[]".contains(&b);
+        let is_host = name.bytes().all(is_plain) && !name.starts_with('.') && !name.ends_with('.');
+        if is_host { Ok(text) } else { Err(format!("expected a host such as push.example.org, not {text:?}")) }
+    };
+    parse::text_list(value)?.into_iter().map(host).collect()
 }
 
 /// PEM text, or the path of a PEM file.

@@ -60,6 +60,7 @@ mod write_path;
 
 pub(crate) use call::Call;
 pub use call::{Caller, Credential, Origin};
+pub use devices::{InvalidAddress, TargetValidator};
 pub use error::{FeedError, Result};
 pub(crate) use error::{StoredError, whole_seconds};
 pub use error_kind::ErrorKind;

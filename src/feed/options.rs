@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::devices::TargetValidator;
 use super::outlet::OutletOptions;
 use crate::ledger::PushPlan;
 use crate::net::TrustedProxies;
@@ -42,6 +43,8 @@ pub struct FeedOptions {
     pub likes: LikesOptions,
     /// Pushes to devices (`push.*`).
     pub pushes: PushOptions,
+    /// Decides which addresses of devices may be registered.
+    pub target_validator: Arc<dyn TargetValidator>,
     /// What happened, for consumers outside of Feedline (`outlet.*`).
     pub outlet: OutletOptions,
     /// The public key of Web Push in base64url; `None`: there is no Web Push.
@@ -55,8 +58,6 @@ pub struct PushOptions {
     pub plan: Option<PushPlan>,
     /// How long after its notification a push is of use (`push.ttl`).
     pub time_to_live: Duration,
-    /// Whether endpoints of devices may be without TLS: some networks are allowed (`push.allow_networks`).
-    pub allow_http: bool,
     /// Whether users may have sockets at other nodes.
     pub several_nodes: bool,
 }

@@ -45,7 +45,7 @@ pub fn outlet_targets(config: &Config) -> anyhow::Result<OutletTargets> {
         ca_certificates: config.push.ca_certificates.clone().into_bytes(),
         ..ProvidersConfig::default()
     };
-    let policy = http.endpoint_policy();
+    let policy = http.webhook_policy();
     let retry =
         RetryPolicy { min_delay: MIN_DELAY, max_delay: MAX_DELAY.min(outlet.give_up), give_up_after: outlet.give_up };
     let target = |webhook: &crate::config::OutletWebhook| {
@@ -54,7 +54,7 @@ pub fn outlet_targets(config: &Config) -> anyhow::Result<OutletTargets> {
         let url = EndpointUrl::parse(&webhook.url).with_context(place)?;
         policy.check(&url).with_context(place)?;
         let settings = WebhookSettings { secrets: webhook.secrets.clone(), concurrency: outlet.concurrency };
-        let transport = Webhook::new(&settings, http.http())
+        let transport = Webhook::new(&settings, http.http_with(policy.clone()))
             .with_context(|| format!("the webhook {name:?} ([[outlet.webhooks]]) cannot be used"))?;
         let types: HashSet<String> = webhook.types.iter().cloned().collect();
         Ok(WebhookTarget::new(webhook_consumer(name), url, types, transport, retry.clone()))

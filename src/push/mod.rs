@@ -10,6 +10,7 @@
 //! | `bridge.rs` | the loop: leases, sends and settles pushes |
 //! | `message.rs` | the message for a device |
 //! | `post_alerts.rs` | the job that queues alerts about posts |
+//! | `registration.rs` | which devices may be registered |
 //! | `setup.rs` | transports and texts, from the configuration |
 //! | `settlement.rs` | what an outcome means for a push |
 //! | `providers/` | the transports to FCM, APNs, Web Push and webhooks |
@@ -19,10 +20,12 @@ mod bridge;
 mod message;
 mod post_alerts;
 pub mod providers;
+mod registration;
 mod settlement;
 mod setup;
 pub mod texts;
 
 pub use bridge::{PushBridge, PushBridgeOptions};
 pub use message::test_message;
+pub use registration::RegistrationPolicy;
 pub use setup::{push_providers, vapid_public_key};

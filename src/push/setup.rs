@@ -2,7 +2,8 @@
 
 use anyhow::Context as _;
 
-use super::providers::endpoint::EndpointUrl;
+use super::providers::endpoint::{EndpointPolicy, EndpointUrl};
+use super::providers::hosts::HostRules;
 use super::providers::settings::{ApnsSettings, DryRunSettings, FcmSettings, WebPushSettings, WebhookSettings};
 use super::providers::{self, ApnsEnvironment, Providers, ProvidersConfig};
 use super::texts::{Texts, TextsConfig};
@@ -22,7 +23,6 @@ pub fn push_providers(config: &PushConfig) -> anyhow::Result<(Providers, Texts)>
     let dry_run = DryRunSettings { latency: config.dry_run_latency, concurrency: config.concurrency };
     let settings = ProvidersConfig {
         timeout: config.timeout,
-        allow_networks: config.allow_networks.clone(),
         ca_certificates: config.ca_certificates.clone().into_bytes(),
         fcm: fcm(config)?,
         apns: apns(config)?,
@@ -35,7 +35,7 @@ pub fn push_providers(config: &PushConfig) -> anyhow::Result<(Providers, Texts)>
         webhook: (!config.webhook_secrets.is_empty())
             .then(|| WebhookSettings { secrets: config.webhook_secrets.clone(), concurrency: config.concurrency }),
         dry_run: config.dry_run.then_some(dry_run),
-        ..ProvidersConfig::default()
+        ..endpoints(config)
     };
     let texts = TextsConfig {
         app_name: config.app_name.clone(),
@@ -48,6 +48,21 @@ pub fn push_providers(config: &PushConfig) -> anyhow::Result<(Providers, Texts)>
     })?;
     let providers = Providers::new(&settings).context("the push providers ([push]) cannot be used")?;
     Ok((providers, texts))
+}
+
+/// The policies of endpoints that users register, and of webhooks.
+pub(super) fn endpoint_policies(config: &PushConfig) -> (EndpointPolicy, EndpointPolicy) {
+    let settings = endpoints(config);
+    (settings.endpoint_policy(), settings.webhook_policy())
+}
+
+/// Settings without a provider.
+fn endpoints(config: &PushConfig) -> ProvidersConfig {
+    ProvidersConfig {
+        allow_networks: config.allow_networks.clone(),
+        hosts: HostRules::new(&config.endpoints_allow, &config.endpoints_deny),
+        ..ProvidersConfig::default()
+    }
 }
 
 /// The public key of VAPID in base64url; `None` without Web Push, or if the private key is not valid.

@@ -95,6 +95,8 @@ const OTHERS: &[(&str, &str)] = &[
     ("push.timeout", "3s"),
     ("push.concurrency", "9"),
     ("push.allow_networks", "10.0.0.0/8,127.0.0.1"),
+    ("push.endpoints_allow", "fcm.googleapis.com,*.push.apple.com"),
+    ("push.endpoints_deny", "push.example"),
     ("push.ca_certificates", "-----BEGIN CERTIFICATE-----"),
     ("push.dry_run", "true"),
     ("push.dry_run_latency", "5ms"),

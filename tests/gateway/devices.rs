@@ -60,6 +60,39 @@ async fn devices_are_registered_listed_and_removed() {
 }
 
 #[tokio::test]
+async fn addresses_that_could_never_be_reached_are_refused() {
+    let server = Server::start_with(&[("push.endpoints_deny", "*.denied.example")]).await;
+    let key = "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4";
+    let (auth, url) = ("BTBZMqHH6r4Tts7J_aSIgg", "https://push.example/1");
+    let off_curve = format!("{}A", &key[..key.len() - 1]);
+    for platform in ["webpush", "unifiedpush"] {
+        let device = |endpoint: &str, p256dh: &str, auth: &str| json!({ "platform": platform, "endpoint": endpoint, "p256dh": p256dh, "auth": auth });
+        for (wrong, field) in [
+            (device("https://127.0.0.1/", key, auth), "endpoint"),
+            (device("https://[::ffff:10.0.0.1]/", key, auth), "endpoint"),
+            (device("https://x:6379/", key, auth), "endpoint"),
+            (device("https://localhost", key, auth), "endpoint"),
+            (device("https://metadata.google.internal/", key, auth), "endpoint"),
+            (device("https://a.denied.example/", key, auth), "endpoint"),
+            (device("http://push.example/", key, auth), "endpoint"),
+            (device("https://user@push.example/", key, auth), "endpoint"),
+            (device(url, &off_curve, auth), "p256dh"),
+            (device(url, key, "BTBZMqHH6r4Tts7J"), "auth"),
+        ] {
+            let refused = server.call("ann", "PUT", "/devices/browser", &wrong).await;
+            assert_eq!(refused.status.as_u16(), 400, "{wrong}: {refused:?}");
+            assert_eq!(refused.body["error"]["field"], field, "{wrong}: {refused:?}");
+        }
+        server.done("ann", "PUT", &format!("/devices/{platform}"), &device(url, key, auth)).await;
+    }
+    let headers = [("x-api-key", API_KEY), ("x-user", "ann")];
+    let hook = json!({ "platform": "webhook", "endpoint": "https://10.0.0.1/" }).to_string();
+    let refused = server.http("PUT", "/api/v1/devices/hook", &headers, &hook).await;
+    assert_eq!((refused.status.as_u16(), &refused.body["error"]["field"]), (400, &json!("endpoint")));
+    assert_eq!(devices(&server, "ann").await, ["unifiedpush"], "the endpoint belongs to the device registered last");
+}
+
+#[tokio::test]
 async fn only_backends_register_webhooks() {
     let server = Server::start().await;
     let hook = json!({ "platform": "webhook", "endpoint": "https://hooks.example/1" });

@@ -5,12 +5,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use feedline::config::Secret;
-use feedline::push::providers::settings::FcmSettings;
+use feedline::push::providers::settings::{FcmSettings, WebPushSettings, WebhookSettings};
+use feedline::push::providers::webpush::Subscription;
 use feedline::push::providers::{Outcome, Providers, ProvidersConfig, Push, Scope, Target, Urgency};
 use hyper::Version;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 use serde_json::{Value, json};
 
+use crate::browser::Browser;
 use crate::server::{Received, Reply, Server};
 use crate::{alert, clear, config, demanded, keys, now, summary};
 
@@ -20,7 +22,7 @@ fn fcm(server: &Server) -> Providers {
     fcm_with(server, 1)
 }
 
-fn fcm_with(server: &Server, connections: usize) -> Providers {
+fn settings(server: &Server, connections: usize) -> FcmSettings {
     let account = json!({
         "type": "service_account",
         "project_id": "example-project",
@@ -29,13 +31,12 @@ fn fcm_with(server: &Server, connections: usize) -> Providers {
         "client_email": "push@example-project.iam.gserviceaccount.com",
         "token_uri": server.url("/token").reveal(),
     });
-    let settings = FcmSettings {
-        service_account: Secret::new(account.to_string()),
-        url: server.url(""),
-        connections,
-        concurrency: 100,
-    };
-    let mut config = ProvidersConfig { fcm: Some(settings), ..config() };
+    let service_account = Secret::new(account.to_string());
+    FcmSettings { service_account, url: server.url(""), connections, concurrency: 100 }
+}
+
+fn fcm_with(server: &Server, connections: usize) -> Providers {
+    let mut config = ProvidersConfig { fcm: Some(settings(server, connections)), ..config() };
     // The tests of statuses need an answer to every message.
     config.breaker.failures = 1000;
     config.breaker.min_open = Duration::ZERO;
@@ -119,7 +120,7 @@ async fn a_clear_shows_nothing_and_wakes_nothing() {
     let server = Server::start(service(3600, |_| accepted())).await;
     let fcm = fcm(&server);
     assert_eq!(fcm.send(&clear(target())).await.name(), "accepted");
-    assert_eq!(fcm.send(&Push { urgency: Urgency::Low, ..alert(target()) }).await.name(), "accepted");
+    assert_eq!(fcm.send(&Push { urgency: Urgency::Normal, ..alert(target()) }).await.name(), "accepted");
     let messages = split(server.requests()).1;
     let message = &messages[0].json()["message"];
     assert_eq!(message.get("notification"), None);
@@ -334,6 +335,28 @@ async fn a_revoked_access_token_is_replaced_once() {
 }
 
 #[tokio::test]
+async fn a_private_gateway_opens_no_network_to_endpoints_of_users() {
+    let server = Server::start(service(3600, |_| accepted())).await;
+    let closed = |config| ProvidersConfig { allow_networks: Vec::new(), ..config };
+    let web_push = Some(WebPushSettings {
+        private_key: Secret::new(keys::p256().0.clone()),
+        subject: "mailto:ops@example.com".into(),
+        max_body: 2_847,
+        concurrency: 1,
+    });
+    let webhook = Some(WebhookSettings { secrets: vec![Secret::new("x".repeat(32))], concurrency: 1 });
+    let fcm = Some(settings(&server, 1));
+    let providers = Providers::new(&closed(ProvidersConfig { fcm, web_push, webhook, ..config() })).unwrap();
+    assert_eq!(providers.send(&alert(target())).await.name(), "accepted");
+    let (public, auth) = Browser::new().keys();
+    let subscription = Subscription::parse(server.url("/s").reveal(), &public, &auth).unwrap();
+    for target in [Target::WebPush(subscription), Target::Webhook { url: server.url("/hook"), secret: None }] {
+        assert_eq!(summary(&providers.send(&alert(target)).await).1, "endpoint_forbidden");
+    }
+    assert_eq!(server.requests().len(), 2, "an access token, and the message");
+}
+
+#[tokio::test]
 async fn without_an_access_token_nothing_is_sent() {
     let server = Server::start(|_| accepted()).await;
     let refusal = json!({"error": "invalid_grant", "error_description": "Invalid JWT Signature."});
@@ -371,5 +394,5 @@ async fn service_accounts_are_checked_when_they_are_loaded() {
     assert!(place(account("SECRET", uri)).contains("`private_key`"));
     assert!(place(account(&keys::p256().0, uri)).contains("`private_key`"));
     assert!(place(account(&keys::rsa().0, "http://oauth2.googleapis.com/token")).contains("https"));
-    assert!(place(account(&keys::rsa().0, "https://10.0.0.1/token")).contains("not public"));
+    assert!(place(account(&keys::rsa().0, "https://user@oauth2.googleapis.com/token")).contains("user name"));
 }

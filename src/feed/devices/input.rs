@@ -1,7 +1,5 @@
 //! The inputs and outputs of the operations on devices, and their rules.
 
-use base64::Engine as _;
-use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -9,9 +7,8 @@ use super::time_zones::is_time_zone;
 use crate::feed::error::{FeedError, Result};
 use crate::model::{ApnsEnvironment, Device, DeviceId, Millis, Platform, PushPreferences, PushTarget, WebPushKeys};
 
-/// The longest token of FCM, and URL of a push service, in bytes.
+/// The longest token of FCM, in bytes.
 const MAX_TOKEN: usize = 1_024;
-const MAX_URL: usize = 2_048;
 
 /// The longest locale, topic and version of an app, in bytes.
 const MAX_LOCALE: usize = 35;
@@ -113,8 +110,9 @@ impl RegisterDevice {
         self.platform
     }
 
-    /// The device, if its members obey the rules. `allow_http`: endpoints may be without TLS.
-    pub(super) fn checked(self, now: Millis, allow_http: bool) -> Result<Device> {
+    /// The device, if its members obey the rules. Endpoints and keys are for
+    /// [`TargetValidator`](super::TargetValidator).
+    pub(super) fn checked(self, now: Millis) -> Result<Device> {
         self.refuse_others()?;
         let target = match self.platform {
             Platform::Fcm => PushTarget::Fcm { token: token(self.token)? },
@@ -123,13 +121,9 @@ impl RegisterDevice {
                 environment: self.environment,
                 topic: self.topic.map(topic).transpose()?,
             },
-            Platform::Webpush => {
-                PushTarget::Webpush(keys(endpoint(self.endpoint, allow_http)?, self.p256dh, self.auth)?)
-            }
-            Platform::Unifiedpush => {
-                PushTarget::Unifiedpush(keys(endpoint(self.endpoint, allow_http)?, self.p256dh, self.auth)?)
-            }
-            Platform::Webhook => PushTarget::Webhook { endpoint: endpoint(self.endpoint, allow_http)? },
+            Platform::Webpush => PushTarget::Webpush(keys(self.endpoint, self.p256dh, self.auth)?),
+            Platform::Unifiedpush => PushTarget::Unifiedpush(keys(self.endpoint, self.p256dh, self.auth)?),
+            Platform::Webhook => PushTarget::Webhook { endpoint: required("endpoint", self.endpoint)? },
         };
         Ok(Device {
             id: self.id,
@@ -203,32 +197,11 @@ fn topic(topic: String) -> Result<String> {
     }
 }
 
-/// A URL that the server may be asked to call. Its address is checked when the server connects to it.
-fn endpoint(endpoint: Option<String>, allow_http: bool) -> Result<String> {
+fn keys(endpoint: Option<String>, p256dh: Option<String>, auth: Option<String>) -> Result<WebPushKeys> {
+    // Browsers encode keys without padding, some libraries with it.
+    let key = |field, key| required(field, key).map(|key| key.trim_end_matches('=').to_owned());
     let endpoint = required("endpoint", endpoint)?;
-    let wrong = || FeedError::invalid("endpoint", "an endpoint is an https URL of at most 2,048 bytes");
-    let plain_http = || endpoint.strip_prefix("http://").filter(|_| allow_http);
-    let rest = endpoint.strip_prefix("https://").or_else(plain_http).ok_or_else(wrong)?;
-    let host = rest.split(['/', '?']).next().unwrap_or_default();
-    let plain = endpoint.len() <= MAX_URL
-        && endpoint.bytes().all(|b| b.is_ascii_graphic())
-        && !endpoint.contains(['#', '\\'])
-        && !host.is_empty()
-        && !host.contains('@');
-    if plain { Ok(endpoint) } else { Err(wrong()) }
-}
-
-fn keys(endpoint: String, p256dh: Option<String>, auth: Option<String>) -> Result<WebPushKeys> {
-    let (p256dh, auth) = (required("p256dh", p256dh)?, required("auth", auth)?);
-    // Browsers encode them without padding, some libraries with it.
-    let decode = |text: &str| BASE64_URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).ok();
-    let point = decode(&p256dh).filter(|point| point.len() == 65 && point[0] == 4);
-    let point =
-        point.ok_or_else(|| FeedError::invalid("p256dh", "a key is an uncompressed point of P-256, base64url"))?;
-    let secret = decode(&auth).filter(|secret| secret.len() == 16);
-    let secret = secret.ok_or_else(|| FeedError::invalid("auth", "a secret is 16 bytes, base64url"))?;
-    let encode = |bytes: &[u8]| BASE64_URL_SAFE_NO_PAD.encode(bytes);
-    Ok(WebPushKeys { endpoint, p256dh: encode(&point), auth: encode(&secret) })
+    Ok(WebPushKeys { endpoint, p256dh: key("p256dh", p256dh)?, auth: key("auth", auth)? })
 }
 
 fn locale(locale: String) -> Result<String> {
@@ -262,7 +235,7 @@ mod tests {
 
     fn field_at_fault(input: Value) -> Option<String> {
         let device: RegisterDevice = serde_json::from_value(input).expect("an input");
-        device.checked(7, false).err().map(|error| error.field().unwrap_or_default().to_owned())
+        device.checked(7).err().map(|error| error.field().unwrap_or_default().to_owned())
     }
 
     fn with(mut base: Value, more: Value) -> Value {
@@ -273,8 +246,7 @@ mod tests {
 
     #[test]
     fn each_platform_has_its_members() {
-        let point = BASE64_URL_SAFE_NO_PAD.encode([&[4][..], &[7; 64]].concat());
-        let keys = json!({ "id": "d", "p256dh": point, "auth": "AAAAAAAAAAAAAAAAAAAAAA==" });
+        let keys = json!({ "id": "d", "p256dh": "AAAA", "auth": "AAAA==" });
         let url = "https://push.example/send/1?k=2";
         let fcm = json!({ "id": "d", "platform": "fcm", "token": "a:b_c-1" });
         let apns = json!({ "id": "d", "platform": "apns", "token": "AB".repeat(32), "topic": "com.example.app" });
@@ -294,11 +266,10 @@ mod tests {
             (with(fcm, json!({ "app_version": "" })), "app_version"),
             (with(apns.clone(), json!({ "token": "AB".repeat(15) })), "token"),
             (with(apns, json!({ "topic": "a/b" })), "topic"),
-            (with(webpush.clone(), json!({ "p256dh": "AAAA" })), "p256dh"),
-            (with(webpush.clone(), json!({ "auth": "AAAA" })), "auth"),
-            (with(webpush, json!({ "endpoint": "http://push.example/" })), "endpoint"),
-            (with(unified, json!({ "endpoint": "https://a@b/" })), "endpoint"),
-            (with(webhook.clone(), json!({ "endpoint": "https:///x" })), "endpoint"),
+            (with(webpush.clone(), json!({ "p256dh": null })), "p256dh"),
+            (with(webpush, json!({ "auth": null })), "auth"),
+            (with(unified, json!({ "endpoint": null })), "endpoint"),
+            (with(webhook.clone(), json!({ "endpoint": null })), "endpoint"),
             (with(webhook, json!({ "auth": "x" })), "auth"),
         ] {
             assert_eq!(field_at_fault(wrong.clone()).as_deref(), Some(field), "{wrong}");

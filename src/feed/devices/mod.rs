@@ -3,6 +3,7 @@
 mod input;
 mod time_zones;
 
+use std::fmt::{Debug, Display};
 use std::sync::Arc;
 
 pub(crate) use self::input::{DeviceList, DeviceView, OneDevice, RegisterDevice};
@@ -13,7 +14,7 @@ use super::input::{Done, NoInput};
 use super::runtime::now;
 use crate::auth::TokenKind;
 use crate::ledger::{DeviceRegistration, DeviceSession, Ledger};
-use crate::model::{Platform, PushPreferences};
+use crate::model::{Platform, PushPreferences, PushTarget};
 
 /// The maximal number of devices of a user. One more replaces the device that was registered longest ago: apps that are
 /// installed again and again leave devices behind.
@@ -23,14 +24,42 @@ const MAX_DEVICES: usize = 20;
 pub(crate) struct Devices {
     ledger: Arc<dyn Ledger>,
     identity: Arc<IdentityService>,
-    /// Whether endpoints may be without TLS.
-    allow_http: bool,
+    validator: Arc<dyn TargetValidator>,
+}
+
+/// Decides which addresses of devices may be registered. The transports know what they can reach.
+pub trait TargetValidator: Debug + Send + Sync {
+    /// Checks an address. Makes no request.
+    ///
+    /// # Errors
+    /// If no push would ever be sent to it.
+    fn validate(&self, target: &PushTarget) -> std::result::Result<(), InvalidAddress>;
+}
+
+/// Why an address is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidAddress {
+    /// The member of the registration at fault.
+    pub field: &'static str,
+    /// The rule that it violates.
+    pub problem: String,
+}
+
+impl InvalidAddress {
+    /// An error of a member.
+    pub fn new(field: &'static str, problem: impl Display) -> Self {
+        Self { field, problem: problem.to_string() }
+    }
 }
 
 impl Devices {
     /// Devices in this ledger.
-    pub(crate) fn new(ledger: Arc<dyn Ledger>, identity: Arc<IdentityService>, allow_http: bool) -> Self {
-        Self { ledger, identity, allow_http }
+    pub(crate) fn new(
+        ledger: Arc<dyn Ledger>,
+        identity: Arc<IdentityService>,
+        validator: Arc<dyn TargetValidator>,
+    ) -> Self {
+        Self { ledger, identity, validator }
     }
 
     pub(crate) async fn register(&self, call: Call, device: RegisterDevice) -> Result<DeviceView> {
@@ -38,7 +67,9 @@ impl Devices {
         if device.platform() == Platform::Webhook && !matches!(call.credential, Credential::Backend(_)) {
             return Err(FeedError::Forbidden("only backends register webhooks"));
         }
-        let device = device.checked(now(), self.allow_http)?;
+        let device = device.checked(now())?;
+        let validated = self.validator.validate(&device.target);
+        validated.map_err(|InvalidAddress { field, problem }| FeedError::invalid(field, problem))?;
         let registration = DeviceRegistration { session: session(&call.credential), device };
         self.identity.ensure_user(user).await?;
         let device = self.ledger.register_device(user, &registration, MAX_DEVICES).await?;

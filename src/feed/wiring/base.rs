@@ -109,7 +109,7 @@ impl Base {
     }
 
     pub(super) fn devices(&self, options: &FeedOptions) -> Devices {
-        Devices::new(self.ledger.clone(), self.identity.clone(), options.pushes.allow_http)
+        Devices::new(self.ledger.clone(), self.identity.clone(), options.target_validator.clone())
     }
 
     pub(super) fn live_sockets(&self, options: &FeedOptions) -> LiveSockets {

@@ -1,6 +1,7 @@
 //! Which URLs may be contacted. Endpoints of devices come from users, so that they could aim the server at private
 //! services (SSRF). URLs are checked when they are registered and before each request, and the addresses of their
-//! names each time a connection is made, because DNS may change in between.
+//! names each time a connection is made, because DNS may change in between. The URLs of FCM and APNs come from the
+//! operator, who may use a private gateway without opening its network to users: they have a policy of their own.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -9,6 +10,7 @@ use ipnet::IpNet;
 use reqwest::Url;
 
 use super::address::is_public;
+use super::hosts::HostRules;
 
 /// The maximum length of an endpoint, in bytes.
 const MAX_URL_LENGTH: usize = 2048;
@@ -50,6 +52,9 @@ pub enum EndpointError {
     /// A name of a local network.
     #[error("is a local name")]
     LocalName,
+    /// A host that the operator denies, or does not allow.
+    #[error("has a host that is not allowed")]
+    ForbiddenHost,
     /// An address that is neither public nor in the allowed networks.
     #[error("leads to an address that is not public")]
     ForbiddenAddress,
@@ -59,6 +64,9 @@ pub enum EndpointError {
 #[derive(Clone, Debug, Default)]
 pub struct EndpointPolicy {
     allow_networks: Vec<IpNet>,
+    hosts: HostRules,
+    /// The URLs come from the operator: every address is permitted, without TLS the private ones.
+    is_operator: bool,
 }
 
 impl EndpointUrl {
@@ -132,7 +140,18 @@ impl fmt::Debug for EndpointUrl {
 impl EndpointPolicy {
     /// Allows public addresses, and the given networks, for which `http` is allowed, too.
     pub fn new(allow_networks: Vec<IpNet>) -> Self {
-        Self { allow_networks }
+        Self { allow_networks, ..Self::default() }
+    }
+
+    /// The same, for hosts that these rules allow.
+    #[must_use]
+    pub fn with_hosts(self, hosts: HostRules) -> Self {
+        Self { hosts, ..self }
+    }
+
+    /// For URLs of the configuration: allows every address, and `http` to private ones.
+    pub fn of_operator() -> Self {
+        Self { is_operator: true, ..Self::default() }
     }
 
     /// Checks an endpoint without resolving its name. Literal addresses never reach a resolver, so that this is the
@@ -141,6 +160,13 @@ impl EndpointPolicy {
     /// # Errors
     /// If the endpoint may not be contacted.
     pub fn check(&self, endpoint: &EndpointUrl) -> Result<(), EndpointError> {
+        if self.is_operator {
+            let is_private = endpoint.literal().map_or_else(|| is_local(endpoint), |address| !is_public(address));
+            return if is_private { Ok(()) } else { require_https(endpoint) };
+        }
+        if !self.hosts.permits(endpoint.host()) {
+            return Err(EndpointError::ForbiddenHost);
+        }
         if let Some(address) = endpoint.literal() {
             if self.in_allowed_network(address) {
                 return Ok(());
@@ -153,13 +179,15 @@ impl EndpointPolicy {
             return Ok(());
         }
         require_https(endpoint)?;
-        let name = endpoint.host().trim_end_matches('.').to_ascii_lowercase();
-        let (rest, last) = name.rsplit_once('.').unwrap_or(("", &name));
-        if rest.is_empty() || LOCAL_SUFFIXES.contains(&last) { Err(EndpointError::LocalName) } else { Ok(()) }
+        if is_local(endpoint) { Err(EndpointError::LocalName) } else { Ok(()) }
     }
 
-    /// Whether a connection to an address may be made. Without TLS only to the allowed networks.
+    /// Whether a connection to an address may be made. Without TLS only to the allowed networks, or those of the
+    /// operator.
     pub(super) fn permits(&self, address: IpAddr, tls: bool) -> bool {
+        if self.is_operator {
+            return tls || !is_public(address);
+        }
         self.in_allowed_network(address) || (tls && is_public(address))
     }
 
@@ -168,6 +196,13 @@ impl EndpointPolicy {
         let address = address.to_canonical();
         self.allow_networks.iter().any(|network| network.contains(&address))
     }
+}
+
+/// Whether the host is a name of a local network.
+fn is_local(endpoint: &EndpointUrl) -> bool {
+    let name = endpoint.host().trim_end_matches('.').to_ascii_lowercase();
+    let (rest, last) = name.rsplit_once('.').unwrap_or(("", &name));
+    rest.is_empty() || LOCAL_SUFFIXES.contains(&last)
 }
 
 fn require_https(endpoint: &EndpointUrl) -> Result<(), EndpointError> {
@@ -199,6 +234,33 @@ mod tests {
         assert!(policy.permits("10.1.2.3".parse().unwrap(), false));
         assert!(!policy.permits("8.8.8.8".parse().unwrap(), false));
         assert!(policy.permits("8.8.8.8".parse().unwrap(), true));
+    }
+
+    #[test]
+    fn urls_of_the_operator_may_be_private() {
+        let policy = EndpointPolicy::of_operator();
+        let check = |url: &str| policy.check(&EndpointUrl::parse(url).unwrap());
+        for url in ["https://10.1.2.3/x", "http://127.0.0.1:8443/x", "https://gateway/x", "https://8.8.8.8/x"] {
+            assert_eq!(check(url), Ok(()), "{url}");
+        }
+        assert_eq!(check("http://gateway.internal/x"), Ok(()));
+        for url in ["http://8.8.8.8/x", "http://push.example.org/x"] {
+            assert_eq!(check(url), Err(EndpointError::NotHttps), "{url}");
+        }
+        let permits = |address: &str, tls| policy.permits(address.parse().unwrap(), tls);
+        assert!(permits("10.1.2.3", false) && permits("10.1.2.3", true) && permits("8.8.8.8", true));
+        assert!(!permits("8.8.8.8", false), "a key would cross the internet in the clear");
+    }
+
+    #[test]
+    fn hosts_can_be_listed() {
+        let rules = HostRules::new(&["*.push.example".into()], &["bad.push.example".into()]);
+        let policy = EndpointPolicy::default().with_hosts(rules);
+        let check = |url: &str| policy.check(&EndpointUrl::parse(url).unwrap());
+        assert_eq!(check("https://a.push.example/x"), Ok(()));
+        for url in ["https://bad.push.example/x", "https://BAD.push.example./x", "https://other.example/x"] {
+            assert_eq!(check(url), Err(EndpointError::ForbiddenHost), "{url}");
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@
 //! | `webpush/` | Web Push (RFC 8030, 8188, 8291, 8292) and UnifiedPush |
 //! | `webhook.rs` | signed HTTP requests to an application's backend |
 //! | `dry_run.rs` | sends nothing, for load tests |
-//! | `endpoint.rs`, `address.rs`, `resolver.rs` | which URLs and addresses may be contacted |
+//! | `endpoint.rs`, `hosts.rs`, `address.rs`, `resolver.rs` | which URLs, hosts and addresses may be contacted |
 //! | `http.rs`, `retry_after.rs` | HTTP clients with timeouts and bounded responses |
 //! | `retry.rs` | delays between attempts, and when to give up |
 //! | `truncate.rs` | shortens texts to an encoded size |
@@ -24,6 +24,7 @@ pub mod dry_run;
 pub mod endpoint;
 mod error;
 pub mod fcm;
+pub mod hosts;
 pub mod http;
 pub mod outcome;
 mod provider;

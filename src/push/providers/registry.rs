@@ -9,7 +9,6 @@ use tokio::time::timeout;
 
 use super::apns::Apns;
 use super::dry_run::DryRun;
-use super::endpoint::EndpointPolicy;
 use super::fcm::Fcm;
 use super::webhook::Webhook;
 use super::webpush::WebPush;
@@ -23,7 +22,6 @@ const MAX_REQUESTS: u32 = 4;
 pub struct Providers {
     transports: HashMap<Platform, Transport>,
     breakers: Breakers,
-    policy: EndpointPolicy,
     webhook: Option<Arc<Webhook>>,
     public_key: Option<String>,
     misconfigured_pause: Duration,
@@ -63,14 +61,14 @@ impl Providers {
             transports.insert(Platform::Apns, Transport::new(provider, settings.concurrency));
         }
         if let Some(settings) = &config.web_push {
-            let provider = WebPush::new(settings, config.http())?;
+            let provider = WebPush::new(settings, config.http_with(config.endpoint_policy()))?;
             public_key = Some(provider.public_key().to_owned());
             let transport = Transport::new(Arc::new(provider), settings.concurrency);
             transports.insert(Platform::WebPush, transport.clone());
             transports.insert(Platform::UnifiedPush, transport);
         }
         if let Some(settings) = &config.webhook {
-            let provider = Arc::new(Webhook::new(settings, config.http())?);
+            let provider = Arc::new(Webhook::new(settings, config.http_with(config.webhook_policy()))?);
             webhook = Some(Arc::clone(&provider));
             transports.insert(Platform::Webhook, Transport::new(provider, settings.concurrency));
         }
@@ -81,7 +79,6 @@ impl Providers {
         Ok(Self {
             transports,
             breakers: Breakers::new(config.breaker.clone()),
-            policy: config.endpoint_policy(),
             webhook,
             public_key,
             misconfigured_pause: config.misconfigured_pause,
@@ -141,11 +138,6 @@ impl Providers {
     /// Whether devices of a platform can be reached.
     pub fn supports(&self, platform: Platform) -> bool {
         self.transports.contains_key(&platform)
-    }
-
-    /// Which endpoints may be registered.
-    pub fn endpoint_policy(&self) -> &EndpointPolicy {
-        &self.policy
     }
 
     /// The transport of webhooks, for events that are not messages to devices.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 use super::endpoint::{EndpointPolicy, EndpointUrl};
+use super::hosts::HostRules;
 use super::http::HttpOptions;
 use super::{ApnsEnvironment, Lookup, SystemLookup};
 use crate::breaker::BreakerOptions;
@@ -21,8 +22,10 @@ pub struct ProvidersConfig {
     /// The interval of PINGs on the connections to FCM and APNs, also idle ones: a connection that died silently is
     /// replaced before a message needs it.
     pub ping_interval: Duration,
-    /// Private and local networks that endpoints may be in, also without TLS.
+    /// Private and local networks that endpoints of devices may be in, also without TLS.
     pub allow_networks: Vec<IpNet>,
+    /// The hosts of endpoints that users register.
+    pub hosts: HostRules,
     /// Certificates of private authorities, as PEM. Empty: those of the system only.
     pub ca_certificates: Vec<u8>,
     /// Circuit breakers.
@@ -117,6 +120,7 @@ impl Default for ProvidersConfig {
             connect_timeout: Duration::from_secs(5),
             ping_interval: Duration::from_secs(15),
             allow_networks: Vec::new(),
+            hosts: HostRules::default(),
             ca_certificates: Vec::new(),
             breaker: BreakerOptions::default(),
             misconfigured_pause: Duration::from_secs(60),
@@ -131,19 +135,29 @@ impl Default for ProvidersConfig {
 }
 
 impl ProvidersConfig {
-    /// Which endpoints may be contacted; also for the registration of devices.
+    /// Which endpoints of Web Push and UnifiedPush, which users register, may be contacted.
     pub fn endpoint_policy(&self) -> EndpointPolicy {
+        self.webhook_policy().with_hosts(self.hosts.clone())
+    }
+
+    /// Which webhooks, which backends register, may be contacted.
+    pub fn webhook_policy(&self) -> EndpointPolicy {
         EndpointPolicy::new(self.allow_networks.clone())
     }
 
-    /// What all clients of HTTP share.
+    /// The clients of providers whose URLs the operator configured.
     pub fn http(&self) -> HttpOptions {
+        self.http_with(EndpointPolicy::of_operator())
+    }
+
+    /// The clients of endpoints that a policy decides about.
+    pub fn http_with(&self, policy: EndpointPolicy) -> HttpOptions {
         HttpOptions {
             timeout: self.timeout,
             connect_timeout: self.connect_timeout,
             ping_interval: self.ping_interval,
             ca_certificates: self.ca_certificates.clone(),
-            policy: Arc::new(self.endpoint_policy()),
+            policy: Arc::new(policy),
             lookup: Arc::clone(&self.lookup),
         }
     }
