@@ -20,7 +20,7 @@ pub struct OutletRecord {
 /// The copy of the outlet. It can be dropped and filled again from the ledger.
 #[async_trait]
 pub trait OutletStream: Send + Sync {
-    /// The id of the last record; `None`: it is empty.
+    /// The id of the last record that was appended, also if a consumer deleted it since; `None`: there was none.
     async fn outlet_stream_end(&self) -> Result<Option<u64>>;
 
     /// Appends records in order, and trims to about `length`. Records up to the last id are not appended again.

@@ -40,6 +40,25 @@ async fn records_are_in_the_stream_once() {
 }
 
 #[tokio::test]
+async fn consumers_may_delete_what_they_acknowledged() {
+    let server = RedisServer::start();
+    let broker = RedisBroker::connect(redis_options(&server)).await.unwrap();
+    assert_eq!(server.ask("XGROUP CREATE feedline:outlet workers $ MKSTREAM"), "+OK");
+    assert_eq!(broker.outlet_stream_end().await.unwrap(), None, "it never had a record");
+    broker.append_to_outlet_stream(&records(1..=3), 1_000).await.unwrap();
+    // The newest one only, then all.
+    assert_eq!(server.ask("XDEL feedline:outlet 3-0"), ":1");
+    assert_eq!(broker.outlet_stream_end().await.unwrap(), Some(3));
+    broker.append_to_outlet_stream(&records(2..=4), 1_000).await.unwrap();
+    assert_eq!(server.ask("XDEL feedline:outlet 1-0 2-0 4-0"), ":3");
+    assert_eq!(server.ask("XLEN feedline:outlet"), ":0");
+    assert_eq!(broker.outlet_stream_end().await.unwrap(), Some(4));
+    broker.append_to_outlet_stream(&records(1..=5), 1_000).await.unwrap();
+    assert_eq!(server.ask("XLEN feedline:outlet"), ":1");
+    assert_eq!(broker.outlet_stream_end().await.unwrap(), Some(5));
+}
+
+#[tokio::test]
 async fn memory_has_no_stream() {
     let broker = MemoryBroker::new(inbox_options());
     assert_eq!(broker.outlet_stream_end().await.unwrap(), None);

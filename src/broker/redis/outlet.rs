@@ -1,5 +1,7 @@
 //! The copy of the outlet: a Stream whose ids are those of the events, so that no event is in it twice.
 
+use std::collections::HashMap;
+
 use async_trait::async_trait;
 use redis::Value;
 
@@ -12,12 +14,19 @@ const KEY: &str = "outlet";
 #[async_trait]
 impl OutletStream for RedisBroker {
     async fn outlet_stream_end(&self) -> Result<Option<u64>> {
-        let mut command = redis::cmd("XREVRANGE");
-        command.arg(self.keys.single(KEY)).arg("+").arg("-").arg("COUNT").arg(1);
-        let last: Vec<(String, Value)> = replies::parse(self.commands.send(&command).await?)?;
-        let Some((id, _)) = last.into_iter().next() else { return Ok(None) };
-        let number = id.split('-').next().and_then(|id| id.parse().ok());
-        number.map(Some).ok_or_else(|| replies::strange(format!("the id {id:?} in the outlet")))
+        let key = self.keys.single(KEY);
+        if !replies::parse::<bool>(self.commands.send(redis::cmd("EXISTS").arg(&key)).await?)? {
+            return Ok(None);
+        }
+        // Not the last entry: consumers may delete entries, and Redis refuses ids up to the last one that it gave.
+        let info = self.commands.send(redis::cmd("XINFO").arg("STREAM").arg(&key)).await?;
+        let mut info: HashMap<String, Value> = replies::parse(info)?;
+        let id = info.remove("last-generated-id").ok_or_else(|| replies::strange("a stream without its last id"))?;
+        let id: String = replies::parse(id)?;
+        let number: Option<u64> = id.split('-').next().and_then(|id| id.parse().ok());
+        let number = number.ok_or_else(|| replies::strange(format!("the id {id:?} in the outlet")))?;
+        // `XGROUP CREATE … MKSTREAM` makes a Stream that never had an entry.
+        Ok(Some(number).filter(|number| *number > 0))
     }
 
     async fn append_to_outlet_stream(&self, records: &[OutletRecord], length: u64) -> Result<()> {
