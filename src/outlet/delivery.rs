@@ -88,17 +88,11 @@ impl WebhookTarget {
         metrics.outlet.rejected(&self.consumer, reason.code);
         let age = Duration::from_millis(now.saturating_sub(held.held_at));
         let attempts = held.attempts.saturating_add(1);
-        let after = match &outcome {
-            Outcome::Retry { after, .. } => Some(*after),
-            Outcome::Misconfigured { .. } => Some(None),
-            _ => None,
-        };
-        let text = reason.to_string();
-        let held = HeldEntry { attempts, due_at: None, reason: text, ..held };
-        Attempt::Held(match after.map(|after| self.retry.delay(attempts, after, age)) {
-            Some(Some(delay)) => HeldEntry { due_at: Some(later(now, delay)), ..held },
-            Some(None) => given_up(held, now),
-            None => HeldEntry { failed_at: Some(now), ..held },
+        let after = if let Outcome::Retry { after, .. } = &outcome { *after } else { None };
+        let held = HeldEntry { attempts, due_at: None, reason: reason.to_string(), ..held };
+        Attempt::Held(match self.retry.delay(attempts, after, age) {
+            Some(delay) => HeldEntry { due_at: Some(later(now, delay)), ..held },
+            None => given_up(held, now),
         })
     }
 }
@@ -118,13 +112,15 @@ fn later(now: Millis, delay: Duration) -> Millis {
     now.saturating_add(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// A receiver that is set up wrongly is repaired, and then takes the event.
+/// No refusal is final: a receiver that is set up wrongly is repaired, and one that refuses an event may have a bug. Only
+/// the time decides when an event is given up.
 fn reinterpreted(outcome: Outcome) -> Outcome {
     match outcome {
-        Outcome::Rejected { reason } | Outcome::TokenGone { reason, .. } if SETUP_CODES.contains(&reason.code) => {
-            Outcome::Retry { after: None, scope: Scope::Origin, reason }
+        Outcome::Rejected { reason } | Outcome::TokenGone { reason, .. } => {
+            // A refused event says nothing about others.
+            let scope = if SETUP_CODES.contains(&reason.code) { Scope::Origin } else { Scope::Device };
+            Outcome::Retry { after: None, scope, reason }
         }
-        Outcome::TokenGone { reason, .. } => Outcome::Rejected { reason },
         outcome => outcome,
     }
 }
@@ -149,12 +145,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn receivers_that_are_set_up_wrongly_are_tried_again() {
+    fn refusals_are_tried_again() {
         for code in SETUP_CODES {
             let outcome = reinterpreted(Outcome::rejected(code));
             assert!(matches!(outcome, Outcome::Retry { scope: Scope::Origin, .. }), "{code}: {outcome:?}");
         }
-        assert!(matches!(reinterpreted(Outcome::gone("gone")), Outcome::Retry { .. }));
-        assert!(matches!(reinterpreted(Outcome::rejected("refused")), Outcome::Rejected { .. }));
+        assert!(matches!(reinterpreted(Outcome::gone("gone")), Outcome::Retry { scope: Scope::Origin, .. }));
+        assert!(matches!(reinterpreted(Outcome::rejected("refused")), Outcome::Retry { scope: Scope::Device, .. }));
     }
 }

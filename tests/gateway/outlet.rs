@@ -117,6 +117,22 @@ async fn every_event_reaches_a_consumer_on_postgres() {
 }
 
 #[tokio::test]
+async fn a_server_that_stops_reports_its_users_away() {
+    let keys = [("outlet.consumers", "app"), ("outlet.activity", "true"), ("outlet.away_after", "10m")];
+    let mut server = Server::start_with(&keys).await;
+    let (left, _stays) = (Client::connect(&server, "ann").await, Client::connect(&server, "bo").await);
+    all_events(&server, 2).await;
+    drop(left);
+    server.metric_is("feedline_connections", 1.0).await;
+    server.stop().await;
+    server.start_again().await;
+    let events = all_events(&server, 4).await;
+    for user in ["ann", "bo"] {
+        assert_eq!(types(&events, user), ["user.connected", "user.away"], "{events:#?}");
+    }
+}
+
+#[tokio::test]
 async fn channels_of_a_namespace_with_events_are_subscribed_and_vacated() {
     let namespaces = r#"[{"name":"chat","events":true},{"name":"quiet"}]"#;
     let server = Server::start_with(&[
@@ -313,12 +329,14 @@ async fn refused_events_are_set_aside_and_replayed() {
         if is_bad { 422 } else { 200 }
     });
     let receiver = receiver.await;
-    let server = hooked(&receiver, &[], &[]).await;
+    let server = hooked(&receiver, &[], &[("outlet.give_up", "3s")]).await;
     let post = server.post("ann", "one").await;
     server.done("ann", "PATCH", &format!("/posts/{post}"), &json!({ "text": "two" })).await;
     server.done("ann", "DELETE", &format!("/posts/{post}"), &Value::Null).await;
     let accepted = receiver.wait(PATIENCE, |accepted| accepted.len() == 2).await;
-    assert_eq!(types(&accepted, "ann"), ["post.created", "post.deleted"], "the next one is not held up");
+    assert_eq!(types(&accepted, "ann"), ["post.created", "post.deleted"], "the next one is not held up for ever");
+    let refused: Vec<_> = receiver.deliveries().into_iter().filter(|delivery| delivery.status == 422).collect();
+    assert!(refused.len() > 1, "a refusal is not final: {refused:?}");
     server.metric_is("feedline_outlet_given_up_total{consumer=\"webhook:hook\"}", 1.0).await;
     server.metric_is("feedline_outlet_set_aside{consumer=\"webhook:hook\"}", 1.0).await;
     let failed = server.command(&["outlet", "failed"]);

@@ -1,6 +1,7 @@
 //! Users who connect to this node, and those who have gone away; channels that clients of this node subscribe to, and
 //! those that have no subscriber any more. The gateway reports them through a bounded queue; the events are written in
-//! batches. They are best effort: a full queue or a crash loses some, and each node knows its own connections only.
+//! batches. They are best effort: a full queue or a crash loses some, and each node knows its own connections only. A node
+//! that stops reports everybody away.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,6 +31,9 @@ const BATCH: usize = 500;
 /// Attempts at a write before its events are dropped, and the longest pause between them.
 const MAX_ATTEMPTS: usize = 8;
 const MAX_BACKOFF: Duration = Duration::from_secs(5);
+
+/// How long a shutdown waits for the ledger.
+const STOP_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A report of the gateway.
 #[derive(Debug)]
@@ -116,7 +120,7 @@ impl ConnectionActivity {
             tokio::select! {
                 _ = incoming.recv_many(&mut reports, BATCH) => {}
                 () = tokio::time::sleep(TICK) => {}
-                () = self.runtime.stopped() => return,
+                () = self.runtime.stopped() => return self.flush(incoming, departures).await,
             }
             let (time, instant) = (now(), Instant::now());
             let mut events: Vec<(Millis, DomainEvent)> = reports
@@ -129,6 +133,36 @@ impl ConnectionActivity {
                 self.write(batch).await;
             }
         }
+    }
+
+    /// Writes what is left when the process stops, after the gateway closed all connections: nobody else knows that
+    /// these users and channels were here. They are away at once. A user who connected to another node meanwhile is
+    /// reported away, too, as if the connections had overlapped.
+    async fn flush(&self, mut incoming: mpsc::Receiver<Report>, mut departures: Departures) {
+        incoming.close();
+        let (time, instant) = (now(), Instant::now());
+        let mut events = Vec::new();
+        while let Ok(report) = incoming.try_recv() {
+            events.extend(departures.take(report, instant).map(|event| (time, event)));
+        }
+        events.extend(departures.expire(instant + self.away_after).map(|event| (time, event)));
+        let mut written = 0;
+        let writing = async {
+            for batch in events.chunks(BATCH) {
+                let mut backoff = Backoff::new(TICK, MAX_BACKOFF);
+                while let Err(error) = self.ledger.append_events(batch).await {
+                    tracing::debug!(%error, "events of connections wait for the ledger");
+                    tokio::time::sleep(backoff.next_delay()).await;
+                }
+                written += batch.len();
+            }
+        };
+        let in_time = tokio::time::timeout(STOP_TIMEOUT, writing).await;
+        if in_time.is_err() {
+            tracing::warn!(lost = events.len() - written, "events of connections were not written before the stop");
+            self.metrics.outlet.activity_dropped((events.len() - written) as u64);
+        }
+        self.queue.wake(EventConsumer::Outlet);
     }
 
     async fn write(&self, events: &[(Millis, DomainEvent)]) {
