@@ -23,8 +23,10 @@ function parse(data) {
 }
 
 async function received(push) {
-  if (push.kind === "clear") await withdraw(push);
-  else await show(push);
+  if (push.kind === "clear") {
+    await withdraw(push);
+    await showSomething();
+  } else await show(push);
   await setBadge(push.badge);
 }
 
@@ -32,14 +34,29 @@ function show({ title, body = "", tag, data = {} }) {
   return self.registration.showNotification(title || UNREADABLE.title, { body, tag, data });
 }
 
-/** Closes what was read: notifications that are not among the unread ones, and posts up to the newest that was seen. */
-async function withdraw({ data: { unread = "", seen_post: seenPost = 0 } = {} }) {
+/**
+ * Closes what was read: notifications behind `after` up to `upto` that are not among the unread ones, and posts up to
+ * the newest that was seen. A clear may arrive after notifications that are newer than it: these stay.
+ */
+async function withdraw({ data: { unread = "", after = 0, upto = Infinity, seen_post: seenPost = 0 } = {} }) {
   const left = new Set(unread.split(","));
+  const isRead = ({ notification, post }) => {
+    if (!notification) return !post || Number(post) <= Number(seenPost);
+    const id = Number(notification);
+    return !left.has(notification) && id > Number(after) && id <= Number(upto);
+  };
   for (const shown of await self.registration.getNotifications()) {
-    const { notification, post } = shown.data ?? {};
-    const isRead = notification ? !left.has(notification) : !post || Number(post) <= Number(seenPost);
-    if (isRead) shown.close();
+    if (isRead(shown.data ?? {})) shown.close();
   }
+}
+
+/** Browsers demand that each push shows something, unless a page is visible. What is left of a clear may be nothing. */
+async function showSomething() {
+  const isSeen = (await pages()).some(({ visibilityState }) => visibilityState === "visible");
+  if (isSeen || (await self.registration.getNotifications()).length > 0) return;
+  const tag = "read";
+  await self.registration.showNotification(UNREADABLE.title, { tag, silent: true });
+  for (const shown of await self.registration.getNotifications({ tag })) shown.close();
 }
 
 /** The number of unread notifications on the icon of the installed page; 0 takes it away. */

@@ -43,14 +43,26 @@ pub const CLEAR_ITEM: u64 = 0;
 /// The kind of pushes about posts of authors with alerts. The item is the post.
 pub const POST_KIND: &str = "post";
 
-/// The pause between two messages of [`CLEAR_KIND`] to a device, in milliseconds. It grows with each message of a day,
-/// up to the pace at which FCM and APNs deliver silent messages.
-pub(super) const CLEAR_PAUSE: Millis = 10_000;
-pub(super) const MAX_CLEAR_PAUSE: Millis = 180_000;
+/// The pauses between messages of [`CLEAR_KIND`] to a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ClearPace {
+    /// The pause after the first one, in milliseconds. It grows by that with each message of a day.
+    pub(super) step: Millis,
+    /// The longest pause, in milliseconds.
+    pub(super) max: Millis,
+}
 
-/// The pause after this number of silent messages, in milliseconds.
-pub(super) fn clear_pause(sends: u64) -> Millis {
-    CLEAR_PAUSE.saturating_mul(sends).min(MAX_CLEAR_PAUSE)
+impl ClearPace {
+    /// FCM gives a device a new silent message every three minutes, after some at once. Others have no limit.
+    pub(super) const USUAL: Self = Self { step: 10_000, max: 180_000 };
+
+    /// APNs delivers two or three background messages in an hour.
+    pub(super) const APNS: Self = Self { step: 300_000, max: 1_200_000 };
+
+    /// The pause after this number of silent messages, in milliseconds.
+    pub(super) fn pause(self, sends: u64) -> Millis {
+        self.step.saturating_mul(sends).min(self.max)
+    }
 }
 
 /// The right of one process to send a push.

@@ -107,10 +107,14 @@ pub(super) fn clear(
     expires_at: Millis,
 ) -> Result<Push, String> {
     let unread: Vec<String> = content.unread.iter().map(ToString::to_string).collect();
-    let data = BTreeMap::from([
+    let mut data = BTreeMap::from([
         ("unread".to_owned(), unread.join(",")),
+        ("upto".to_owned(), content.upto.to_string()),
         ("seen_post".to_owned(), content.seen_post.to_string()),
     ]);
+    if content.after.0 > 0 {
+        data.insert("after".to_owned(), content.after.to_string());
+    }
     Ok(Push {
         id: message_id(key, seq),
         device: key.device.to_string(),
@@ -175,7 +179,8 @@ fn text_kind(kind: &str) -> TextKind {
     }
 }
 
-/// Words to the receiver wake the device; likes and follows wait until it is awake.
+/// Words to the receiver are delivered at once; likes, follows and posts when it suits the device's battery: normal
+/// priority of FCM, priority 5 of APNs, urgency `normal` of Web Push.
 fn urgency(kind: TextKind) -> Urgency {
     match kind {
         TextKind::Mention | TextKind::Reply | TextKind::Comment => Urgency::High,
@@ -265,14 +270,19 @@ mod tests {
     #[test]
     fn silent_messages_tell_what_is_left() {
         let unread = vec![NotificationId(8), NotificationId(7)];
-        let content = ClearContent { unread, badge: 3, seen_post: PostId(6) };
+        let (after, upto) = (NotificationId(0), NotificationId(9));
+        let content = ClearContent { unread, after, upto, badge: 3, seen_post: PostId(6) };
         let device = device(PushTarget::Fcm { token: "t".into() });
         let push = clear((&key(0), 1), &device, &content, 99).expect("a message");
         assert_eq!(
             (push.kind, push.badge, push.title.as_str(), push.body.as_str()),
             (PushKind::Clear, Some(3), "", "")
         );
-        assert_eq!((push.data["unread"].as_str(), push.data["seen_post"].as_str()), ("8,7", "6"));
+        let expected = [("seen_post", "6"), ("unread", "8,7"), ("upto", "9")];
+        assert_eq!(push.data, expected.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
+        let many = ClearContent { after: NotificationId(4), ..content };
+        let push = clear((&key(0), 1), &device, &many, 99).expect("a message");
+        assert_eq!(push.data["after"], "4");
     }
 
     #[test]

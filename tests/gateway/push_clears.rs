@@ -49,7 +49,8 @@ async fn a_browser_withdraws_what_was_read_elsewhere() {
     assert_eq!(done.body["unread"], 1);
     let clear = decrypted(&laptop, &there.wait_for(3).await[2]);
     assert_eq!((&clear["kind"], &clear["badge"]), (&json!("clear"), &json!(1)));
-    assert_eq!(clear["data"], json!({ "unread": second["data"]["notification"], "seen_post": "0" }));
+    let newest = &second["data"]["notification"];
+    assert_eq!(clear["data"], json!({ "unread": newest, "upto": newest, "seen_post": "0" }));
     assert_eq!((clear.get("title"), clear.get("body")), (None, None));
     tokio::time::sleep(CLEAR_DELAY).await;
     assert_eq!((here.received.lock().len(), there.received.lock().len()), (2, 3), "none to the phone itself");
@@ -69,6 +70,8 @@ async fn clears_are_coalesced_and_reach_users_with_a_live_socket() {
     }
     let clear = receiver.wait_for(3).await.remove(2);
     assert_eq!((&clear["push"], &clear["badge"], &clear["data"]["unread"]), (&json!("clear"), &json!(0), &json!("")));
+    let newest = pushes.iter().filter_map(|push| push["data"]["notification"].as_str()?.parse::<u64>().ok()).max();
+    assert_eq!(clear["data"]["upto"], json!(newest.expect("an id").to_string()), "the newest one, though it is read");
     client.rpc("notifications.mark_read", &json!({})).await;
     tokio::time::sleep(CLEAR_DELAY).await;
     assert_eq!(receiver.received.lock().len(), 3, "nothing new was read");

@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use feedline::ledger::{
-    CLEAR_KIND, ClearPlan, DeviceSession, Ledger, MarkOutcome, NotificationEvent, NotificationMark, PushLease,
-    PushPlan, PushResult, QueuedPush, SettledPush, UserNotifications,
+    CLEAR_KIND, ClearPlan, DeviceRegistration, DeviceSession, Ledger, MarkOutcome, NotificationEvent, NotificationMark,
+    PushLease, PushPlan, PushResult, QueuedPush, SettledPush, UserNotifications,
 };
-use feedline::model::{NotificationId, NotificationKind, PostId};
+use feedline::model::{NotificationId, NotificationKind, PostId, PushTarget};
 
-use crate::devices::register;
+use crate::devices::{device, register};
 use crate::support::{NOW, conformance, id, publish, users};
 
 conformance! {
     only_other_devices_that_show_something_get_silent_messages
     silent_messages_are_coalesced_and_paused
+    apns_has_a_slower_pace
     silent_messages_do_not_count
     a_message_that_grows_is_sent_again
     posts_that_were_seen_get_silent_messages
@@ -115,6 +116,39 @@ async fn silent_messages_are_coalesced_and_paused(ledger: Any) {
         accept(&*ledger, &phone, at + pause, at + pause).await;
         at += pause;
     }
+}
+
+/// APNs delivers two or three silent messages in an hour.
+async fn apns_has_a_slower_pace(ledger: Any) {
+    users(&*ledger, &["ann", "bo"]).await;
+    let target = PushTarget::Apns { token: "ab".repeat(32), environment: None, topic: None };
+    let registration = DeviceRegistration { device: device("phone", target, NOW), session: DeviceSession::default() };
+    ledger.register_device(&id("ann"), &registration, 20).await.expect("an answer").expect("a device");
+    let mut at = NOW;
+    for (number, pause) in [(1, 0), (2, 300), (3, 600), (4, 900), (5, 1_200), (6, 1_200)] {
+        comment(&*ledger, number, at).await;
+        let alerts = due(&*ledger, at).await;
+        accept(&*ledger, &alerts, at, at).await;
+        mark(&*ledger, None, at).await;
+        let pause = if number == 1 { 2_000 } else { pause * 1_000 };
+        assert!(due(&*ledger, at + pause - 1).await.is_empty(), "before {pause}");
+        let clears = due(&*ledger, at + pause).await;
+        assert_eq!(devices(&clears), ["phone"], "after {pause}");
+        accept(&*ledger, &clears, at + pause, at + pause).await;
+        at += pause;
+    }
+    // One that grew while it was sent.
+    comment(&*ledger, 7, at).await;
+    let alerts = due(&*ledger, at).await;
+    accept(&*ledger, &alerts, at, at).await;
+    mark(&*ledger, None, at).await;
+    let clears = due(&*ledger, at + 1_200_000).await;
+    comment(&*ledger, 8, at + 1_200_001).await;
+    mark(&*ledger, None, at + 1_200_001).await;
+    accept(&*ledger, &clears, at + 1_200_000, at + 1_200_002).await;
+    let others = due(&*ledger, at + 2_400_001).await;
+    assert!(others.iter().all(|push| push.kind != CLEAR_KIND), "{others:?}");
+    assert_eq!(devices(&due(&*ledger, at + 2_400_002).await), ["phone"]);
 }
 
 async fn silent_messages_do_not_count(ledger: Any) {

@@ -34,7 +34,7 @@ fn fcm(token: &str) -> PushTarget {
     PushTarget::Fcm { token: token.into() }
 }
 
-fn device(name: &str, target: PushTarget, at: u64) -> Device {
+pub(crate) fn device(name: &str, target: PushTarget, at: u64) -> Device {
     let (locale, time_zone, app_version) = (None, None, None);
     Device { id: device_id(name), target, locale, time_zone, app_version, registered_at: at, seen_at: at }
 }

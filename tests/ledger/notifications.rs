@@ -153,9 +153,11 @@ async fn repeated_likes_do_not_notify_after_a_read(ledger: Any) {
 async fn read_marks_move_forward_only(ledger: Any) {
     begin(&*ledger).await;
     assert_eq!(mark(&*ledger, None, NotificationMark::Read).await, MarkOutcome::Before, "there is nothing");
+    assert_eq!(ledger.newest_notification(&id("ann")).await.unwrap(), None);
     for (number, by) in [(1, "bo"), (2, "cy"), (3, "di")] {
         note(&*ledger, number, NotificationKind::Mention(ContentId::Post(PostId(number))), by, 0).await.unwrap();
     }
+    assert_eq!(ledger.newest_notification(&id("ann")).await.unwrap(), Some(NotificationId(3)));
     let unread = async || numbers(&ledger.unread_notifications(&id("ann"), 9).await.unwrap());
     assert_eq!(unread().await, [3, 2, 1]);
     assert_eq!(mark(&*ledger, Some(2), NotificationMark::Read).await, MarkOutcome::Anew);

@@ -11,8 +11,12 @@ const DELAY: Millis = 2_000;
 /// The content of a silent message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClearContent {
-    /// The notifications that are neither read nor seen. The device withdraws all others.
+    /// The notifications that are neither read nor seen. The device withdraws others behind `after`, up to `upto`.
     pub(crate) unread: Vec<NotificationId>,
+    /// Up to this id, notifications that are unread may be absent from `unread`, because there are too many.
+    pub(crate) after: NotificationId,
+    /// The newest notification at the time of the decision. The message may be delivered after newer ones.
+    pub(crate) upto: NotificationId,
     /// The number of unread notifications of the user; 100 means 100 or more.
     pub(crate) badge: u32,
     /// The newest post that the user has seen. The device withdraws alerts up to it.

@@ -28,11 +28,14 @@ use super::rendering::NotificationRenderer;
 use super::runtime::now;
 use super::visibility::{RelationCache, VisibilityPolicy};
 use crate::auth::{TokenIdentity, TokenKind};
-use crate::ledger::{CLEAR_ITEM, CLEAR_KIND, DeviceSession, Ledger, POST_KIND, QueuedPush};
+use crate::ledger::{CLEAR_ITEM, CLEAR_KIND, DeviceSession, Ledger, MAX_NOTIFICATION_GROUPS, POST_KIND, QueuedPush};
 use crate::model::{Millis, Notification, NotificationId, NotificationSubject, PostId, UserId};
 
 /// The number of unread notifications that are read for a user: the greatest badge.
 const MAX_UNREAD: usize = 100;
+
+/// The number of unread notifications that are read for a silent message if there are more: all that a user has.
+const MAX_GROUPS: usize = MAX_NOTIFICATION_GROUPS as usize;
 
 /// The number of users whose notifications are read concurrently.
 const MAX_CONCURRENT_USERS: usize = 16;
@@ -78,6 +81,9 @@ struct UserState {
     unread: u32,
     /// The unread notifications that are not seen either.
     unseen: Vec<NotificationId>,
+    /// For silent messages: the greatest id of an unread notification beyond those, and of any notification.
+    unlisted: NotificationId,
+    newest: NotificationId,
     /// The newest post that the user has seen, for silent messages.
     seen_post: PostId,
 }
@@ -120,8 +126,13 @@ impl PushReview {
         let decide = |push: &QueuedPush| {
             let Some(state) = states.get(&push.key.user) else { return PushDecision::Drop("read") };
             if push.kind == CLEAR_KIND {
-                let (unread, badge, seen_post) = (state.unseen.clone(), state.unread, state.seen_post);
-                return PushDecision::Clear(Box::new(ClearContent { unread, badge, seen_post }));
+                return PushDecision::Clear(Box::new(ClearContent {
+                    unread: state.unseen.clone(),
+                    after: state.unlisted,
+                    upto: state.newest,
+                    badge: state.unread,
+                    seen_post: state.seen_post,
+                }));
             }
             if let Some(reason) = alerts.refused.get(&(push.key.user.clone(), push.key.item)) {
                 return PushDecision::Drop(reason);
@@ -204,8 +215,17 @@ impl PushReview {
     }
 
     async fn state(&self, user: &UserId, items: &HashSet<u64>) -> Result<UserState> {
+        let is_clear = items.contains(&CLEAR_ITEM);
+        // Before the unread ones: none up to it is missing among them.
+        let newest = if is_clear { self.ledger.newest_notification(user).await? } else { None };
         let mut groups = self.ledger.unread_notifications(user, MAX_UNREAD).await?;
+        let mut unlisted = NotificationId(0);
         if groups.len() == MAX_UNREAD {
+            if is_clear {
+                let all = self.ledger.unread_notifications(user, MAX_GROUPS).await?;
+                let others = all.iter().map(|group| group.id).filter(|id| !groups.iter().any(|group| group.id == *id));
+                unlisted = others.max().unwrap_or(unlisted);
+            }
             // Older ones may be due, too.
             let found: HashSet<u64> = groups.iter().map(|group| group.id.0).collect();
             let others: Vec<NotificationId> = items.difference(&found).copied().map(NotificationId).collect();
@@ -217,12 +237,11 @@ impl PushReview {
         let mut visible = self.renderer.visible(user, groups).await?;
         let unread = u32::try_from(visible.len().min(MAX_UNREAD)).unwrap_or(u32::MAX);
         let unseen = visible.iter().filter(|visible| !visible.group.seen).map(|visible| visible.group.id).collect();
-        let is_clear = items.contains(&CLEAR_ITEM);
         let seen_post = if is_clear { self.ledger.read_marker(user).await? } else { PostId::ZERO };
         visible.retain(|visible| items.contains(&visible.group.id.0) && !visible.group.seen);
         let due = self.renderer.with_people(visible).await?;
         let due = due.into_iter().map(|notification| (notification.id.0, notification)).collect();
-        Ok(UserState { due, unread, unseen, seen_post })
+        Ok(UserState { due, unread, unseen, unlisted, newest: newest.unwrap_or(NotificationId(0)), seen_post })
     }
 
     /// The muted conversations of the users, one call for the batch.

@@ -54,6 +54,8 @@ const NOTIFY_WITH_EVENTS: &str =
 const NOTIFY_AND_PUSH_WITH_EVENTS: &str =
     with_notified!("feedline_notify_and_push($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)", "$14", "$15");
 
+const NEWEST: &str = "SELECT id FROM notifications WHERE owner = $1 ORDER BY id DESC LIMIT 1";
+
 const MARK: &str = "SELECT feedline_mark_notifications($1, $2, $3)";
 
 const MARK_AND_CLEAR: &str = "SELECT feedline_mark_notifications_and_clear($1, $2, $3, $4, $5, $6)";
@@ -116,6 +118,11 @@ impl NotificationStore for PostgresLedger {
     async fn notifications_by_id(&self, user: &UserId, ids: &[NotificationId]) -> Result<Vec<NotificationGroup>> {
         let ids: Vec<i64> = ids.iter().map(|id| integer(id.0)).collect();
         self.groups(THESE, &[&user.as_str(), &count(MAX_GROUP_PEOPLE), &ids]).await
+    }
+
+    async fn newest_notification(&self, user: &UserId) -> Result<Option<NotificationId>> {
+        let rows = self.pool.read(NEWEST, &[&user.as_str()]).await?;
+        rows.first().map(|row| natural_at(row, 0).map(NotificationId)).transpose()
     }
 
     async fn unread_notifications(&self, user: &UserId, limit: usize) -> Result<Vec<NotificationGroup>> {

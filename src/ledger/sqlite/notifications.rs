@@ -65,6 +65,16 @@ impl NotificationStore for SqliteLedger {
         self.read(move |db| by_id(db, &user, &ids)).await
     }
 
+    async fn newest_notification(&self, user: &UserId) -> Result<Option<NotificationId>> {
+        let user = user.clone();
+        self.read(move |db| {
+            let sql = "SELECT max(id) FROM notifications WHERE user = ?1";
+            let newest: Option<i64> = db.prepare_cached(sql)?.query_row(params![user.as_str()], |row| row.get(0))?;
+            Ok(newest.map(|id| NotificationId(natural(id))))
+        })
+        .await
+    }
+
     async fn unread_notifications(&self, user: &UserId, limit: usize) -> Result<Vec<NotificationGroup>> {
         let user = user.clone();
         self.read(move |db| {

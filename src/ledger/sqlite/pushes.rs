@@ -7,9 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::devices::{device, json_at};
 use super::rows::user_id_at;
 use super::{SqliteLedger, count, integer, natural, readable};
-use crate::ledger::pushes::{
-    ACCEPTED_KEPT, CLEAR_PAUSE, MAX_CLEAR_PAUSE, MAX_COUNTED_PUSHES, MAX_FAILED_PUSHES, clear_pause,
-};
+use crate::ledger::pushes::{ACCEPTED_KEPT, ClearPace, MAX_COUNTED_PUSHES, MAX_FAILED_PUSHES};
 use crate::ledger::{
     CLEAR_KIND, ClearPlan, DeviceSession, FailedPush, NotificationGroup, PushBacklog, PushKey, PushLease, PushPlan,
     PushResult, PushStore, QueuedPush, Result, SettledPush,
@@ -128,12 +126,15 @@ pub(super) fn enqueue_clears(
                        ELSE s.kind = 'post' AND s.item > ?5 AND s.item <= ?6 END) \
                ON CONFLICT DO UPDATE SET seq = max(seq + 1, excluded.seq), queued_at = excluded.queued_at, \
                    due_at = CASE WHEN state = 0 THEN due_at \
+                       WHEN EXISTS (SELECT 1 FROM devices a WHERE a.user = push_queue.user \
+                           AND a.id = push_queue.device AND json_extract(a.target, '$.platform') = 'apns') \
+                       THEN max(excluded.due_at, sent_at + min(?9 * sends, ?10)) \
                        ELSE max(excluded.due_at, sent_at + min(?7 * sends, ?8)) END, \
                    attempts = CASE WHEN state = 0 THEN attempts ELSE 0 END, state = 0";
     let (after, upto) = seen.map(|(after, upto)| (integer(after.0), integer(upto.0))).unzip();
     let (now, due_at) = (integer(plan.now), integer(plan.due_at));
-    let pauses = (integer(CLEAR_PAUSE), integer(MAX_CLEAR_PAUSE));
-    let row = params![user.as_str(), plan.session, now, due_at, after, upto, pauses.0, pauses.1];
+    let [usual, apns] = [ClearPace::USUAL, ClearPace::APNS].map(|pace| (integer(pace.step), integer(pace.max)));
+    let row = params![user.as_str(), plan.session, now, due_at, after, upto, usual.0, usual.1, apns.0, apns.1];
     db.prepare_cached(sql)?.execute(row).map(drop)
 }
 
@@ -188,7 +189,7 @@ fn settle(
         return Ok(db.prepare_cached(sql)?.execute(params![user, device, item])? == 1);
     }
     let pause = match kind.as_str() {
-        CLEAR_KIND => clear_pause(natural(sends).saturating_add(1)),
+        CLEAR_KIND => clear_pace(db, user, device)?.pause(natural(sends).saturating_add(1)),
         kind => PushPlan { grace: 0, digest }.pause(kind),
     };
     let accepted = push.result == PushResult::Accepted;
@@ -207,6 +208,13 @@ fn settle(
                WHERE user = ?1 AND device = ?2 AND item = ?3";
     let row = params![user, device, item, state, integer(due_at), counts, accepted, integer(now), is_same_attempt];
     db.prepare_cached(sql)?.execute(row).map(|_| true)
+}
+
+/// The pace of silent messages to a device.
+fn clear_pace(db: &Connection, user: &str, device: &str) -> rusqlite::Result<ClearPace> {
+    let sql = "SELECT json_extract(target, '$.platform') = 'apns' FROM devices WHERE user = ?1 AND id = ?2";
+    let is_apns = db.prepare_cached(sql)?.query_row(params![user, device], |row| row.get(0)).optional()?;
+    Ok(if is_apns == Some(true) { ClearPace::APNS } else { ClearPace::USUAL })
 }
 
 /// Records that a push was given up.

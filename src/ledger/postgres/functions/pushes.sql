@@ -1,4 +1,4 @@
--- revision: 2
+-- revision: 4
 -- The queue of pushes.
 
 -- As feedline_notify, and queues the changed groups for the devices of the user, to be pushed at `p_due`. A group that
@@ -30,6 +30,14 @@ BEGIN
     WHERE excluded.seq > q.seq;
     RETURN QUERY SELECT unnest(touched);
 END $$;
+
+-- The pause after silent messages to a device, as in `ledger/pushes.rs`.
+CREATE OR REPLACE FUNCTION feedline_clear_pause(p_user text, p_device text, p_sends bigint)
+RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN EXISTS (
+            SELECT FROM devices WHERE owner = p_user AND id = p_device AND target::jsonb ->> 'platform' = 'apns')
+        THEN least(300000 * p_sends, 1200000) ELSE least(10000 * p_sends, 180000) END;
+$$;
 
 -- Settles pushes that `p_holder` leased until `p_until`; the elements of the arrays are ordered by key. Results:
 -- `accepted`, `unwanted`, `deferred`, `retry`, `failed`. Returns the number of settled pushes.
@@ -69,7 +77,7 @@ BEGIN
                 WHEN held.seq > p_seqs[n] AND p_results[n] = 'accepted' AND held.kind IN ('like', 'follow')
                     THEN p_now + p_digest
                 WHEN held.seq > p_seqs[n] AND p_results[n] = 'accepted' AND held.kind = 'clear'
-                    THEN p_now + least(10000 * (held.sends + 1), 180000)
+                    THEN p_now + feedline_clear_pause(held.owner, held.device, held.sends + 1)
                 WHEN held.seq > p_seqs[n] THEN p_now
                 ELSE p_now + p_kept END,
             queued_at = CASE WHEN p_results[n] IN ('deferred', 'retry') THEN held.queued_at ELSE p_now END
@@ -101,7 +109,7 @@ BEGIN
         seq = greatest(q.seq + 1, excluded.seq),
         queued_at = excluded.queued_at,
         due_at = CASE WHEN q.state = 0 THEN q.due_at
-            ELSE greatest(excluded.due_at, q.sent_at + least(10000 * q.sends, 180000)) END,
+            ELSE greatest(excluded.due_at, q.sent_at + feedline_clear_pause(q.owner, q.device, q.sends)) END,
         attempts = CASE WHEN q.state = 0 THEN q.attempts ELSE 0 END,
         state = 0;
 END $$;
