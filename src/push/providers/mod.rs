@@ -6,6 +6,7 @@
 //! | `outcome.rs` | the result of a send: what happens to the message and to the token |
 //! | `provider.rs` | the trait of a transport |
 //! | `registry.rs` | the configured transports, with their breakers and concurrency limits |
+//! | `device_pauses.rs` | devices that receive too much |
 //! | `settings.rs` | their settings, as the configuration provides them |
 //! | `fcm/` | Firebase Cloud Messaging, HTTP v1 |
 //! | `apns/` | Apple Push Notification service, HTTP/2 with provider tokens |
@@ -20,6 +21,7 @@
 pub mod address;
 pub mod apns;
 mod clock;
+mod device_pauses;
 pub mod dry_run;
 pub mod endpoint;
 mod error;

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use super::apns::Apns;
+use super::device_pauses::DevicePauses;
 use super::dry_run::DryRun;
 use super::fcm::Fcm;
 use super::webhook::Webhook;
@@ -22,6 +23,7 @@ const MAX_REQUESTS: u32 = 4;
 pub struct Providers {
     transports: HashMap<Platform, Transport>,
     breakers: Breakers,
+    pauses: DevicePauses,
     webhook: Option<Arc<Webhook>>,
     public_key: Option<String>,
     misconfigured_pause: Duration,
@@ -79,6 +81,7 @@ impl Providers {
         Ok(Self {
             transports,
             breakers: Breakers::new(config.breaker.clone()),
+            pauses: DevicePauses::new(),
             webhook,
             public_key,
             misconfigured_pause: config.misconfigured_pause,
@@ -98,7 +101,8 @@ impl Providers {
         self.send_reserved(push, slot).await
     }
 
-    /// Sends a message with a slot of its platform. The breaker answers instead of a provider that fails.
+    /// Sends a message with a slot of its platform. The breaker answers instead of a provider that fails, and a pause
+    /// instead of a device that receives too much.
     pub async fn send_reserved(&self, push: &Push, slot: Option<RequestSlot>) -> Outcome {
         let platform = push.target.platform();
         let Some(transport) = self.transports.get(&platform) else {
@@ -107,6 +111,9 @@ impl Providers {
         };
         if slot.is_none() {
             return Outcome::retry(Scope::Provider, Reason::new("stopping"));
+        }
+        if let Some(wait) = self.pauses.remaining(&push.target, Instant::now()) {
+            return Outcome::Retry { after: Some(wait), scope: Scope::Device, reason: Reason::new("device_paused") };
         }
         let origin = push.target.origin();
         let key = origin.map_or(BreakerKey::Service(platform.name()), |origin| BreakerKey::Origin(origin.to_owned()));
@@ -118,6 +125,7 @@ impl Providers {
         let sent = timeout(self.deadline, transport.provider.send(push)).await;
         let outcome = sent.unwrap_or_else(|_| Outcome::retry(scope, Reason::new("timeout")));
         permit.settle(self.verdict(&outcome));
+        self.pauses.observe(&push.target, &outcome, Instant::now());
         outcome
     }
 

@@ -153,6 +153,15 @@ impl Target {
         }
     }
 
+    /// The token or the URL, which is a credential.
+    pub(super) fn address(&self) -> &str {
+        match self {
+            Self::Fcm { token } | Self::Apns { token, .. } => token.reveal(),
+            Self::WebPush(subscription) | Self::UnifiedPush(subscription) => subscription.endpoint().reveal(),
+            Self::Webhook { url, .. } => url.reveal(),
+        }
+    }
+
     /// The origin of the endpoint. `None`: the provider has a fixed address.
     pub fn origin(&self) -> Option<&str> {
         match self {
