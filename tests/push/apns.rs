@@ -87,7 +87,9 @@ async fn a_message_has_the_documented_headers() {
     let key = DecodingKey::from_ec_pem(keys::p256().1.as_bytes()).unwrap();
     let claims = decode::<Value>(token, &key, &validation).unwrap().claims;
     assert_eq!(claims["iss"], "DEF123GHIJ");
-    assert!(claims["iat"].as_u64().unwrap().abs_diff(now() / 1000) <= 5);
+    let age = now() / 1000 - claims["iat"].as_u64().unwrap();
+    assert!((295..=2_105).contains(&age), "{age} s");
+    assert_eq!(claims["iat"].as_u64().unwrap() % 1_800, 0, "the same in all processes");
     assert_eq!(requests[1].header("authorization"), request.header("authorization"), "the token is reused");
     assert_eq!(requests[1].header("apns-id"), request.header("apns-id"), "an attempt is recognised");
 
@@ -109,7 +111,9 @@ async fn a_clear_is_a_background_message_with_priority_5() {
     assert_eq!((request.header("apns-push-type"), request.header("apns-priority")), ("background", "5"));
     assert_eq!(request.json()["aps"], json!({"badge": 3, "content-available": 1}));
 
-    for (urgency, priority) in [(Urgency::Normal, "10"), (Urgency::Low, "5"), (Urgency::VeryLow, "1")] {
+    for (urgency, priority) in
+        [(Urgency::High, "10"), (Urgency::Normal, "5"), (Urgency::Low, "5"), (Urgency::VeryLow, "1")]
+    {
         apns.send(&Push { urgency, ..alert(target()) }).await;
         assert_eq!(server.requests()[0].header("apns-priority"), priority);
     }
@@ -149,7 +153,7 @@ async fn every_status_has_its_consequence() {
     let provider = Some(Scope::Provider);
     let cases = [
         (400, "BadDeviceToken", ("token_gone", "bad_device_token", None)),
-        (400, "DeviceTokenNotForTopic", ("token_gone", "device_token_not_for_topic", None)),
+        (400, "DeviceTokenNotForTopic", ("misconfigured", "device_token_not_for_topic", Some(Scope::Device))),
         (400, "BadTopic", ("misconfigured", "topic", provider)),
         (400, "MissingTopic", ("misconfigured", "topic", provider)),
         (400, "TopicDisallowed", ("misconfigured", "topic", provider)),
@@ -180,9 +184,10 @@ async fn every_status_has_its_consequence() {
     ];
     let server = Server::start(accepted).await;
     let apns = apns(&server, &server);
-    for (status, reason, expected) in cases {
+    for (n, (status, reason, expected)) in cases.into_iter().enumerate() {
         server.answer(move |_| refused(status, reason));
-        assert_eq!(summary(&apns.send(&alert(target())).await), expected, "{status} {reason}");
+        let target = Target::apns(&format!("{:064x}", n), None, Some(ApnsEnvironment::Production)).unwrap();
+        assert_eq!(summary(&apns.send(&alert(target)).await), expected, "{status} {reason}");
         assert_eq!(server.requests().len(), 1, "{status} {reason}: a fresh provider token is not replaced");
     }
 }
@@ -230,6 +235,38 @@ async fn a_topic_that_a_device_named_is_its_own_problem() {
     let own = Target::apns(TOKEN, Some("com.example.other"), Some(ApnsEnvironment::Production)).unwrap();
     assert_eq!(summary(&apns.send(&alert(own)).await), ("misconfigured", "topic", Some(Scope::Device)));
     assert_eq!(server.requests()[0].header("apns-topic"), "com.example.other");
+}
+
+#[tokio::test]
+async fn a_device_that_receives_too_much_is_left_alone_and_others_are_not() {
+    let server = Server::start(|_| refused(429, "TooManyRequests")).await;
+    let apns = apns(&server, &server);
+    assert_eq!(summary(&apns.send(&alert(target())).await).1, "too_many_requests");
+    server.answer(accepted);
+    let outcome = apns.send(&alert(target())).await;
+    assert_eq!(summary(&outcome), ("retry", "device_paused", Some(Scope::Device)));
+    assert!(demanded(&outcome).is_some_and(|wait| wait > Duration::from_secs(25)), "{outcome:?}");
+    let other = Target::apns(&"ab".repeat(32), None, Some(ApnsEnvironment::Production)).unwrap();
+    assert_eq!(apns.send(&alert(other)).await.name(), "accepted");
+    assert_eq!(server.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn a_wrong_default_topic_deletes_no_device() {
+    let wrong_topic = |_: &Received| refused(400, "DeviceTokenNotForTopic");
+    let (production, sandbox) = (Server::start(wrong_topic).await, Server::start(wrong_topic).await);
+    let apns = apns(&production, &sandbox);
+    let of = |topic: Option<&str>| Target::apns(TOKEN, topic, None).unwrap();
+    let alarm = ("misconfigured", "device_token_not_for_topic", Some(Scope::Device));
+    assert_eq!(summary(&apns.send(&alert(of(None))).await), alarm);
+    assert_eq!((production.requests().len(), sandbox.requests().len()), (1, 1), "the environment is checked first");
+    // The other environment does not know the token at all, so the first one is right about the topic.
+    sandbox.answer(|_| refused(400, "BadDeviceToken"));
+    assert_eq!(summary(&apns.send(&alert(of(None))).await), alarm);
+    let own = Some("com.example.other");
+    assert_eq!(summary(&apns.send(&alert(of(own))).await).0, "token_gone", "the device named the topic");
+    sandbox.answer(accepted);
+    assert_eq!(apns.send(&alert(of(None))).await.name(), "accepted");
 }
 
 #[tokio::test]

@@ -46,12 +46,17 @@ pub(super) fn needs_reconnect(response: &HttpResponse) -> bool {
 
 /// Whether the token may belong to the other environment.
 pub(super) fn may_be_other_environment(outcome: &Outcome) -> bool {
-    outcome.reason().is_some_and(|reason| reason.code == BAD_DEVICE_TOKEN)
+    outcome.reason().is_some_and(|reason| [BAD_DEVICE_TOKEN, WRONG_TOPIC].contains(&reason.code))
 }
 
-/// Whether the key of the provider token may not be used in the environment.
-pub(super) fn is_wrong_environment_of_key(outcome: &Outcome) -> bool {
-    outcome.reason().is_some_and(|reason| reason.code == KEY_ENVIRONMENT)
+/// The outcome for a token that the first environment does not know, after an attempt in the second one.
+pub(super) fn of_both(first: Outcome, second: Outcome) -> Outcome {
+    let is = |outcome: &Outcome, code| outcome.reason().is_some_and(|reason| reason.code == code);
+    // The key reaches the first environment only, or the token is of the first one, with another topic.
+    if is(&second, KEY_ENVIRONMENT) || (is(&first, WRONG_TOPIC) && is(&second, BAD_DEVICE_TOKEN)) {
+        return first;
+    }
+    second
 }
 
 /// The consequence of a response for the message and the token. `own_topic`: the device named the topic.
@@ -67,7 +72,10 @@ pub(super) fn outcome(response: &HttpResponse, token: &Secret, own_topic: bool) 
     let of_device = |code| Outcome::Misconfigured { scope: Scope::Device, reason: Reason::new(code) };
     let outcome = match (response.status, error.reason.as_str()) {
         (400, "BadDeviceToken") => Outcome::gone(BAD_DEVICE_TOKEN),
-        (400, "DeviceTokenNotForTopic") => Outcome::gone(WRONG_TOPIC),
+        (400, "DeviceTokenNotForTopic") if own_topic => Outcome::gone(WRONG_TOPIC),
+        // A wrong `push.apns_topic` is answered so for all devices, which must not be deleted for it. A single token of
+        // another app is, too, and must not pause others.
+        (400, "DeviceTokenNotForTopic") => of_device(WRONG_TOPIC),
         (400, "BadTopic" | "MissingTopic" | "TopicDisallowed") if own_topic => of_device("topic"),
         (400, "BadTopic" | "MissingTopic" | "TopicDisallowed") => misconfigured("topic"),
         (400, "BadCertificate" | "BadCertificateEnvironment") => misconfigured("certificate"),

@@ -85,8 +85,8 @@ fn headers(push: &Push, topic: &str, token: &Secret, expiration: u64) -> Option<
     let priority = match push.urgency {
         // Apple refuses other priorities for background messages.
         _ if !visible => "5",
-        Urgency::High | Urgency::Normal => "10",
-        Urgency::Low => "5",
+        Urgency::High => "10",
+        Urgency::Normal | Urgency::Low => "5",
         Urgency::VeryLow => "1",
     };
     let mut authorization = HeaderValue::try_from(format!("bearer {}", token.reveal())).ok()?;

@@ -76,7 +76,8 @@ impl Apns {
             };
             let expired = errors::reason(&answer) == "ExpiredProviderToken";
             response = Some(answer);
-            if !expired || !self.tokens.replace(&token, now()) {
+            // If the clocks differ, another token has the same age.
+            if !expired || !token.is_outdated(now()) {
                 break;
             }
         }
@@ -122,8 +123,6 @@ impl Provider for Apns {
         if !errors::may_be_other_environment(&first) {
             return first;
         }
-        let second = self.attempt(push, &device, self.environment.other()).await;
-        // The key reaches one environment only: its answer counts.
-        if errors::is_wrong_environment_of_key(&second) { first } else { second }
+        errors::of_both(first, self.attempt(push, &device, self.environment.other()).await)
     }
 }

@@ -1,8 +1,11 @@
 //! The provider token: a JWT that identifies the team. Apple refuses tokens older than an hour, and teams that change
 //! theirs more than once in 20 minutes.
+//!
+//! All processes of a team count together. They need no agreement: the time of issue (`iat`) is on a grid of 30 minutes,
+//! so that every process, also one that was just started and `feedline push test`, has a token with the same claims at
+//! the same time, and the team's token changes twice an hour however many processes there are.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use jsonwebtoken::{Algorithm, Header};
 use parking_lot::Mutex;
@@ -14,11 +17,12 @@ use crate::push::providers::ProviderError;
 use crate::push::providers::settings::ApnsSettings;
 use crate::push::providers::signing::SigningKey;
 
-/// The age at which a token is replaced.
-const MAX_AGE: Duration = Duration::from_secs(50 * 60);
+/// The interval between two tokens.
+const INTERVAL: Millis = 30 * 60 * 1000;
 
-/// The age below which a token is not replaced, even if Apple calls it expired: the clock is wrong then.
-const MIN_AGE: Duration = Duration::from_secs(20 * 60);
+/// The age of a token when it is used first: Apple refuses tokens of the future, and clocks differ. With the interval,
+/// tokens are 5 to 35 minutes old.
+const MIN_AGE: Millis = 5 * 60 * 1000;
 
 /// Provides tokens.
 pub(super) struct ProviderTokens {
@@ -60,46 +64,41 @@ impl ProviderTokens {
 
     /// The token for requests at `now`.
     pub(super) fn current(&self, now: Millis) -> Result<ProviderToken, String> {
+        let issued_at = issued_at(now);
         let mut cached = self.cached.lock();
-        if let Some(token) = cached.as_ref().filter(|token| token.age(now) < MAX_AGE) {
+        if let Some(token) = cached.as_ref().filter(|token| token.issued_at == issued_at) {
             return Ok(token.clone());
         }
-        let token = self.sign(now)?;
+        let token = self.sign(issued_at)?;
         *cached = Some(token.clone());
         Ok(token)
     }
 
-    /// Apple calls a token expired. Returns whether another one is used from now on.
-    pub(super) fn replace(&self, expired: &ProviderToken, now: Millis) -> bool {
-        let mut cached = self.cached.lock();
-        match cached.as_ref() {
-            Some(token) if Arc::ptr_eq(&token.value, &expired.value) => {
-                let replaceable = token.age(now) >= MIN_AGE;
-                if replaceable {
-                    *cached = None;
-                }
-                replaceable
-            }
-            // Another request was faster.
-            _ => true,
-        }
-    }
-
-    fn sign(&self, now: Millis) -> Result<ProviderToken, String> {
+    fn sign(&self, issued_at: Millis) -> Result<ProviderToken, String> {
         let header = Header { typ: None, kid: Some(self.key_id.clone()), ..Header::new(Algorithm::ES256) };
-        let value = self.key.sign(&header, &Claims { iss: &self.team_id, iat: now / 1000 })?;
-        Ok(ProviderToken { value: Arc::new(value), issued_at: now })
+        let value = self.key.sign(&header, &Claims { iss: &self.team_id, iat: issued_at / 1000 })?;
+        Ok(ProviderToken { value: Arc::new(value), issued_at })
     }
 }
 
 impl ProviderToken {
-    fn age(&self, now: Millis) -> Duration {
-        Duration::from_millis(now.saturating_sub(self.issued_at))
+    /// Whether another token is to be used at `now`.
+    pub(super) fn is_outdated(&self, now: Millis) -> bool {
+        self.issued_at != issued_at(now)
     }
+}
+
+/// The time of issue of the token for `now`: the same in all processes.
+fn issued_at(now: Millis) -> Millis {
+    let latest = now.saturating_sub(MIN_AGE);
+    latest - latest % INTERVAL
 }
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
     use super::*;
     use crate::push::providers::ApnsEnvironment;
     use crate::push::providers::endpoint::EndpointUrl;
@@ -122,30 +121,38 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_token_is_reused_for_50_minutes() {
-        let tokens = ProviderTokens::new(&settings()).unwrap();
-        let start = 1_700_000_000_000;
-        let first = tokens.current(start).unwrap();
-        for minutes in [0, 1, 20, 49] {
-            let again = tokens.current(start + minutes * MINUTE).unwrap();
-            assert!(Arc::ptr_eq(&again.value, &first.value), "replaced after {minutes} minutes");
-        }
-        let second = tokens.current(start + 50 * MINUTE).unwrap();
-        assert!(!Arc::ptr_eq(&second.value, &first.value), "60 minutes are the limit");
+    fn claims(token: &ProviderToken) -> serde_json::Value {
+        let payload = token.value.reveal().split('.').nth(1).unwrap();
+        serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload).unwrap()).unwrap()
     }
 
     #[test]
-    fn an_expired_token_is_replaced_at_most_every_20_minutes() {
+    fn processes_have_the_same_claims_at_the_same_time() {
+        let (one, other) = (ProviderTokens::new(&settings()).unwrap(), ProviderTokens::new(&settings()).unwrap());
+        // A time at which the token is new.
+        let start = 1_700_000_000_000 / INTERVAL * INTERVAL + MIN_AGE;
+        let first = one.current(start).unwrap();
+        assert_eq!(claims(&first)["iat"], (start - MIN_AGE) / 1000);
+        assert_eq!(claims(&other.current(start + 29 * MINUTE).unwrap()), claims(&first), "a process that starts later");
+        assert!(Arc::ptr_eq(&one.current(start + 29 * MINUTE).unwrap().value, &first.value), "it is signed once");
+        assert!(!first.is_outdated(start + 29 * MINUTE));
+        let second = one.current(start + 30 * MINUTE).unwrap();
+        assert!(first.is_outdated(start + 30 * MINUTE) && claims(&second) != claims(&first));
+    }
+
+    #[test]
+    fn tokens_are_replaced_twice_an_hour_and_always_valid() {
         let tokens = ProviderTokens::new(&settings()).unwrap();
         let start = 1_700_000_000_000;
-        let first = tokens.current(start).unwrap();
-        assert!(!tokens.replace(&first, start + 19 * MINUTE));
-        assert!(tokens.replace(&first, start + 20 * MINUTE));
-        let second = tokens.current(start + 20 * MINUTE).unwrap();
-        assert!(!Arc::ptr_eq(&second.value, &first.value));
-        assert!(tokens.replace(&first, start + 21 * MINUTE), "another request replaced it already");
-        assert!(Arc::ptr_eq(&tokens.current(start + 21 * MINUTE).unwrap().value, &second.value));
+        let mut issued = Vec::new();
+        for minute in 0..600 {
+            let now = start + minute * MINUTE;
+            let iat = claims(&tokens.current(now).unwrap())["iat"].as_u64().unwrap() * 1000;
+            assert!((5 * MINUTE..=35 * MINUTE).contains(&(now - iat)), "{} ms old", now - iat);
+            issued.push(iat);
+        }
+        issued.dedup();
+        assert!(issued.len() <= 21 && issued.windows(2).all(|pair| pair[1] - pair[0] == 30 * MINUTE), "{issued:?}");
     }
 
     #[test]
