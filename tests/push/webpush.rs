@@ -134,6 +134,19 @@ async fn the_encrypted_size_is_limited() {
 }
 
 #[tokio::test]
+async fn a_message_that_is_too_large_is_sent_once_more_with_less_text() {
+    let server = Server::start(|request| Reply::new(if request.body.len() > 2_000 { 413 } else { 201 })).await;
+    let (web_push, browser) = (web_push(), Browser::new());
+    let push = Push { body: "x".repeat(4_000), ..alert(target(&server, &browser)) };
+    assert_eq!(web_push.send(&push).await.name(), "accepted");
+    let sizes: Vec<usize> = server.requests().iter().map(|request| request.body.len()).collect();
+    assert!(matches!(sizes[..], [2_840..=2_847, 1_400..=1_423]), "{sizes:?}");
+    server.answer(|_| Reply::new(413));
+    assert_eq!(summary(&web_push.send(&push).await), ("rejected", "too_large", None));
+    assert_eq!(server.requests().len(), 2, "once");
+}
+
+#[tokio::test]
 async fn every_status_has_its_consequence() {
     let origin = Some(Scope::Origin);
     let cases = [

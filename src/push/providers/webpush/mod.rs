@@ -39,6 +39,9 @@ const TOPIC_LENGTH: usize = 32;
 /// The largest message of a single record: what every push service has to accept.
 const MAX_BODY: usize = 4096;
 
+/// The part of the maximum size that a message has after it was refused as too large.
+const SHORTER: usize = 2;
+
 /// The push service of Safari, which ends subscriptions that receive messages without showing a notification.
 const VISIBLE_ONLY_SUFFIX: &str = ".push.apple.com";
 
@@ -85,7 +88,8 @@ impl WebPush {
         self.vapid.public_key()
     }
 
-    fn encode(&self, push: &Push, subscription: &Subscription) -> Result<Vec<u8>, Outcome> {
+    /// Encrypts a message for a limit of bytes.
+    fn encode(&self, push: &Push, subscription: &Subscription, limit: usize) -> Result<Vec<u8>, Outcome> {
         let render = |title: &str, body: &str| {
             serde_json::to_vec(&Payload {
                 id: push.id.to_string(),
@@ -102,7 +106,7 @@ impl WebPush {
             Ok(json) => encryption::encrypted_len(json.len()),
             Err(_) => usize::MAX,
         };
-        let plaintext = push.fit(self.max_body, render, size).ok_or_else(|| Outcome::rejected("too_large"))?;
+        let plaintext = push.fit(limit, render, size).ok_or_else(|| Outcome::rejected("too_large"))?;
         let plaintext = plaintext.map_err(|_: serde_json::Error| Outcome::rejected("encoding"))?;
         encryption::encrypt(&plaintext, subscription).map_err(|_| Outcome::rejected("encryption"))
     }
@@ -147,12 +151,21 @@ impl Provider for WebPush {
                 return Outcome::Misconfigured { scope: Scope::Provider, reason };
             }
         };
-        let body = match self.encode(push, subscription) {
+        let body = match self.encode(push, subscription, self.max_body) {
             Ok(body) => body,
             Err(outcome) => return outcome,
         };
         let Some(headers) = self.headers(push, &authorization, ttl) else { return Outcome::rejected("encoding") };
-        match self.http.post(endpoint, headers, body).await {
+        let sent = self.http.post(endpoint, headers.clone(), body).await;
+        // A service may accept less than is usual: once more, with less text.
+        let sent = match sent {
+            Ok(response) if response.status == 413 => match self.encode(push, subscription, self.max_body / SHORTER) {
+                Ok(body) => self.http.post(endpoint, headers, body).await,
+                Err(_) => Ok(response),
+            },
+            sent => sent,
+        };
+        match sent {
             Ok(response) => errors::outcome(&response, endpoint),
             Err(error) => error.outcome(Scope::Origin),
         }
