@@ -116,7 +116,7 @@ fn message<'a>(
     // FCM keeps messages with at most four collapse keys for a device that is offline, and drops others. Alerts get
     // none: a hundred of them are kept, and the tag replaces what is shown.
     let android = Android {
-        priority: if visible && push.urgency >= Urgency::Normal { "HIGH" } else { "NORMAL" },
+        priority: if visible && push.urgency == Urgency::High { "HIGH" } else { "NORMAL" },
         ttl: format!("{}s", ttl.as_secs()),
         collapse_key: (!visible).then_some("clear"),
         notification: visible
@@ -141,7 +141,7 @@ fn apns_headers(push: &Push, ttl: Duration, now: Millis) -> BTreeMap<&'static st
     let visible = push.kind.is_visible();
     let mut headers = BTreeMap::new();
     headers.insert("apns-push-type", if visible { "alert" } else { "background" }.to_owned());
-    headers.insert("apns-priority", if visible && push.urgency >= Urgency::Normal { "10" } else { "5" }.to_owned());
+    headers.insert("apns-priority", if visible && push.urgency == Urgency::High { "10" } else { "5" }.to_owned());
     headers.insert("apns-expiration", (now / 1000 + ttl.as_secs()).to_string());
     if let Some(key) = &push.collapse_key {
         headers.insert("apns-collapse-id", short_key(key, MAX_COLLAPSE_ID));

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `account.rs` | the service account and its signed assertions |
 //! | `oauth.rs` | the cached access token |
+//! | `pacing.rs` | the pace of messages |
 //! | `message.rs` | the request |
 //! | `errors.rs` | the consequence of a response |
 
@@ -11,6 +12,7 @@ mod account;
 mod errors;
 mod message;
 mod oauth;
+mod pacing;
 
 use std::sync::Arc;
 
@@ -25,12 +27,14 @@ use super::{Outcome, Provider, ProviderError, Push, Scope, Target};
 use crate::config::Secret;
 use account::ServiceAccount;
 use oauth::TokenSource;
+use pacing::Pacing;
 
 /// The transport to FCM.
 pub struct Fcm {
     http: Arc<HttpClient>,
     tokens: TokenSource,
     url: EndpointUrl,
+    pacing: Pacing,
 }
 
 impl Fcm {
@@ -46,7 +50,7 @@ impl Fcm {
         policy.check(&url).map_err(|error| ProviderError::new("push.fcm_url", error))?;
         policy.check(account.token_uri()).map_err(|error| ProviderError::new(account::PLACE, error))?;
         let http = Arc::new(HttpClient::new(options, Connections::Provider(settings.connections))?);
-        Ok(Self { tokens: TokenSource::new(account, Arc::clone(&http)), http, url })
+        Ok(Self { tokens: TokenSource::new(account, Arc::clone(&http)), http, url, pacing: Pacing::new() })
     }
 
     async fn post(&self, token: &Secret, body: &str) -> Result<HttpResponse, Outcome> {
@@ -71,6 +75,7 @@ impl Provider for Fcm {
         };
         let send = async || {
             let token = self.tokens.token().await?;
+            self.pacing.wait().await;
             Ok((self.post(&token, &body).await?, token))
         };
         let sent: Result<_, Outcome> = async {
