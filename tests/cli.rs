@@ -77,6 +77,39 @@ fn check_config_checks_the_outlet() {
 }
 
 #[test]
+fn check_config_checks_the_push_providers() {
+    let dir = tempfile::tempdir().unwrap();
+    let check = |keys: &str| {
+        fs::write(dir.path().join("config.toml"), format!("[push]\nenabled = true\n{keys}\n")).unwrap();
+        run(&dir, &["check-config"])
+    };
+    let private = "vapid_private_key = \"yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw\"";
+    let subject = "vapid_subject = \"mailto:a@b.example\"";
+    let vapid = format!("{private}\n{subject}");
+    let right = check(&vapid);
+    assert!(right.status.success(), "{right:?}");
+    let pem = "'''-----BEGIN PRIVATE KEY-----\nSECRET\n-----END PRIVATE KEY-----\n'''";
+    let apns = format!("apns_key = {pem}\napns_key_id = \"KEY1234567\"\napns_team_id = \"TEAM123456\"");
+    for (keys, place) in [
+        (&*format!("vapid_private_key = \"SECRET\"\n{subject}"), "push.vapid_private_key"),
+        (private, "push.vapid_subject"),
+        (&*format!("{apns}\napns_topic = \"com.example.app\""), "push.apns_key"),
+        (&apns, "push.apns_topic"),
+        ("fcm_service_account = '{\"type\":\"SECRET\"}'", "push.fcm_service_account"),
+        ("fcm_service_account = \"missing.json\"", "push.fcm_service_account"),
+        (&*format!("{vapid}\nca_certificates = \"-----BEGIN SECRET\""), "push.ca_certificates"),
+        ("webhook_secrets = [\"SECRET\"]", "push.webhook_secrets"),
+        ("endpoints_allow = [\"https://push.example/\"]", "push.endpoints_allow"),
+        ("allow_networks = [\"local\"]", "push.allow_networks"),
+    ] {
+        let checked = check(keys);
+        assert!(!checked.status.success(), "{keys}");
+        assert!(err(&checked).contains(place), "{keys}: {}", err(&checked));
+        assert!(!err(&checked).contains("SECRET"), "{keys}: {}", err(&checked));
+    }
+}
+
+#[test]
 fn check_config_reports_valid_and_creates_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let checked = run(&dir, &["check-config"]);

@@ -1,6 +1,8 @@
-//! The transports of pushes against local servers that speak the protocols of the providers.
+//! The transports of pushes, and the bridge of the real server, against local servers that speak the protocols of the
+//! providers.
 
 mod apns;
+mod bridge;
 mod browser;
 mod fcm;
 mod hostile_endpoints;
