@@ -120,7 +120,8 @@ pub trait NotificationStore: Send + Sync {
     /// The groups of the user among `ids`, each once, in any order. Accepts any number of ids in one round trip.
     async fn notifications_by_id(&self, user: &UserId, ids: &[NotificationId]) -> Result<Vec<NotificationGroup>>;
 
-    /// The greatest id of a group of the user; `None`: there is none. It may not be that of the first group of the list.
+    /// The greatest id of a group of the user; `None`: there is none. It may not be that of the first group of the
+    /// list.
     async fn newest_notification(&self, user: &UserId) -> Result<Option<NotificationId>>;
 
     /// The first `limit` unread groups.

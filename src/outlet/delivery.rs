@@ -112,8 +112,8 @@ fn later(now: Millis, delay: Duration) -> Millis {
     now.saturating_add(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// No refusal is final: a receiver that is set up wrongly is repaired, and one that refuses an event may have a bug. Only
-/// the time decides when an event is given up.
+/// No refusal is final: a receiver that is set up wrongly is repaired, and one that refuses an event may have a bug.
+/// Only the time decides when an event is given up.
 fn reinterpreted(outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Rejected { reason } | Outcome::TokenGone { reason, .. } => {

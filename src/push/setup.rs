@@ -13,8 +13,9 @@ use crate::config::PushConfig;
 /// The number of connections to a provider with one address.
 const CONNECTIONS: usize = 4;
 
-/// The maximum size of a message of Web Push, encrypted, in bytes: 2,744 of plain text and the overhead. RFC 8030 lets a
-/// service refuse more than 4,096, but those that pass messages on to FCM or APNs accept 2,744 to 3,052 of plain text.
+/// The maximum size of a message of Web Push, encrypted, in bytes: 2,744 of plain text and the overhead. RFC 8030 lets
+/// a service refuse more than 4,096, but those that pass messages on to FCM or APNs accept 2,744 to 3,052 of plain
+/// text.
 const MAX_WEB_PUSH_BODY: usize = 2_744 + OVERHEAD;
 
 /// Builds transports and texts. Checks keys, URLs and templates, and makes no request.

@@ -126,7 +126,15 @@ async fn a_server_that_stops_reports_its_users_away() {
     server.metric_is("feedline_connections", 1.0).await;
     server.stop().await;
     server.start_again().await;
-    let events = all_events(&server, 4).await;
+    let begun = Instant::now();
+    let events = loop {
+        let (events, _) = events(&server, "consumer=app&cursor=0&wait=1").await;
+        if events.len() == 4 {
+            break events;
+        }
+        assert!(begun.elapsed() < PATIENCE, "four events are expected: {events:#?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
     for user in ["ann", "bo"] {
         assert_eq!(types(&events, user), ["user.connected", "user.away"], "{events:#?}");
     }

@@ -1,7 +1,7 @@
 //! Users who connect to this node, and those who have gone away; channels that clients of this node subscribe to, and
 //! those that have no subscriber any more. The gateway reports them through a bounded queue; the events are written in
-//! batches. They are best effort: a full queue or a crash loses some, and each node knows its own connections only. A node
-//! that stops reports everybody away.
+//! batches. They are best effort: a full queue or a crash loses some, and each node knows its own connections only. A
+//! node that stops reports everybody away.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Devices that receive too much: their provider answered 429 for one of them alone. All messages to such a device wait,
-//! as each further request would be refused and prolong that. Each process knows its own.
+//! Devices that receive too much: their provider answered 429 for one of them alone. All messages to such a device
+//! wait, as each further request would be refused and prolong that. Each process knows its own.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};

@@ -1,9 +1,9 @@
 //! The provider token: a JWT that identifies the team. Apple refuses tokens older than an hour, and teams that change
 //! theirs more than once in 20 minutes.
 //!
-//! All processes of a team count together. They need no agreement: the time of issue (`iat`) is on a grid of 30 minutes,
-//! so that every process, also one that was just started and `feedline push test`, has a token with the same claims at
-//! the same time, and the team's token changes twice an hour however many processes there are.
+//! All processes of a team count together. They need no agreement: the time of issue (`iat`) is on a grid of 30
+//! minutes, so that every process, also one that was just started and `feedline push test`, has a token with the same
+//! claims at the same time, and the team's token changes twice an hour however many processes there are.
 
 use std::sync::Arc;
 
