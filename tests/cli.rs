@@ -100,6 +100,7 @@ fn check_config_checks_the_push_providers() {
         (&*format!("{vapid}\nca_certificates = \"-----BEGIN SECRET\""), "push.ca_certificates"),
         ("webhook_secrets = [\"SECRET\"]", "push.webhook_secrets"),
         ("endpoints_allow = [\"https://push.example/\"]", "push.endpoints_allow"),
+        ("endpoints_deny = [\"*.\"]", "push.endpoints_deny"),
         ("allow_networks = [\"local\"]", "push.allow_networks"),
     ] {
         let checked = check(keys);

@@ -158,7 +158,8 @@ fn hosts(value: &ConfigValue) -> ParseResult<Vec<String>> {
     let host = |text: String| {
         let name = text.strip_prefix("*.").unwrap_or(&text);
         let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-.:[]".contains(&b);
-        let is_host = name.bytes().all(is_plain) && !name.starts_with('.') && !name.ends_with('.');
+        let is_dotted = name.starts_with('.') || name.ends_with('.');
+        let is_host = !name.is_empty() && !is_dotted && name.bytes().all(is_plain);
         if is_host { Ok(text) } else { Err(format!("expected a host such as push.example.org, not {text:?}")) }
     };
     parse::text_list(value)?.into_iter().map(host).collect()
