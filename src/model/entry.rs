@@ -6,7 +6,7 @@ use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{NotificationId, PostId, UserId, Visibility};
+use super::{CommentId, NotificationId, PostId, UserId, Visibility};
 
 /// Identifies one incarnation of a log. When a log is lost and created again, its offsets restart at 1 under another
 /// epoch, so a reader never confuses the new log with the old one. 1 to 32 of `A-Z a-z 0-9`.
@@ -61,11 +61,24 @@ pub enum Entry {
     Data(Bytes),
     /// A notification group is new or has grown.
     NotificationChanged(NotificationId),
+    /// A comment is new or was edited.
+    Comment(Box<CommentChanged>),
     /// An event, as members like those of `Data`, for readers that can see all of these people: the author of the event
-    /// and the authors of the comments above it.
+    /// and the authors of the comments above it. It contains no text of users.
     Restricted(Vec<UserId>, Bytes),
     /// A post left a channel with many readers. The entry is for readers that could see the post in it.
     PostRemoved(Box<PostRemoved>),
+}
+
+/// A comment that was written or edited.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommentChanged {
+    /// The comment.
+    pub comment: CommentId,
+    /// Whether it was edited; otherwise it is new.
+    pub is_edit: bool,
+    /// Its author and the authors of its ancestors. Only readers that can see all of them receive the entry.
+    pub people: Vec<UserId>,
 }
 
 /// A post that left a channel, and its former visibility.
@@ -88,10 +101,8 @@ impl Entry {
             Self::Post(id) | Self::Edited(id) | Self::Gone(id, _) => id.to_string().into(),
             Self::Data(bytes) => bytes.clone(),
             Self::NotificationChanged(id) => id.to_string().into(),
-            Self::Restricted(people, members) => {
-                let people: Vec<&str> = people.iter().map(UserId::as_str).collect();
-                [people.join(" ").as_bytes(), b"\n", members].concat().into()
-            }
+            Self::Comment(changed) => format!("{}\n{}", changed.comment, join(&changed.people)).into(),
+            Self::Restricted(people, members) => [join(people).as_bytes(), b"\n", members].concat().into(),
             // Names and numbers can always be encoded as JSON.
             Self::PostRemoved(left) => serde_json::to_vec(left).unwrap_or_default().into(),
         };
@@ -108,6 +119,8 @@ impl Entry {
             Self::Gone(_, GoneReason::Hidden) => b'h',
             Self::Data(_) => b'd',
             Self::NotificationChanged(_) => b'n',
+            Self::Comment(changed) if changed.is_edit => b'm',
+            Self::Comment(_) => b'c',
             Self::Restricted(..) => b'b',
             Self::PostRemoved(_) => b'l',
         }
@@ -134,8 +147,13 @@ impl Entry {
             b'n' => Self::NotificationChanged(NotificationId(id()?.0)),
             b'b' => {
                 let end = body.iter().position(|byte| *byte == b'\n')?;
-                let people = std::str::from_utf8(&body[..end]).ok()?.split(' ').map(UserId::parse);
-                Self::Restricted(people.collect::<Option<_>>()?, body.slice(end + 1..))
+                let people = split(std::str::from_utf8(&body[..end]).ok()?)?;
+                former_comment(people, body.slice(end + 1..))
+            }
+            b'c' | b'm' => {
+                let (comment, people) = std::str::from_utf8(&body).ok()?.split_once('\n')?;
+                let (comment, people) = (CommentId::parse(comment)?, split(people)?);
+                Self::Comment(Box::new(CommentChanged { comment, is_edit: kind == b'm', people }))
             }
             b'l' => Self::PostRemoved(serde_json::from_slice(&body).ok()?),
             kind => Self::of_post(kind, id()?)?,
@@ -146,8 +164,36 @@ impl Entry {
     pub fn post(&self) -> Option<PostId> {
         match self {
             Self::Post(id) | Self::Edited(id) | Self::Gone(id, _) => Some(*id),
-            Self::Data(_) | Self::NotificationChanged(_) | Self::Restricted(..) | Self::PostRemoved(_) => None,
+            Self::Data(_)
+            | Self::NotificationChanged(_)
+            | Self::Comment(_)
+            | Self::Restricted(..)
+            | Self::PostRemoved(_) => None,
         }
+    }
+}
+
+fn join(people: &[UserId]) -> String {
+    people.iter().map(UserId::as_str).collect::<Vec<_>>().join(" ")
+}
+
+fn split(people: &str) -> Option<Vec<UserId>> {
+    people.split(' ').map(UserId::parse).collect()
+}
+
+/// A restricted event. Former versions logged comments as events with their text: of these, only the id is used, so that
+/// no reader receives a text that was edited or deleted since.
+fn former_comment(people: Vec<UserId>, members: Bytes) -> Entry {
+    const CREATED: &str = r#""data":{"type":"comment","comment":{"id":"#;
+    const EDITED: &str = r#""data":{"type":"edited","comment":{"id":"#;
+    let id = [(CREATED, false), (EDITED, true)].into_iter().find_map(|(prefix, is_edit)| {
+        let rest = members.strip_prefix(prefix.as_bytes())?;
+        let end = rest.iter().position(|byte| !byte.is_ascii_digit())?;
+        Some((CommentId::parse(std::str::from_utf8(&rest[..end]).ok()?)?, is_edit))
+    });
+    match id {
+        Some((comment, is_edit)) => Entry::Comment(Box::new(CommentChanged { comment, is_edit, people })),
+        None => Entry::Restricted(people, members),
     }
 }
 
@@ -170,7 +216,12 @@ mod tests {
         for others in [&[][..], &["bo", "c.y"]] {
             let people = others.iter().filter_map(|id| UserId::parse(id));
             let people = std::iter::once(author.clone()).chain(people).collect();
-            all.push(Entry::Restricted(people, Bytes::from_static(b"\"data\":\"a b\"")));
+            let people: Vec<UserId> = people;
+            all.push(Entry::Restricted(people.clone(), Bytes::from_static(b"\"data\":\"a b\"")));
+            for is_edit in [false, true] {
+                let people = people.clone();
+                all.push(Entry::Comment(Box::new(CommentChanged { comment: CommentId(9), is_edit, people })));
+            }
         }
         let visibility = Visibility::NotTo(vec![author.clone()]);
         all.push(Entry::PostRemoved(Box::new(PostRemoved {
@@ -183,8 +234,22 @@ mod tests {
             let (kind, body) = entry.encode();
             assert_eq!(Entry::decode(kind, body), Some(entry));
         }
-        for (kind, nonsense) in [(b'?', ""), (b'b', "ann"), (b'b', "a @b\n{}"), (b'b', "a \n{}"), (b'l', "{}")] {
+        let nonsense = [(b'?', ""), (b'b', "ann"), (b'b', "a @b\n{}"), (b'b', "a \n{}"), (b'l', "{}")];
+        for (kind, nonsense) in nonsense.into_iter().chain([(b'c', "9"), (b'm', "9\n"), (b'c', "x\nann")]) {
             assert_eq!(Entry::decode(kind, Bytes::from_static(nonsense.as_bytes())), None, "{nonsense:?}");
+        }
+    }
+    #[test]
+    fn former_entries_of_comments_become_ids() {
+        let ann = UserId::parse("ann").unwrap();
+        for (kind, is_edit) in [("comment", false), ("edited", true)] {
+            let body = format!(r#"ann%"data":{{"type":"{kind}","comment":{{"id":8,"post":7,"text":"secret"}}}}"#);
+            let entry = Entry::decode(b'b', body.replace('%', "\n").into());
+            let people = vec![ann.clone()];
+            assert_eq!(
+                entry,
+                Some(Entry::Comment(Box::new(CommentChanged { comment: CommentId(8), is_edit, people })))
+            );
         }
     }
 }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::client::Client;
+use crate::redis_server::RedisServer;
 use crate::server::Server;
 
 async fn edit(server: &Server, user: &str, comment: &Value, text: &str) -> (u16, Value) {
@@ -91,4 +92,59 @@ async fn concurrent_edits_of_a_comment_have_an_order() {
     assert_eq!(times.len(), 6, "each has a version of its own");
     let last = server.done("bo", "GET", &path, &Value::Null).await;
     assert_eq!(Some(&last), edits.last(), "the one with the greatest is stored");
+}
+
+#[tokio::test]
+async fn logs_never_show_a_text_that_was_edited_or_deleted() {
+    let redis = RedisServer::start();
+    for keys in [vec![], vec![("broker.url", redis.url())]] {
+        let keys: Vec<(&str, &str)> = keys.iter().map(|(key, value)| (*key, value.as_str())).collect();
+        let server = Server::start_with(&keys).await;
+        let post = server.post("ann", "hello").await;
+        let (path, channel) = (format!("/posts/{post}/comments"), format!("post:{post}"));
+        let mut cy = Client::connect(&server, "cy").await;
+        server.done("ann", "POST", &path, &json!({ "text": "the first" })).await;
+        let since = cy.subscribe(&channel).await;
+        let write = async |user: &str, body: Value| server.done(user, "POST", &path, &body).await["id"].clone();
+        let (edited, deleted) =
+            (write("bo", json!({ "text": "secret one" })).await, write("bo", json!({ "text": "secret two" })).await);
+        let kept = write("bo", json!({ "text": "secret three" })).await;
+        let reply = write("dan", json!({ "text": "a reply", "reply_to": kept })).await;
+        for text in ["secret one", "secret two", "secret three", "a reply"] {
+            let pushed = cy.publication(&channel).await["data"].clone();
+            assert_eq!((&pushed["type"], &pushed["comment"]["text"]), (&json!("comment"), &json!(text)));
+            cy.publication(&channel).await;
+        }
+        assert_eq!(edit(&server, "bo", &edited, "secret again").await.0, 200);
+        assert_eq!(edit(&server, "bo", &edited, "public").await.0, 200);
+        for id in [&deleted, &kept] {
+            server.done("bo", "DELETE", &format!("/comments/{id}"), &Value::Null).await;
+        }
+
+        let read = json!({ "channel": channel, "limit": 100 });
+        let history = cy.done(json!({ "history": read })).await["history"]["publications"].clone();
+        let by_backend = server.backend("history", &read).await["result"]["publications"].clone();
+        let (epoch, offset) = (&since["epoch"], &since["offset"]);
+        let mut eve = Client::connect(&server, "eve").await;
+        let recover = json!({ "channel": channel, "recover": true, "epoch": epoch, "offset": offset });
+        let recovered = eve.done(json!({ "subscribe": recover })).await["subscribe"].clone();
+        assert_eq!(recovered["recovered"], true, "{recovered}");
+        for (name, log) in
+            [("history", history), ("backend", by_backend), ("recovery", recovered["publications"].clone())]
+        {
+            let text = log.to_string();
+            assert!(!text.contains("secret"), "{name}: {text}");
+            let data: Vec<&Value> = log.as_array().expect("entries").iter().map(|entry| &entry["data"]).collect();
+            let about = |id: &Value, kind: &str| {
+                let id_of = |data: &Value| data["comment"].get("id").unwrap_or(&data["comment"]).clone();
+                data.iter().filter(|data| data["type"] == kind && id_of(data) == *id).count()
+            };
+            assert_eq!((about(&edited, "comment"), about(&edited, "edited")), (1, 2), "{name}: {text}");
+            assert_eq!((about(&deleted, "gone"), about(&kept, "gone"), about(&reply, "comment")), (2, 2, 1), "{name}");
+            let stays = data.iter().filter(|data| data["type"] == "gone" && data["stays"] == true).count();
+            assert_eq!(stays, 2, "{name}: the comment with a reply stays without its text");
+            let texts = data.iter().filter(|data| data["comment"]["text"] == "public").count();
+            assert_eq!(texts, 3, "{name}: every entry has the present text");
+        }
+    }
 }

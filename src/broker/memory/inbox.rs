@@ -23,9 +23,11 @@ impl CompactEntry {
             Entry::Gone(_, GoneReason::Deleted) => 2,
             Entry::Gone(_, GoneReason::Unfollowed) => 3,
             Entry::Gone(_, GoneReason::Hidden) => 4,
-            Entry::Data(_) | Entry::NotificationChanged(_) | Entry::Restricted(..) | Entry::PostRemoved(_) => {
-                return None;
-            }
+            Entry::Data(_)
+            | Entry::NotificationChanged(_)
+            | Entry::Comment(_)
+            | Entry::Restricted(..)
+            | Entry::PostRemoved(_) => return None,
         };
         entry.post().map(|id| Self(kind << ID_BITS | id.0))
     }

@@ -1,6 +1,5 @@
 //! Comments: written, edited, deleted, and pushed to the subscribers of the post.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,12 +13,11 @@ use crate::broker::{Append, Broker, Invalidation};
 use crate::feed::call::{Call, Caller};
 use crate::feed::error::{FeedError, NO_COMMENT, NO_POST, Result};
 use crate::feed::input::{Done, OneComment};
-use crate::feed::rendering::load_people;
 use crate::feed::runtime::now;
 use crate::feed::visibility::VisibilityPolicy;
 use crate::feed::write_path::WritePath;
 use crate::ledger::{CommentEditOutcome, CommentOutcome, EventConsumer, Ledger, MAX_COMMENT_DEPTH, Tally};
-use crate::model::{Channel, Comment, CommentId, DomainEvent, Entry, Event, Person, PostId, Retention, UserId};
+use crate::model::{Channel, Comment, CommentChanged, CommentId, DomainEvent, Entry, Event, PostId, Retention, UserId};
 
 /// A comment as its author writes it.
 #[derive(Deserialize, JsonSchema)]
@@ -103,7 +101,7 @@ impl CommentService {
         };
         self.write.rates.take_mentions(&call, &comment.mentions).await?;
         match self.ledger.create_comment(&comment).await? {
-            CommentOutcome::Stored(tally) => self.push_comment(author, &comment, &above, tally).await,
+            CommentOutcome::Stored(tally) => self.push_change(author, &comment, &above, Some(tally)).await,
             // An earlier attempt stored the comment together with its event.
             CommentOutcome::Before => {}
             CommentOutcome::NoPost => return Err(NO_POST),
@@ -140,7 +138,7 @@ impl CommentService {
             }
             match self.ledger.edit_comment(&before, &after, event.as_ref()).await? {
                 CommentEditOutcome::Edited => {
-                    self.push_edit(author, &after, &above).await;
+                    self.push_change(author, &after, &above, None).await;
                     self.write.events.wake(EventConsumer::Notifications);
                     self.reader.add_flags(Some(author), std::slice::from_mut(&mut after)).await?;
                     return Ok(after);
@@ -223,29 +221,13 @@ impl CommentService {
         if comment.author.is_some() { Ok((comment, above)) } else { Err(NO_COMMENT) }
     }
 
-    /// Pushes a new comment to the subscribers of the post.
-    async fn push_comment(&self, author: &UserId, comment: &Comment, above: &[UserId], tally: Tally) {
-        let people = self.author_of(author, comment).await;
-        let by = std::iter::once(author).chain(above).cloned().collect();
-        let event = Event::Comment { comment, people: &people };
-        self.push_under(comment.post, vec![Entry::Restricted(by, event.encode())], Some(tally)).await;
-    }
-
-    /// Pushes an edited comment to the subscribers of the post. Pushes of concurrent edits may change places: clients
-    /// keep the one with the greatest `edited_at`.
-    async fn push_edit(&self, author: &UserId, comment: &Comment, above: &[UserId]) {
-        let people = self.author_of(author, comment).await;
-        let by = std::iter::once(author).chain(above).cloned().collect();
-        let event = Event::CommentEdited { comment, people: &people };
-        self.push_under(comment.post, vec![Entry::Restricted(by, event.encode())], None).await;
-    }
-
-    /// The author of a comment by id, for a push. Empty if the ledger cannot be read: the push matters more.
-    async fn author_of(&self, author: &UserId, comment: &Comment) -> BTreeMap<String, Person> {
-        load_people(&*self.ledger, std::iter::once(author)).await.unwrap_or_else(|error| {
-            tracing::warn!(%error, comment = %comment.id, "a comment is pushed without its author's name");
-            BTreeMap::new()
-        })
+    /// Pushes a comment that is new (with the counts of its post) or was edited. The entry has the ids alone: every
+    /// delivery shows the present text. Pushes of concurrent edits may change places: clients keep the one with the
+    /// greatest `edited_at`.
+    async fn push_change(&self, author: &UserId, comment: &Comment, above: &[UserId], tally: Option<Tally>) {
+        let people = std::iter::once(author).chain(above).cloned().collect();
+        let changed = CommentChanged { comment: comment.id, is_edit: comment.edited_at.is_some(), people };
+        self.push_under(comment.post, vec![Entry::Comment(Box::new(changed))], tally).await;
     }
 
     /// Pushes events of a post, then its counts, if they changed. Because of their version, older counts cannot replace

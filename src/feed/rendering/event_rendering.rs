@@ -13,8 +13,9 @@ use std::time::Instant;
 use bytes::Bytes;
 use foldhash::fast::RandomState;
 
+use super::comment_rendering::CommentRenderer;
 use super::notification_rendering::NotificationRenderer;
-use super::render_context::{Audience, Encoded, RenderContext, Viewer, post_kind, referenced_posts};
+use super::render_context::{Audience, Encoded, RenderContext, Viewer, people_above, post_kind, referenced_posts};
 use crate::broker::{CACHE_LEASE, CacheLease};
 use crate::feed::content::{CachedPost, PostCache, PostMap};
 use crate::feed::error::Result;
@@ -27,6 +28,7 @@ pub(crate) struct EventRenderer {
     cache: Arc<PostCache>,
     relations: Arc<RelationCache>,
     erased: Arc<ErasedUsers>,
+    comments: CommentRenderer,
     notifications: NotificationRenderer,
     lease: Arc<CacheLease>,
 }
@@ -37,10 +39,11 @@ impl EventRenderer {
         cache: Arc<PostCache>,
         relations: Arc<RelationCache>,
         erased: Arc<ErasedUsers>,
+        comments: CommentRenderer,
         notifications: NotificationRenderer,
         lease: Arc<CacheLease>,
     ) -> Self {
-        Self { cache, relations, erased, notifications, lease }
+        Self { cache, relations, erased, comments, notifications, lease }
     }
 
     /// Loads the data for rendering these entries for public audiences and for timelines. Other audiences also need the
@@ -59,14 +62,14 @@ impl EventRenderer {
         let relations = self.relations.get_by_author(readers_by_author).await?;
         let restricted = self.relations.restricted_authors(authors).await?;
         let notifications = self.render_notifications(entries).await?;
-        let actors = entries
-            .iter()
-            .filter_map(|(_, entry)| if let Entry::Restricted(people, _) = entry { Some(people) } else { None });
-        let erased = actors.flatten().filter(|person| self.erased.contains(person)).cloned().collect();
+        let comments = self.comments.render(entries.iter().map(|(_, entry)| *entry)).await?;
+        let actors = entries.iter().flat_map(|(_, entry)| people_above(entry));
+        let erased = actors.filter(|person| self.erased.contains(person)).cloned().collect();
         let mut context = RenderContext {
             posts,
             pushes,
             pushes_to_author,
+            comments,
             notifications,
             restricted,
             relations,
@@ -167,10 +170,9 @@ fn people_of<'a>(
             }
             Audience::Profile | Audience::Topic(_) | Audience::Post(_) => {
                 authors.extend(theirs.cloned());
-                match entry {
-                    Entry::Restricted(people, _) => authors.extend(people.iter().cloned()),
-                    Entry::PostRemoved(left) => drop(authors.insert(left.author.clone())),
-                    _ => {}
+                authors.extend(people_above(entry).iter().cloned());
+                if let Entry::PostRemoved(left) = entry {
+                    authors.insert(left.author.clone());
                 }
             }
         }

@@ -5,9 +5,11 @@
 //! | `post_rendering.rs` | posts with counts, flags, people and expansions |
 //! | `expansions.rs` | the likers, comments and people of a page (`with`) |
 //! | `people.rs` | users by id |
+//! | `comment_rendering.rs` | the comments of log entries |
 //! | `notification_rendering.rs` | notifications as their owner may see them |
 //! | `event_rendering.rs`, `render_context.rs` | log entries as publications, and their recipients |
 
+mod comment_rendering;
 mod event_rendering;
 mod expansions;
 mod notification_rendering;
@@ -15,6 +17,7 @@ mod people;
 mod post_rendering;
 mod render_context;
 
+pub(crate) use comment_rendering::CommentRenderer;
 pub(crate) use event_rendering::EventRenderer;
 pub(crate) use notification_rendering::NotificationRenderer;
 pub(crate) use people::load_people;

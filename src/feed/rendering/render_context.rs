@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
+use super::comment_rendering::EncodedComments;
 use crate::feed::content::{CachedPost, PostEventKind, PostMap};
 use crate::feed::visibility::{AccessContext, RelationMap, ViewContext};
 use crate::model::{Entry, Event, GoneReason, NotificationId, PostId, PostRemoved, UserId, Visibility};
@@ -59,6 +60,8 @@ pub struct RenderContext {
     pub(super) pushes: Encoded,
     /// As `pushes`, for the author's own timeline, if that differs.
     pub(super) pushes_to_author: Encoded,
+    /// The members of publications that show a comment.
+    pub(super) comments: EncodedComments,
     /// The publication members of notifications with visible content.
     pub(super) notifications: HashMap<NotificationId, Bytes>,
     /// Authors with restrictions.
@@ -123,6 +126,7 @@ impl RenderContext {
     fn members(&self, audience: &Audience, entry: &Entry) -> Option<Bytes> {
         match entry {
             Entry::Data(members) | Entry::Restricted(_, members) => Some(members.clone()),
+            Entry::Comment(changed) => self.comments.get(&(changed.comment, changed.is_edit)).cloned(),
             Entry::NotificationChanged(id) => Some(
                 self.notifications.get(id).cloned().unwrap_or_else(|| Event::NotificationGone { id: *id }.encode()),
             ),
@@ -162,13 +166,16 @@ impl RenderContext {
     fn conditions<'a>(&'a self, audience: &Audience, entry: &'a Entry) -> Option<Vec<Condition<'a>>> {
         let mut conditions = Vec::new();
         // Only readers that may see the post receive its events.
-        if let (Audience::Post(id), Entry::Data(_) | Entry::Restricted(..)) = (audience, entry) {
+        if let (Audience::Post(id), Entry::Data(_) | Entry::Comment(_) | Entry::Restricted(..)) = (audience, entry) {
             conditions.push(Condition::sees(self.posts.get(id)?));
         }
         match entry {
             Entry::Data(_) | Entry::Gone(..) | Entry::NotificationChanged(_) => {}
-            Entry::Restricted(people, _) if people.iter().any(|person| self.erased.contains(person)) => return None,
-            Entry::Restricted(people, _) => {
+            Entry::Comment(_) | Entry::Restricted(..) => {
+                let people = people_above(entry);
+                if people.iter().any(|person| self.erased.contains(person)) {
+                    return None;
+                }
                 // Users without restrictions are visible to every reader.
                 let restricted = people.iter().filter(|person| self.restricted.contains(*person));
                 conditions.extend(restricted.map(|author| Condition { author, visibility: None, must_see: true }));
@@ -226,12 +233,25 @@ pub(super) fn post_kind(entry: &Entry) -> Option<PostEventKind> {
     }
 }
 
+/// The users that a reader must be able to see to receive an entry about a comment: its author and those above it.
+pub(super) fn people_above(entry: &Entry) -> &[UserId] {
+    match entry {
+        Entry::Comment(changed) => &changed.people,
+        Entry::Restricted(people, _) => people,
+        _ => &[],
+    }
+}
+
 /// The posts that are needed to render an entry.
 pub(super) fn referenced_posts(audience: &Audience, entry: &Entry) -> impl Iterator<Item = PostId> + use<> {
     let about = match entry {
         Entry::Post(id) | Entry::Edited(id) => Some(*id),
         Entry::PostRemoved(left) => Some(left.post).filter(|_| left.reason == GoneReason::Hidden),
-        Entry::Gone(..) | Entry::Data(_) | Entry::NotificationChanged(_) | Entry::Restricted(..) => None,
+        Entry::Gone(..)
+        | Entry::Data(_)
+        | Entry::NotificationChanged(_)
+        | Entry::Comment(_)
+        | Entry::Restricted(..) => None,
     };
     let under = match audience {
         Audience::Post(id) => Some(*id),

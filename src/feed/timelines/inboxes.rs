@@ -198,6 +198,7 @@ pub(super) fn fold(inbox: &Inbox) -> Vec<PostId> {
             Entry::Edited(_)
             | Entry::Data(_)
             | Entry::NotificationChanged(_)
+            | Entry::Comment(_)
             | Entry::Restricted(..)
             | Entry::PostRemoved(_) => {}
         }

@@ -30,7 +30,7 @@ use super::options::FeedOptions;
 use super::people::UserSearch;
 use super::quarantine::QuarantinePolicy;
 use super::rate_limits::RateLimits;
-use super::rendering::{EventRenderer, NotificationRenderer, PostRenderer};
+use super::rendering::{CommentRenderer, EventRenderer, NotificationRenderer, PostRenderer};
 use super::runtime::Runtime;
 use super::services::Feed;
 use super::topics::TopicService;
@@ -129,6 +129,7 @@ impl Feed {
             cache.clone(),
             relations.clone(),
             erased,
+            CommentRenderer::new(ledger.clone()),
             notification_renderer.clone(),
             lease,
         ));

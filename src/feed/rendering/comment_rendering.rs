@@ -1,0 +1,65 @@
+//! The comments of log entries, as they are when the entries are delivered.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::people::load_people;
+use crate::feed::error::Result;
+use crate::ledger::Ledger;
+use crate::model::{Comment, CommentChanged, CommentId, Entry, Event};
+
+/// Publication members by comment, and whether the entry is an edit.
+pub(super) type EncodedComments = HashMap<(CommentId, bool), Bytes>;
+
+/// Renders comments.
+pub(crate) struct CommentRenderer {
+    ledger: Arc<dyn Ledger>,
+}
+
+impl CommentRenderer {
+    /// Renders the comments of this ledger.
+    pub(crate) fn new(ledger: Arc<dyn Ledger>) -> Self {
+        Self { ledger }
+    }
+
+    /// The members of the publications for these entries, encoded once for all recipients, in two ledger calls. An
+    /// entry shows the present text of its comment, or that the comment is gone.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(super) async fn render(&self, entries: impl Iterator<Item = &Entry>) -> Result<EncodedComments> {
+        let changes: HashSet<(CommentId, bool)> =
+            entries.filter_map(changed).map(|changed| (changed.comment, changed.is_edit)).collect();
+        if changes.is_empty() {
+            return Ok(EncodedComments::new());
+        }
+        let ids: Vec<CommentId> = changes.iter().map(|(id, _)| *id).collect::<HashSet<_>>().into_iter().collect();
+        let comments = self.ledger.comments(&ids).await?;
+        let people = load_people(&*self.ledger, comments.iter().filter_map(|comment| comment.author.as_ref())).await?;
+        let by_id: HashMap<CommentId, Comment> = comments.into_iter().map(|comment| (comment.id, comment)).collect();
+        let encode = |(id, is_edit): (CommentId, bool)| {
+            let stored = by_id.get(&id);
+            let Some((comment, author)) = stored.and_then(|comment| Some((comment, comment.author.as_ref()?))) else {
+                return Event::CommentGone { comment: id, stays: stored.is_some() }.encode();
+            };
+            let author = people.get_key_value(author.as_str());
+            let people = &author.map(|(id, person)| (id.clone(), person.clone())).into_iter().collect();
+            if is_edit {
+                Event::CommentEdited { comment, people }.encode()
+            } else {
+                Event::Comment { comment, people }.encode()
+            }
+        };
+        Ok(changes.into_iter().map(|change| (change, encode(change))).collect())
+    }
+}
+
+/// The comment that an entry shows.
+fn changed(entry: &Entry) -> Option<&CommentChanged> {
+    match entry {
+        Entry::Comment(changed) => Some(changed),
+        _ => None,
+    }
+}
