@@ -83,5 +83,5 @@ pub use runtime::now;
 pub use services::Feed;
 pub(crate) use timelines::Inboxes;
 pub use timelines::Presence;
-pub(crate) use visibility::VisibilityPolicy;
+pub(crate) use visibility::{AccessChecks, VisibilityPolicy};
 pub use wiring::FeedParts;

@@ -25,7 +25,7 @@ use super::rendering::EventRenderer;
 use super::runtime::Runtime;
 use super::timelines::{Inboxes, ReadMarkers, TimelinePages};
 use super::topics::TopicService;
-use super::visibility::VisibilityPolicy;
+use super::visibility::{AccessChecks, VisibilityPolicy};
 use super::web_push_key::WebPushKeys;
 use crate::broker::{Broker, Signal};
 use crate::ledger::Ledger;
@@ -47,6 +47,8 @@ pub struct Feed {
     pub(crate) revocations: Arc<RevocationService>,
     /// The connections that a revocation or an erasure concerns. The gateway closes them.
     pub(crate) authorization_checks: Arc<AuthorizationChecks>,
+    /// The users whose subscriptions to posts and profiles must be checked again. The gateway checks them.
+    pub(crate) access_checks: Arc<AccessChecks>,
     /// Enforces the rate limits of reads, writes and publications.
     pub(crate) rates: Arc<RateLimits>,
     /// Decides about visibility. The gateway checks subscriptions with it.

@@ -1,5 +1,7 @@
 //! The outcomes of commands that take time.
 
+use std::sync::Arc;
+
 use super::join::{Join, Joined};
 use super::presence::Subscriber;
 use super::session::{AnsweredHook, ServerJoin, WaitedCommand};
@@ -25,6 +27,8 @@ pub(super) enum CommandOutcome {
     Answered(Box<AnsweredHook>),
     /// The key of the command's token is fetched, or could not be.
     KeyAwaited(Box<WaitedCommand>),
+    /// The user cannot see the posts and profiles of these channels any more.
+    AccessLost(Vec<Arc<str>>),
     /// The client could not join the channel to which a backend subscribed it.
     NotJoined,
 }

@@ -62,6 +62,7 @@ impl CommandRunner {
             Action::JoinForBackend(join) => {
                 holding(async move { runner.subscriptions.join_for_backend(join, &outbox).await })
             }
+            Action::CheckAccess(check) => concurrent(async move { runner.subscriptions.check_access(*check).await }),
             Action::Publish(grant) => concurrent(async move { runner.channels.publish(grant).await }),
             Action::Presence(grant) => concurrent(async move { runner.channels.presence(grant).await }),
             Action::History(grant) => concurrent(async move { runner.channels.history(grant).await }),
@@ -79,6 +80,7 @@ fn kind_of(action: &Action) -> Option<&'static str> {
         | Action::Close(_)
         | Action::Leave(..)
         | Action::Expire(_)
+        | Action::CheckAccess(_)
         | Action::Ask(_)
         | Action::AwaitKey(_) => return None,
         Action::Open(_) => "connect",

@@ -279,6 +279,9 @@ impl Connection {
                 subscriber.announce();
                 self.subscribers.push(subscriber);
             }
+            CommandOutcome::AccessLost(channels) => {
+                channels.iter().for_each(|channel| self.unsubscribe(channel, Unsubscribe::NOT_VISIBLE));
+            }
             CommandOutcome::NotJoined => {}
             CommandOutcome::KeyAwaited(waited) => {
                 let action = key_wait::resume(&mut self.session, *waited, now);
@@ -338,6 +341,10 @@ impl Connection {
             }
             Outgoing::Probe(probe) => {
                 self.probe(probe);
+                return None;
+            }
+            Outgoing::CheckAccess => {
+                self.requests.check_access();
                 return None;
             }
             Outgoing::Subscribed(subscription) => return self.requests.join(subscription).err(),

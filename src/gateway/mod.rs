@@ -33,6 +33,7 @@
 //! | `node_survey`, `channel_pattern` | asks all nodes what they serve, for backends |
 //! | `socket_prober`, `probe` | whether clients are there, for the push bridge |
 //! | `connection_registry`, `sockets`, `client_map` | the connections by client id, and by user |
+//! | `access_watcher` | ends subscriptions to what their users cannot see any more |
 //! | `revocation_watcher` | closes connections whose tokens end |
 //! | `session_clock`, `gauges` | the time of sessions, the values of gauges |
 
@@ -52,6 +53,7 @@ use crate::metrics::Metrics;
 use crate::net::AllowedOrigins;
 use crate::protocol::Disconnect;
 
+mod access_watcher;
 mod admission;
 mod channel_commands;
 mod channel_occupancy;
@@ -113,6 +115,7 @@ pub use gauges::GaugeReader;
 pub use log_reader::{ChannelLog, LogReader};
 pub use node_survey::NodeSurvey;
 
+use access_watcher::AccessWatcher;
 use admission::Admission;
 use channel_commands::ChannelCommands;
 use channel_occupancy::ChannelOccupancy;
@@ -251,6 +254,14 @@ impl Gateway {
         };
         let stop = stopping.clone();
         tasks.spawn(async move { stop.run_until_cancelled(revocations.run()).await });
+
+        let access = AccessWatcher {
+            checks: Arc::clone(&feed.access_checks),
+            sockets: Arc::clone(&sockets),
+            connections: Arc::clone(&connections),
+        };
+        let stop = stopping.clone();
+        tasks.spawn(async move { stop.run_until_cancelled(access.run()).await });
 
         feed.live_sockets.set_local(Arc::new(SocketProber { sockets: Arc::clone(&sockets) }));
         let commands = command_runner(parts, &hub, &logs, sockets, tasks.clone());

@@ -35,6 +35,8 @@ pub enum Outgoing {
     Refreshed(Arc<RefreshRequest>),
     /// The token of the subscription to this channel was revoked.
     Revoked(Arc<str>),
+    /// A relation of the user changed: end the subscriptions to posts and profiles that the user cannot see any more.
+    CheckAccess,
     /// Ping the client behind everything that is queued, and report its next frame.
     Probe(Probe),
 }
@@ -48,6 +50,7 @@ impl Outgoing {
                 subscription.channel.len() + subscription.info.len() + subscription.data.len()
             }
             Self::Refreshed(refresh) => refresh.info.len(),
+            Self::CheckAccess => 0,
             Self::Probe(_) => size_of::<Probe>(),
         }
     }

@@ -1,11 +1,11 @@
-//! What a connection does between the commands of its client: subscriptions that backends ask for, and questions
-//! whether something that a backend granted goes on.
+//! What a connection does between the commands of its client: subscriptions that backends ask for, questions whether
+//! something that a backend granted goes on, and checks whether the user may still see the subscribed posts and profiles.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::session::hook_answers::ask_about;
-use super::session::server_requests::subscribe_for_backend;
+use super::session::server_requests::{check_access, subscribe_for_backend};
 use super::session::{Action, ExpiryTarget, Session};
 use crate::broker::ServerSubscription;
 use crate::protocol::Disconnect;
@@ -22,6 +22,8 @@ pub(super) struct RequestQueue {
 #[derive(Debug, Default)]
 struct WaitingRequests {
     requests: VecDeque<Request>,
+    /// The subscriptions are to be checked. One check covers all changes before it.
+    checks_access: bool,
 }
 
 #[derive(Debug)]
@@ -48,9 +50,18 @@ impl RequestQueue {
         self.waiting.get_or_insert_default().requests.push_back(Request::Expiry(target));
     }
 
+    /// Adds a check of the subscriptions.
+    pub(super) fn check_access(&mut self) {
+        self.waiting.get_or_insert_default().checks_access = true;
+    }
+
     /// The action of the next request.
     pub(super) fn next(&mut self, session: &mut Session) -> Option<Action> {
-        let Some(request) = self.waiting.as_mut()?.requests.pop_front() else {
+        let waiting = self.waiting.as_mut()?;
+        if std::mem::take(&mut waiting.checks_access) {
+            return Some(check_access(session));
+        }
+        let Some(request) = waiting.requests.pop_front() else {
             self.waiting = None;
             return None;
         };

@@ -9,7 +9,7 @@ use super::hub::Hub;
 use super::join::{Join, Joined};
 use super::outbox::Outbox;
 use super::presence::{PresenceTracker, Subscriber};
-use super::session::{ConnectGrant, ServerJoin, disconnect_for};
+use super::session::{AccessCheck, ConnectGrant, ServerJoin, disconnect_for};
 use super::single_connection::SingleConnection;
 use super::sockets::UserSockets;
 use crate::auth::TokenIdentity;
@@ -44,7 +44,7 @@ impl Subscriptions {
             Err(error) => return CommandOutcome::Rejected(self.rejection(&grant, &error)),
         }
         let joins = grant.joins.into_iter().map(|join| async {
-            let joined = match self.can_see(&join).await {
+            let joined = match self.may_enter(&join).await {
                 Ok(true) => self.enter(&join, outbox).await.map(Some),
                 Ok(false) => Ok(None),
                 Err(error) => Err(error),
@@ -84,7 +84,7 @@ impl Subscriptions {
         if let Err(error) = self.rates.take_reads(join.user.as_ref(), join.address, cost_of(&join)) {
             return CommandOutcome::failed(join.id, &error);
         }
-        match self.can_see(&join).await {
+        match self.may_enter(&join).await {
             Ok(true) => {}
             Ok(false) => return CommandOutcome::refused(join.id, ErrorCode::UNKNOWN_CHANNEL),
             Err(error) => return CommandOutcome::failed(join.id, &error),
@@ -103,7 +103,7 @@ impl Subscriptions {
     /// Subscribes a client to a channel for a backend, unless the user cannot see its post or profile.
     pub(super) async fn join_for_backend(&self, joining: Box<ServerJoin>, outbox: &Arc<Outbox>) -> CommandOutcome {
         let join = &joining.join;
-        let joined = match self.can_see(join).await {
+        let joined = match self.may_enter(join).await {
             Ok(true) => self.enter(join, outbox).await,
             Ok(false) => return CommandOutcome::NotJoined,
             Err(error) => Err(error),
@@ -123,11 +123,29 @@ impl Subscriptions {
         Ok((self.presence.enter(join, membership).await, joined))
     }
 
-    /// Whether the user may see the post or the profile of a channel.
-    async fn can_see(&self, join: &Join) -> Result<bool, FeedError> {
-        match &join.channel.channel {
-            Channel::Post(post) => self.visibility.can_see_post(join.user.as_ref(), *post).await,
-            Channel::User(user) => self.visibility.can_see_profile(join.user.as_ref(), user).await,
+    /// Finds the channels whose posts and profiles the user cannot see any more. If the ledger cannot be read, the
+    /// subscriptions stay: every delivery checks its readers.
+    pub(super) async fn check_access(&self, check: AccessCheck) -> CommandOutcome {
+        let mut lost = Vec::new();
+        for (name, channel) in check.channels {
+            match self.can_see(check.user.as_ref(), &channel).await {
+                Ok(true) => {}
+                Ok(false) => lost.push(name),
+                Err(error) => tracing::debug!(%error, channel = %name, "a subscription could not be checked"),
+            }
+        }
+        CommandOutcome::AccessLost(lost)
+    }
+
+    /// Whether the user may see the post or the profile of the channel.
+    async fn may_enter(&self, join: &Join) -> Result<bool, FeedError> {
+        self.can_see(join.user.as_ref(), &join.channel.channel).await
+    }
+
+    async fn can_see(&self, user: Option<&UserId>, channel: &Channel) -> Result<bool, FeedError> {
+        match channel {
+            Channel::Post(post) => self.visibility.can_see_post(user, *post).await,
+            Channel::User(author) => self.visibility.can_see_profile(user, author).await,
             _ => Ok(true),
         }
     }

@@ -140,6 +140,9 @@ macro_rules! unsubscribes {
 unsubscribes! {
     /// The backend ended the subscription.
     SERVER = 2000, "server unsubscribe";
+    /// The user cannot see the post or the profile of the channel any more: one of the two users blocks or hides, or a
+    /// follow ended.
+    NOT_VISIBLE = 2000, "no longer visible";
     /// The subscription cannot continue without a gap. The client subscribes again and recovers.
     INSUFFICIENT_STATE = 2500, "insufficient state";
     /// The subscription token expired or was revoked.

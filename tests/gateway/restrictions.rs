@@ -1,8 +1,11 @@
 //! Hiding, muting and blocking: immediate effects, and information that stays hidden from the other user.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::client::Client;
+use crate::redis_server::RedisServer;
 use crate::server::Server;
 
 async fn set(server: &Server, user: &str, what: &str, whom: &str) {
@@ -177,9 +180,11 @@ async fn blocks_apply_in_both_directions_at_once() {
     }
     let own = server.post("bo", "own").await;
     received(&mut bo, "bo", "post", own).await;
-    // Notifications about the earlier follow are allowed.
-    let elsewhere =
-        |push: &Value| !push["channel"].as_str().is_some_and(|channel| channel.starts_with("notifications:"));
+    // Notifications about the earlier follow are allowed, and the ends of subscriptions.
+    let elsewhere = |push: &Value| {
+        let is_notification = push["channel"].as_str().is_some_and(|channel| channel.starts_with("notifications:"));
+        !is_notification && push.get("unsubscribe").is_none()
+    };
     let heard: Vec<Value> = bo.pushed().await.into_iter().filter(elsewhere).collect();
     assert!(heard.is_empty(), "{heard:?}");
 
@@ -236,5 +241,65 @@ async fn long_runs_of_hidden_posts_leave_full_pages() {
             Value::Null,
             "{path}"
         );
+    }
+}
+
+/// The channel of the subscription that the server ends within a second.
+async fn access_lost(client: &mut Client, channel: &str) {
+    let ended = tokio::time::timeout(Duration::from_secs(1), client.push_of(channel, "unsubscribe")).await;
+    let ended = ended.unwrap_or_else(|_| panic!("{channel} is still subscribed"));
+    assert_eq!(ended, json!({ "code": 2000, "reason": "no longer visible" }), "{channel}");
+}
+
+#[tokio::test]
+async fn lost_access_ends_open_subscriptions_on_all_nodes() {
+    let (redis, folder) = (RedisServer::start(), tempfile::tempdir().expect("a temporary directory"));
+    let (url, ledger) = (redis.url(), format!("sqlite://{}", folder.path().join("ledger.db").display()));
+    let shared = [("broker.url", url.as_str()), ("ledger.url", ledger.as_str())];
+    for keys in [&[][..], &shared[..]] {
+        let server = Server::start_with(keys).await;
+        let other_node = if keys.is_empty() { None } else { Some(Server::start_with(keys).await) };
+        let node = other_node.as_ref().unwrap_or(&server);
+        let (by_ann, by_cy) = (server.post("ann", "by ann").await, server.post("cy", "by cy").await);
+        let by_bo = server.post("bo", "by bo").await;
+        let own = json!({ "text": "for followers", "visibility": "followers" });
+        let narrow = server.done("cy", "POST", "/posts", &own).await["id"].as_u64().expect("an id");
+        server.follow("bo", "cy").await;
+        let (mut ann, mut bo) = (Client::connect(&server, "ann").await, Client::connect(node, "bo").await);
+        let mut bo_here = Client::connect(&server, "bo").await;
+        for client in [&mut bo, &mut bo_here] {
+            for channel in ["user:ann", "user:cy", "topic:t"] {
+                client.subscribe(channel).await;
+            }
+            for post in [by_ann, by_cy, narrow] {
+                client.subscribe(&format!("post:{post}")).await;
+            }
+        }
+        for channel in [format!("post:{by_bo}"), "user:bo".to_owned()] {
+            ann.subscribe(&channel).await;
+        }
+
+        set(&server, "ann", "block", "bo").await;
+        for client in [&mut bo, &mut bo_here] {
+            access_lost(client, "user:ann").await;
+            access_lost(client, &format!("post:{by_ann}")).await;
+        }
+        // The blocking user reads the profile of the blocked one to end the block, and none of the posts.
+        access_lost(&mut ann, &format!("post:{by_bo}")).await;
+        // Only followers may read a post for followers. A repeated subscription is refused.
+        server.done("bo", "DELETE", "/users/cy/follow", &Value::Null).await;
+        for client in [&mut bo, &mut bo_here] {
+            access_lost(client, &format!("post:{narrow}")).await;
+            assert_eq!(client.refused(json!({ "subscribe": { "channel": "user:ann" } })).await, 102);
+        }
+        // A post that is hidden from a user.
+        set(&server, "cy", "hide", "bo").await;
+        for client in [&mut bo, &mut bo_here] {
+            access_lost(client, &format!("post:{by_cy}")).await;
+            let left = client.pushed().await;
+            let ended = left.iter().filter(|push| push.get("unsubscribe").is_some()).count();
+            assert_eq!(ended, 0, "a profile that can still be read, and a topic, stay: {left:?}");
+        }
+        assert!(ann.pushed().await.iter().all(|push| push.get("unsubscribe").is_none()), "her view of a profile stays");
     }
 }

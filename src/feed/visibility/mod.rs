@@ -7,9 +7,11 @@
 //! | `relations.rs`, `pair_cache.rs`, `followees.rs` | the relations between readers and authors, cached |
 //! | `profile_access.rs` | who may read the lists of a profile |
 //! | `recipients.rs` | the recipients of a fan-out |
+//! | `access_checks.rs` | users whose open subscriptions must be checked again |
 //! | `comment_context.rs` | the post, the author and the ancestors of comments, cached |
 
 mod access;
+mod access_checks;
 mod comment_context;
 mod followees;
 mod pair_cache;
@@ -19,6 +21,7 @@ mod recipients;
 mod relations;
 
 pub(crate) use access::{AccessContext, ViewContext};
+pub(crate) use access_checks::AccessChecks;
 pub(crate) use comment_context::{CommentContext, CommentContexts};
 pub(crate) use policy::VisibilityPolicy;
 pub(crate) use profile_access::{check_profile, shows_content};

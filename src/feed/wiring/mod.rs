@@ -34,7 +34,7 @@ use super::rendering::{CommentRenderer, EventRenderer, NotificationRenderer, Pos
 use super::runtime::Runtime;
 use super::services::Feed;
 use super::topics::TopicService;
-use super::visibility::{CommentContexts, RelationCache, VisibilityPolicy};
+use super::visibility::{AccessChecks, CommentContexts, RelationCache, VisibilityPolicy};
 use super::web_push_key::WebPushKeys;
 use crate::auth::{Passwords, RevocationList, SessionIssuer, SignInGuard};
 use crate::broker::{Broker, DurableQueue};
@@ -69,6 +69,7 @@ impl Feed {
         let rates = Arc::new(RateLimits::new(options.rates, options.trusted_proxies.clone(), broker.clone()));
 
         let authorization_checks: Arc<AuthorizationChecks> = Arc::default();
+        let access_checks: Arc<AccessChecks> = Arc::default();
         let log_grown: Arc<Notify> = Arc::default();
         let erased = Arc::new(ErasedUsers::new(lease.clone(), authorization_checks.clone(), log_grown.clone()));
         let origins = Arc::new(UserOrigins::new(ledger.clone()));
@@ -86,6 +87,8 @@ impl Feed {
                 contexts.clone(),
                 origins.clone(),
                 erased.clone(),
+                // The last: a check reads the caches above.
+                access_checks.clone(),
             ],
             metrics.clone(),
         ));
@@ -201,6 +204,7 @@ impl Feed {
             invalidator: base.invalidator,
             revocations,
             authorization_checks,
+            access_checks,
             rates,
             event_renderer,
             accounts,

@@ -14,7 +14,7 @@ use crate::broker::Span;
 use crate::gateway::channels::ResolvedChannel;
 use crate::gateway::join::Join;
 use crate::hooks::{ConnectAnswer, HookAnswer, HookFailure, PublishAnswer, RefreshAnswer, SubscribeAnswer};
-use crate::model::UserId;
+use crate::model::{Channel, UserId};
 use crate::protocol::{ClientInfo, Command, ConnectRequest, Disconnect, Reply, SubscribeRequest};
 
 /// The action for a command.
@@ -39,6 +39,8 @@ pub enum Action {
     /// Join the client to a channel for a backend, then call
     /// `server_requests::joined_for_backend`.
     JoinForBackend(Box<ServerJoin>),
+    /// Check whether the user may still see these, and end the subscriptions to the others.
+    CheckAccess(Box<AccessCheck>),
     /// Remove the client from a channel, then send this reply.
     Leave(Arc<str>, Reply),
     /// Publish, then reply.
@@ -98,6 +100,15 @@ pub struct ServerJoin {
     pub join: Join,
     /// Data for the client: JSON.
     pub data: Option<Box<RawValue>>,
+}
+
+/// The subscriptions of a user to posts and profiles.
+#[derive(Debug)]
+pub struct AccessCheck {
+    /// The user; `None` of an anonymous client.
+    pub user: Option<UserId>,
+    /// The channels, by name.
+    pub channels: Vec<(Arc<str>, Channel)>,
 }
 
 /// A `publish` command that the session grants.

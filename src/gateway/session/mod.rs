@@ -47,8 +47,8 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 pub use actions::{
-    Action, AnsweredHook, ConnectGrant, DueAction, HistoryGrant, HookOutcome, HookQuestion, HookSubject, KeyWait,
-    PresenceGrant, PresenceQuery, PublishGrant, RpcCall, ServerJoin, WaitedCommand,
+    AccessCheck, Action, AnsweredHook, ConnectGrant, DueAction, HistoryGrant, HookOutcome, HookQuestion, HookSubject,
+    KeyWait, PresenceGrant, PresenceQuery, PublishGrant, RpcCall, ServerJoin, WaitedCommand,
 };
 pub use client::{PingKind, SessionClient};
 pub use hook_expiries::ExpiryTarget;

@@ -1,10 +1,11 @@
-//! What a backend asks of an open session: a subscription, or another expiry of the connection.
+//! What others ask of an open session: a backend, for a subscription or another expiry of the connection; and a change
+//! of relations, for a check of its subscriptions.
 
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use super::actions::{Action, ServerJoin};
+use super::actions::{AccessCheck, Action, ServerJoin};
 use super::connect::own_channels;
 use super::hook_expiries::{self, ExpiryTarget};
 use super::time::{SessionTime, TimeLeft};
@@ -95,6 +96,20 @@ pub(in crate::gateway) fn refresh_for_backend(
         identity.info = Some(info);
     }
     Ok(Some(left))
+}
+
+/// Checks whether the user may still see the posts and profiles that the client is subscribed to.
+pub(in crate::gateway) fn check_access(session: &Session) -> Action {
+    let SessionState::Open(identity) = &session.state else { return Action::Nothing };
+    let shown = |name: &Arc<str>| match Channel::parse(name)? {
+        channel @ (Channel::Post(_) | Channel::User(_)) => Some((Arc::clone(name), channel)),
+        _ => None,
+    };
+    let channels: Vec<_> = session.subscriptions.channels().filter_map(shown).collect();
+    if channels.is_empty() {
+        return Action::Nothing;
+    }
+    Action::CheckAccess(Box::new(AccessCheck { user: identity.user.clone(), channels }))
 }
 
 /// The channels that an unsubscribe of a backend without a channel ends: all but the user's own two.

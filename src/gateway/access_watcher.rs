@@ -1,0 +1,43 @@
+//! Ends subscriptions to posts and profiles that their users cannot see any more: after a block, a hide or an unfollow.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::connection_registry::ConnectionRegistry;
+use super::outbox::{Outbox, Outgoing};
+use super::sockets::UserSockets;
+use crate::feed::AccessChecks;
+
+/// The pause between two rounds. Changes of the same users meanwhile are one check.
+const ROUND_INTERVAL: Duration = Duration::from_millis(50);
+
+/// The connections that start their checks together when all are checked. Between two parts is a pause, because a check
+/// may read the ledger.
+const MAX_CONCURRENT_CHECKS: usize = 200;
+
+/// Asks connections to check what they are subscribed to.
+pub(super) struct AccessWatcher {
+    pub(super) checks: Arc<AccessChecks>,
+    pub(super) sockets: Arc<UserSockets>,
+    pub(super) connections: Arc<ConnectionRegistry>,
+}
+
+impl AccessWatcher {
+    /// Passes checks to connections, until dropped.
+    pub(super) async fn run(&self) {
+        loop {
+            let pending = self.checks.next().await;
+            let outboxes: Vec<Arc<Outbox>> = if pending.all {
+                self.connections.all()
+            } else {
+                pending.users.iter().flat_map(|user| self.sockets.outboxes(user)).collect()
+            };
+            for part in outboxes.chunks(MAX_CONCURRENT_CHECKS) {
+                for outbox in part {
+                    outbox.push(Outgoing::CheckAccess);
+                }
+                tokio::time::sleep(ROUND_INTERVAL).await;
+            }
+        }
+    }
+}
