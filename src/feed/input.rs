@@ -219,3 +219,14 @@ pub(crate) struct NoInput {}
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Empty")]
 pub(crate) struct Done {}
+
+/// Whether a URL is absolute, or a path of the same origin. `//host` and `/\\host` name another origin, and so may a
+/// path with control characters, which browsers remove.
+pub(crate) fn is_media_url(url: &str) -> bool {
+    let is_plain = !url.contains(|c: char| c.is_whitespace() || c.is_control() || c == '\\');
+    is_plain && (url.starts_with("https://") || url.starts_with("http://") || is_path(url))
+}
+
+fn is_path(url: &str) -> bool {
+    url.starts_with('/') && !url.starts_with("//")
+}

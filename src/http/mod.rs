@@ -197,11 +197,11 @@ fn websocket_routes(upgrader: Arc<Upgrader>, transports: TransportsConfig) -> Ro
 
 async fn uni_websocket(State(upgrader): State<Arc<Upgrader>>, request: Request) -> Response<Body> {
     let answer = upgrader.upgrade_unidirectional(request);
-    answer.unwrap_or_else(|(status, message)| problem(status, "bad_request", message))
+    answer.unwrap_or_else(|(status, message)| problem(status, "invalid", message))
 }
 
 async fn websocket(State(upgrader): State<Arc<Upgrader>>, request: Request) -> Response<Body> {
-    upgrader.upgrade(request).unwrap_or_else(|(status, message)| problem(status, "bad_request", message))
+    upgrader.upgrade(request).unwrap_or_else(|(status, message)| problem(status, "invalid", message))
 }
 
 async fn no_such_path() -> Response<Body> {

@@ -4,7 +4,8 @@ use serde_json::{Map, Value};
 
 use crate::feed::FeedError;
 
-/// Parses `limit=20&cursor=p12`, percent-encoded. All values are text; numeric inputs parse their digits.
+/// Parses `limit=20&cursor=p12`, percent-encoded. All values are text; numeric inputs parse their digits. The values of
+/// a repeated name are joined by commas: some generated clients send lists so.
 ///
 /// # Errors
 /// If it is not percent-encoded UTF-8.
@@ -15,7 +16,8 @@ pub(super) fn read_query(query: &str) -> Result<Map<String, Value>, FeedError> {
         let (Some(name), Some(value)) = (percent_decode(name), percent_decode(value)) else {
             return Err(FeedError::Invalid { field: None, message: "the query is not percent-encoded UTF-8".into() });
         };
-        input.insert(name, value.into());
+        let joined = input.get(&name).and_then(Value::as_str).map(|before| format!("{before},{value}"));
+        input.insert(name, joined.unwrap_or(value).into());
     }
     Ok(input)
 }
@@ -42,8 +44,9 @@ mod tests {
 
     #[test]
     fn queries_are_decoded() {
-        let input = read_query("q=a+b%20c%C3%A9&limit=5&flag").unwrap();
-        assert_eq!(Value::Object(input), serde_json::json!({ "q": "a b cé", "limit": "5", "flag": "" }));
+        let input = read_query("q=a+b%20c%C3%A9&limit=5&flag&ids=1&ids=2%2C3&ids=4").unwrap();
+        let expected = serde_json::json!({ "q": "a b cé", "limit": "5", "flag": "", "ids": "1,2,3,4" });
+        assert_eq!(Value::Object(input), expected);
         for wrong in ["a=%", "a=%zz", "a=%ff", "%c3=1"] {
             assert!(read_query(wrong).is_err(), "{wrong}");
         }

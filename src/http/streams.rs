@@ -177,7 +177,7 @@ fn open(parts: &StreamParts, head: request::Parts, format: MessageFormat, first:
     parts
         .streams
         .open(head, format, first)
-        .map_err(|(status, message)| StreamRefusal::Problem(status, "bad_request", message))
+        .map_err(|(status, message)| StreamRefusal::Problem(status, "invalid", message))
 }
 
 async fn merged(answer: impl Future<Output = Answer>) -> Response<Body> {
@@ -191,7 +191,7 @@ fn no_content() -> Response<Body> {
 }
 
 fn bad_request(message: &'static str) -> StreamRefusal {
-    StreamRefusal::Problem(StatusCode::BAD_REQUEST, "bad_request", message)
+    StreamRefusal::Problem(StatusCode::BAD_REQUEST, "invalid", message)
 }
 
 fn too_large() -> StreamRefusal {

@@ -178,10 +178,86 @@ async fn every_method_of_the_server_api_is_described_and_exists() {
     let server = Server::start().await;
     let openapi = document(&server, "openapi").await;
     let methods = backend_paths(&openapi, "post");
-    assert_eq!(methods.len(), 19, "{methods:?}");
+    assert_eq!(methods.len(), 20, "{methods:?}");
     for method in methods {
         let expected = if ["channels", "info"].contains(&method) { "result" } else { "error" };
         assert!(server.backend(method, &json!({})).await[expected].is_object(), "{method}");
+    }
+}
+
+#[tokio::test]
+async fn bodies_have_the_members_that_the_server_takes() {
+    let server = Server::start().await;
+    let openapi = document(&server, "openapi").await;
+    let body = |path: &str, verb: &str| -> Option<Value> {
+        let body = openapi["paths"][path][verb].get("requestBody")?;
+        let pointer = body["content"]["application/json"]["schema"]["$ref"].as_str()?.strip_prefix('#')?;
+        Some(openapi.pointer(pointer)?["properties"].clone())
+    };
+    assert_eq!(body("/api/info", "post"), None, "a method without input");
+    let members =
+        |path: &str| body(path, "post").and_then(|it| Some(it.as_object()?.keys().cloned().collect::<Vec<_>>()));
+    assert_eq!(members("/api/delete_user"), Some(vec!["user".into()]));
+    assert_eq!(members("/api/export_user"), Some(vec!["cursor".into(), "user".into()]));
+    assert_eq!(members("/api/batch"), Some(vec!["commands".into(), "parallel".into()]));
+    assert_eq!(members("/api"), Some(vec!["id".into(), "method".into(), "params".into()]));
+    // A write that has a body and takes a key has the key in the body, too; a read has not.
+    let mut with_key = 0;
+    for (path, verbs) in openapi["paths"].as_object().unwrap().iter().filter(|(path, _)| path.starts_with("/api/v1/")) {
+        for (verb, operation) in verbs.as_object().unwrap() {
+            let key = json!({ "$ref": "#/components/parameters/IdempotencyKey" });
+            let takes_key = operation["parameters"].as_array().is_some_and(|them| them.contains(&key));
+            let Some(members) = body(path, verb) else { continue };
+            assert_eq!(members.get("idempotency_key").is_some(), takes_key, "{verb} {path}");
+            with_key += usize::from(takes_key);
+        }
+    }
+    assert!(with_key > 5, "{with_key}");
+    let keyed = json!({ "text": "once", "idempotency_key": "k" });
+    let first = server.done("ann", "POST", "/posts", &keyed).await;
+    assert_eq!(server.done("ann", "POST", "/posts", &keyed).await["id"], first["id"]);
+}
+
+#[tokio::test]
+async fn errors_outside_of_operations_have_described_codes() {
+    let server = Server::start().await;
+    let openapi = document(&server, "openapi").await;
+    let codes = &openapi["components"]["schemas"]["ErrorCode"]["enum"];
+    let key = [("x-api-key", API_KEY)];
+    for (method, path, headers, body, status) in [
+        ("PUT", "/api/v1/posts", &[][..], "", 405),
+        ("GET", "/api/publish", &key[..], "", 405),
+        ("GET", "/connection/websocket", &[], "", 400),
+        ("POST", "/emulation", &[], "{}", 400),
+        ("POST", "/api", &key, "[]", 400),
+        ("POST", "/api/no_such", &key, "{}", 404),
+        ("GET", "/api/v1/no_such", &[], "", 404),
+    ] {
+        let answer = server.http(method, path, headers, body).await;
+        let code = &answer.body["error"]["code"];
+        assert_eq!(answer.status.as_u16(), status, "{method} {path}");
+        assert!(codes.as_array().unwrap().contains(code), "{method} {path}: {code}");
+    }
+}
+
+#[tokio::test]
+async fn every_transport_is_described_and_exists() {
+    let uni = ["websocket", "http_stream", "sse"].map(|name| format!("transports.uni_{name}"));
+    let keys: Vec<(&str, &str)> = uni.iter().map(|key| (key.as_str(), "true")).collect();
+    let server = Server::start_with(&keys).await;
+    let asyncapi = document(&server, "asyncapi").await;
+    let transports = asyncapi["servers"].as_object().unwrap();
+    let mut names: Vec<&str> = transports.keys().map(String::as_str).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["http_stream", "sse", "uni_http_stream", "uni_sse", "uni_websocket", "websocket"]);
+    for (name, transport) in transports {
+        let path = transport["pathname"].as_str().expect("a path");
+        assert_eq!(path, format!("/connection/{name}"));
+        // Another method than the transport's shows that the path is there.
+        assert_eq!(server.http("PATCH", path, &[], "").await.status, 405, "{path}");
+    }
+    for channel in asyncapi["channels"].as_object().unwrap().values() {
+        assert_eq!(channel["servers"].as_array().map(Vec::len), Some(6), "{channel}");
     }
 }
 

@@ -169,11 +169,7 @@ async fn bytes_that_are_not_http_are_answered_or_dropped() {
         vec![],
     ] {
         let answer = server.http("GET", "/connection/websocket", &upgrade, "").await;
-        assert_eq!(
-            (answer.status.as_u16(), &answer.body["error"]["code"]),
-            (400, &json!("bad_request")),
-            "{upgrade:?}"
-        );
+        assert_eq!((answer.status.as_u16(), &answer.body["error"]["code"]), (400, &json!("invalid")), "{upgrade:?}");
     }
     assert!(!server.log().contains("panicked"));
 }

@@ -50,11 +50,16 @@ async fn profile_changes_are_visible_at_once() {
     assert_eq!((&me["name"], me.get("avatar")), (&json!("Ann É."), None));
     let me = server.done("ann", "PATCH", "/users/me", &json!({})).await;
     assert_eq!(me["name"], "Ann É.");
+    let path = ann.rpc("users.update", &json!({ "avatar": "/demo/ann.svg" })).await;
+    assert_eq!(path["avatar"], "/demo/ann.svg", "a path of the same origin, as for media");
+    ann.rpc("users.update", &json!({ "avatar": null })).await;
     for (body, field) in [
         (json!({ "name": " " }), Some("name")),
         (json!({ "name": "x".repeat(101) }), Some("name")),
         (json!({ "name": "a\u{7}b" }), Some("name")),
         (json!({ "avatar": "javascript:alert(1)" }), Some("avatar")),
+        (json!({ "avatar": "//a.example/1" }), Some("avatar")),
+        (json!({ "avatar": "/\\a.example/1" }), Some("avatar")),
         (json!({ "avatar": "https://a.example/a b" }), Some("avatar")),
         (json!({ "avatar": format!("https://a.example/{}", "x".repeat(2_000)) }), Some("avatar")),
         (json!({ "id": "bo" }), Some("id")),

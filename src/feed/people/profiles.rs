@@ -10,7 +10,7 @@ use crate::broker::Invalidation;
 use crate::feed::call::Caller;
 use crate::feed::error::{FeedError, NO_USER, Result};
 use crate::feed::identity::IdentityService;
-use crate::feed::input::{Done, OneUser, checked_name};
+use crate::feed::input::{Done, OneUser, checked_name, is_media_url};
 use crate::feed::invalidation::Invalidator;
 use crate::feed::patch::{clearable, present};
 use crate::feed::runtime::now;
@@ -33,7 +33,7 @@ pub(crate) struct ProfileUpdate {
     /// The display name, 1 to 100 characters.
     #[serde(default)]
     name: Option<String>,
-    /// The URL of the picture, `http` or `https`; `null` or `""` removes it.
+    /// The URL of the picture: `http` or `https`, or a path of the same origin; `null` or `""` removes it.
     #[serde(default, deserialize_with = "present")]
     #[schemars(transform = clearable)]
     avatar: Option<Option<String>>,
@@ -49,11 +49,13 @@ pub(crate) struct ProfileUpdate {
 
 fn checked_avatar(url: Option<String>) -> Result<Option<String>> {
     let Some(url) = url.filter(|url| !url.is_empty()) else { return Ok(None) };
-    let plain = url.len() <= 2_000 && !url.contains(|c: char| c.is_whitespace() || c.is_control());
-    if plain && (url.starts_with("https://") || url.starts_with("http://")) {
+    if url.len() <= 2_000 && is_media_url(&url) {
         Ok(Some(url))
     } else {
-        Err(FeedError::invalid("avatar", "the url of a picture begins with http:// or https://"))
+        Err(FeedError::invalid(
+            "avatar",
+            "the url of a picture begins with http:// or https://, or is a path of this server",
+        ))
     }
 }
 

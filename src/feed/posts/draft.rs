@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::feed::error::{FeedError, Result};
+use crate::feed::input::is_media_url;
 use crate::feed::options::LimitOptions;
 use crate::model::{Location, Media, Post, PostId, UserId, Visibility, is_topic};
 
@@ -158,17 +159,6 @@ pub(crate) fn marked(text: &str, mark: char) -> impl Iterator<Item = &str> {
         let word = &rest[..rest.find(|c| !belongs(c)).unwrap_or(rest.len())];
         (!word.is_empty() && word.chars().count() <= 100).then_some(word)
     })
-}
-
-/// Whether a URL is absolute, or a path of the same origin. `//host` and `/\\host` name another origin, and so may a
-/// path with control characters, which browsers remove.
-fn is_media_url(url: &str) -> bool {
-    let is_plain = !url.contains(|c: char| c.is_whitespace() || c.is_control() || c == '\\');
-    is_plain && (url.starts_with("https://") || url.starts_with("http://") || is_path(url))
-}
-
-fn is_path(url: &str) -> bool {
-    url.starts_with('/') && !url.starts_with("//")
 }
 
 #[cfg(test)]

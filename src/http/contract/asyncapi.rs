@@ -22,13 +22,13 @@ pub(super) fn document() -> Value {
         "info": {
             "title": "Feedline",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Everything that the server pushes. Clients speak the Centrifuge client protocol over a \
-                WebSocket; each message below is the `data` of a publication on the channel. Publications of a \
+            "description": "Everything that the server pushes. Clients speak the Centrifuge client protocol over one of \
+                the servers below, which are its transports; each message is the `data` of a publication on the channel. Publications of a \
                 channel have contiguous offsets. /api/openapi.json describes the operations.",
             "license": { "name": "Apache-2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0" },
         },
         "defaultContentType": "application/json",
-        "servers": { "websocket": server() },
+        "servers": servers(),
         "channels": channels,
         "operations": operations,
         "components": {
@@ -44,16 +44,69 @@ pub(super) fn document() -> Value {
     document
 }
 
-fn server() -> Value {
-    json!({
-        "host": "{host}",
-        "protocol": "ws",
-        "pathname": "/connection/websocket",
-        "description": "The Centrifuge client protocol, as JSON in text frames or Protobuf in binary ones; wss \
-            behind a proxy that ends TLS.",
-        "variables": { "host": { "default": "127.0.0.1:8000", "description": "The host and port of the server." } },
-        "security": [{ "$ref": "#/components/securitySchemes/token" }],
-    })
+/// The transports: name, protocol, path, description.
+const TRANSPORTS: [[&str; 4]; 6] = [
+    [
+        "websocket",
+        "ws",
+        "/connection/websocket",
+        "JSON in text frames or Protobuf in binary ones; wss behind a proxy that ends TLS.",
+    ],
+    [
+        "http_stream",
+        "http",
+        "/connection/http_stream",
+        "The answer to a POST is a stream of lines of JSON, or of Protobuf messages. Commands go to `POST /emulation` \
+            with the `session` and `node` of the reply to connect.",
+    ],
+    [
+        "sse",
+        "http",
+        "/connection/sse",
+        "Server-sent events with JSON; the connect command is in the query as `cf_connect`. Commands as for \
+            `http_stream`.",
+    ],
+    [
+        "uni_websocket",
+        "ws",
+        "/connection/uni_websocket",
+        "Unidirectional: the client sends the connect request alone, the server subscribes it. Off by default.",
+    ],
+    [
+        "uni_http_stream",
+        "http",
+        "/connection/uni_http_stream",
+        "Unidirectional: the body of the POST is the connect request. Off by default.",
+    ],
+    [
+        "uni_sse",
+        "http",
+        "/connection/uni_sse",
+        "Unidirectional server-sent events; the connect request is in the query as `cf_connect`. Off by default.",
+    ],
+];
+
+/// The transports as servers. The section `[transports]` of the configuration turns each on or off.
+fn servers() -> Map<String, Value> {
+    let server = |[name, protocol, path, description]: [&str; 4]| {
+        let server = json!({
+            "host": "{host}",
+            "protocol": protocol,
+            "pathname": path,
+            "description": description,
+            "variables": {
+                "host": { "default": "127.0.0.1:8000", "description": "The host and port of the server." },
+            },
+            "security": [{ "$ref": "#/components/securitySchemes/token" }],
+        });
+        (name.to_owned(), server)
+    };
+    TRANSPORTS.into_iter().map(server).collect()
+}
+
+/// References to all transports.
+fn transports() -> Value {
+    TRANSPORTS.iter().map(|[name, ..]| json!({ "$ref": format!("#/servers/{name}") })).collect()
 }
 
 /// The parameter of the address of a kind of channel, with its meaning; the contents; the subscribers.
@@ -104,7 +157,7 @@ fn channel(kind: ChannelKind, events: &[EventSchema]) -> Value {
         "summary": contents,
         "description": format!("Who may subscribe: {subscribers}"),
         "x-subscribers": subscribers,
-        "servers": [{ "$ref": "#/servers/websocket" }],
+        "servers": transports(),
         "parameters": { parameter: { "description": meaning } },
         "messages": messages.collect::<Map<_, _>>(),
     })
@@ -118,7 +171,7 @@ fn application_channel() -> Value {
         "summary": "Channels of the application, one namespace for each kind.",
         "description": format!("Who may subscribe: {subscribers}"),
         "x-subscribers": subscribers,
-        "servers": [{ "$ref": "#/servers/websocket" }],
+        "servers": transports(),
         "parameters": {
             "namespace": { "description": "A configured namespace." },
             "name": { "description": "Anything." },

@@ -15,6 +15,14 @@ pub(super) const TIMEOUT: ErrorKind = ErrorKind {
     meaning: "The body of the request did not arrive in time.",
 };
 
+/// The path exists, and the method does not: HTTP only. Every path can answer with it, and the operations never do.
+const METHOD_NOT_ALLOWED: ErrorKind = ErrorKind {
+    code: "method_not_allowed",
+    status: 405,
+    is_temporary: false,
+    meaning: "The path takes other methods; `Allow` names them.",
+};
+
 /// The errors of requests, as responses that several operations share.
 #[derive(Default)]
 pub(super) struct ErrorResponses {
@@ -101,7 +109,7 @@ pub(super) fn retry_after() -> Value {
 
 /// The codes of all errors.
 pub(super) fn code_schema() -> Value {
-    let codes: Vec<&str> = ErrorKind::ALL.iter().chain([&TIMEOUT]).map(|kind| kind.code).collect();
+    let codes: Vec<&str> = ErrorKind::ALL.iter().chain([&METHOD_NOT_ALLOWED, &TIMEOUT]).map(|kind| kind.code).collect();
     json!({
         "type": "string",
         "enum": codes,

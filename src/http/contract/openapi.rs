@@ -8,7 +8,7 @@ use super::operation::{describe, shared_parameters};
 use super::outlet::describe_poll;
 use super::sample::fill;
 use super::schemas::Schemas;
-use super::server_method::describe_method;
+use super::server_method::{describe_batch, describe_method, describe_sequence};
 use crate::api::operations::Operations;
 use crate::http::server_api::METHODS;
 use crate::model::ChannelKind;
@@ -28,6 +28,8 @@ pub(super) fn document(operations: &Operations) -> Value {
         let description = describe_method(method, &mut schemas, &mut errors);
         paths.insert(format!("/api/{}", method.name), json!({ "post": description }));
     }
+    paths.insert("/api/batch".into(), json!({ "post": describe_batch(&mut schemas, &mut errors) }));
+    paths.insert("/api".into(), json!({ "post": describe_sequence(&mut schemas, &mut errors) }));
     paths.insert("/api/events".into(), json!({ "get": describe_poll(&mut schemas, &mut errors) }));
     for (name, schema) in [("ErrorCode", code_schema()), ("ErrorDetail", detail_schema()), ("Error", error_schema())] {
         schemas.add(name, schema);
@@ -110,6 +112,10 @@ mod tests {
         "AcceptedLike",
         "ApnsEnvironment",
         "ApplicationInfo",
+        "BatchCommand",
+        "BatchCommandReply",
+        "BatchReply",
+        "BatchRequest",
         "BlockUserReply",
         "BlockUserRequest",
         "BroadcastReply",
@@ -122,6 +128,8 @@ mod tests {
         "ChannelsRequest",
         "ChannelsResult",
         "ClientInfo",
+        "Command",
+        "CommandReply",
         "Comment",
         "CommentCreatedEvent",
         "CommentDraft",
@@ -134,6 +142,7 @@ mod tests {
         "CommonFavouritePage",
         "CountsEvent",
         "DeleteUserReply",
+        "DeleteUserRequest",
         "Device",
         "DeviceId",
         "DeviceList",
@@ -148,6 +157,7 @@ mod tests {
         "ErrorDetail",
         "ExpandField",
         "ExportUserReply",
+        "ExportUserRequest",
         "ExportedCommentRow",
         "ExportedFavourite",
         "ExportedFollower",
@@ -184,7 +194,6 @@ mod tests {
         "MarkTimelineRead",
         "Media",
         "MediaKind",
-        "NoInput",
         "Node",
         "NodeProcess",
         "Notification",
@@ -266,7 +275,6 @@ mod tests {
         "UserExport",
         "UserId",
         "UserPage",
-        "UserRequest",
         "Visibility",
         "WebPushKey",
     ];

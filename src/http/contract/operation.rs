@@ -7,6 +7,9 @@ use super::sample::with_sample;
 use super::schemas::Schemas;
 use crate::api::operations::{Access, Operation};
 
+/// An idempotency key.
+const KEY_PATTERN: &str = "^[ -~]{1,255}$";
+
 /// Describes an operation at each of its paths: path, and description.
 pub(super) fn describe(
     operation: &Operation,
@@ -125,9 +128,13 @@ impl InputMembers<'_> {
             .filter(|(name, _)| !in_path(self.path, name))
             .map(|(n, s)| (n.clone(), s.clone()))
             .collect();
-        let required: Vec<&String> = self.required.iter().filter(|name| members.contains_key(*name)).collect();
         if members.is_empty() {
             return None;
+        }
+        let required: Vec<&String> = self.required.iter().filter(|name| members.contains_key(*name)).collect();
+        let mut members = members;
+        if self.operation.takes_key() {
+            members.insert("idempotency_key".into(), idempotency_key());
         }
         let mut schema = input.clone();
         let is_required = !required.is_empty();
@@ -140,6 +147,15 @@ impl InputMembers<'_> {
     }
 }
 
+/// The member that names a write; every write takes it over rpc.
+fn idempotency_key() -> Value {
+    json!({
+        "type": "string", "pattern": KEY_PATTERN,
+        "description": "Names this write, as `Idempotency-Key` does. Send one of the two.",
+        "examples": ["0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11"],
+    })
+}
+
 /// The parameters that operations share, for `components.parameters`.
 pub(super) fn shared_parameters() -> Value {
     json!({
@@ -147,7 +163,7 @@ pub(super) fn shared_parameters() -> Value {
             "name": "Idempotency-Key", "in": "header", "required": false,
             "description": "Names this write: a repeat within 24 hours changes nothing and returns the first answer. \
                 The member `idempotency_key` of the input has the same effect.",
-            "schema": { "type": "string", "pattern": "^[ -~]{1,255}$" },
+            "schema": { "type": "string", "pattern": KEY_PATTERN },
             "example": "0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11",
         },
         "User": {

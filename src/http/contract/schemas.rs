@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use schemars::generate::SchemaSettings;
 use schemars::{Schema, SchemaGenerator};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::feed::patch::CLEARABLE;
 
@@ -98,7 +98,7 @@ impl Schemas {
 }
 
 fn reference(place: &str, name: &str) -> Value {
-    serde_json::json!({ "$ref": format!("{place}{name}") })
+    json!({ "$ref": format!("{place}{name}") })
 }
 
 /// The schemas that a document refers to, directly or through others.
@@ -180,6 +180,7 @@ fn adapt_to_generators(schema: &mut Value) {
             if let Some(signed) = signed {
                 keywords.insert("format".into(), signed.into());
             }
+            join_constants(keywords);
             if keywords.get("items") == Some(&Value::Bool(true)) {
                 keywords.insert("items".into(), Map::new().into());
             }
@@ -188,6 +189,32 @@ fn adapt_to_generators(schema: &mut Value) {
         Value::Array(schemas) => schemas.iter_mut().for_each(adapt_to_generators),
         _ => {}
     }
+}
+
+/// Constants in a choice become one enumeration. Generators make a type of that; of several constants, some of them
+/// accept the first alone.
+fn join_constants(keywords: &mut Map<String, Value>) {
+    let is_constant = |variant: &Value| variant["type"] == "string" && variant["const"].is_string();
+    let Some(Value::Array(variants)) = keywords.get_mut("oneOf") else { return };
+    if variants.iter().filter(|variant| is_constant(variant)).count() < 2 {
+        return;
+    }
+    let (constants, mut others): (Vec<Value>, Vec<Value>) = std::mem::take(variants).into_iter().partition(is_constant);
+    let names: Vec<&Value> = constants.iter().map(|variant| &variant["const"]).collect();
+    let meaning =
+        |variant: &Value| Some(format!("`{}`: {}", variant["const"].as_str()?, variant["description"].as_str()?));
+    let meanings = constants.iter().filter_map(meaning).collect::<Vec<_>>().join(" ");
+    let joined = json!({ "type": "string", "enum": names, "description": meanings });
+    if !others.is_empty() {
+        others.insert(0, joined);
+        keywords.insert("oneOf".into(), others.into());
+        return;
+    }
+    keywords.remove("oneOf");
+    let description = keywords.get("description").and_then(Value::as_str).unwrap_or_default();
+    let description = format!("{description} {meanings}").trim().to_owned();
+    keywords.extend(joined.as_object().cloned().unwrap_or_default());
+    keywords.insert("description".into(), description.into());
 }
 
 /// Visits every member of every object in a schema; the second argument is whether the member is required.

@@ -13,7 +13,7 @@ use super::dispatch;
 use crate::protocol::ErrorCode;
 
 /// The maximal number of commands of one request.
-const MAX_COMMANDS: usize = 10_000;
+pub(in crate::http) const MAX_COMMANDS: usize = 10_000;
 
 /// Commands of a parallel batch that run at once.
 const MAX_CONCURRENT: usize = 16;

@@ -13,7 +13,7 @@ use super::connections::{DisconnectInput, RefreshInput, SubscribeInput, Unsubscr
 use super::nodes::{ChannelsInput, ChannelsOutput, InfoOutput};
 use super::publications::{BroadcastRequest, PublishInput, Published};
 use super::rpc::{RpcInput, RpcOutput};
-use super::users::UserInput;
+use super::users::{DeleteInput, ExportInput};
 use crate::feed::export::Export;
 use crate::feed::input::{Done, NoInput};
 
@@ -55,8 +55,8 @@ pub(in crate::http) const METHODS: &[Method] = methods! {
     "subscribe" (SubscribeInput) -> Done, "Subscribes connections to a channel.";
     "unsubscribe" (UnsubscribeInput) -> Done, "Ends subscriptions of connections.";
     "refresh" (RefreshInput) -> Done, "Changes when connections expire.";
-    "export_user" (UserInput) -> Export, "Exports all data of a user, in pages.";
-    "delete_user" (UserInput) -> Done, "Erases a user and all their data.";
+    "export_user" (ExportInput) -> Export, "Exports all data of a user, in pages.";
+    "delete_user" (DeleteInput) -> Done, "Erases a user and all their data.";
     "disconnect" (DisconnectInput) -> Done, "Closes connections.";
     "revoke_token" (RevokeToken) -> Done, "Ends one token.";
     "invalidate_user_tokens" (Invalidate) -> Done, "Ends all tokens and sessions of a user.";

@@ -33,6 +33,7 @@ use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, Response, StatusCode};
 
+pub(super) use commands::MAX_COMMANDS;
 pub(super) use context::ServerApi;
 pub(super) use methods::{METHODS, Method, ServerError};
 
@@ -81,7 +82,7 @@ pub(super) async fn serve_sequence(State(api): State<Arc<ServerApi>>, request: R
     };
     match commands::sequence(&api, &caller, &body).await {
         Some(replies) => json_answer(StatusCode::OK, replies),
-        None => problem(StatusCode::BAD_REQUEST, "bad_request", "the body is a sequence of commands"),
+        None => problem(StatusCode::BAD_REQUEST, "invalid", "the body is a sequence of commands"),
     }
 }
 
