@@ -7,7 +7,7 @@ SECONDS ?= 600
 WITHOUT_CYCLES = api auth broker bench cli config feed gateway hooks http ledger net outlet protocol push
 
 .DELETE_ON_ERROR:
-.PHONY: test lint unit page types sdk sdk-java client browser browser-short deps bench soak chaos fuzz-build build dist
+.PHONY: test lint unit page types sdk sdk-java generated-clients client browser browser-short deps bench soak chaos fuzz-build build dist
 
 # Everything; the last line is the summary.
 test: deps lint
@@ -48,6 +48,11 @@ sdk: build tests/node_modules/.package-lock.json
 # The official Java SDK against the server. It needs Maven and a JDK of version 17, so `make test` leaves it out.
 sdk-java: build
 	mvn --batch-mode --no-transfer-progress --file tests/sdk-java/pom.xml test
+
+# Clients in Python and Java, generated from the OpenAPI document. Not a part of `make test`: it needs Maven, a JDK and
+# the registries of their packages.
+generated-clients: build
+	scripts/generated-clients
 
 # The page in Chromium against the server, on both brokers, with 2,000 arrivals.
 browser: build tests/node_modules/.package-lock.json
