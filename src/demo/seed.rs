@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(posts.len(), content.posts.len(), "the first person follows everyone");
         for post in posts {
             assert!(post.time() < NOW, "{post} is in the future");
-            let thread = Thread { post, parent: None };
+            let thread = Thread { post, reply_to: None };
             for comment in ledger.comments_in(thread, CommentId::MAX, 100).await.unwrap() {
                 assert!(post.time() < comment.created_at && comment.created_at < NOW, "{comment:?}");
             }

@@ -15,7 +15,7 @@ pub struct Thread {
     /// The post that the comments are on.
     pub post: PostId,
     /// The comment whose replies are listed; `None`: the comments on the post itself.
-    pub parent: Option<CommentId>,
+    pub reply_to: Option<CommentId>,
 }
 
 /// The result of storing a comment.

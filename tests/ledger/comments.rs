@@ -36,7 +36,7 @@ async fn say(ledger: &dyn Ledger, number: u64, parent: Option<u64>) -> Tally {
 }
 
 async fn listed(ledger: &dyn Ledger, parent: Option<u64>, before: u64, limit: usize) -> Vec<u64> {
-    let thread = Thread { post: POST, parent: parent.map(CommentId) };
+    let thread = Thread { post: POST, reply_to: parent.map(CommentId) };
     let comments = ledger.comments_in(thread, CommentId(before), limit).await.expect("a list");
     comments.iter().map(|comment| comment.id.0).collect()
 }
@@ -245,7 +245,7 @@ async fn threads_are_listed_oldest_first(ledger: Any) {
         say(&*ledger, number, parent).await;
     }
     let after = async |parent: Option<u64>, after: u64, limit| {
-        let thread = Thread { post: POST, parent: parent.map(CommentId) };
+        let thread = Thread { post: POST, reply_to: parent.map(CommentId) };
         let comments = ledger.comments_after(thread, CommentId(after), limit).await.unwrap();
         comments.iter().map(|comment| comment.id.0).collect::<Vec<_>>()
     };
@@ -305,7 +305,7 @@ async fn edits_of_comments_compare_and_set(ledger: Any) {
     assert_eq!(DomainEvent::comment_edited(&first, &second), None);
     assert_eq!(ledger.edit_comment(&first, &second, None).await.unwrap(), CommentEditOutcome::Edited);
     assert_eq!(one(&*ledger, 10).await, Some(second.clone()));
-    let thread = Thread { post: POST, parent: None };
+    let thread = Thread { post: POST, reply_to: None };
     let listed = ledger.comments_in(thread, CommentId::MAX, 9).await.unwrap();
     assert_eq!(listed, std::slice::from_ref(&second));
     for (number, author) in [(10, "ann"), (99, "bo")] {

@@ -229,7 +229,9 @@ async fn posts_are_erased_with_their_content_in_bounded_steps(ledger: Any) {
             assert!(ledger.personal_rows(&id(user), data, "", 9).await.unwrap().is_empty(), "{user} {data:?}");
         }
     }
-    assert!(ledger.comments_in(Thread { post: PostId(1), parent: None }, CommentId::MAX, 9).await.unwrap().is_empty());
+    assert!(
+        ledger.comments_in(Thread { post: PostId(1), reply_to: None }, CommentId::MAX, 9).await.unwrap().is_empty()
+    );
     assert!(ledger.counts(&[PostId(1), PostId(2)]).await.unwrap().is_empty());
     assert_eq!(ledger.favourites_count(&id("bo"), &kind).await.unwrap(), 0);
     assert_eq!(ledger.posts(&[PostId(1), PostId(2), PostId(3)]).await.unwrap().len(), 1, "the other posts stay");

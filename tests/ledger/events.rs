@@ -75,7 +75,7 @@ async fn events_are_queued_with_their_write(ledger: Any) {
         DomainEvent::CommentCreated {
             comment: CommentId(3),
             post: PostId(1),
-            parent: None,
+            reply_to: None,
             author: id("bo"),
             mentions: ids(&["ann"]),
         },

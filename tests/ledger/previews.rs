@@ -52,7 +52,7 @@ async fn listed(ledger: &dyn Ledger, posts: &[PostId], most: PreviewLimits) -> P
     for post in posts {
         let likers = ledger.likers(*post, None, most.likers).await.unwrap().items;
         listed.likers.extend(likers.into_iter().map(|user| (*post, user.id)));
-        let thread = Thread { post: *post, parent: None };
+        let thread = Thread { post: *post, reply_to: None };
         listed.comments.extend(ledger.comments_in(thread, CommentId::MAX, most.comments).await.unwrap());
     }
     listed

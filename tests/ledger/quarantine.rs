@@ -174,7 +174,7 @@ async fn damaged_rows_are_omitted(ledger: &dyn Ledger, damage: impl AsyncFn(&str
     }
     assert_eq!(ledger.posts(&[1, 2, 3].map(PostId)).await.expect("the others").len(), 2);
     // Pages have the requested length despite omitted rows: callers take a short page for the last one.
-    let thread = Thread { post: PostId(1), parent: None };
+    let thread = Thread { post: PostId(1), reply_to: None };
     let comments = ledger.comments_in(thread, CommentId::MAX, 3).await.expect("the others");
     assert_eq!(comments.iter().map(|comment| comment.id.0).collect::<Vec<_>>(), [14, 13, 12]);
     assert_eq!(comments[2].mentions, [], "it can do without them");

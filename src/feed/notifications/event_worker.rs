@@ -344,22 +344,22 @@ impl EventWorker {
         context: &CommentBatch,
         notifications: &mut Vec<PendingNotification>,
     ) -> Result<()> {
-        let DomainEvent::CommentCreated { post, parent, author, mentions, .. } = event else { return Ok(()) };
+        let DomainEvent::CommentCreated { post, reply_to, author, mentions, .. } = event else { return Ok(()) };
         // A comment that has been deleted has no notifications.
         if context.comments.get(&id).is_none_or(|comment| comment.author.is_none()) {
             return Ok(());
         }
         let mut notified: HashSet<&UserId> = HashSet::from([author]);
-        let replied_to = parent.and_then(|parent| context.comments.get(&parent)?.author.as_ref());
-        if let (Some(parent), Some(to)) = (parent, replied_to)
+        let replied_to = reply_to.and_then(|above| context.comments.get(&above)?.author.as_ref());
+        if let (Some(above), Some(to)) = (reply_to, replied_to)
             && notified.insert(to)
         {
-            notifications.push(PendingNotification::new(to, NotificationKind::Reply(*parent), author).under(*post));
+            notifications.push(PendingNotification::new(to, NotificationKind::Reply(*above), author).under(*post));
         }
         if let Some(to) = context.post_authors.get(post)
             && notified.insert(to)
         {
-            let above = parent.and_then(|parent| context.threads.get(&parent)).into_iter().flatten();
+            let above = reply_to.and_then(|above| context.threads.get(&above)).into_iter().flatten();
             if self.visibility.can_see_all(Some(to), above).await? {
                 notifications.push(PendingNotification::new(to, NotificationKind::Comment(*post), author).under(*post));
             }
@@ -372,13 +372,13 @@ impl EventWorker {
 
     /// Loads the comments of a batch, and the authors of their ancestors.
     async fn load_comments(&self, batch: &[(i64, DomainEvent)]) -> Result<CommentBatch> {
-        let (mut ids, mut posts, mut parents) = (HashSet::new(), HashSet::new(), HashSet::new());
+        let (mut ids, mut posts, mut replied_to) = (HashSet::new(), HashSet::new(), HashSet::new());
         for (_, event) in batch {
-            if let DomainEvent::CommentCreated { comment, post, parent, .. } = event {
+            if let DomainEvent::CommentCreated { comment, post, reply_to, .. } = event {
                 ids.insert(*comment);
-                ids.extend(parent);
+                ids.extend(reply_to);
                 posts.insert(*post);
-                parents.extend(parent);
+                replied_to.extend(reply_to);
             }
         }
         if ids.is_empty() {
@@ -389,7 +389,7 @@ impl EventWorker {
         Ok(CommentBatch {
             comments: comments.into_iter().map(|comment| (comment.id, comment)).collect(),
             post_authors: posts.into_iter().map(|(id, cached)| (id, cached.post.author.clone())).collect(),
-            threads: self.comments.authors_in_threads(parents.into_iter().map(Some)).await?,
+            threads: self.comments.authors_in_threads(replied_to.into_iter().map(Some)).await?,
         })
     }
 }

@@ -87,7 +87,7 @@ impl CommentReader {
         if let Some(under) = list.reply_to {
             self.in_thread(&caller, list.id, under).await?;
         }
-        let thread = Thread { post: list.id, parent: list.reply_to };
+        let thread = Thread { post: list.id, reply_to: list.reply_to };
         let mut page = PageBuilder::with_max_reads(cursor, limit, MAX_READS);
         while let Some((after, count)) = page.wants() {
             let read = match order {

@@ -109,13 +109,13 @@ impl CommentStore for PostgresLedger {
     }
 
     async fn comments_in(&self, thread: Thread, before: CommentId, limit: usize) -> Result<Vec<Comment>> {
-        let (post, parent) = (integer(thread.post.0), integer(thread.parent.unwrap_or(NONE).0));
+        let (post, parent) = (integer(thread.post.0), integer(thread.reply_to.unwrap_or(NONE).0));
         let parameters: Parameters<'_> = &[&post, &parent, &integer(before.0)];
         self.readable_page("comments", IN_THREAD, parameters, limit, comment).await
     }
 
     async fn comments_after(&self, thread: Thread, after: CommentId, limit: usize) -> Result<Vec<Comment>> {
-        let (post, parent) = (integer(thread.post.0), integer(thread.parent.unwrap_or(NONE).0));
+        let (post, parent) = (integer(thread.post.0), integer(thread.reply_to.unwrap_or(NONE).0));
         let parameters: Parameters<'_> = &[&post, &parent, &integer(after.0)];
         self.readable_page("comments", IN_THREAD_AFTER, parameters, limit, comment).await
     }

@@ -33,7 +33,7 @@ impl CommentStore for SqliteLedger {
 
     async fn comments_after(&self, thread: Thread, after: CommentId, limit: usize) -> Result<Vec<Comment>> {
         self.read(move |db| {
-            let parent = thread.parent.unwrap_or(NONE);
+            let parent = thread.reply_to.unwrap_or(NONE);
             let wanted = params![integer(thread.post.0), integer(parent.0), integer(after.0), UNLIMITED];
             readable_page("comments", db.prepare_cached(IN_THREAD_AFTER)?.query(wanted)?, limit, comment)
         })
@@ -162,7 +162,7 @@ pub(super) const BY_AUTHOR: &str = "SELECT id, post, parent, author, text, menti
     WHERE author = ?1 AND id < ?2 AND author IS NOT NULL ORDER BY id DESC LIMIT ?3";
 
 fn list(db: &Connection, thread: Thread, before: CommentId, limit: usize) -> rusqlite::Result<Vec<Comment>> {
-    let parent = thread.parent.unwrap_or(NONE);
+    let parent = thread.reply_to.unwrap_or(NONE);
     let wanted = params![integer(thread.post.0), integer(parent.0), integer(before.0), UNLIMITED];
     readable_page("comments", db.prepare_cached(IN_THREAD)?.query(wanted)?, limit, comment)
 }
