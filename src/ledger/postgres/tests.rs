@@ -357,6 +357,42 @@ async fn deep_pages_cost_as_much_as_the_first() {
 }
 
 #[tokio::test]
+async fn deep_pages_of_comments_and_likes_cost_as_much_as_the_first() {
+    let server = shared();
+    let (ledger, name) = ledger(server).await;
+    // Comments on a post, and between them replies to the first of them.
+    let written = "INSERT INTO users (id, name, created_at) SELECT 'u' || n, 'u', 1 FROM generate_series(0, 4999) n; \
+                   INSERT INTO comments (post, id, parent, depth, author, text) \
+                   SELECT 1, 10 + 2 * n, 0, 0, 'v', '' FROM generate_series(0, 4999) n; \
+                   INSERT INTO comments (post, id, parent, depth, author, text) \
+                   SELECT 1, 11 + 2 * n, 10, 1, 'u1', '' FROM generate_series(0, 4999) n; \
+                   INSERT INTO likes SELECT 1, 'u' || n, n + 1, n FROM generate_series(0, 4999) n; \
+                   INSERT INTO likes SELECT n + 1, 'v', 5001 + n, n FROM generate_series(0, 4999) n; \
+                   INSERT INTO comment_likes SELECT 10, 'u' || n, n FROM generate_series(0, 4999) n";
+    server.ask(&name, written).await;
+    // The statements are planned without statistics, and again after `ANALYZE`.
+    for is_analyzed in [false, true] {
+        for (sql, first, deep) in [
+            (comments::IN_THREAD, "1, 0, 99999, 21", "1, 0, 500, 21"),
+            (comments::IN_THREAD_AFTER, "1, 0, 0, 21", "1, 0, 9500, 21"),
+            (comments::BY_AUTHOR, "'v', 99999, 21", "'v', 500, 21"),
+            (likes::LIKERS, "1, 99999, 21", "1, 500, 21"),
+            (likes::LIKES_BY, "'v', 99999, 21", "'v', 500, 21"),
+            (likes::COMMENT_LIKERS, "10, 99999, '', 21", "10, 500, '', 21"),
+        ] {
+            let (first, deep) = (cost(&ledger, sql, first).await, cost(&ledger, sql, deep).await);
+            assert!((21.0..100.0).contains(&first.rows), "{} rows\n{}", first.rows, first.plan);
+            assert!(deep.rows <= 3.0 * first.rows, "{} rows\n{}", deep.rows, deep.plan);
+            assert!(!deep.plan.contains("Removed by Filter"), "{}", deep.plan);
+        }
+        if !is_analyzed {
+            server.ask(&name, "ANALYZE").await;
+        }
+    }
+    ledger.close().await;
+}
+
+#[tokio::test]
 async fn preview_cost_depends_on_shown_items_only() {
     let server = shared();
     let (ledger, name) = ledger(server).await;

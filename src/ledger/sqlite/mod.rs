@@ -381,6 +381,48 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn deep_pages_of_comments_and_likes_cost_as_much_as_the_first() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let ledger = SqliteLedger::open(SqliteOptions::new(folder.path().join("l.db"))).await.expect("it opens");
+        let id = |text: String| crate::model::UserId::parse(&text).expect("a user id");
+        let users: Vec<_> = (0..5_000).map(|n| id(format!("u{n}"))).chain([id("v".into())]).collect();
+        ledger.load_users(&users, 1).await.expect("users");
+        let numbers = "WITH RECURSIVE n (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n < 4999)";
+        let costs = ledger.write(move |db| {
+            for rows in [
+                "posts (id, author, body) SELECT n + 1, 'v', '{}'",
+                // Comments on a post, and between them replies to the first of them.
+                "comments (id, post, parent, depth, author, text) SELECT 10 + 2 * n, 1, 0, 0, 'v', ''",
+                "comments (id, post, parent, depth, author, text) SELECT 11 + 2 * n, 1, 10, 1, 'u1', ''",
+                "likes (user, post, at) SELECT 'u' || n, 1, n",
+                "likes (user, post, at) SELECT 'v', n + 1, n",
+                "comment_likes (user, comment, at) SELECT 'u' || n, 10, n",
+            ] {
+                db.execute(&format!("INSERT INTO {rows} FROM ({numbers} SELECT n FROM n)"), [])?;
+            }
+            let (last, page) = (i64::MAX, 21);
+            let newest = |before: i64| steps(db, comments::IN_THREAD, rusqlite::params![1, 0, before, page]);
+            let oldest = |after: i64| steps(db, comments::IN_THREAD_AFTER, rusqlite::params![1, 0, after, page]);
+            let written = |before: i64| steps(db, comments::BY_AUTHOR, rusqlite::params!["v", before, page]);
+            let likers = |before: i64| steps(db, likes::LIKERS, rusqlite::params![1, before, page]);
+            let liked = |before: i64| steps(db, likes::LIKES_BY, rusqlite::params!["v", before, page]);
+            let of_comment = |at: i64| steps(db, likes::COMMENT_LIKERS, rusqlite::params![10, at, "", page]);
+            Ok([
+                ("comments, newest first", newest(last), newest(500)),
+                ("comments, oldest first", oldest(0), oldest(9_500)),
+                ("comments of an author", written(last), written(500)),
+                ("likers of a post", likers(last), likers(500)),
+                ("likes of a user", liked(last), liked(500)),
+                ("likers of a comment", of_comment(last), of_comment(500)),
+            ])
+        });
+        for (list, first, deep) in costs.await.expect("steps") {
+            assert!(first > 0 && deep <= 3 * first, "{list}: {deep} steps, {first} of the first page");
+        }
+        ledger.close().await;
+    }
+
+    #[tokio::test]
     async fn statements_are_prepared_once() {
         let folder = tempfile::tempdir().expect("a folder");
         let ledger = SqliteLedger::open(SqliteOptions::new(folder.path().join("l.db"))).await.expect("it opens");
