@@ -7,7 +7,8 @@ SECONDS ?= 600
 WITHOUT_CYCLES = api auth broker bench cli config feed gateway hooks http ledger net outlet protocol push
 
 .DELETE_ON_ERROR:
-.PHONY: test lint unit page types sdk sdk-java generated-clients client browser browser-short deps bench soak chaos fuzz-build build dist
+.PHONY: test lint unit page types sdk sdk-java generated-clients client browser browser-short deps bench soak chaos
+.PHONY: fuzz-build build dist
 
 # Everything; the last line is the summary.
 test: deps lint

@@ -1,5 +1,6 @@
 //! What a connection does between the commands of its client: subscriptions that backends ask for, questions whether
-//! something that a backend granted goes on, and checks whether the user may still see the subscribed posts and profiles.
+//! something that a backend granted goes on, and checks whether the user may still see the posts and profiles of its
+//! subscriptions.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

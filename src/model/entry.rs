@@ -181,8 +181,8 @@ fn split(people: &str) -> Option<Vec<UserId>> {
     people.split(' ').map(UserId::parse).collect()
 }
 
-/// A restricted event. Former versions logged comments as events with their text: of these, only the id is used, so that
-/// no reader receives a text that was edited or deleted since.
+/// A restricted event. Former versions logged comments as events with their text: of these, only the id is used, so
+/// that no reader receives a text that was edited or deleted since.
 fn former_comment(people: Vec<UserId>, members: Bytes) -> Entry {
     const CREATED: &str = r#""data":{"type":"comment","comment":{"id":"#;
     const EDITED: &str = r#""data":{"type":"edited","comment":{"id":"#;

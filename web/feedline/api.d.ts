@@ -1,6 +1,40 @@
 // Generated from /api/openapi.json: FEEDLINE_BLESS=1 make client
 
 export interface paths {
+    "/api": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Runs commands, one after another. The body has one or more of these objects, the response one line for each. */
+        post: operations["server.commands"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/batch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Runs many commands in one request. */
+        post: operations["server.batch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/block_user": {
         parameters: {
             query?: never;
@@ -1665,8 +1699,38 @@ export interface components {
             likes?: number;
             state: components["schemas"]["LikeState"];
         };
+        /** @enum {string} */
         ApnsEnvironment: "production" | "sandbox";
         ApplicationInfo: unknown;
+        /**
+         * @example {
+         *       "publish": {
+         *         "channel": "chat:lobby",
+         *         "data": {
+         *           "hello": "all"
+         *         }
+         *       }
+         *     }
+         */
+        BatchCommand: {
+            [key: string]: Record<string, never>;
+        };
+        /**
+         * @example {
+         *       "publish": {}
+         *     }
+         */
+        BatchCommandReply: {
+            [key: string]: Record<string, never>;
+        };
+        BatchReply: {
+            error?: components["schemas"]["ServerError"];
+            replies?: components["schemas"]["BatchCommandReply"][];
+        };
+        BatchRequest: {
+            commands: components["schemas"]["BatchCommand"][];
+            parallel?: boolean;
+        };
         BlockUserReply: {
             error?: components["schemas"]["ServerError"];
             result?: components["schemas"]["Empty"];
@@ -1734,6 +1798,34 @@ export interface components {
             conn_info?: components["schemas"]["ApplicationInfo"];
             user: string;
         };
+        Command: {
+            /** Format: int64 */
+            id?: number;
+            /** @example publish */
+            method: string;
+            /**
+             * @example {
+             *       "channel": "chat:lobby",
+             *       "data": {
+             *         "hello": "all"
+             *       }
+             *     }
+             */
+            params?: Record<string, never>;
+        };
+        /**
+         * @example {
+         *       "id": 1,
+         *       "result": {}
+         *     }
+         */
+        CommandReply: {
+            error?: components["schemas"]["ServerError"];
+            /** Format: int64 */
+            id?: number;
+            /** @example {} */
+            result?: Record<string, never>;
+        };
         Comment: {
             author?: components["schemas"]["UserId"];
             /** Format: int64 */
@@ -1783,10 +1875,14 @@ export interface components {
             type: "comment";
         };
         CommentDraft: {
+            /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+            idempotency_key?: string;
             reply_to?: components["schemas"]["CommentId"];
             text: string;
         };
         CommentEdit: {
+            /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+            idempotency_key?: string;
             text: string;
         };
         /**
@@ -1836,6 +1932,7 @@ export interface components {
         };
         /** Format: int64 */
         CommentId: number;
+        /** @enum {string} */
         CommentOrder: "newest" | "oldest";
         CommentPage: {
             items: components["schemas"]["Comment"][];
@@ -1877,6 +1974,9 @@ export interface components {
             error?: components["schemas"]["ServerError"];
             result?: components["schemas"]["Empty"];
         };
+        DeleteUserRequest: {
+            user: components["schemas"]["UserId"];
+        };
         Device: {
             app_version?: string;
             id: components["schemas"]["DeviceId"];
@@ -1898,6 +1998,8 @@ export interface components {
             auth?: string;
             endpoint?: string;
             environment?: components["schemas"]["ApnsEnvironment"];
+            /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+            idempotency_key?: string;
             locale?: string;
             p256dh?: string;
             platform: components["schemas"]["Platform"];
@@ -1938,16 +2040,21 @@ export interface components {
             error: components["schemas"]["ErrorDetail"];
         };
         /** @enum {string} */
-        ErrorCode: "invalid" | "unauthorized" | "forbidden" | "not_found" | "conflict" | "in_progress" | "too_large" | "limit_exceeded" | "idempotency_conflict" | "rate_limited" | "too_many_requests" | "internal" | "busy" | "unavailable" | "timeout";
+        ErrorCode: "invalid" | "unauthorized" | "forbidden" | "not_found" | "conflict" | "in_progress" | "too_large" | "limit_exceeded" | "idempotency_conflict" | "rate_limited" | "too_many_requests" | "internal" | "busy" | "unavailable" | "method_not_allowed" | "timeout";
         ErrorDetail: {
             code: components["schemas"]["ErrorCode"];
             field?: string;
             message: string;
         };
+        /** @enum {string} */
         ExpandField: "likers" | "comments" | "people";
         ExportUserReply: {
             error?: components["schemas"]["ServerError"];
             result?: components["schemas"]["UserExport"];
+        };
+        ExportUserRequest: {
+            cursor?: string;
+            user: components["schemas"]["UserId"];
         };
         ExportedCommentRow: {
             /** Format: int64 */
@@ -1998,6 +2105,7 @@ export interface components {
             kind: components["schemas"]["ExportedRestrictionKind"];
             user: components["schemas"]["UserId"];
         };
+        /** @enum {string} */
         ExportedRestrictionKind: "hide" | "mute" | "block";
         ExportedUserRow: {
             /** Format: int64 */
@@ -2046,6 +2154,7 @@ export interface components {
         FavouriteStatusList: {
             items: components["schemas"]["FavouriteStatus"][];
         };
+        /** @enum {string} */
         GoneReason: "deleted" | "unfollowed" | "hidden";
         HistoryPosition: {
             /** @default  */
@@ -2162,11 +2271,15 @@ export interface components {
         };
         MarkNotificationsRead: {
             id?: components["schemas"]["NotificationId"];
+            /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+            idempotency_key?: string;
             /** @default false */
             seen?: boolean;
         };
         MarkTimelineRead: {
             id: components["schemas"]["PostId"];
+            /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+            idempotency_key?: string;
         };
         Media: {
             alt?: string;
@@ -2177,8 +2290,8 @@ export interface components {
             /** Format: int32 */
             width?: number;
         };
+        /** @enum {string} */
         MediaKind: "image" | "video" | "audio";
-        NoInput: Record<string, never>;
         Node: {
             name: string;
             /** Format: int64 */
@@ -2410,6 +2523,7 @@ export interface components {
             id: components["schemas"]["UserId"];
             name: string;
         };
+        /** @enum {string} */
         Platform: "fcm" | "apns" | "webpush" | "unifiedpush" | "webhook";
         Position: {
             epoch: string;
@@ -2470,6 +2584,8 @@ export interface components {
             data?: {
                 [key: string]: unknown;
             };
+            /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+            idempotency_key?: string;
             location?: components["schemas"]["Location"];
             /** @default [] */
             media?: components["schemas"]["Media"][];
@@ -2485,6 +2601,8 @@ export interface components {
             data?: {
                 [key: string]: unknown;
             } | null;
+            /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+            idempotency_key?: string;
             location?: components["schemas"]["Location"] | null;
             media?: components["schemas"]["Media"][] | null;
             text?: string | null;
@@ -2609,6 +2727,8 @@ export interface components {
             data?: {
                 [key: string]: unknown;
             } | null;
+            /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+            idempotency_key?: string;
             name?: string;
         };
         Publication: {
@@ -2685,6 +2805,8 @@ export interface components {
              * @default 100
              */
             daily_cap?: number;
+            /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+            idempotency_key?: string;
             /**
              * @default {
              *       "comment": true,
@@ -2735,6 +2857,7 @@ export interface components {
             session?: string;
             user: string;
         };
+        /** @enum {string} */
         RevertReason: "gone" | "hidden" | "failed";
         RevokeTokenReply: {
             error?: components["schemas"]["ServerError"];
@@ -2966,11 +3089,7 @@ export interface components {
             items: components["schemas"]["User"][];
             next?: string;
         };
-        UserRequest: {
-            cursor?: string;
-            user: components["schemas"]["UserId"];
-        };
-        Visibility: "public" | "followers" | "friends" | {
+        Visibility: ("public" | "followers" | "friends") | {
             only_to: components["schemas"]["UserId"][];
         } | {
             not_to: components["schemas"]["UserId"][];
@@ -3153,6 +3272,95 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    "server.commands": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "method": "publish"
+                 *     }
+                 */
+                "application/json": components["schemas"]["Command"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": 1,
+                     *       "result": {}
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CommandReply"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            408: components["responses"]["Timeout"];
+            413: components["responses"]["TooLarge"];
+        };
+    };
+    "server.batch": {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Centrifugo-Error-Mode"?: "transport";
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "commands": [
+                 *         {
+                 *           "publish": {
+                 *             "channel": "chat:lobby",
+                 *             "data": {
+                 *               "hello": "all"
+                 *             }
+                 *           }
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["BatchRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": 0,
+                     *         "message": "ann"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BatchReply"];
+                };
+            };
+            400: components["responses"]["ServerError"];
+            401: components["responses"]["Unauthorized"];
+            408: components["responses"]["Timeout"];
+            413: components["responses"]["TooLarge"];
+        };
+    };
     "server.block_user": {
         parameters: {
             query?: never;
@@ -3314,7 +3522,7 @@ export interface operations {
                  *       "user": "ann"
                  *     }
                  */
-                "application/json": components["schemas"]["UserRequest"];
+                "application/json": components["schemas"]["DeleteUserRequest"];
             };
         };
         responses: {
@@ -3450,7 +3658,7 @@ export interface operations {
                  *       "user": "ann"
                  *     }
                  */
-                "application/json": components["schemas"]["UserRequest"];
+                "application/json": components["schemas"]["ExportUserRequest"];
             };
         };
         responses: {
@@ -3587,12 +3795,7 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        requestBody: {
-            content: {
-                /** @example {} */
-                "application/json": components["schemas"]["NoInput"];
-            };
-        };
+        requestBody?: never;
         responses: {
             200: {
                 headers: {
