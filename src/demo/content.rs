@@ -2,11 +2,13 @@
 
 use serde::Deserialize;
 
+use crate::model::Visibility;
+
 /// All of it.
 #[derive(Deserialize)]
 pub(super) struct Content {
-    /// Ids and names.
-    pub(super) people: Vec<(String, String)>,
+    /// Ids, names and bios.
+    pub(super) people: Vec<(String, String, String)>,
     /// The posts, newest first.
     pub(super) posts: Vec<DemoPost>,
 }
@@ -26,6 +28,12 @@ pub(super) struct DemoPost {
     /// The text alternative of the picture.
     #[serde(default)]
     pub(super) alt: Option<String>,
+    /// The users that can see it.
+    #[serde(default)]
+    pub(super) visibility: Visibility,
+    /// The ids of users who keep it as a favourite.
+    #[serde(default)]
+    pub(super) favourites: Vec<String>,
     /// The comments, oldest first.
     #[serde(default)]
     pub(super) comments: Vec<DemoComment>,
@@ -71,12 +79,13 @@ mod tests {
     #[test]
     fn content_is_consistent() {
         let content = Content::load().expect("valid JSON");
-        let people: HashSet<&str> = content.people.iter().map(|(id, _)| &**id).collect();
+        let people: HashSet<&str> = content.people.iter().map(|(id, ..)| &**id).collect();
         assert_eq!(people.len(), content.people.len(), "ids are unique");
         assert!(people.iter().all(|id| UserId::parse(id).is_some()));
         for post in &content.posts {
             let mut wrote = vec![&*post.by];
             authors(&post.comments, &mut wrote);
+            wrote.extend(post.favourites.iter().map(String::as_str));
             assert!(wrote.iter().all(|id| people.contains(id)), "{wrote:?}");
             assert!(post.picture.iter().all(|name| picture(&format!("{name}.svg")).is_some()), "{:?}", post.picture);
             assert_eq!(post.picture.is_some(), post.alt.is_some(), "pictures have a text alternative");

@@ -4,10 +4,12 @@
 //! |---|---|
 //! | `content` | the people and what they wrote, as JSON in the binary |
 //! | `seed` | writes it to a ledger |
+//! | `notices` | the notifications, at the times of their causes |
 //! | `pictures` | draws the pictures of the posts, as SVG |
 //! | `scenes` | the drawings: mountains, sea, city, fields, northern lights, a table |
 
 mod content;
+mod notices;
 mod pictures;
 mod scenes;
 mod seed;

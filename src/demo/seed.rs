@@ -8,16 +8,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::content::{Content, DemoComment, DemoPost};
+use super::notices::Notices;
 use super::pictures::PICTURES;
 use crate::feed::{Draft, LimitOptions, mentioned};
-use crate::ledger::{CommentOutcome, Lease, Ledger, LedgerError, LikeBatch, NewAccount};
-use crate::model::{Comment, CommentId, ContentId, LikeChange, Media, MediaKind, Millis, PostId, UserId};
+use crate::ledger::{CommentOutcome, Lease, Ledger, LedgerError, LikeBatch, NewAccount, ProfileChange};
+use crate::model::{
+    Comment, CommentId, ContentId, LikeChange, Media, MediaKind, Millis, NotificationId, NotificationKind, ObjectId,
+    ObjectType, Post, PostId, UserId, Visibility,
+};
 
 const HOUR: Millis = 3_600_000;
 /// The age of the accounts.
 const ACCOUNT_AGE: Millis = 90 * 24 * HOUR;
 /// Likes of one object that notify its author.
-const NOTED_LIKES: usize = 3;
+const NOTED_LIKES: usize = 5;
+/// The first person follows everyone but these, so that there is somebody to suggest.
+const NOT_FOLLOWED: [&str; 6] = ["elif", "ben", "anouk", "marek", "hugo", "ruth"];
+/// The maximal number of favourites of a user.
+const MAX_FAVOURITES: u64 = 1_000;
 /// Every person follows about this share of the others, in twelfths.
 const FOLLOWED_TWELFTHS: usize = 5;
 
@@ -57,15 +65,23 @@ pub enum SeedError {
 /// [`SeedError`].
 pub async fn seed(ledger: &dyn Ledger, password: &str, now: Millis) -> Result<Seeded, SeedError> {
     let content = Content::load().map_err(|error| SeedError::Content(error.to_string()))?;
-    let people = content.people.iter().map(|(id, _)| user(id)).collect::<Result<Vec<UserId>, _>>()?;
+    let people = content.people.iter().map(|(id, ..)| user(id)).collect::<Result<Vec<UserId>, _>>()?;
     refuse_unless_empty(ledger).await?;
-    let mut seeder = Seeder { ledger, people, seeded: Seeded::default(), times: HashSet::new(), likes: Vec::new() };
+    let mut seeder = Seeder {
+        ledger,
+        people,
+        seeded: Seeded::default(),
+        times: HashSet::new(),
+        likes: Vec::new(),
+        notices: Notices::default(),
+    };
     seeder.people(&content, password, now).await?;
     seeder.follows(now).await?;
     for (number, post) in content.posts.iter().enumerate().rev() {
         seeder.post(number, post, now).await?;
     }
     seeder.settle(now).await?;
+    seeder.notices.write(ledger, now).await?;
     Ok(seeder.seeded)
 }
 
@@ -91,6 +107,10 @@ fn unleased() -> Lease {
 /// A thread that is being written.
 struct DemoThread {
     post: PostId,
+    author: UserId,
+    now: Millis,
+    /// The people who can see the post.
+    readers: Vec<UserId>,
     /// The time of its last comment; of the post before the first.
     last: Millis,
     /// The time between two comments.
@@ -104,11 +124,12 @@ struct Seeder<'a> {
     /// The times of the ids so far: no two ids have the same.
     times: HashSet<Millis>,
     likes: Vec<LikeChange>,
+    notices: Notices,
 }
 
 impl Seeder<'_> {
     async fn people(&mut self, content: &Content, password: &str, now: Millis) -> Result<(), SeedError> {
-        for (user, (_, name)) in self.people.iter().zip(&content.people) {
+        for (user, (_, name, bio)) in self.people.iter().zip(&content.people) {
             let account = NewAccount {
                 user: user.clone(),
                 name: name.clone(),
@@ -116,22 +137,57 @@ impl Seeder<'_> {
                 created_at: now.saturating_sub(ACCOUNT_AGE),
             };
             self.seeded.people += usize::from(self.ledger.create_account(account).await?);
+            let change = ProfileChange { bio: Some(Some(bio.clone())), ..ProfileChange::default() };
+            self.ledger.update_user(user, &change).await?;
         }
         Ok(())
     }
 
     async fn follows(&mut self, now: Millis) -> Result<(), SeedError> {
-        for (i, follower) in self.people.iter().enumerate() {
-            for (j, followee) in self.people.iter().enumerate() {
-                // The first person follows everyone: the command proposes this account.
-                let follows = i != j && (i == 0 || (i * 7 + j * 5 + i * j) % 12 < FOLLOWED_TWELFTHS);
-                if follows {
-                    self.ledger.follow(follower, followee, now.saturating_sub(ACCOUNT_AGE / 2), &unleased()).await?;
-                    self.seeded.follows += 1;
-                }
-            }
+        let places = 0..self.people.len();
+        let pairs = places.clone().flat_map(|i| places.clone().map(move |j| (i, j)));
+        let edges: Vec<(usize, usize)> = pairs.filter(|(i, j)| self.is_following(*i, *j)).collect();
+        for (i, j) in edges {
+            // Spread over the age of the accounts, the last one some hours ago.
+            let age = 2 * HOUR + (ACCOUNT_AGE - 2 * HOUR) / 100 * ((i * 31 + j * 17) % 100) as Millis;
+            let at = self.time(now.saturating_sub(age));
+            let (follower, followee) = (self.people[i].clone(), self.people[j].clone());
+            self.ledger.follow(&follower, &followee, at, &unleased()).await?;
+            self.note(&followee, at, NotificationKind::Follow, &follower);
+            self.seeded.follows += 1;
         }
         Ok(())
+    }
+
+    /// Whether one person follows another, by their places. The command proposes the first account, so it follows most.
+    fn is_following(&self, i: usize, j: usize) -> bool {
+        let is_chosen = if i == 0 {
+            !NOT_FOLLOWED.contains(&self.people[j].as_str())
+        } else {
+            (i * 7 + j * 5 + i * j) % 12 < FOLLOWED_TWELFTHS
+        };
+        i != j && is_chosen
+    }
+
+    /// Whether a person can see a post.
+    fn can_see(&self, reader: &UserId, post: &Post) -> bool {
+        let place = |user: &UserId| self.people.iter().position(|person| person == user);
+        let (Some(i), Some(j)) = (place(reader), place(&post.author)) else { return false };
+        let follows = self.is_following(i, j);
+        i == j
+            || match &post.visibility {
+                Visibility::Public => true,
+                Visibility::Followers => follows,
+                Visibility::Friends => follows && self.is_following(j, i),
+                Visibility::OnlyTo(named) => follows && named.contains(reader),
+                Visibility::NotTo(named) => !named.contains(reader),
+            }
+    }
+
+    /// Adds a notification.
+    fn note(&mut self, to: &UserId, at: Millis, kind: NotificationKind, by: &UserId) {
+        let id = NotificationId(PostId::from_parts(self.time(at), 0, 0).0);
+        self.notices.add(to, id, kind, by);
     }
 
     /// The first time at or after `wanted` that no id has.
@@ -153,23 +209,40 @@ impl Seeder<'_> {
             height: Some(800),
             alt: written.alt.clone(),
         });
-        let draft = Draft { text: written.text.clone(), media: media.collect(), ..Draft::default() };
+        let visibility = written.visibility.clone();
+        let draft = Draft { text: written.text.clone(), media: media.collect(), visibility, ..Draft::default() };
         let post =
             draft.into_post(&user(&written.by)?, id, &LIMITS).map_err(|error| SeedError::Content(error.to_string()))?;
         self.ledger.create_post(&post, &unleased()).await?;
         self.seeded.posts += 1;
-        self.like(ContentId::Post(id), &post.author, 3 + (number * 11) % 19, id.time());
+        self.favourites(&post, written, now).await?;
+        let readers: Vec<UserId> = self.people.iter().filter(|person| self.can_see(person, &post)).cloned().collect();
+        for person in post.mentions.iter().filter(|person| readers.contains(person)) {
+            self.note(person, id.time(), NotificationKind::Mention(ContentId::Post(id)), &post.author);
+        }
+        self.like(ContentId::Post(id), &readers, &post.author, 3 + (number * 11) % 19, now);
         // The thread fills the first third of the time since.
         let comments = count(&written.comments).max(1) as Millis;
         let step = age / 3 / comments;
-        let mut thread = DemoThread { post: id, last: id.time(), step };
+        let mut thread = DemoThread { post: id, author: post.author, now, readers, last: id.time(), step };
         self.thread(&mut thread, None, &written.comments).await
+    }
+
+    async fn favourites(&mut self, post: &Post, written: &DemoPost, now: Millis) -> Result<(), SeedError> {
+        let wrong = || SeedError::Content("posts can be favourites".into());
+        let kind = ObjectType::parse(ObjectType::POST).ok_or_else(wrong)?;
+        let object = ObjectId::parse(&post.id.to_string()).ok_or_else(wrong)?;
+        for person in &written.favourites {
+            let at = post.created_at + (now - post.created_at) / 2;
+            self.ledger.add_favourite(&user(person)?, &kind, &object, at, MAX_FAVOURITES).await?;
+        }
+        Ok(())
     }
 
     async fn thread(
         &mut self,
         thread: &mut DemoThread,
-        parent: Option<CommentId>,
+        reply_to: Option<(CommentId, &UserId)>,
         comments: &[DemoComment],
     ) -> Result<(), SeedError> {
         for written in comments {
@@ -179,7 +252,7 @@ impl Seeder<'_> {
             let comment = Comment {
                 id,
                 post: thread.post,
-                reply_to: parent,
+                reply_to: reply_to.map(|(comment, _)| comment),
                 author: Some(author.clone()),
                 text: Some(written.text.clone()),
                 mentions: mentioned(&written.text),
@@ -193,18 +266,48 @@ impl Seeder<'_> {
                 CommentOutcome::Stored(_) => self.seeded.comments += 1,
                 other => return Err(SeedError::Content(format!("{}: {other:?}", written.text))),
             }
-            self.like(ContentId::Comment(id), &author, written.text.len() % 4, id.time());
-            Box::pin(self.thread(thread, Some(id), &written.replies)).await?;
+            self.note_comment(thread, reply_to, &comment, &author);
+            self.like(ContentId::Comment(id), &thread.readers, &author, written.text.len() % 4, thread.now);
+            Box::pin(self.thread(thread, Some((id, &author)), &written.replies)).await?;
         }
         Ok(())
     }
 
-    /// Up to `many` people like an object of `author`.
-    fn like(&mut self, object: ContentId, author: &UserId, many: usize, at: Millis) {
+    /// Notifies the user that is replied to, the author of the post and the mentioned users, each once.
+    fn note_comment(
+        &mut self,
+        thread: &DemoThread,
+        reply_to: Option<(CommentId, &UserId)>,
+        comment: &Comment,
+        by: &UserId,
+    ) {
+        let reply = reply_to.map(|(above, to)| (to, NotificationKind::Reply(above)));
+        let on_post = (&thread.author, NotificationKind::Comment(thread.post));
+        let mention = NotificationKind::Mention(ContentId::Comment(comment.id));
+        let mentions = comment.mentions.iter().filter(|person| thread.readers.contains(person));
+        let mut notified = HashSet::new();
+        for (to, kind) in reply.into_iter().chain([on_post]).chain(mentions.map(|person| (person, mention))) {
+            if notified.insert(to) {
+                self.note(to, comment.created_at, kind, by);
+            }
+        }
+    }
+
+    /// Up to `many` of `readers` like an object of `author`, in the first half of the time since.
+    fn like(&mut self, object: ContentId, readers: &[UserId], author: &UserId, many: usize, now: Millis) {
+        let created_at = PostId(object.number()).time();
+        let step = (now - created_at) / 2 / (many.max(1) as Millis);
         let start = object.number() as usize >> (PostId::NODE_BITS + PostId::SEQUENCE_BITS);
-        let people = (0..self.people.len()).map(|step| &self.people[(start + step * 5) % self.people.len()]);
-        let likes = people.filter(|user| *user != author).take(many).cloned();
-        self.likes.extend(likes.map(|user| LikeChange { user, object, liked: true, at }));
+        let people = (0..readers.len()).map(|step| &readers[(start + step * 5) % readers.len()]);
+        let mut liked = HashSet::new();
+        let likers = people.filter(|user| *user != author && liked.insert(*user)).take(many);
+        for (nth, user) in likers.enumerate() {
+            let at = self.time(created_at + 1 + step * nth as Millis);
+            if nth < NOTED_LIKES {
+                self.note(author, at, NotificationKind::Like(object), user);
+            }
+            self.likes.push(LikeChange { user: user.clone(), object, liked: true, at });
+        }
     }
 
     /// Settles the likes as one batch. The position of the queue stays at its beginning.
@@ -215,7 +318,8 @@ impl Seeder<'_> {
             to: String::new(),
             changes: std::mem::take(&mut self.likes),
             unseen: Vec::new(),
-            noted: NOTED_LIKES,
+            // Their notifications are written here.
+            noted: 0,
             now,
         };
         let settled = self.ledger.settle_likes(batch).await?;
@@ -236,7 +340,10 @@ fn count(comments: &[DemoComment]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ledger::{CommentStore as _, PostStore as _, SqliteLedger, SqliteOptions, Thread, TimelineRange};
+    use crate::ledger::{
+        CommentStore as _, EventConsumer, EventStore as _, FavouriteStore as _, NotificationStore as _,
+        PeopleStore as _, PostStore as _, SqliteLedger, SqliteOptions, SuggestionLimits, Thread, TimelineRange,
+    };
 
     const NOW: Millis = PostId::TIME_ZERO + 400 * 24 * HOUR;
 
@@ -244,17 +351,20 @@ mod tests {
     async fn the_demonstration_is_written_once_and_lies_in_the_past() {
         let folder = tempfile::tempdir().unwrap();
         let ledger = SqliteLedger::open(SqliteOptions::new(folder.path().join("feedline.db"))).await.unwrap();
+        let started = std::time::Instant::now();
         let seeded = seed(&ledger, "hash", NOW).await.unwrap();
         let content = Content::load().unwrap();
         let comments: usize = content.posts.iter().map(|post| count(&post.comments)).sum();
         assert_eq!((seeded.people, seeded.posts), (content.people.len(), content.posts.len()));
         assert_eq!(seeded.comments, comments);
         assert!(seeded.follows > 300 && seeded.likes > 400, "{seeded:?}");
+        assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
 
         let reader = user("mara").unwrap();
         let whole = TimelineRange { before: PostId::MAX, limit: 1_000, likely: PostId::ZERO };
         let posts = ledger.timeline_posts(&reader, whole).await.unwrap();
-        assert_eq!(posts.len(), content.posts.len(), "the first person follows everyone");
+        let followed = content.posts.iter().filter(|post| !NOT_FOLLOWED.contains(&&*post.by)).count();
+        assert_eq!(posts.len(), followed, "the first person follows nearly everyone");
         for post in posts {
             assert!(post.time() < NOW, "{post} is in the future");
             let thread = Thread { post, reply_to: None };
@@ -264,5 +374,43 @@ mod tests {
         }
         let again = seed(&ledger, "hash", NOW).await;
         assert!(matches!(again, Err(SeedError::NotEmpty(_))), "{again:?}");
+    }
+
+    #[tokio::test]
+    async fn the_demonstration_has_something_in_every_view() {
+        let folder = tempfile::tempdir().unwrap();
+        let ledger = SqliteLedger::open(SqliteOptions::new(folder.path().join("feedline.db"))).await.unwrap();
+        seed(&ledger, "hash", NOW).await.unwrap();
+        let mara = user("mara").unwrap();
+        let limits = SuggestionLimits { followees: 100, each: 100, people: 9 };
+        let suggested = ledger.second_degree(&mara, limits).await.unwrap();
+        assert!(suggested.len() >= 4, "{}", suggested.len());
+        let post = ObjectType::parse(ObjectType::POST).unwrap();
+        assert!(ledger.favourites_count(&mara, &post).await.unwrap() >= 5);
+        for (id, ..) in Content::load().unwrap().people {
+            let profile = ledger.profile(&user(&id).unwrap(), None).await.unwrap().unwrap();
+            assert!(profile.about.bio.is_some(), "{id}");
+        }
+        let content = Content::load().unwrap();
+        for kind in ["followers", "friends", "only_to", "not_to"] {
+            let of = |post: &DemoPost| serde_json::to_string(&post.visibility).unwrap().contains(kind);
+            assert!(content.posts.iter().any(of), "{kind}");
+        }
+
+        let groups = ledger.notifications(&mara, None, 100).await.unwrap();
+        let kinds: HashSet<&str> = groups.iter().map(|group| group.kind.name()).collect();
+        assert_eq!(kinds, HashSet::from(["like", "comment", "reply", "follow", "mention"]));
+        let days: HashSet<Millis> = groups.iter().map(|group| group.updated_at / (24 * HOUR)).collect();
+        assert!(days.len() >= 4, "spread over days: {days:?}");
+        assert!(
+            groups.is_sorted_by(|newer, older| newer.updated_at >= older.updated_at),
+            "in the order of their times"
+        );
+        assert!(groups.iter().all(|group| group.updated_at < NOW));
+        let unread = groups.iter().filter(|group| !group.read).count();
+        assert!((1..15).contains(&unread), "{unread} are unread");
+        for consumer in [EventConsumer::Notifications, EventConsumer::Likes] {
+            assert_eq!(ledger.event_backlog(consumer).await.unwrap().events, 0, "nobody is notified twice");
+        }
     }
 }

@@ -18,7 +18,7 @@ before(async () => {
   await server.shutdown();
   const started = Date.now();
   const said = await server.command("seed-demo", "--password", PASSWORD);
-  assert.match(said, /28 people, \d+ follows, 40 posts, \d+ comments, \d+ likes/);
+  assert.match(said, /28 people, \d+ follows, 43 posts, \d+ comments, \d+ likes/);
   assert.ok(Date.now() - started < MOST_SECONDS * 1_000, "seeding takes less than ten seconds");
   await assert.rejects(server.command("seed-demo"), /the ledger is not empty/);
   await server.restart();
