@@ -98,6 +98,8 @@ pub struct QueuedPush {
     pub attempts: u32,
     /// When the item was queued, in Unix milliseconds.
     pub queued_at: Millis,
+    /// When it was first sent without being accepted, in Unix milliseconds. A deferral begins anew.
+    pub first_tried_at: Option<Millis>,
     /// The device, and the session that registered it; `None` if it was removed, or registered again later.
     pub device: Option<(Device, DeviceSession)>,
     /// The preferences of the user.
@@ -117,6 +119,9 @@ pub enum PushResult {
     Deferred(Millis),
     /// The attempt failed. The next one is at this time, in Unix milliseconds.
     Retry(Millis),
+    /// No request was made, for example while a breaker was open. It is tried at this time, in Unix milliseconds. The
+    /// attempt counts for the back-off, and not as the first one.
+    Postponed(Millis),
     /// It is given up, for this reason.
     Failed(String),
 }

@@ -54,9 +54,9 @@ impl PushMetrics {
         r.register("push_due", "Pushes of all nodes that are due and not settled", self.due.clone());
         let oldest = "Time that the oldest due push has waited";
         r.register_with_unit("push_oldest", oldest, Unit::Seconds, self.oldest.clone());
-        r.register("push_sent", "Attempts to send a push, by platform", self.sent.clone());
+        r.register("push_sent", "Requests to providers that sent a push, by platform", self.sent.clone());
         r.register("push_accepted", "Pushes that a provider accepted, by platform", self.accepted.clone());
-        let failed = "Attempts that a provider did not accept, by platform and reason";
+        let failed = "Attempts that failed, with and without a request to the provider, by platform and reason";
         r.register("push_failed", failed, self.failed.clone());
         r.register("push_dropped", "Pushes that were not to be sent any more, by reason", self.dropped.clone());
         let lag = "Time from a notification to the acceptance of its push, with the grace period";
@@ -71,7 +71,7 @@ impl PushMetrics {
         self.oldest.set(seconds(oldest.unwrap_or(0)));
     }
 
-    /// Counts an attempt.
+    /// Counts a request to a provider.
     pub fn sent(&self, platform: &'static str) {
         self.sent.get_or_create(&ByPlatform { platform }).inc();
     }
@@ -82,7 +82,7 @@ impl PushMetrics {
         self.lag.observe(seconds(after));
     }
 
-    /// Counts an attempt that the provider did not accept.
+    /// Counts an attempt that failed, with or without a request to the provider.
     pub fn failed(&self, platform: &'static str, reason: &'static str) {
         self.failed.get_or_create(&ByPlatformAndReason { platform, reason }).inc();
     }

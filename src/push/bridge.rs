@@ -52,6 +52,10 @@ const MAX_BACKOFF: Duration = Duration::from_secs(5);
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 const MAX_FORGOTTEN: usize = 2_000;
 
+/// The pause between two removals while many rows are old: up to 40,000 rows a second are removed, more than pushes are
+/// accepted.
+const FORGET_PAUSE: Duration = Duration::from_millis(50);
+
 /// The options of the bridge.
 #[derive(Clone, Copy, Debug)]
 pub struct PushBridgeOptions {
@@ -280,20 +284,23 @@ impl PushBridge {
             sent = timeout_at(ends, self.providers.send_reserved(&message, slot)) => {
                 sent.unwrap_or_else(|_| unfinished("timeout"))
             }
-            () = stopping => unfinished("stopping"),
+            () = stopping => unfinished("interrupted"),
         };
-        let age = unix_now().saturating_sub(push.queued_at);
-        self.observe(&outcome, platform, age);
+        let now = unix_now();
+        self.observe(&outcome, platform, now.saturating_sub(push.queued_at));
         if let Outcome::TokenGone { since, .. } = &outcome {
             self.remove_device(push, device, *since).await;
         }
-        result(&outcome, platform, push.attempts, Duration::from_millis(age), unix_now())
+        let age = now.saturating_sub(push.first_tried_at.unwrap_or(now));
+        result(&outcome, platform, push.attempts, Duration::from_millis(age), now)
     }
 
     /// Counts and logs an outcome. `age` is that of the notification, in milliseconds.
     fn observe(&self, outcome: &Outcome, platform: Platform, age: Millis) {
         let (metrics, platform) = (&self.metrics.pushes, platform.name());
-        metrics.sent(platform);
+        if !outcome.reason().is_some_and(Reason::is_local) {
+            metrics.sent(platform);
+        }
         if let Some(reason) = outcome.reason() {
             metrics.failed(platform, reason.code);
         }
@@ -345,10 +352,29 @@ impl PushBridge {
                 }
                 Err(error) => tracing::debug!(%error, "the backlog of pushes is unknown"),
             }
-            if let Err(error) = self.feed.ledger.forget_pushes(now, MAX_FORGOTTEN).await {
-                tracing::debug!(%error, "accepted pushes are kept for now");
+            if !self.forget().await {
+                return;
             }
         }
+    }
+    /// Removes old rows, with pauses for other writers, until none is left or the backlog is to be measured again.
+    /// Returns `false` if the feed stops meanwhile.
+    async fn forget(&self) -> bool {
+        let ends = Instant::now() + UPKEEP_INTERVAL;
+        while Instant::now() < ends {
+            match self.feed.ledger.forget_pushes(unix_now(), MAX_FORGOTTEN).await {
+                Ok(MAX_FORGOTTEN) => {}
+                Ok(_) => return true,
+                Err(error) => {
+                    tracing::debug!(%error, "accepted pushes are kept for now");
+                    return true;
+                }
+            }
+            if !self.feed.runtime.sleep(FORGET_PAUSE).await {
+                return false;
+            }
+        }
+        true
     }
 }
 

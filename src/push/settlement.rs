@@ -8,7 +8,8 @@ use super::providers::retry::RetryPolicy;
 use crate::ledger::PushResult;
 use crate::model::Millis;
 
-/// The result of a push after an attempt. `attempts` counts this one; `age` is that of the notification.
+/// The result of a push after an attempt. `attempts` counts this one; `age` is the time since the first attempt: a push
+/// that quiet hours or an outage of the bridge held for hours has its full time.
 pub(super) fn result(outcome: &Outcome, platform: Platform, attempts: u32, age: Duration, now: Millis) -> PushResult {
     let (after, reason) = match outcome {
         Outcome::Accepted { .. } => return PushResult::Accepted,
@@ -20,7 +21,8 @@ pub(super) fn result(outcome: &Outcome, platform: Platform, attempts: u32, age: 
     match RetryPolicy::of(platform).delay(attempts, after, age) {
         Some(delay) => {
             let delay = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-            PushResult::Retry(now.saturating_add(delay))
+            let at = now.saturating_add(delay);
+            if reason.is_postponement() { PushResult::Postponed(at) } else { PushResult::Retry(at) }
         }
         None => PushResult::Failed(format!("given up after {attempts} attempts: {reason}")),
     }
@@ -49,6 +51,8 @@ mod tests {
         assert!((91_000..=100_000).contains(&at), "{at}");
         let given_up = of(retry(), 3_600);
         assert_eq!(given_up, PushResult::Failed("given up after 2 attempts: unavailable".into()));
+        let open = Outcome::retry(Scope::Provider, Reason::new("breaker_open"));
+        assert!(matches!(of(open, 0), PushResult::Postponed(_)), "nothing was tried");
         let wrong = Outcome::Misconfigured { scope: Scope::Provider, reason: Reason::new("bad_key") };
         assert!(matches!(of(wrong, 0), PushResult::Retry(_)), "the operator may repair it");
     }

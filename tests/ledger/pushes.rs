@@ -18,6 +18,7 @@ conformance! {
     leases_exclude_other_processes
     accepted_pushes_are_not_repeated
     failed_pushes_are_kept_with_their_reason
+    the_first_attempt_is_remembered
     pushes_of_removed_devices_have_no_target
     erasure_removes_pushes
 }
@@ -165,6 +166,32 @@ async fn leases_exclude_other_processes(ledger: Any) {
     let items = |pushes: Vec<QueuedPush>| pushes.iter().map(|push| push.key.item).collect::<Vec<_>>();
     assert_eq!(items(limited(2).await.expect("pushes")), [2, 3], "those due first first");
     assert_eq!(items(limited(2).await.expect("pushes")), [4]);
+}
+
+async fn the_first_attempt_is_remembered(ledger: Any) {
+    with_phone(&*ledger).await;
+    notify(&*ledger, comment(1, "bo"), NOW).await;
+    let time = |step: u64| NOW + 10_000 + step * 3_600_000;
+    let (deferred, postponed, retry) = (PushResult::Deferred, PushResult::Postponed, PushResult::Retry);
+    let steps: [(Option<u64>, u32, fn(u64) -> PushResult); 8] = [
+        // Held by quiet hours, and not sent by an open breaker: no attempt yet.
+        (None, 1, deferred),
+        (None, 1, postponed),
+        (None, 2, retry),
+        (Some(2), 3, retry),
+        (Some(2), 4, postponed),
+        // Quiet hours again.
+        (Some(2), 5, deferred),
+        (None, 1, retry),
+        (Some(6), 2, retry),
+    ];
+    for (step, (first, attempts, result)) in (0..).zip(steps) {
+        let pushes = due(&*ledger, time(step)).await;
+        let expected = (first.map(|step| time(step) + 1), attempts, NOW);
+        let push = &pushes[0];
+        assert_eq!((push.first_tried_at, push.attempts, push.queued_at), expected, "step {step}");
+        assert_eq!(settle(&*ledger, &pushes, &result(time(step + 1)), time(step), time(step) + 1).await, 1);
+    }
 }
 
 async fn accepted_pushes_are_not_repeated(ledger: Any) {

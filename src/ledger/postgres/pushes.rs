@@ -23,11 +23,11 @@ const LEASE: &str = "\
     ), leased AS (
         UPDATE push_queue q SET holder = $3, due_at = $4, attempts = q.attempts + 1 FROM due
         WHERE q.owner = due.owner AND q.device = due.device AND q.item = due.item
-        RETURNING q.owner, q.device, q.item, q.kind, q.seq, q.attempts, q.queued_at, due.due_at
+        RETURNING q.owner, q.device, q.item, q.kind, q.seq, q.attempts, q.queued_at, q.first_tried_at, due.due_at
     )
     SELECT q.owner, q.device, q.item, q.kind, q.seq, q.attempts, q.queued_at,
         d.id, d.target, d.locale, d.time_zone, d.app_version, d.registered_at, d.seen_at,
-        d.session, d.generation, d.issued_at, p.preferences,
+        d.session, d.generation, d.issued_at, p.preferences, q.first_tried_at,
         (SELECT coalesce(sum(s.sends), 0)::bigint FROM push_queue s
          WHERE s.owner = q.owner AND s.device = q.device AND s.item > 0 AND s.sent_at > $5)
     FROM leased q
@@ -134,6 +134,7 @@ fn result(result: &PushResult) -> (&'static str, i64, String) {
         PushResult::Unwanted => ("unwanted", 0, String::new()),
         PushResult::Deferred(due) => ("deferred", integer(*due), String::new()),
         PushResult::Retry(due) => ("retry", integer(*due), String::new()),
+        PushResult::Postponed(due) => ("postponed", integer(*due), String::new()),
         PushResult::Failed(reason) => ("failed", 0, plain(reason)),
     }
 }
@@ -162,6 +163,7 @@ fn queued(row: &Row) -> Result<QueuedPush> {
         queued_at: natural_at(row, 6)?,
         device: if has_device { Some((device(row, 7)?, session(row)?)) } else { None },
         preferences: if has_preferences { json_at(row, 17)? } else { Default::default() },
-        accepted: natural_at(row, 18)?,
+        first_tried_at: Some(natural_at(row, 18)?).filter(|at| *at > 0),
+        accepted: natural_at(row, 19)?,
     })
 }

@@ -21,6 +21,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/sqlite/0009_outlet.sql"),
     include_str!("../migrations/sqlite/0010_post_alert_jobs.sql"),
     include_str!("../migrations/sqlite/0011_outlet_owners.sql"),
+    include_str!("../migrations/sqlite/0012_push_first_tried.sql"),
 ];
 
 const VERSIONS: &str =

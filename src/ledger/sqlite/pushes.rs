@@ -146,7 +146,7 @@ fn lease(db: &Connection, now: Millis, lease: &PushLease, limit: usize) -> rusql
                 WHERE user = ?1 AND device = ?2 AND item = ?3";
     let sql = "SELECT q.user, q.device, q.item, q.kind, q.seq, q.attempts, q.queued_at, \
                    d.id, d.target, d.locale, d.time_zone, d.app_version, d.registered_at, d.seen_at, \
-                   d.session, d.generation, d.issued_at, p.preferences, \
+                   d.session, d.generation, d.issued_at, p.preferences, q.first_tried_at, \
                    (SELECT coalesce(sum(s.sends), 0) FROM push_queue s \
                     WHERE s.user = q.user AND s.device = q.device AND s.item > 0 AND s.sent_at > ?4) \
                FROM push_queue q \
@@ -194,19 +194,23 @@ fn settle(
     };
     let accepted = push.result == PushResult::Accepted;
     let (state, due_at) = match push.result {
-        PushResult::Deferred(at) | PushResult::Retry(at) => (0, at),
+        PushResult::Deferred(at) | PushResult::Retry(at) | PushResult::Postponed(at) => (0, at),
         PushResult::Accepted if has_grown => (0, now.saturating_add(pause)),
         _ if has_grown => (0, now),
         _ => (1, now.saturating_add(ACCEPTED_KEPT)),
     };
-    let is_same_attempt = matches!(push.result, PushResult::Deferred(_) | PushResult::Retry(_));
-    let counts = matches!(push.result, PushResult::Retry(_));
+    let has_failed = matches!(push.result, PushResult::Retry(_));
+    let counts = has_failed || matches!(push.result, PushResult::Postponed(_));
+    let is_same_item = counts || matches!(push.result, PushResult::Deferred(_));
     let sql = "UPDATE push_queue SET holder = NULL, state = ?4, due_at = ?5, \
                    attempts = CASE WHEN ?6 THEN attempts ELSE 0 END, \
                    sent_at = CASE WHEN ?7 THEN ?8 ELSE sent_at END, sends = sends + ?7, \
-                   queued_at = CASE WHEN ?9 THEN queued_at ELSE ?8 END \
+                   queued_at = CASE WHEN ?9 THEN queued_at ELSE ?8 END, \
+                   first_tried_at = CASE WHEN NOT ?6 THEN 0 WHEN ?10 AND first_tried_at = 0 THEN ?8 \
+                       ELSE first_tried_at END \
                WHERE user = ?1 AND device = ?2 AND item = ?3";
-    let row = params![user, device, item, state, integer(due_at), counts, accepted, integer(now), is_same_attempt];
+    let (now, due_at) = (integer(now), integer(due_at));
+    let row = params![user, device, item, state, due_at, counts, accepted, now, is_same_item, has_failed];
     db.prepare_cached(sql)?.execute(row).map(|_| true)
 }
 
@@ -251,6 +255,7 @@ fn queued(row: &Row<'_>) -> rusqlite::Result<QueuedPush> {
         queued_at: row.get(6).map(natural)?,
         device: if has_device { Some((device(row, 7)?, session(row)?)) } else { None },
         preferences: if has_preferences { json_at(row, 17)? } else { Default::default() },
-        accepted: row.get(18).map(natural)?,
+        first_tried_at: Some(row.get(18).map(natural)?).filter(|at| *at > 0),
+        accepted: row.get(19).map(natural)?,
     })
 }

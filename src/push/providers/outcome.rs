@@ -17,6 +17,12 @@ pub(super) const TOO_MANY_REQUESTS: &str = "too_many_requests";
 /// The code of FCM for a project or device that receives too much.
 pub(super) const QUOTA_EXCEEDED: &str = "quota_exceeded";
 
+/// The code of a message that is not sent because the breaker of its provider or server is open.
+pub(super) const BREAKER_OPEN: &str = "breaker_open";
+
+/// The code of a message that found no free request before the process stopped or the lease ended.
+pub(super) const STOPPING: &str = "stopping";
+
 /// The consequence of a send, for the message and for the token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -155,6 +161,36 @@ impl Reason {
     /// Whether the provider receives too much, and is not at fault otherwise.
     pub(super) fn is_throttling(&self) -> bool {
         matches!(self.code, TOO_MANY_REQUESTS | QUOTA_EXCEEDED)
+    }
+
+    /// Whether the message waits without an attempt: a breaker is open, or the process stops.
+    pub(in crate::push) fn is_postponement(&self) -> bool {
+        matches!(self.code, BREAKER_OPEN | STOPPING)
+    }
+
+    /// Whether no request with the message was made. Sizes are measured before sending, so a message that is too large
+    /// stays here.
+    pub(in crate::push) fn is_local(&self) -> bool {
+        let codes = [
+            BREAKER_OPEN,
+            STOPPING,
+            "encoding",
+            "encryption",
+            "endpoint_forbidden",
+            "expired",
+            "not_configured",
+            "oauth_key",
+            "oauth_refused",
+            "oauth_response",
+            "oauth_unavailable",
+            "provider_token",
+            "reserved_key",
+            "silent_unsupported",
+            "too_large",
+            "vapid",
+            "wrong_platform",
+        ];
+        codes.contains(&self.code)
     }
 
     /// The provider's own words, possibly empty.

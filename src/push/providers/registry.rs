@@ -11,6 +11,7 @@ use super::apns::Apns;
 use super::device_pauses::DevicePauses;
 use super::dry_run::DryRun;
 use super::fcm::Fcm;
+use super::outcome::{BREAKER_OPEN, STOPPING};
 use super::webhook::Webhook;
 use super::webpush::WebPush;
 use super::{Outcome, Platform, Provider, ProviderError, ProvidersConfig, Push, Reason, Scope};
@@ -110,7 +111,7 @@ impl Providers {
             return Outcome::Misconfigured { scope: Scope::Provider, reason };
         };
         if slot.is_none() {
-            return Outcome::retry(Scope::Provider, Reason::new("stopping"));
+            return Outcome::retry(Scope::Provider, Reason::new(STOPPING));
         }
         if let Some(wait) = self.pauses.remaining(&push.target, Instant::now()) {
             return Outcome::Retry { after: Some(wait), scope: Scope::Device, reason: Reason::new("device_paused") };
@@ -120,7 +121,7 @@ impl Providers {
         let scope = if origin.is_some() { Scope::Origin } else { Scope::Provider };
         let permit = match self.breakers.admit(key) {
             Ok(permit) => permit,
-            Err(wait) => return Outcome::Retry { after: Some(wait), scope, reason: Reason::new("breaker_open") },
+            Err(wait) => return Outcome::Retry { after: Some(wait), scope, reason: Reason::new(BREAKER_OPEN) },
         };
         let sent = timeout(self.deadline, transport.provider.send(push)).await;
         let outcome = sent.unwrap_or_else(|_| Outcome::retry(scope, Reason::new("timeout")));

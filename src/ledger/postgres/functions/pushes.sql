@@ -1,4 +1,4 @@
--- revision: 4
+-- revision: 5
 -- The queue of pushes.
 
 -- As feedline_notify, and queues the changed groups for the devices of the user, to be pushed at `p_due`. A group that
@@ -40,7 +40,7 @@ RETURNS bigint LANGUAGE sql STABLE AS $$
 $$;
 
 -- Settles pushes that `p_holder` leased until `p_until`; the elements of the arrays are ordered by key. Results:
--- `accepted`, `unwanted`, `deferred`, `retry`, `failed`. Returns the number of settled pushes.
+-- `accepted`, `unwanted`, `deferred`, `retry`, `postponed`, `failed`. Returns the number of settled pushes.
 CREATE OR REPLACE FUNCTION feedline_settle_pushes(
     p_holder text, p_until bigint, p_owners text[], p_devices text[], p_items bigint[], p_seqs bigint[],
     p_results text[], p_dues bigint[], p_reasons text[], p_now bigint, p_kept bigint, p_digest bigint,
@@ -68,19 +68,21 @@ BEGIN
         END IF;
         UPDATE push_queue SET
             holder = NULL,
-            attempts = CASE WHEN p_results[n] = 'retry' THEN held.attempts ELSE 0 END,
+            attempts = CASE WHEN p_results[n] IN ('retry', 'postponed') THEN held.attempts ELSE 0 END,
+            first_tried_at = CASE WHEN p_results[n] NOT IN ('retry', 'postponed') THEN 0
+                WHEN p_results[n] = 'retry' AND held.first_tried_at = 0 THEN p_now ELSE held.first_tried_at END,
             sent_at = CASE WHEN p_results[n] = 'accepted' THEN p_now ELSE held.sent_at END,
             sends = held.sends + CASE WHEN p_results[n] = 'accepted' THEN 1 ELSE 0 END,
-            state = CASE WHEN p_results[n] IN ('deferred', 'retry') OR held.seq > p_seqs[n] THEN 0 ELSE 1 END,
+            state = CASE WHEN p_results[n] IN ('deferred', 'retry', 'postponed') OR held.seq > p_seqs[n] THEN 0 ELSE 1 END,
             due_at = CASE
-                WHEN p_results[n] IN ('deferred', 'retry') THEN p_dues[n]
+                WHEN p_results[n] IN ('deferred', 'retry', 'postponed') THEN p_dues[n]
                 WHEN held.seq > p_seqs[n] AND p_results[n] = 'accepted' AND held.kind IN ('like', 'follow')
                     THEN p_now + p_digest
                 WHEN held.seq > p_seqs[n] AND p_results[n] = 'accepted' AND held.kind = 'clear'
                     THEN p_now + feedline_clear_pause(held.owner, held.device, held.sends + 1)
                 WHEN held.seq > p_seqs[n] THEN p_now
                 ELSE p_now + p_kept END,
-            queued_at = CASE WHEN p_results[n] IN ('deferred', 'retry') THEN held.queued_at ELSE p_now END
+            queued_at = CASE WHEN p_results[n] IN ('deferred', 'retry', 'postponed') THEN held.queued_at ELSE p_now END
         WHERE owner = held.owner AND device = held.device AND item = held.item;
     END LOOP;
     IF has_failed THEN
