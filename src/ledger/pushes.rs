@@ -176,6 +176,9 @@ pub trait PushStore: Send + Sync {
     /// settled, or at its time.
     async fn lease_pushes(&self, now: Millis, lease: &PushLease, limit: usize) -> Result<Vec<QueuedPush>>;
 
+    /// Reads leased pushes again, with the devices, preferences and counts of `now`. Omits those whose lease is lost.
+    async fn reload_pushes(&self, keys: &[PushKey], lease: &PushLease, now: Millis) -> Result<Vec<QueuedPush>>;
+
     /// Settles pushes whose lease is held. The others are omitted. `digest` is the [pause](PushPlan::digest) of groups
     /// that have grown meanwhile. Returns the number of settled pushes.
     async fn settle_pushes(

@@ -19,6 +19,7 @@ conformance! {
     accepted_pushes_are_not_repeated
     failed_pushes_are_kept_with_their_reason
     the_first_attempt_is_remembered
+    leased_pushes_are_read_again
     pushes_of_removed_devices_have_no_target
     erasure_removes_pushes
 }
@@ -192,6 +193,36 @@ async fn the_first_attempt_is_remembered(ledger: Any) {
         assert_eq!((push.first_tried_at, push.attempts, push.queued_at), expected, "step {step}");
         assert_eq!(settle(&*ledger, &pushes, &result(time(step + 1)), time(step), time(step) + 1).await, 1);
     }
+}
+
+async fn leased_pushes_are_read_again(ledger: Any) {
+    with_phone(&*ledger).await;
+    notify(&*ledger, comment(1, "bo"), NOW).await;
+    notify(&*ledger, like(2, "bo"), NOW).await;
+    let at = NOW + 10_000;
+    let pushes = due(&*ledger, at).await;
+    let keys: Vec<_> = pushes.iter().map(|push| push.key.clone()).collect();
+    let reload = async || {
+        let mut again = ledger.reload_pushes(&keys, &lease("w1", at + 60_000), at).await.expect("pushes");
+        again.sort_by_key(|push| push.key.item);
+        again
+    };
+    let mut expected = pushes.clone();
+    expected.sort_by_key(|push| push.key.item);
+    assert_eq!(reload().await, expected);
+    // What changes meanwhile is found: preferences, another accepted push, a group that grows, a removed device.
+    let preferences = PushPreferences { private: true, ..PushPreferences::default() };
+    ledger.set_push_preferences(&id("ann"), &preferences).await.expect("an answer");
+    notify(&*ledger, like(3, "cy"), at + 1).await;
+    let (accepted, waiting): (Vec<_>, Vec<_>) = pushes.into_iter().partition(|push| push.key.item == 1);
+    assert_eq!(settle(&*ledger, &accepted, &PushResult::Accepted, at, at + 2).await, 1);
+    let again = reload().await;
+    assert_eq!((again.len(), again[0].key.item, again[0].accepted), (1, 2, 1), "the other one is settled");
+    assert!(again[0].preferences.private && again[0].seq > waiting[0].seq && again[0].attempts == 1, "{again:?}");
+    ledger.remove_device(&id("ann"), &again[0].key.device).await.expect("an answer");
+    assert_eq!(reload().await[0].device, None);
+    let other = ledger.reload_pushes(&keys, &lease("w2", at + 60_000), at).await.expect("an answer");
+    assert!(other.is_empty(), "another process does not hold it");
 }
 
 async fn accepted_pushes_are_not_repeated(ledger: Any) {

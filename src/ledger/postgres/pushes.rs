@@ -15,24 +15,51 @@ use crate::ledger::{
 };
 use crate::model::{DeviceId, Millis};
 
+/// Selects pushes from a table of leased ones. The parameter is the time since when accepted pushes count.
+macro_rules! select_leased {
+    ($with:literal, $from:literal, $since:literal, $order:literal) => {
+        concat!(
+            $with,
+            " SELECT q.owner, q.device, q.item, q.kind, q.seq, q.attempts, q.queued_at,
+                d.id, d.target, d.locale, d.time_zone, d.app_version, d.registered_at, d.seen_at,
+                d.session, d.generation, d.issued_at, p.preferences, q.first_tried_at,
+                (SELECT coalesce(sum(s.sends), 0)::bigint FROM push_queue s
+                 WHERE s.owner = q.owner AND s.device = q.device AND s.item > 0 AND s.sent_at > ",
+            $since,
+            ") FROM ",
+            $from,
+            " LEFT JOIN devices d ON d.owner = q.owner AND d.id = q.device AND d.registered_at <= q.queued_at
+            LEFT JOIN push_preferences p ON p.owner = q.owner ",
+            $order
+        )
+    };
+}
+
 /// Other processes skip the rows that this statement locks.
-const LEASE: &str = "\
-    WITH due AS MATERIALIZED (
+const LEASE: &str = select_leased!(
+    "WITH due AS MATERIALIZED (
         SELECT owner, device, item, due_at FROM push_queue WHERE state = 0 AND due_at <= $1
         ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED
     ), leased AS (
         UPDATE push_queue q SET holder = $3, due_at = $4, attempts = q.attempts + 1 FROM due
         WHERE q.owner = due.owner AND q.device = due.device AND q.item = due.item
         RETURNING q.owner, q.device, q.item, q.kind, q.seq, q.attempts, q.queued_at, q.first_tried_at, due.due_at
-    )
-    SELECT q.owner, q.device, q.item, q.kind, q.seq, q.attempts, q.queued_at,
-        d.id, d.target, d.locale, d.time_zone, d.app_version, d.registered_at, d.seen_at,
-        d.session, d.generation, d.issued_at, p.preferences, q.first_tried_at,
-        (SELECT coalesce(sum(s.sends), 0)::bigint FROM push_queue s
-         WHERE s.owner = q.owner AND s.device = q.device AND s.item > 0 AND s.sent_at > $5)
-    FROM leased q
-    LEFT JOIN devices d ON d.owner = q.owner AND d.id = q.device AND d.registered_at <= q.queued_at
-    LEFT JOIN push_preferences p ON p.owner = q.owner ORDER BY q.due_at";
+    )",
+    "leased q",
+    "$5",
+    "ORDER BY q.due_at"
+);
+
+const RELOAD: &str = select_leased!(
+    "WITH leased AS (
+        SELECT held.* FROM unnest($1::text[], $2::text[], $3::bigint[]) AS k (owner, device, item)
+        JOIN push_queue held ON held.owner = k.owner AND held.device = k.device AND held.item = k.item
+        WHERE held.state = 0 AND held.holder = $4 AND held.due_at = $5
+    )",
+    "leased q",
+    "$6",
+    ""
+);
 
 const SETTLE: &str = "SELECT feedline_settle_pushes($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
 
@@ -62,6 +89,15 @@ impl PushStore for PostgresLedger {
         let parameters: Parameters<'_> =
             &[&integer(now), &count(limit), &&*lease.holder, &integer(lease.until), &since];
         Ok(readable("push_queue", &self.pool.write(LEASE, parameters).await?, queued))
+    }
+
+    async fn reload_pushes(&self, keys: &[PushKey], lease: &PushLease, now: Millis) -> Result<Vec<QueuedPush>> {
+        let owners: Vec<&str> = keys.iter().map(|key| key.user.as_str()).collect();
+        let devices: Vec<&str> = keys.iter().map(|key| key.device.as_str()).collect();
+        let items: Vec<i64> = keys.iter().map(|key| integer(key.item)).collect();
+        let since = integer(now.saturating_sub(ACCEPTED_KEPT));
+        let parameters: Parameters<'_> = &[&owners, &devices, &items, &&*lease.holder, &integer(lease.until), &since];
+        Ok(readable("push_queue", &self.pool.read(RELOAD, parameters).await?, queued))
     }
 
     async fn settle_pushes(

@@ -14,11 +14,28 @@ use crate::ledger::{
 };
 use crate::model::{DeviceId, Millis, PostId, UserId};
 
+/// A push that a process holds.
+const LEASED: &str = "\
+    SELECT q.user, q.device, q.item, q.kind, q.seq, q.attempts, q.queued_at, \
+        d.id, d.target, d.locale, d.time_zone, d.app_version, d.registered_at, d.seen_at, \
+        d.session, d.generation, d.issued_at, p.preferences, q.first_tried_at, \
+        (SELECT coalesce(sum(s.sends), 0) FROM push_queue s \
+         WHERE s.user = q.user AND s.device = q.device AND s.item > 0 AND s.sent_at > ?4) \
+    FROM push_queue q \
+    LEFT JOIN devices d ON d.user = q.user AND d.id = q.device AND d.registered_at <= q.queued_at \
+    LEFT JOIN push_preferences p ON p.user = q.user \
+    WHERE q.user = ?1 AND q.device = ?2 AND q.item = ?3 AND q.state = 0 AND q.holder = ?5 AND q.due_at = ?6";
+
 #[async_trait]
 impl PushStore for SqliteLedger {
     async fn lease_pushes(&self, now: Millis, lease: &PushLease, limit: usize) -> Result<Vec<QueuedPush>> {
         let lease = lease.clone();
         self.write(move |db| self::lease(db, now, &lease, limit)).await
+    }
+
+    async fn reload_pushes(&self, keys: &[PushKey], lease: &PushLease, now: Millis) -> Result<Vec<QueuedPush>> {
+        let (keys, lease) = (keys.to_vec(), lease.clone());
+        self.read(move |db| reload(db, &keys, &lease, now)).await
     }
 
     async fn settle_pushes(
@@ -144,25 +161,29 @@ fn lease(db: &Connection, now: Millis, lease: &PushLease, limit: usize) -> rusql
     let due = readable("push_queue", db.prepare_cached(sql)?.query(params![integer(now), count(limit)])?, key)?;
     let take = "UPDATE push_queue SET holder = ?4, due_at = ?5, attempts = attempts + 1 \
                 WHERE user = ?1 AND device = ?2 AND item = ?3";
-    let sql = "SELECT q.user, q.device, q.item, q.kind, q.seq, q.attempts, q.queued_at, \
-                   d.id, d.target, d.locale, d.time_zone, d.app_version, d.registered_at, d.seen_at, \
-                   d.session, d.generation, d.issued_at, p.preferences, q.first_tried_at, \
-                   (SELECT coalesce(sum(s.sends), 0) FROM push_queue s \
-                    WHERE s.user = q.user AND s.device = q.device AND s.item > 0 AND s.sent_at > ?4) \
-               FROM push_queue q \
-               LEFT JOIN devices d ON d.user = q.user AND d.id = q.device AND d.registered_at <= q.queued_at \
-               LEFT JOIN push_preferences p ON p.user = q.user \
-               WHERE q.user = ?1 AND q.device = ?2 AND q.item = ?3";
     let since = integer(now.saturating_sub(ACCEPTED_KEPT));
     let mut leased = Vec::with_capacity(due.len());
     for key in due {
         let (user, device, item) = (key.user.as_str(), key.device.as_str(), integer(key.item));
-        let row = params![user, device, item, &*lease.holder, integer(lease.until)];
-        db.prepare_cached(take)?.execute(row)?;
-        let mut statement = db.prepare_cached(sql)?;
-        leased.extend(readable("push_queue", statement.query(params![user, device, item, since])?, queued)?);
+        let (holder, until) = (&*lease.holder, integer(lease.until));
+        db.prepare_cached(take)?.execute(params![user, device, item, holder, until])?;
+        let mut statement = db.prepare_cached(LEASED)?;
+        let row = params![user, device, item, since, holder, until];
+        leased.extend(readable("push_queue", statement.query(row)?, queued)?);
     }
     Ok(leased)
+}
+
+fn reload(db: &Connection, keys: &[PushKey], lease: &PushLease, now: Millis) -> rusqlite::Result<Vec<QueuedPush>> {
+    let since = integer(now.saturating_sub(ACCEPTED_KEPT));
+    let mut pushes = Vec::with_capacity(keys.len());
+    let mut statement = db.prepare_cached(LEASED)?;
+    for key in keys {
+        let (user, device, item) = (key.user.as_str(), key.device.as_str(), integer(key.item));
+        let row = params![user, device, item, since, &*lease.holder, integer(lease.until)];
+        pushes.extend(readable("push_queue", statement.query(row)?, queued)?);
+    }
+    Ok(pushes)
 }
 
 fn settle(

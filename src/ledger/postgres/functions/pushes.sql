@@ -73,7 +73,8 @@ BEGIN
                 WHEN p_results[n] = 'retry' AND held.first_tried_at = 0 THEN p_now ELSE held.first_tried_at END,
             sent_at = CASE WHEN p_results[n] = 'accepted' THEN p_now ELSE held.sent_at END,
             sends = held.sends + CASE WHEN p_results[n] = 'accepted' THEN 1 ELSE 0 END,
-            state = CASE WHEN p_results[n] IN ('deferred', 'retry', 'postponed') OR held.seq > p_seqs[n] THEN 0 ELSE 1 END,
+            state = CASE WHEN p_results[n] IN ('deferred', 'retry', 'postponed') OR held.seq > p_seqs[n] THEN 0
+                ELSE 1 END,
             due_at = CASE
                 WHEN p_results[n] IN ('deferred', 'retry', 'postponed') THEN p_dues[n]
                 WHEN held.seq > p_seqs[n] AND p_results[n] = 'accepted' AND held.kind IN ('like', 'follow')
