@@ -9,7 +9,7 @@ use super::QueueOffset;
 use super::connection_requests::{
     DisconnectRequest, NodeAnswer, NodeQuestion, RefreshRequest, ServerSubscription, UnsubscribeRequest,
 };
-use crate::model::{ContentId, Tally, UserId};
+use crate::model::{ContentId, Millis, NotificationId, PostId, Tally, UserId};
 
 /// A message to all nodes. It is JSON between nodes: variants and members are added, never changed, since nodes of two
 /// versions run side by side during an update.
@@ -50,12 +50,15 @@ pub enum Signal {
         /// The answer.
         answer: NodeAnswer,
     },
-    /// A node asks which of these users have a socket that answers a ping.
+    /// A node asks which of these items were taken live by their readers.
     ProbeSockets {
         /// Identifies the answers.
         request: String,
-        /// The users.
+        /// Empty: nodes of older versions read it, and answer at once.
         users: Vec<UserId>,
+        /// The items.
+        #[serde(default)]
+        items: LiveItems,
     },
     /// A client sent commands to another node than that with its stream. For the latter alone.
     Emulated(EmulatedCommands),
@@ -63,9 +66,32 @@ pub enum Signal {
     SocketsAnswered {
         /// The request.
         request: String,
-        /// The users with a socket that answered.
+        /// Empty: for nodes of older versions.
         users: Vec<UserId>,
+        /// The items that were taken.
+        #[serde(default)]
+        items: LiveItemsTaken,
     },
+}
+
+/// Items that may have been taken live: see [`Signal::ProbeSockets`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LiveItems {
+    /// Notifications of users.
+    pub notifications: Vec<(UserId, NotificationId)>,
+    /// Posts in the timelines of users.
+    pub posts: Vec<(UserId, PostId)>,
+}
+
+/// Items that were taken live.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LiveItemsTaken {
+    /// Notifications, each with the state that was taken: when it last grew, in Unix milliseconds.
+    pub notifications: Vec<(UserId, NotificationId, Millis)>,
+    /// Posts in the timelines of users.
+    pub posts: Vec<(UserId, PostId)>,
 }
 
 /// A settled batch of likes.
@@ -154,7 +180,7 @@ mod tallies {
 mod tests {
     use super::*;
     use crate::broker::connection_requests::ConnectionSelector;
-    use crate::model::{CommentId, PostId};
+    use crate::model::CommentId;
 
     #[test]
     fn signals_survive_the_way_between_nodes() {
@@ -197,8 +223,22 @@ mod tests {
             Signal::Refresh(RefreshRequest { connections, expired: true, expire_at: Some(1), info: "{}".into() }),
             Signal::AskNodes { request: "r".into(), question: NodeQuestion::Channels("chat:*".into()) },
             Signal::NodeAnswered { request: "r".into(), answer: NodeAnswer::Channels([("chat:1".into(), 2)].into()) },
-            Signal::ProbeSockets { request: "r".into(), users: vec![ann.clone()] },
-            Signal::SocketsAnswered { request: "r".into(), users: vec![ann] },
+            Signal::ProbeSockets {
+                request: "r".into(),
+                users: Vec::new(),
+                items: LiveItems {
+                    notifications: vec![(ann.clone(), NotificationId(5))],
+                    posts: vec![(ann.clone(), PostId(17))],
+                },
+            },
+            Signal::SocketsAnswered {
+                request: "r".into(),
+                users: Vec::new(),
+                items: LiveItemsTaken {
+                    notifications: vec![(ann.clone(), NotificationId(5), 9)],
+                    posts: vec![(ann, PostId(17))],
+                },
+            },
             Signal::Emulated(EmulatedCommands { session: "s".into(), text: "{}\n{}".into(), binary: String::new() }),
         ];
         for signal in signals {

@@ -73,7 +73,7 @@ pub use options::{FanoutOptions, FeedOptions, LikesOptions, LimitOptions, PushOp
 pub use outlet::OutletOptions;
 pub(crate) use posts::{Draft, mentioned};
 pub use pushes::SocketProbe;
-pub(crate) use pushes::{ClearContent, PushContent, PushDecision};
+pub(crate) use pushes::{ClearContent, DeliveryReceipts, LiveDeliveries, PushContent, PushDecision, SendReservation};
 pub use rate_limits::ADDRESS_READS;
 pub(crate) use rate_limits::{RateClass, RateLimits};
 pub(crate) use rendering::EventRenderer;

@@ -84,7 +84,7 @@ pub struct Feed {
     /// Decides about pushes that are due; `push/` sends them.
     pub(crate) pushes: PushReview,
     /// Finds users who take their notifications live. The gateway pings their sockets.
-    pub(crate) live_sockets: LiveSockets,
+    pub(crate) live_sockets: Arc<LiveSockets>,
     pub(crate) favourites: Arc<FavouriteService>,
     pub(crate) topics: TopicService,
     /// What happened, for consumers outside of Feedline.
@@ -157,8 +157,8 @@ impl Feed {
             Signal::LedgerReplaced => self.lineage.compare_soon(),
             Signal::RevocationsAppended => self.revocations.on_signal(),
             Signal::LikesSettled(settlement) => self.settlements.on_settled(settlement),
-            Signal::ProbeSockets { request, users } => self.live_sockets.on_probe(request, users),
-            Signal::SocketsAnswered { request, users } => self.live_sockets.on_answer(&request, users),
+            Signal::ProbeSockets { request, items, .. } => self.live_sockets.on_probe(request, items),
+            Signal::SocketsAnswered { request, items, .. } => self.live_sockets.on_answer(&request, items),
             // The gateway handles connections.
             Signal::Disconnect(_)
             | Signal::Subscribe(_)

@@ -42,6 +42,10 @@ use crate::protocol::{Command, Disconnect, PushEvent, Unsubscribe};
 /// Frames of the client are read first at least this often, in turns of the loop: a busy outbox cannot starve them.
 const READ_EVERY: u32 = 16;
 
+/// The probes that one frame of the client answers. A client that gives no sign is closed soon, and those above are not
+/// answered.
+const MAX_PROBES: usize = 256;
+
 /// A client's connection.
 pub(super) struct Connection {
     shared: Arc<ConnectionShared>,
@@ -383,7 +387,9 @@ impl Connection {
             self.output.ping(self.session.pings());
             self.reset_alarm();
         }
-        self.probes.push(probe);
+        if self.probes.len() < MAX_PROBES {
+            self.probes.push(probe);
+        }
     }
 
     /// Wakes the connection when the session has something to do again.

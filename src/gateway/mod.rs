@@ -207,7 +207,7 @@ impl Gateway {
         let connections = Arc::new(ConnectionRegistry::default());
         let sessions = Arc::new(StreamSessions::default());
         let sockets = Arc::new(UserSockets::new(Arc::clone(&sessions), feed.outlet.users.clone()));
-        let broadcaster = Arc::new(Broadcaster::new(Arc::clone(metrics)));
+        let broadcaster = Arc::new(Broadcaster::new(Arc::clone(metrics), feed.live_sockets.receipts().cloned()));
         let logs = LogReader::new(Arc::clone(broker), Arc::clone(&feed.inboxes), Arc::clone(&feed.event_renderer));
         let logs = Arc::new(logs);
         let rooms = Arc::new(RoomTable::default());
@@ -263,7 +263,7 @@ impl Gateway {
         let stop = stopping.clone();
         tasks.spawn(async move { stop.run_until_cancelled(access.run()).await });
 
-        feed.live_sockets.set_local(Arc::new(SocketProber { sockets: Arc::clone(&sockets) }));
+        feed.live_sockets.set_local(Arc::new(SocketProber { rooms: Arc::clone(&rooms) }));
         let commands = command_runner(parts, &hub, &logs, sockets, tasks.clone());
         let shared = ConnectionShared {
             sessions: Arc::clone(&parts.sessions),

@@ -9,39 +9,41 @@ use async_trait::async_trait;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
+use super::hub::rooms::RoomTable;
 use super::outbox::Outgoing;
 use super::probe::Probe;
-use super::sockets::UserSockets;
 use crate::feed::SocketProbe;
-use crate::model::UserId;
+use crate::model::{ChannelKind, PostId, UserId};
 
 /// Pings the sockets of this node.
 pub(super) struct SocketProber {
-    pub(super) sockets: Arc<UserSockets>,
+    pub(super) rooms: Arc<RoomTable>,
 }
 
 #[async_trait]
 impl SocketProbe for SocketProber {
-    async fn answering(&self, users: &[UserId], within: Duration) -> Vec<UserId> {
-        let asked: Vec<_> = users
-            .iter()
-            .flat_map(|user| self.sockets.outboxes(user).into_iter().map(|it| (user.clone(), it)))
-            .collect();
+    async fn readers(&self, posts: &[(UserId, PostId)], within: Duration) -> Vec<(UserId, PostId)> {
+        let mut asked = Vec::new();
+        for (user, post) in posts {
+            let timeline = [ChannelKind::Timeline.prefix(), user.as_str()].concat();
+            let outboxes = self.rooms.members_before(&timeline, post.time());
+            asked.extend(outboxes.into_iter().map(|outbox| ((user.clone(), *post), outbox)));
+        }
         if asked.is_empty() {
             return Vec::new();
         }
-        let connected: HashSet<UserId> = asked.iter().map(|(user, _)| user.clone()).collect();
+        let delivered: HashSet<(UserId, PostId)> = asked.iter().map(|(post, _)| post.clone()).collect();
         let (sender, mut answers) = mpsc::channel(asked.len());
-        for (user, outbox) in asked {
-            outbox.push(Outgoing::Probe(Probe::new(user, sender.clone())));
+        for (post, outbox) in asked {
+            outbox.push(Outgoing::Probe(Probe::about(post, sender.clone())));
         }
         drop(sender);
         let (ends, mut found) = (Instant::now() + within, HashSet::new());
         // The channel closes when the last connection that was asked ends.
-        while found.len() < connected.len()
-            && let Ok(Some(user)) = timeout_at(ends, answers.recv()).await
+        while found.len() < delivered.len()
+            && let Ok(Some(post)) = timeout_at(ends, answers.recv()).await
         {
-            found.insert(user);
+            found.insert(post);
         }
         found.into_iter().collect()
     }

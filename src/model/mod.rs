@@ -34,7 +34,7 @@ pub use event::Event;
 pub use event_owner::EventOwner;
 pub use ids::{CommentId, NotificationId, PostId, UserId};
 pub use like::{LikeChange, RevertReason, Tally};
-pub use notification::{Notification, NotificationSubject};
+pub use notification::{DeliveredNotification, Notification, NotificationSubject};
 pub use notification_kind::NotificationKind;
 pub use object::{ObjectId, ObjectType};
 pub use post::{Location, Media, MediaKind, Post, PostCounts, PostFlags, ShownPost, Visibility};

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{CommentId, Millis, NotificationId, Person, PostId};
+use super::{CommentId, Millis, NotificationId, Person, PostId, UserId};
 
 /// A notification: a group of users with the same action on the same object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -28,6 +28,17 @@ pub struct Notification {
     pub read: bool,
     /// Whether it was seen.
     pub seen: bool,
+}
+
+/// A notification that was delivered to a socket of its owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeliveredNotification {
+    /// The owner.
+    pub user: UserId,
+    /// The notification.
+    pub id: NotificationId,
+    /// Its state: when it last grew, in Unix milliseconds.
+    pub updated_at: Millis,
 }
 
 /// The object of a notification.

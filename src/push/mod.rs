@@ -7,8 +7,10 @@
 //!
 //! | file or folder | contents |
 //! |---|---|
-//! | `bridge.rs` | the loop: leases, sends and settles pushes |
+//! | `bridge.rs` | the loop: leases pushes |
+//! | `batch.rs` | decides about the pushes of a lease, sends and settles them |
 //! | `message.rs` | the message for a device |
+//! | `sender.rs` | what batches have in common |
 //! | `post_alerts.rs` | the job that queues alerts about posts |
 //! | `registration.rs` | which devices may be registered |
 //! | `setup.rs` | transports and texts, from the configuration |
@@ -16,16 +18,19 @@
 //! | `providers/` | the transports to FCM, APNs, Web Push and webhooks |
 //! | `texts/` | the texts of notifications, in the languages of devices |
 
+mod batch;
 mod bridge;
 mod message;
 mod post_alerts;
 pub mod providers;
 mod registration;
+mod sender;
 mod settlement;
 mod setup;
 pub mod texts;
 
-pub use bridge::{PushBridge, PushBridgeOptions};
+pub use bridge::PushBridge;
 pub use message::test_message;
 pub use registration::RegistrationPolicy;
+pub use sender::PushBridgeOptions;
 pub use setup::{push_providers, vapid_public_key};

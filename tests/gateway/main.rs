@@ -29,6 +29,9 @@ mod idempotency;
 mod identity;
 mod insecure;
 mod issuer_keys;
+#[path = "../push/keys.rs"]
+#[expect(dead_code, reason = "the tests of transports need more of it")]
+mod keys;
 mod likes;
 mod limits;
 mod malformed_input;
@@ -44,6 +47,11 @@ mod push_alerts;
 #[path = "../push/browser.rs"]
 mod push_browser;
 mod push_clears;
+mod push_live;
+#[path = "../push/server.rs"]
+#[expect(dead_code, reason = "the tests of transports need more of it")]
+mod push_provider;
+mod push_queue;
 mod push_receiver;
 mod pushes;
 mod python_packages;

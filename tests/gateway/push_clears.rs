@@ -15,8 +15,15 @@ use crate::server::Server;
 /// Longer than a silent message waits for more to be read.
 const CLEAR_DELAY: Duration = Duration::from_millis(2_500);
 
+/// A server with Web Push.
+pub(crate) async fn web_push() -> Server {
+    let key = URL_SAFE_NO_PAD.encode([7; 32]);
+    let keys = [("push.vapid_private_key", key.as_str()), ("push.vapid_subject", "mailto:ops@example.org")];
+    server_with(&keys).await
+}
+
 /// Ann registers a browser.
-async fn subscribe(server: &Server, token: &str, device: &str, browser: &Browser, endpoint: &str) {
+pub(crate) async fn subscribe(server: &Server, token: &str, device: &str, browser: &Browser, endpoint: &str) {
     let (p256dh, auth) = browser.keys();
     let body = json!({ "platform": "webpush", "endpoint": endpoint, "p256dh": p256dh, "auth": auth });
     let answer = with_token(server, token, "PUT", &format!("/devices/{device}"), &body).await;
@@ -30,9 +37,7 @@ fn decrypted(browser: &Browser, body: &Value) -> Value {
 
 #[tokio::test]
 async fn a_browser_withdraws_what_was_read_elsewhere() {
-    let key = URL_SAFE_NO_PAD.encode([7; 32]);
-    let keys = [("push.vapid_private_key", key.as_str()), ("push.vapid_subject", "mailto:ops@example.org")];
-    let (server, here, there) = (server_with(&keys).await, Receiver::start(&[]).await, Receiver::start(&[]).await);
+    let (server, here, there) = (web_push().await, Receiver::start(&[]).await, Receiver::start(&[]).await);
     account(&server, "ann").await;
     let (one, two) = (sign_in(&server, "ann", "correct horse").await, sign_in(&server, "ann", "correct horse").await);
     let (phone, laptop) = (Browser::new(), Browser::new());

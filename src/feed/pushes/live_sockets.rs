@@ -1,9 +1,12 @@
-//! Users with a socket that answers. A notification that was delivered to a socket is not pushed if the socket shows
-//! afterwards that its client is there: by a pong, or by any other frame.
+//! What users took live, so that it is not pushed.
 //!
-//! A socket whose network died silently stays open for up to half a minute. So before pushes are sent, the sockets of
-//! their users are pinged behind everything that was queued for them, on all nodes. Live delivery itself costs nothing
-//! more.
+//! A *notification* is taken if a socket that received it gave a sign afterwards: its node keeps a
+//! [receipt](DeliveryReceipts). Only sockets with the user's channel of notifications receive one, and only those that
+//! were connected when it was written. A client that connects later and recovers it from the log gets the push, too.
+//!
+//! A *post* with an alert is one of many in a timeline, so no ping follows it. Right before the push, the sockets that
+//! have been subscribed to the user's timeline since before the post are pinged, behind everything that was queued for
+//! them. Sockets whose network died silently do not answer.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
@@ -14,14 +17,15 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
-use crate::broker::{Broker, Signal};
+use super::delivery_receipts::DeliveryReceipts;
+use crate::broker::{Broker, LiveItems, LiveItemsTaken, Signal};
 use crate::feed::runtime::Runtime;
-use crate::model::UserId;
+use crate::model::{Millis, Notification, NotificationId, PostId, UserId};
 
 /// How long sockets may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(1_500);
 
-/// How much longer the answer of another node may take, which has waited for its sockets.
+/// How long the answer of another node may take, besides the time for its sockets.
 const TRANSFER_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The answers of nodes that may wait to be read.
@@ -30,26 +34,65 @@ const MAX_ANSWERS: usize = 256;
 /// Pings the sockets of this node.
 #[async_trait]
 pub trait SocketProbe: Send + Sync {
-    /// Pings all sockets of these users. Returns the users with a socket that answers in time. Returns early if all
-    /// users have one, or no socket is left to wait for.
-    async fn answering(&self, users: &[UserId], within: Duration) -> Vec<UserId>;
+    /// Pings the sockets that have been subscribed to the timelines of these users since before these posts. Returns
+    /// the posts with a socket that answers in time. Returns early if all have one, or no socket is left to wait for.
+    async fn readers(&self, posts: &[(UserId, PostId)], within: Duration) -> Vec<(UserId, PostId)>;
 }
 
-/// Finds users with a socket that answers, on any node.
+/// What was taken live, of the items of a batch.
+#[derive(Debug, Default)]
+pub(crate) struct LiveDeliveries {
+    /// The state in which notifications were taken.
+    notifications: HashMap<(UserId, NotificationId), Millis>,
+    /// Posts with a socket that has them.
+    posts: HashSet<(UserId, PostId)>,
+}
+
+impl LiveDeliveries {
+    /// Whether the user took the notification in its present state.
+    pub(crate) fn has_notification(&self, user: &UserId, notification: &Notification) -> bool {
+        let taken = self.notifications.get(&(user.clone(), notification.id));
+        taken.is_some_and(|updated_at| *updated_at >= notification.updated_at)
+    }
+
+    /// Whether a socket with the user's timeline answers, and was there before the post.
+    pub(crate) fn has_post(&self, user: &UserId, post: PostId) -> bool {
+        self.posts.contains(&(user.clone(), post))
+    }
+
+    fn add(&mut self, taken: LiveItemsTaken) {
+        for (user, id, updated_at) in taken.notifications {
+            let state = self.notifications.entry((user, id)).or_default();
+            *state = updated_at.max(*state);
+        }
+        self.posts.extend(taken.posts);
+    }
+}
+
+/// Finds what was taken live, on any node.
 pub(crate) struct LiveSockets {
     broker: Arc<dyn Broker>,
     runtime: Arc<Runtime>,
     /// Whether other nodes may have sockets of a user.
     is_shared: bool,
+    /// `None`: there are no pushes.
+    receipts: Option<Arc<DeliveryReceipts>>,
     local: OnceLock<Arc<dyn SocketProbe>>,
     /// Receives the answers of other nodes, by request.
-    waiting: Mutex<HashMap<String, mpsc::Sender<Vec<UserId>>>>,
+    waiting: Mutex<HashMap<String, mpsc::Sender<LiveItemsTaken>>>,
 }
 
 impl LiveSockets {
-    /// Asks this node, and with `is_shared` the other nodes of this broker.
-    pub(crate) fn new(broker: Arc<dyn Broker>, runtime: Arc<Runtime>, is_shared: bool) -> Self {
-        Self { broker, runtime, is_shared, local: OnceLock::new(), waiting: Mutex::default() }
+    /// Asks this node, and with `is_shared` the other nodes of this broker. `push_wait`: how long a push may wait;
+    /// `None`: there are no pushes.
+    pub(crate) fn new(
+        broker: Arc<dyn Broker>,
+        runtime: Arc<Runtime>,
+        is_shared: bool,
+        push_wait: Option<Duration>,
+    ) -> Self {
+        let receipts = push_wait.map(|wait| Arc::new(DeliveryReceipts::new(wait)));
+        Self { broker, runtime, is_shared, receipts, local: OnceLock::new(), waiting: Mutex::default() }
     }
 
     /// Sets the sockets of this node, once.
@@ -57,43 +100,58 @@ impl LiveSockets {
         let _ = self.local.set(probe);
     }
 
-    /// The users among these with a socket that answers.
-    pub(crate) async fn answering(&self, users: HashSet<UserId>) -> HashSet<UserId> {
-        let users: Vec<UserId> = users.into_iter().collect();
-        if users.is_empty() {
-            return HashSet::new();
+    /// The receipts of this node; `None`: there are no pushes.
+    pub(crate) fn receipts(&self) -> Option<&Arc<DeliveryReceipts>> {
+        self.receipts.as_ref()
+    }
+
+    /// Finds which of these items were taken live. Takes up to two seconds if there are posts, otherwise no longer than
+    /// other nodes take for an answer.
+    pub(crate) async fn taken(&self, items: LiveItems) -> LiveDeliveries {
+        let mut found = LiveDeliveries::default();
+        if items.notifications.is_empty() && items.posts.is_empty() {
+            return found;
         }
-        let local = async {
-            match self.local.get() {
-                Some(probe) => probe.answering(&users, ANSWER_TIMEOUT).await,
-                None => Vec::new(),
-            }
-        };
         if !self.is_shared {
-            return local.await.into_iter().collect();
+            found.add(self.taken_here(&items).await);
+            return found;
         }
-        let (here, elsewhere) = tokio::join!(local, self.elsewhere(&users));
-        here.into_iter().chain(elsewhere).collect()
+        let (here, elsewhere) = tokio::join!(self.taken_here(&items), self.taken_elsewhere(&items));
+        found.add(here);
+        elsewhere.into_iter().for_each(|taken| found.add(taken));
+        found
+    }
+
+    async fn taken_here(&self, items: &LiveItems) -> LiveItemsTaken {
+        let posts = match self.local.get() {
+            Some(probe) if !items.posts.is_empty() => probe.readers(&items.posts, ANSWER_TIMEOUT).await,
+            _ => Vec::new(),
+        };
+        let taken = |(user, id): &(UserId, NotificationId)| {
+            let updated_at = self.receipts.as_ref()?.get(user, *id)?;
+            Some((user.clone(), *id, updated_at))
+        };
+        LiveItemsTaken { notifications: items.notifications.iter().filter_map(taken).collect(), posts }
     }
 
     /// Asks the other nodes.
-    async fn elsewhere(&self, users: &[UserId]) -> HashSet<UserId> {
+    async fn taken_elsewhere(&self, items: &LiveItems) -> Vec<LiveItemsTaken> {
         let request = uuid::Uuid::new_v4().simple().to_string();
         let (sender, mut answers) = mpsc::channel(MAX_ANSWERS);
         self.waiting.lock().insert(request.clone(), sender);
-        let mut found = HashSet::new();
-        let signal = Signal::ProbeSockets { request: request.clone(), users: users.to_vec() };
+        let mut found = Vec::new();
+        let signal = Signal::ProbeSockets { request: request.clone(), users: Vec::new(), items: items.clone() };
         match self.broker.signal(signal).await {
             Err(error) => tracing::debug!(%error, "other nodes are not asked for live sockets"),
             Ok(receivers) => {
-                let ends = Instant::now() + ANSWER_TIMEOUT + TRANSFER_TIMEOUT;
+                let within = if items.posts.is_empty() { Duration::ZERO } else { ANSWER_TIMEOUT };
+                let ends = Instant::now() + within + TRANSFER_TIMEOUT;
                 // Every other node answers once. This one has received the signal as well.
                 let mut missing = receivers.saturating_sub(1);
                 while missing > 0
-                    && found.len() < users.len()
-                    && let Ok(Some(users)) = timeout_at(ends, answers.recv()).await
+                    && let Ok(Some(taken)) = timeout_at(ends, answers.recv()).await
                 {
-                    found.extend(users);
+                    found.push(taken);
                     missing -= 1;
                 }
             }
@@ -102,30 +160,27 @@ impl LiveSockets {
         found
     }
 
-    /// Answers the request of another node, also with no users: that node waits for all answers.
-    pub(crate) fn on_probe(&self, request: String, users: Vec<UserId>) {
+    /// Answers the request of another node, also with nothing: that node waits for all answers.
+    pub(crate) fn on_probe(self: &Arc<Self>, request: String, items: LiveItems) {
         if self.waiting.lock().contains_key(&request) {
             return;
         }
-        let probe = self.local.get().cloned();
-        let broker = Arc::clone(&self.broker);
+        let live = Arc::clone(self);
         self.runtime.spawn(async move {
-            let users = match probe {
-                Some(probe) => probe.answering(&users, ANSWER_TIMEOUT).await,
-                None => Vec::new(),
-            };
-            if let Err(error) = broker.signal(Signal::SocketsAnswered { request, users }).await {
+            let items = live.taken_here(&items).await;
+            let answer = Signal::SocketsAnswered { request, users: Vec::new(), items };
+            if let Err(error) = live.broker.signal(answer).await {
                 tracing::debug!(%error, "live sockets are not reported");
             }
         });
     }
 
     /// Takes the answer of another node.
-    pub(crate) fn on_answer(&self, request: &str, users: Vec<UserId>) {
+    pub(crate) fn on_answer(&self, request: &str, items: LiveItemsTaken) {
         let sender = self.waiting.lock().get(request).cloned();
         if let Some(sender) = sender {
             // It is full only if there are more nodes than answers that are waited for at a time.
-            let _ = sender.try_send(users);
+            let _ = sender.try_send(items);
         }
     }
 }

@@ -5,21 +5,27 @@
 //! users and conversations, deleted and edited objects, and the preferences of the owner.
 
 mod clears;
+mod delivery_receipts;
 mod live_sockets;
 mod post_alerts;
 mod quiet_hours;
+mod send_tally;
 mod texts;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use futures::{StreamExt, stream};
+use tokio::time::Instant;
 
 pub(crate) use self::clears::{ClearContent, clear_plan};
-pub(crate) use self::live_sockets::LiveSockets;
+pub(crate) use self::delivery_receipts::DeliveryReceipts;
 pub use self::live_sockets::SocketProbe;
+pub(crate) use self::live_sockets::{LiveDeliveries, LiveSockets};
 use self::post_alerts::PostAlertReview;
 use self::quiet_hours::quiet_until;
+pub(crate) use self::send_tally::SendReservation;
+use self::send_tally::SendTally;
 use self::texts::{load_texts, text_of};
 use super::content::PostCache;
 use super::error::Result;
@@ -43,8 +49,8 @@ const MAX_CONCURRENT_USERS: usize = 16;
 /// What is to become of a push.
 #[derive(Debug)]
 pub(crate) enum PushDecision {
-    /// It is sent, with this content.
-    Send(Box<PushContent>),
+    /// It is sent, with this content. It counts towards the daily cap until the reservation is dropped.
+    Send(Box<PushContent>, SendReservation),
     /// It is a silent message, and is sent with this content.
     Clear(Box<ClearContent>),
     /// It is not sent, for this reason.
@@ -71,6 +77,7 @@ pub(crate) struct PushReview {
     renderer: NotificationRenderer,
     posts: Arc<PostCache>,
     post_alerts: PostAlertReview,
+    tally: Arc<SendTally>,
     /// How long after its notification a push is of use, in milliseconds.
     time_to_live: Millis,
 }
@@ -100,19 +107,25 @@ impl PushReview {
         time_to_live: Millis,
     ) -> Self {
         let post_alerts = PostAlertReview::new(Arc::clone(&ledger), visibility, relations);
-        Self { ledger, revocations, renderer, posts, post_alerts, time_to_live }
+        let tally = Arc::default();
+        Self { ledger, revocations, renderer, posts, post_alerts, tally, time_to_live }
     }
 
-    /// Decides about a batch, in its order. `live` are the users with a socket that answers. The number of ledger calls
-    /// depends on the number of users.
+    /// Decides about a batch, in its order. `live` is what was taken live; the pushes were read from the queue at
+    /// `read_at`. The number of ledger calls depends on the number of users.
     ///
     /// # Errors
     /// If the ledger cannot be read: nothing may be sent then.
-    pub(crate) async fn decide(&self, batch: &[QueuedPush], live: &HashSet<UserId>) -> Result<Vec<PushDecision>> {
+    pub(crate) async fn decide(
+        &self,
+        batch: &[QueuedPush],
+        live: &LiveDeliveries,
+        read_at: Instant,
+    ) -> Result<Vec<PushDecision>> {
         // Revocations up to now, on any node.
         self.revocations.follow().await?;
         let now = now();
-        let early: Vec<Option<PushDecision>> = batch.iter().map(|push| self.refusal(push, live, now)).collect();
+        let early: Vec<Option<PushDecision>> = batch.iter().map(|push| self.refusal(push, now)).collect();
         let open = || batch.iter().zip(&early).filter(|(_, early)| early.is_none()).map(|(push, _)| push);
         let mut states = self.states(open()).await?;
         let alerts = self.post_alerts.review(open(), live).await?;
@@ -141,28 +154,23 @@ impl PushReview {
             if under(notification).is_some_and(|post| muted.contains(&(push.key.user.clone(), post))) {
                 return PushDecision::Drop("muted");
             }
+            if push.kind != POST_KIND && live.has_notification(&push.key.user, notification) {
+                return PushDecision::Drop("live");
+            }
+            if let Some(until) = quiet_end(push, now) {
+                return PushDecision::Defer(until);
+            }
+            let cap = push.preferences.daily_cap.into();
+            let Some(reservation) = self.tally.reserve(&push.key, cap, (push.accepted, read_at)) else {
+                return PushDecision::Drop("daily_cap");
+            };
             let text = text_of(notification).and_then(|object| texts.get(&object).cloned());
             let text = text.filter(|_| !push.preferences.private).unwrap_or_default();
             let unread = state.unread;
-            PushDecision::Send(Box::new(PushContent { notification: notification.clone(), text, unread }))
+            let content = PushContent { notification: notification.clone(), text, unread };
+            PushDecision::Send(Box::new(content), reservation)
         };
         Ok(batch.iter().zip(early).map(|(push, early)| early.unwrap_or_else(|| decide(push))).collect())
-    }
-
-    /// Decides about a push that had to wait since the last decision, with the device and the preferences of now.
-    ///
-    /// # Errors
-    /// As for [`decide`](Self::decide).
-    pub(crate) async fn decide_again(&self, push: &QueuedPush, live: &HashSet<UserId>) -> Result<PushDecision> {
-        let user = &push.key.user;
-        let (devices, preferences) = tokio::try_join!(self.ledger.devices(user), self.ledger.push_preferences(user))?;
-        let Some((device, _)) = &push.device else { return Ok(PushDecision::Drop("no_device")) };
-        if !devices.iter().any(|now| now.id == device.id && now.target == device.target) {
-            return Ok(PushDecision::Drop("no_device"));
-        }
-        let push = QueuedPush { preferences: preferences.unwrap_or_default(), ..push.clone() };
-        let decision = self.decide(std::slice::from_ref(&push), live).await?.pop();
-        Ok(decision.unwrap_or(PushDecision::Drop("read")))
     }
 
     /// Whether the user is blocked or the session of the device has ended, as far as this node knows.
@@ -175,8 +183,8 @@ impl PushReview {
     }
 
     /// Decides what does not depend on the notification: the device, its session, and the preferences.
-    fn refusal(&self, push: &QueuedPush, live: &HashSet<UserId>, now: Millis) -> Option<PushDecision> {
-        let Some((device, session)) = &push.device else { return Some(PushDecision::Drop("no_device")) };
+    fn refusal(&self, push: &QueuedPush, now: Millis) -> Option<PushDecision> {
+        let Some((_, session)) = &push.device else { return Some(PushDecision::Drop("no_device")) };
         if self.is_revoked(push, session) {
             return Some(PushDecision::Drop("signed_out"));
         }
@@ -187,18 +195,10 @@ impl PushReview {
             // It shows nothing.
             return None;
         }
-        // Whether a socket has the post of an alert depends on its author.
-        if push.kind != POST_KIND && live.contains(&push.key.user) {
-            return Some(PushDecision::Drop("live"));
-        }
         if !push.preferences.kinds.wants(&push.kind) {
             return Some(PushDecision::Drop("unwanted"));
         }
-        if push.accepted >= push.preferences.daily_cap.into() {
-            return Some(PushDecision::Drop("daily_cap"));
-        }
-        let quiet = push.preferences.quiet_hours.as_ref();
-        quiet.and_then(|quiet| quiet_until(quiet, device.time_zone.as_deref(), now)).map(PushDecision::Defer)
+        (push.accepted >= push.preferences.daily_cap.into()).then_some(PushDecision::Drop("daily_cap"))
     }
 
     /// The notifications of each user that are unread, not seen, and visible.
@@ -259,6 +259,12 @@ impl PushReview {
         let pairs: Vec<_> = pairs.into_iter().collect();
         Ok(self.ledger.muted_conversations(&pairs).await?.into_iter().collect())
     }
+}
+
+/// When the quiet hours of a device end that it is in.
+fn quiet_end(push: &QueuedPush, now: Millis) -> Option<Millis> {
+    let (device, _) = push.device.as_ref()?;
+    quiet_until(push.preferences.quiet_hours.as_ref()?, device.time_zone.as_deref(), now)
 }
 
 /// The post under which a notification happened; `None` for follows, and for mentions in a post itself.

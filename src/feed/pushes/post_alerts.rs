@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures::{StreamExt, stream};
 
+use super::live_sockets::LiveDeliveries;
 use crate::feed::content::CachedPost;
 use crate::feed::error::Result;
 use crate::feed::visibility::{RelationCache, ViewContext, VisibilityPolicy};
@@ -43,7 +44,7 @@ impl PostAlertReview {
         Self { ledger, visibility, relations }
     }
 
-    /// Reviews the alerts among these pushes. `live` are the users with a socket that answers. Three ledger calls for a
+    /// Reviews the alerts among these pushes. `live` is what was taken live. Three ledger calls for a
     /// batch, and up to as many for caches as there are users; none without alerts.
     ///
     /// # Errors
@@ -51,7 +52,7 @@ impl PostAlertReview {
     pub(super) async fn review(
         &self,
         pushes: impl Iterator<Item = &QueuedPush> + Send,
-        live: &HashSet<UserId>,
+        live: &LiveDeliveries,
     ) -> Result<PostAlerts> {
         let mut wants_mentions: HashMap<UserId, bool> = HashMap::new();
         let mut posts: HashMap<UserId, HashSet<PostId>> = HashMap::new();
@@ -70,7 +71,13 @@ impl PostAlertReview {
         let readers = self.ledger.post_alert_readers(&pairs).await?;
         let seen: HashMap<(UserId, UserId), PostId> =
             readers.into_iter().map(|reader| ((reader.user, reader.author), reader.seen)).collect();
-        let follows = self.relations.get(pairs.iter().filter(|(user, _)| live.contains(user)).cloned()).await?;
+        let has_timeline = |(user, cached): &(UserId, Arc<CachedPost>)| live.has_post(user, cached.post.id);
+        let live_pairs: HashSet<(UserId, UserId)> = visible
+            .iter()
+            .filter(|visible| has_timeline(visible))
+            .map(|(user, cached)| (user.clone(), cached.post.author.clone()))
+            .collect();
+        let follows = self.relations.get(live_pairs).await?;
         let authors: HashSet<UserId> = pairs.into_iter().map(|(_, author)| author).collect();
         let authors = self.ledger.users(&authors.into_iter().collect::<Vec<_>>()).await?;
         let authors: HashMap<UserId, Person> =
@@ -79,7 +86,7 @@ impl PostAlertReview {
             let post = &cached.post;
             let takes_it_live = || {
                 let relation = follows.get(&user, &post.author).unwrap_or_default();
-                live.contains(&user) && relation.follows
+                live.has_post(&user, post.id) && relation.follows
             };
             let pair = (user.clone(), post.author.clone());
             let is_mentioned = || post.mentions.contains(&user) && wants_mentions.get(&user) == Some(&true);

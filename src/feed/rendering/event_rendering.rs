@@ -14,7 +14,7 @@ use bytes::Bytes;
 use foldhash::fast::RandomState;
 
 use super::comment_rendering::CommentRenderer;
-use super::notification_rendering::NotificationRenderer;
+use super::notification_rendering::{NotificationRenderer, RenderedNotification};
 use super::render_context::{Audience, Encoded, RenderContext, Viewer, people_above, post_kind, referenced_posts};
 use crate::broker::{CACHE_LEASE, CacheLease};
 use crate::feed::content::{CachedPost, PostCache, PostMap};
@@ -140,7 +140,10 @@ impl EventRenderer {
         Ok(entries.iter().map(publication).collect())
     }
 
-    async fn render_notifications(&self, entries: &[(&Audience, &Entry)]) -> Result<HashMap<NotificationId, Bytes>> {
+    async fn render_notifications(
+        &self,
+        entries: &[(&Audience, &Entry)],
+    ) -> Result<HashMap<NotificationId, RenderedNotification>> {
         let mut by_owner: HashMap<UserId, HashSet<NotificationId>> = HashMap::new();
         for (audience, entry) in entries {
             if let (Audience::Notifications(owner), Entry::NotificationChanged(id)) = (audience, entry) {

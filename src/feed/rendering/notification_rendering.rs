@@ -14,7 +14,8 @@ use crate::feed::error::Result;
 use crate::feed::visibility::{CommentContexts, ViewContext, VisibilityPolicy};
 use crate::ledger::{Ledger, NotificationGroup};
 use crate::model::{
-    Comment, CommentId, ContentId, Event, Notification, NotificationId, NotificationSubject, Person, PostId, UserId,
+    Comment, CommentId, ContentId, Event, Millis, Notification, NotificationId, NotificationSubject, Person, PostId,
+    UserId,
 };
 
 /// The maximal number of users of a group that are shown.
@@ -28,6 +29,15 @@ const MAX_CONCURRENT_USERS: usize = 4;
 pub(crate) struct VisibleGroup {
     pub(crate) group: NotificationGroup,
     subject: Option<NotificationSubject>,
+}
+
+/// A notification as it is published.
+#[derive(Debug)]
+pub(crate) struct RenderedNotification {
+    /// The members of the publication.
+    pub(super) members: Bytes,
+    /// When it last grew, in Unix milliseconds.
+    pub(super) updated_at: Millis,
 }
 
 /// Renders notifications.
@@ -48,19 +58,21 @@ impl NotificationRenderer {
         Self { ledger, visibility, comments }
     }
 
-    /// For each notification, the members of the publication that pushes its current state. Omits notifications without
-    /// visible content.
+    /// For each notification, the publication of its current state. Omits notifications without visible content.
     ///
     /// # Errors
     /// If the ledger cannot be read.
     pub(crate) async fn render_updates(
         &self,
         by_owner: HashMap<UserId, HashSet<NotificationId>>,
-    ) -> Result<HashMap<NotificationId, Bytes>> {
+    ) -> Result<HashMap<NotificationId, RenderedNotification>> {
         let rendered = stream::iter(by_owner).map(|(user, ids)| async move {
             let ids: Vec<NotificationId> = ids.into_iter().collect();
             let groups = self.ledger.notifications_by_id(&user, &ids).await?;
-            let encode = |notification: &Notification| (notification.id, Event::Notification { notification }.encode());
+            let encode = |notification: &Notification| {
+                let members = Event::Notification { notification }.encode();
+                (notification.id, RenderedNotification { members, updated_at: notification.updated_at })
+            };
             let rendered = self.render(&user, groups).await?;
             Result::Ok(rendered.iter().map(encode).collect::<Vec<_>>())
         });

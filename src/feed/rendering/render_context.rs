@@ -7,9 +7,12 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::comment_rendering::EncodedComments;
+use super::notification_rendering::RenderedNotification;
 use crate::feed::content::{CachedPost, PostEventKind, PostMap};
 use crate::feed::visibility::{AccessContext, RelationMap, ViewContext};
-use crate::model::{Entry, Event, GoneReason, NotificationId, PostId, PostRemoved, UserId, Visibility};
+use crate::model::{
+    DeliveredNotification, Entry, Event, GoneReason, NotificationId, PostId, PostRemoved, UserId, Visibility,
+};
 
 /// The audience of a channel. It determines the recipients of each entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,8 +65,8 @@ pub struct RenderContext {
     pub(super) pushes_to_author: Encoded,
     /// The members of publications that show a comment.
     pub(super) comments: EncodedComments,
-    /// The publication members of notifications with visible content.
-    pub(super) notifications: HashMap<NotificationId, Bytes>,
+    /// Notifications with visible content.
+    pub(super) notifications: HashMap<NotificationId, RenderedNotification>,
     /// Authors with restrictions.
     pub(super) restricted: HashSet<UserId>,
     pub(super) relations: RelationMap,
@@ -123,13 +126,21 @@ impl RenderContext {
         Some(RenderedEvent { members, is_public, view, conditions })
     }
 
+    /// The state of a notification that an entry delivers to its owner.
+    pub(crate) fn delivered_notification(&self, audience: &Audience, entry: &Entry) -> Option<DeliveredNotification> {
+        let (Audience::Notifications(user), Entry::NotificationChanged(id)) = (audience, entry) else { return None };
+        let updated_at = self.notifications.get(id)?.updated_at;
+        Some(DeliveredNotification { user: user.clone(), id: *id, updated_at })
+    }
+
     fn members(&self, audience: &Audience, entry: &Entry) -> Option<Bytes> {
         match entry {
             Entry::Data(members) | Entry::Restricted(_, members) => Some(members.clone()),
             Entry::Comment(changed) => self.comments.get(&(changed.comment, changed.is_edit)).cloned(),
-            Entry::NotificationChanged(id) => Some(
-                self.notifications.get(id).cloned().unwrap_or_else(|| Event::NotificationGone { id: *id }.encode()),
-            ),
+            Entry::NotificationChanged(id) => Some(match self.notifications.get(id) {
+                Some(rendered) => rendered.members.clone(),
+                None => Event::NotificationGone { id: *id }.encode(),
+            }),
             Entry::Gone(id, reason) => Some(gone(*id, *reason)),
             Entry::PostRemoved(left) => Some(gone(left.post, left.reason)),
             Entry::Post(id) | Entry::Edited(id) => match (self.posts.get(id), audience) {

@@ -1,6 +1,7 @@
 //! The dependencies that nearly all services share, and services with few others.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::broker::Broker;
 use crate::feed::content::PostCache;
@@ -16,7 +17,7 @@ use crate::feed::likes::CountPublisher;
 use crate::feed::lineage::LineageTracker;
 use crate::feed::node_ids::NodeIds;
 use crate::feed::notifications::{Conversations, EventWorker, Notifications};
-use crate::feed::options::FeedOptions;
+use crate::feed::options::{FeedOptions, PushOptions};
 use crate::feed::outlet::Outlet;
 use crate::feed::people::{Follows, Profiles, Restrictions};
 use crate::feed::posts::{CommentReader, CommentService, PostEditor, PostService};
@@ -113,7 +114,9 @@ impl Base {
     }
 
     pub(super) fn live_sockets(&self, options: &FeedOptions) -> LiveSockets {
-        LiveSockets::new(self.broker.clone(), self.runtime.clone(), options.pushes.several_nodes)
+        let PushOptions { plan, several_nodes, .. } = options.pushes;
+        let wait = plan.map(|plan| Duration::from_millis(plan.grace.max(plan.digest)));
+        LiveSockets::new(self.broker.clone(), self.runtime.clone(), several_nodes, wait)
     }
 
     pub(super) fn pushes(

@@ -171,7 +171,7 @@ impl Feed {
             conversations: base.conversations(),
             devices: base.devices(options),
             web_push_keys: WebPushKeys::new(options.vapid_public_key.clone()),
-            live_sockets: base.live_sockets(options),
+            live_sockets: Arc::new(base.live_sockets(options)),
             pushes: base.pushes(revocations.clone(), notification_renderer.clone(), options),
             user_search: UserSearch::new(base.ledger.clone(), base.visibility.clone()),
             follows: base.follows(timelines.edges.clone(), options),

@@ -2,22 +2,39 @@
 
 use std::sync::Arc;
 
+use crate::feed::DeliveryReceipts;
 use crate::gateway::framed::Framed;
 use crate::gateway::message_codec::PushFrames;
 use crate::gateway::outbox::{Outbox, Outgoing};
+use crate::gateway::probe::Probe;
 use crate::metrics::Metrics;
-use crate::model::{Entry, Millis};
+use crate::model::{DeliveredNotification, Entry, Millis};
 use crate::protocol::Push;
 
 /// Sends one push to many clients: it is encoded once for each format, and all send queues share it.
 #[derive(Debug)]
 pub(in crate::gateway) struct Broadcaster {
     metrics: Arc<Metrics>,
+    /// Takes the receipts of notifications; `None`: nobody needs them, since there are no pushes.
+    receipts: Option<Arc<DeliveryReceipts>>,
 }
 
 impl Broadcaster {
-    pub(in crate::gateway) fn new(metrics: Arc<Metrics>) -> Self {
-        Self { metrics }
+    pub(in crate::gateway) fn new(metrics: Arc<Metrics>, receipts: Option<Arc<DeliveryReceipts>>) -> Self {
+        Self { metrics, receipts }
+    }
+
+    /// Pings these clients right behind a notification that may be pushed: their next frame is its receipt.
+    pub(super) fn ask_for_receipts<'a>(
+        &self,
+        outboxes: impl Iterator<Item = &'a Outbox>,
+        delivered: DeliveredNotification,
+    ) {
+        let Some(receipts) = &self.receipts else { return };
+        let delivered = Arc::new(delivered);
+        for outbox in outboxes {
+            outbox.push(Outgoing::Probe(Probe::behind(&delivered, receipts)));
+        }
     }
 
     /// Sends a push to these clients.

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::feed::now;
 use crate::gateway::outbox::Outbox;
-use crate::model::UserId;
+use crate::model::{Millis, UserId};
 
 /// A client in a room.
 #[derive(Debug)]
@@ -13,4 +14,19 @@ pub(super) struct Member {
     pub(super) reader: Option<UserId>,
     /// Receives joins and leaves.
     pub(super) receives_joins: bool,
+    /// When it joined, in Unix seconds: 32 bits need no further memory.
+    joined_at: u32,
+}
+
+impl Member {
+    /// A client that joins now.
+    pub(super) fn new(outbox: Arc<Outbox>, reader: Option<UserId>, receives_joins: bool) -> Self {
+        let joined_at = u32::try_from(now() / 1_000).unwrap_or(u32::MAX);
+        Self { outbox, reader, receives_joins, joined_at }
+    }
+
+    /// Whether it joined before a time, in Unix milliseconds, or up to a second later.
+    pub(super) fn joined_before(&self, time: Millis) -> bool {
+        Millis::from(self.joined_at).saturating_mul(1_000) < time
+    }
 }

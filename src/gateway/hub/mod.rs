@@ -185,11 +185,7 @@ impl Hub {
                 }
             }
             // Meanwhile the room may have been removed, or its log replaced.
-            let member = Member {
-                outbox: Arc::clone(outbox),
-                reader: user.clone(),
-                receives_joins: join.features.receives_joins,
-            };
+            let member = Member::new(Arc::clone(outbox), user.clone(), join.features.receives_joins);
             let Some((key, position)) = room.join(member, channel.has_log(), join.wants_deltas) else { continue };
             break (Membership::new(room, key, Arc::clone(outbox), presence), position);
         };

@@ -16,7 +16,7 @@ use super::member::Member;
 use crate::broker::{Broker, BrokerError, PresenceEvent, Slice};
 use crate::feed::{Audience, RenderContext, now};
 use crate::gateway::outbox::Outbox;
-use crate::model::{Entry, Epoch, Position, UserId};
+use crate::model::{Entry, Epoch, Millis, Position, UserId};
 use crate::protocol::{Push, PushEvent, PushPosition};
 
 /// A channel with subscribers on this node.
@@ -160,6 +160,13 @@ impl Room {
     /// The send queues of the members.
     pub(super) fn outboxes(&self) -> Vec<Arc<Outbox>> {
         self.state.lock().members.iter().map(|(_, member)| Arc::clone(&member.outbox)).collect()
+    }
+
+    /// The send queues of the members that joined before a time, in Unix milliseconds.
+    pub(super) fn members_before(&self, before: Millis) -> Vec<Arc<Outbox>> {
+        let state = self.state.lock();
+        let members = state.members.iter().map(|(_, member)| member);
+        members.filter(|member| member.joined_before(before)).map(|member| Arc::clone(&member.outbox)).collect()
     }
 
     /// The number of members.
@@ -320,6 +327,9 @@ impl Room {
                 let event = PushEvent::Publication { members: &rendered.members, position };
                 broadcaster.send(outboxes, Push { channel: &self.name, event });
             }
+            if let Some(delivered) = context.delivered_notification(&self.audience, entry) {
+                broadcaster.ask_for_receipts(state.outboxes(), delivered);
+            }
             broadcaster.record_latency(entry, now);
         }
     }
@@ -378,14 +388,14 @@ mod tests {
 
     #[test]
     fn a_replaced_log_ends_the_membership_of_all_clients() {
-        let broadcaster = Broadcaster::new(Arc::new(Metrics::new()));
+        let broadcaster = Broadcaster::new(Arc::new(Metrics::new()), None);
         let at = |offset, epoch: &str| Position { offset, epoch: epoch.into() };
         let room = Room::new("topic:x".into(), Audience::Topic("x".into()));
         assert!(matches!(room.compare(Some(&at(5, "e"))), RoomUpdate::None));
         let bounds = Bounds { bytes: 10, messages: 10 };
         let outbox = || Arc::new(Outbox::new(bounds, MessageFormat::WebSocketJson, Arc::default()));
         let join = |outbox: &Arc<Outbox>| {
-            let member = Member { outbox: Arc::clone(outbox), reader: None, receives_joins: false };
+            let member = Member::new(Arc::clone(outbox), None, false);
             room.join(member, true, false)
         };
         let first = outbox();

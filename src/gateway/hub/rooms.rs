@@ -9,6 +9,8 @@ use foldhash::fast::RandomState;
 use super::room::Room;
 use crate::gateway::channel_pattern::ChannelPattern;
 use crate::gateway::channels::ResolvedChannel;
+use crate::gateway::outbox::Outbox;
+use crate::model::Millis;
 
 /// All rooms. A room exists from the first join until it has been empty for a while.
 #[derive(Debug, Default)]
@@ -39,6 +41,11 @@ impl RoomTable {
     /// The rooms for which a condition holds.
     pub(super) fn filter(&self, condition: impl Fn(&Room) -> bool) -> Vec<Arc<Room>> {
         self.rooms.iter().filter(|room| condition(room)).map(|room| Arc::clone(room.value())).collect()
+    }
+
+    /// The send queues of the subscribers of a channel that subscribed before a time, in Unix milliseconds.
+    pub(in crate::gateway) fn members_before(&self, channel: &str, before: Millis) -> Vec<Arc<Outbox>> {
+        self.get(channel).map_or_else(Vec::new, |room| room.members_before(before))
     }
 
     /// The number of rooms.

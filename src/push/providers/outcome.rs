@@ -20,7 +20,10 @@ pub(super) const QUOTA_EXCEEDED: &str = "quota_exceeded";
 /// The code of a message that is not sent because the breaker of its provider or server is open.
 pub(super) const BREAKER_OPEN: &str = "breaker_open";
 
-/// The code of a message that found no free request before the process stopped or the lease ended.
+/// The code of a message whose provider or server had as many requests as it may have, for too long.
+const BUSY: &str = "busy";
+
+/// The code of a message that found no free request before the process stopped.
 pub(super) const STOPPING: &str = "stopping";
 
 /// The consequence of a send, for the message and for the token.
@@ -163,9 +166,10 @@ impl Reason {
         matches!(self.code, TOO_MANY_REQUESTS | QUOTA_EXCEEDED)
     }
 
-    /// Whether the message waits without an attempt: a breaker is open, or the process stops.
+    /// Whether the message waits without an attempt: a breaker is open, the provider is busy, or the process
+    /// stops.
     pub(in crate::push) fn is_postponement(&self) -> bool {
-        matches!(self.code, BREAKER_OPEN | STOPPING)
+        matches!(self.code, BREAKER_OPEN | BUSY | STOPPING)
     }
 
     /// Whether no request with the message was made. Sizes are measured before sending, so a message that is too large
@@ -173,6 +177,7 @@ impl Reason {
     pub(in crate::push) fn is_local(&self) -> bool {
         let codes = [
             BREAKER_OPEN,
+            BUSY,
             STOPPING,
             "encoding",
             "encryption",

@@ -1,9 +1,13 @@
 //! The configured transports, behind their breakers and concurrency limits.
+//!
+//! A provider has a number of concurrent requests (`push.concurrency`). An origin, which is the server of a webhook or
+//! the push service of a browser, has a quarter of those of its transport, so that a slow one leaves room for others.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
@@ -14,11 +18,17 @@ use super::fcm::Fcm;
 use super::outcome::{BREAKER_OPEN, STOPPING};
 use super::webhook::Webhook;
 use super::webpush::WebPush;
-use super::{Outcome, Platform, Provider, ProviderError, ProvidersConfig, Push, Reason, Scope};
+use super::{Outcome, Platform, Provider, ProviderError, ProvidersConfig, Push, Reason, Scope, Target};
 use crate::breaker::{BreakerKey, Breakers, Verdict};
 
 /// The requests that one send makes at most, one after the other: an access token, a message, both again.
 const MAX_REQUESTS: u32 = 4;
+
+/// The part of the requests of a transport that one origin may have.
+const ORIGIN_PART: usize = 4;
+
+/// The number of origins above which those without requests are forgotten.
+const MAX_IDLE_ORIGINS: usize = 1_024;
 
 /// All transports.
 pub struct Providers {
@@ -33,17 +43,42 @@ pub struct Providers {
 
 /// A request that a provider may have. It ends with the value.
 #[derive(Debug)]
-pub struct RequestSlot(#[expect(dead_code, reason = "held until the request is done")] OwnedSemaphorePermit);
+pub struct RequestSlot {
+    #[expect(dead_code, reason = "held until the request is done")]
+    permit: OwnedSemaphorePermit,
+    #[expect(dead_code, reason = "held until the request is done")]
+    of_origin: Option<OwnedSemaphorePermit>,
+}
 
 #[derive(Clone)]
 struct Transport {
     provider: Arc<dyn Provider>,
     permits: Arc<Semaphore>,
+    /// The requests that one origin may have.
+    origin_concurrency: usize,
+    origins: Arc<Mutex<HashMap<String, Arc<Semaphore>>>>,
 }
 
 impl Transport {
     fn new(provider: Arc<dyn Provider>, concurrency: usize) -> Self {
-        Self { provider, permits: Arc::new(Semaphore::new(concurrency.max(1))) }
+        let concurrency = concurrency.max(1);
+        let origin_concurrency = concurrency.div_ceil(ORIGIN_PART);
+        let permits = Arc::new(Semaphore::new(concurrency));
+        Self { provider, permits, origin_concurrency, origins: Arc::default() }
+    }
+
+    /// The semaphore of an origin.
+    fn origin(&self, origin: &str) -> Arc<Semaphore> {
+        let mut origins = self.origins.lock();
+        if let Some(semaphore) = origins.get(origin) {
+            return Arc::clone(semaphore);
+        }
+        if origins.len() >= MAX_IDLE_ORIGINS {
+            origins.retain(|_, semaphore| Arc::strong_count(semaphore) > 1);
+        }
+        let semaphore = Arc::new(Semaphore::new(self.origin_concurrency));
+        origins.insert(origin.to_owned(), Arc::clone(&semaphore));
+        semaphore
     }
 }
 
@@ -90,15 +125,30 @@ impl Providers {
         })
     }
 
-    /// Waits while a provider has as many requests as it may have. `None`: the platform is not configured.
-    pub async fn reserve(&self, platform: Platform) -> Option<RequestSlot> {
-        let transport = self.transports.get(&platform)?;
-        Some(RequestSlot(Arc::clone(&transport.permits).acquire_owned().await.ok()?))
+    /// Waits while the provider of a device, or the origin of its endpoint, has as many requests as it may have.
+    /// `None`: the platform is not configured.
+    pub async fn reserve(&self, target: &Target) -> Option<RequestSlot> {
+        let transport = self.transports.get(&target.platform())?;
+        // Those that wait for an origin hold no request of the transport.
+        let of_origin = match target.origin() {
+            Some(origin) => Some(transport.origin(origin).acquire_owned().await.ok()?),
+            None => None,
+        };
+        let permit = Arc::clone(&transport.permits).acquire_owned().await.ok()?;
+        Some(RequestSlot { permit, of_origin })
+    }
+
+    /// Gets what the next message to a platform needs besides itself. Ends within the time for a send.
+    pub async fn prepare(&self, platform: Platform) {
+        if let Some(transport) = self.transports.get(&platform) {
+            // The message reports what is missing.
+            let _ = timeout(self.deadline, transport.provider.prepare()).await;
+        }
     }
 
     /// Sends a message. Waits as [`reserve`](Self::reserve) does.
     pub async fn send(&self, push: &Push) -> Outcome {
-        let slot = self.reserve(push.target.platform()).await;
+        let slot = self.reserve(&push.target).await;
         self.send_reserved(push, slot).await
     }
 

@@ -67,6 +67,11 @@ impl Fcm {
 
 #[async_trait]
 impl Provider for Fcm {
+    async fn prepare(&self) {
+        // The source remembers a failure: the message reports it.
+        let _ = self.tokens.token().await;
+    }
+
     async fn send(&self, push: &Push) -> Outcome {
         let Target::Fcm { token: device } = &push.target else { return Outcome::rejected("wrong_platform") };
         let body = match message::encode(push, device, now()) {
