@@ -125,6 +125,12 @@ impl UserSockets {
         self.by_user.len().saturating_sub(usize::from(self.by_user.contains_key(&None)))
     }
 
+    /// The send queues of a user's sockets.
+    pub(super) fn outboxes(&self, user: &UserId) -> Vec<Arc<Outbox>> {
+        let Some(sockets) = self.by_user.get(&Some(user.clone())) else { return Vec::new() };
+        sockets.iter().map(|(_, socket)| Arc::clone(&socket.outbox)).collect()
+    }
+
     /// Checks the sockets of the pending users and their subscriptions. Returns those that `check` refuses.
     pub(super) fn refused(
         &self,
