@@ -22,6 +22,7 @@ export class PostPages extends Pages {
       likes.on("change", (id) => this.#patch(id, {})),
       likes.on("settled", ({ id, liked, likes: number }) => this.#patch(id, { liked, likes: number })),
       app.favourites.on(() => this.changed()),
+      app.client.connection.on("state", ({ name }) => name === "live" && this.#refreshLikes()),
     );
     this.start();
   }
@@ -41,6 +42,10 @@ export class PostPages extends Pages {
     this.#app.client.timeline.apply(event);
     if (event.type === "gone") this.list.items = this.list.items.filter((post) => post.id !== event.id);
     this.changed();
+  }
+
+  #refreshLikes() {
+    this.#app.client.likes.refresh(this.list.items.map(({ id }) => id));
   }
 
   #patch(id, more) {

@@ -229,6 +229,39 @@ describe("the client module", () => {
     assert.deepEqual([here.notifications.items, here.notifications.unread], [items, unread]);
   });
 
+  test("notifications that another tab marked while this one was offline are marked when it is back", async () => {
+    const [ann, bo] = await follower(at);
+    const [here, there] = [await at.open(ann), await at.open(ann)];
+    const posts = [];
+    for (let n = 0; n < 2; n += 1) posts.push(await at.server.post(ann, `post ${n}`));
+    for (const { id } of posts) await at.server.done(bo, "PUT", `/posts/${id}/like`);
+    await until(() => here.notifications.unread === 2 && there.notifications.unread === 2);
+    there.network.cut();
+    await until(() => !there.connection.isLive);
+    await here.notifications.markRead();
+    there.network.mend();
+    there.connection.nudge();
+    await until(() => there.notifications.unread === 0 && there.notifications.unseen === 0);
+    assert.ok(there.notifications.items.every(({ read }) => read));
+  });
+
+  test("a like that another tab set while this one was offline is shown when it is back", async () => {
+    const [ann, bo] = await follower(at);
+    const [here, there] = [await at.open(ann), await at.open(ann)];
+    const posts = [];
+    for (const text of ["one", "two", "three"]) posts.push(await at.server.post(bo, text));
+    await until(() => ids(here).length === 3 && ids(there).length === 3);
+    there.network.cut();
+    await until(() => !there.connection.isLive);
+    here.likes.toggle(entry(here, posts[0].id).post);
+    await until(() => entry(here, posts[0].id).like.state === "settled");
+    there.network.mend();
+    there.connection.nudge();
+    await until(() => entry(there, posts[0].id).like.liked);
+    assert.equal(there.timeline.marks[0].kind, "recovered");
+    assert.deepEqual(there.timeline.entries.map(({ like }) => like.liked), [false, false, true]);
+  });
+
   test("a profile is live, and closing it leaves its channel", async () => {
     const [ann, bo] = await follower(at);
     const feedline = await at.open(ann);

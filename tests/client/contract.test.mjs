@@ -71,6 +71,12 @@ test("the packed module can be imported, and has types for others", async () => 
     const feedline = new Feedline({ url: "/connection/websocket", user: "ann", token: "t" });
     const text: string[] = feedline.timeline.entries.map(({ post }) => post.text);
     feedline.connection.on("state", (state) => state.name === "lost" && state.retryAt?.toFixed());
+    feedline.connection.subscribe(\`post:\${1}\`, {
+      publication: ({ data }) => data.type === "counts" && data.version.toFixed(),
+    });
+    // @ts-expect-error: not an event of this channel
+    feedline.connection.subscribe("post:1", { publication: ({ data }) => data.type === "read" });
+    feedline.connection.subscribe("chat:1", { publication: ({ data }) => data.anything });
     feedline.timeline.post({ text: "hello", visibility: { only_to: ["bo"] } });
     // @ts-expect-error: not a state
     feedline.connection.on("state", (state) => state.name === "sleeping");

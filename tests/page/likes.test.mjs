@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, test } from "node:test";
 
-import { NOTIFICATIONS, post, setUp, standing } from "./client.mjs";
+import { NOTIFICATIONS, descending, page, post, setUp, standing } from "./client.mjs";
 import { settled, startTime, stopTime, tick } from "./scripted.mjs";
 
 beforeEach(stopTime);
@@ -119,6 +119,39 @@ test("a reversal is shown in the tab that did not ask, with what the server has"
   server.socket.answerCall("posts.get", post(30, { liked: true, likes: 4 }));
   await settled();
   assert.deepEqual(Object.values(feedline.timeline.entries[0].like), [true, 4, "reverted", "failed"]);
+});
+
+test("a reversal of a comment's like is shown in the tab that did not ask", async () => {
+  const { server, feedline, push } = await setUp();
+  const told = [];
+  feedline.likes.on("settled", (like) => told.push(like));
+  await push(NOTIFICATIONS, { type: "like.reverted", id: 77, reason: "failed" }, 1);
+  server.socket.refuseCall("posts.get", { code: 404, message: "not_found: no such post" });
+  await settled();
+  server.socket.answerCall("comments.get", { id: 77, post: 30, text: "hi", liked: false, likes: 2 });
+  await settled();
+  assert.deepEqual(told, [{ id: 77, liked: false, likes: 2 }]);
+  assert.equal(feedline.likes.view({ id: 77, likes: 2 }).state, "reverted");
+});
+
+test("after a lost connection the likes of all posts are read anew, a hundred at a time", async () => {
+  const ids = descending(250, 1);
+  const { server, feedline, reconnect } = await setUp(page(ids, 3));
+  feedline.likes.toggle(feedline.timeline.entries[1].post);
+  await settled();
+  await reconnect(standing(3, { recovered: true, was_recovering: true }));
+  const asked = [];
+  for (let at = 0; at < 3; at += 1) {
+    const { ids: wanted } = server.socket.call("posts.many").rpc.data;
+    asked.push(wanted);
+    server.socket.answerCall("posts.many", { items: wanted.map((id) => post(id, { liked: true, likes: 7 })) });
+    await settled();
+  }
+  assert.deepEqual(asked.map(({ length }) => length), [100, 100, 50]);
+  assert.deepEqual(asked.flat(), ids);
+  const [first, second, , last] = feedline.timeline.entries.map(({ like }) => [like.liked, like.likes, like.state]);
+  assert.deepEqual([first, last], [[true, 7, "settled"], [true, 7, "settled"]]);
+  assert.deepEqual(second, [true, 1, "pending"], "one that is pending keeps its number");
 });
 
 test("a like over the rate is tried again, and given up in the end", async () => {

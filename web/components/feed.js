@@ -66,14 +66,10 @@ export class Feed {
       app.favourites.on(() => this.#schedule()),
       app.client.likes.on("change", () => this.#schedule()),
     ];
-    this.#stops.push(app.client.connection.on("state", ({ name }) => name === "live" && this.#catchUp()));
     if (showsLine) this.#stops.push(app.line.on(() => this.#showLine()));
     const moved = () => this.#moved();
     addEventListener("scroll", moved, { passive: true });
     this.#stops.push(() => removeEventListener("scroll", moved));
-    const woken = () => this.element.isConnected && this.#catchUp();
-    document.addEventListener("visibilitychange", woken);
-    this.#stops.push(() => document.removeEventListener("visibilitychange", woken));
     const slow = setTimeout(() => this.#timeline.state === "loading" && this.#note.replaceChildren(skeletons()), 150);
     this.#stops.push(() => clearTimeout(slow));
     this.#render();
@@ -84,7 +80,6 @@ export class Feed {
     if (scrollY === 0) this.#anchor = null;
     this.#render();
     this.#moved();
-    this.#catchUp();
   }
 
   /** Out of the document: what arrives waits behind the bar. */
@@ -283,18 +278,6 @@ export class Feed {
     await this.#timeline.showWaiting();
     this.#render();
     this.#list.querySelector("article")?.focus({ preventScroll: true });
-  }
-
-  /** Likes on the reader's other devices are pushed, but not recovered: after an absence, those on screen are read. */
-  async #catchUp() {
-    const { connection, likes } = this.#app.client;
-    const ids = this.#visible();
-    if (!this.#shown || ids.length === 0 || !connection.isLive || document.hidden) return;
-    const page = await connection.rpc("posts.many", { ids }).catch(() => null);
-    for (const post of page?.items ?? []) {
-      const { id, liked, likes: number } = post;
-      if (likes.view(post).state === "settled") likes.emit("settled", { id, liked, likes: number });
-    }
   }
 
   /** The newest post that is on screen was read. */

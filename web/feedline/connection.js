@@ -5,7 +5,8 @@ import { FeedlineError, TOKEN_EXPIRED, backoff, isTerminal } from "./errors.js";
 import { Subscriptions } from "./subscriptions.js";
 import { webSocket } from "./transport.js";
 
-/** @import { ChannelHandlers, CommandOptions, ConnectReply, Message, SubscribeOptions } from "./types.js" */
+/** @import { ChannelEvent, ChannelHandlers, SubscribeOptions } from "./types.js" */
+/** @import { CommandOptions, ConnectReply, Message } from "./types.js" */
 
 const TIMEOUT_MS = 10_000;
 const PROBE_TIMEOUT_MS = 5_000;
@@ -57,9 +58,7 @@ export class Connection extends Emitter {
   }
 
   /** Goes offline. The positions stay, so that `open` recovers what happens meanwhile. */
-  close() {
-    if (isWanted(this.state)) this.#leave({ name: "offline" });
-  }
+  close() { if (isWanted(this.state)) this.#leave({ name: "offline" }); }
 
   /** Loses the connection, as a tunnel would. */
   drop = () => void (this.#transport && this.#lost(0, "dropped"));
@@ -113,12 +112,11 @@ export class Connection extends Emitter {
 
   /**
    * Joins a channel. `subscribed` with `recovered: false` asks to read its state, also of the second who joins.
-   * @param {string} channel @param {ChannelHandlers} handlers @param {SubscribeOptions} [options]
+   * @template {string} Name @param {Name} channel @param {ChannelHandlers<ChannelEvent<Name>>} handlers
+   * @param {SubscribeOptions} [options]
    * @returns {() => void} leaves it
    */
-  subscribe(channel, handlers, options = {}) {
-    return this.#subscriptions.add(channel, handlers, options);
-  }
+  subscribe(channel, handlers, options = {}) { return this.#subscriptions.add(channel, handlers, options); }
 
   /** @param {number} [timeoutMs] @returns {Promise<void>} */
   #whenLive(timeoutMs) {

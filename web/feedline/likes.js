@@ -5,12 +5,14 @@ import { Emitter } from "./emitter.js";
 
 /** @import { FeedlineError } from "./errors.js" */
 /** @typedef {Pick<PendingLike, "id" | "isAsking" | "open" | "final">} Settling */
-/** @import { LikeEvents, LikeView, Likeable, PendingLike, Settled } from "./types.js" */
+/** @import { LikeEvents, LikeView, Likeable, NotificationEvent, PendingLike } from "./types.js" */
 
 /** @type {Record<number, string>} by the code of the error */
 const REASONS = { 404: "gone", 429: "rate_limited" };
 const MAX_REVERTED = 100;
 const MAX_SETTLED = 1000;
+/** How many posts one request reads. */
+const MAX_IDS = 100;
 
 /** @extends {Emitter<LikeEvents>} */
 export class Likes extends Emitter {
@@ -26,7 +28,7 @@ export class Likes extends Emitter {
   constructor({ connection, user }) {
     super();
     this.#connection = connection;
-    const publication = (/** @type {{data: any}} */ { data }) => {
+    const publication = (/** @type {{data: NotificationEvent}} */ { data }) => {
       if (data.type === "like.settled" || data.type === "like.changed") this.#settled(data);
       else if (data.type === "like.reverted") this.#revert(data.id, data.reason);
     };
@@ -59,6 +61,23 @@ export class Likes extends Emitter {
   /** The reason of a reversal was read. @param {number} id */
   dismiss(id) {
     if (this.#reverted.delete(id)) this.emit("change", id);
+  }
+
+  /**
+   * Reads the likes of posts anew: those on the user's other devices are pushed, but not recovered.
+   * @param {number[]} ids
+   */
+  async refresh(ids) {
+    for (let at = 0; at < ids.length; at += MAX_IDS) {
+      const page = await this.#connection.rpc("posts.many", { ids: ids.slice(at, at + MAX_IDS) }).catch(() => null);
+      if (!page) return;
+      for (const post of page.items) this.refreshed(post);
+    }
+  }
+
+  /** Takes what was read of a post or comment, unless a like of it is pending. @param {Likeable} object */
+  refreshed({ id, liked = false, likes }) {
+    if (!this.#pending.has(id)) this.emit("settled", { id, liked, likes });
   }
 
   /** One request at a time for each object, so that the last wish wins. @param {PendingLike} like */
@@ -110,12 +129,12 @@ export class Likes extends Emitter {
   /** @param {number} id @param {string} reason */
   #revert(id, reason) {
     const like = this.#pending.get(id);
-    const settle = (/** @type {Settled} */ { liked, likes }) => this.emit("settled", { id, liked, likes });
+    const read = (/** @type {string} */ method) => this.#connection.rpc(method, { id });
     this.#pending.delete(id);
     remember(this.#reverted, id, reason, MAX_REVERTED);
     // What another tab asked for, or this one long ago: only the server knows what holds now.
-    if (like) settle(like);
-    else this.#connection.rpc("posts.get", { id }).then(settle, () => {});
+    if (like) this.refreshed(like);
+    else read("posts.get").catch(() => read("comments.get")).then((object) => this.refreshed(object), () => {});
     this.emit("change", id);
     this.emit("reverted", { id, reason });
   }

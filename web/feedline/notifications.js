@@ -22,13 +22,9 @@ export class Notifications extends Pages {
   }
 
   /** The latest updated first. */
-  get items() {
-    return this.list.items;
-  }
+  get items() { return this.list.items; }
 
-  get hasOlder() {
-    return super.hasOlder && this.items.length < MAX_ITEMS;
-  }
+  get hasOlder() { return super.hasOlder && this.items.length < MAX_ITEMS; }
 
   /** The list was looked at. */
   markSeen = () => this.#mark({ seen: true });

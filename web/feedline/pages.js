@@ -76,9 +76,7 @@ export class Pages extends Emitter {
   }
 
   /** @protected Whether a list that is read anew has to reach further down. @param {Kind} _list */
-  wantsMore(_list) {
-    return false;
-  }
+  wantsMore(_list) { return false; }
 
   /**
    * Reads pages until the list grew, and on as long as more is wanted: a page may be empty and not the last one, and a

@@ -35,6 +35,8 @@ export class Timeline extends Pages {
     this.stops.push(
       client.likes.on("change", (id) => this.#patch(id, {})),
       client.likes.on("settled", ({ id, liked, ...counts }) => (this.#patch(id, { liked }), this.#patch(id, counts))),
+      // What was missed is applied first.
+      client.connection.on("state", ({ name }) => name === "live" && queueMicrotask(() => this.#refreshLikes())),
       () => this.watch([]),
     );
     const publication = (/** @type {any} */ { data, offset }) => this.apply(data, offset);
@@ -53,9 +55,7 @@ export class Timeline extends Pages {
     return this.list.forgotten + this.list.shown.filter(({ id }) => id > this.#ceiling && !this.#keys.has(id)).length;
   }
 
-  get atTop() {
-    return this.#ceiling === Infinity;
-  }
+  get atTop() { return this.#ceiling === Infinity; }
 
   /** Says whether the reader is at the top: then arrivals come in at once. */
   set atTop(atTop) {
@@ -117,15 +117,13 @@ export class Timeline extends Pages {
     const wanted = new Set(ids.slice(0, MAX_WATCHED));
     for (const [id, off] of [...this.#watched]) if (!wanted.has(id) && this.#watched.delete(id)) off();
     const join = (/** @type {number} */ id) => this.client.connection.subscribe(`post:${id}`, {
-      publication: ({ data: { type, id, ...counts } }) => type === "counts" && this.#patch(id, counts),
+      publication: ({ data: { type, ...counts } }) => void ("version" in counts && this.#patch(counts.id, counts)),
     });
     for (const id of wanted) if (!this.#watched.has(id)) this.#watched.set(id, join(id));
   }
 
   /** @protected As far down as the reader is. @param {PostList} list */
-  wantsMore(list) {
-    return !this.atTop && list.oldest > this.list.oldest && list.posts.size < this.client.keep;
-  }
+  wantsMore(list) { return !this.atTop && list.oldest > this.list.oldest && list.posts.size < this.client.keep; }
 
   /** @param {SubscribedEvent} event */
   #subscribed({ wasRecovering, recovered, missed, lostFor }) {
@@ -154,10 +152,10 @@ export class Timeline extends Pages {
     this.changed();
   }
 
+  #refreshLikes = () => void this.client.likes.refresh(this.list.shown.map(({ id }) => id));
+
   /** @param {number} id @param {Partial<Post>} more */
-  #patch(id, more) {
-    if (this.list.patch(id, more)) this.changed();
-  }
+  #patch(id, more) { if (this.list.patch(id, more)) this.changed(); }
 
   /** Whether a post is not above the ceiling, and not a pending one that came before its reply. @param {Post} post */
   #isShown({ id, author }) {

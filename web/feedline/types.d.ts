@@ -1,6 +1,6 @@
 // The types of the client: what its modules share, and what travels over the socket. api.d.ts comes from the server.
 
-import type { operations } from "./api.js";
+import type { components, operations } from "./api.js";
 import type { FeedlineError } from "./errors.js";
 
 // By operation: their ids are public names, those of schemas need not be.
@@ -28,24 +28,36 @@ export interface Page extends ItemPage<Post> {
 
 // What is pushed: see docs/events.md.
 
+type Schemas = components["schemas"];
+/** An event of the contract, with its post as the stores keep it. */
+type OfPost<Event extends { post: object }> = Omit<Event, "post"> & { post: Post };
 export type TimelineEvent =
-  | { type: "post" | "edited"; post: Post }
-  | { type: "gone"; id: number; reason: "deleted" | "unfollowed" | "hidden" }
-  | { type: "read"; id: number; unread: number };
+  | OfPost<Schemas["PostCreatedEvent"]>
+  | OfPost<Schemas["PostEditedEvent"]>
+  | Schemas["PostGoneEvent"]
+  | Schemas["TimelineReadEvent"];
 export type PostEvent =
-  | { type: "comment"; comment: Comment; people: Record<string, Person> }
-  | { type: "counts"; id: number; likes: number; comments: number; version: number }
-  | { type: "edited"; post: Post }
-  | { type: "edited"; comment: Comment; people: Record<string, Person> }
-  | { type: "gone"; id: number; reason: string }
-  | { type: "gone"; comment: number; stays: boolean };
+  | Schemas["CommentCreatedEvent"]
+  | Schemas["CountsEvent"]
+  | Schemas["PostEditedEvent"]
+  | Schemas["CommentEditedEvent"]
+  | Schemas["PostGoneEvent"]
+  | Schemas["CommentGoneEvent"];
 export type NotificationEvent =
-  | { type: "notification"; notification: Notification }
-  | { type: "notification.gone"; id: number }
-  | { type: "notifications.read"; id?: number; seen: boolean; unread: number; unseen: number }
-  | { type: "like.settled"; id: number; liked: boolean; asks: number; likes: number; version: number }
-  | { type: "like.changed"; id: number; liked: boolean; likes: number; version: number }
-  | { type: "like.reverted"; id: number; reason: "gone" | "hidden" | "failed" };
+  | Schemas["NotificationUpdatedEvent"]
+  | Schemas["NotificationGoneEvent"]
+  | Schemas["NotificationsReadEvent"]
+  | Schemas["LikeSettledEvent"]
+  | Schemas["LikeChangedEvent"]
+  | Schemas["LikeRevertedEvent"];
+/** What is pushed on a channel, by its name. Channels of the application carry what its backend publishes. */
+export type ChannelEvent<Name extends string> = Name extends `timeline:${string}` | `user:${string}` | `topic:${string}`
+  ? TimelineEvent
+  : Name extends `post:${string}`
+    ? PostEvent
+    : Name extends `notifications:${string}`
+      ? NotificationEvent
+      : any;
 
 // The connection.
 
@@ -115,9 +127,9 @@ export interface SubscribedEvent {
   missed: Publication[];
   lostFor: number;
 }
-export interface ChannelHandlers {
+export interface ChannelHandlers<Event = any> {
   subscribed?(event: SubscribedEvent): void;
-  publication?(event: { data: any; offset: number }): void;
+  publication?(event: { data: Event; offset: number }): void;
   unsubscribed?(event: { code: number; reason: string }): void;
   join?(info: any): void;
   leave?(info: any): void;
