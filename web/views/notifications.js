@@ -1,12 +1,17 @@
 // Notifications: grouped, on the rail; the unread marker is live in every tab.
 
-import { bidi, button, h } from "../dom.js";
+import { bidi, button, h, setText, show } from "../dom.js";
+import { remember } from "../feedline/index.js";
 import { timeElement } from "../format.js";
 import { icon } from "../icons.js";
 import { t, tNodes } from "../i18n/index.js";
 import { paths } from "../router.js";
 import { avatar } from "../components/avatar.js";
-import { empty, failure, skeletons } from "../components/states.js";
+import { empty, failure, showWhenSlow, skeletons } from "../components/states.js";
+
+/** How many excerpts are kept, and of how many posts one request reads them. */
+const MAX_EXCERPTS = 200;
+const MAX_IDS = 100;
 
 const ICONS = { like: "heart", comment: "comment", reply: "reply", follow: "person", mention: "at" };
 
@@ -26,29 +31,39 @@ export function notificationsView(app) {
   bar.firstChild.style.flex = "1";
   const card = h("section", { class: "card feed notifications" }, bar, list, foot);
   const rows = new Map();
+  const excerpts = new Excerpts(app, () => showGroups(rows, notifications.items, excerpts));
 
   const render = () => {
     const { items, unread, state, error, hasOlder } = notifications;
     bar.firstChild.textContent = t("notifications.unread", { n: unread });
     read.disabled = unread === 0;
     if (items.length === 0) {
+      if (state === "loading") return;
       const stand =
-        state === "loading"
-          ? skeletons(4)
-          : state === "failed"
-            ? failure(error, () => notifications.reload())
-            : empty(t("notifications.empty"), t("notifications.empty.text"));
+        state === "failed"
+          ? failure(error, () => notifications.reload())
+          : empty(t("notifications.empty"), t("notifications.empty.text"));
       rows.clear();
       list.replaceChildren(stand);
     } else {
       list.querySelector(".empty, .skeletons")?.remove();
       reconcile(list, rows, items, (item) => row(app, item));
+      showGroups(rows, items, excerpts);
+      excerpts.read(items.map(postOf));
     }
     const more = button({ class: "button", text: t("older"), onclick: () => notifications.loadOlder() });
     foot.replaceChildren(...(hasOlder ? [more] : []));
   };
-  const stop = notifications.on("change", render);
-  render();
+  let loaded = notifications.state === "loading" ? showWhenSlow(list, () => skeletons(4)) : null;
+  const changed = async () => {
+    if (loaded && notifications.state !== "loading") {
+      await loaded();
+      loaded = null;
+    }
+    if (!loaded) render();
+  };
+  const stop = notifications.on("change", changed);
+  changed();
   return {
     title: t("notifications"),
     element: h("div", { class: "view" }, card),
@@ -58,6 +73,55 @@ export function notificationsView(app) {
     },
     stop,
   };
+}
+
+/** The post that a notification belongs to; undefined for a follow. */
+const postOf = ({ object }) => (object?.type === "comment" ? object.post : object?.id);
+
+/** The rail joins the rows that follow each other and belong to one post; the first one says which. */
+function showGroups(rows, items, excerpts) {
+  const joins = (item, other) => Boolean(other) && postOf(item) !== undefined && postOf(item) === postOf(other);
+  items.forEach((item, at) => {
+    const { element } = rows.get(item.id) ?? {};
+    if (!element) return;
+    const above = joins(item, items[at - 1]);
+    element.toggleAttribute("data-above", above);
+    element.toggleAttribute("data-below", joins(item, items[at + 1]));
+    const excerpt = element.querySelector(".excerpt");
+    const text = above ? "" : (excerpts.get(postOf(item)) ?? "");
+    setText(excerpt, text);
+    show(excerpt, text !== "");
+  });
+}
+
+/** The first words of posts, read once. */
+class Excerpts {
+  #app;
+  #changed;
+  #texts = new Map();
+
+  constructor(app, changed) {
+    this.#app = app;
+    this.#changed = changed;
+  }
+
+  get(id) {
+    return this.#texts.get(id);
+  }
+
+  async read(ids) {
+    const wanted = [...new Set(ids)].filter((id) => id !== undefined && !this.#texts.has(id)).slice(0, MAX_IDS);
+    if (wanted.length === 0) return;
+    // Those that cannot be seen stay without words.
+    for (const id of wanted) remember(this.#texts, id, "", MAX_EXCERPTS);
+    const page = await this.#app.client.connection.rpc("posts.many", { ids: wanted }).catch(() => null);
+    if (!page) for (const id of wanted) this.#texts.delete(id);
+    for (const { id, text, media } of page?.items ?? []) {
+      const [first] = media ?? [];
+      remember(this.#texts, id, text || (first ? first.alt || t(`media.${first.type}`) : ""), MAX_EXCERPTS);
+    }
+    this.#changed();
+  }
 }
 
 /** Shows rows in the order of items; a row is made again when its item is another object. */
@@ -109,6 +173,7 @@ function row(app, item) {
       {},
       faces,
       h("p", { class: "sum" }, h("span", {}, ...who, " ", what), h("span", { class: "meta" }, timeElement(at))),
+      h("p", { class: "excerpt", dir: "auto", hidden: true, data: { testid: "excerpt" } }),
     ),
   );
   if (!read) {
@@ -119,8 +184,9 @@ function row(app, item) {
   return element;
 }
 
-function hrefOf(app, { object, people, count }) {
-  if (!object)
+function hrefOf(app, item) {
+  const { people, count } = item;
+  if (!item.object)
     return count === 1 && people.length === 1 ? paths.user(people[0].id) : paths.user(app.session.user, "followers");
-  return paths.post(object.type === "comment" ? object.post : object.id);
+  return paths.post(postOf(item));
 }
