@@ -4,6 +4,7 @@
 // A view that is left stays in memory (the last few), so that back and forward show it as it was, at its place.
 
 import { newKey } from "./feedline/index.js";
+import { closeLayers, untilReturned } from "./layers.js";
 
 const KEPT_VIEWS = 8;
 
@@ -64,18 +65,26 @@ export class Router {
   constructor(show) {
     this.#show = show;
     history.scrollRestoration = "manual";
-    addEventListener("popstate", () => this.#open(false));
+    addEventListener("popstate", () => this.#popped());
     addEventListener("scroll", () => this.#scrolled(), { passive: true });
     addEventListener("pagehide", () => this.#remember());
     document.addEventListener("click", (event) => this.#clicked(event));
   }
 
   start() {
+    // The layers of before a reload are gone.
+    const { layer, ...state } = history.state ?? {};
+    if (layer) history.replaceState(state, "");
     this.#open(false);
   }
 
   /** Goes to an address; `replace` forgets the one that is left. */
   go(path, { replace = false } = {}) {
+    const returned = untilReturned();
+    if (returned) return void returned.then(() => this.go(path, { replace }));
+    // The entry of a layer becomes that of the view: Back does not lead to what is closed.
+    replace ||= Boolean(history.state?.layer);
+    closeLayers();
     if (path === location.pathname + location.search && !replace) return this.#top();
     this.#remember();
     const state = { key: newKey() };
@@ -97,6 +106,12 @@ export class Router {
     this.clear();
     this.#open(false);
     scrollTo(0, scroll);
+  }
+
+  /** Back and forward: between views, or from a layer to its view. */
+  #popped() {
+    closeLayers(history.state?.layer);
+    if (!this.#current || history.state?.key !== this.#current.key) this.#open(false);
   }
 
   #top() {

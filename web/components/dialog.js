@@ -2,8 +2,10 @@
 
 import { button, h } from "../dom.js";
 import { newKey } from "../feedline/index.js";
+import { addLayer } from "../layers.js";
 import { icon } from "../icons.js";
 import { t } from "../i18n/index.js";
+import { messageOf } from "./states.js";
 
 /** Opens a dialog; it leaves the document when it closes. Returns `{element, close}`. */
 export function openDialog(title, body, { bare = false, sheet = false, testid, onClose } = {}) {
@@ -16,7 +18,9 @@ export function openDialog(title, body, { bare = false, sheet = false, testid, o
     h("div", { class: bare ? "dialog-body bare" : "dialog-body" }, body),
   );
   const close = () => dialog.close();
+  const closed = addLayer(close);
   dialog.addEventListener("close", () => {
+    closed();
     dialog.remove();
     onClose?.();
   });
@@ -41,7 +45,7 @@ export function confirmDialog(title, text, action, run) {
       await run();
       dialog.close();
     } catch (failure) {
-      error.textContent = failure.message;
+      error.textContent = messageOf(failure);
       yes.disabled = false;
     }
   });
