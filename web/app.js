@@ -1,11 +1,12 @@
 // The application: who is signed in, the client of the server, the views.
 
-import { composeDialog, forgetUnsent } from "./components/compose.js";
+import { composeDialog, forgetUnsent, hasUnsent } from "./components/compose.js";
 import { Drawer } from "./components/drawer.js";
 import { closeMenu } from "./components/menu.js";
 import { messageOf } from "./components/states.js";
 import { Shell } from "./components/shell.js";
 import { setText } from "./dom.js";
+import { Emitter } from "./emitter.js";
 import { Favourites } from "./favourites.js";
 import { request, signIn, signUp } from "./api.js";
 import { Feedline, newKey, webSocket } from "./feedline/index.js";
@@ -42,6 +43,8 @@ export class App {
   push = null;
   /** Conversations that were muted (or no longer) here: post → whether, ahead of what pages say. */
   mutings = new Map();
+  /** Tells what the user did about another user: their id, and the verb of the operation. */
+  relations = new Emitter();
   /** The simulated people of a development page, once there were some. */
   crowd = null;
   router;
@@ -55,6 +58,8 @@ export class App {
     const session = loadSession();
     if (session) this.#open(session);
     this.router.start();
+    // What is not stored would be lost with the tab.
+    addEventListener("beforeunload", (event) => this.client?.timeline.entries[0]?.id === 0 && event.preventDefault());
   }
 
   /** The signed-in user as a person. */
@@ -136,8 +141,12 @@ export class App {
     view.compose.focus();
   }
 
-  /** Puts a post that could not be sent back into the form. */
-  restoreDraft(draft) {
+  /** Puts a post that could not be sent back into the form; `take` hands it over. Nothing that is written is lost. */
+  restoreDraft(take) {
+    const { compose } = this.view;
+    const isTaken = compose?.isVisible ? !compose.isEmpty : hasUnsent();
+    if (isTaken) return this.toast(t("compose.taken"));
+    const draft = take();
     if (draft) this.compose(draft);
   }
 

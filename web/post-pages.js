@@ -39,7 +39,10 @@ export class PostPages extends Pages {
   watch() {}
 
   apply(event) {
-    this.#app.client.timeline.apply(event);
+    if (event.type === "edited") {
+      const { liked, favourited, ...post } = event.post;
+      this.#patch(post.id, post);
+    }
     if (event.type === "gone") this.list.items = this.list.items.filter((post) => post.id !== event.id);
     this.changed();
   }

@@ -127,11 +127,12 @@ export class Browser {
     return this.#act(name, "value", { text });
   }
 
-  /** Presses a key on the focused element. */
-  press(key) {
+  /** Presses a key on the focused element, with a modifier held if there is one. */
+  press(key, modifier = null) {
+    const keys = modifier ? [modifier, key] : [key];
     const actions = [
-      { type: "keyDown", value: key },
-      { type: "keyUp", value: key },
+      ...keys.map((value) => ({ type: "keyDown", value })),
+      ...keys.reverse().map((value) => ({ type: "keyUp", value })),
     ];
     return this.call("POST", "/actions", { actions: [{ type: "key", id: "keyboard", actions }] });
   }

@@ -1,5 +1,6 @@
 // One account in two tabs: notifications and the read marker are live in both. Signing out ends both.
 
+import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { go, idOf, LIVE_MS, live, quiet, signIn, stage, write } from "./people.mjs";
@@ -45,6 +46,20 @@ test("a notification raises the badge in every tab; reading it in one lowers it 
   await ann.click("nav-notifications");
   await ann.sees("notification", "Bo Diddley liked your post");
   await ann.sees("notification", "Bo Diddley commented on your post");
+  await ann.sees("excerpt", "Anybody there?");
+  assert.deepEqual(
+    await ann.run(() =>
+      [...document.querySelectorAll("[data-testid=notification]")].map(({ dataset }) => [
+        "above" in dataset,
+        "below" in dataset,
+      ]),
+    ),
+    [
+      [false, true],
+      [true, false],
+    ],
+    "the rail joins the notifications of one post",
+  );
   await ann.click("mark-read");
   for (const browser of [ann, second]) await badges(browser, "");
   await ann.click('[data-testid=notification][data-kind="comment"]');
@@ -84,6 +99,45 @@ test("a like while a tab is offline fills the heart when it is back", async () =
   await ann.until(() => server.callAs("ann", "GET", `/posts/${id}`), ({ liked }) => liked, "the like is settled");
   await ann.run(() => dispatchEvent(new Event("online")));
   await ann.until(pressed, (now) => now === "true", "the heart is filled");
+});
+
+test("unread posts put a dot on Home in every tab, and a mark shows how far was read", async () => {
+  const { server, ann } = scene;
+  const dots = (browser, wanted) =>
+    browser.until(
+      () => browser.texts("[data-testid=nav-home] [data-testid=unread]:not([hidden])"),
+      (now) => now.join() === wanted,
+      `a dot of ${wanted}`,
+      4 * LIVE_MS,
+    );
+  await server.callAs("ann", "PUT", "/users/bo/follow");
+  await ann.click("nav-home");
+  await ann.sees("post-body", "Like me in two tabs");
+  await dots(ann, "");
+  for (const browser of [ann, second]) await go(browser, "/settings");
+  for (const text of ["unread one", "unread two"]) await server.postOf("bo", text);
+  for (const browser of [ann, second]) await dots(browser, "2 unread posts");
+  await second.click("nav-home");
+  await second.sees("read-mark", "You read up to here.");
+  const above = () =>
+    second.run(() => {
+      const mark = document.querySelector("[data-testid=read-mark]");
+      const posts = [...document.querySelectorAll("[data-testid=post]")];
+      const before = (post) => post.compareDocumentPosition(mark) & Node.DOCUMENT_POSITION_FOLLOWING;
+      return posts.filter(before).map((post) => post.querySelector("[data-testid=post-body]").textContent);
+    });
+  assert.deepEqual(await above(), ["unread two", "unread one"]);
+  await second.shot("read-mark");
+  for (const browser of [ann, second]) await dots(browser, "");
+  await ann.click("nav-home");
+  await ann.sees("post-body", "unread two");
+  assert.deepEqual(await ann.texts("read-mark"), [], "it was read in the other tab");
+  await server.postOf("bo", "watched");
+  await ann.sees("post-body", "watched", LIVE_MS);
+  assert.deepEqual(await ann.texts("read-mark"), [], "what comes in while one looks on needs no mark");
+  await second.click("nav-settings");
+  await second.click("nav-home");
+  assert.deepEqual(await second.texts("read-mark"), []);
 });
 
 test("signing out everywhere ends the other tab, with a notice", async () => {

@@ -3,9 +3,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { follow, go, idOf, LIVE_MS, posts, shows, stage, write } from "./people.mjs";
+import { follow, go, idOf, LIVE_MS, live, posts, shows, signIn, stage, state, write } from "./people.mjs";
 
 const BLOCKED_MS = 1_000;
+const RECONNECT_MS = 30_000;
 const scene = stage({ people: { ann: "Ann Arbor", bo: "Bo Diddley" } });
 let id;
 
@@ -70,8 +71,31 @@ test("an edit and a deleted comment show live", async () => {
   await commented(ann, ["Good."]);
 });
 
+test("a restart of the server keeps what is being written, and the focus", async () => {
+  const { server, ann, bo } = scene;
+  await server.callAs("bo", "POST", `/posts/${id}/comments`, { text: "Before the restart." });
+  await commented(ann, ["Before the restart.", "Good."], LIVE_MS);
+  await ann.type("comment-text", "half a comment");
+  await ann.click("[data-testid=comment] [data-testid=reply]");
+  await ann.type("reply-text", "half a reply");
+  scene.expected = ["WebSocket connection to", "ERR_CONNECTION_REFUSED"];
+  await server.kill();
+  await state(ann, "lost");
+  await server.restart();
+  await server.callAs("bo", "POST", `/posts/${id}/comments`, { text: "After the restart." });
+  await commented(ann, ["After the restart.", "Before the restart.", "Good."], RECONNECT_MS);
+  const written = (browser) =>
+    browser.run(() => ["comment-text", "reply-text"].map((name) => document.querySelector(`[data-testid=${name}]`).value));
+  assert.deepEqual(await written(ann), ["half a comment", "half a reply"]);
+  assert.equal(await ann.run(() => document.activeElement.dataset.testid), "reply-text");
+  await ann.press("!");
+  await ann.click("reply-submit");
+  await ann.sees("comment-text-shown", "half a reply!");
+  await live(bo);
+});
+
 test("a block empties the other's open pages", async () => {
-  const { ann, bo } = scene;
+  const { server, ann, bo } = scene;
   await follow(ann, "bo");
   await ann.click("nav-home");
   await shows(ann, ["What do you really think? #bread"], LIVE_MS);
@@ -84,4 +108,88 @@ test("a block empties the other's open pages", async () => {
   await go(ann, `/post/${id}`);
   await ann.sees("empty", "There is nothing here");
   assert.deepEqual(await posts(ann), []);
+  await server.callAs("bo", "DELETE", "/users/ann/block");
+});
+
+test("a reply that is deleted is not counted, and replies follow the order", async () => {
+  const { server, ann } = scene;
+  const post = await server.callAs("bo", "POST", "/posts", { text: "Replies" });
+  const comment = (text, more) => server.callAs("bo", "POST", `/posts/${post.id}/comments`, { text, ...more });
+  const parent = await comment("parent");
+  const reply = (text) => comment(text, { reply_to: parent.id });
+  const replies = [await reply("one"), await reply("two")];
+  await go(ann, `/post/${post.id}`);
+  await ann.sees("expand", "Show 2 replies");
+  await server.callAs("bo", "DELETE", `/comments/${replies[0].id}`);
+  await ann.click("order-oldest");
+  await ann.sees("expand", "Show 1 reply");
+  await ann.click("expand");
+  await commented(ann, ["parent", "two"]);
+  replies.push(await reply("three"));
+  await commented(ann, ["parent", "two", "three"], LIVE_MS);
+  await server.callAs("bo", "DELETE", `/comments/${replies[1].id}`);
+  await commented(ann, ["parent", "three"], LIVE_MS);
+  replies.push(await reply("four"));
+  await commented(ann, ["parent", "three", "four"], LIVE_MS);
+});
+
+test("one's own mute and block take the posts off the open pages, and an end of them brings them back", async () => {
+  const { server, ann } = scene;
+  const choose = async (text, action) => {
+    const post = await idOf(ann, text);
+    await ann.click(`[data-id="${post}"] [data-testid=more]`);
+    await ann.click(action);
+  };
+  await server.postOf("bo", "On the plaza #plaza");
+  await server.postOf("ann", "Mine #plaza");
+  await go(ann, "/topic/plaza");
+  await shows(ann, ["Mine #plaza", "On the plaza #plaza"]);
+  await choose("On the plaza", "mute");
+  await shows(ann, ["Mine #plaza"]);
+  await go(ann, "/user/bo");
+  await ann.sees("profile", "You muted this person");
+  await ann.sees("post-body", "On the plaza");
+  await ann.click("[data-testid=profile] [data-testid=relations]");
+  await ann.click("unmute");
+  await ann.until(() => ann.texts("profile"), ([text]) => !text.includes("You muted"), "the mute ended");
+  await ann.run(() => history.back());
+  await shows(ann, ["Mine #plaza", "On the plaza #plaza"]);
+  await ann.click("nav-explore");
+  await ann.sees("post-body", "On the plaza");
+  await choose("On the plaza", "block");
+  await ann.click("block");
+  await ann.until(() => posts(ann), (now) => now.every((text) => text.includes("Mine")), "only one's own");
+  await go(ann, `/post/${id}`);
+  await ann.sees("empty", "There is nothing here");
+  await go(ann, "/user/bo");
+  await ann.sees("profile", "You blocked this person.");
+  await ann.click("[data-testid=profile] [data-testid=relations]");
+  await ann.click("unblock");
+  await ann.sees("post-body", "On the plaza");
+  await ann.run(() => history.back());
+  await ann.sees("post-body", "What do you really think?");
+});
+
+test("pages whose subscription the server ends are read again", async () => {
+  const { server, ann } = scene;
+  const { id: other } = await server.postOf("ann", "Seen for now");
+  const page = await scene.driver.browser();
+  try {
+    await page.open(`${server.origin}/post/${other}`);
+    await signIn(page, "bo");
+    await page.sees("post-body", "Seen for now");
+    await server.callAs("ann", "PUT", "/users/bo/hide");
+    const end = (channel) => server.backend("unsubscribe", { user: "bo", channel });
+    await end(`post:${other}`);
+    await page.sees("empty", "There is nothing here", LIVE_MS);
+    await go(page, "/user/ann");
+    await page.sees("profile-name", "Ann Arbor");
+    await server.callAs("ann", "DELETE", "/users/bo/hide");
+    await server.callAs("ann", "PUT", "/users/bo/block");
+    await end("user:ann");
+    await page.sees("empty", "There is nothing here", LIVE_MS);
+    await server.callAs("ann", "DELETE", "/users/bo/block");
+  } finally {
+    await page.close();
+  }
 });

@@ -12,6 +12,7 @@ import { zh } from "../../web/i18n/zh.js";
 const WEB = fileURLToPath(new URL("../../web/", import.meta.url));
 /** Translation keys that the code composes from parts. */
 const COMPOSED = [
+  "error.",
   "followers.",
   "following.",
   "line.",

@@ -1,6 +1,6 @@
 // A comment, with its replies below it on the same rail.
 
-import { button, h, setText, show } from "../dom.js";
+import { arrange, button, h, setText, show } from "../dom.js";
 import { timeElement } from "../format.js";
 import { icon } from "../icons.js";
 import { t } from "../i18n/index.js";
@@ -17,8 +17,7 @@ import { fillText } from "./text.js";
 export class CommentCard {
   #app;
   #comment;
-  #postAuthor;
-  #all;
+  #thread;
   #like;
   #replies = h("div", { class: "replies" });
   #expand = button({ class: "link", data: { testid: "expand" }, onclick: () => this.#load() });
@@ -28,12 +27,11 @@ export class CommentCard {
   #text = h("p", { class: "text", dir: "auto", data: { testid: "comment-text-shown" } });
   element;
 
-  /** `all` has every comment of the thread that is shown, by id. */
-  constructor(app, comment, postAuthor, all) {
+  /** `thread` has the `author` of the post, the `order`, and `all` cards that are shown, by id. */
+  constructor(app, comment, thread) {
     this.#app = app;
     this.#comment = comment;
-    this.#postAuthor = postAuthor;
-    this.#all = all;
+    this.#thread = thread;
     this.element = h("article", {
       class: "post comment",
       tabindex: -1,
@@ -69,15 +67,44 @@ export class CommentCard {
     this.#render();
   }
 
+  /** What the server has now, also of the replies that are shown. What is being written here stays. */
+  reread(comment) {
+    const wasDeleted = !this.#comment.author;
+    this.#comment = comment;
+    if (wasDeleted !== !comment.author) this.#render();
+    else if (comment.author) {
+      fillText(this.#text, comment);
+      show(this.#edited, Boolean(comment.edited_at));
+      this.refresh();
+    }
+    if (this.#replies.childElementCount > 0) this.#rereadReplies().catch(() => {});
+    this.#showExpand();
+    return this;
+  }
+
   /** A reply came: it is shown if the replies are, and counted if not. */
   arrived(reply, make) {
     this.#comment = { ...this.#comment, replies: this.#comment.replies + 1 };
-    const open = this.#cursor === null || this.#comment.replies === 1 || reply.author === this.#app.session.user;
-    if (open) {
-      if (this.#comment.replies === 1) this.#cursor = null;
-      this.#replies.prepend(make().element);
+    if (this.#comment.replies === 1) this.#cursor = null;
+    if (this.#cursor === null || reply.author === this.#app.session.user) {
+      const { element } = make();
+      if (this.#thread.order === "oldest") this.#replies.append(element);
+      else this.#replies.prepend(element);
     }
     this.#showExpand();
+  }
+
+  /** A reply is gone. */
+  lost() {
+    this.#comment = { ...this.#comment, replies: Math.max(0, this.#comment.replies - 1) };
+    this.#showExpand();
+  }
+
+  /** Takes the comment off the page, and off its parent's number of replies. */
+  remove() {
+    this.#thread.all.delete(this.#comment.id);
+    this.element.remove();
+    this.#thread.all.get(this.#comment.reply_to)?.lost();
   }
 
   #render() {
@@ -156,7 +183,7 @@ export class CommentCard {
         testid: "comment-likers",
         run: () => peopleDialog(this.#app, t("likers"), "comments.likers", { id }, t("likers.empty")),
       },
-      (author === me || this.#postAuthor === me) && {
+      (author === me || this.#thread.author === me) && {
         label: t("comment.delete"),
         confirm: t("post.delete.sure"),
         danger: true,
@@ -174,7 +201,7 @@ export class CommentCard {
       this.#comment.id,
       (comment) => {
         form.element.remove();
-        if (!this.#all.has(comment.id)) this.arrived(comment, () => this.#child(comment));
+        if (!this.#thread.all.has(comment.id)) this.arrived(comment, () => this.#child(comment));
       },
       () => {
         form.element.remove();
@@ -186,8 +213,8 @@ export class CommentCard {
   }
 
   #child(comment) {
-    const card = new CommentCard(this.#app, comment, this.#postAuthor, this.#all);
-    this.#all.set(comment.id, card);
+    const card = new CommentCard(this.#app, comment, this.#thread);
+    this.#thread.all.set(comment.id, card);
     return card;
   }
 
@@ -199,25 +226,44 @@ export class CommentCard {
   }
 
   async #load() {
-    const { connection, people } = this.#app.client;
     this.#expand.disabled = true;
     try {
-      const page = await connection.rpc("comments.list", {
-        id: this.#comment.post,
-        reply_to: this.#comment.id,
-        limit: 20,
-        ...(this.#cursor && { cursor: this.#cursor }),
-      });
-      people.add(page.people);
-      this.#cursor = page.next ?? null;
-      this.#replies.append(
-        ...page.items.filter(({ id }) => !this.#all.has(id)).map((comment) => this.#child(comment).element),
-      );
+      const { items, next } = await this.#read(this.#cursor, 20);
+      this.#cursor = next;
+      const fresh = items.filter(({ id }) => !this.#thread.all.has(id));
+      this.#replies.append(...fresh.map((comment) => this.#child(comment).element));
     } catch (error) {
       this.#app.toast(messageOf(error));
     } finally {
       this.#expand.disabled = false;
       this.#showExpand();
     }
+  }
+
+  async #rereadReplies() {
+    const { all } = this.#thread;
+    const found = [];
+    let next = null;
+    do {
+      const page = await this.#read(next, 100);
+      found.push(...page.items);
+      ({ next } = page);
+    } while (next && found.length < this.#replies.childElementCount);
+    const cards = found.map((comment) => all.get(comment.id)?.reread(comment) ?? this.#child(comment));
+    arrange(
+      this.#replies,
+      cards.map(({ element }) => element),
+    );
+    this.#cursor = next;
+    this.#showExpand();
+  }
+
+  async #read(cursor, limit) {
+    const { connection, people } = this.#app.client;
+    const { order } = this.#thread;
+    const place = { id: this.#comment.post, reply_to: this.#comment.id };
+    const page = await connection.rpc("comments.list", { ...place, order, limit, ...(cursor && { cursor }) });
+    people.add(page.people);
+    return { items: page.items, next: page.next ?? null };
   }
 }

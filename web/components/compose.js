@@ -81,6 +81,11 @@ export class Compose {
     return this.element.checkVisibility();
   }
 
+  /** Whether nothing was written or attached. */
+  get isEmpty() {
+    return this.#text.value.trim() === "" && this.#media.value.length === 0 && !this.#place.value;
+  }
+
   focus() {
     this.#text.focus();
   }
@@ -151,6 +156,9 @@ export function composeDialog(app, draft = null) {
   if (draft) compose.restore(draft);
   compose.focus();
 }
+
+/** Whether a post was begun in the dialog. */
+export const hasUnsent = () => unsent !== null && !unsent.isEmpty;
 
 /** Forgets an unsent post: somebody else signs in, or the language changes. */
 export function forgetUnsent() {

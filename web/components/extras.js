@@ -9,7 +9,7 @@ const MEDIA_MOST = 9;
 const KINDS = { video: /\.(mp4|webm|mov|m4v|ogv)$/i, audio: /\.(mp3|ogg|oga|wav|m4a|aac|flac|opus)$/i };
 
 function kindOf(url) {
-  const { pathname } = new URL(url);
+  const { pathname } = new URL(url, location.origin);
   return Object.keys(KINDS).find((kind) => KINDS[kind].test(pathname)) ?? "image";
 }
 
@@ -79,7 +79,8 @@ export class MediaField {
 
   #add() {
     const text = this.#url.value.trim();
-    const valid = /^https:\/\/\S+$/.test(text) && URL.canParse(text);
+    // A path is one of this server.
+    const valid = /^(https:\/\/|\/(?!\/))\S+$/.test(text) && URL.canParse(text, location.origin);
     this.#error.textContent = !valid
       ? t("media.invalid")
       : this.#items.length >= MEDIA_MOST

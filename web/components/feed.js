@@ -5,9 +5,11 @@ import { button, h, setText, show, slideIn, slideOut } from "../dom.js";
 import { span } from "../format.js";
 import { icon } from "../icons.js";
 import { t } from "../i18n/index.js";
+import { changesVisibility } from "../relations.js";
+import { isOffline } from "./line-card.js";
 import { inView, MarkCard, rowsOf } from "./rows.js";
 import { PostCard } from "./post.js";
-import { failure, skeletons } from "./states.js";
+import { failure, showWhenSlow, skeletons } from "./states.js";
 
 /** The most posts in the document, and by how many the window moves. */
 const WINDOW = 160;
@@ -31,8 +33,17 @@ export class Feed {
   #shown = false;
   #stops = [];
   #frame = 0;
+  /** Takes the skeletons away, as long as it loads. */
+  #loaded = null;
+  #isHeld = false;
   #watched = "";
   #rest = null;
+  /** Of Home: the post up to which the reader had read when this visit began. */
+  #readTo = 0;
+  /** Whether the reader watches the top and has read all: what comes in then needs no mark. */
+  #isWatching = false;
+  /** The newest post that was read in this tab. */
+  #readHere = 0;
   #spacer = h("div", { "aria-hidden": "true" });
   #list = h("div", { role: "group", data: { testid: "posts" } });
   #rail = h("div", { class: "rail", "aria-hidden": "true" });
@@ -65,19 +76,33 @@ export class Feed {
       app.client.people.on("change", () => this.#schedule()),
       app.favourites.on(() => this.#schedule()),
       app.client.likes.on("change", () => this.#schedule()),
+      app.relations.on((id, verb) => this.#related(id, verb)),
     ];
     if (showsLine) this.#stops.push(app.line.on(() => this.#showLine()));
+    if (this.#isHome) {
+      const turned = () => (document.hidden ? this.#beginVisit() : this.#watchVisible());
+      document.addEventListener("visibilitychange", turned);
+      this.#stops.push(
+        app.client.readMarker.on("change", () => this.#readElsewhere()),
+        () => document.removeEventListener("visibilitychange", turned),
+      );
+    }
     const moved = () => this.#moved();
     addEventListener("scroll", moved, { passive: true });
     this.#stops.push(() => removeEventListener("scroll", moved));
-    const slow = setTimeout(() => this.#timeline.state === "loading" && this.#note.replaceChildren(skeletons()), 150);
-    this.#stops.push(() => clearTimeout(slow));
+    this.#loaded = timeline.state === "loading" ? showWhenSlow(this.#note, skeletons) : null;
+    this.#stops.push(() => this.#loaded?.());
     this.#render();
+  }
+
+  get #isHome() {
+    return this.#timeline === this.#app.client?.timeline;
   }
 
   /** Back in the document: what changed meanwhile is shown, and places are measured again. */
   resume() {
     if (scrollY === 0) this.#anchor = null;
+    if (this.#isHome) this.#beginVisit();
     this.#render();
     this.#moved();
   }
@@ -116,8 +141,21 @@ export class Feed {
   #render() {
     cancelAnimationFrame(this.#frame);
     this.#frame = 0;
+    if (this.#loaded && this.#timeline.state !== "loading") {
+      const loaded = this.#loaded;
+      this.#loaded = null;
+      this.#isHeld = true;
+      loaded().then(() => {
+        this.#isHeld = false;
+        this.#schedule();
+      });
+    }
+    if (this.#isHeld) return;
     const { entries, marks, state, waiting, error } = this.#timeline;
-    this.#rows = rowsOf(entries, marks);
+    if (this.#isWatching && this.#timeline.atTop && !document.hidden) {
+      this.#readTo = Math.max(this.#readTo, ...entries.map(({ id }) => id));
+    }
+    this.#rows = rowsOf(entries, marks, { readTo: this.#readTo, me: this.#app.session?.user });
     const first = this.#first();
     const rows = this.#rows.slice(first, first + WINDOW);
     this.#reconcile(rows);
@@ -240,7 +278,7 @@ export class Feed {
     const lost = ["lost", "offline"].includes(state.name) && Date.now() - state.since > 900;
     show(this.#lost, lost);
     if (!lost) return;
-    const key = state.name === "offline" ? "line.offline.long" : "line.lost.long";
+    const key = isOffline(state) ? "line.offline.long" : "line.lost.long";
     setText(this.#lost.firstChild, t(key, { span: span(Date.now() - state.since) }));
   }
 
@@ -280,11 +318,36 @@ export class Feed {
     this.#list.querySelector("article")?.focus({ preventScroll: true });
   }
 
+  /** Posts of somebody who is blocked or muted leave, and come back. From Home the server takes them itself. */
+  #related(id, verb) {
+    const timeline = this.#timeline;
+    if (this.#isHome || !changesVisibility(verb)) return;
+    if (verb.startsWith("un") || timeline.entries.some(({ post }) => post.author === id)) timeline.reload();
+  }
+
   /** The newest post that is on screen was read. */
   #markRead() {
-    if (this.#timeline !== this.#app.client.timeline || document.hidden) return;
+    if (!this.#isHome || document.hidden) return;
     const newest = this.#rows.find((row) => row.value.id && inView(this.#cards.get(row.key)?.element));
-    if (newest) this.#app.client.readMarker.mark(newest.value.id);
+    if (!newest) return;
+    const { id } = newest.value;
+    // Also those that were just let in, and are not drawn yet.
+    this.#isWatching = this.#timeline.atTop && this.#timeline.entries.every((entry) => entry.id <= this.#readTo);
+    this.#readHere = Math.max(this.#readHere, id);
+    this.#app.client.readMarker.mark(id);
+  }
+
+  #beginVisit() {
+    this.#readTo = Math.max(this.#app.client.readMarker.id, this.#readHere);
+    this.#isWatching = false;
+  }
+
+  /** The marker moved: at the start to where the last visit ended, later in another tab. */
+  #readElsewhere() {
+    const { id } = this.#app.client.readMarker;
+    if (id <= Math.max(this.#readTo, this.#readHere)) return;
+    this.#readTo = id;
+    this.#schedule();
   }
 
   #watchVisible(rest = 0) {

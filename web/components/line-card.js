@@ -14,9 +14,13 @@ const SHUTDOWN = 3001;
 const SLOW = 3008;
 const LOST_NOTES = { [SHUTDOWN]: "line.note.shutdown", [SLOW]: "line.note.slow" };
 
+/** Whether there is no network, as far as the browser knows, or the user went offline. */
+export const isOffline = ({ name }) => name === "offline" || (name === "lost" && navigator.onLine === false);
+
 /** The word for the state of the connection. */
 export function lineWord(line) {
   const { state, resumed } = line;
+  if (isOffline(state)) return t("line.offline");
   if (state.name === "lost" && state.code === SLOW) return t("line.slow");
   if (state.name === "ended") return t(state.signedOut ? "line.signed-out" : "line.ended");
   if (state.name === "live" && resumed?.kind === "recovered" && Date.now() - resumed.at < RECOVERED_MS)
@@ -28,9 +32,9 @@ export function lineWord(line) {
 export function lineNote(line) {
   const { state, resumed } = line;
   const since = span(Date.now() - state.since);
+  if (isOffline(state)) return t("line.note.offline");
   if (state.name === "lost")
     return t(LOST_NOTES[state.code] ?? "line.note.lost", { span: since });
-  if (state.name === "offline") return t("line.note.offline");
   if (state.name === "ended")
     return t(state.signedOut ? "line.note.signed-out" : "line.note.ended", { reason: state.reason });
   if (state.name === "live" && resumed && Date.now() - resumed.at < RECOVERED_MS) {

@@ -1,12 +1,13 @@
 // A list that is read page by page: people, topics, comments.
 
-import { button, h } from "../dom.js";
+import { arrange, button, h } from "../dom.js";
 import { t } from "../i18n/index.js";
 import { failure, showWhenSlow, skeletons } from "./states.js";
 
 export class PagedList {
   #load;
   #empty;
+  #shape;
   #cursor = null;
   #loading = false;
   #list = h("div", { class: "rows" });
@@ -15,8 +16,9 @@ export class PagedList {
   /** Resolves when the first page is there. */
   ready;
 
-  /** `load(cursor)` answers `{rows, next}`; `empty()` makes what stands in for no rows. */
-  constructor(load, empty, { testid } = {}) {
+  /** `load(cursor)` answers `{rows, next}`; `empty()` makes what stands in for no rows; `shape` is that of a row. */
+  constructor(load, empty, { testid, shape = "person" } = {}) {
+    this.#shape = shape;
     this.#load = load;
     this.#empty = empty;
     this.element = h("section", { class: "card", data: testid ? { testid } : {} }, this.#list, this.#foot);
@@ -26,6 +28,18 @@ export class PagedList {
   /** Whether there are no more pages. */
   get isAtEnd() {
     return !this.#loading && this.#cursor === null;
+  }
+
+  /** The rows that are shown. */
+  get rows() {
+    return [...this.#list.querySelectorAll(":scope > :not(.empty)")];
+  }
+
+  /** Shows what was read anew, in place; `next` is where the page below it begins. */
+  replace(rows, next) {
+    this.#cursor = next;
+    arrange(this.#list, rows.length > 0 ? rows : [this.#empty()]);
+    this.#showMore();
   }
 
   prepend(row) {
@@ -42,7 +56,7 @@ export class PagedList {
     if (this.#loading) return;
     this.#loading = true;
     const first = this.#list.childElementCount === 0;
-    const fast = first ? showWhenSlow(this.#foot, () => skeletons(3)) : () => {};
+    const fast = first ? showWhenSlow(this.#foot, () => skeletons(3, this.#shape)) : () => {};
     try {
       // A page may be empty and not the last one.
       let page;
@@ -50,22 +64,25 @@ export class PagedList {
         page = await this.#load(this.#cursor);
         this.#cursor = page.next;
       } while (page.rows.length === 0 && page.next);
-      const { rows, next } = page;
-      this.#list.append(...rows);
+      await fast();
+      this.#list.append(...page.rows);
       if (this.#list.childElementCount === 0) this.#list.append(this.#empty());
-      const more = button({
-        class: "button",
-        text: t("older"),
-        data: { testid: "more-rows" },
-        onclick: () => this.#more(),
-      });
-      fast();
-      this.#foot.replaceChildren(...(next ? [more] : []));
+      this.#showMore();
     } catch (error) {
-      fast();
+      await fast();
       this.#foot.replaceChildren(failure(error, () => this.#more()));
     } finally {
       this.#loading = false;
     }
+  }
+
+  #showMore() {
+    const more = button({
+      class: "button",
+      text: t("older"),
+      data: { testid: "more-rows" },
+      onclick: () => this.#more(),
+    });
+    this.#foot.replaceChildren(...(this.#cursor ? [more] : []));
   }
 }

@@ -25,8 +25,9 @@ class Panel {
     this.refresh();
   }
 
-  async refresh() {
-    const isFresh = Date.now() - this.#readAt < FRESH_MS && this.#items.childElementCount > 0;
+  /** Reads it anew, if it is old. */
+  async refresh({ anyway = false } = {}) {
+    const isFresh = !anyway && Date.now() - this.#readAt < FRESH_MS && this.#items.childElementCount > 0;
     if (isFresh || this.element.contains(document.activeElement)) return;
     this.#readAt = Date.now();
     const items = await this.#load().catch(() => null);

@@ -55,8 +55,8 @@ function undoButton(app, person, verb) {
   return toggleButton(app, person, {
     on: true,
     states: [
-      { text: t(`${verb}.short`), label: t(`${verb}.name`, { name }), method: `users.${verb}` },
-      { text: t(`un${verb}.short`), label: t(`un${verb}.name`, { name }), method: `users.un${verb}` },
+      { text: t(`${verb}.short`), label: t(`${verb}.name`, { name }), verb },
+      { text: t(`un${verb}.short`), label: t(`un${verb}.name`, { name }), verb: `un${verb}` },
     ],
     testid: `un${verb}`,
   });

@@ -3,6 +3,7 @@
 import { bidi, button, h } from "../dom.js";
 import { icon } from "../icons.js";
 import { t } from "../i18n/index.js";
+import { relate } from "../relations.js";
 import { paths } from "../router.js";
 import { avatar } from "./avatar.js";
 import { messageOf } from "./states.js";
@@ -30,8 +31,8 @@ export function followButton(app, person, following, changed = () => {}) {
   return toggleButton(app, person, {
     on: following,
     states: [
-      { text: t("follow"), label: t("follow.name", { name }), method: "users.follow" },
-      { text: t("following"), label: t("following.name", { name }), method: "users.unfollow" },
+      { text: t("follow"), label: t("follow.name", { name }), verb: "follow" },
+      { text: t("following"), label: t("following.name", { name }), verb: "unfollow" },
     ],
     testid: "follow",
     changed,
@@ -39,7 +40,7 @@ export function followButton(app, person, following, changed = () => {}) {
 }
 
 /**
- * A button between two states, off and on: each has its text and label, and the method that a click calls. With
+ * A button between two states, off and on: each has its text and label, and the verb of what a click does. With
  * `drawing`, it shows that icon instead of a text. It changes at once, and back if the server refuses.
  */
 export function toggleButton(app, person, { on, states, testid, drawing, changed = () => {} }) {
@@ -53,12 +54,12 @@ export function toggleButton(app, person, { on, states, testid, drawing, changed
     element.setAttribute("aria-label", label);
   };
   const toggle = async () => {
-    const { method } = states[Number(on)];
+    const { verb } = states[Number(on)];
     on = !on;
     render();
     element.disabled = true;
     try {
-      await app.client.connection.rpc(method, { id: person.id });
+      await relate(app, verb, person.id);
       changed(on);
     } catch (error) {
       on = !on;

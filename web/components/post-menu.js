@@ -2,6 +2,7 @@
 
 import { remember } from "../feedline/index.js";
 import { t } from "../i18n/index.js";
+import { relate } from "../relations.js";
 import { paths } from "../router.js";
 import { editDialog } from "./edit-dialog.js";
 import { openMenu } from "./menu.js";
@@ -19,8 +20,7 @@ export function postMenu(app, anchor, post, timeline, person) {
       () => done && app.toast(t(done, { name: person.name })),
       (error) => app.toast(messageOf(error)),
     );
-  const relate = (method, done) =>
-    attempt(() => app.client.connection.rpc(`users.${method}`, { id: post.author }), done);
+  const change = (verb, done) => attempt(() => relate(app, verb, post.author), done);
   const link = {
     label: t("post.copy"),
     run: () =>
@@ -34,13 +34,13 @@ export function postMenu(app, anchor, post, timeline, person) {
   const mute = muteItem(app, post, attempt);
   if (own) {
     const { id } = post;
-    const edit = async (text) => {
-      const edited = await app.client.connection.rpc("posts.edit", { id, text });
-      app.client.timeline.apply({ type: "edited", post: edited });
-    };
+    // Not every list is live: what was done here is shown in the one where it was done, too.
+    const apply = (event) => [...new Set([app.client.timeline, timeline])].forEach((list) => list?.apply(event));
+    const edit = async (text) =>
+      apply({ type: "edited", post: await app.client.connection.rpc("posts.edit", { id, text }) });
     const remove = async () => {
       await app.client.connection.rpc("posts.delete", { id });
-      (timeline ?? app.client.timeline).apply({ type: "gone", id, reason: "deleted" });
+      apply({ type: "gone", id, reason: "deleted" });
     };
     openMenu(anchor, t("more"), [
       { label: t("post.edit"), testid: "edit", run: () => editDialog(t("post.edit"), post.text, edit) },
@@ -64,19 +64,19 @@ export function postMenu(app, anchor, post, timeline, person) {
     timeline === app.client.timeline && {
       label: t("unfollow.name", { name: person.name }),
       testid: "unfollow",
-      run: () => relate("unfollow", "unfollowed.name"),
+      run: () => change("unfollow", "unfollowed.name"),
     },
     {
       label: t("mute.name", { name: person.name }),
       hint: t("mute.hint"),
       testid: "mute",
-      run: () => relate("mute", "muted.name"),
+      run: () => change("mute", "muted.name"),
     },
     {
       label: t("hide.name", { name: person.name }),
       hint: t("hide.hint"),
       testid: "hide",
-      run: () => relate("hide", "hidden.name"),
+      run: () => change("hide", "hidden.name"),
     },
     {
       label: t("block.name", { name: person.name }),
@@ -84,7 +84,7 @@ export function postMenu(app, anchor, post, timeline, person) {
       danger: true,
       confirm: t("block.sure"),
       testid: "block",
-      run: () => relate("block", "blocked.name"),
+      run: () => change("block", "blocked.name"),
     },
   ]);
 }

@@ -152,7 +152,7 @@ export class PostCard {
       button({
         text: t("post.back"),
         data: { testid: "put-back" },
-        onclick: () => this.#app.restoreDraft(this.#timeline.discard(key)),
+        onclick: () => this.#app.restoreDraft(() => this.#timeline.discard(key)),
       }),
     );
   }

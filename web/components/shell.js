@@ -1,8 +1,10 @@
 // The frame around the views: navigation, the head, the right column, and the bars of a phone.
 
 import { bidi, button, h, setText, show } from "../dom.js";
+import { refreshTimes } from "../format.js";
 import { icon, mark } from "../icons.js";
 import { t } from "../i18n/index.js";
+import { changesVisibility } from "../relations.js";
 import { paths } from "../router.js";
 import { avatar } from "./avatar.js";
 import { composeDialog } from "./compose.js";
@@ -17,6 +19,7 @@ export class Shell {
   #stops = [];
   #links = [];
   #badges = [];
+  #dots = [];
   #title = h("h1", { tabindex: -1, id: "title" });
   #back;
   #headMe;
@@ -47,16 +50,19 @@ export class Shell {
       icon("pen"),
     );
     this.element = h("div", { class: "frame" }, this.#side(), main, right, this.#tabs(), fab);
-    const { notifications, timeline } = app.client;
+    const { notifications, readMarker, timeline } = app.client;
     this.#stops = [
       notifications.on("change", () => this.#showBadge()),
       timeline.on("change", () => this.#announceWaiting()),
+      readMarker.on("change", () => this.#showUnread()),
       app.line.on(() => this.#announceLine()),
+      app.relations.on((id, verb) => changesVisibility(verb) && this.#panels[0].refresh({ anyway: true })),
       () => line.close(),
       () => pill.close(),
     ];
     this.showMe();
     this.#showBadge();
+    this.#showUnread();
     document.querySelector(".skip").textContent = t("skip");
   }
 
@@ -89,6 +95,8 @@ export class Shell {
       setText(this.#title, view.title);
       this.#app.setBadge();
     };
+    // A view that was kept has the times of when it was left.
+    refreshTimes(view.element);
     if (before !== view.element) this.#place.replaceChildren(view.element);
     const own = route.name === "user" && route.params.id === this.#app.session.user;
     show(this.#back, !ROOTS.includes(route.name) && !own);
@@ -167,12 +175,15 @@ export class Shell {
     const badge =
       name === "notifications" ? h("span", { class: "badge", hidden: true, data: { testid: "badge" } }) : null;
     if (badge) this.#badges.push(badge);
+    const dot = name === "home" ? h("span", { class: "dot", hidden: true, data: { testid: "unread" } }) : null;
+    if (dot) this.#dots.push(dot);
     const link = h(
       "a",
       { href, title: t(name), data: { testid: labelled ? `nav-${name}` : `tab-${name}` } },
       icon(drawing),
       h("span", { class: labelled ? "label" : "hidden-visually", text: t(name) }),
       badge,
+      dot,
     );
     this.#links.push([name, link]);
     return link;
@@ -183,6 +194,15 @@ export class Shell {
     for (const badge of this.#badges) {
       show(badge, unread > 0);
       setText(badge, unread > 99 ? "99+" : String(unread));
+    }
+  }
+
+  /** A dot says that Home has posts that were not read. */
+  #showUnread() {
+    const { unread } = this.#app.client.readMarker;
+    for (const dot of this.#dots) {
+      show(dot, unread > 0);
+      dot.replaceChildren(h("span", { class: "hidden-visually", text: t("home.unread", { n: unread }) }));
     }
   }
 

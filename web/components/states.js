@@ -3,10 +3,19 @@
 import { button, h } from "../dom.js";
 import { t } from "../i18n/index.js";
 
-/** Skeletons in the shape of posts. */
-export function skeletons(number = 5) {
+/** The least time for which skeletons are shown, and the time without them before. */
+const SKELETON_MS = 150;
+
+/** Skeletons in the shape of what comes: "post", "person" or "line". */
+export function skeletons(number = 5, shape = "post") {
+  const bars = { post: 3, person: 2, line: 1 }[shape];
   const one = () =>
-    h("div", { class: "skeleton" }, h("span", { class: "avatar" }), h("div", {}, h("i"), h("i"), h("i")));
+    h(
+      "div",
+      { class: "skeleton", data: { shape } },
+      shape !== "line" && h("span", { class: "avatar" }),
+      h("div", {}, ...Array.from({ length: bars }, () => h("i"))),
+    );
   return h(
     "div",
     { class: "skeletons", role: "status", "aria-label": t("loading") },
@@ -33,20 +42,43 @@ export function failure(error, retry) {
   return box;
 }
 
-/** The sentence of an error, in the reader's language where the code says enough. */
+/** Codes that have a sentence of their own. */
+const SENTENCES = [
+  "invalid",
+  "unauthorized",
+  "forbidden",
+  "not_found",
+  "conflict",
+  "in_progress",
+  "too_large",
+  "limit_exceeded",
+  "idempotency_conflict",
+];
+
+/** The sentence of an error, in the reader's language. The server's own words, which are English, may be a part. */
 export function messageOf(error) {
   if (!error) return "";
   if (["offline", "lost", "timeout", "unreachable"].includes(error.reason) || error.code === 0)
     return t("error.offline");
   if (error.reason === "rate_limited" || error.code === 429) return t("error.rate");
   if (error.code >= 500) return t("error.server");
-  const text = error.message.trim();
-  const sentence = text.charAt(0).toUpperCase() + text.slice(1);
-  return /[.!?。]$/.test(sentence) ? sentence : `${sentence}.`;
+  const key = SENTENCES.includes(error.reason) ? error.reason : "other";
+  return t(`error.${key}`, { why: error.message.trim().replace(/\.$/, "") });
 }
 
-/** Shows skeletons only if loading takes longer than 150 ms. */
+/**
+ * Shows skeletons only if loading takes longer than 150 ms, and then for as long at least. Returns what to call, and to
+ * wait for, when it is loaded.
+ */
 export function showWhenSlow(place, make) {
-  const timer = setTimeout(() => place.replaceChildren(make()), 150);
-  return () => clearTimeout(timer);
+  let shownAt = 0;
+  const timer = setTimeout(() => {
+    shownAt = Date.now();
+    place.replaceChildren(make());
+  }, SKELETON_MS);
+  return async () => {
+    clearTimeout(timer);
+    const left = shownAt + SKELETON_MS - Date.now();
+    if (left > 0) await new Promise((resolve) => setTimeout(resolve, left));
+  };
 }

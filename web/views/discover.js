@@ -89,6 +89,7 @@ export function topicsView(app) {
   const list = new PagedList(
     (cursor) => topics(app, 30, cursor),
     () => empty(t("topics.empty"), t("topics.empty.text")),
+    { shape: "line" },
   );
   return { title: t("topics"), ready: list.ready, element: h("div", { class: "view" }, list.element) };
 }

@@ -5,6 +5,7 @@ import { count, day } from "../format.js";
 import { icon } from "../icons.js";
 import { t, tNodes } from "../i18n/index.js";
 import { PostPages } from "../post-pages.js";
+import { relate } from "../relations.js";
 import { paths } from "../router.js";
 import { avatar } from "../components/avatar.js";
 import { commentRow } from "../components/comment-row.js";
@@ -45,6 +46,7 @@ export function profileView(app, { id, tab }) {
     resume: () => feed?.resume(),
     pause: () => feed?.pause(),
     stop: () => {
+      for (const stop of stops) stop();
       feed?.close();
       timeline?.close();
     },
@@ -58,7 +60,7 @@ export function profileView(app, { id, tab }) {
       people.add({ [id]: { id, name: profile.name, avatar: profile.avatar } });
       view.title = profile.name;
       view.onTitle?.();
-      show(app, card, profile, await sharing, tab, load);
+      show(app, card, profile, await sharing, tab);
     } catch (error) {
       if (error.code !== 404) return card.replaceChildren(failure(error, load));
       view.title = t("not-found");
@@ -66,6 +68,12 @@ export function profileView(app, { id, tab }) {
       view.element.replaceChildren(h("section", { class: "card" }, notFound()));
     }
   };
+  const { connection } = app.client;
+  const stops = [
+    app.relations.on((other) => other === id && load()),
+    // The server ends the subscription when the profile can no longer be seen.
+    connection.subscribe(`user:${id}`, { unsubscribed: load }),
+  ];
   load();
   return view;
 }
@@ -94,7 +102,7 @@ function commentsOf(app, id) {
     return { rows: page.items.map((comment) => commentRow(app, comment)), next: page.next ?? null };
   };
   const none = () => empty(t("profile.comments.empty"), "");
-  const { element, ready } = new PagedList(load, none, { testid: "comments-written" });
+  const { element, ready } = new PagedList(load, none, { testid: "comments-written", shape: "post" });
   return { element, ready };
 }
 
@@ -107,7 +115,7 @@ function peopleOf(app, id, tab) {
   return { element, ready };
 }
 
-function show(app, card, profile, shared, tab, reload) {
+function show(app, card, profile, shared, tab) {
   const { id, name, bio, edges } = profile;
   const own = id === app.session.user;
   const hint = edges.blocking
@@ -125,8 +133,8 @@ function show(app, card, profile, shared, tab, reload) {
       ]
     : [
         !edges.blocking && (edges.following || edges.notify) && bell(app, profile),
-        !edges.blocking && followButton(app, profile, edges.following, reload),
-        relationMenu(app, profile, reload),
+        !edges.blocking && followButton(app, profile, edges.following),
+        relationMenu(app, profile),
       ];
   const about = [
     edges.followed_by && !own && t("profile.follows-you"),
@@ -200,8 +208,8 @@ function bell(app, { id, name, edges }) {
   return toggleButton(app, { id }, {
     on: edges.notify,
     states: [
-      { text: "", label: t("notify.name", { name }), method: "users.notify" },
-      { text: "", label: t("unnotify.name", { name }), method: "users.unnotify" },
+      { text: "", label: t("notify.name", { name }), verb: "notify" },
+      { text: "", label: t("unnotify.name", { name }), verb: "unnotify" },
     ],
     drawing: "bell",
     testid: "bell",
@@ -209,34 +217,31 @@ function bell(app, { id, name, edges }) {
   });
 }
 
-function relationMenu(app, profile, reload) {
+function relationMenu(app, profile) {
   const { id, name, edges } = profile;
-  const relate = (method, done) =>
-    app.client.connection.rpc(`users.${method}`, { id }).then(
-      () => {
-        app.toast(t(done, { name }));
-        reload();
-      },
+  const change = (verb, done) =>
+    relate(app, verb, id).then(
+      () => app.toast(t(done, { name })),
       (error) => app.toast(messageOf(error)),
     );
   const choice = (on, verb, undo, hint) =>
     on
-      ? { label: t(`${undo}.name`, { name }), testid: undo, run: () => relate(undo, "relation.undone") }
+      ? { label: t(`${undo}.name`, { name }), testid: undo, run: () => change(undo, "relation.undone") }
       : {
           label: t(`${verb}.name`, { name }),
           hint: t(hint),
           testid: verb,
-          run: () => relate(verb, `${{ mute: "muted", hide: "hidden" }[verb]}.name`),
+          run: () => change(verb, `${{ mute: "muted", hide: "hidden" }[verb]}.name`),
         };
   const block = edges.blocking
-    ? { label: t("unblock.name", { name }), testid: "unblock", run: () => relate("unblock", "relation.undone") }
+    ? { label: t("unblock.name", { name }), testid: "unblock", run: () => change("unblock", "relation.undone") }
     : {
         label: t("block.name", { name }),
         hint: t("block.hint"),
         danger: true,
         confirm: t("block.sure"),
         testid: "block",
-        run: () => relate("block", "blocked.name"),
+        run: () => change("block", "blocked.name"),
       };
   const element = button(
     {

@@ -33,13 +33,13 @@ export function pushView(app) {
         connection.rpc("push.key"),
         connection.rpc("push.preferences"),
       ]);
-      shown();
+      await shown();
       const control = new HereControl(app, key, here, list);
       view.control = control;
       control.render();
       preferences.replaceChildren(preferencesForm(app, wanted));
     } catch (error) {
-      shown();
+      await shown();
       preferences.replaceChildren(failure(error, load));
     }
   };

@@ -7,6 +7,7 @@ import { CommentCard } from "../components/comment.js";
 import { PagedList } from "../components/paged-list.js";
 import { PostCard } from "../components/post.js";
 import { empty, failure, showWhenSlow, skeletons } from "../components/states.js";
+import { changesVisibility } from "../relations.js";
 import { notFound } from "./not-found.js";
 
 const PAGE = 20;
@@ -20,14 +21,14 @@ class Thread {
   #id;
   #post = null;
   #card = null;
-  #comments = new Map();
+  /** What the comments share: the author of the post, the order ("newest" or "oldest" first), the cards by id. */
+  #thread = { author: "", order: "newest", all: new Map() };
   #list = null;
-  /** "newest" or "oldest" first. */
-  #order = "newest";
   #choice = null;
   /** Stands for the list that is shown. */
   #reading = null;
   #stops = [];
+  #unrelate;
   /** The highest version of the counts that was shown. */
   #version = 0;
   #place = h("section", { class: "card feed thread", data: { testid: "thread" } });
@@ -39,10 +40,13 @@ class Thread {
     this.#app = app;
     this.#id = id;
     this.ready = this.#load();
+    // A block takes the post or comments away, and may bring them back.
+    this.#unrelate = app.relations.on((_, verb) => changesVisibility(verb) && this.#refresh());
   }
 
   stop() {
-    for (const stop of this.#stops) stop();
+    this.#unrelate();
+    this.#unlisten();
   }
 
   /** For the keyboard: the post and the comments are steps. */
@@ -51,22 +55,28 @@ class Thread {
   }
 
   async #load() {
-    const { client } = this.#app;
     const fast = showWhenSlow(this.#place, () => skeletons(2));
     try {
-      const post = await client.connection.rpc("posts.get", { id: this.#id, with: ["people", "likers"] });
-      fast();
-      client.people.add(post.people ?? {});
-      this.#post = post;
+      this.#post = await this.#readPost();
+      await fast();
       this.#show();
       this.#listen();
     } catch (error) {
-      fast();
-      this.#place.replaceChildren(error.code === 404 ? notFound() : failure(error, () => this.#load()));
+      await fast();
+      if (error.code === 404) this.#end(notFound());
+      else this.#place.replaceChildren(failure(error, () => this.#load()));
     }
   }
 
+  async #readPost() {
+    const { connection, people } = this.#app.client;
+    const post = await connection.rpc("posts.get", { id: this.#id, with: ["people"] });
+    people.add(post.people);
+    return post;
+  }
+
   #show() {
+    this.#thread.author = this.#post.author;
     this.#card = new PostCard(this.#app, this.#entry());
     this.#card.element.classList.add("thread-post");
     const form = new CommentForm(this.#app, this.#id, null, (comment) => this.#arrived(comment));
@@ -80,6 +90,59 @@ class Thread {
     );
   }
 
+  /** Reads the post and the comments that are shown anew, in place: what is being written stays, and so does focus. */
+  async #refresh() {
+    if (!this.#card) return this.#load();
+    const { connection } = this.#app.client;
+    const reading = this.#reading;
+    const before = new Set(this.#list.rows);
+    try {
+      const post = await connection.insist(() => this.#readPost());
+      const { comments, next } = await connection.insist(() => this.#readShown());
+      // The post ended meanwhile, or another order was chosen.
+      if (reading !== this.#reading) return;
+      this.#change(post);
+      const { all } = this.#thread;
+      const cards = comments.map((comment) => all.get(comment.id)?.reread(comment) ?? this.#make(comment));
+      const rows = cards.map(({ element }) => element);
+      const late = this.#list.rows.filter((row) => !before.has(row) && !rows.includes(row));
+      this.#list.replace(this.#thread.order === "newest" ? [...late, ...rows] : [...rows, ...late], next);
+      for (const [id, { element }] of all) if (!this.#place.contains(element)) all.delete(id);
+    } catch (error) {
+      // Other errors leave what is shown: it is read again with the next connection.
+      if (error.code === 404) this.#end(notFound());
+    }
+  }
+
+  /** The comments on the post, at least as many as are shown. */
+  async #readShown() {
+    const wanted = this.#list.rows.length;
+    const comments = [];
+    let next = null;
+    do {
+      const page = await this.#readComments(next, 100);
+      comments.push(...page.items);
+      ({ next } = page);
+    } while (next && comments.length < wanted);
+    return { comments, next };
+  }
+
+  async #readComments(cursor, limit) {
+    const { connection, people } = this.#app.client;
+    const { order } = this.#thread;
+    const page = await connection.rpc("comments.list", { id: this.#id, order, limit, ...(cursor && { cursor }) });
+    people.add(page.people);
+    return { items: page.items, next: page.next ?? null };
+  }
+
+  /** The post cannot be seen any more. */
+  #end(note) {
+    this.#unlisten();
+    this.#card = this.#reading = null;
+    this.#thread.all.clear();
+    this.#place.replaceChildren(note);
+  }
+
   /** Buttons for the order of the comments; nothing to order below two. */
   #orderChoice() {
     const orders = ["newest", "oldest"];
@@ -87,12 +150,12 @@ class Thread {
       button({ text: t(`order.${order}`), data: { testid: `order-${order}` }, onclick: () => choose(order) }),
     );
     const mark = () =>
-      orders.forEach((order, at) => buttons[at].setAttribute("aria-pressed", String(order === this.#order)));
+      orders.forEach((order, at) => buttons[at].setAttribute("aria-pressed", String(order === this.#thread.order)));
     const choose = (order) => {
-      if (order === this.#order) return;
-      this.#order = order;
+      if (order === this.#thread.order) return;
+      this.#thread.order = order;
       mark();
-      this.#comments.clear();
+      this.#thread.all.clear();
       const { element } = this.#list;
       this.#list = this.#makeList();
       element.replaceWith(this.#list.element);
@@ -114,27 +177,21 @@ class Thread {
   #makeList() {
     const reading = (this.#reading = {});
     const load = async (cursor) => {
-      const { connection, people } = this.#app.client;
-      const order = this.#order === "oldest" && { order: this.#order };
-      const input = { id: this.#id, ...order, limit: PAGE, ...(cursor && { cursor }) };
-      const page = await connection.rpc("comments.list", input);
+      const { items, next } = await this.#readComments(cursor, PAGE);
       // Another order was chosen meanwhile.
       if (reading !== this.#reading) return { rows: [], next: null };
-      people.add(page.people);
-      const rows = page.items
-        .filter((comment) => !this.#comments.has(comment.id))
-        .map((comment) => this.#make(comment).element);
-      return { rows, next: page.next ?? null };
+      const fresh = items.filter((comment) => !this.#thread.all.has(comment.id));
+      return { rows: fresh.map((comment) => this.#make(comment).element), next };
     };
     const none = () => empty(t("thread.empty"), t("thread.empty.text"));
-    const list = new PagedList(load, none, { testid: "comment-list" });
+    const list = new PagedList(load, none, { testid: "comment-list", shape: "post" });
     list.element.classList.remove("card");
     return list;
   }
 
   #make(comment) {
-    const card = new CommentCard(this.#app, comment, this.#post.author, this.#comments);
-    this.#comments.set(comment.id, card);
+    const card = new CommentCard(this.#app, comment, this.#thread);
+    this.#thread.all.set(comment.id, card);
     return card;
   }
 
@@ -142,7 +199,7 @@ class Thread {
     const { client, favourites } = this.#app;
     const refresh = () => {
       this.#card.update(this.#entry());
-      for (const card of this.#comments.values()) card.refresh();
+      for (const card of this.#thread.all.values()) card.refresh();
     };
     let opened = false;
     this.#stops.push(
@@ -152,20 +209,19 @@ class Thread {
       favourites.on(refresh),
       client.connection.subscribe(`post:${this.#id}`, {
         publication: ({ data }) => this.#apply(data),
-        // What was missed and cannot be recovered is read anew.
-        subscribed: ({ recovered }) => {
-          if (opened && !recovered) this.#reload();
+        // Not everything is recovered: the user's own likes on other devices are not.
+        subscribed: () => {
+          if (opened) this.#refresh();
           opened = true;
         },
+        // The server ends the subscription when the post can no longer be seen.
+        unsubscribed: () => this.#refresh(),
       }),
     );
   }
 
-  #reload() {
-    this.stop();
-    this.#stops = [];
-    this.#comments.clear();
-    this.ready = this.#load();
+  #unlisten() {
+    for (const stop of this.#stops.splice(0)) stop();
   }
 
   #apply(event) {
@@ -176,17 +232,17 @@ class Thread {
       this.#version = event.version;
       this.#change({ likes: event.likes, comments: event.comments });
     } else if (event.type === "edited" && event.comment) {
-      this.#comments.get(event.comment.id)?.edited(event.comment);
+      this.#thread.all.get(event.comment.id)?.edited(event.comment);
     } else if (event.type === "edited") {
       const { liked, favourited } = this.#post;
       this.#change({ ...event.post, liked, favourited, people: undefined });
     } else if (event.type === "gone" && event.comment) this.#gone(event);
-    else if (event.type === "gone") this.#place.replaceChildren(empty(t("thread.gone"), t("thread.gone.text")));
+    else if (event.type === "gone") this.#end(empty(t("thread.gone"), t("thread.gone.text")));
   }
 
   #settled({ id, liked, likes, version = this.#version }) {
     if (id === this.#id) this.#change({ liked, ...(version >= this.#version && { likes }) });
-    else this.#comments.get(id)?.change({ liked, likes });
+    else this.#thread.all.get(id)?.change({ liked, likes });
   }
 
   #change(change) {
@@ -197,30 +253,25 @@ class Thread {
 
   /** A comment that was written here or elsewhere; it is shown once, whichever comes first. */
   #arrived(comment) {
-    if (this.#comments.has(comment.id)) return;
+    const { all, order } = this.#thread;
+    if (all.has(comment.id)) return;
     const under = comment.reply_to;
-    const parent = under ? this.#comments.get(under) : null;
-    if (parent) {
-      parent.arrived(comment, () => this.#make(comment));
-      return;
-    }
+    const parent = under ? all.get(under) : null;
+    if (parent) return parent.arrived(comment, () => this.#make(comment));
     if (under) return;
     const card = this.#make(comment);
+    const isOwn = comment.author === this.#app.session.user;
     // The oldest first: it has its place at the end, once that is read; one's own is shown at once.
-    if (this.#order === "newest") this.#list.prepend(card.element);
-    else if (this.#list.isAtEnd || comment.author === this.#app.session.user) this.#list.append(card.element);
-    else this.#comments.delete(comment.id);
-    if (comment.author !== this.#app.session.user) {
-      this.#app.announce(t("comment.new", { name: this.#app.client.people.get(comment.author).name }));
-    }
+    if (order === "newest") this.#list.prepend(card.element);
+    else if (this.#list.isAtEnd || isOwn) this.#list.append(card.element);
+    else all.delete(comment.id);
+    if (!isOwn) this.#app.announce(t("comment.new", { name: this.#app.client.people.get(comment.author).name }));
   }
 
   #gone({ comment: id, stays }) {
-    const card = this.#comments.get(id);
-    if (!card) return;
-    if (stays) return card.clear();
-    this.#comments.delete(id);
-    card.element.remove();
+    const card = this.#thread.all.get(id);
+    if (stays) card?.clear();
+    else card?.remove();
   }
 }
 

@@ -1,0 +1,13 @@
+// Follows, mutes, hides and blocks: what they change on the page is shown anew.
+
+/**
+ * Follows, mutes, hides from or blocks a user, or takes that back: `verb` is the name of the operation after `users.`.
+ */
+export async function relate(app, verb, id) {
+  await app.client.connection.rpc(`users.${verb}`, { id });
+  if (changesVisibility(verb)) app.client.notifications.reload();
+  app.relations.emit(id, verb);
+}
+
+/** Whether it changes which posts and comments the user sees. */
+export const changesVisibility = (verb) => ["block", "unblock", "mute", "unmute"].includes(verb);
