@@ -12,6 +12,8 @@ const MIDDLES = [
   { width: 760, height: 900 },
 ];
 
+const [TAB, ENTER, CONTROL, ESCAPE, DOWN] = ["\uE004", "\uE007", "\uE009", "\uE00C", "\uE015"];
+
 let thread;
 const scene = stage({
   people: { mira: "Mira Holm", nell: "Nell Nowak" },
@@ -32,6 +34,8 @@ const views = () => [
   ["profile-comments", "/user/yuki/comments", "comment-written", "We should found a club"],
   ["profile-likes", "/user/mira/likes", "post-body", "Jam update"],
   ["followers", "/user/mira/followers", "people", "Lena Brandt"],
+  ["following", "/user/mira/following", "people", "Yuki Sato"],
+  ["shared", "/user/lena/shared", "people", "Yuki Sato"],
   ["friends", "/user/mira/friends", "people", "Yuki Sato"],
   ["explore", "/explore", "everybody", "Jam update"],
   ["topics", "/topics", "topic", "#bread"],
@@ -63,6 +67,8 @@ for (const dark of [false, true]) {
       await mira.shot(`${name}-${theme}`);
       await mira.emulate({ ...PHONE, dark });
       await fits(mira, `${name} on a phone`);
+      // The colours are those of the wide form; what is shown differs.
+      if (!dark) assert.deepEqual(await findings(mira), [], `${name} on a phone`);
       await mira.shot(`${name}-${theme}-phone`);
     }
     await at(mira, views()[0]);
@@ -92,6 +98,27 @@ test("a first visit fits, and axe finds nothing serious", async () => {
   }
 });
 
+test("empty views fit, and axe finds nothing serious", async () => {
+  const { nell } = scene;
+  for (const [name, path] of [
+    ["favourites", "/favourites"],
+    ["notifications", "/notifications"],
+    ["profile", "/user/nell"],
+    ["likes", "/user/nell/likes"],
+    ["followers", "/user/nell/followers"],
+    ["search", "/search?q=nobody-of-that-name"],
+    ["topic", "/topic/nothing"],
+  ]) {
+    await nell.emulate(DESKTOP);
+    await at(nell, [name, path, "empty", ""]);
+    assert.deepEqual(await findings(nell), [], `no ${name}`);
+    await nell.shot(`empty-${name}-light`);
+    await nell.emulate({ ...PHONE, dark: true });
+    await fits(nell, `no ${name}`);
+    await nell.shot(`empty-${name}-dark-phone`);
+  }
+});
+
 test("the drawer, a menu and the form in a dialog fit too", async () => {
   const { mira } = scene;
   await at(mira, views()[0]);
@@ -103,6 +130,10 @@ test("the drawer, a menu and the form in a dialog fit too", async () => {
   await mira.shot("drawer-dark");
   await mira.emulate({ ...PHONE });
   await mira.shot("drawer-phone");
+  await mira.emulate({ ...PHONE, dark: true });
+  await fits(mira, "the drawer on a phone");
+  await mira.shot("drawer-phone-dark");
+  await mira.emulate(PHONE);
   await mira.click("drawer-close");
   await mira.click("fab");
   await mira.type("[data-testid=compose-dialog] [data-testid=post-text]", "Hello @yu");
@@ -115,8 +146,20 @@ test("the drawer, a menu and the form in a dialog fit too", async () => {
   });
   assert.ok(isUncovered, "the completions cover the button");
   assert.deepEqual(await findings(mira), [], "the dialog");
+  await mira.emulate({ ...PHONE, dark: true });
+  await mira.shot("compose-phone-dark");
   await mira.run(() => document.querySelector("dialog").close());
   await mira.emulate(DESKTOP);
+  await go(mira, "/topics");
+  await mira.click("compose-open");
+  await mira.sees("compose-dialog", "New post");
+  assert.deepEqual(await findings(mira), [], "the dialog on a desktop");
+  await mira.shot("compose");
+  await mira.emulate({ ...DESKTOP, dark: true });
+  await mira.shot("compose-dark");
+  await mira.emulate(DESKTOP);
+  await mira.press(ESCAPE);
+  await at(mira, views()[0]);
   await mira.click("audience");
   assert.deepEqual(await findings(mira), [], "the menu");
   await mira.shot("audience");
@@ -158,6 +201,69 @@ test("all actions work with the keyboard", async () => {
   await mira.sees("keys", "Next post");
   await press("\uE00C");
   await mira.until(() => mira.run(() => document.querySelector("dialog") === null), Boolean, "closed");
+});
+
+test("likes, follows, menus and posts need no pointer, and Tab reaches them in order", async () => {
+  const { mira } = scene;
+  const focus = () => mira.run(() => document.activeElement.dataset.testid ?? document.activeElement.className);
+  const pressed = () => mira.run(() => document.activeElement.getAttribute("aria-pressed"));
+  /** Presses Tab until one of these has the focus, and returns what had it on the way. */
+  const tabTo = async (wanted) => {
+    const seen = [];
+    while (seen.at(-1) !== wanted) {
+      assert.ok(seen.length < 60, `${wanted} after ${seen}`);
+      await mira.press(TAB);
+      seen.push(await focus());
+    }
+    return seen;
+  };
+  await mira.reload();
+  await live(mira);
+  await at(mira, views()[0]);
+  await mira.run(() => {
+    document.activeElement.blur();
+    getSelection().removeAllRanges();
+    document.body.focus();
+  });
+  await mira.run(() => document.querySelector(".skip").focus());
+  const order = await tabTo("permalink");
+  const places = ["nav-home", "nav-notifications", "compose-open", "me", "post-text", "post-submit", "permalink"];
+  assert.deepEqual(order.filter((one) => places.includes(one)), places);
+  // The heart: with its key on the post, and with Enter on itself.
+  const likeState = (id) =>
+    mira.run((post) => document.querySelector(`[data-id="${post}"] [data-testid=like]`).dataset.state, id);
+  const id = await mira.run(() => document.activeElement.closest("article").dataset.id);
+  await tabTo("like");
+  const before = await pressed();
+  for (const wanted of [String(before !== "true"), before]) {
+    await mira.press(ENTER);
+    assert.equal(await pressed(), wanted);
+    await mira.until(() => likeState(id), (now) => now === "settled", "settled");
+  }
+  await mira.press("l");
+  assert.notEqual(await pressed(), before);
+  await mira.press("l");
+  // A menu: it takes the focus, arrows move in it, Escape gives the focus back.
+  await tabTo("more");
+  await mira.press(ENTER);
+  const items = [await focus()];
+  assert.equal(await mira.run(() => document.activeElement.getAttribute("role")), "menuitem");
+  await mira.press(DOWN);
+  items.push(await mira.run(() => document.activeElement.textContent));
+  assert.notEqual(items[0], items[1]);
+  await mira.press(ESCAPE);
+  assert.equal(await focus(), "more");
+  // Writing, and sending with the keys.
+  await mira.press("n");
+  await mira.type("post-text", "Sent with the keyboard");
+  await mira.press(ENTER, CONTROL);
+  await mira.sees("post-body", "Sent with the keyboard");
+  await go(mira, "/user/lena");
+  await mira.sees("follow", "Follow");
+  await tabTo("follow");
+  await mira.press(ENTER);
+  await mira.sees("follow", "Following");
+  await mira.until(focus, (now) => now === "follow", "the focus stays where the action was");
 });
 
 test("back and forward restore the scroll position", async () => {
@@ -256,11 +362,37 @@ test("sign in and sign up fit, and axe finds nothing serious", async () => {
   for (const mode of ["sign-in", "sign-up"]) {
     await mira.open(`${server.origin}/${mode}`);
     await mira.sees("gate-submit", mode === "sign-in" ? "Sign in" : "Create an account");
-    assert.deepEqual(await findings(mira), [], mode);
-    await mira.shot(mode);
+    for (const dark of [false, true]) {
+      const name = dark ? `${mode}-dark` : mode;
+      await mira.emulate({ ...DESKTOP, dark });
+      assert.deepEqual(await findings(mira), [], name);
+      await mira.shot(name);
+      await mira.emulate({ ...PHONE, dark });
+      await fits(mira, name);
+      await mira.shot(`${name}-phone`);
+    }
   }
+  await mira.emulate(DESKTOP);
   scene.expected = ["the server responded with a status of 401"];
   await mira.open(`${server.origin}/sign-in`);
   await signIn(mira, "yuki", "wrong");
   await mira.sees("gate-error", "The id or the password is wrong.");
+});
+
+test("a view that cannot be loaded says so, and loads when the server is back", async () => {
+  const { server, nell } = scene;
+  scene.expected = ["WebSocket connection to", "ERR_CONNECTION_REFUSED"];
+  await nell.emulate(DESKTOP);
+  await go(nell, "/explore");
+  await server.kill();
+  await go(nell, "/topics");
+  await nell.sees("empty", "This did not load", 20_000);
+  assert.deepEqual(await findings(nell), [], "an error");
+  await nell.shot("error-light");
+  await nell.emulate({ ...PHONE, dark: true });
+  await nell.shot("error-dark-phone");
+  await server.restart();
+  await live(nell);
+  await nell.click("[data-testid=empty] button");
+  await nell.sees("topic", "#bread");
 });

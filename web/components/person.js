@@ -46,6 +46,7 @@ export function followButton(app, person, following, changed = () => {}) {
 export function toggleButton(app, person, { on, states, testid, drawing, changed = () => {} }) {
   const element = button({ class: "button follow", data: { testid }, onclick: () => toggle() });
   const words = h("span");
+  let isBusy = false;
   element.append(...(drawing ? [icon(drawing)] : [words]));
   const render = () => {
     const { text, label } = states[Number(on)];
@@ -54,10 +55,12 @@ export function toggleButton(app, person, { on, states, testid, drawing, changed
     element.setAttribute("aria-label", label);
   };
   const toggle = async () => {
+    // Not disabled meanwhile: that would lose the focus.
+    if (isBusy) return;
+    isBusy = true;
     const { verb } = states[Number(on)];
     on = !on;
     render();
-    element.disabled = true;
     try {
       await relate(app, verb, person.id);
       changed(on);
@@ -66,7 +69,7 @@ export function toggleButton(app, person, { on, states, testid, drawing, changed
       render();
       app.toast(messageOf(error));
     } finally {
-      element.disabled = false;
+      isBusy = false;
     }
   };
   render();

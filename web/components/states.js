@@ -42,19 +42,6 @@ export function failure(error, retry) {
   return box;
 }
 
-/** Codes that have a sentence of their own. */
-const SENTENCES = [
-  "invalid",
-  "unauthorized",
-  "forbidden",
-  "not_found",
-  "conflict",
-  "in_progress",
-  "too_large",
-  "limit_exceeded",
-  "idempotency_conflict",
-];
-
 /** The sentence of an error, in the reader's language. The server's own words, which are English, may be a part. */
 export function messageOf(error) {
   if (!error) return "";
@@ -62,8 +49,10 @@ export function messageOf(error) {
     return t("error.offline");
   if (error.reason === "rate_limited" || error.code === 429) return t("error.rate");
   if (error.code >= 500) return t("error.server");
-  const key = SENTENCES.includes(error.reason) ? error.reason : "other";
-  return t(`error.${key}`, { why: error.message.trim().replace(/\.$/, "") });
+  const why = error.message.trim().replace(/\.$/, "");
+  const key = `error.${error.reason}`;
+  const sentence = t(key, { why });
+  return sentence === key ? t("error.other", { why }) : sentence;
 }
 
 /**

@@ -60,7 +60,11 @@ export function profileView(app, { id, tab }) {
       people.add({ [id]: { id, name: profile.name, avatar: profile.avatar } });
       view.title = profile.name;
       view.onTitle?.();
-      show(app, card, profile, await sharing, tab);
+      const shared = await sharing;
+      // The buttons are made anew: the focus stays on the one that was used.
+      const focused = card.contains(document.activeElement) && document.activeElement.dataset.testid;
+      show(app, card, profile, shared, tab);
+      if (focused) card.querySelector(`[data-testid="${focused}"]`)?.focus({ preventScroll: true });
     } catch (error) {
       if (error.code !== 404) return card.replaceChildren(failure(error, load));
       view.title = t("not-found");
