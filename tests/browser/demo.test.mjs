@@ -60,6 +60,8 @@ test("the timeline shows posts with their pictures, the newest first", async () 
   assert.match(shown[0], /First light over the ridge/);
   await mara.sees("post-body", "Service notes from tonight");
   assert.ok((await pictures()).length > 0);
+  const unread = () => mara.texts("[data-testid=unread]:not([hidden])");
+  await mara.until(unread, (dots) => dots.length === 0, "the first posts are read");
   await picture("home", DESKTOP);
   await picture("dark", DESKTOP, true);
   await picture("phone", PHONE);
