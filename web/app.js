@@ -43,7 +43,7 @@ export class App {
   push = null;
   /** Conversations that were muted (or no longer) here: post → whether, ahead of what pages say. */
   mutings = new Map();
-  /** Tells what the user did about another user: their id, and the verb of the operation. */
+  /** Emits the changes of relations to other users: the id, and the verb of the operation. */
   relations = new Emitter();
   /** The simulated people of a development page, once there were some. */
   crowd = null;

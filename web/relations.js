@@ -3,7 +3,7 @@
 /**
  * Follows, mutes, hides from or blocks a user, or takes that back: `verb` is the name of the operation after `users.`.
  */
-export async function relate(app, verb, id) {
+export async function setRelation(app, verb, id) {
   await app.client.connection.rpc(`users.${verb}`, { id });
   if (changesVisibility(verb)) app.client.notifications.reload();
   app.relations.emit(id, verb);

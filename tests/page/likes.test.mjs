@@ -123,14 +123,14 @@ test("a reversal is shown in the tab that did not ask, with what the server has"
 
 test("a reversal of a comment's like is shown in the tab that did not ask", async () => {
   const { server, feedline, push } = await setUp();
-  const told = [];
-  feedline.likes.on("settled", (like) => told.push(like));
+  const read = [];
+  feedline.likes.on("settled", (like) => read.push(like));
   await push(NOTIFICATIONS, { type: "like.reverted", id: 77, reason: "failed" }, 1);
   server.socket.refuseCall("posts.get", { code: 404, message: "not_found: no such post" });
   await settled();
   server.socket.answerCall("comments.get", { id: 77, post: 30, text: "hi", liked: false, likes: 2 });
   await settled();
-  assert.deepEqual(told, [{ id: 77, liked: false, likes: 2 }]);
+  assert.deepEqual(read, [{ id: 77, liked: false, likes: 2 }]);
   assert.equal(feedline.likes.view({ id: 77, likes: 2 }).state, "reverted");
 });
 

@@ -95,7 +95,7 @@ export class CommentCard {
   }
 
   /** A reply is gone. */
-  lost() {
+  replyRemoved() {
     this.#comment = { ...this.#comment, replies: Math.max(0, this.#comment.replies - 1) };
     this.#showExpand();
   }
@@ -104,7 +104,7 @@ export class CommentCard {
   remove() {
     this.#thread.all.delete(this.#comment.id);
     this.element.remove();
-    this.#thread.all.get(this.#comment.reply_to)?.lost();
+    this.#thread.all.get(this.#comment.reply_to)?.replyRemoved();
   }
 
   #render() {

@@ -80,11 +80,11 @@ export class Feed {
     ];
     if (showsLine) this.#stops.push(app.line.on(() => this.#showLine()));
     if (this.#isHome) {
-      const turned = () => (document.hidden ? this.#beginVisit() : this.#watchVisible());
-      document.addEventListener("visibilitychange", turned);
+      const visibilityChanged = () => (document.hidden ? this.#beginVisit() : this.#watchVisible());
+      document.addEventListener("visibilitychange", visibilityChanged);
       this.#stops.push(
         app.client.readMarker.on("change", () => this.#readElsewhere()),
-        () => document.removeEventListener("visibilitychange", turned),
+        () => document.removeEventListener("visibilitychange", visibilityChanged),
       );
     }
     const moved = () => this.#moved();

@@ -3,7 +3,7 @@
 import { bidi, button, h } from "../dom.js";
 import { icon } from "../icons.js";
 import { t } from "../i18n/index.js";
-import { relate } from "../relations.js";
+import { setRelation } from "../relations.js";
 import { paths } from "../router.js";
 import { avatar } from "./avatar.js";
 import { messageOf } from "./states.js";
@@ -62,7 +62,7 @@ export function toggleButton(app, person, { on, states, testid, drawing, changed
     on = !on;
     render();
     try {
-      await relate(app, verb, person.id);
+      await setRelation(app, verb, person.id);
       changed(on);
     } catch (error) {
       on = !on;

@@ -2,7 +2,7 @@
 
 import { remember } from "../feedline/index.js";
 import { t } from "../i18n/index.js";
-import { relate } from "../relations.js";
+import { setRelation } from "../relations.js";
 import { paths } from "../router.js";
 import { editDialog } from "./edit-dialog.js";
 import { openMenu } from "./menu.js";
@@ -20,7 +20,7 @@ export function postMenu(app, anchor, post, timeline, person) {
       () => done && app.toast(t(done, { name: person.name })),
       (error) => app.toast(messageOf(error)),
     );
-  const change = (verb, done) => attempt(() => relate(app, verb, post.author), done);
+  const change = (verb, done) => attempt(() => setRelation(app, verb, post.author), done);
   const link = {
     label: t("post.copy"),
     run: () =>

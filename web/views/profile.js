@@ -5,7 +5,7 @@ import { count, day } from "../format.js";
 import { icon } from "../icons.js";
 import { t, tNodes } from "../i18n/index.js";
 import { PostPages } from "../post-pages.js";
-import { relate } from "../relations.js";
+import { setRelation } from "../relations.js";
 import { paths } from "../router.js";
 import { avatar } from "../components/avatar.js";
 import { commentRow } from "../components/comment-row.js";
@@ -224,7 +224,7 @@ function bell(app, { id, name, edges }) {
 function relationMenu(app, profile) {
   const { id, name, edges } = profile;
   const change = (verb, done) =>
-    relate(app, verb, id).then(
+    setRelation(app, verb, id).then(
       () => app.toast(t(done, { name })),
       (error) => app.toast(messageOf(error)),
     );

@@ -28,7 +28,7 @@ class Thread {
   /** Stands for the list that is shown. */
   #reading = null;
   #stops = [];
-  #unrelate;
+  #stopRelations;
   /** The highest version of the counts that was shown. */
   #version = 0;
   #place = h("section", { class: "card feed thread", data: { testid: "thread" } });
@@ -41,11 +41,11 @@ class Thread {
     this.#id = id;
     this.ready = this.#load();
     // A block takes the post or comments away, and may bring them back.
-    this.#unrelate = app.relations.on((_, verb) => changesVisibility(verb) && this.#refresh());
+    this.#stopRelations = app.relations.on((_, verb) => changesVisibility(verb) && this.#refresh());
   }
 
   stop() {
-    this.#unrelate();
+    this.#stopRelations();
     this.#unlisten();
   }
 
