@@ -168,6 +168,15 @@ test("one's own mute and block take the posts off the open pages, and an end of 
   await ann.sees("post-body", "On the plaza");
   await ann.run(() => history.back());
   await ann.sees("post-body", "What do you really think?");
+  await go(ann, "/user/bo/comments");
+  await ann.sees("comment-written", "Good.");
+  await ann.click("[data-testid=profile] [data-testid=relations]");
+  await ann.click("block");
+  await ann.click("block");
+  await ann.until(() => ann.texts("comment-written"), (now) => now.length === 0, "no comments of theirs");
+  await ann.click("[data-testid=profile] [data-testid=relations]");
+  await ann.click("unblock");
+  await ann.sees("comment-written", "Good.");
 });
 
 test("pages whose subscription the server ends are read again", async () => {

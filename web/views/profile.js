@@ -5,7 +5,7 @@ import { count, day } from "../format.js";
 import { icon } from "../icons.js";
 import { t, tNodes } from "../i18n/index.js";
 import { PostPages } from "../post-pages.js";
-import { setRelation } from "../relations.js";
+import { changesVisibility, setRelation } from "../relations.js";
 import { paths } from "../router.js";
 import { avatar } from "../components/avatar.js";
 import { commentRow } from "../components/comment-row.js";
@@ -74,7 +74,14 @@ export function profileView(app, { id, tab }) {
   };
   const { connection } = app.client;
   const stops = [
-    app.relations.on((other) => other === id && load()),
+    app.relations.on((other, verb) => {
+      if (other !== id) return;
+      load();
+      // Feeds read themselves anew, other lists do not.
+      if (feed || !changesVisibility(verb)) return;
+      const { element: fresh } = TABS[tab](app, id, tab);
+      view.element.lastChild.replaceWith(fresh);
+    }),
     // The server ends the subscription when the profile can no longer be seen.
     connection.subscribe(`user:${id}`, { unsubscribed: load }),
   ];
