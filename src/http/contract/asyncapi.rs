@@ -22,8 +22,8 @@ pub(super) fn document() -> Value {
         "info": {
             "title": "Feedline",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Everything that the server pushes. Clients speak the Centrifuge client protocol over one of \
-                the servers below, which are its transports; each message is the `data` of a publication on the \
+            "description": "Everything that the server pushes. Clients speak the Centrifuge client protocol over one \
+                of the servers below, which are its transports; each message is the `data` of a publication on the \
                 channel. Publications of a channel have contiguous offsets. /api/openapi.json describes the \
                 operations.",
             "license": { "name": "Apache-2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0" },
