@@ -169,12 +169,15 @@ async fn leases_exclude_other_processes(ledger: Any) {
     assert_eq!(items(limited(2).await.expect("pushes")), [4]);
 }
 
+/// The step of the first attempt and the number of attempts that are expected, and the result of the step.
+type Step = (Option<u64>, u32, fn(u64) -> PushResult);
+
 async fn the_first_attempt_is_remembered(ledger: Any) {
     with_phone(&*ledger).await;
     notify(&*ledger, comment(1, "bo"), NOW).await;
     let time = |step: u64| NOW + 10_000 + step * 3_600_000;
     let (deferred, postponed, retry) = (PushResult::Deferred, PushResult::Postponed, PushResult::Retry);
-    let steps: [(Option<u64>, u32, fn(u64) -> PushResult); 8] = [
+    let steps: [Step; 8] = [
         // Held by quiet hours, and not sent by an open breaker: no attempt yet.
         (None, 1, deferred),
         (None, 1, postponed),
