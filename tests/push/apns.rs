@@ -186,7 +186,7 @@ async fn every_status_has_its_consequence() {
     let apns = apns(&server, &server);
     for (n, (status, reason, expected)) in cases.into_iter().enumerate() {
         server.answer(move |_| refused(status, reason));
-        let target = Target::apns(&format!("{:064x}", n), None, Some(ApnsEnvironment::Production)).unwrap();
+        let target = Target::apns(&format!("{n:064x}"), None, Some(ApnsEnvironment::Production)).unwrap();
         assert_eq!(summary(&apns.send(&alert(target)).await), expected, "{status} {reason}");
         assert_eq!(server.requests().len(), 1, "{status} {reason}: a fresh provider token is not replaced");
     }
