@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::connection_registry::ConnectionRegistry;
-use super::outbox::{Outbox, Outgoing};
+use super::outbox::Outbox;
+use super::outgoing::Outgoing;
 use super::sockets::UserSockets;
 use crate::feed::AccessChecks;
 

@@ -5,20 +5,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Values by connection id.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) enum ClientMap<T> {
     /// Nothing.
+    #[default]
     Empty,
     /// A single value.
     One(Arc<str>, T),
     /// Several values. It stays a table when all but one are removed.
-    Many(Box<HashMap<Arc<str>, T>>),
-}
-
-impl<T> Default for ClientMap<T> {
-    fn default() -> Self {
-        Self::Empty
-    }
+    Many(HashMap<Arc<str>, T>),
 }
 
 impl<T> ClientMap<T> {
@@ -36,7 +31,7 @@ impl<T> ClientMap<T> {
         *self = match std::mem::take(self) {
             Self::Empty => Self::One(client, value),
             Self::One(first, _) if first == client => Self::One(client, value),
-            Self::One(first, other) => Self::Many(Box::new(HashMap::from([(first, other), (client, value)]))),
+            Self::One(first, other) => Self::Many(HashMap::from([(first, other), (client, value)])),
             Self::Many(mut table) => {
                 table.insert(client, value);
                 Self::Many(table)

@@ -15,7 +15,7 @@
 //! | `transport`, `websocket`, `stream` | the WebSocket or the stream of one connection |
 //! | `incoming`, `framed`, `frame_writer` | what it receives, and how it writes |
 //! | [`message_format`], `message_codec` | the format of its messages |
-//! | [`outbox`], `spare_queues` | the send queue of one connection; empty queues that are kept for each thread |
+//! | [`outbox`], [`outgoing`], `spare_queues` | the send queue of one connection, its items; empty queues that are kept |
 //! | [`write_pacer`] | the order in which connections write |
 //! | `commands`, `command_outcome` | starts commands that take time |
 //! | `subscriptions` | executes `connect` and `subscribe` |
@@ -84,6 +84,7 @@ mod message_codec;
 pub mod message_format;
 mod node_survey;
 pub mod outbox;
+pub mod outgoing;
 mod presence;
 mod presence_order;
 mod probe;

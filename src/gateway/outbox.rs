@@ -11,50 +11,11 @@ use std::task::{Context, Poll};
 use futures::task::AtomicWaker;
 use parking_lot::Mutex;
 
-use super::framed::Framed;
 use super::message_format::MessageFormat;
-use super::probe::Probe;
+use super::outgoing::Outgoing;
 use super::spare_queues;
 use super::write_pacer::WritePacer;
-use crate::broker::{RefreshRequest, ServerSubscription};
 use crate::protocol::Disconnect;
-
-/// An item of the queue.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outgoing {
-    /// A message. All receivers share its encoding.
-    Push(Framed),
-    /// The subscription to this channel cannot continue without a gap. The client's task closes a connection with 3010
-    /// if the subscription is server-side; otherwise it sends an unsubscribe push with code 2500.
-    Insufficient(Arc<str>),
-    /// The backend ended the subscription to this channel; empty: all but those to the user's own two channels.
-    Unsubscribed(Arc<str>),
-    /// The backend subscribed the client to a channel.
-    Subscribed(Arc<ServerSubscription>),
-    /// The backend changed the expiry of the connection.
-    Refreshed(Arc<RefreshRequest>),
-    /// The token of the subscription to this channel was revoked.
-    Revoked(Arc<str>),
-    /// A relation of the user changed: end the subscriptions to posts and profiles that the user cannot see any more.
-    CheckAccess,
-    /// Ping the client behind everything that is queued, and report its next frame.
-    Probe(Probe),
-}
-
-impl Outgoing {
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Push(message) => message.len(),
-            Self::Insufficient(channel) | Self::Unsubscribed(channel) | Self::Revoked(channel) => channel.len(),
-            Self::Subscribed(subscription) => {
-                subscription.channel.len() + subscription.info.len() + subscription.data.len()
-            }
-            Self::Refreshed(refresh) => refresh.info.len(),
-            Self::CheckAccess => 0,
-            Self::Probe(_) => size_of::<Probe>(),
-        }
-    }
-}
 
 /// The capacity of a queue. A client whose queue exceeds either bound is closed with 3008.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,7 +146,7 @@ impl Outbox {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gateway::framed::FrameKind;
+    use crate::gateway::framed::{FrameKind, Framed};
 
     fn message(text: &str) -> Outgoing {
         Outgoing::Push(Framed::new(FrameKind::Text, text.as_bytes()))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::outbox::Outgoing;
+use super::outgoing::Outgoing;
 use super::sockets::UserSockets;
 use crate::auth::Revoked;
 use crate::feed::{AuthorizationChecks, IdentityService};

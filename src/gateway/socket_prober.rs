@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
 use super::hub::rooms::RoomTable;
-use super::outbox::Outgoing;
+use super::outgoing::Outgoing;
 use super::probe::Probe;
 use crate::feed::SocketProbe;
 use crate::model::{ChannelKind, PostId, UserId};

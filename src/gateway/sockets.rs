@@ -6,7 +6,8 @@ use dashmap::DashMap;
 use parking_lot::Mutex;
 
 use super::client_map::ClientMap;
-use super::outbox::{Outbox, Outgoing};
+use super::outbox::Outbox;
+use super::outgoing::Outgoing;
 use super::session::{SubscriptionTokens, disconnect_for};
 use super::stream_sessions::StreamSessions;
 use crate::auth::{Revoked, TokenIdentity};

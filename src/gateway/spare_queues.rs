@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use super::framed::Framed;
-use super::outbox::Outgoing;
+use super::outgoing::Outgoing;
 
 /// The largest capacity of a queue that is kept: a burst does not occupy memory permanently.
 const MAX_CAPACITY: usize = 64;

@@ -10,7 +10,7 @@ use crate::broker::{Invalidation, MessageListener, PresenceEvent, Signal, Unsubs
 use crate::feed::Feed;
 use crate::gateway::emulation::on_emulated;
 use crate::gateway::node_survey::NodeSurvey;
-use crate::gateway::outbox::Outgoing;
+use crate::gateway::outgoing::Outgoing;
 use crate::gateway::sockets::UserSockets;
 use crate::gateway::stream_sessions::StreamSessions;
 use crate::model::{Entry, Position};

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use super::room::{Room, RoomUpdate};
 use crate::feed::DeliveryBacklog;
-use crate::gateway::outbox::Outgoing;
+use crate::gateway::outgoing::Outgoing;
 
 /// Rooms that a worker takes at once: the content of their entries is loaded together.
 const MAX_BATCH: usize = 256;
