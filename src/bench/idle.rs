@@ -16,7 +16,7 @@ const WARM_UP: usize = 100;
 /// The most bytes of a connection.
 fn goal(transport: LoadTransport) -> f64 {
     match transport {
-        LoadTransport::Websocket => 6_000.0,
+        LoadTransport::Websocket => 5_000.0,
         LoadTransport::HttpStream | LoadTransport::Sse => 16_384.0,
     }
 }

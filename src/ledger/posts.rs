@@ -81,8 +81,8 @@ pub trait PostStore: Send + Sync {
 
     /// The existing posts among `ids` that are not public, each once, in any order. The posts are those of the
     /// timeline of `reader`: authors are users that `reader` follows. Posts by `reader` may be omitted. Accepts any
-    /// number of ids in one round trip. The cost is one look-up for each id or each followee, and otherwise depends only
-    /// on the restricted posts.
+    /// number of ids in one round trip. The cost is one look-up for each id or each followee, and otherwise depends
+    /// only on the restricted posts.
     async fn restricted_in_timeline(&self, reader: &UserId, ids: &[PostId]) -> Result<Vec<PostId>>;
 
     /// The authors of the posts among `ids` that exist and are not deleted, each post once, in any order. Accepts any

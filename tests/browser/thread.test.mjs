@@ -85,7 +85,9 @@ test("a restart of the server keeps what is being written, and the focus", async
   await server.callAs("bo", "POST", `/posts/${id}/comments`, { text: "After the restart." });
   await commented(ann, ["After the restart.", "Before the restart.", "Good."], RECONNECT_MS);
   const written = (browser) =>
-    browser.run(() => ["comment-text", "reply-text"].map((name) => document.querySelector(`[data-testid=${name}]`).value));
+    browser.run(() =>
+      ["comment-text", "reply-text"].map((name) => document.querySelector(`[data-testid=${name}]`).value),
+    );
   assert.deepEqual(await written(ann), ["half a comment", "half a reply"]);
   assert.equal(await ann.run(() => document.activeElement.dataset.testid), "reply-text");
   await ann.press("!");

@@ -38,7 +38,11 @@ before(async () => {
 });
 after(() => server?.stop());
 
-for (const [page, { names, shows, posts, isLive = {} }] of Object.entries(PAGES)) for (const [at, name] of names.entries()) {
+const EXAMPLES = Object.entries(PAGES).flatMap(([page, { names, ...rest }]) =>
+  names.map((name, at) => [page, name, at, rest]),
+);
+
+for (const [page, name, at, { shows, posts, isLive = {} }] of EXAMPLES) {
   test(`the example of ${page} with ${name} shows posts, also after a restart`, async () => {
     const [ann, bo] = [someone("ann"), someone("bo")];
     await server.meet(ann, bo);

@@ -34,6 +34,7 @@ async fn blocks_apply_to_the_next_delivery_and_read_at_the_other_node() {
         let what = ["hide", "block"][round % 2];
         done(a, "ann", "PUT", &format!("/users/bo/{what}")).await;
         assert_eq!(bo.publication("timeline:bo").await["data"]["type"], "gone", "round {round}");
+        assert_eq!(bo.push_of("user:ann", "unsubscribe").await["code"], 2000, "round {round}");
         let secret = post(a, "ann", "secret #t").await;
         cluster.carried(PATIENCE).await;
         let own = post(b, "bo", "own #t").await;
@@ -60,6 +61,7 @@ async fn blocks_apply_to_the_next_delivery_and_read_at_the_other_node() {
         // Waits for the restored posts, so that none arrives in the next round.
         post(b, "bo", "over").await;
         while !bo.publication("timeline:bo").await.to_string().contains("over") {}
+        bo.subscribe("user:ann").await;
     }
 }
 
@@ -160,12 +162,13 @@ async fn activity_is_pushed_to_users_who_may_see_actor_and_post() {
     done(b, "ann", "PUT", "/users/bo/hide").await;
     say(Entry::Restricted(vec![cy], members(3))).await;
     say(Entry::Data(members(4))).await;
+    let (_, mut bo) = readers.remove(1);
+    assert_eq!(bo.push_of(&channel, "unsubscribe").await["code"], 2000);
+    let history = bo.call(json!({ "history": { "channel": channel, "limit": -1 } })).await;
+    assert_eq!(history["error"]["code"], 103, "{history}");
+    assert!(bo.pushed().await.iter().all(|push| push.get("pub").is_none()), "it was not visible any more");
     for (user, client) in &mut readers {
-        let expected: &[u64] = match *user {
-            "ann" => &[1, 2, 3, 4],
-            "bo" => &[],
-            _ => &[2, 4],
-        };
+        let expected: &[u64] = if *user == "ann" { &[1, 2, 3, 4] } else { &[2, 4] };
         for n in expected {
             assert_eq!(client.publication(&channel).await["data"]["version"], *n, "{user}");
         }

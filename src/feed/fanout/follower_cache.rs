@@ -1,5 +1,5 @@
-//! The followers of authors who have few of them, cached: most jobs read the same short list. Whether anybody has alerts
-//! for an author's posts is known with it.
+//! The followers of authors who have few of them, cached: most jobs read the same short list. Whether anybody has
+//! alerts for an author's posts is known with it.
 //!
 //! A follow is in force on every node before posts of the past are merged into the follower's timeline
 //! (`timelines/edge_jobs.rs`). A job that still read the former list belongs to a post that was stored before, which

@@ -32,8 +32,8 @@ pub(super) const POSTS: &str = "\
     SELECT wanted.id, post.body FROM unnest($1::bigint[]) AS wanted (id)
     CROSS JOIN LATERAL (SELECT body FROM posts WHERE posts.id = wanted.id AND deleted_at IS NULL OFFSET 0) post";
 
-/// The restricted posts of the followees of `$1` from `$2` on. Most authors have none, which `audience_counts` says: one
-/// look-up for each followee costs a fifth of one for each of 1,000 posts.
+/// The restricted posts of the followees of `$1` from `$2` on. Most authors have none, which `audience_counts` says:
+/// there are fewer followees to look up than posts in a timeline.
 pub(super) const RESTRICTED_IN_TIMELINE: &str = "\
     WITH authors AS MATERIALIZED (
         SELECT followee AS author FROM follows WHERE follower = $1
