@@ -51,8 +51,11 @@ mod tests {
         assert!((91_000..=100_000).contains(&at), "{at}");
         let given_up = of(retry(), 3_600);
         assert_eq!(given_up, PushResult::Failed("given up after 2 attempts: unavailable".into()));
-        let open = Outcome::retry(Scope::Provider, Reason::new("breaker_open"));
-        assert!(matches!(of(open, 0), PushResult::Postponed(_)), "nothing was tried");
+        for code in ["breaker_open", "busy", "device_paused", "stopping"] {
+            let waiting = Outcome::retry(Scope::Device, Reason::new(code));
+            assert!(matches!(of(waiting, 0), PushResult::Postponed(_)), "nothing was tried: {code}");
+            assert!(Reason::new(code).is_local(), "no request was made: {code}");
+        }
         let wrong = Outcome::Misconfigured { scope: Scope::Provider, reason: Reason::new("bad_key") };
         assert!(matches!(of(wrong, 0), PushResult::Retry(_)), "the operator may repair it");
     }

@@ -20,6 +20,9 @@ pub(super) const QUOTA_EXCEEDED: &str = "quota_exceeded";
 /// The code of a message that is not sent because the breaker of its provider or server is open.
 pub(super) const BREAKER_OPEN: &str = "breaker_open";
 
+/// The code of a message to a device that receives too much, and is left alone for a while.
+pub(super) const DEVICE_PAUSED: &str = "device_paused";
+
 /// The code of a message whose provider or server had as many requests as it may have, for too long.
 const BUSY: &str = "busy";
 
@@ -166,10 +169,10 @@ impl Reason {
         matches!(self.code, TOO_MANY_REQUESTS | QUOTA_EXCEEDED)
     }
 
-    /// Whether the message waits without an attempt: a breaker is open, the provider is busy, or the process
-    /// stops.
+    /// Whether the message waits without an attempt: a breaker is open, the provider is busy, the device
+    /// is left alone, or the process stops.
     pub(in crate::push) fn is_postponement(&self) -> bool {
-        matches!(self.code, BREAKER_OPEN | BUSY | STOPPING)
+        matches!(self.code, BREAKER_OPEN | BUSY | DEVICE_PAUSED | STOPPING)
     }
 
     /// Whether no request with the message was made. Sizes are measured before sending, so a message that is too large
@@ -178,6 +181,7 @@ impl Reason {
         let codes = [
             BREAKER_OPEN,
             BUSY,
+            DEVICE_PAUSED,
             STOPPING,
             "encoding",
             "encryption",

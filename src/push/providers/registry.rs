@@ -15,7 +15,7 @@ use super::apns::Apns;
 use super::device_pauses::DevicePauses;
 use super::dry_run::DryRun;
 use super::fcm::Fcm;
-use super::outcome::{BREAKER_OPEN, STOPPING};
+use super::outcome::{BREAKER_OPEN, DEVICE_PAUSED, STOPPING};
 use super::webhook::Webhook;
 use super::webpush::WebPush;
 use super::{Outcome, Platform, Provider, ProviderError, ProvidersConfig, Push, Reason, Scope, Target};
@@ -164,7 +164,7 @@ impl Providers {
             return Outcome::retry(Scope::Provider, Reason::new(STOPPING));
         }
         if let Some(wait) = self.pauses.remaining(&push.target, Instant::now()) {
-            return Outcome::Retry { after: Some(wait), scope: Scope::Device, reason: Reason::new("device_paused") };
+            return Outcome::Retry { after: Some(wait), scope: Scope::Device, reason: Reason::new(DEVICE_PAUSED) };
         }
         let origin = push.target.origin();
         let key = origin.map_or(BreakerKey::Service(platform.name()), |origin| BreakerKey::Origin(origin.to_owned()));
