@@ -113,6 +113,8 @@ pub struct QueuedPush {
 pub enum PushResult {
     /// The provider took it over. If the group has grown since, it is pushed again after a pause.
     Accepted,
+    /// The same, as part of a digest for which another push counts towards the daily cap.
+    AcceptedInDigest,
     /// It is not to be sent. If the group has grown since, it is looked at again.
     Unwanted,
     /// It is sent later, at this time in Unix milliseconds. The attempt does not count.

@@ -2,7 +2,7 @@
 //!
 //! A push waits for a free request of its provider first. The decision follows, with the devices and preferences of
 //! that moment, and the message leaves right after it. So a sign-out, a deletion or a read that was answered before
-//! counts.
+//! counts. Notifications that are due for a device together wait for one request, and become one message: a digest.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -11,13 +11,14 @@ use futures::{StreamExt, future, stream};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::digest::{self, MIN_DIGEST};
 use super::message;
-use super::providers::{Outcome, Platform, Reason, RequestSlot, Scope};
+use super::providers::{Outcome, Platform, Push, Reason, RequestSlot, Scope};
 use super::sender::{BATCH, PushSender, SentPush, millis};
 use super::settlement::result;
 use crate::broker::LiveItems;
 use crate::feed::{ClearContent, FeedError, LiveDeliveries, PushContent, PushDecision, now as unix_now};
-use crate::ledger::{CLEAR_KIND, POST_KIND, PushKey, PushLease, PushResult, QueuedPush, SettledPush};
+use crate::ledger::{CLEAR_KIND, POST_KIND, PushKey, PushLease, PushResult, QueuedPush};
 use crate::model::{Device, Millis, NotificationId, PostId};
 
 /// The pushes that are decided on together. They hold requests of their providers meanwhile.
@@ -47,32 +48,30 @@ pub(super) struct Batch<'a> {
     pub(super) ends: Instant,
 }
 
-/// A push with the request of its provider; `None`: it needs none.
-type PushWithSlot = (QueuedPush, Option<RequestSlot>);
-
-/// A push that waited for a request of its provider.
-struct ReservedPush {
-    push: QueuedPush,
-    /// `None`: it needs none, or there was none.
+/// The pushes of one message.
+struct MessageGroup {
+    pushes: Vec<QueuedPush>,
+    /// The request of the provider. `None`: it needs none, or there was none.
     slot: Option<RequestSlot>,
+}
+
+/// Pushes that waited for a request of their provider.
+struct ReservedGroup {
+    group: MessageGroup,
     /// The platform that had no free request in time.
     busy: Option<Platform>,
 }
 
-/// A push with what is to become of it.
-struct DecidedPush {
-    push: QueuedPush,
+/// The pushes of one message with what is to become of each.
+struct DecidedGroup {
+    pushes: Vec<(QueuedPush, PushDecision)>,
     slot: Option<RequestSlot>,
-    decision: PushDecision,
+    /// When they were read from the queue.
+    read_at: Instant,
 }
 
-/// The content of a message.
-enum MessageContent {
-    /// It shows a notification.
-    Alert(Box<PushContent>),
-    /// It shows nothing.
-    Clear(Box<ClearContent>),
-}
+/// A notification that is to be sent.
+type Alert = (QueuedPush, Box<PushContent>);
 
 impl Batch<'_> {
     /// Sends the pushes and records the results.
@@ -90,8 +89,8 @@ impl Batch<'_> {
         let (results, sent) = mpsc::channel(BATCH);
         let sending = async {
             let (results, live) = (results, &live);
-            stream::iter(pushes)
-                .map(|push| self.reserve(push))
+            stream::iter(digest::group(pushes))
+                .map(|group| self.reserve(group))
                 .buffer_unordered(BATCH)
                 .ready_chunks(MAX_DECIDED)
                 .for_each_concurrent(None, |chunk| self.send_chunk(chunk, live, results.clone()))
@@ -101,134 +100,191 @@ impl Batch<'_> {
     }
 
     /// Waits for a request of the provider, for a bounded time.
-    async fn reserve(&self, push: QueuedPush) -> ReservedPush {
-        let target = push.device.as_ref().map(|(device, _)| message::target(&device.target));
-        let Some(Ok(target)) = target else { return ReservedPush { push, slot: None, busy: None } };
+    async fn reserve(&self, pushes: Vec<QueuedPush>) -> ReservedGroup {
+        let device = pushes.first().and_then(|push| push.device.as_ref());
+        let target = device.map(|(device, _)| message::target(&device.target));
+        let Some(Ok(target)) = target else {
+            return ReservedGroup { group: MessageGroup { pushes, slot: None }, busy: None };
+        };
         let ends = self.ends.min(Instant::now() + MAX_SLOT_WAIT);
         let slot = tokio::select! {
             slot = timeout_at(ends, self.sender.providers.reserve(&target)) => slot.ok(),
             () = self.sender.feed.runtime.stopped() => None,
         };
         let busy = slot.is_none().then_some(target.platform());
-        ReservedPush { push, slot: slot.flatten(), busy }
+        ReservedGroup { group: MessageGroup { pushes, slot: slot.flatten() }, busy }
     }
 
     /// Decides about pushes whose providers are free, and sends them at once.
-    async fn send_chunk(&self, chunk: Vec<ReservedPush>, live: &LiveDeliveries, results: mpsc::Sender<SentPush>) {
+    async fn send_chunk(&self, chunk: Vec<ReservedGroup>, live: &LiveDeliveries, results: mpsc::Sender<Vec<SentPush>>) {
         let mut reserved = Vec::with_capacity(chunk.len());
-        for ReservedPush { push, slot, busy } in chunk {
+        for ReservedGroup { group, busy } in chunk {
             let Some(platform) = busy else {
-                reserved.push((push, slot));
+                reserved.push(group);
                 continue;
             };
             let outcome = Outcome::retry(Scope::Provider, Reason::new("busy"));
-            let settled = settled(&push, self.result(&push, &outcome, platform));
+            let result = self.result(&group.pushes.iter().collect::<Vec<_>>(), &outcome, platform);
+            let sent = group.pushes.iter().map(|push| SentPush::new(push, result.clone())).collect();
             // The channel has room for the batch, and its receiver waits for all senders.
-            drop(results.send(SentPush { settled, reservation: None }).await);
+            drop(results.send(sent).await);
         }
         let decided = self.decide(reserved, live).await;
         let results = &results;
         stream::iter(decided)
-            .for_each_concurrent(None, |decided| async move {
-                let sent = self.carry_out(decided).await;
+            .for_each_concurrent(None, |group| async move {
+                let sent = self.carry_out(group).await;
                 drop(results.send(sent).await);
             })
             .await;
     }
 
     /// Decides about pushes. Omits those that this process does not hold any more.
-    async fn decide(&self, chunk: Vec<PushWithSlot>, live: &LiveDeliveries) -> Vec<DecidedPush> {
-        if chunk.is_empty() {
+    async fn decide(&self, groups: Vec<MessageGroup>, live: &LiveDeliveries) -> Vec<DecidedGroup> {
+        if groups.is_empty() {
             return Vec::new();
         }
-        let with_slot = chunk.iter().filter(|(_, slot)| slot.is_some());
-        let platforms: HashSet<Platform> = with_slot.filter_map(|(push, _)| platform(push)).collect();
+        let with_slot = groups.iter().filter(|group| group.slot.is_some());
+        let platforms: HashSet<Platform> = with_slot.filter_map(|group| platform(group.pushes.first()?)).collect();
         let prepared = future::join_all(platforms.into_iter().map(|platform| self.sender.providers.prepare(platform)));
         // Without it, the messages report what is missing.
         let _ = timeout_at(self.ends, prepared).await;
-        match self.try_decide(chunk, live).await {
+        match self.try_decide(groups, live).await {
             Ok(decided) => decided,
-            Err((chunk, error)) => {
-                tracing::warn!(%error, pushes = chunk.len(), "pushes wait for the ledger");
+            Err((groups, error)) => {
+                let number: usize = groups.iter().map(|group| group.pushes.len()).sum();
+                tracing::warn!(%error, pushes = number, "pushes wait for the ledger");
                 // Nothing was sent: they are due again soon.
                 let due = unix_now() + 1_000 + rand::random_range(0..1_000);
-                let defer = |(push, slot)| DecidedPush { push, slot, decision: PushDecision::Defer(due) };
-                chunk.into_iter().map(defer).collect()
+                let defer = |push| (push, PushDecision::Defer(due));
+                let deferred = groups.into_iter().map(|MessageGroup { pushes, slot }| {
+                    let pushes = pushes.into_iter().map(defer).collect();
+                    DecidedGroup { pushes, slot, read_at: self.leased_at }
+                });
+                deferred.collect()
             }
         }
     }
 
     async fn try_decide(
         &self,
-        chunk: Vec<PushWithSlot>,
+        mut groups: Vec<MessageGroup>,
         live: &LiveDeliveries,
-    ) -> Result<Vec<DecidedPush>, (Vec<PushWithSlot>, FeedError)> {
+    ) -> Result<Vec<DecidedGroup>, (Vec<MessageGroup>, FeedError)> {
         let feed = &self.sender.feed;
         let mut read_at = self.leased_at;
-        let mut fresh = None;
         if read_at.elapsed() > MAX_READ_AGE {
             read_at = Instant::now();
-            let keys: Vec<PushKey> = chunk.iter().map(|(push, _)| push.key.clone()).collect();
+            let keys: Vec<PushKey> =
+                groups.iter().flat_map(|group| &group.pushes).map(|push| push.key.clone()).collect();
             match feed.ledger.reload_pushes(&keys, &self.lease, unix_now()).await {
-                Ok(pushes) => fresh = Some(pushes),
-                Err(error) => return Err((chunk, error.into())),
+                Ok(fresh) => refresh(&mut groups, fresh),
+                Err(error) => return Err((groups, error.into())),
             }
         }
-        let chunk = match fresh {
-            Some(fresh) => refreshed(chunk, fresh),
-            None => chunk,
+        let pushes: Vec<&QueuedPush> = groups.iter().flat_map(|group| &group.pushes).collect();
+        let mut decisions = match feed.pushes.decide(&pushes, live).await {
+            Ok(decisions) => decisions.into_iter(),
+            Err(error) => return Err((groups, error)),
         };
-        let (pushes, slots): (Vec<QueuedPush>, Vec<Option<RequestSlot>>) = chunk.into_iter().unzip();
-        match feed.pushes.decide(&pushes, live, read_at).await {
-            Ok(decisions) => {
-                let decided = pushes.into_iter().zip(slots).zip(decisions);
-                Ok(decided.map(|((push, slot), decision)| DecidedPush { push, slot, decision }).collect())
-            }
-            Err(error) => Err((pushes.into_iter().zip(slots).collect(), error)),
-        }
+        let decided = groups.into_iter().map(|MessageGroup { pushes, slot }| {
+            let pushes = pushes.into_iter().zip(decisions.by_ref()).collect();
+            DecidedGroup { pushes, slot, read_at }
+        });
+        Ok(decided.collect())
     }
 
-    async fn carry_out(&self, DecidedPush { push, slot, decision }: DecidedPush) -> SentPush {
-        let is_sent = matches!(decision, PushDecision::Send(..) | PushDecision::Clear(_));
-        let decision = match is_sent && self.sender.feed.pushes.is_signed_out(&push) {
-            true => PushDecision::Drop("signed_out"),
-            false => decision,
-        };
-        let mut reservation = None;
-        let result = match decision {
-            PushDecision::Send(content, reserved) => {
-                reservation = Some(reserved);
-                self.send_message(&push, MessageContent::Alert(content), slot).await
-            }
-            PushDecision::Clear(content) => {
-                match self.send_message(&push, MessageContent::Clear(content), slot).await {
-                    // A silent message that is refused is no failure: the device shows what it showed.
-                    PushResult::Failed(_) => PushResult::Unwanted,
-                    result => result,
+    /// Does what was decided. The results of one message are recorded together.
+    async fn carry_out(&self, DecidedGroup { pushes, mut slot, read_at }: DecidedGroup) -> Vec<SentPush> {
+        let mut sent = Vec::with_capacity(pushes.len());
+        let mut alerts = Vec::new();
+        for (push, decision) in pushes {
+            let is_sent = matches!(decision, PushDecision::Send(_) | PushDecision::Clear(_));
+            let decision = match is_sent && self.sender.feed.pushes.is_signed_out(&push) {
+                true => PushDecision::Drop("signed_out"),
+                false => decision,
+            };
+            let result = match decision {
+                PushDecision::Send(content) => {
+                    alerts.push((push, content));
+                    continue;
                 }
-            }
-            PushDecision::Drop(reason) => {
-                self.sender.metrics.pushes.dropped(reason);
-                PushResult::Unwanted
-            }
-            PushDecision::Defer(until) => PushResult::Deferred(until),
-        };
-        let reservation = reservation.filter(|_| result == PushResult::Accepted);
-        SentPush { settled: settled(&push, result), reservation }
+                PushDecision::Clear(content) => self.send_clear(&push, &content, slot.take()).await,
+                PushDecision::Drop(reason) => self.dropped(reason),
+                PushDecision::Defer(until) => PushResult::Deferred(until),
+            };
+            sent.push(SentPush::new(&push, result));
+        }
+        if (2..MIN_DIGEST).contains(&alerts.len()) {
+            // Others were dropped, and the request is for one message. The rest is due again at once.
+            let rest = alerts.split_off(1);
+            let postponed = |(push, _): Alert| SentPush::new(&push, PushResult::Postponed(unix_now()));
+            sent.extend(rest.into_iter().map(postponed));
+        }
+        sent.extend(self.send_alerts(alerts, slot, read_at).await);
+        sent
     }
 
-    /// Sends one message. Bounded by the lease.
-    async fn send_message(&self, push: &QueuedPush, content: MessageContent, slot: Option<RequestSlot>) -> PushResult {
-        let sender = self.sender;
-        let Some((device, _)) = &push.device else { return PushResult::Unwanted };
-        let expires_at = push.queued_at.saturating_add(millis(sender.options.time_to_live));
-        let key = (&push.key, push.seq);
-        let message = match content {
-            MessageContent::Alert(content) => {
-                message::alert(&sender.texts, key, device, &push.preferences, &content, expires_at)
-            }
-            MessageContent::Clear(content) => message::clear(key, device, &content, expires_at),
+    /// Sends one message: a notification, or a digest of several for the same device.
+    async fn send_alerts(&self, alerts: Vec<Alert>, slot: Option<RequestSlot>, read_at: Instant) -> Vec<SentPush> {
+        let texts = &self.sender.texts;
+        let Some((push, content)) = alerts.first() else { return Vec::new() };
+        let Some((device, _)) = &push.device else { return Vec::new() };
+        let Some(reservation) = self.sender.feed.pushes.reserve(push, read_at) else {
+            let dropped = alerts.iter().map(|(push, _)| SentPush::new(push, self.dropped("daily_cap")));
+            return dropped.collect();
         };
+        let pushes: Vec<&QueuedPush> = alerts.iter().map(|(push, _)| push).collect();
+        let expires_at = self.expiry(&pushes);
+        let message = match alerts.len() {
+            1 => message::alert(texts, (&push.key, push.seq), device, &push.preferences, content, expires_at),
+            _ => digest::digest(texts, &alerts, device, expires_at),
+        };
+        let result = self.send_message(&pushes, device, message, slot).await;
+        let is_accepted = result == PushResult::Accepted;
+        let mut sent: Vec<SentPush> = pushes.into_iter().map(|push| SentPush::new(push, result.clone())).collect();
+        if is_accepted {
+            // The message counts once: for the first of them.
+            sent.iter_mut().skip(1).for_each(|sent| sent.settled.result = PushResult::AcceptedInDigest);
+            if let Some(first) = sent.first_mut() {
+                first.reservation = Some(reservation);
+            }
+        }
+        sent
+    }
+
+    /// Sends a silent message.
+    async fn send_clear(&self, push: &QueuedPush, content: &ClearContent, slot: Option<RequestSlot>) -> PushResult {
+        let Some((device, _)) = &push.device else { return PushResult::Unwanted };
+        let message = message::clear((&push.key, push.seq), device, content, self.expiry(&[push]));
+        match self.send_message(&[push], device, message, slot).await {
+            // A silent message that is refused is no failure: the device shows what it showed.
+            PushResult::Failed(_) => PushResult::Unwanted,
+            result => result,
+        }
+    }
+
+    /// Counts a push that is not sent.
+    fn dropped(&self, reason: &'static str) -> PushResult {
+        self.sender.metrics.pushes.dropped(reason);
+        PushResult::Unwanted
+    }
+
+    /// When a message is of no use any more: with the newest of its pushes.
+    fn expiry(&self, pushes: &[&QueuedPush]) -> Millis {
+        let newest = pushes.iter().map(|push| push.queued_at).max().unwrap_or_default();
+        newest.saturating_add(millis(self.sender.options.time_to_live))
+    }
+
+    /// Sends the message of pushes for a device. Bounded by the lease.
+    async fn send_message(
+        &self,
+        pushes: &[&QueuedPush],
+        device: &Device,
+        message: Result<Push, String>,
+        slot: Option<RequestSlot>,
+    ) -> PushResult {
+        let sender = self.sender;
         let message = match message {
             Ok(message) => message,
             Err(error) => {
@@ -252,15 +308,19 @@ impl Batch<'_> {
             }
             () = stopping => unfinished("interrupted"),
         };
-        if let Outcome::TokenGone { since, .. } = &outcome {
+        if let (Outcome::TokenGone { since, .. }, Some(push)) = (&outcome, pushes.first()) {
             self.remove_device(push, device, *since).await;
         }
-        self.result(push, &outcome, platform)
+        self.result(pushes, &outcome, platform)
     }
 
-    /// Counts and logs an outcome, and returns its result.
-    fn result(&self, push: &QueuedPush, outcome: &Outcome, platform: Platform) -> PushResult {
+    /// Counts and logs the outcome of a message, and returns the result of all its pushes. The back-off is that of the
+    /// push with the most attempts; none is given up before the youngest one.
+    fn result(&self, pushes: &[&QueuedPush], outcome: &Outcome, platform: Platform) -> PushResult {
         let now = unix_now();
+        let queued_at = pushes.iter().map(|push| push.queued_at).min().unwrap_or(now);
+        let first_tried_at = pushes.iter().map(|push| push.first_tried_at.unwrap_or(now)).max().unwrap_or(now);
+        let attempts = pushes.iter().map(|push| push.attempts).max().unwrap_or_default();
         let (metrics, name) = (&self.sender.metrics.pushes, platform.name());
         if !outcome.reason().is_some_and(Reason::is_local) {
             metrics.sent(name);
@@ -269,7 +329,7 @@ impl Batch<'_> {
             metrics.failed(name, reason.code);
         }
         match outcome {
-            Outcome::Accepted { .. } => metrics.accepted(name, now.saturating_sub(push.queued_at)),
+            Outcome::Accepted { .. } => metrics.accepted(name, now.saturating_sub(queued_at)),
             Outcome::Misconfigured { reason, .. } => {
                 tracing::error!(platform = name, %reason, "a push provider refuses this server's keys");
             }
@@ -277,8 +337,8 @@ impl Batch<'_> {
                 tracing::debug!(platform = name, %reason, "a push was refused");
             }
         }
-        let age = now.saturating_sub(push.first_tried_at.unwrap_or(now));
-        result(outcome, platform, push.attempts, Duration::from_millis(age), now)
+        let age = now.saturating_sub(first_tried_at);
+        result(outcome, platform, attempts, Duration::from_millis(age), now)
     }
 
     /// Removes a device that its provider does not know since a time. Without a time, it is removed unless it was
@@ -294,7 +354,7 @@ impl Batch<'_> {
     }
 
     /// Records results, until all senders are gone.
-    async fn settle(&self, mut results: mpsc::Receiver<SentPush>) {
+    async fn settle(&self, mut results: mpsc::Receiver<Vec<SentPush>>) {
         let mut done = Vec::new();
         loop {
             let next = match done.is_empty() {
@@ -308,7 +368,7 @@ impl Batch<'_> {
                 },
             };
             let Some(sent) = next else { break };
-            done.push(sent);
+            done.extend(sent);
             if done.len() >= SETTLED_TOGETHER {
                 self.sender.settle(std::mem::take(&mut done), &self.lease).await;
             }
@@ -331,24 +391,22 @@ fn live_items(pushes: &[QueuedPush]) -> LiveItems {
     LiveItems { notifications: notifications.into_iter().collect(), posts: posts.into_iter().collect() }
 }
 
-/// Pushes as they were read again, with their requests. One whose device has another address now has no device: the
-/// request is for the former one.
-fn refreshed(chunk: Vec<PushWithSlot>, fresh: Vec<QueuedPush>) -> Vec<PushWithSlot> {
+/// Replaces pushes by those that were read again. One whose device has another address now has no device: the request
+/// is for the former one.
+fn refresh(groups: &mut [MessageGroup], fresh: Vec<QueuedPush>) {
     let mut fresh: HashMap<PushKey, QueuedPush> = fresh.into_iter().map(|push| (push.key.clone(), push)).collect();
-    let refresh = |(former, slot): PushWithSlot| {
+    let mut refreshed = |former: QueuedPush| {
         let mut push = fresh.remove(&former.key)?;
         let target = former.device.map(|(device, _)| device.target);
         push.device.take_if(|(device, _)| target.as_ref() != Some(&device.target));
-        Some((push, slot))
+        Some(push)
     };
-    chunk.into_iter().filter_map(refresh).collect()
+    for group in groups {
+        group.pushes = std::mem::take(&mut group.pushes).into_iter().filter_map(&mut refreshed).collect();
+    }
 }
 
 fn platform(push: &QueuedPush) -> Option<Platform> {
     let (device, _) = push.device.as_ref()?;
     message::target(&device.target).ok().map(|target| target.platform())
-}
-
-fn settled(push: &QueuedPush, result: PushResult) -> SettledPush {
-    SettledPush { key: push.key.clone(), seq: push.seq, result }
 }

@@ -81,7 +81,7 @@ pub(super) fn alert(
     }
     let thread = notification.object.map_or_else(|| "follows".to_owned(), |object| format!("post-{}", object.post()));
     Ok(Push {
-        id: message_id(key, seq),
+        id: message_id(&[(key, seq)]),
         device: key.device.to_string(),
         target: target(&device.target)?,
         kind: PushKind::Alert,
@@ -116,7 +116,7 @@ pub(super) fn clear(
         data.insert("after".to_owned(), content.after.to_string());
     }
     Ok(Push {
-        id: message_id(key, seq),
+        id: message_id(&[(key, seq)]),
         device: key.device.to_string(),
         target: target(&device.target)?,
         kind: PushKind::Clear,
@@ -156,12 +156,15 @@ pub fn test_message(texts: &Texts, device: &Device, expires_at: Millis) -> Resul
     })
 }
 
-/// The identity of a message: the same in each attempt, so that receivers recognise a repetition.
-fn message_id(key: &PushKey, seq: i64) -> Uuid {
+/// The identity of a message about items in these states: the same in each attempt, so that receivers recognise a
+/// repetition.
+pub(super) fn message_id(states: &[(&PushKey, i64)]) -> Uuid {
     let mut hash = Sha256::new();
-    for part in [key.user.as_str(), key.device.as_str(), &key.item.to_string(), &seq.to_string()] {
-        hash.update(part);
-        hash.update([0]);
+    for (key, seq) in states {
+        for part in [key.user.as_str(), key.device.as_str(), &key.item.to_string(), &seq.to_string()] {
+            hash.update(part);
+            hash.update([0]);
+        }
     }
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&hash.finalize()[..16]);
@@ -177,6 +180,11 @@ fn text_kind(kind: &str) -> TextKind {
         "follow" => TextKind::Follow,
         _ => TextKind::Post,
     }
+}
+
+/// The priority of a notification of this kind.
+pub(super) fn urgency_of(kind: &str) -> Urgency {
+    urgency(text_kind(kind))
 }
 
 /// Words to the receiver are delivered at once; likes, follows and posts when it suits the device's battery: normal
@@ -227,9 +235,10 @@ mod tests {
 
     #[test]
     fn messages_of_an_item_have_one_identity() {
-        assert_eq!(message_id(&key(1), 1), message_id(&key(1), 1));
-        assert_ne!(message_id(&key(1), 1), message_id(&key(1), 2));
-        assert_ne!(message_id(&key(1), 1), message_id(&key(2), 1));
+        let of = |item, seq| message_id(&[(&key(item), seq)]);
+        assert_eq!(of(1, 1), of(1, 1));
+        assert_ne!(of(1, 1), of(1, 2));
+        assert_ne!(of(1, 1), of(2, 1));
     }
 
     #[test]

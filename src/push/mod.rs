@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `bridge.rs` | the loop: leases pushes |
 //! | `batch.rs` | decides about the pushes of a lease, sends and settles them |
+//! | `digest.rs` | the message for several notifications that are due at once |
 //! | `message.rs` | the message for a device |
 //! | `sender.rs` | what batches have in common |
 //! | `post_alerts.rs` | the job that queues alerts about posts |
@@ -20,6 +21,7 @@
 
 mod batch;
 mod bridge;
+mod digest;
 mod message;
 mod post_alerts;
 pub mod providers;

@@ -7,7 +7,7 @@ use super::providers::Providers;
 use super::texts::Texts;
 use crate::backoff::Backoff;
 use crate::feed::{Feed, SendReservation, now as unix_now};
-use crate::ledger::{PushLease, SettledPush};
+use crate::ledger::{PushLease, PushResult, QueuedPush, SettledPush};
 use crate::metrics::Metrics;
 use crate::model::Millis;
 
@@ -45,6 +45,14 @@ pub(super) struct SentPush {
     pub(super) settled: SettledPush,
     /// Counts towards the daily cap meanwhile.
     pub(super) reservation: Option<SendReservation>,
+}
+
+impl SentPush {
+    /// A push that does not count towards the daily cap.
+    pub(super) fn new(push: &QueuedPush, result: PushResult) -> Self {
+        let settled = SettledPush { key: push.key.clone(), seq: push.seq, result };
+        Self { settled, reservation: None }
+    }
 }
 
 impl PushSender {

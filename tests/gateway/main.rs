@@ -47,6 +47,7 @@ mod push_alerts;
 #[path = "../push/browser.rs"]
 mod push_browser;
 mod push_clears;
+mod push_digests;
 mod push_live;
 #[path = "../push/server.rs"]
 #[expect(dead_code, reason = "the tests of transports need more of it")]

@@ -17,6 +17,7 @@ conformance! {
     groups_that_grow_are_one_push
     leases_exclude_other_processes
     accepted_pushes_are_not_repeated
+    a_digest_counts_once
     failed_pushes_are_kept_with_their_reason
     the_first_attempt_is_remembered
     leased_pushes_are_read_again
@@ -62,7 +63,7 @@ async fn settle(ledger: &dyn Ledger, pushes: &[QueuedPush], result: &PushResult,
 
 /// Ann has a device, bo has none.
 async fn with_phone(ledger: &dyn Ledger) {
-    users(ledger, &["ann", "bo", "cy", "dee"]).await;
+    users(ledger, &["ann", "bo", "cy", "dee", "eve"]).await;
     register(ledger, "ann", "phone", "t1", DeviceSession::default()).await.expect("a device");
 }
 
@@ -240,6 +241,28 @@ async fn accepted_pushes_are_not_repeated(ledger: Any) {
     assert_eq!(ledger.forget_pushes(at + 86_399_999, 9).await.expect("an answer"), 0);
     assert_eq!(ledger.forget_pushes(at + 86_400_000, 9).await.expect("an answer"), 1);
     assert_eq!(ledger.forget_pushes(at + 86_400_000, 9).await.expect("an answer"), 0);
+}
+
+async fn a_digest_counts_once(ledger: Any) {
+    with_phone(&*ledger).await;
+    notify(&*ledger, like(1, "bo"), NOW).await;
+    notify(&*ledger, comment(2, "cy"), NOW).await;
+    let at = NOW + 10_000;
+    let pushes = due(&*ledger, at).await;
+    let (first, second): (Vec<_>, Vec<_>) = pushes.into_iter().partition(|push| push.key.item == 2);
+    assert_eq!(settle(&*ledger, &first, &PushResult::Accepted, at, at).await, 1);
+    // The group has grown while it was sent.
+    notify(&*ledger, like(3, "dee"), at).await;
+    assert_eq!(settle(&*ledger, &second, &PushResult::AcceptedInDigest, at, at).await, 1);
+    assert!(due(&*ledger, at + PLAN.digest - 1).await.is_empty(), "the pause of the group");
+    let later = at + PLAN.digest;
+    let again = due(&*ledger, later).await;
+    assert_eq!((again.len(), again[0].key.item, again[0].accepted), (1, 1, 1), "one message was sent");
+    // What is not sent any more stays known as sent.
+    assert_eq!(settle(&*ledger, &again, &PushResult::Unwanted, later, later).await, 1);
+    notify(&*ledger, like(4, "eve"), later).await;
+    let grown = due(&*ledger, later + 10_000).await;
+    assert_eq!((grown.len(), grown[0].key.item, grown[0].accepted), (1, 1, 1));
 }
 
 async fn failed_pushes_are_kept_with_their_reason(ledger: Any) {

@@ -13,6 +13,7 @@ mod send_tally;
 mod texts;
 
 use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use futures::{StreamExt, stream};
@@ -43,14 +44,17 @@ const MAX_UNREAD: usize = 100;
 /// The number of unread notifications that are read for a silent message if there are more: all that a user has.
 const MAX_GROUPS: usize = MAX_NOTIFICATION_GROUPS as usize;
 
+/// The time over which pushes are spread that quiet hours held back, in milliseconds.
+const QUIET_END_SPREAD: Millis = 30_000;
+
 /// The number of users whose notifications are read concurrently.
 const MAX_CONCURRENT_USERS: usize = 16;
 
 /// What is to become of a push.
 #[derive(Debug)]
 pub(crate) enum PushDecision {
-    /// It is sent, with this content. It counts towards the daily cap until the reservation is dropped.
-    Send(Box<PushContent>, SendReservation),
+    /// It is sent, with this content, after a [reservation](PushReview::reserve).
+    Send(Box<PushContent>),
     /// It is a silent message, and is sent with this content.
     Clear(Box<ClearContent>),
     /// It is not sent, for this reason.
@@ -111,22 +115,17 @@ impl PushReview {
         Self { ledger, revocations, renderer, posts, post_alerts, tally, time_to_live }
     }
 
-    /// Decides about a batch, in its order. `live` is what was taken live; the pushes were read from the queue at
-    /// `read_at`. The number of ledger calls depends on the number of users.
+    /// Decides about a batch, in its order. `live` is what was taken live. The number of ledger calls depends on the
+    /// number of users.
     ///
     /// # Errors
     /// If the ledger cannot be read: nothing may be sent then.
-    pub(crate) async fn decide(
-        &self,
-        batch: &[QueuedPush],
-        live: &LiveDeliveries,
-        read_at: Instant,
-    ) -> Result<Vec<PushDecision>> {
+    pub(crate) async fn decide(&self, batch: &[&QueuedPush], live: &LiveDeliveries) -> Result<Vec<PushDecision>> {
         // Revocations up to now, on any node.
         self.revocations.follow().await?;
         let now = now();
         let early: Vec<Option<PushDecision>> = batch.iter().map(|push| self.refusal(push, now)).collect();
-        let open = || batch.iter().zip(&early).filter(|(_, early)| early.is_none()).map(|(push, _)| push);
+        let open = || batch.iter().zip(&early).filter(|(_, early)| early.is_none()).map(|(push, _)| *push);
         let mut states = self.states(open()).await?;
         let alerts = self.post_alerts.review(open(), live).await?;
         for (user, alert) in alerts.due {
@@ -160,17 +159,19 @@ impl PushReview {
             if let Some(until) = quiet_end(push, now) {
                 return PushDecision::Defer(until);
             }
-            let cap = push.preferences.daily_cap.into();
-            let Some(reservation) = self.tally.reserve(&push.key, cap, (push.accepted, read_at)) else {
-                return PushDecision::Drop("daily_cap");
-            };
             let text = text_of(notification).and_then(|object| texts.get(&object).cloned());
             let text = text.filter(|_| !push.preferences.private).unwrap_or_default();
             let unread = state.unread;
             let content = PushContent { notification: notification.clone(), text, unread };
-            PushDecision::Send(Box::new(content), reservation)
+            PushDecision::Send(Box::new(content))
         };
         Ok(batch.iter().zip(early).map(|(push, early)| early.unwrap_or_else(|| decide(push))).collect())
+    }
+
+    /// Reserves a message: it counts towards the daily cap of its device until the reservation is dropped. The push was
+    /// read from the queue at `read_at`. `None`: the device has reached its cap.
+    pub(crate) fn reserve(&self, push: &QueuedPush, read_at: Instant) -> Option<SendReservation> {
+        self.tally.reserve(&push.key, push.preferences.daily_cap.into(), (push.accepted, read_at))
     }
 
     /// Whether the user is blocked or the session of the device has ended, as far as this node knows.
@@ -261,10 +262,14 @@ impl PushReview {
     }
 }
 
-/// When the quiet hours of a device end that it is in.
+/// When a push is sent whose device is in quiet hours: within half a minute of their end. All pushes of a device have
+/// the same time, so that they become a digest, and those of many users are spread.
 fn quiet_end(push: &QueuedPush, now: Millis) -> Option<Millis> {
     let (device, _) = push.device.as_ref()?;
-    quiet_until(push.preferences.quiet_hours.as_ref()?, device.time_zone.as_deref(), now)
+    let end = quiet_until(push.preferences.quiet_hours.as_ref()?, device.time_zone.as_deref(), now)?;
+    let mut hasher = DefaultHasher::new();
+    (&push.key.user, &push.key.device).hash(&mut hasher);
+    Some(end.saturating_add(hasher.finish() % QUIET_END_SPREAD))
 }
 
 /// The post under which a notification happened; `None` for follows, and for mentions in a post itself.

@@ -167,6 +167,7 @@ impl PushStore for PostgresLedger {
 fn result(result: &PushResult) -> (&'static str, i64, String) {
     match result {
         PushResult::Accepted => ("accepted", 0, String::new()),
+        PushResult::AcceptedInDigest => ("accepted_in_digest", 0, String::new()),
         PushResult::Unwanted => ("unwanted", 0, String::new()),
         PushResult::Deferred(due) => ("deferred", integer(*due), String::new()),
         PushResult::Retry(due) => ("retry", integer(*due), String::new()),

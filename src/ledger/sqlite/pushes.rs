@@ -138,7 +138,7 @@ pub(super) fn enqueue_clears(
                SELECT d.user, d.id, 0, 'clear', ?3, 0, ?4, ?3 FROM devices d \
                WHERE d.user = ?1 AND (?2 IS NULL OR d.session IS NOT ?2) AND EXISTS ( \
                    SELECT 1 FROM push_queue s WHERE s.user = d.user AND s.device = d.id AND s.item > 0 \
-                   AND (s.sends > 0 OR s.holder IS NOT NULL) \
+                   AND (s.sent_at > 0 OR s.holder IS NOT NULL) \
                    AND CASE WHEN ?5 IS NULL THEN s.kind <> 'post' \
                        ELSE s.kind = 'post' AND s.item > ?5 AND s.item <= ?6 END) \
                ON CONFLICT DO UPDATE SET seq = max(seq + 1, excluded.seq), queued_at = excluded.queued_at, \
@@ -193,19 +193,21 @@ fn settle(
     now: Millis,
     digest: Millis,
 ) -> rusqlite::Result<bool> {
-    let sql = "SELECT kind, seq, sends FROM push_queue WHERE user = ?1 AND device = ?2 AND item = ?3 \
+    let sql = "SELECT kind, seq, sends, sent_at > 0 FROM push_queue WHERE user = ?1 AND device = ?2 AND item = ?3 \
                AND holder = ?4 AND due_at = ?5 AND state = 0";
     let (user, device, item) = (push.key.user.as_str(), push.key.device.as_str(), integer(push.key.item));
     let held = params![user, device, item, &*lease.holder, integer(lease.until)];
-    let read = |row: &Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
-    let Some((kind, seq, sends)) = db.prepare_cached(sql)?.query_row(held, read).optional()? else {
+    let read = |row: &Row<'_>| {
+        Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?, row.get::<_, bool>(3)?))
+    };
+    let Some((kind, seq, sends, was_sent)) = db.prepare_cached(sql)?.query_row(held, read).optional()? else {
         return Ok(false);
     };
     if let PushResult::Failed(reason) = &push.result {
         fail(db, push, &kind, reason, now)?;
     }
     let has_grown = seq > push.seq;
-    if matches!(push.result, PushResult::Unwanted | PushResult::Failed(_)) && !has_grown && sends == 0 {
+    if matches!(push.result, PushResult::Unwanted | PushResult::Failed(_)) && !has_grown && !was_sent {
         let sql = "DELETE FROM push_queue WHERE user = ?1 AND device = ?2 AND item = ?3";
         return Ok(db.prepare_cached(sql)?.execute(params![user, device, item])? == 1);
     }
@@ -213,10 +215,11 @@ fn settle(
         CLEAR_KIND => clear_pace(db, user, device)?.pause(natural(sends).saturating_add(1)),
         kind => PushPlan { grace: 0, digest }.pause(kind),
     };
-    let accepted = push.result == PushResult::Accepted;
+    let accepted = matches!(push.result, PushResult::Accepted | PushResult::AcceptedInDigest);
+    let counted = push.result == PushResult::Accepted;
     let (state, due_at) = match push.result {
         PushResult::Deferred(at) | PushResult::Retry(at) | PushResult::Postponed(at) => (0, at),
-        PushResult::Accepted if has_grown => (0, now.saturating_add(pause)),
+        PushResult::Accepted | PushResult::AcceptedInDigest if has_grown => (0, now.saturating_add(pause)),
         _ if has_grown => (0, now),
         _ => (1, now.saturating_add(ACCEPTED_KEPT)),
     };
@@ -225,13 +228,13 @@ fn settle(
     let is_same_item = counts || matches!(push.result, PushResult::Deferred(_));
     let sql = "UPDATE push_queue SET holder = NULL, state = ?4, due_at = ?5, \
                    attempts = CASE WHEN ?6 THEN attempts ELSE 0 END, \
-                   sent_at = CASE WHEN ?7 THEN ?8 ELSE sent_at END, sends = sends + ?7, \
+                   sent_at = CASE WHEN ?7 THEN ?8 ELSE sent_at END, sends = sends + ?11, \
                    queued_at = CASE WHEN ?9 THEN queued_at ELSE ?8 END, \
                    first_tried_at = CASE WHEN NOT ?6 THEN 0 WHEN ?10 AND first_tried_at = 0 THEN ?8 \
                        ELSE first_tried_at END \
                WHERE user = ?1 AND device = ?2 AND item = ?3";
     let (now, due_at) = (integer(now), integer(due_at));
-    let row = params![user, device, item, state, due_at, counts, accepted, now, is_same_item, has_failed];
+    let row = params![user, device, item, state, due_at, counts, accepted, now, is_same_item, has_failed, counted];
     db.prepare_cached(sql)?.execute(row).map(|_| true)
 }
 

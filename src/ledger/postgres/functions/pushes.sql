@@ -1,4 +1,4 @@
--- revision: 5
+-- revision: 6
 -- The queue of pushes.
 
 -- As feedline_notify, and queues the changed groups for the devices of the user, to be pushed at `p_due`. A group that
@@ -40,7 +40,8 @@ RETURNS bigint LANGUAGE sql STABLE AS $$
 $$;
 
 -- Settles pushes that `p_holder` leased until `p_until`; the elements of the arrays are ordered by key. Results:
--- `accepted`, `unwanted`, `deferred`, `retry`, `postponed`, `failed`. Returns the number of settled pushes.
+-- `accepted`, `accepted_in_digest` (not counted in `sends`), `unwanted`, `deferred`, `retry`, `postponed`, `failed`.
+-- Returns the number of settled pushes.
 CREATE OR REPLACE FUNCTION feedline_settle_pushes(
     p_holder text, p_until bigint, p_owners text[], p_devices text[], p_items bigint[], p_seqs bigint[],
     p_results text[], p_dues bigint[], p_reasons text[], p_now bigint, p_kept bigint, p_digest bigint,
@@ -62,7 +63,7 @@ BEGIN
             INSERT INTO push_failures (owner, device, item, kind, reason, at)
             VALUES (held.owner, held.device, held.item, held.kind, p_reasons[n], p_now);
         END IF;
-        IF p_results[n] IN ('unwanted', 'failed') AND held.seq <= p_seqs[n] AND held.sends = 0 THEN
+        IF p_results[n] IN ('unwanted', 'failed') AND held.seq <= p_seqs[n] AND held.sent_at = 0 THEN
             DELETE FROM push_queue WHERE owner = held.owner AND device = held.device AND item = held.item;
             CONTINUE;
         END IF;
@@ -71,14 +72,14 @@ BEGIN
             attempts = CASE WHEN p_results[n] IN ('retry', 'postponed') THEN held.attempts ELSE 0 END,
             first_tried_at = CASE WHEN p_results[n] NOT IN ('retry', 'postponed') THEN 0
                 WHEN p_results[n] = 'retry' AND held.first_tried_at = 0 THEN p_now ELSE held.first_tried_at END,
-            sent_at = CASE WHEN p_results[n] = 'accepted' THEN p_now ELSE held.sent_at END,
+            sent_at = CASE WHEN p_results[n] IN ('accepted', 'accepted_in_digest') THEN p_now ELSE held.sent_at END,
             sends = held.sends + CASE WHEN p_results[n] = 'accepted' THEN 1 ELSE 0 END,
             state = CASE WHEN p_results[n] IN ('deferred', 'retry', 'postponed') OR held.seq > p_seqs[n] THEN 0
                 ELSE 1 END,
             due_at = CASE
                 WHEN p_results[n] IN ('deferred', 'retry', 'postponed') THEN p_dues[n]
-                WHEN held.seq > p_seqs[n] AND p_results[n] = 'accepted' AND held.kind IN ('like', 'follow')
-                    THEN p_now + p_digest
+                WHEN held.seq > p_seqs[n] AND p_results[n] IN ('accepted', 'accepted_in_digest')
+                    AND held.kind IN ('like', 'follow') THEN p_now + p_digest
                 WHEN held.seq > p_seqs[n] AND p_results[n] = 'accepted' AND held.kind = 'clear'
                     THEN p_now + feedline_clear_pause(held.owner, held.device, held.sends + 1)
                 WHEN held.seq > p_seqs[n] THEN p_now
@@ -104,7 +105,7 @@ BEGIN
     SELECT d.owner, d.id, 0, 'clear', p_now, 0, p_due, p_now FROM devices d
     WHERE d.owner = p_user AND (p_session IS NULL OR d.session IS DISTINCT FROM p_session) AND EXISTS (
         SELECT FROM push_queue s WHERE s.owner = d.owner AND s.device = d.id AND s.item > 0
-        AND (s.sends > 0 OR s.holder IS NOT NULL)
+        AND (s.sent_at > 0 OR s.holder IS NOT NULL)
         AND CASE WHEN p_upto IS NULL THEN s.kind <> 'post'
             ELSE s.kind = 'post' AND s.item > p_after AND s.item <= p_upto END)
     ORDER BY d.id
