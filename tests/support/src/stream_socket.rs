@@ -200,8 +200,8 @@ fn take_message(kind: StreamKind, buffer: &mut BytesMut) -> Option<Message> {
             Some(Message::text(String::from_utf8(line.to_vec()).expect("UTF-8")))
         }
         StreamKind::Events | StreamKind::UniEvents => {
-            while buffer.starts_with(b"\r\n") {
-                buffer.advance(2);
+            while buffer.starts_with(b"\n") {
+                buffer.advance(1);
             }
             let end = buffer.windows(2).position(|window| window == b"\n\n")?;
             let event = buffer.split_to(end);
