@@ -2159,8 +2159,11 @@ export interface components {
         HistoryPosition: {
             /** @default  */
             epoch?: string;
-            /** Format: int64 */
-            offset: number;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            offset?: number;
         };
         HistoryRemoveReply: {
             error?: components["schemas"]["ServerError"];
@@ -2302,10 +2305,17 @@ export interface components {
             num_subs: number;
             /** Format: int64 */
             num_users: number;
+            process: components["schemas"]["NodeProcess"];
             uid: string;
             /** Format: int64 */
             uptime: number;
             version: string;
+        };
+        NodeProcess: {
+            /** Format: double */
+            cpu: number;
+            /** Format: int64 */
+            rss: number;
         };
         Notification: {
             /** Format: int64 */
@@ -3812,6 +3822,10 @@ export interface operations {
                      *             "num_clients": 0,
                      *             "num_subs": 0,
                      *             "num_users": 0,
+                     *             "process": {
+                     *               "cpu": 1.5,
+                     *               "rss": 0
+                     *             },
                      *             "uid": "ann",
                      *             "uptime": 0,
                      *             "version": "ann"
