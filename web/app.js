@@ -58,7 +58,7 @@ export class App {
     const session = loadSession();
     if (session) this.#open(session);
     this.router.start();
-    // What is not stored would be lost with the tab.
+    // A post that is not stored yet would be lost with the tab.
     addEventListener("beforeunload", (event) => this.client?.timeline.entries[0]?.id === 0 && event.preventDefault());
   }
 

@@ -258,7 +258,7 @@ async fn a_digest_counts_once(ledger: Any) {
     let later = at + PLAN.digest;
     let again = due(&*ledger, later).await;
     assert_eq!((again.len(), again[0].key.item, again[0].accepted), (1, 1, 1), "one message was sent");
-    // What is not sent any more stays known as sent.
+    // A push that is not wanted any more still counts as sent.
     assert_eq!(settle(&*ledger, &again, &PushResult::Unwanted, later, later).await, 1);
     notify(&*ledger, like(4, "eve"), later).await;
     let grown = due(&*ledger, later + 10_000).await;

@@ -133,7 +133,7 @@ impl PostStore for PostgresLedger {
         let parameters: Parameters<'_> = &[&reader.as_str(), &integer(oldest.0)];
         let mut restricted = ids(&self.pool.read(RESTRICTED_IN_TIMELINE, parameters).await?)?;
         if !restricted.is_empty() {
-            // Restricted posts of followees whom the reader mutes, and of those that hide from the reader.
+            // Posts of followees that the reader mutes, or that hide from the reader, are not in the timeline.
             let these: HashSet<PostId> = these.iter().copied().collect();
             restricted.retain(|id| these.contains(id));
         }
