@@ -350,14 +350,22 @@ mod tests {
         ledger.close().await;
     }
 
-    #[tokio::test]
-    async fn deep_pages_cost_as_much_as_the_first() {
+    /// A common table expression `n` with the numbers of the users of [`ledger_of_many_users`].
+    const NUMBERS: &str = "WITH RECURSIVE n (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n < 4999)";
+
+    /// A ledger with the users `u0` to `u4999`, and `v`.
+    async fn ledger_of_many_users() -> (tempfile::TempDir, SqliteLedger) {
         let folder = tempfile::tempdir().expect("a folder");
         let ledger = SqliteLedger::open(SqliteOptions::new(folder.path().join("l.db"))).await.expect("it opens");
         let id = |text: String| crate::model::UserId::parse(&text).expect("a user id");
         let users: Vec<_> = (0..5_000).map(|n| id(format!("u{n}"))).chain([id("v".into())]).collect();
         ledger.load_users(&users, 1).await.expect("users");
-        let numbers = "WITH RECURSIVE n (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n < 4999)";
+        (folder, ledger)
+    }
+
+    #[tokio::test]
+    async fn deep_pages_cost_as_much_as_the_first() {
+        let (_folder, ledger) = ledger_of_many_users().await;
         let costs = ledger.write(move |db| {
             for (rows, from) in [
                 ("follows (follower, followee, at) SELECT 'v', 'u' || n, 1", "n"),
@@ -368,7 +376,7 @@ mod tests {
                     UNION SELECT 'mute' UNION SELECT 'block')",
                 ),
             ] {
-                db.execute(&format!("INSERT INTO {rows} FROM ({numbers} SELECT n FROM n) {from}"), [])?;
+                db.execute(&format!("INSERT INTO {rows} FROM ({NUMBERS} SELECT n FROM n) {from}"), [])?;
             }
             let friends = |before: i64| steps(db, edges::SHARED, rusqlite::params!["v", before, 21, "v"]);
             let restricted = |at: i64| steps(db, restrictions::RESTRICTED, rusqlite::params!["v", "mute", at, "", 21]);
@@ -382,12 +390,7 @@ mod tests {
 
     #[tokio::test]
     async fn deep_pages_of_comments_and_likes_cost_as_much_as_the_first() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let ledger = SqliteLedger::open(SqliteOptions::new(folder.path().join("l.db"))).await.expect("it opens");
-        let id = |text: String| crate::model::UserId::parse(&text).expect("a user id");
-        let users: Vec<_> = (0..5_000).map(|n| id(format!("u{n}"))).chain([id("v".into())]).collect();
-        ledger.load_users(&users, 1).await.expect("users");
-        let numbers = "WITH RECURSIVE n (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n < 4999)";
+        let (_folder, ledger) = ledger_of_many_users().await;
         let costs = ledger.write(move |db| {
             for rows in [
                 "posts (id, author, body) SELECT n + 1, 'v', '{}'",
@@ -398,7 +401,7 @@ mod tests {
                 "likes (user, post, at) SELECT 'v', n + 1, n",
                 "comment_likes (user, comment, at) SELECT 'u' || n, 10, n",
             ] {
-                db.execute(&format!("INSERT INTO {rows} FROM ({numbers} SELECT n FROM n)"), [])?;
+                db.execute(&format!("INSERT INTO {rows} FROM ({NUMBERS} SELECT n FROM n)"), [])?;
             }
             let (last, page) = (i64::MAX, 21);
             let newest = |before: i64| steps(db, comments::IN_THREAD, rusqlite::params![1, 0, before, page]);
