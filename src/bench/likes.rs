@@ -29,6 +29,7 @@ use super::likers::{self, LikeLoad, LikeTargets, Liker, LoadPace};
 use super::process::{Process, ServerProcess};
 use super::report::{Better, Goal, Report, Row, median};
 use super::seed;
+use super::server::ServerSetup;
 
 /// Users, each with a socket: enough that a settlement batch of one post need not contain a user twice.
 const PEOPLE: usize = 1_000;
@@ -69,6 +70,8 @@ struct LikeRun {
     settling: [f64; 2],
     /// The CPU usage of the server and the clients, as parts of a core.
     cpu: [f64; 2],
+    /// PostgreSQL's CPU time for a settled like, in microseconds; 0 with another ledger.
+    postgres: f64,
 }
 
 /// Parses the part of the maximum rate.
@@ -92,7 +95,7 @@ pub(super) async fn run(bench: &BenchContext, kept: Option<QueueKind>, load: f64
     }
     let posts = write(bench, &setup.ledger).await?;
     let server = bench.start_server(&setup).await?;
-    let mut crowd = LikeClients::connect(bench, &server, &setup.secret).await?;
+    let mut crowd = LikeClients::connect(bench, &server, &setup).await?;
     let aims = [
         LikeTargets { posts: posts[..POSTS].into(), which: 0 },
         LikeTargets { posts: posts[POSTS..].into(), which: 1 },
@@ -118,7 +121,11 @@ pub(super) async fn run(bench: &BenchContext, kept: Option<QueueKind>, load: f64
         }
     }
     let spread = each(&tops[0], |tally| tally.rate);
-    let goal = if on_redis { Goal::RatioAtLeast(0.6) } else { Goal::AtLeast(40_000.0) };
+    let goal = match (on_redis, setup.postgres.is_some()) {
+        (true, true) => Goal::AtLeast(45_000.0),
+        (true, false) => Goal::RatioAtLeast(0.6),
+        _ => Goal::AtLeast(40_000.0),
+    };
     let against = on_redis.then_some(("XADDs", alone));
     rows(&mut report, "spread over 10,000 posts", &tops[0], (load, &parts[0]), against, Some(goal));
     let goal = Goal::RatioAtLeast(1.0);
@@ -157,6 +164,11 @@ fn rows(
     let mut row = |name: &str, unit, better, measured, goal| {
         report.rows.push(Row { name: format!("  {name}"), unit, better, measured, against: None, goal });
     };
+    row("settled in the same time", "likes/s", Better::More, each(tops, |tally| tally.settled), None);
+    let cost = each(tops, |tally| tally.postgres);
+    if median(&cost) > 0.0 {
+        row("PostgreSQL's CPU time a settled like", "µs", Better::Less, cost, Some(Goal::AtMost(7.0)));
+    }
     let least = what.contains("one post").then_some(Goal::AtLeast(500.0));
     row("likes a transaction of the ledger", "likes", Better::More, each(tops, |tally| tally.batch), least);
     // The goals hold for half the maximum rate.
@@ -205,18 +217,20 @@ async fn write(bench: &BenchContext, ledger: &str) -> Result<Vec<u64>> {
 struct LikeClients<'a> {
     people: Vec<Liker>,
     server: &'a ServerProcess,
+    setup: &'a ServerSetup,
     /// The token for requests of the server's metrics.
     token: String,
 }
 
 impl<'a> LikeClients<'a> {
-    async fn connect(bench: &BenchContext, server: &'a ServerProcess, secret: &str) -> Result<Self> {
+    async fn connect(bench: &BenchContext, server: &'a ServerProcess, setup: &'a ServerSetup) -> Result<Self> {
+        let secret = &setup.secret;
         bench.bar.set_message(format!("{PEOPLE} people connect"));
         let greetings: Vec<String> =
             (0..PEOPLE).map(|n| seed::connect(secret, &seed::user(n))).collect::<Result<_>>()?;
         let sockets = open_all(server.feedline(), &greetings, "\"connect\":", bench).await?;
         let people = sockets.into_iter().enumerate().map(|(n, (socket, _))| Liker::new(socket, n)).collect();
-        Ok(Self { people, server, token: seed::token(secret, &seed::user(0))? })
+        Ok(Self { people, server, setup, token: seed::token(secret, &seed::user(0))? })
     }
 
     async fn like(&mut self, pace: LoadPace, aim: &LikeTargets, length: Duration) -> Result<LikeRun> {
@@ -231,9 +245,10 @@ impl<'a> LikeClients<'a> {
     async fn watch(&self, load: &LikeLoad, length: Duration) -> Result<LikeRun> {
         load.warmed_up().await;
         let before = self.counted().await?;
-        let (server, own) = (self.server.process.cpu()?, Process::own_cpu()?);
+        let (server, own, postgres) = (self.server.process.cpu()?, Process::own_cpu()?, self.postgres_cpu()?);
         load.asked().await;
         let cpu = [self.server.process.cpu()? - server, Process::own_cpu()? - own];
+        let postgres = self.postgres_cpu()?.saturating_sub(postgres);
         let after = self.counted().await?;
         let start = Instant::now();
         while !self.counted().await?.is_settled() {
@@ -251,7 +266,12 @@ impl<'a> LikeClients<'a> {
             answers: middle_and_tail(&load.answers),
             settling: middle_and_tail(&load.settling),
             cpu: cpu.map(|cpu| cpu.as_secs_f64() / seconds),
+            postgres: postgres.as_secs_f64() * 1e6 / (after.settled - before.settled),
         })
+    }
+
+    fn postgres_cpu(&self) -> Result<Duration> {
+        Ok(self.setup.postgres_cpu()?.unwrap_or_default())
     }
 
     async fn counted(&self) -> Result<LikeCounters> {

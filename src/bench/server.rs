@@ -76,10 +76,20 @@ impl ServerSetup {
         data.size()
     }
 
+    /// The CPU time so far of the PostgreSQL server of the ledger; `None`: another ledger.
+    pub(super) fn postgres_cpu(&self) -> Result<Option<Duration>> {
+        self.postgres.as_ref().map(|(postgres, _)| postgres.process.family_cpu()).transpose()
+    }
+
+    /// Whether a Redis is the broker.
+    pub(super) fn is_on_redis(&self) -> bool {
+        self.broker.starts_with("redis")
+    }
+
     /// The stores, as a note of the report.
     pub(super) fn note(&self) -> String {
         let ledger = if self.postgres.is_some() { "PostgreSQL" } else { "SQLite" };
-        let broker = if self.broker.starts_with("redis") { "Redis" } else { "memory" };
+        let broker = if self.is_on_redis() { "Redis" } else { "memory" };
         format!("ledger: {ledger}; broker: {broker}")
     }
 
