@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use feedline::broker::{
     Broker, FanOut, InboxState, JobAttempt, MessageListener, PageRecipients, PresenceEvent, Signal, inbox_channel, raw,
 };
-use feedline::model::{Entry, Position, PostId, UserId};
+use feedline::model::{Entry, PositionRef, PostId, UserId};
 use futures::stream::FuturesUnordered;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use redis::aio::MultiplexedConnection;
@@ -133,7 +133,7 @@ impl HintCounter {
 }
 
 impl MessageListener for HintCounter {
-    fn entry(&self, _channel: &str, _position: Option<&Position>, _entry: &Entry) {
+    fn entry(&self, _channel: &str, _position: Option<PositionRef<'_>>, _entry: &Entry) {
         self.heard.fetch_add(1, Ordering::AcqRel);
         self.changed.notify_one();
     }

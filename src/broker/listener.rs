@@ -6,16 +6,16 @@ use bytes::Bytes;
 
 use super::invalidation::Invalidation;
 use super::signal::Signal;
-use crate::model::{Entry, Position};
+use crate::model::{Entry, PositionRef};
 
 /// Receives hints of subscribed channels, signals and invalidations. Called from the broker's own tasks: it must not
 /// block.
 pub trait MessageListener: Send + Sync + 'static {
     /// An entry was appended to a subscribed channel, or published to it without a log (`position` is `None`).
-    fn entry(&self, channel: &str, position: Option<&Position>, entry: &Entry);
+    fn entry(&self, channel: &str, position: Option<PositionRef<'_>>, entry: &Entry);
     /// One entry was appended to several subscribed channels, each with its position there.
-    fn entries(&self, channels: &[(String, Position)], entry: &Entry) {
-        channels.iter().for_each(|(channel, position)| self.entry(channel, Some(position), entry));
+    fn entries(&self, channels: &[(&str, PositionRef<'_>)], entry: &Entry) {
+        channels.iter().for_each(|(channel, position)| self.entry(channel, Some(*position), entry));
     }
     /// A client joined or left a subscribed channel.
     fn presence_event(&self, channel: &str, event: &PresenceEvent);

@@ -23,6 +23,29 @@ pub struct Position {
     pub epoch: Epoch,
 }
 
+impl Position {
+    /// The same position, borrowed.
+    pub fn borrowed(&self) -> PositionRef<'_> {
+        PositionRef { offset: self.offset, epoch: &self.epoch }
+    }
+}
+
+/// A borrowed [`Position`]: most entries are received without a need to keep their epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PositionRef<'a> {
+    /// See [`Position::offset`].
+    pub offset: u64,
+    /// See [`Position::epoch`].
+    pub epoch: &'a str,
+}
+
+impl PositionRef<'_> {
+    /// The same position, owned.
+    pub fn to_position(self) -> Position {
+        Position { offset: self.offset, epoch: self.epoch.into() }
+    }
+}
+
 mod epoch_text {
     use serde::{Deserialize, Deserializer, Serializer};
 

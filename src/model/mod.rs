@@ -29,7 +29,7 @@ pub use device::{
     WebPushKeys,
 };
 pub use domain_event::{DomainEvent, MAX_LIKES, MAX_MENTIONED, NewLikes, others};
-pub use entry::{CommentChanged, Entry, Epoch, GoneReason, Position, PostRemoved};
+pub use entry::{CommentChanged, Entry, Epoch, GoneReason, Position, PositionRef, PostRemoved};
 pub use event::Event;
 pub use event_owner::EventOwner;
 pub use ids::{CommentId, NotificationId, PostId, UserId};

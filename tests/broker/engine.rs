@@ -8,7 +8,7 @@ use feedline::broker::{
     Append, AppendOutcome, Broker, FanOut, FannedOut, InboxOptions, InboxState, JobAttempt, MemoryBroker,
     MessageListener, PageRecipients, PresenceEvent, Receipt, RedisBroker, RedisOptions, Signal,
 };
-use feedline::model::{Entry, Epoch, Position, PostId, Retention, UserId};
+use feedline::model::{Entry, Epoch, Position, PositionRef, PostId, Retention, UserId};
 use tokio::sync::mpsc;
 
 use crate::redis_server::RedisServer;
@@ -38,8 +38,8 @@ impl TestListener {
 }
 
 impl MessageListener for TestListener {
-    fn entry(&self, channel: &str, position: Option<&Position>, entry: &Entry) {
-        self.hear(Heard::Entry(channel.to_owned(), position.cloned(), entry.clone()));
+    fn entry(&self, channel: &str, position: Option<PositionRef<'_>>, entry: &Entry) {
+        self.hear(Heard::Entry(channel.to_owned(), position.map(PositionRef::to_position), entry.clone()));
     }
 
     fn presence_event(&self, channel: &str, notice: &PresenceEvent) {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use feedline::broker::{
     Broker, CACHE_LEASE, Invalidation, MemoryBroker, MessageListener, PresenceEvent, RedisBroker, Signal,
 };
-use feedline::model::{CommentId, Entry, Position, PostId};
+use feedline::model::{CommentId, Entry, PositionRef, PostId};
 use parking_lot::Mutex;
 
 use crate::engine::{PATIENCE, inbox_options, redis_options, user};
@@ -17,7 +17,7 @@ use crate::redis_server::RedisServer;
 struct Caches(Mutex<Vec<Option<Invalidation>>>);
 
 impl MessageListener for Caches {
-    fn entry(&self, _: &str, _: Option<&Position>, _: &Entry) {}
+    fn entry(&self, _: &str, _: Option<PositionRef<'_>>, _: &Entry) {}
     fn presence_event(&self, _: &str, _: &PresenceEvent) {}
     fn signal(&self, _: Signal) {}
     fn resync(&self) {}

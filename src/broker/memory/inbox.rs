@@ -145,14 +145,14 @@ impl MemoryInbox {
         }
     }
 
-    /// Writes the entry if it changes the state of the inbox. Returns its position.
-    pub(super) fn offer(&mut self, entry: &Entry) -> Option<Position> {
+    /// Writes the entry if it changes the state of the inbox. Returns its offset.
+    pub(super) fn offer(&mut self, entry: &Entry) -> Option<u64> {
         self.takes(entry).then(|| self.push(entry)).flatten()
     }
 
     /// The same for an entry of a fan-out: above the fence only the page itself can have added the post, and edits and
     /// removals are written without a search. Before `since`, no other operation can have added the post either.
-    pub(super) fn fan(&mut self, entry: &Entry, since: Option<Millis>) -> Option<Position> {
+    pub(super) fn fan(&mut self, entry: &Entry, since: Option<Millis>) -> Option<u64> {
         match entry {
             Entry::Post(id) if *id > self.fence => self.push(entry),
             Entry::Post(id)
@@ -166,10 +166,10 @@ impl MemoryInbox {
         }
     }
 
-    fn push(&mut self, entry: &Entry) -> Option<Position> {
+    fn push(&mut self, entry: &Entry) -> Option<u64> {
         self.words.push_back(CompactEntry::pack(entry)?);
         self.top += 1;
-        Some(self.position())
+        Some(self.top)
     }
 
     /// Records that an operation other than a fan-out adds posts.

@@ -12,7 +12,7 @@ use crate::broker::{
     Attempt, BrokerError, FanOut, FannedOut, Inbox, InboxState, InboxStore, JobAttempt, JobProgress, Pull, Receipt,
     Result, Span, inbox_channel,
 };
-use crate::model::{ChannelKind, Entry, Epoch, GoneReason, Millis, Position, PostId, UserId};
+use crate::model::{ChannelKind, Entry, Epoch, GoneReason, Millis, Position, PositionRef, PostId, UserId};
 
 /// The operation that adds an entry to an inbox.
 #[derive(Clone, Copy)]
@@ -28,6 +28,7 @@ impl MemoryBroker {
     fn fan(&self, channel: &str, entry: &Entry, how: EntrySource, now: Instant) -> Receipt {
         let Some(found) = self.find(channel) else { return Receipt::Absent };
         let mut state = found.state.lock();
+        let subscription = state.subscription;
         let Some(inbox) = state.inbox(now) else { return Receipt::Absent };
         let written = match how {
             EntrySource::FannedOut { since } => inbox.fan(entry, Some(since)),
@@ -41,9 +42,10 @@ impl MemoryBroker {
                 inbox.offer(entry)
             }
         };
-        let Some(position) = written else { return Receipt::Unchanged };
+        let Some(offset) = written else { return Receipt::Unchanged };
         inbox.trim_in_passing(self.options.length);
-        Receipt::Written(self.notify(&state, channel, Some(&position), entry))
+        let position = PositionRef { offset, epoch: inbox.epoch() };
+        Receipt::Written(self.notify(subscription, channel, Some(position), entry))
     }
 
     /// Writes to an inbox those entries that change it, atomically, and notifies the listener.
@@ -59,7 +61,7 @@ impl MemoryBroker {
         let written = Self::offer_all(inbox, entries);
         inbox.trim_overgrown(self.options.length);
         for (position, entry) in &written {
-            self.notify(&state, &channel, Some(position), entry);
+            self.notify(state.subscription, &channel, Some(position.borrowed()), entry);
         }
         written.len() as u64
     }
@@ -67,7 +69,7 @@ impl MemoryBroker {
     /// Writes those entries that change an inbox. Returns them with their positions.
     fn offer_all(inbox: &mut inbox::MemoryInbox, entries: impl Iterator<Item = Entry>) -> Vec<(Position, Entry)> {
         let written: Vec<_> =
-            entries.filter_map(|entry| inbox.offer(&entry).map(|position| (position, entry))).collect();
+            entries.filter_map(|entry| inbox.offer(&entry).map(|_| (inbox.position(), entry))).collect();
         for (_, entry) in &written {
             if let Entry::Post(id) = entry {
                 inbox.raise_fence(*id);
@@ -203,7 +205,7 @@ impl InboxStore for MemoryBroker {
         }
         let position = inbox.position();
         for (position, entry) in &written {
-            self.notify(&state, &channel, Some(position), entry);
+            self.notify(state.subscription, &channel, Some(position.borrowed()), entry);
         }
         Ok(Some((position, written.len() as u64)))
     }

@@ -104,7 +104,7 @@ impl Broker for MemoryBroker {
         if let Some(key) = key {
             self.idempotency.insert(key, position.clone());
         }
-        let receivers = self.notify(&state, channel, Some(&position), append.entry);
+        let receivers = self.notify(state.subscription, channel, Some(position.borrowed()), append.entry);
         Ok(AppendOutcome { position, receivers })
     }
 
@@ -121,7 +121,10 @@ impl Broker for MemoryBroker {
     }
 
     async fn publish(&self, channel: &str, entry: &Entry) -> Result<AppendOutcome> {
-        let receivers = self.find(channel).map(|found| self.notify(&found.state.lock(), channel, None, entry));
+        let receivers = self.find(channel).map(|found| {
+            let state = found.state.lock();
+            self.notify(state.subscription, channel, None, entry)
+        });
         Ok(AppendOutcome::unlogged(receivers.unwrap_or(0)))
     }
 

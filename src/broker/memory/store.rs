@@ -9,14 +9,14 @@ use foldhash::fast::RandomState;
 use moka::sync::Cache;
 use parking_lot::Mutex;
 
-use super::channel::{ChannelState, MemoryChannel, SubscriptionState};
+use super::channel::{MemoryChannel, SubscriptionState};
 use super::derived::DerivedEpochs;
 use super::log::later;
 use super::{jobs, permit_buckets, tally_cache};
 use crate::broker::lineage::LedgerSnapshot;
 use crate::broker::logs::IDEMPOTENCY_TTL;
 use crate::broker::{CacheLease, InboxOptions, MessageListener, POSITION_TTL, inbox_owner};
-use crate::model::{Entry, Position};
+use crate::model::{Entry, Position, PositionRef};
 
 /// The maximum number of idempotency keys that are kept.
 const MAX_IDEMPOTENCY_KEYS: u64 = 200_000;
@@ -106,16 +106,17 @@ impl MemoryBroker {
         self.sweep_at.store((2 * self.channels.len()).max(SWEEP_FROM), Ordering::Relaxed);
     }
 
-    /// Passes an entry to the listener if the node is subscribed. Returns the number of receivers.
+    /// Passes an entry to the listener if the node is subscribed. Returns the number of receivers. The caller holds the
+    /// lock of the channel.
     pub(super) fn notify(
         &self,
-        state: &ChannelState,
+        subscription: SubscriptionState,
         channel: &str,
-        position: Option<&Position>,
+        position: Option<PositionRef<'_>>,
         entry: &Entry,
     ) -> u64 {
         match self.listener.get() {
-            Some(listener) if state.subscription == SubscriptionState::Active => {
+            Some(listener) if subscription == SubscriptionState::Active => {
                 listener.entry(channel, position, entry);
                 1
             }

@@ -25,7 +25,7 @@
 
 use crate::broker::JobAttempt;
 use crate::broker::epoch::posted_on;
-use crate::model::{ContentId, UserId};
+use crate::model::{ChannelKind, ContentId, UserId};
 
 /// Builds names.
 #[derive(Clone, Debug)]
@@ -67,9 +67,17 @@ impl Keys {
         ["l", "m"].map(|what| format!("{}timeline:{user}}}:{what}", self.open))
     }
 
-    /// The pub/sub channel of an inbox's hints.
-    pub(super) fn inbox_hints(&self, user: &UserId) -> String {
-        format!("{}timeline:{user}}}:l", self.open)
+    /// Calls a function with the names of an inbox and of its metadata. They are built in `name`, so that a page of
+    /// hundreds of inboxes allocates once.
+    pub(super) fn with_inbox(&self, user: &UserId, name: &mut String, mut visit: impl FnMut(&str)) {
+        name.clear();
+        for part in [&self.open, ChannelKind::Timeline.prefix(), user.as_str(), "}:l"] {
+            name.push_str(part);
+        }
+        visit(name);
+        name.pop();
+        name.push('m');
+        visit(name);
     }
 
     /// The pub/sub channel of a channel's hints.
@@ -177,7 +185,11 @@ mod tests {
     #[test]
     fn the_name_of_an_inbox_has_its_user() {
         let keys = Keys::new("feed:{line");
-        let log = keys.inbox_hints(&UserId::parse("ann").expect("an id"));
+        let (mut name, mut names) = ("left".to_owned(), Vec::new());
+        let bo = UserId::parse("bo").expect("an id");
+        keys.with_inbox(&bo, &mut name, |name| names.push(name.to_owned()));
+        assert_eq!(names, keys.inbox(&bo));
+        let [log, _] = keys.inbox(&UserId::parse("ann").expect("an id"));
         assert_eq!(log.get(keys.user_in_inbox() - 1..log.len() - 3), Some("ann"));
     }
 }

@@ -10,7 +10,7 @@ use super::{RedisBroker, hint, replies};
 use crate::broker::epoch::new_epoch;
 use crate::broker::{
     Append, AppendOutcome, Broadcast, Broker, BrokerError, CacheLease, Confirmation, Invalidation, MessageListener,
-    NODE_LEASE, NodeLease, PresenceEvent, Result, Signal, Slice, Span, inbox_owner,
+    NODE_LEASE, NodeLease, PresenceEvent, Result, Signal, Slice, Span, inbox_channel, inbox_owner,
 };
 use crate::model::{Entry, Millis, Position, PostId, UserId};
 
@@ -52,7 +52,7 @@ impl Broker for RedisBroker {
         }
         let mut ask = redis::cmd("PUBSUB");
         ask.arg("NUMSUB");
-        users.iter().for_each(|user| _ = ask.arg(self.keys.inbox_hints(user)));
+        users.iter().for_each(|user| _ = ask.arg(self.keys.hints(&inbox_channel(user))));
         replies::subscribed(self.commands.send(&ask).await?, users.len())
     }
 

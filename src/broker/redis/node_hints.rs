@@ -34,7 +34,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::commands::Commands;
 use super::keys::Keys;
 use super::scripts::SCRIPTS;
-use crate::model::{ChannelKind, Entry, Position};
+use crate::model::{ChannelKind, Entry, Position, PositionRef};
 
 /// The maximal number of messages that wait to be redirected. Further ones are dropped: rooms find the gap.
 const MAX_WAITING: usize = 256;
@@ -56,13 +56,25 @@ impl<'a> NodeHint<'a> {
         entry.post().is_some().then_some(Self { entry, encoded, inboxes })
     }
 
-    /// The channels of the users with their positions; ends where the text is malformed.
-    pub(super) fn inboxes(&self) -> impl Iterator<Item = (String, Position)> {
+    /// The channels of the users with their positions; ends where the text is malformed. `names` keeps the names of
+    /// all channels: a message has hundreds.
+    pub(super) fn inboxes<'n>(&self, names: &'n mut String) -> impl Iterator<Item = (&'n str, PositionRef<'a>)> {
         let mut words = self.inboxes.split(' ');
-        std::iter::from_fn(move || {
+        let parsed = std::iter::from_fn(|| {
             let (user, offset, epoch) = (words.next()?, words.next()?, words.next()?);
-            let position = Position { offset: offset.parse().ok()?, epoch: epoch.into() };
-            Some(([ChannelKind::Timeline.prefix(), user].concat(), position))
+            Some((user, PositionRef { offset: offset.parse().ok()?, epoch }))
+        });
+        let parsed: Vec<(&str, PositionRef<'_>)> = parsed.collect();
+        names.reserve(self.inboxes.len());
+        for (user, _) in &parsed {
+            names.push_str(ChannelKind::Timeline.prefix());
+            names.push_str(user);
+        }
+        let mut rest = &**names;
+        parsed.into_iter().map(move |(user, position)| {
+            let (name, others) = rest.split_at(ChannelKind::Timeline.prefix().len() + user.len());
+            rest = others;
+            (name, position)
         })
     }
 }
@@ -97,7 +109,8 @@ impl Redirector {
     }
 
     /// Removes the record of these inboxes, if it names this connection, and publishes the hints on their channels.
-    pub(super) fn redirect(&self, connection: &Arc<str>, hint: &NodeHint<'_>, inboxes: Vec<(String, Position)>) {
+    pub(super) fn redirect(&self, connection: &Arc<str>, hint: &NodeHint<'_>, inboxes: &[(&str, PositionRef<'_>)]) {
+        let inboxes = inboxes.iter().map(|(channel, at)| ((*channel).to_owned(), at.to_position())).collect();
         let misrouted = MisroutedHints { connection: Arc::clone(connection), entry: hint.encoded.to_owned(), inboxes };
         if self.0.try_send(misrouted).is_err() {
             tracing::debug!("too many hints to redirect");
@@ -115,15 +128,16 @@ mod tests {
         let payload = Bytes::from_static(b"p7 ann 12 abc bo 3 def");
         let hint = NodeHint::decode(&payload).expect("a hint");
         assert_eq!((&hint.entry, hint.encoded), (&Entry::Post(PostId(7)), "p7"));
-        let at = |offset, epoch: &str| Position { offset, epoch: epoch.into() };
-        let inboxes = [("timeline:ann".to_owned(), at(12, "abc")), ("timeline:bo".to_owned(), at(3, "def"))];
-        assert_eq!(hint.inboxes().collect::<Vec<_>>(), inboxes);
+        let at = |offset, epoch| PositionRef { offset, epoch };
+        let inboxes = [("timeline:ann", at(12, "abc")), ("timeline:bo", at(3, "def"))];
+        assert_eq!(hint.inboxes(&mut String::new()).collect::<Vec<_>>(), inboxes);
         for nonsense in ["", "p7", "? a 1 e", "d{} a 1 e", "p a 1 e", "p7x a 1 e"] {
             assert!(NodeHint::decode(&Bytes::from_static(nonsense.as_bytes())).is_none(), "{nonsense:?}");
         }
         for (payload, inboxes) in [("p7 ", 0), ("p7 a 1", 0), ("p7 a x e", 0), ("p7 a 1 e b", 1), ("p7 a 1 e b x e", 1)]
         {
-            let hint = NodeHint::decode(&Bytes::from_static(payload.as_bytes())).map(|hint| hint.inboxes().count());
+            let hint = NodeHint::decode(&Bytes::from_static(payload.as_bytes()))
+                .map(|hint| hint.inboxes(&mut String::new()).count());
             assert_eq!(hint, Some(inboxes), "{payload:?}");
         }
     }

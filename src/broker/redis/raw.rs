@@ -23,14 +23,16 @@ pub(super) fn command(keys: &Keys, length: u64, page: &FanOut<'_>) -> Cmd {
     let mut call = SCRIPTS.fan_out.call(1 + 2 * page.users.len());
     let token = page.attempt.token();
     call.arg(keys.job(page.attempt));
+    let mut name = String::new();
     for user in page.users {
-        call.arg(&keys.inbox(user)[..]);
+        keys.with_inbox(user, &mut name, |name| _ = call.arg(name));
     }
     let (kind, body) = page.entry.encode();
     let post = page.entry.post().unwrap_or(PostId::ZERO);
     call.arg(token).arg(page.page.field(token)).arg(page.page.value(page.users)).arg(JOB_TTL.as_secs());
     call.arg(&[kind][..]).arg(&body[..]).arg(padded(post)).arg(length).arg(page.since());
-    call.arg(keys.inbox_hints(page.author));
+    let [own_log, _] = keys.inbox(page.author);
+    call.arg(own_log);
     call.arg(keys.node_hints("")).arg(keys.user_in_inbox());
     call
 }

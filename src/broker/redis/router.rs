@@ -14,6 +14,7 @@ use super::node_hints::{NodeHint, Redirector};
 use super::subscribed_channels::SubscribedChannels;
 use crate::broker::listener::ListenerCell;
 use crate::broker::{MessageListener, Signal};
+use crate::model::Position;
 
 /// Routes messages to the listener.
 #[derive(Clone)]
@@ -81,7 +82,9 @@ impl MessageRouter {
             return;
         };
         match Hint::decode(payload) {
-            Some(Hint::Entry(position, entry)) => listener.entry(channel, position.as_ref(), &entry),
+            Some(Hint::Entry(position, entry)) => {
+                listener.entry(channel, position.as_ref().map(Position::borrowed), &entry);
+            }
             Some(Hint::PresenceEvent(event)) => listener.presence_event(channel, &event),
             // Of a newer version: subscribers detect the gap in the log.
             None => {}
@@ -92,11 +95,12 @@ impl MessageRouter {
     /// redirected.
     fn node_hint(&self, listener: &dyn MessageListener, payload: &Bytes) {
         let Some(hint) = NodeHint::decode(payload) else { return };
-        let is_subscribed = |inbox: &(String, _)| self.subscriptions.is_subscribed(&inbox.0, self.connection.number);
-        let (delivered, misrouted): (Vec<_>, Vec<_>) = hint.inboxes().partition(is_subscribed);
+        let is_subscribed = |inbox: &(&str, _)| self.subscriptions.is_subscribed(inbox.0, self.connection.number);
+        let mut names = String::new();
+        let (delivered, misrouted): (Vec<_>, Vec<_>) = hint.inboxes(&mut names).partition(is_subscribed);
         listener.entries(&delivered, &hint.entry);
         if !misrouted.is_empty() {
-            self.redirector.redirect(&self.connection.id, &hint, misrouted);
+            self.redirector.redirect(&self.connection.id, &hint, &misrouted);
         }
     }
 

@@ -8,7 +8,8 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::broadcaster::Broadcaster;
-use super::room::{Room, WaitingEntries};
+use super::log_tracker::WaitingEntries;
+use super::room::Room;
 use super::room_queue::RoomQueue;
 use crate::broker::{Broker, Span};
 use crate::feed::{EventRenderer, FeedError, RenderContext, RenderedEvent};
@@ -115,12 +116,12 @@ impl DeliveryWorker {
     async fn load(&self, waiting: &[WaitingRoom<'_>]) -> Result<RenderContext, FeedError> {
         let entries: Vec<_> = waiting
             .iter()
-            .flat_map(|(room, waiting)| waiting.entries().map(|entry| (room.audience(), entry)))
+            .flat_map(|(room, waiting)| waiting.entries.iter().map(|(_, entry)| (room.audience(), entry)))
             .collect();
         let mut context = self.renderer.prepare(&entries).await?;
         let mut pairs = HashSet::new();
         for (room, waiting) in waiting.iter().filter(|(room, _)| !room.audience().is_unconditional()) {
-            let rendered = waiting.entries().filter_map(|entry| context.render(room.audience(), entry));
+            let rendered = waiting.entries.iter().filter_map(|(_, entry)| context.render(room.audience(), entry));
             let restricted: Vec<RenderedEvent<'_>> = rendered.filter(|event| !event.is_public).collect();
             let authors: HashSet<&UserId> = restricted.iter().flat_map(RenderedEvent::authors).collect();
             if !authors.is_empty() {

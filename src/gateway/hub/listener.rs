@@ -13,7 +13,7 @@ use crate::gateway::node_survey::NodeSurvey;
 use crate::gateway::outgoing::Outgoing;
 use crate::gateway::sockets::UserSockets;
 use crate::gateway::stream_sessions::StreamSessions;
-use crate::model::{Entry, Position};
+use crate::model::{Entry, PositionRef};
 
 /// The broker's listener. The broker keeps it, so it must hold nothing that holds the broker: the feed and the survey
 /// are weak references.
@@ -30,17 +30,17 @@ pub(super) struct HubListener {
 }
 
 impl MessageListener for HubListener {
-    fn entry(&self, channel: &str, position: Option<&Position>, entry: &Entry) {
+    fn entry(&self, channel: &str, position: Option<PositionRef<'_>>, entry: &Entry) {
         let Some(room) = self.rooms.get(channel) else { return };
         let update = room.receive(position, entry, &self.broadcaster);
         self.queue.apply(&room, update);
     }
 
-    fn entries(&self, channels: &[(String, Position)], entry: &Entry) {
+    fn entries(&self, channels: &[(&str, PositionRef<'_>)], entry: &Entry) {
         let mut scheduled = Vec::new();
         for (channel, position) in channels {
             let Some(room) = self.rooms.get(channel) else { continue };
-            match room.receive(Some(position), entry, &self.broadcaster) {
+            match room.receive(Some(*position), entry, &self.broadcaster) {
                 RoomUpdate::Scheduled => scheduled.push(room),
                 update => self.queue.apply(&room, update),
             }

@@ -2,8 +2,10 @@
 
 use std::collections::VecDeque;
 
+use smallvec::SmallVec;
+
 use crate::broker::follows;
-use crate::model::{Entry, Epoch, Position};
+use crate::model::{Entry, Epoch, Position, PositionRef};
 
 /// The most entries of a room that wait for rendering. Later ones are dropped, and read from the log again.
 const MAX_WAITING: usize = 1_024;
@@ -16,6 +18,8 @@ const KEPT_CAPACITY: usize = 64;
 pub(super) struct LogTracker {
     /// The epoch of the log; `None` while it is not known, and of a channel without a log.
     epoch: Option<Epoch>,
+    /// The number of logs that were replaced by others.
+    replaced: u32,
     /// The last offset that was delivered to members.
     delivered: u64,
     /// Entries after `delivered`, without a gap, that wait for rendering.
@@ -26,6 +30,15 @@ pub(super) struct LogTracker {
     received: u64,
     /// A worker has the room, or it is queued for one.
     is_scheduled: bool,
+}
+
+/// The entries of a log that wait for rendering. Most often it is one.
+#[derive(Debug)]
+pub(super) struct WaitingEntries {
+    /// The log is the one that was followed after so many others.
+    replaced: u32,
+    /// With their offsets.
+    pub(super) entries: SmallVec<[(u64, Entry); 1]>,
 }
 
 /// The result of an update.
@@ -40,6 +53,11 @@ pub(super) enum Tracked {
 }
 
 impl LogTracker {
+    /// The epoch of the log; `None` while it is not known, and of a channel without a log.
+    pub(super) fn epoch(&self) -> Option<&Epoch> {
+        self.epoch.as_ref()
+    }
+
     /// The position of the members.
     pub(super) fn position(&self) -> Option<Position> {
         let epoch = self.epoch.clone()?;
@@ -57,11 +75,17 @@ impl LogTracker {
     }
 
     /// Whether an entry is the next one and can be delivered at once.
-    pub(super) fn is_next(&self, position: &Position) -> bool {
+    pub(super) fn is_next(&self, position: PositionRef<'_>) -> bool {
         !self.is_scheduled
             && self.waiting.is_empty()
             && position.offset == self.delivered + 1
-            && self.epoch.as_ref() == Some(&position.epoch)
+            && self.follows_log(position.epoch)
+    }
+
+    /// Whether this is the epoch of the log. An embedded broker shares the text of the epoch, which need not be read
+    /// then.
+    fn follows_log(&self, epoch: &str) -> bool {
+        self.epoch.as_deref().is_some_and(|known| std::ptr::eq(known, epoch) || known == epoch)
     }
 
     /// The entry for which [`is_next`](Self::is_next) holds was delivered.
@@ -70,13 +94,13 @@ impl LogTracker {
     }
 
     /// Takes an entry from a hint.
-    pub(super) fn accept(&mut self, position: &Position, entry: &Entry) -> Tracked {
-        self.follow(&position.epoch);
-        let Some(epoch) = &self.epoch else {
+    pub(super) fn accept(&mut self, position: PositionRef<'_>, entry: &Entry) -> Tracked {
+        self.follow(position.epoch);
+        if self.epoch.is_none() {
             self.received = self.received.max(position.offset);
             return Tracked::Unchanged;
-        };
-        if *epoch != position.epoch {
+        }
+        if !self.follows_log(position.epoch) {
             self.replace(None);
             return Tracked::Replaced;
         }
@@ -111,16 +135,19 @@ impl LogTracker {
     }
 
     /// While nothing was written to the log, its epoch changes with time and evictions; members missed nothing.
-    fn follow(&mut self, current: &Epoch) {
-        let is_unwritten = self.known() == 0;
-        if let Some(epoch) = self.epoch.as_mut().filter(|epoch| is_unwritten && follows(epoch, current)) {
-            *epoch = Epoch::clone(current);
+    fn follow(&mut self, current: &str) {
+        if self.known() == 0
+            && !self.follows_log(current)
+            && let Some(epoch) = self.epoch.as_mut().filter(|epoch| follows(epoch, current))
+        {
+            *epoch = current.into();
         }
     }
 
     /// The log was lost, or replaced by another.
     pub(super) fn replace(&mut self, by: Option<&Position>) {
         self.epoch = None;
+        self.replaced = self.replaced.wrapping_add(1);
         self.waiting.clear();
         self.has_gap = false;
         if let Some(position) = by {
@@ -168,16 +195,15 @@ impl LogTracker {
         true
     }
 
-    /// The entries that wait for rendering, and the epoch of their log. They stay until [`take_next`](Self::take_next).
-    pub(super) fn waiting(&self) -> Option<(Epoch, Vec<(u64, Entry)>)> {
-        let epoch = self.epoch.clone().filter(|_| !self.waiting.is_empty())?;
-        Some((epoch, self.waiting.iter().cloned().collect()))
+    /// The entries that wait for rendering. They stay until [`take_next`](Self::take_next).
+    pub(super) fn waiting(&self) -> Option<WaitingEntries> {
+        let entries = || self.waiting.iter().cloned().collect();
+        (!self.waiting.is_empty()).then(|| WaitingEntries { replaced: self.replaced, entries: entries() })
     }
 
     /// Removes the next entry that waits, to deliver it now. `false` if it is another one.
-    pub(super) fn take_next(&mut self, epoch: &Epoch, offset: u64) -> bool {
-        let is_next =
-            self.epoch.as_ref() == Some(epoch) && self.waiting.front().is_some_and(|(first, _)| *first == offset);
+    pub(super) fn take_next(&mut self, waiting: &WaitingEntries, offset: u64) -> bool {
+        let is_next = self.replaced == waiting.replaced && self.waiting.front().is_some_and(|(it, _)| *it == offset);
         if is_next {
             self.waiting.pop_front();
             self.delivered = offset;
@@ -214,40 +240,61 @@ mod tests {
         log
     }
 
+    fn accept(log: &mut LogTracker, position: &Position, post: u64) -> Tracked {
+        log.accept(position.borrowed(), &Entry::Post(PostId(post)))
+    }
+
+    fn waiting(log: &LogTracker) -> Vec<(u64, Entry)> {
+        log.waiting().map(|waiting| waiting.entries.into_vec()).unwrap_or_default()
+    }
+
     #[test]
     fn hints_are_accepted_once_and_in_order() {
         let mut log = log(5);
-        assert_eq!(log.accept(&at(5, "e"), &post(1)), Tracked::Unchanged, "known already");
-        assert_eq!(log.accept(&at(6, "e"), &post(2)), Tracked::Scheduled);
-        assert_eq!(log.accept(&at(7, "e"), &post(3)), Tracked::Unchanged, "scheduled already");
-        assert_eq!(log.accept(&at(6, "e"), &post(2)), Tracked::Unchanged);
-        assert_eq!(log.waiting().unwrap().1, [(6, post(2)), (7, post(3))]);
+        assert_eq!(accept(&mut log, &at(5, "e"), 1), Tracked::Unchanged, "known already");
+        assert_eq!(accept(&mut log, &at(6, "e"), 2), Tracked::Scheduled);
+        assert_eq!(accept(&mut log, &at(7, "e"), 3), Tracked::Unchanged, "scheduled already");
+        assert_eq!(accept(&mut log, &at(6, "e"), 2), Tracked::Unchanged);
+        assert_eq!(waiting(&log), [(6, post(2)), (7, post(3))]);
         assert_eq!(log.position(), Some(at(5, "e")), "nothing is delivered yet");
-        assert!(log.take_next(&"e".into(), 6) && !log.take_next(&"e".into(), 6));
+        let rendered = log.waiting().unwrap();
+        assert!(log.take_next(&rendered, 6) && !log.take_next(&rendered, 6));
         assert_eq!(log.position(), Some(at(6, "e")));
+    }
+
+    #[test]
+    fn entries_of_a_replaced_log_are_not_delivered() {
+        let mut log = log(5);
+        assert_eq!(accept(&mut log, &at(6, "e"), 6), Tracked::Scheduled);
+        let rendered = log.waiting().unwrap();
+        // The other log has an entry with the same offset.
+        assert_eq!(log.compare(&at(5, "f")), Tracked::Replaced);
+        assert_eq!(accept(&mut log, &at(6, "f"), 7), Tracked::Unchanged);
+        assert!(!log.take_next(&rendered, 6));
+        assert_eq!(waiting(&log), [(6, post(7))]);
     }
 
     #[test]
     fn a_gap_is_filled_from_the_log() {
         let mut log = log(5);
-        assert_eq!(log.accept(&at(8, "e"), &post(8)), Tracked::Scheduled);
+        assert_eq!(accept(&mut log, &at(8, "e"), 8), Tracked::Scheduled);
         assert_eq!(log.gap(), Some(at(5, "e")));
         assert!(log.fill(vec![(6, post(6)), (7, post(7)), (8, post(8))], &at(8, "e")));
         assert_eq!(log.gap(), None);
-        assert_eq!(log.waiting().unwrap().1.len(), 3);
+        assert_eq!(waiting(&log).len(), 3);
     }
 
     #[test]
     fn a_gap_in_a_trimmed_log_cannot_be_filled() {
         let mut log = log(5);
-        let _ = log.accept(&at(9, "e"), &post(9));
+        let _ = accept(&mut log, &at(9, "e"), 9);
         assert!(!log.fill(vec![(8, post(8)), (9, post(9))], &at(9, "e")));
     }
 
     #[test]
     fn a_hint_before_the_position_is_known_is_not_lost() {
         let mut log = LogTracker::default();
-        assert_eq!(log.accept(&at(4, "e"), &post(4)), Tracked::Unchanged);
+        assert_eq!(accept(&mut log, &at(4, "e"), 4), Tracked::Unchanged);
         assert_eq!(log.compare(&at(3, "e")), Tracked::Scheduled);
         assert_eq!(log.gap(), Some(at(3, "e")));
     }
@@ -258,13 +305,13 @@ mod tests {
         assert_eq!(log.compare(&at(0, "e.7")), Tracked::Unchanged);
         assert_eq!(log.compare(&at(0, "e.8")), Tracked::Unchanged);
         assert_eq!(log.position(), Some(at(0, "e.8")));
-        assert_eq!(log.accept(&at(1, "e.9"), &post(1)), Tracked::Scheduled, "the first entry");
-        assert_eq!(log.waiting().unwrap(), ("e.9".into(), vec![(1, post(1))]));
+        assert_eq!(accept(&mut log, &at(1, "e.9"), 1), Tracked::Scheduled, "the first entry");
+        assert_eq!((log.epoch(), waiting(&log)), (Some(&"e.9".into()), vec![(1, post(1))]));
         assert_eq!(log.compare(&at(0, "e.10")), Tracked::Replaced, "it was written to, and lost");
 
         let mut log = LogTracker::default();
         assert_eq!(log.compare(&at(0, "e.7")), Tracked::Unchanged);
-        assert_eq!(log.accept(&at(2, "e.8"), &post(2)), Tracked::Scheduled);
+        assert_eq!(accept(&mut log, &at(2, "e.8"), 2), Tracked::Scheduled);
         assert_eq!(log.gap(), Some(at(0, "e.8")));
         assert!(log.fill(vec![(1, post(1)), (2, post(2))], &at(2, "e.8")));
         assert_eq!(log.compare(&at(0, "f.8")), Tracked::Replaced, "another seed");

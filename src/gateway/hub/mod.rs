@@ -12,7 +12,8 @@
 //! |---|---|
 //! | `mod` | joins |
 //! | `listener` | receives what the broker sends |
-//! | `rooms`, `room`, `member`, `membership` | the rooms, their members |
+//! | `rooms`, `room`, `room_link` | the rooms, and their subscriptions in the broker |
+//! | `member`, `membership` | the members of rooms |
 //! | `delta_readers` | the members that receive patches |
 //! | `log_tracker` | the position of a room in its log |
 //! | `room_queue`, `delivery_worker` | rooms whose entries need rendering |
@@ -30,6 +31,7 @@ mod member;
 mod membership;
 mod recovery;
 mod room;
+mod room_link;
 mod room_queue;
 pub(super) mod rooms;
 mod upkeep;

@@ -1,7 +1,7 @@
 //! A room: the members of one channel on this node, and the position up to which they have received its log.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -11,13 +11,14 @@ use tokio::time::{Instant, timeout_at};
 
 use super::broadcaster::Broadcaster;
 use super::delta_readers::DeltaReaders;
-use super::log_tracker::{LogTracker, Tracked};
+use super::log_tracker::{LogTracker, Tracked, WaitingEntries};
 use super::member::Member;
+use super::room_link::{LinkChange, RoomLink};
 use crate::broker::{Broker, BrokerError, PresenceEvent, Slice};
 use crate::feed::{Audience, RenderContext, now};
 use crate::gateway::outbox::Outbox;
-use crate::model::{Entry, Epoch, Millis, Position, UserId};
-use crate::protocol::{Push, PushEvent, PushPosition};
+use crate::model::{Entry, Millis, Position, PositionRef, UserId};
+use crate::protocol::{Push, PushEvent};
 
 /// A channel with subscribers on this node.
 #[derive(Debug)]
@@ -25,11 +26,8 @@ pub(in crate::gateway) struct Room {
     name: Arc<str>,
     /// Decides who may receive which entry.
     audience: Audience,
-    /// Whether the broker sends the entries of the channel to this node. Held across the call that changes it, so that
-    /// a join and a removal cannot overlap.
-    linked: tokio::sync::Mutex<bool>,
     state: Mutex<RoomState>,
-    /// Signalled when the position has changed, or the room is removed.
+    /// Signalled when the position or the link has changed, if a task waits for it.
     moved: Notify,
 }
 
@@ -40,10 +38,11 @@ struct RoomState {
     /// The members that asked for deltas, if there are any.
     deltas: Option<Box<DeltaReaders>>,
     log: LogTracker,
-    /// When the last member left. An empty room is removed after a while.
-    empty_since: Option<Instant>,
-    /// The room was removed: no client may join it.
-    is_removed: bool,
+    /// When the last member left, if it is empty: see [`uptime`]. An empty room is removed after a while.
+    empty_since: u32,
+    link: RoomLink,
+    /// Tasks may wait for [`Room::moved`]: most updates need not wake any.
+    is_awaited: bool,
 }
 
 /// What an update of a room requires.
@@ -57,24 +56,13 @@ pub(super) enum RoomUpdate {
     Replaced(Vec<Arc<Outbox>>),
 }
 
-/// The entries of a room that wait for rendering.
-pub(super) struct WaitingEntries {
-    epoch: Epoch,
-    entries: Vec<(u64, Entry)>,
-}
-
-impl WaitingEntries {
-    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.entries.iter().map(|(_, entry)| entry)
-    }
-}
-
 impl Room {
     pub(super) fn new(name: Arc<str>, audience: Audience) -> Self {
         // Most rooms are timelines, which have one member.
         let (members, log) = (Slab::with_capacity(1), LogTracker::default());
-        let state = RoomState { members, deltas: None, log, empty_since: Some(Instant::now()), is_removed: false };
-        Self { name, audience, linked: tokio::sync::Mutex::new(false), state: Mutex::new(state), moved: Notify::new() }
+        let (empty_since, link) = (uptime(), RoomLink::Unlinked);
+        let state = RoomState { members, deltas: None, log, empty_since, link, is_awaited: false };
+        Self { name, audience, state: Mutex::new(state), moved: Notify::new() }
     }
 
     /// The channel.
@@ -91,15 +79,33 @@ impl Room {
 
     /// Subscribes this node to the channel, unless it is already. `false` if the room was removed.
     pub(super) async fn link(&self, broker: &dyn Broker) -> Result<bool, BrokerError> {
-        let mut linked = self.linked.lock().await;
-        if self.state.lock().is_removed {
-            return Ok(false);
+        loop {
+            let mut moved = std::pin::pin!(self.moved.notified());
+            moved.as_mut().enable();
+            {
+                let mut state = self.state.lock();
+                match state.link {
+                    RoomLink::Linked => return Ok(true),
+                    RoomLink::Removed => return Ok(false),
+                    RoomLink::Unlinked => {
+                        state.link = RoomLink::Linking;
+                        break;
+                    }
+                    RoomLink::Linking | RoomLink::Removing => state.is_awaited = true,
+                }
+            }
+            moved.await;
         }
-        if !*linked {
-            broker.subscribe(&self.name).await?;
-            *linked = true;
-        }
+        let mut change = LinkChange { after: RoomLink::Unlinked, set: |link| self.set_link(link) };
+        broker.subscribe(&self.name).await?;
+        change.after = RoomLink::Linked;
         Ok(true)
+    }
+
+    fn set_link(&self, link: RoomLink) {
+        let mut state = self.state.lock();
+        state.link = link;
+        state.wake_waiting(&self.moved);
     }
 
     /// Adds a client. Returns its key, and the position after which it receives entries. `None` if the room was
@@ -107,10 +113,9 @@ impl Room {
     pub(super) fn join(&self, member: Member, has_log: bool, wants_deltas: bool) -> Option<(usize, Option<Position>)> {
         let mut state = self.state.lock();
         let position = state.log.position();
-        if state.is_removed || (has_log && position.is_none()) {
+        if state.link.is_removed() || (has_log && position.is_none()) {
             return None;
         }
-        state.empty_since = None;
         let key = state.members.insert(member);
         if wants_deltas {
             state.deltas.get_or_insert_default().add(key);
@@ -128,8 +133,8 @@ impl Room {
                 deltas.remove(key);
                 deltas.is_empty()
             });
+            state.note_if_empty();
         }
-        state.note_if_empty();
     }
 
     /// Whether nobody has been in the room for this long.
@@ -140,20 +145,19 @@ impl Room {
     /// Removes the room if nobody has been in it for this long: the node unsubscribes from the channel. `false` if a
     /// client has joined.
     pub(super) async fn remove_if_idle(&self, period: Duration, broker: &dyn Broker) -> bool {
-        let mut linked = self.linked.lock().await;
-        {
+        let was_linked = {
             let mut state = self.state.lock();
-            state.is_removed = state.is_idle(period);
-            if !state.is_removed {
+            if !state.is_idle(period) || state.link.is_changing() || state.link.is_removed() {
                 return false;
             }
-        }
-        self.moved.notify_waiters();
-        if *linked && let Err(error) = broker.unsubscribe(&self.name).await {
+            state.wake_waiting(&self.moved);
+            std::mem::replace(&mut state.link, RoomLink::Removing) == RoomLink::Linked
+        };
+        let _change = LinkChange { after: RoomLink::Removed, set: |link| self.set_link(link) };
+        if was_linked && let Err(error) = broker.unsubscribe(&self.name).await {
             // The node receives entries that nobody here reads, until a client joins the channel and leaves it again.
             tracing::debug!(%error, channel = %self.name, "a channel could not be unsubscribed from");
         }
-        *linked = false;
         true
     }
 
@@ -205,11 +209,12 @@ impl Room {
             let mut moved = std::pin::pin!(self.moved.notified());
             moved.as_mut().enable();
             {
-                let state = self.state.lock();
+                let mut state = self.state.lock();
                 // A room that was replaced meanwhile is found by the caller.
-                if state.is_removed || state.log.has_reached(position) != Some(false) {
+                if state.link.is_removed() || state.log.has_reached(position) != Some(false) {
                     return true;
                 }
+                state.is_awaited = true;
             }
             if timeout_at(deadline, moved).await.is_err() {
                 return false;
@@ -242,10 +247,12 @@ impl Room {
             Tracked::Unchanged => RoomUpdate::None,
             Tracked::Scheduled => RoomUpdate::Scheduled,
             Tracked::Replaced => {
-                let members = state.members.drain().map(|member| member.outbox).collect();
+                let members: Vec<_> = state.members.drain().map(|member| member.outbox).collect();
                 state.deltas = None;
-                state.note_if_empty();
-                self.moved.notify_waiters();
+                if !members.is_empty() {
+                    state.note_if_empty();
+                }
+                state.wake_waiting(&self.moved);
                 RoomUpdate::Replaced(members)
             }
         }
@@ -255,7 +262,12 @@ impl Room {
 
     /// Handles a hint. The next entry of application data is delivered at once; entries that need rendering wait for a
     /// worker.
-    pub(super) fn receive(&self, position: Option<&Position>, entry: &Entry, broadcaster: &Broadcaster) -> RoomUpdate {
+    pub(super) fn receive(
+        &self,
+        position: Option<PositionRef<'_>>,
+        entry: &Entry,
+        broadcaster: &Broadcaster,
+    ) -> RoomUpdate {
         let mut state = self.state.lock();
         let Some(position) = position else {
             // Entries without a log are for channels of the application, and for those that one user alone subscribes
@@ -271,9 +283,9 @@ impl Room {
             && self.audience == Audience::Plain
             && state.log.is_next(position)
         {
-            state.send(&self.name, members, Some((position.offset, &position.epoch)), broadcaster);
+            state.send(&self.name, members, Some(position.offset), broadcaster);
             state.log.advance();
-            self.moved.notify_waiters();
+            state.wake_waiting(&self.moved);
             return RoomUpdate::None;
         }
         let tracked = state.log.accept(position, entry);
@@ -294,19 +306,17 @@ impl Room {
 
     /// The entries that wait for rendering.
     pub(super) fn waiting(&self) -> Option<WaitingEntries> {
-        let (epoch, entries) = self.state.lock().log.waiting()?;
-        Some(WaitingEntries { epoch, entries })
+        self.state.lock().log.waiting()
     }
 
     /// Delivers entries to the members who may receive them. If a client has joined whose relations are not loaded, the
     /// rest waits for the next look at the room.
     pub(super) fn deliver(&self, waiting: &WaitingEntries, context: &RenderContext, broadcaster: &Broadcaster) {
-        let WaitingEntries { epoch, entries } = waiting;
         let now = now();
         let mut state = self.state.lock();
-        // Tasks that wait for the position continue when the lock is free.
-        self.moved.notify_waiters();
-        for (offset, entry) in entries {
+        // They continue when the lock is free.
+        state.wake_waiting(&self.moved);
+        for (offset, entry) in &waiting.entries {
             let rendered = context.render(&self.audience, entry);
             let recipients = match &rendered {
                 Some(rendered) if !rendered.is_public => {
@@ -315,15 +325,15 @@ impl Room {
                 _ => Some(Vec::new()),
             };
             let Some(recipients) = recipients else { return };
-            if !state.log.take_next(epoch, *offset) {
+            if !state.log.take_next(waiting, *offset) {
                 continue;
             }
             let Some(rendered) = rendered else { continue };
-            let position = Some((*offset, epoch));
             if rendered.is_public {
-                state.send(&self.name, &rendered.members, position, broadcaster);
+                state.send(&self.name, &rendered.members, Some(*offset), broadcaster);
             } else if !recipients.is_empty() {
                 let outboxes = recipients.into_iter().filter_map(|key| state.members.get(key)).map(|it| &*it.outbox);
+                let position = state.log.epoch().map(|epoch| (*offset, epoch));
                 let event = PushEvent::Publication { members: &rendered.members, position };
                 broadcaster.send(outboxes, Push { channel: &self.name, event });
             }
@@ -341,8 +351,9 @@ impl Room {
 }
 
 impl RoomState {
-    /// Sends a publication to all members.
-    fn send(&mut self, channel: &str, members: &[u8], position: PushPosition<'_>, broadcaster: &Broadcaster) {
+    /// Sends a publication to all members: with its offset, if it is in the log.
+    fn send(&mut self, channel: &str, members: &[u8], offset: Option<u64>, broadcaster: &Broadcaster) {
+        let position = offset.and_then(|offset| Some((offset, self.log.epoch()?)));
         match &mut self.deltas {
             Some(deltas) => deltas.send(&self.members, channel, (members, position), broadcaster),
             None => {
@@ -367,16 +378,31 @@ impl RoomState {
         Some(keys)
     }
 
+    /// Wakes the tasks that wait until the position or the link has changed.
+    fn wake_waiting(&mut self, moved: &Notify) {
+        if std::mem::take(&mut self.is_awaited) {
+            moved.notify_waiters();
+        }
+    }
+
+    /// Members were removed.
     fn note_if_empty(&mut self) {
         if self.members.is_empty() {
-            self.empty_since.get_or_insert_with(Instant::now);
+            self.empty_since = uptime();
             self.members.shrink_to_fit();
         }
     }
 
     fn is_idle(&self, period: Duration) -> bool {
-        self.members.is_empty() && self.empty_since.is_some_and(|since| since.elapsed() >= period)
+        let empty_for = Duration::from_secs(u64::from(uptime().saturating_sub(self.empty_since)));
+        self.members.is_empty() && empty_for >= period
     }
+}
+
+/// The seconds since the first room was created: unlike an instant, they take four bytes of each room.
+fn uptime() -> u32 {
+    static STARTED: LazyLock<Instant> = LazyLock::new(Instant::now);
+    u32::try_from(STARTED.elapsed().as_secs()).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
@@ -385,6 +411,12 @@ mod tests {
     use crate::gateway::message_format::MessageFormat;
     use crate::gateway::outbox::Bounds;
     use crate::metrics::Metrics;
+
+    #[test]
+    fn an_idle_room_is_small() {
+        // With the counters of its `Arc`, and allocations in steps of 32 bytes.
+        assert!(size_of::<Room>() + 2 * size_of::<usize>() <= 224, "{}", size_of::<Room>());
+    }
 
     #[test]
     fn a_replaced_log_ends_the_membership_of_all_clients() {
@@ -401,7 +433,7 @@ mod tests {
         let first = outbox();
         let (key, position) = join(&first).unwrap();
         assert_eq!(position, Some(at(5, "e")));
-        let update = room.receive(Some(&at(1, "f")), &Entry::Data("1".into()), &broadcaster);
+        let update = room.receive(Some(at(1, "f").borrowed()), &Entry::Data("1".into()), &broadcaster);
         let RoomUpdate::Replaced(members) = update else { panic!("not replaced") };
         assert_eq!((members.len(), room.position()), (1, None));
         assert!(join(&first).is_none(), "the position is not known");
