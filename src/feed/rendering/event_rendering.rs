@@ -21,7 +21,7 @@ use crate::feed::content::{CachedPost, PostCache, PostMap};
 use crate::feed::error::Result;
 use crate::feed::identity::ErasedUsers;
 use crate::feed::visibility::RelationCache;
-use crate::model::{Entry, NotificationId, PostCounts, PostId, UserId};
+use crate::model::{Entry, NotificationId, PostCounts, PostId, UserId, Visibility};
 
 /// Renders log entries.
 pub(crate) struct EventRenderer {
@@ -57,7 +57,9 @@ impl EventRenderer {
         let (posts, counts) = tokio::try_join!(self.cache.get(referenced), self.cache.counts(&pushed))?;
         let posts: PostMap<_> = posts.into_iter().collect();
         let (pushes, pushes_to_author) = encode(entries, &posts, &counts)?;
-        let (authors, readers_by_author) = people_of(entries, &posts);
+        let (authors, mut readers_by_author) = people_of(entries, &posts);
+        let seen_by_readers = self.seen_by_readers(&readers_by_author, &posts);
+        readers_by_author.retain(|author, _| !seen_by_readers.contains(*author));
         let readers_by_author = readers_by_author.iter().map(|(author, readers)| (*author, readers.iter().copied()));
         let relations = self.relations.get_by_author(readers_by_author).await?;
         let restricted = self.relations.restricted_authors(authors).await?;
@@ -73,6 +75,7 @@ impl EventRenderer {
             notifications,
             restricted,
             relations,
+            seen_by_readers,
             erased,
             invalidations,
             since,
@@ -138,6 +141,19 @@ impl EventRenderer {
             can_receive.then_some(rendered.members)
         };
         Ok(entries.iter().map(publication).collect())
+    }
+
+    /// The authors of timeline entries whose posts among these are public and visible to all readers of the entries.
+    fn seen_by_readers(
+        &self,
+        readers_by_author: &HashMap<&UserId, Vec<&UserId>, RandomState>,
+        posts: &PostMap<Arc<CachedPost>>,
+    ) -> HashSet<UserId, RandomState> {
+        let restricted = posts.values().filter(|cached| cached.post.visibility != Visibility::Public);
+        let with_restricted: HashSet<&UserId> = restricted.map(|cached| &cached.post.author).collect();
+        let authors = readers_by_author.iter().filter(|(author, _)| !with_restricted.contains(*author));
+        let seen = authors.filter(|(author, readers)| self.relations.all_see_public_posts(author, readers));
+        seen.map(|(author, _)| UserId::clone(author)).collect()
     }
 
     async fn render_notifications(
@@ -206,11 +222,10 @@ fn encode(
             continue;
         };
         let (id, author) = (cached.post.id, &cached.post.author);
-        let counts = counts.get(&id).copied();
         let own = cached.differs_for_author() && audience.owner() == Some(author);
         let (encoded, reader) = if own { (&mut pushes_to_author, Some(author)) } else { (&mut pushes, None) };
         if let Vacant(place) = encoded.entry((id, kind)) {
-            place.insert(cached.push_for(reader, kind, counts)?);
+            place.insert(cached.push_for(reader, kind, counts.get(&id).copied())?);
         }
     }
     Ok((pushes, pushes_to_author))

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use foldhash::fast::RandomState;
 
 use super::comment_rendering::EncodedComments;
 use super::notification_rendering::RenderedNotification;
@@ -70,6 +71,9 @@ pub struct RenderContext {
     /// Authors with restrictions.
     pub(super) restricted: HashSet<UserId>,
     pub(super) relations: RelationMap,
+    /// Authors whose posts are all public and visible to all readers of the timeline entries: their relations are not
+    /// loaded.
+    pub(super) seen_by_readers: HashSet<UserId, RandomState>,
     /// Erased users among the authors of the entries.
     pub(super) erased: HashSet<UserId>,
     /// The number of invalidations that this node had applied when the context was prepared; see
@@ -168,6 +172,9 @@ impl RenderContext {
 
     fn is_visible_in_timeline(&self, cached: &CachedPost, reader: &UserId) -> bool {
         let author = &cached.post.author;
+        if self.seen_by_readers.contains(author) {
+            return true;
+        }
         let relation = self.relations.get(reader, author).unwrap_or_default();
         AccessContext { reader: Some(reader), relation, view: ViewContext::Timeline }
             .can_see(author, &cached.post.visibility)
@@ -228,7 +235,7 @@ impl RenderContext {
 }
 
 /// Publication members by post and kind.
-pub(super) type Encoded = HashMap<(PostId, PostEventKind), Bytes, foldhash::fast::RandomState>;
+pub(super) type Encoded = HashMap<(PostId, PostEventKind), Bytes, RandomState>;
 
 /// The members of the publication that removes a post from a client.
 fn gone(id: PostId, reason: GoneReason) -> Bytes {

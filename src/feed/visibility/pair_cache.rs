@@ -111,6 +111,23 @@ impl PairCache {
         }
     }
 
+    /// Whether the relations of all these readers to an author are cached and meet a condition.
+    pub(super) fn all<'r>(
+        &self,
+        author: &UserId,
+        readers: impl IntoIterator<Item = &'r UserId>,
+        condition: impl Fn(Relation) -> bool,
+    ) -> bool {
+        if !self.lease.is_held() {
+            return false;
+        }
+        let mut shard = self.shards[self.shard_of(author)].lock();
+        shard.expire(self.youth);
+        let tables = [shard.young.get(author), shard.old.get(author)];
+        let relation = |reader| tables.iter().flatten().find_map(|table| table.get(reader)).copied();
+        readers.into_iter().all(|reader| relation(reader).is_some_and(&condition))
+    }
+
     /// Takes a ticket to fill relations to an author. Call it before the fetch.
     pub(super) fn ticket(&self, author: &UserId) -> PairTicket {
         PairTicket(self.shards[self.shard_of(author)].lock().invalidations)

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::access::{AccessContext, ViewContext};
 use super::followees::{FolloweeCache, UserIdSet};
 use super::pair_cache::{PairCache, UserMap};
 use crate::broker::{CacheLease, Invalidation};
@@ -11,7 +12,7 @@ use crate::feed::caching::{CoherentCache, FillTicket};
 use crate::feed::error::Result;
 use crate::feed::invalidation::Invalidated;
 use crate::ledger::Ledger;
-use crate::model::{Relation, UserId};
+use crate::model::{Relation, UserId, Visibility};
 
 /// How long a relation is cached. A change that hides content is in force on every node before its reply. If Redis is
 /// unreachable and a change fails, this limits how long other nodes can miss the change.
@@ -131,6 +132,15 @@ impl RelationCache {
         }
         self.fetch(missing, &mut found).await?;
         Ok(found)
+    }
+
+    /// Whether all these readers are known to see the author's public posts in their timelines. It is one look-up for
+    /// each, and most deliveries need nothing else.
+    pub(crate) fn all_see_public_posts(&self, author: &UserId, readers: &[&UserId]) -> bool {
+        let sees = |relation| {
+            AccessContext { reader: None, relation, view: ViewContext::Timeline }.can_see(author, &Visibility::Public)
+        };
+        self.pairs.all(author, readers.iter().copied(), sees)
     }
 
     /// The current relations of pairs in the ledger. Cached denials are re-verified before use: an entry is rendered
