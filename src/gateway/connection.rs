@@ -9,14 +9,10 @@
 //! them. While a command joins the client to a channel, the outbox is not written, so that the reply is written before
 //! anything from that channel.
 
-use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::Arc;
 
-use futures::FutureExt;
-use tokio::time::Sleep;
-
+use super::alarm::Alarm;
 use super::command_outcome::CommandOutcome;
 use super::commands::{RunningCommand, running};
 use super::connection_end::ConnectionEnd;
@@ -28,6 +24,7 @@ use super::incoming::Incoming;
 use super::message_format::MessageFormat;
 use super::outbox::Outbox;
 use super::outgoing::Outgoing;
+use super::pending_input::PendingInput;
 use super::presence::Subscriber;
 use super::probe::Probe;
 use super::request_queue::RequestQueue;
@@ -39,13 +36,10 @@ use super::spare_queues;
 use super::transport::Transport;
 use super::user_connections::{LimitReached, UserConnection};
 use crate::protocol::{Command, Disconnect, PushEvent, Unsubscribe};
+use futures::FutureExt;
 
 /// Frames of the client are read first at least this often, in turns of the loop: a busy outbox cannot starve them.
 const READ_EVERY: u32 = 16;
-
-/// The probes that one frame of the client answers. A client that gives no sign is closed soon, and those above are not
-/// answered.
-const MAX_PROBES: usize = 256;
 
 /// A client's connection.
 pub(super) struct Connection {
@@ -56,17 +50,14 @@ pub(super) struct Connection {
     registration: Option<Registration>,
     subscribers: Vec<Subscriber>,
     /// Counts towards the connections of the user, where these are limited.
-    user_connection: Option<UserConnection>,
-    /// Commands of the last frame that have not run yet.
-    commands: VecDeque<Command>,
+    user_connection: Option<Box<UserConnection>>,
+    input: PendingInput,
     running: Option<RunningCommand>,
     /// What waits for the running command, besides commands of the client.
     requests: RequestQueue,
-    /// Answered by the next frame of the client.
-    probes: Vec<Probe>,
     /// Turns of the loop.
     turns: u32,
-    alarm: Pin<Box<Sleep>>,
+    alarm: Alarm,
 }
 
 impl Connection {
@@ -83,7 +74,7 @@ impl Connection {
         let now = shared.clock.now();
         let jitter = rand::random_range(0.0..1.0);
         let session = Session::new(Arc::clone(&shared.sessions), client, now, jitter);
-        let alarm = Box::pin(tokio::time::sleep_until(shared.clock.instant(session.next_due(now))));
+        let alarm = Alarm::new(shared.clock, session.next_due(now));
         Box::new(Self {
             shared,
             session,
@@ -91,10 +82,9 @@ impl Connection {
             registration: None,
             subscribers: Vec::new(),
             user_connection: None,
-            commands: VecDeque::new(),
+            input: PendingInput::default(),
             running: None,
             requests: RequestQueue::default(),
-            probes: Vec::new(),
             turns: 0,
             alarm,
         })
@@ -103,7 +93,7 @@ impl Connection {
     /// Writes this first: the head of an HTTP response. Then runs the commands that came with its request.
     pub(super) fn begin_with(&mut self, head: Framed, commands: Vec<Command>) {
         self.output.add(head);
-        self.commands.extend(commands);
+        self.input.extend(commands);
     }
 
     /// Closes the connection, once its queued replies are sent.
@@ -140,16 +130,17 @@ impl Connection {
         let holding = self.running.as_ref().is_some_and(|running| running.holds_outbox);
         if let Some(action) = if reading { self.requests.next(&mut self.session) } else { None } {
             self.act(action)?;
-        } else if self.running.is_none() && !self.commands.is_empty() {
+        } else if self.running.is_none() && self.input.has_commands() {
             // The commands of an HTTP request that began a stream.
         } else if !self.read_first(reading)? {
             let ConnectionOutput { transport, outbox, .. } = &mut self.output;
+            let (alarm, clock) = (&mut self.alarm, self.shared.clock);
             tokio::select! {
                 biased;
                 () = poll_fn(|cx| outbox.poll_ready(cx)), if !holding => {}
                 outcome = running(&mut self.running), if !reading => self.finish(outcome)?,
                 incoming = transport.next(format), if reading => self.receive(incoming?),
-                () = &mut self.alarm => self.due()?,
+                () = poll_fn(|cx| alarm.poll(clock, cx)) => self.due()?,
             }
         }
         self.advance()?;
@@ -173,25 +164,21 @@ impl Connection {
 
     fn receive(&mut self, incoming: Incoming) {
         match incoming {
-            Incoming::Commands(commands) => self.commands.extend(commands),
+            Incoming::Commands(commands) => self.input.extend(commands),
             Incoming::Ping => {}
             Incoming::Pong => self.session.pong_frame(self.shared.clock.now()),
         }
-        std::mem::take(&mut self.probes).into_iter().for_each(Probe::answered);
+        self.input.answer_probes();
     }
 
     /// Runs commands until one takes time.
     fn advance(&mut self) -> Result<(), ConnectionEnd> {
         while self.running.is_none()
-            && let Some(command) = self.commands.pop_front()
+            && let Some(command) = self.input.next_command()
         {
             let action = self.session.command(command, self.shared.clock.now());
             self.act(action)?;
             self.renew_registration()?;
-        }
-        if self.commands.is_empty() {
-            // Commands are large, and most clients send nothing for hours.
-            self.commands = VecDeque::new();
         }
         Ok(())
     }
@@ -236,7 +223,7 @@ impl Connection {
 
     /// Closes the connection once the replies that are queued are written.
     fn close_after_replies(&mut self, why: Disconnect) -> Result<(), ConnectionEnd> {
-        self.commands.clear();
+        self.input.clear_commands();
         if self.output.is_empty() {
             return Err(ConnectionEnd::Close(why));
         }
@@ -388,15 +375,13 @@ impl Connection {
             self.output.ping(self.session.pings());
             self.reset_alarm();
         }
-        if self.probes.len() < MAX_PROBES {
-            self.probes.push(probe);
-        }
+        self.input.expect_answer(probe);
     }
 
     /// Wakes the connection when the session has something to do again.
     fn reset_alarm(&mut self) {
         let next = self.session.next_due(self.shared.clock.now());
-        self.alarm.as_mut().reset(self.shared.clock.instant(next));
+        self.alarm.reset(self.shared.clock, next);
     }
 
     fn unsubscribe(&mut self, channel: &str, why: Unsubscribe) {
@@ -425,5 +410,16 @@ impl Drop for Connection {
         self.leave_all();
         self.shared.connections.remove(self.session.client());
         self.shared.metrics.disconnected(self.output.format().transport());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_connection_is_small() {
+        // Allocations have sizes in steps of 128 bytes here: one byte more takes 128.
+        assert!(size_of::<Connection>() <= 768, "{}", size_of::<Connection>());
     }
 }

@@ -13,7 +13,8 @@
 //! | `connection`, `connection_output` | the task of one connection, and what it writes |
 //! | `connection_shared`, `connection_tokens`, `connection_end` | what all of them share; tokens; why one ends |
 //! | `transport`, `websocket`, `stream` | the WebSocket or the stream of one connection |
-//! | `incoming`, `framed`, `frame_writer` | what it receives, and how it writes |
+//! | `incoming`, `pending_input` | what it receives, and what of it is not handled yet |
+//! | `framed`, `frame_writer` | how it writes |
 //! | [`message_format`], `message_codec` | the format of its messages |
 //! | [`outbox`], [`outgoing`], `spare_queues` | the send queue of one connection, its items; empty queues that are kept |
 //! | [`write_pacer`] | the order in which connections write |
@@ -35,7 +36,7 @@
 //! | `connection_registry`, `sockets`, `client_map` | the connections by client id, and by user |
 //! | `access_watcher` | ends subscriptions to what their users cannot see any more |
 //! | `revocation_watcher` | closes connections whose tokens end |
-//! | `session_clock`, `gauges` | the time of sessions, the values of gauges |
+//! | `session_clock`, `alarm`, `gauges` | the time of sessions, the timer of one, the values of gauges |
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,6 +56,7 @@ use crate::protocol::Disconnect;
 
 mod access_watcher;
 mod admission;
+mod alarm;
 mod channel_commands;
 mod channel_occupancy;
 mod channel_pattern;
@@ -85,6 +87,7 @@ pub mod message_format;
 mod node_survey;
 pub mod outbox;
 pub mod outgoing;
+mod pending_input;
 mod presence;
 mod presence_order;
 mod probe;

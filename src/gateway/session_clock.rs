@@ -20,8 +20,17 @@ impl SessionClock {
 
     /// The current time.
     pub(super) fn now(self) -> SessionTime {
-        let ticks = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        SessionTime { ticks, unix: crate::feed::now() / 1_000 }
+        SessionTime { ticks: self.ticks(), unix: crate::feed::now() / 1_000 }
+    }
+
+    /// The current time in ticks.
+    pub(super) fn ticks(self) -> u64 {
+        self.ticks_at(Instant::now())
+    }
+
+    /// An instant in ticks.
+    pub(super) fn ticks_at(self, instant: Instant) -> u64 {
+        u64::try_from(instant.saturating_duration_since(self.started).as_millis()).unwrap_or(u64::MAX)
     }
 
     /// The instant of a time in ticks.

@@ -25,7 +25,7 @@ impl UserConnections {
 
     /// Counts a connection for as long as the guard lives. `None` where nothing is counted: there is no limit, or the
     /// client is anonymous.
-    pub(super) fn open(self: &Arc<Self>, user: Option<&UserId>) -> Result<Option<UserConnection>, LimitReached> {
+    pub(super) fn open(self: &Arc<Self>, user: Option<&UserId>) -> Result<Option<Box<UserConnection>>, LimitReached> {
         let (Some(limit), Some(user)) = (self.limit, user) else { return Ok(None) };
         let mut count = self.counts.entry(user.clone()).or_default();
         if *count >= limit {
@@ -33,7 +33,7 @@ impl UserConnections {
         }
         *count += 1;
         drop(count);
-        Ok(Some(UserConnection { owner: Arc::clone(self), user: user.clone() }))
+        Ok(Some(Box::new(UserConnection { owner: Arc::clone(self), user: user.clone() })))
     }
 }
 

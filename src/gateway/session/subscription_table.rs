@@ -25,12 +25,29 @@ pub(super) enum SubscribedBy {
 struct Subscription {
     channel: Arc<str>,
     by: SubscribedBy,
+    /// In a box: most subscriptions have no terms.
+    terms: Option<Box<SubscriptionTerms>>,
+}
+
+/// What a token or a backend determined for a subscription.
+#[derive(Debug, Default)]
+struct SubscriptionTerms {
     /// When the subscription expires, in Unix seconds; `None`: never.
     expires_at: Option<u64>,
     /// The subscription token, if one was needed.
     token: Option<Arc<TokenIdentity>>,
     /// What other subscribers see of the client in this channel: JSON.
     chan_info: Option<Box<RawValue>>,
+}
+
+impl Subscription {
+    fn expires_at(&self) -> Option<u64> {
+        self.terms.as_ref()?.expires_at
+    }
+
+    fn token(&self) -> Option<&Arc<TokenIdentity>> {
+        self.terms.as_ref()?.token.as_ref()
+    }
 }
 
 /// The channels that a client is subscribed to. They are few, so the list is searched linearly.
@@ -61,27 +78,29 @@ impl SubscriptionTable {
     fn insert(&mut self, join: &Join, by: SubscribedBy) {
         let (channel, token) = (Arc::clone(&join.name), join.token.clone());
         self.tokens_changed |= token.is_some();
-        let (expires_at, chan_info) = (join.expires_at, join.chan_info.clone());
-        self.subscriptions.push(Subscription { channel, by, expires_at, token, chan_info });
+        let terms = SubscriptionTerms { expires_at: join.expires_at, token, chan_info: join.chan_info.clone() };
+        let has_terms = terms.expires_at.is_some() || terms.token.is_some() || terms.chan_info.is_some();
+        self.subscriptions.push(Subscription { channel, by, terms: has_terms.then(|| Box::new(terms)) });
     }
 
     /// What other subscribers see of the client in a channel.
     pub(super) fn chan_info(&self, channel: &str) -> Option<Box<RawValue>> {
-        self.find(channel)?.chan_info.clone()
+        self.find(channel)?.terms.as_ref()?.chan_info.clone()
     }
 
     /// Removes a subscription. Returns its channel; `None` if the client was not subscribed to it.
     pub(super) fn remove(&mut self, channel: &str) -> Option<Arc<str>> {
         let index = self.subscriptions.iter().position(|subscription| &*subscription.channel == channel)?;
         let removed = self.subscriptions.swap_remove(index);
-        self.tokens_changed |= removed.token.is_some();
+        self.tokens_changed |= removed.token().is_some();
         Some(removed.channel)
     }
 
     /// Replaces the token and the expiry of a subscription.
     pub(super) fn refresh(&mut self, channel: &str, expires_at: Option<u64>, token: Arc<TokenIdentity>) {
         if let Some(subscription) = self.subscriptions.iter_mut().find(|it| &*it.channel == channel) {
-            (subscription.expires_at, subscription.token) = (expires_at, Some(token));
+            let terms = subscription.terms.get_or_insert_default();
+            (terms.expires_at, terms.token) = (expires_at, Some(token));
             self.tokens_changed = true;
         }
     }
@@ -113,7 +132,7 @@ impl SubscriptionTable {
     /// Whether a server-side subscription has expired and its grace period is over. Only a new connection renews it.
     pub(super) fn is_server_side_over(&self, now: SessionTime) -> bool {
         let is_server_side = |it: &&Subscription| it.by == SubscribedBy::Server;
-        self.subscriptions.iter().filter(is_server_side).any(|subscription| is_over(subscription.expires_at, now))
+        self.subscriptions.iter().filter(is_server_side).any(|subscription| is_over(subscription.expires_at(), now))
     }
 
     /// The number of client-side subscriptions.
@@ -125,9 +144,9 @@ impl SubscriptionTable {
     pub(super) fn expire(&mut self, now: SessionTime) -> Vec<Arc<str>> {
         let mut expired = Vec::new();
         self.subscriptions.retain(|subscription| {
-            let is_over = is_over(subscription.expires_at, now);
+            let is_over = is_over(subscription.expires_at(), now);
             if is_over {
-                self.tokens_changed |= subscription.token.is_some();
+                self.tokens_changed |= subscription.token().is_some();
                 expired.push(Arc::clone(&subscription.channel));
             }
             !is_over
@@ -137,7 +156,7 @@ impl SubscriptionTable {
 
     /// The earliest expiry, in Unix seconds; `None`: no subscription expires.
     pub(super) fn next_expiry(&self) -> Option<u64> {
-        self.subscriptions.iter().filter_map(|subscription| subscription.expires_at).min()
+        self.subscriptions.iter().filter_map(Subscription::expires_at).min()
     }
 
     /// All subscription tokens in use; `None` if they have not changed since the last call.
@@ -145,9 +164,8 @@ impl SubscriptionTable {
         if !std::mem::take(&mut self.tokens_changed) {
             return None;
         }
-        let with_token = |subscription: &Subscription| {
-            Some((Arc::clone(&subscription.channel), Arc::clone(subscription.token.as_ref()?)))
-        };
+        let with_token =
+            |subscription: &Subscription| Some((Arc::clone(&subscription.channel), Arc::clone(subscription.token()?)));
         Some(self.subscriptions.iter().filter_map(with_token).collect())
     }
 }
