@@ -162,9 +162,10 @@ fn append_publication(message: &mut Vec<u8>, members: &[u8], position: PushPosit
 /// Appends the position of a publication, and closes the push.
 fn append_position(message: &mut Vec<u8>, position: PushPosition<'_>) {
     if let Some((offset, epoch)) = position {
-        // Writing to a vector cannot fail.
-        let _ = write!(message, ",\"offset\":{offset}");
+        message.extend_from_slice(b",\"offset\":");
+        append(message, &offset);
         if offset == 1 {
+            // Writing to a vector cannot fail.
             let _ = write!(message, ",\"epoch\":\"{epoch}\"");
         }
     }
