@@ -8,7 +8,7 @@ WITHOUT_CYCLES = api auth broker bench cli config feed gateway hooks http ledger
 
 .DELETE_ON_ERROR:
 .PHONY: test lint unit page types sdk sdk-java generated-clients client browser browser-short deps bench soak chaos
-.PHONY: fuzz-build build dist
+.PHONY: fuzz fuzz-build build dist
 
 # Everything; the last line is the summary.
 test: deps lint
@@ -98,6 +98,10 @@ soak:
 # The long forms of the resilience suite: more rounds, and pauses past every lease.
 chaos:
 	FEEDLINE_CHAOS=1 $(CARGO) test --test resilience
+
+# Each fuzz target with coverage, for RUNS inputs (10,000,000).
+fuzz:
+	scripts/fuzz $(RUNS)
 
 fuzz-build:
 	$(CARGO) build --package feedline-fuzz --features targets
