@@ -229,6 +229,21 @@ mod tests {
     }
 
     #[test]
+    fn one_exception_or_unknown_pair_among_the_readers_is_found() {
+        let cache = PairCache::new(Arc::new(CacheLease::lapsed()), 100_000, MINUTE);
+        let (ann, bo, cy) = (id("ann"), id("bo"), id("cy"));
+        let all_follow = |readers: &[&UserId]| cache.all(&bo, readers.iter().copied(), |relation| relation.follows);
+        fill(&cache, "ann", "bo");
+        assert!(!all_follow(&[&ann]), "without a lease");
+        cache.lease.renew(CacheLease::clocks());
+        assert!(all_follow(&[&ann]) && !all_follow(&[&ann, &cy]), "cy is not known");
+        cache.fill(cy.clone(), &bo, cache.ticket(&bo), Relation { follows: false, ..FOLLOWS });
+        assert!(!all_follow(&[&ann, &cy]), "cy does not follow bo");
+        fill(&cache, "cy", "bo");
+        assert!(all_follow(&[&ann, &cy]));
+    }
+
+    #[test]
     fn pairs_expire_and_are_bounded() {
         let cache = PairCache::new(Arc::new(CacheLease::unlimited()), 100_000, Duration::ZERO);
         fill(&cache, "ann", "bo");
