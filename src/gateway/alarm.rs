@@ -1,8 +1,9 @@
 //! The timer of a connection.
 
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
+use tokio::task::unconstrained;
 use tokio::time::Sleep;
 
 use super::session_clock::SessionClock;
@@ -35,7 +36,8 @@ impl Alarm {
             return Poll::Pending;
         }
         self.registered_for = clock.ticks_at(self.sleep.deadline());
-        self.sleep.as_mut().poll(cx)
+        // A task that has used up its budget would be sent away without being registered.
+        pin!(unconstrained(self.sleep.as_mut())).poll(cx)
     }
 }
 
@@ -59,5 +61,23 @@ mod tests {
                 .expect("it is due");
             assert!(clock.ticks() >= due, "{due}");
         }
+    }
+
+    #[tokio::test]
+    async fn it_wakes_a_task_that_had_used_up_its_budget() {
+        let clock = SessionClock::new();
+        let mut alarm = Alarm::new(clock, 50);
+        let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
+        (0..1_000).for_each(|n| sender.send(n).expect("a receiver"));
+        poll_fn(|cx| {
+            while receiver.poll_recv(cx).is_ready() {}
+            assert!(!receiver.is_empty(), "the budget ended first");
+            assert!(alarm.poll(clock, cx).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+        let due = poll_fn(|cx| alarm.poll(clock, cx));
+        tokio::time::timeout(Duration::from_secs(5), due).await.expect("it is due");
+        assert!(clock.ticks() < 4_000, "after {} ms", clock.ticks());
     }
 }
