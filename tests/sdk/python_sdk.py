@@ -12,6 +12,7 @@ import json
 import os
 import time
 import urllib.request
+from importlib.metadata import version
 
 from centrifuge import (
     Client,
@@ -27,6 +28,8 @@ PORT = int(os.environ["FEEDLINE_PORT"])
 SECRET = os.environ["FEEDLINE_SECRET"].encode()
 KEY = os.environ["FEEDLINE_KEY"]
 PATIENCE = 15
+# Version 0.5.0 refreshes a subscription without naming its channel: a bad request (3501), as in Centrifugo.
+REFRESHES_SUBSCRIPTIONS = version("centrifuge-python") != "0.5.0"
 
 
 def token(user, **claims):
@@ -296,13 +299,19 @@ async def refreshes_tokens(sdk):
         ends = 2 if asked.count(channel) == 1 else 600
         return token("ann", channel=channel, exp=int(time.time()) + ends)
 
+    def is_steady():
+        return events.seen.count("connected") == 1 and not any("disconnected" in event for event in events.seen)
+
     client, events = sdk.client(get_token=connect_token)
     await client.connect()
     await client.ready(PATIENCE)
-    _, of_channel = await sdk.subscribed(client, "$shut:1", get_token=sub_token)
-    await until(lambda: asked.count("connect") == 2 and asked.count("$shut:1") == 2, asked)
+    await until(lambda: asked.count("connect") == 2, asked)
+    if REFRESHES_SUBSCRIPTIONS:
+        _, of_channel = await sdk.subscribed(client, "$shut:1", get_token=sub_token)
+        await until(lambda: asked.count("$shut:1") == 2, asked)
     await asyncio.sleep(1.5)
-    assert events.seen.count("connected") == 1 and len(of_channel.states) == 1, (events.seen, of_channel.states)
+    assert is_steady(), events.seen
+    assert not REFRESHES_SUBSCRIPTIONS or len(of_channel.states) == 1, of_channel.states
 
 
 async def is_refused(sdk):
