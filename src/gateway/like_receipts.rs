@@ -3,13 +3,16 @@
 //!
 //! A settlement may cover thousands of likes. Clients get their pushes a few at a time, with pauses: each push wakes a
 //! connection that writes, and a client that reads, and acknowledgements of new likes would wait behind all of them. A
-//! late receipt changes nothing that a user sees.
+//! late receipt changes nothing that a user sees, so the receipts of a large settlement do not wake anything for a
+//! while: most are written together with the acknowledgement of their client's next like.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
 
 use super::connection_registry::ConnectionRegistry;
 use super::framed::Framed;
@@ -35,6 +38,13 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// There are no pauses while this many settlements wait: the backlog would grow with them.
 const UNTHROTTLED_BACKLOG: usize = 8;
 
+/// Receipts of a settlement with this many or more are held, and for how long.
+const MIN_HELD: usize = 32;
+const HOLD_TIME: Duration = Duration::from_millis(100);
+
+/// Settlements whose receipts are held at the same time.
+const MAX_HELD: usize = 64;
+
 /// The most receipts in one frame.
 const MAX_PER_FRAME: usize = 16;
 
@@ -57,23 +67,49 @@ struct Delivery {
     publications: u64,
 }
 
+/// The connections with receipts of one settlement, and until when these wait for another message.
+struct Held {
+    until: Instant,
+    outboxes: Vec<Arc<Outbox>>,
+}
+
 impl LikeReceipts {
     /// Sends the pushes of each settlement until dropped.
     pub(super) async fn run(&self) {
+        let (hold, held) = mpsc::channel(MAX_HELD);
+        tokio::join!(self.send_all(hold), flush_all(held));
+    }
+
+    async fn send_all(&self, held: mpsc::Sender<Held>) {
         loop {
             let news = self.settlements.next().await;
-            let mut deliveries: Vec<_> = batch(&news.receipts).iter().filter_map(|it| self.receipts(it)).collect();
-            self.add_changes(&news, &mut deliveries).await;
-            let backlog = self.settlements.backlog();
-            for (index, step) in deliveries.chunks(step_size(deliveries.len(), backlog)).enumerate() {
-                if index > 0 && backlog < UNTHROTTLED_BACKLOG {
-                    tokio::time::sleep(PAUSE).await;
-                } else if index > 0 {
-                    tokio::task::yield_now().await;
-                }
-                for Delivery { outbox, frame, publications } in step {
-                    self.broadcaster.send_frame(outbox, frame, *publications);
-                }
+            let receipts: Vec<_> = batch(&news.receipts).iter().filter_map(|it| self.receipts(it)).collect();
+            match held.try_reserve() {
+                Ok(place) if receipts.len() >= MIN_HELD => place.send(self.hold(receipts)),
+                _ => self.send(&receipts).await,
+            }
+            self.send(&self.changes(&news).await).await;
+        }
+    }
+
+    /// Queues receipts without waking their connections.
+    fn hold(&self, receipts: Vec<Delivery>) -> Held {
+        let queue = |Delivery { outbox, frame, publications }| {
+            self.broadcaster.queue_frame(&outbox, frame, publications);
+            outbox
+        };
+        Held { outboxes: receipts.into_iter().map(queue).collect(), until: Instant::now() + HOLD_TIME }
+    }
+
+    /// Sends pushes in steps.
+    async fn send(&self, deliveries: &[Delivery]) {
+        let backlog = self.settlements.backlog();
+        for (index, step) in deliveries.chunks(step_size(deliveries.len(), backlog)).enumerate() {
+            if index > 0 {
+                pause(backlog).await;
+            }
+            for Delivery { outbox, frame, publications } in step {
+                self.broadcaster.send_frame(outbox, frame, *publications);
             }
         }
     }
@@ -85,9 +121,10 @@ impl LikeReceipts {
         Some(Delivery { outbox, frame, publications: publications.len() as u64 })
     }
 
-    /// Adds the pushes to connections of the users that did not send the like themselves, so that all their devices
-    /// show the same.
-    async fn add_changes(&self, news: &SettlementNews, deliveries: &mut Vec<Delivery>) {
+    /// The pushes to connections of the users that did not send the like themselves, so that all their devices show the
+    /// same.
+    async fn changes(&self, news: &SettlementNews) -> Vec<Delivery> {
+        let mut deliveries = Vec::new();
         let mut senders: HashMap<(&UserId, ContentId), Vec<Arc<Outbox>>> = HashMap::new();
         for SettledLike { client, user, object, .. } in &news.receipts {
             senders.entry((user, *object)).or_default().extend(self.connections.get(client));
@@ -113,6 +150,31 @@ impl LikeReceipts {
                 Delivery { outbox, frame, publications: 1 }
             }));
         }
+        deliveries
+    }
+}
+
+/// Wakes the connections whose receipts were not written while they were held.
+async fn flush_all(mut held: mpsc::Receiver<Held>) {
+    while let Some(Held { until, outboxes }) = held.recv().await {
+        sleep_until(until).await;
+        let waiting: Vec<_> = outboxes.into_iter().filter(|outbox| outbox.is_ready()).collect();
+        let backlog = held.len();
+        for (index, step) in waiting.chunks(step_size(waiting.len(), backlog)).enumerate() {
+            if index > 0 {
+                pause(backlog).await;
+            }
+            step.iter().for_each(|outbox| outbox.flush());
+        }
+    }
+}
+
+/// Pauses between two steps, if few other settlements wait.
+async fn pause(backlog: usize) {
+    if backlog < UNTHROTTLED_BACKLOG {
+        tokio::time::sleep(PAUSE).await;
+    } else {
+        tokio::task::yield_now().await;
     }
 }
 

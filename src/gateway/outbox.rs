@@ -51,6 +51,17 @@ struct SendQueue {
     closed: Option<Disconnect>,
 }
 
+/// The result of adding an item.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Added {
+    /// It is queued, or the client is being closed.
+    Queued,
+    /// It is queued, and from now on the queue may not wait for its turn.
+    Urgent,
+    /// It did not fit, and this call closed the client.
+    Overflow,
+}
+
 impl Outbox {
     /// An empty queue of a client that receives messages in this format.
     pub fn new(bounds: Bounds, format: MessageFormat, pacer: Arc<WritePacer>) -> Self {
@@ -66,9 +77,41 @@ impl Outbox {
     /// Adds an item. If it does not fit, the client is closed as slow and all queued items are dropped; the client
     /// reconnects and recovers them from the log. Returns `false` if this call closed the client.
     pub fn push(&self, item: Outgoing) -> bool {
+        let added = self.add(item);
+        self.schedule();
+        if added == Added::Urgent {
+            self.pacer.hurry();
+        }
+        added != Added::Overflow
+    }
+
+    /// As [`push`](Self::push), but does not wake the client: the item is written together with the next one, or after
+    /// [`flush`](Self::flush).
+    pub fn push_for_later(&self, item: Outgoing) -> bool {
+        let added = self.add(item);
+        if added != Added::Queued {
+            self.schedule();
+            self.pacer.hurry();
+        }
+        added != Added::Overflow
+    }
+
+    /// Wakes the client if items are queued.
+    pub fn flush(&self) {
+        if self.is_ready() {
+            self.schedule();
+        }
+    }
+
+    /// Whether items are queued, or the client must be closed.
+    pub fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire)
+    }
+
+    fn add(&self, item: Outgoing) -> Added {
         let mut queue = self.queue.lock();
         if queue.closed.is_some() {
-            return true;
+            return Added::Queued;
         }
         let was_urgent = self.is_urgent(&queue);
         let bytes = queue.bytes + item.bytes();
@@ -84,14 +127,17 @@ impl Outbox {
         }
         let is_urgent = !was_urgent && self.is_urgent(&queue);
         self.ready.store(true, Ordering::Release);
-        drop(queue);
+        match (fits, is_urgent) {
+            (false, _) => Added::Overflow,
+            (true, true) => Added::Urgent,
+            (true, false) => Added::Queued,
+        }
+    }
+
+    fn schedule(&self) {
         if let Some(waker) = self.reader.take() {
             self.pacer.schedule(waker);
         }
-        if is_urgent {
-            self.pacer.hurry();
-        }
-        fits
     }
 
     fn is_urgent(&self, queue: &SendQueue) -> bool {
@@ -116,7 +162,7 @@ impl Outbox {
 
     /// Ready if items are queued or the client must be closed. Only the client's own task may poll.
     pub fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.poll(cx, |outbox| outbox.ready.load(Ordering::Acquire))
+        self.poll(cx, Self::is_ready)
     }
 
     /// Ready if the client must be closed. Only the client's own task may poll.
@@ -171,6 +217,35 @@ mod tests {
             assert_eq!(end, Some(Disconnect::SLOW));
             assert!(taken.is_empty() && outbox.bytes() == 0);
         }
+    }
+
+    #[test]
+    fn items_for_later_wait_for_a_flush_or_another_item() {
+        for wakes in [|outbox: &Outbox| outbox.flush(), |outbox: &Outbox| _ = outbox.push(message("b"))] {
+            let pacer = Arc::new(WritePacer::default());
+            let bounds = Bounds { bytes: 1_000, messages: 80 };
+            let outbox = Outbox::new(bounds, MessageFormat::WebSocketJson, Arc::clone(&pacer));
+            let mut cx = Context::from_waker(std::task::Waker::noop());
+            assert!(outbox.poll_ready(&mut cx).is_pending());
+            outbox.flush();
+            assert_eq!(pacer.waiting(), 0, "nothing is queued");
+            assert!(outbox.push_for_later(message("a")));
+            assert_eq!(pacer.waiting(), 0);
+            assert!(outbox.poll_ready(&mut cx).is_ready(), "a client that is awake takes it along");
+            wakes(&outbox);
+            assert_eq!(pacer.waiting(), 1);
+            assert_eq!(outbox.take().0[0], message("a"));
+        }
+    }
+
+    #[test]
+    fn items_for_later_wake_a_client_that_must_be_closed() {
+        let pacer = Arc::new(WritePacer::default());
+        let bounds = Bounds { bytes: 20, messages: 80 };
+        let outbox = Outbox::new(bounds, MessageFormat::WebSocketJson, Arc::clone(&pacer));
+        assert!(outbox.poll_ready(&mut Context::from_waker(std::task::Waker::noop())).is_pending());
+        assert_eq!((0..9).filter(|_| !outbox.push_for_later(message("four"))).count(), 1);
+        assert_eq!((pacer.waiting(), outbox.take().1), (1, Some(Disconnect::SLOW)));
     }
 
     #[test]

@@ -81,6 +81,12 @@ impl WritePacer {
         self.is_urgent.load(Ordering::Relaxed)
     }
 
+    /// The wake-ups that wait.
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        self.queue.lock().waiting.len()
+    }
+
     /// Wakes connections until it is cancelled. Needs [`stop`](Self::stop) after it.
     pub(super) async fn run(&self) {
         let min_batch = MIN_BATCH * Handle::current().metrics().num_workers();

@@ -111,7 +111,8 @@ impl BatchSettler {
         }
         tracing::debug!(partition, %through, unpublished = objects.len(), "settles likes here from now on");
         let (reverts, trimmed) = (PendingReverts::unknown(), QueueOffset::ZERO);
-        Ok(SettlerState { epoch, incarnation, position, through, counts, reverts, trimmed })
+        let is_behind = false;
+        Ok(SettlerState { epoch, incarnation, position, through, counts, reverts, trimmed, is_behind })
     }
 
     /// Settles a claimed batch. A batch that always fails is halved, and an entry that always fails is quarantined.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
+use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::memory::LikeMemory;
@@ -14,7 +15,8 @@ use crate::broker::{Append, Broker, BrokerError, QueueOffset, SettlementEvent, S
 use crate::feed::error::Result;
 use crate::model::{Channel, ContentId, Entry, Event, Retention, Tally};
 
-/// Counts that are published in one step, and how many of those concurrently.
+/// Counts that are published in one step, and how many of those concurrently. Redis stores the counts of a step in one
+/// script, behind which appends of likes wait.
 const MAX_STEP: usize = 250;
 const MAX_CONCURRENT_APPENDS: usize = 64;
 
@@ -87,12 +89,14 @@ impl PendingCounts {
 pub(crate) struct CountPublisher {
     broker: Arc<dyn Broker>,
     memory: Arc<LikeMemory>,
+    /// Held during a step of a settler: a like that is to be appended waits for one step, not for one of each partition.
+    step: Mutex<()>,
 }
 
 impl CountPublisher {
     /// A publisher to this broker. The memory maps objects to partitions.
     pub(crate) fn new(broker: Arc<dyn Broker>, memory: Arc<LikeMemory>) -> Self {
-        Self { broker, memory }
+        Self { broker, memory, step: Mutex::default() }
     }
 
     /// Stores the counts that are due in the broker, and pushes them to subscribers of the posts.
@@ -110,7 +114,10 @@ impl CountPublisher {
             if step > 0 {
                 throttle.pause().await;
             }
-            let watched = self.store(&due).await?;
+            let watched = {
+                let _turn = self.step.lock().await;
+                self.store(&due).await?
+            };
             let watched: Vec<_> = due.iter().zip(watched).filter(|(_, watched)| *watched).map(|(it, _)| *it).collect();
             let pushed = stream::iter(watched).map(|(object, tally)| async move { self.push(object, tally).await });
             let pushed = pushed.buffer_unordered(MAX_CONCURRENT_APPENDS).collect::<Vec<_>>().await;

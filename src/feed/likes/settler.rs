@@ -25,8 +25,8 @@ use crate::metrics::Metrics;
 const GATHER_TIME: Duration = Duration::from_millis(50);
 
 /// Under load, when the last batch had more entries than this, likes are collected for longer. Larger batches amortise
-/// the write cost.
-const LARGE_BATCH: usize = 500;
+/// the write cost, and leave acknowledgements more of the cores.
+const LARGE_BATCH: usize = 100;
 const GATHER_TIME_UNDER_LOAD: Duration = Duration::from_millis(150);
 
 /// The interval at which a partition is read without a wake-up by this node's intake: other nodes append too.
@@ -39,9 +39,13 @@ const LEASE_ATTEMPT_INTERVAL: Duration = Duration::from_millis(1_000);
 const MIN_BACKOFF: Duration = Duration::from_millis(50);
 const MAX_BACKOFF: Duration = Duration::from_secs(2);
 
-/// Partitions that a node settles concurrently. A higher value would not be faster: partitions contend for the same
-/// rows and log, and a database on the same machine would slow acknowledgements down.
-const MAX_CONCURRENT_PARTITIONS: usize = 2;
+/// A partition is behind when its last batch had this many entries or more.
+const BACKLOG: usize = 1_000;
+
+/// Partitions that a node settles concurrently while they are behind; otherwise it settles one at a time. A higher value
+/// would not be faster: partitions contend for the same rows and log, and a database on the same machine would slow
+/// acknowledgements down.
+const MAX_CONCURRENT_PARTITIONS: u32 = 2;
 
 /// The interval at which the length of the queue is measured.
 const MEASURE_INTERVAL: Duration = Duration::from_secs(1);
@@ -64,7 +68,7 @@ pub(crate) struct Settlers {
     wakers: Arc<SettlerWakers>,
     batches: BatchSettler,
     metrics: Arc<Metrics>,
-    /// Held while a batch is claimed and settled.
+    /// Held while a batch is claimed and settled: all permits, or one of them for a partition that is behind.
     running: Semaphore,
 }
 
@@ -72,7 +76,7 @@ impl Settlers {
     /// Settlers that hand the batches of this queue to `batches`: see [`start`](Self::start).
     pub(crate) fn new(wakers: Arc<SettlerWakers>, batches: BatchSettler) -> Self {
         let (queue, runtime, lineage) = (batches.queue.clone(), batches.runtime.clone(), batches.lineage.clone());
-        let (metrics, running) = (batches.metrics.clone(), Semaphore::new(MAX_CONCURRENT_PARTITIONS));
+        let (metrics, running) = (batches.metrics.clone(), Semaphore::new(MAX_CONCURRENT_PARTITIONS as usize));
         Self { queue, runtime, lineage, wakers, batches, metrics, running }
     }
 
@@ -161,9 +165,11 @@ impl Settlers {
         state: &mut Option<SettlerState>,
         size: &mut BatchSize,
     ) -> Result<SettlerPoll> {
-        // Acquired before the claim: while this task waits for the permit, other nodes may settle the batch.
+        // Acquired before the claim: while this task waits for the permits, other nodes may settle the batch.
+        let is_behind = state.as_ref().is_some_and(|state| state.is_behind);
+        let permits = if is_behind { 1 } else { MAX_CONCURRENT_PARTITIONS };
         let permit = tokio::select! {
-            permit = self.running.acquire() => permit,
+            permit = self.running.acquire_many(permits) => permit,
             () = self.runtime.stopped() => return Ok(SettlerPoll::Settled(0)),
         };
         let (after, limit) = (state.as_ref().map_or(QueueOffset::ZERO, |state| state.through), size.limit());
@@ -198,6 +204,7 @@ impl Settlers {
             }
         }
         drop(permit);
+        current.is_behind = many >= BACKLOG;
         self.batches.reverts.publish(partition, &mut current.reverts).await?;
         self.batches.counts.publish_due(&mut current.counts, throttle(many)).await?;
         self.trim(partition, current).await?;

@@ -21,6 +21,8 @@ pub(super) struct SettlerState {
     pub(super) reverts: PendingReverts,
     /// The queue is trimmed below this offset.
     pub(super) trimmed: QueueOffset,
+    /// The last batch was so large that more entries must have arrived meanwhile.
+    pub(super) is_behind: bool,
 }
 
 /// A position in the queue, as the ledger stores it.

@@ -55,6 +55,14 @@ impl Broadcaster {
         self.metrics.delivered(publications);
     }
 
+    /// As [`send_frame`](Self::send_frame), but the frame waits for another one, or for [`Outbox::flush`].
+    pub(in crate::gateway) fn queue_frame(&self, outbox: &Outbox, frame: Framed, publications: u64) {
+        if !outbox.push_for_later(Outgoing::Push(frame)) {
+            self.metrics.dropped_slow();
+        }
+        self.metrics.delivered(publications);
+    }
+
     fn queue(&self, outbox: &Outbox, push: Framed) {
         if !outbox.push(Outgoing::Push(push)) {
             self.metrics.dropped_slow();

@@ -1,4 +1,4 @@
-//! A batch of likes as `feedline_settle_like_batch` takes it, and the result of that function.
+//! A batch of likes as `feedline_apply_like_batch` takes it, and the result of that function.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use tokio_postgres::Row;
 
 use super::columns::{at, integer, user_ids};
 use crate::ledger::{LedgerError, LikeBatch, Result, RevertReason, Reverted, SettledLikes};
-use crate::model::{CommentId, ContentId, LikeChange, PostId, Tally, UserId};
+use crate::model::{CommentId, ContentId, DomainEvent, LikeChange, PostId, Tally, UserId};
 
 /// Changes of objects in the order of these, posts first, and of each object in the order of the queue.
 #[derive(Default)]
@@ -75,6 +75,15 @@ impl<'a> BatchArrays<'a> {
             liked,
             unseen,
         }
+    }
+
+    /// The events of the batch if all of its likes are new, of each object at most `of_each` likes.
+    pub(super) fn events(&self, of_each: usize) -> Result<Vec<String>> {
+        let likes = self.liked.changes.iter().map(|change| (change.user.clone(), change.object));
+        let events = DomainEvent::liked(&likes.collect::<Vec<_>>(), of_each);
+        let text =
+            |event: &DomainEvent| serde_json::to_string(event).map_err(|error| LedgerError::Failed(error.to_string()));
+        events.iter().map(text).collect()
     }
 
     /// Reads the result; `None`: the batch was not applied.

@@ -20,8 +20,8 @@ const POSITION: &str = "SELECT position FROM like_positions WHERE partition = $1
 const SETTLE: &str = "\
     SELECT applied, added, tally_of_post, tally_of, tally_likes, tally_comments, tally_versions,
         revert_ids, reverted_by, revert_objects, revert_reasons
-    FROM feedline_settle_like_batch(
-        $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)";
+    FROM feedline_apply_like_batch(
+        $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)";
 
 const UNTOLD: &str = "SELECT id, owner, object, reason FROM like_reverts WHERE partition = $1 ORDER BY id LIMIT $2";
 
@@ -65,6 +65,7 @@ impl LikeStore for PostgresLedger {
         let format = DomainEvent::liked_json_parts();
         let format = format.ok_or_else(|| LedgerError::Failed("an event of likes without its parts".to_owned()))?;
         let arrays = BatchArrays::new(&batch);
+        let events = arrays.events(batch.noted)?;
         let BatchArrays { liked, unliked, unseen, .. } = &arrays;
         let (partition, now) = (i32::from(batch.partition), integer(batch.now));
         let (noted, event_size, pending) = (count(batch.noted), count(MAX_LIKES), EventConsumer::Likes.bit());
@@ -90,6 +91,7 @@ impl LikeStore for PostgresLedger {
             &noted,
             &event_size,
             &&format[..],
+            &events,
             &pending,
         ];
         arrays.result(one(&self.pool.write(SETTLE, parameters).await?)?)
