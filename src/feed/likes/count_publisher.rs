@@ -89,7 +89,8 @@ impl PendingCounts {
 pub(crate) struct CountPublisher {
     broker: Arc<dyn Broker>,
     memory: Arc<LikeMemory>,
-    /// Held during a step of a settler: a like that is to be appended waits for one step, not for one of each partition.
+    /// Held during a step of a settler: a like that is to be appended waits for one step, not for one of each
+    /// partition.
     step: Mutex<()>,
 }
 

@@ -42,9 +42,9 @@ const MAX_BACKOFF: Duration = Duration::from_secs(2);
 /// A partition is behind when its last batch had this many entries or more.
 const BACKLOG: usize = 1_000;
 
-/// Partitions that a node settles concurrently while they are behind; otherwise it settles one at a time. A higher value
-/// would not be faster: partitions contend for the same rows and log, and a database on the same machine would slow
-/// acknowledgements down.
+/// Partitions that a node settles concurrently while they are behind; otherwise it settles one at a time. A higher
+/// value would not be faster: partitions contend for the same rows and log, and a database on the same machine would
+/// slow acknowledgements down.
 const MAX_CONCURRENT_PARTITIONS: u32 = 2;
 
 /// The interval at which the length of the queue is measured.

@@ -232,8 +232,8 @@ $$;
 -- are the objects, each once and in ascending order; `p_steps`: by how much the likes of each post grow if every change
 -- has an effect. Changes are in the order of their objects; those of posts come first, `p_post_likes` likes and
 -- `p_post_unlikes` unlikes. `p_users` are the users who like, each once. Unseen changes are only stored as reverted.
--- `p_format`: see `feedline_append_like_events`. `p_events` are the events if all likes are new, which they nearly always
--- are: the caller assembles them for a tenth of the cost.
+-- `p_format`: see `feedline_append_like_events`. `p_events` are the events if all likes are new, which they nearly
+-- always are: the caller assembles them at a tenth of the cost.
 --
 -- `added` are the places of the new likes in `p_liked`. Locks: the position, new users, then the counts of all posts
 -- concerned in the order of their ids, as writers of comments do.
