@@ -85,7 +85,7 @@ impl LikeReceipts {
             let news = self.settlements.next().await;
             let receipts: Vec<_> = batch(&news.receipts).iter().filter_map(|it| self.receipts(it)).collect();
             match held.try_reserve() {
-                Ok(place) if receipts.len() >= MIN_HELD => place.send(self.hold(receipts)),
+                Ok(place) if receipts.len() >= MIN_HELD => place.send(self.hold(receipts).await),
                 _ => self.send(&receipts).await,
             }
             self.send(&self.changes(&news).await).await;
@@ -93,12 +93,16 @@ impl LikeReceipts {
     }
 
     /// Queues receipts without waking their connections.
-    fn hold(&self, receipts: Vec<Delivery>) -> Held {
-        let queue = |Delivery { outbox, frame, publications }| {
+    async fn hold(&self, receipts: Vec<Delivery>) -> Held {
+        let mut outboxes = Vec::with_capacity(receipts.len());
+        for Delivery { outbox, frame, publications } in receipts {
+            if outboxes.len() % MAX_STEP == MAX_STEP - 1 {
+                tokio::task::yield_now().await;
+            }
             self.broadcaster.queue_frame(&outbox, frame, publications);
-            outbox
-        };
-        Held { outboxes: receipts.into_iter().map(queue).collect(), until: Instant::now() + HOLD_TIME }
+            outboxes.push(outbox);
+        }
+        Held { outboxes, until: Instant::now() + HOLD_TIME }
     }
 
     /// Sends pushes in steps.
