@@ -284,7 +284,7 @@ CREATE SEQUENCE likes_seq AS bigint;
 CREATE TABLE likes (
     post  bigint NOT NULL,
     owner text COLLATE "C" NOT NULL,
-    -- The number of the batch, and the place in it: see `feedline_settle_like_batch`.
+    -- The number of the batch, and the place in it: see `feedline_apply_like_batch`.
     seq   bigint NOT NULL,
     at    bigint NOT NULL,
     PRIMARY KEY (owner, post)
