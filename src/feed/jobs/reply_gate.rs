@@ -20,9 +20,10 @@ use tokio_util::sync::CancellationToken;
 use super::delivery_backlog::DeliveryBacklog;
 use super::write_under_way::WriteUnderWay;
 
-/// The number of writes that are answered although they are under way. Enough that several deliveries to one
-/// socket meet in one write, and few enough that they take some milliseconds.
-const MAX_ANSWERED: usize = 16;
+/// The number of writes that are answered although they are under way. A writer alone is not held back by it. With 32
+/// writers, 16 gave up to 5 % more posts a second, but delivered half of them later, and the last hundredth twice as
+/// late.
+const MAX_ANSWERED: usize = 4;
 
 /// The longest time for which a reply waits: longer than some hundred writers need in turn, and far below the timeouts
 /// of clients.
