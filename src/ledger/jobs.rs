@@ -201,6 +201,10 @@ pub trait JobStore: Send + Sync {
     /// held by another node, and jobs beyond [`MAX_JOBS_OF_AUTHOR`]. Examines only the oldest [`CLAIM_WINDOW`] jobs.
     async fn claim_jobs(&self, lease: &Lease, limit: usize) -> Result<Vec<Job>>;
 
+    /// Whether jobs have no valid lease. A claim would find them, unless another node holds earlier jobs of their
+    /// authors.
+    async fn has_waiting_jobs(&self) -> Result<bool>;
+
     /// Stores the progress of a job and renews its lease. Returns `false` and changes nothing if the lease expired, if
     /// the job was claimed since this generation or is finished, or if the job is ordered and an earlier ordered job of
     /// its author is left; the caller must stop. If the store crashes before another write, the progress may be lost,

@@ -37,17 +37,22 @@ async fn jobs_have_one_holder_until_the_lease_expires(ledger: Any) {
     assert_eq!(ledger.backlog().await.unwrap(), Backlog { jobs: 2, oldest: Some(NOW + 1) });
     let claim = async |holder: &str, millis, limit| ledger.claim_jobs(&lease(holder, millis), limit).await.unwrap();
     assert_eq!(claim("w2", LEASE, 9).await, []);
+    let waits = async || ledger.has_waiting_jobs().await.unwrap();
+    assert!(!waits().await);
 
     // Leases expire by the ledger's own clock: no call passes the current time.
     assert!(ledger.advance_job(first.id, 1, "fan-500", &lease("w1", 100)).await.unwrap());
     assert!(!ledger.advance_job(first.id, 2, "fan-900", &lease("w2", LEASE)).await.unwrap(), "not its generation");
     assert_eq!(claim("w2", LEASE, 9).await, []);
     run_out(100).await;
+    assert!(waits().await);
     (first.cursor, first.generation) = ("fan-500".into(), 2);
     assert_eq!(claim("w1", 100, 9).await, [first.clone()], "the same holder, in another generation");
+    assert!(!waits().await);
     assert!(!ledger.advance_job(first.id, 1, "fan-600", &lease("w1", LEASE)).await.unwrap(), "the first one is over");
     assert_eq!(ledger.finish_job(first.id, 1).await.unwrap(), Finished { was_held: false, more: false });
     assert_eq!(ledger.renew_jobs(&[(second.id, 1)], &lease("w1", 0)).await.unwrap(), [second.id]);
+    assert!(waits().await, "a released job");
     assert_eq!(ledger.backlog().await.unwrap().jobs, 2);
 
     run_out(100).await;

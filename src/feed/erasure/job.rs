@@ -249,9 +249,8 @@ impl Pass<'_> {
             for post in &posts {
                 let now = now();
                 let reserved = job.jobs.reserve(user);
-                if let Some(deletion) = job.ledger.delete_post(*post, user, now, reserved.lease()).await? {
-                    job.jobs.offer([deletion], reserved);
-                }
+                let deletion = job.ledger.delete_post(*post, user, now, reserved.lease()).await?;
+                job.jobs.offer(deletion, reserved);
             }
             step!(self.next(posts.len(), PAUSE_AFTER_POSTS));
         }

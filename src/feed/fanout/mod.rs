@@ -60,7 +60,7 @@ use super::runtime::{Runtime, now};
 use super::timelines::EdgeJobs;
 use super::visibility::VisibilityPolicy;
 use crate::broker::{Broker, JobAttempt};
-use crate::ledger::{Job, Ledger};
+use crate::ledger::{Job, Ledger, LedgerError};
 use crate::metrics::Metrics;
 
 /// The longest time between two claims of waiting jobs; at least four claims fit into a lease.
@@ -170,7 +170,7 @@ impl FanoutWorkers {
             while workers.runtime.sleep(every.mul_f64(rand::random_range(0.8..1.2))).await {
                 workers.look_for_broker();
                 workers.renew_leases().await;
-                workers.jobs.expire_creations();
+                workers.jobs.forget_past_calls();
                 workers.measure_backlog().await;
             }
         });
@@ -179,12 +179,23 @@ impl FanoutWorkers {
             let every = CLAIM_INTERVAL.min(workers.jobs.lease_length() / 4);
             loop {
                 workers.claim_waiting().await;
-                tokio::select! {
-                    more = workers.runtime.sleep(every.mul_f64(rand::random_range(0.8..1.2))) => if !more { return },
-                    () = workers.jobs.claims_woken() => {}
+                loop {
+                    tokio::select! {
+                        more = workers.runtime.sleep(every.mul_f64(rand::random_range(0.8..1.2))) => if !more { return },
+                        () = workers.jobs.claims_woken() => break,
+                    }
+                    // New jobs wait for a claim under way.
+                    if workers.may_claim().await {
+                        break;
+                    }
                 }
             }
         });
+    }
+
+    /// Whether jobs wait in the ledger, as far as it is known.
+    async fn may_claim(&self) -> bool {
+        self.ledger.has_waiting_jobs().await.unwrap_or(true)
     }
 
     /// Claims jobs that wait, or whose holder is gone, up to the number of free slots.
@@ -192,12 +203,17 @@ impl FanoutWorkers {
         if self.is_cut_off() {
             return;
         }
-        let _lock = self.jobs.claim_lock().await;
         let Some(slots) = self.jobs.slots_for_claim() else { return };
-        let asked = RenewalTime::now();
+        let (asked, claim) = (RenewalTime::now(), self.jobs.begin_claim());
         match self.ledger.claim_jobs(&self.jobs.lease(), slots.num_permits()).await {
-            Ok(jobs) => self.jobs.claimed(jobs, slots, asked),
-            Err(error) => tracing::warn!(%error, "jobs that wait could not be claimed"),
+            Ok(jobs) => self.jobs.claimed(claim, jobs, slots, asked),
+            Err(error) => {
+                tracing::warn!(%error, "jobs that wait could not be claimed");
+                if matches!(error, LedgerError::Busy) {
+                    // Nothing was written.
+                    self.jobs.claimed(claim, Vec::new(), slots, asked);
+                }
+            }
         }
     }
 

@@ -78,11 +78,19 @@ impl LeaseTable {
 
 impl HeldLeases {
     /// Adds the lease of a job. `asked` is a time before the ledger was asked for it.
-    pub(crate) fn insert(&self, job: &Job, asked: RenewalTime, in_doubt: bool) {
+    pub(crate) fn insert(&self, job: &Job, asked: RenewalTime) {
         let lane = job.work.is_ordered().then(|| job.work.author().clone());
         let (generation, author) = (job.generation, job.work.author().clone());
-        let lease = HeldLease { generation, author, lane, renewed: asked, in_doubt, is_first: false, is_done: false };
+        let lease =
+            HeldLease { generation, author, lane, renewed: asked, in_doubt: false, is_first: false, is_done: false };
         self.0.lock().held.insert(job.id, lease);
+    }
+
+    /// A job enters its lane, behind all earlier ones of the author. `in_doubt`: except those that are in no lane.
+    pub(super) fn enter_lane(&self, id: i64, generation: u64, in_doubt: bool) {
+        if let Some(lease) = self.0.lock().held.get_mut(&id).filter(|lease| lease.generation == generation) {
+            lease.in_doubt = in_doubt;
+        }
     }
 
     /// Marks later jobs of the same authors as doubtful: they are already in lanes, before the claimed jobs.
@@ -197,7 +205,7 @@ mod tests {
 
     fn holding(jobs: &[Job]) -> HeldLeases {
         let leases = HeldLeases::default();
-        jobs.iter().for_each(|job| leases.insert(job, RenewalTime::now(), false));
+        jobs.iter().for_each(|job| leases.insert(job, RenewalTime::now()));
         leases
     }
 
@@ -215,7 +223,7 @@ mod tests {
     fn a_lease_ages_by_either_clock() {
         let leases = HeldLeases::default();
         let age_at = |moment| {
-            leases.insert(&job(1, "ann"), moment, false);
+            leases.insert(&job(1, "ann"), moment);
             (leases.age(1, 1).expect("it is held"), leases.may_write(1, 1, HOUR))
         };
         let now = RenewalTime::now();

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `mod.rs` | the queue: lanes in which jobs wait for a worker |
 //! | `leases.rs` | the leases of these jobs, and whether they can be trusted |
-//! | `creations.rs` | writes under way that create jobs |
+//! | `arrivals.rs` | the order in which jobs reach their lanes |
 //! | `reply_gate.rs` | back-pressure: replies wait while much fan-out is under way |
 //! | `delivery_backlog.rs` | what the hub of this node has still to deliver |
 //! | `write_under_way.rs` | a write that the gate counts |
@@ -13,7 +13,7 @@
 //! a free worker. If there is a free slot, the transaction that creates a job also leases it. A node that is not busy
 //! therefore makes no further call before the job is done.
 
-mod creations;
+mod arrivals;
 mod delivery_backlog;
 mod leases;
 mod reply_gate;
@@ -25,9 +25,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::{Notify, OwnedRwLockReadGuard, OwnedSemaphorePermit, RwLock, RwLockWriteGuard, Semaphore, mpsc};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 
-use creations::{Creation, Creations};
+use arrivals::{Arrival, Arrivals};
+pub(crate) use arrivals::{LeasingCall, QueuedJob};
 pub(crate) use delivery_backlog::DeliveryBacklog;
 use leases::HeldLeases;
 pub(crate) use leases::{LostLease, RenewalTime};
@@ -59,15 +60,12 @@ pub(crate) struct JobQueue {
     /// The receiving ends; the workers take them when they start.
     receivers: Mutex<Vec<mpsc::Receiver<QueuedJob>>>,
     /// The jobs in lanes and running, by id.
-    held: HeldLeases,
-    creations: Arc<Creations>,
+    held: Arc<HeldLeases>,
+    arrivals: Arc<Arrivals>,
     slots: Arc<Semaphore>,
     half_of_slots: usize,
     /// Whether more jobs wait in the ledger than this process could take. New jobs queue behind them.
     backlogged: AtomicBool,
-    /// Claims lock it for writing. Writes that create leased jobs lock it for reading until the jobs are in their
-    /// lanes. Otherwise a new job could come before an earlier, just claimed job of its author.
-    claiming: Arc<RwLock<()>>,
     /// Signals that jobs may wait in the ledger.
     waiting: Notify,
     hasher: RandomState,
@@ -82,30 +80,25 @@ struct LaneSender {
     is_slow: Arc<AtomicBool>,
 }
 
-/// A job in a lane.
-pub(crate) struct QueuedJob {
-    pub(crate) job: Job,
-    /// Freed when the job is done or lost.
-    pub(crate) slot: Option<OwnedSemaphorePermit>,
-    /// Replies wait for it.
-    pub(crate) pace: JobPace,
-}
-
 /// A slot for the jobs that a write is about to create.
 pub(crate) struct Reservation {
     lease: Lease,
     /// A time before the call of the ledger that creates the jobs.
     begun: RenewalTime,
     slot: Option<OwnedSemaphorePermit>,
-    creation: Option<Creation>,
-    /// Prevents a claim from ending before the jobs are in their lanes.
-    _no_claim: Option<OwnedRwLockReadGuard<()>>,
+    /// The write, if there is a slot.
+    call: Option<LeasingCall>,
 }
 
 impl Reservation {
     /// The lease for the jobs to be created. Its length is zero if this process has no room for them.
     pub(crate) fn lease(&self) -> &Lease {
         &self.lease
+    }
+
+    /// The write created no jobs.
+    pub(crate) fn release(self) {
+        self.call.into_iter().for_each(|call| call.end([]));
     }
 }
 
@@ -116,19 +109,18 @@ impl JobQueue {
             let (jobs, receiver) = mpsc::channel(slots * (MAX_JOBS_PER_WRITE + 1));
             (LaneSender { jobs, is_slow: Arc::default() }, receiver)
         };
-        let deliveries: Arc<DeliveryBacklog> = Arc::default();
+        let (deliveries, held): (Arc<DeliveryBacklog>, Arc<HeldLeases>) = Default::default();
         let (lanes, receivers) = (0..options.workers.max(1)).map(lane).unzip();
         Self {
             lease: options.lease,
             holder: Arc::clone(runtime.holder()),
             lanes,
             receivers: Mutex::new(receivers),
-            held: HeldLeases::default(),
-            creations: Arc::default(),
+            arrivals: Arrivals::new(Arc::clone(&held)),
+            held,
             slots: Arc::new(Semaphore::new(slots)),
             half_of_slots: slots / 2,
             backlogged: AtomicBool::new(false),
-            claiming: Arc::default(),
             waiting: Notify::new(),
             hasher: RandomState::default(),
             gate: ReplyGate::new(runtime.stopping().clone(), Arc::clone(&deliveries)),
@@ -166,9 +158,9 @@ impl JobQueue {
         self.waiting.notified().await;
     }
 
-    /// Drops abandoned creations whose leases have expired.
-    pub(crate) fn expire_creations(&self) {
-        self.creations.forget_past();
+    /// Forgets calls with an unknown outcome whose leases have expired.
+    pub(crate) fn forget_past_calls(&self) {
+        self.arrivals.forget_past();
     }
 
     /// A lease of this process, for a job that completes before its call returns, or that has a slot.
@@ -176,16 +168,14 @@ impl JobQueue {
         Lease { holder: Arc::clone(&self.holder), length: self.lease }
     }
 
-    /// Reserves a slot for the jobs of one write of an author. There is no slot while jobs are being claimed, or if
-    /// enough jobs of the author are held. While jobs wait in the ledger, new jobs may use only half of the slots.
+    /// Reserves a slot for the jobs of one write of an author. There is no slot if enough jobs of the author are held.
+    /// While jobs wait in the ledger, new jobs may use only half of the slots.
     pub(crate) fn reserve(&self, author: &UserId) -> Reservation {
-        let no_claim = Arc::clone(&self.claiming).try_read_owned().ok();
-        let is_free = no_claim.is_some() && self.has_room() && self.held.count_of(author) < MAX_JOBS_OF_AUTHOR;
+        let is_free = self.has_room() && self.held.count_of(author) < MAX_JOBS_OF_AUTHOR;
         let slot = if is_free { Arc::clone(&self.slots).try_acquire_owned().ok() } else { None };
         let length = if slot.is_some() { self.lease } else { Duration::ZERO };
-        let _no_claim = no_claim.filter(|_| slot.is_some());
-        let creation = slot.is_some().then(|| self.creations.begin(author, length));
-        Reservation { lease: Lease { length, ..self.lease() }, begun: RenewalTime::now(), slot, creation, _no_claim }
+        let call = slot.is_some().then(|| self.arrivals.begin_write(author, length));
+        Reservation { lease: Lease { length, ..self.lease() }, begun: RenewalTime::now(), slot, call }
     }
 
     /// Whether new jobs may have a slot.
@@ -201,27 +191,26 @@ impl JobQueue {
         }
     }
 
-    /// Locks claims. Hold it during a claim until the claimed jobs are in their lanes.
-    pub(crate) async fn claim_lock(&self) -> RwLockWriteGuard<'_, ()> {
-        self.claiming.write().await
+    /// Begins a claim, one at a time. It ends with [`claimed`](Self::claimed).
+    pub(crate) fn begin_claim(&self) -> LeasingCall {
+        self.arrivals.begin_claim(self.lease)
     }
 
     /// Queues jobs that were just created with a reservation. Jobs without a lease wait in the ledger. The reply to the
     /// write should wait until [`Submitted::may_answer`].
     pub(crate) fn offer(&self, jobs: impl IntoIterator<Item = Job>, reservation: Reservation) -> Submitted {
-        let Reservation { begun, mut slot, creation, _no_claim, .. } = reservation;
-        let in_doubt = creation.as_ref().is_some_and(Creation::has_rivals);
-        let (under_way, mut is_held, mut is_slow) = (self.gate.begin(), false, false);
+        let Reservation { begun, mut slot, call, .. } = reservation;
+        let (under_way, mut arrivals, mut is_slow) = (self.gate.begin(), Vec::new(), false);
         for job in jobs {
             if job.is_held() {
-                is_held = true;
                 is_slow |= self.lane_of(&job).is_slow.load(Ordering::Relaxed);
-                self.queue(job, slot.take(), begun, in_doubt, Some(Arc::clone(&under_way)));
+                arrivals.push(self.arrival(job, slot.take(), begun, Some(Arc::clone(&under_way))));
             } else {
                 self.more_wait(job.work.author());
             }
         }
-        creation.into_iter().for_each(Creation::end);
+        let is_held = !arrivals.is_empty();
+        call.into_iter().for_each(|call| call.end(std::mem::take(&mut arrivals)));
         if is_slow { Submitted::UNPACED } else { self.gate.submitted(is_held.then_some(&*under_way)) }
     }
 
@@ -230,7 +219,7 @@ impl JobQueue {
     pub(crate) fn offer_again(&self, job: Job) {
         match Arc::clone(&self.slots).try_acquire_owned() {
             // These jobs concern one inbox, so the start of their leases does not matter.
-            Ok(slot) => self.queue(job, Some(slot), RenewalTime::now(), false, None),
+            Ok(slot) => self.arrival(job, Some(slot), RenewalTime::now(), None).proceed(&self.held, false),
             Err(_) => tracing::debug!(job = job.id, "no free slot, the job waits until its lease runs out"),
         }
     }
@@ -240,22 +229,18 @@ impl JobQueue {
         &self.lanes[self.hasher.hash_one(job.work.author()) as usize % self.lanes.len()]
     }
 
-    fn queue(
+    /// A job that has arrived. Its lease is held from now on.
+    fn arrival(
         &self,
         job: Job,
         slot: Option<OwnedSemaphorePermit>,
         asked: RenewalTime,
-        in_doubt: bool,
         under_way: Option<Arc<UnderWay>>,
-    ) {
+    ) -> Arrival {
         let lane = self.lane_of(&job);
-        let (id, generation) = (job.id, job.generation);
-        self.held.insert(&job, asked, in_doubt);
+        self.held.insert(&job, asked);
         let pace = JobPace::new(under_way, Arc::clone(&lane.is_slow));
-        if lane.jobs.try_send(QueuedJob { job, slot, pace }).is_err() {
-            self.held.remove(id, generation);
-            tracing::warn!(job = id, "a lane is full, the job waits until its lease runs out");
-        }
+        Arrival::new(lane.jobs.clone(), QueuedJob { job, slot, pace })
     }
 
     /// Slots for a claim: half of the free ones, so that new jobs find free slots during the ledger call.
@@ -265,12 +250,17 @@ impl JobQueue {
     }
 
     /// Queues the jobs of a claim. `slots` are the slots taken for it, `asked` is the time at which it began.
-    pub(crate) fn claimed(&self, jobs: Vec<Job>, mut slots: OwnedSemaphorePermit, asked: RenewalTime) {
+    pub(crate) fn claimed(
+        &self,
+        claim: LeasingCall,
+        jobs: Vec<Job>,
+        mut slots: OwnedSemaphorePermit,
+        asked: RenewalTime,
+    ) {
         self.backlogged.store(jobs.len() >= slots.num_permits(), Ordering::Relaxed);
         self.held.doubt_later_than(&jobs);
-        for job in jobs {
-            self.queue(job, slots.split(1), asked, false, None);
-        }
+        let arrivals: Vec<_> = jobs.into_iter().map(|job| self.arrival(job, slots.split(1), asked, None)).collect();
+        claim.end(arrivals);
     }
 
     /// Frees the slot of a job that a worker has finished. Requests a claim if half of the slots are free and jobs

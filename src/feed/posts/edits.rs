@@ -152,8 +152,14 @@ impl PostEditor {
                     let submitted = self.write.jobs.offer(jobs, reserved);
                     return Ok((invalidated?, submitted));
                 }
-                EditOutcome::Missing => return Err(NO_POST),
-                EditOutcome::Conflict => self.cache.invalidate(id),
+                EditOutcome::Missing => {
+                    reserved.release();
+                    return Err(NO_POST);
+                }
+                EditOutcome::Conflict => {
+                    reserved.release();
+                    self.cache.invalidate(id);
+                }
             }
             let pause = MAX_EDIT_PAUSE.min(Duration::from_millis(2 << attempt.min(8)));
             tokio::time::sleep(pause.mul_f64(rand::random_range(0.0..1.0))).await;

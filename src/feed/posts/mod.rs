@@ -78,6 +78,7 @@ impl PostService {
         let reserved = self.write.jobs.reserve(author);
         let Some(job) = self.ledger.create_post(&post, reserved.lease()).await? else {
             // An earlier attempt stored the post together with its job. Returns the same reply.
+            reserved.release();
             let cached = CachedPost::new(post)?;
             return with_counts(cached.json_for(Some(author)), PostCounts::default(), Some(PostFlags::default()));
         };
@@ -159,7 +160,13 @@ impl PostService {
         self.write.events.wake(EventConsumer::Outlet);
         let invalidated = self.write.invalidator.announce(&[Invalidation::Post(post.id)]).await;
         // Without a job, a concurrent deletion came first, and its job removes the post.
-        let submitted = job.map(|job| self.write.jobs.offer([job], reserved));
+        let submitted = match job {
+            Some(job) => Some(self.write.jobs.offer([job], reserved)),
+            None => {
+                reserved.release();
+                None
+            }
+        };
         self.write.invalidator.confirm(invalidated?).await;
         if let Some(submitted) = submitted {
             submitted.may_answer().await;

@@ -69,6 +69,11 @@ pub(super) const FINISH: &str = "\
 
 pub(super) const CARRIES: &str = "SELECT EXISTS (SELECT FROM jobs WHERE author = $1 AND id < $2 AND carries_post)";
 
+/// Whether jobs have no valid lease: the condition of `feedline_claim_jobs`.
+const WAITING: &str = "\
+    SELECT EXISTS (SELECT FROM jobs, (SELECT feedline_clock() AS clock OFFSET 0) AS now
+        WHERE jobs.lease_until <= now.clock OR jobs.lease_until > now.clock + 660000)";
+
 const BACKLOG: &str = "SELECT count(*), min(created_at) FROM jobs";
 
 #[async_trait]
@@ -89,14 +94,18 @@ impl JobStore for PostgresLedger {
         Ok(jobs)
     }
 
+    async fn has_waiting_jobs(&self) -> Result<bool> {
+        let rows = self.pool.read(WAITING, &[]).await?;
+        at(one(&rows)?, 0)
+    }
+
     async fn advance_job(&self, id: i64, generation: u64, cursor: &str, lease: &Lease) -> Result<bool> {
         let parameters: Parameters<'_> = &[&id, &integer(generation), &cursor, &integer(lease.millis())];
         Ok(!self.pool.write(ADVANCE, parameters).await?.is_empty())
     }
 
     async fn renew_jobs(&self, jobs: &[(i64, u64)], lease: &Lease) -> Result<Vec<i64>> {
-        let (ids, generations): (Vec<i64>, Vec<i64>) =
-            jobs.iter().map(|(id, generation)| (*id, integer(*generation))).unzip();
+        let (ids, generations) = in_order(jobs);
         let rows = if lease.length.is_zero() {
             self.pool.write(RELEASE, &[&ids, &generations]).await?
         } else {
@@ -106,8 +115,7 @@ impl JobStore for PostgresLedger {
     }
 
     async fn finish_jobs(&self, jobs: &[(i64, u64)]) -> Result<Vec<Finished>> {
-        let (ids, generations): (Vec<i64>, Vec<i64>) =
-            jobs.iter().map(|(id, generation)| (*id, integer(*generation))).unzip();
+        let (ids, generations) = in_order(jobs);
         let rows = self.pool.write(FINISH, &[&ids, &generations]).await?;
         let more: HashMap<(i64, u64), bool> =
             rows.iter().map(|row| Ok(((at(row, 0)?, natural_at(row, 1)?), at(row, 2)?))).collect::<Result<_>>()?;
@@ -127,6 +135,14 @@ impl JobStore for PostgresLedger {
         let oldest = at::<Option<i64>>(row, 1)?.map(|oldest| u64::try_from(oldest).unwrap_or_default());
         Ok(Backlog { jobs: natural_at(row, 0)?, oldest })
     }
+}
+
+/// The parameters of a statement that changes these jobs, by id. The statements change the rows in the order of the
+/// parameters, since connections join by nested loops only: two of them at once do not deadlock.
+fn in_order(jobs: &[(i64, u64)]) -> (Vec<i64>, Vec<i64>) {
+    let mut jobs = jobs.to_vec();
+    jobs.sort_unstable();
+    jobs.into_iter().map(|(id, generation)| (id, integer(generation))).unzip()
 }
 
 fn job(row: &Row) -> Result<Job> {

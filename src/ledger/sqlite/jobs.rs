@@ -18,6 +18,10 @@ impl JobStore for SqliteLedger {
         self.write(move |db| claim(db, &lease, limit)).await
     }
 
+    async fn has_waiting_jobs(&self) -> Result<bool> {
+        self.read(has_waiting).await
+    }
+
     async fn advance_job(&self, id: i64, generation: u64, cursor: &str, lease: &Lease) -> Result<bool> {
         let (lease, cursor) = (lease.clone(), cursor.to_owned());
         self.write(move |db| advance(db, (id, generation), &cursor, &lease)).await
@@ -119,6 +123,12 @@ pub(super) fn claim(db: &Connection, lease: &Lease, limit: usize) -> rusqlite::R
     // `RETURNING` does not guarantee an order.
     jobs.sort_unstable_by_key(|job| job.id);
     Ok(jobs)
+}
+
+fn has_waiting(db: &Connection) -> rusqlite::Result<bool> {
+    let clock = clock();
+    let sql = "SELECT 1 FROM jobs WHERE lease_until <= ?1 OR lease_until > ?2 LIMIT 1";
+    db.prepare_cached(sql)?.exists([clock, clock.saturating_add(LONGEST)])
 }
 
 fn advance(db: &Connection, (id, generation): (i64, u64), cursor: &str, lease: &Lease) -> rusqlite::Result<bool> {
