@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- Posts.
 
 -- Stores a post and its fan-out job. `outcome`: `stored` (with the job), `before` (the author has or had the post), `no
@@ -8,13 +8,16 @@ CREATE OR REPLACE FUNCTION feedline_create_post(
     p_now bigint, p_holder text, p_lease bigint, OUT outcome text, OUT job bigint
 ) LANGUAGE plpgsql AS $$
 BEGIN
-    IF NOT feedline_lock_users(p_author, p_author) THEN
+    -- This locks the row of the author first, as all writers of posts do.
+    UPDATE users SET posts = posts + 1 WHERE id = p_author;
+    IF NOT FOUND THEN
         outcome := 'no author';
         RETURN;
     END IF;
     INSERT INTO posts (id, author, topics, visibility, body)
     VALUES (p_post, p_author, p_topics, p_visibility, p_body) ON CONFLICT DO NOTHING;
     IF NOT FOUND THEN
+        UPDATE users SET posts = posts - 1 WHERE id = p_author;
         PERFORM FROM posts WHERE id = p_post AND author = p_author AND (body = p_body OR deleted_at IS NOT NULL);
         IF NOT FOUND THEN
             RAISE unique_violation USING MESSAGE = format('there is another post %s', p_post);
@@ -23,7 +26,6 @@ BEGIN
         RETURN;
     END IF;
     INSERT INTO author_posts (author, post) VALUES (p_author, p_post);
-    UPDATE users SET posts = posts + 1 WHERE id = p_author;
     IF cardinality(p_topics) > 0 THEN
         PERFORM feedline_replace_topics(p_post, '{}', p_topics, p_public);
     END IF;
