@@ -53,6 +53,7 @@ mod schema;
 #[cfg(test)]
 mod tests;
 mod timeline;
+mod timeline_reach;
 mod tls;
 mod topics;
 mod url;
@@ -67,6 +68,7 @@ use self::endpoint::Endpoint;
 pub use self::endpoint::PostgresOptions;
 use self::hydration::Hydrator;
 use self::pool::Pool;
+use self::timeline_reach::TimelineReach;
 pub use self::url::PostgresUrl;
 use super::{Ledger, LedgerError, Result};
 
@@ -77,6 +79,7 @@ pub struct PostgresLedger {
     outlet: bool,
     pool: Arc<Pool>,
     hydrator: Arc<Hydrator>,
+    reach: TimelineReach,
 }
 
 impl PostgresLedger {
@@ -92,7 +95,7 @@ impl PostgresLedger {
         schema::migrate(&endpoint).await?;
         let name = endpoint.name.clone();
         let pool = Arc::new(Pool::open(endpoint, options.connections).await?);
-        Ok(Self { name, outlet: options.outlet, pool, hydrator: Arc::default() })
+        Ok(Self { name, outlet: options.outlet, pool, hydrator: Arc::default(), reach: TimelineReach::default() })
     }
 }
 

@@ -10,7 +10,9 @@ use super::columns::{at, count, id_at, integer, json_at, json_text, natural_at, 
 use super::events::{NewEvent, with_event};
 use super::pool::Parameters;
 use super::rows::readable;
+use super::timeline_reach::ReadTimeline;
 use super::{PostgresLedger, jobs, timeline, visible_posts};
+use crate::ledger::quarantine::unix_millis;
 use crate::ledger::{
     EditOutcome, Job, Lease, LedgerError, MAX_HIDDEN, PostOwner, PostStore, Result, TimelineRange, VisiblePosts,
     job_plan,
@@ -252,9 +254,21 @@ impl PostStore for PostgresLedger {
     }
 
     async fn timeline_posts(&self, reader: &UserId, page: TimelineRange) -> Result<Vec<PostId>> {
-        let (before, likely) = (integer(page.before.0), integer(page.likely.0));
-        let parameters: Parameters<'_> = &[&reader.as_str(), &before, &count(page.limit), &likely];
-        ids(&self.pool.read(timeline::TIMELINE, parameters).await?)
+        let (before, limit, likely) = (integer(page.before.0), count(page.limit), integer(page.likely.0));
+        if page.before != PostId::MAX || page.likely != PostId::ZERO {
+            let parameters: Parameters<'_> = &[&reader.as_str(), &before, &limit, &likely, &0_i64];
+            return ids(&self.pool.read(timeline::TIMELINE, parameters).await?);
+        }
+        let (now, reach) = (PostId::from_parts(unix_millis(), 0, 0), self.reach.estimate(page.limit));
+        let from = if reach > 0 { integer(now.0) } else { 0 };
+        let rows = self.pool.read(timeline::TIMELINE, &[&reader.as_str(), &before, &limit, &from, &reach]).await?;
+        let posts = ids(&rows)?;
+        if let Some(last) = rows.last() {
+            let was_right = (reach > 0).then_some(at(last, 2)?);
+            let oldest = posts.last().copied().filter(|_| posts.len() >= page.limit);
+            self.reach.note(ReadTimeline { limit: page.limit, now, oldest, authors: at(last, 1)?, was_right });
+        }
+        Ok(posts)
     }
 }
 

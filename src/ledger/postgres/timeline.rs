@@ -11,8 +11,10 @@
 //! post on the page a few steps, and older posts nothing.
 
 /// The newest posts below `$2` by `$1` and the users that `$1` follows, at most `$3`, without authors that `$1` mutes
-/// or that hide from `$1`. `$4` estimates the lowest id on the page; 0: unknown. Whether `$1` mutes anyone is read
-/// once, because most readers mute nobody.
+/// or that hide from `$1`. `$4` estimates the lowest id on the page; 0: unknown. If `$5` is not 0, the estimate is `$4`
+/// less `$5` divided by the number of authors. Whether `$1` mutes anyone is read once, because most readers mute nobody.
+///
+/// Each row has the number of authors and whether the estimate was right as well.
 pub(super) const TIMELINE: &str = "\
     WITH authors AS MATERIALIZED (
         SELECT followee AS author FROM follows WHERE follower = $1
@@ -23,13 +25,16 @@ pub(super) const TIMELINE: &str = "\
                 OR NOT EXISTS (
                     SELECT FROM restricted_by WHERE whom = $1 AND kind = 'hide' AND maker = followee OFFSET 0))
         UNION SELECT $1
+    ), low AS MATERIALIZED (
+        SELECT CASE WHEN $5::bigint > 0 THEN greatest(1, $4 - $5 / (SELECT count(*) FROM authors)) ELSE $4::bigint END
+            AS post
     ), near AS MATERIALIZED (
         SELECT newest.post FROM authors CROSS JOIN LATERAL (
             SELECT post FROM author_posts
-            WHERE author_posts.author = authors.author AND post < $2 AND post > $4
+            WHERE author_posts.author = authors.author AND post < $2 AND post > (SELECT post FROM low)
             ORDER BY post DESC LIMIT $3
         ) newest
-        WHERE $4 > 0
+        WHERE (SELECT post FROM low) > 0
         LIMIT 4 * $3::bigint + 1
     ), enough AS MATERIALIZED (
         SELECT count(*) BETWEEN $3 AND 4 * $3::bigint AS enough FROM near
@@ -55,5 +60,7 @@ pub(super) const TIMELINE: &str = "\
             ORDER BY post DESC LIMIT $3
         ) older
     )
-    SELECT post FROM near WHERE (SELECT enough FROM enough)
-    UNION ALL SELECT post FROM few UNION ALL SELECT post FROM more ORDER BY post DESC LIMIT $3";
+    SELECT post, (SELECT count(*) FROM authors), (SELECT enough FROM enough) FROM (
+        SELECT post FROM near WHERE (SELECT enough FROM enough)
+        UNION ALL SELECT post FROM few UNION ALL SELECT post FROM more ORDER BY post DESC LIMIT $3
+    ) page";
