@@ -180,8 +180,9 @@ impl FanoutWorkers {
             loop {
                 workers.claim_waiting().await;
                 loop {
+                    let pause = every.mul_f64(rand::random_range(0.8..1.2));
                     tokio::select! {
-                        more = workers.runtime.sleep(every.mul_f64(rand::random_range(0.8..1.2))) => if !more { return },
+                        more = workers.runtime.sleep(pause) => if !more { return },
                         () = workers.jobs.claims_woken() => break,
                     }
                     // New jobs wait for a claim under way.

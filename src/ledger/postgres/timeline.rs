@@ -12,7 +12,8 @@
 
 /// The newest posts below `$2` by `$1` and the users that `$1` follows, at most `$3`, without authors that `$1` mutes
 /// or that hide from `$1`. `$4` estimates the lowest id on the page; 0: unknown. If `$5` is not 0, the estimate is `$4`
-/// less `$5` divided by the number of authors. Whether `$1` mutes anyone is read once, because most readers mute nobody.
+/// less `$5` divided by the number of authors. Whether `$1` mutes anyone is read once, because most readers mute
+/// nobody.
 ///
 /// Each row has the number of authors and whether the estimate was right as well.
 pub(super) const TIMELINE: &str = "\
