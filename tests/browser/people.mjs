@@ -77,12 +77,15 @@ export async function signIn(browser, user, password = PASSWORD) {
   await browser.click("gate-submit");
 }
 
-export const live = (browser) => state(browser, "live");
+/** Longer than the longest pause between two attempts to connect. */
+const RECONNECT_MS = 25_000;
+
+export const live = (browser) => state(browser, "live", RECONNECT_MS);
 
 /** Waits for a connection state. */
-export function state(browser, name) {
+export function state(browser, name, ms) {
   const ask = () => browser.run(() => document.querySelector("[data-testid=connection]")?.dataset.state);
-  return browser.until(ask, (now) => now === name, `the connection is ${name}`);
+  return browser.until(ask, (now) => now === name, `the connection is ${name}`, ms);
 }
 
 /** Navigates to an address inside the page, as a link does. */
