@@ -328,6 +328,8 @@ test("all of it is in Chinese, too, and works with the keyboard", async () => {
   const { ann } = scene;
   await go(ann, "/settings");
   await ann.click("choose-zh");
+  // The language is loaded first. A link clicked before that may go with the old page.
+  await ann.sees("nav-home", "首页");
   await ann.click("open-push");
   await ann.sees("push-save", "保存");
   await ann.run(() => document.querySelector("[data-testid=push-turn]").focus());
