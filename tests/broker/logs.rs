@@ -177,7 +177,12 @@ pub(crate) async fn trimmed_logs_keep_exactly_their_size(engine: Engine) {
             if id % 50 == 0 {
                 let slice = engine.broker.read(channel, Span::After(0, usize::MAX)).await.unwrap().unwrap();
                 let first = (id + 1).saturating_sub(size).max(1);
-                assert_eq!(slice.entries, (first..=id).map(|id| (id, post(id))).collect::<Vec<_>>());
+                let kept: Vec<_> = (first..=id).map(|id| (id, post(id))).collect();
+                assert_eq!(slice.entries, kept);
+                let slice = engine.broker.read(channel, Span::Before(u64::MAX, usize::MAX)).await.unwrap().unwrap();
+                assert_eq!(slice.entries, kept.iter().rev().cloned().collect::<Vec<_>>());
+                let slice = engine.broker.read(channel, Span::After(id - 1, usize::MAX)).await.unwrap().unwrap();
+                assert_eq!(slice.entries, [(id, post(id))]);
             }
         }
     }

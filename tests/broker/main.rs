@@ -4,6 +4,7 @@ mod agreement;
 mod broadcasts;
 mod engine;
 mod evictions;
+mod expiry;
 mod inboxes;
 mod invalidation;
 mod lineage;

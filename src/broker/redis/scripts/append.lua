@@ -1,40 +1,51 @@
 -- Appends an entry to many logs, and creates those that do not exist. The meta of a log is a HASH:
 --   e  epoch   t  last offset   r  the run of Redis that wrote it   v, l  last version (20 digits) and its life
+--   x  `<size>:<stays>:<period>`: how many entries are read, how long they stay, and when the expiry of both keys was
+--      last set
 -- KEYS: seed, then log, meta, counts of each, and the idempotency key's mark if there is one
 -- ARGV: run, milliseconds of a period, 1 if Redis may evict keys, kind, body, size, milliseconds the entries stay, the
---       same for the position, version ('' if none), its life, seconds a mark stays, keys of a log, `=` if the logs
---       keep exactly their size, `~` if they may keep a few entries more
+--       same for the position, version ('' if none), its life, seconds a mark stays, keys of a log
 -- Returns for each log `<offset> <epoch> <receivers>`, or `!` and the reason if it could not be written.
 local call, format = redis.call, string.format
 local run, kind, body, size, stays, stays_known = ARGV[1], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
-local version, life, mark_stays, per_log, trim = ARGV[9], ARGV[10], ARGV[11], tonumber(ARGV[12]), ARGV[13]
+local version, life, mark_stays, per_log = ARGV[9], ARGV[10], ARGV[11], tonumber(ARGV[12])
 local payload = ' ' .. kind .. body
+
+-- The expiry of the keys is set once in a sixteenth of the time that entries stay, because it takes two of an append's
+-- six commands. The keys are kept for that much longer.
+local slack, time = math.ceil(tonumber(stays) / 16), call('TIME')
+local period = math.floor((time[1] * 1000 + math.floor(time[2] / 1000)) / slack)
+local kept = size .. ':' .. stays .. ':' .. format('%.0f', period)
 
 local function append(log, meta, counts, mark)
   if mark then
     local epoch, offset = unpack(call('HMGET', mark, 'e', 't'))
     if epoch then return offset .. ' ' .. epoch .. ' 0' end
   end
-  local wrote, epoch, offset, last, last_life = unpack(call('HMGET', meta, 'r', 'e', 't', 'v', 'l'))
+  local found = call('HMGET', meta, 'r', 'e', 't', 'x', 'v', 'l')
+  local epoch, offset, set, last = found[2], found[3], found[4], found[5]
   -- A log that another run of Redis wrote may lack its end, and offsets must not be reused.
-  if wrote ~= run then
+  if found[1] ~= run then
     call('DEL', log, meta)
     -- Clients that joined before the first entry have this epoch.
-    epoch, offset, last = derived_epoch(log, counts, KEYS[1]), '0', false
+    epoch, offset, set, last = derived_epoch(log, counts, KEYS[1]), '0', nil, nil
     call('HSET', meta, 'r', run, 'e', epoch)
   end
-  if version ~= '' and last and last_life == life and version <= last then return offset .. ' ' .. epoch .. ' 0' end
+  if version ~= '' and last and found[6] == life and version <= last then return offset .. ' ' .. epoch .. ' 0' end
 
   offset = format('%.0f', tonumber(offset) + 1)
   local id = '0-' .. offset
-  call('XADD', log, 'MAXLEN', trim, size, id, kind, body)
-  call('PEXPIRE', log, stays)
-  if version == '' then
+  -- Whole nodes of the Stream are trimmed, and `read.lua` reads no more than `size`: exact trimming skips the removed
+  -- entries of the first node each time. A log that was cleared or evicted meanwhile has no expiry.
+  if set == kept and call('XADD', log, 'NOMKSTREAM', 'MAXLEN', '~', size, id, kind, body) then
     call('HSET', meta, 't', offset)
   else
-    call('HSET', meta, 't', offset, 'v', version, 'l', life)
+    call('XADD', log, 'MAXLEN', '~', size, id, kind, body)
+    call('PEXPIRE', log, stays + slack)
+    call('HSET', meta, 't', offset, 'x', kept)
+    call('PEXPIRE', meta, stays_known + slack)
   end
-  call('PEXPIRE', meta, stays_known)
+  if version ~= '' then call('HSET', meta, 'v', version, 'l', life) end
   if mark then
     call('HSET', mark, 'e', epoch, 't', offset)
     call('EXPIRE', mark, mark_stays)
