@@ -211,8 +211,7 @@ impl FanoutWorkers {
             Err(error) => {
                 tracing::warn!(%error, "jobs that wait could not be claimed");
                 if matches!(error, LedgerError::Busy) {
-                    // Nothing was written.
-                    self.jobs.claimed(claim, Vec::new(), slots, asked);
+                    self.jobs.nothing_claimed(claim);
                 }
             }
         }

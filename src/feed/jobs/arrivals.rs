@@ -7,6 +7,7 @@
 //!
 //! If a call is dropped, or the reply of the ledger is lost, this node does not know which jobs are leased to it. Until
 //! their leases have expired, jobs start only after the ledger confirms that no earlier job of the author is left.
+//! After a claim, this includes jobs that are in lanes already.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -188,6 +189,14 @@ impl LeasingCall {
         let mut state = self.all.state.lock();
         let state = &mut *state;
         let unknown_until = (!self.has_ended).then(|| Instant::now() + LATEST_COMMIT + self.lease);
+        let arrivals: Vec<Arrival> = arrivals.into_iter().collect();
+        if self.author.is_none() {
+            if self.has_ended {
+                held.doubt_later_than(arrivals.iter().map(|arrival| &arrival.queued.job));
+            } else {
+                held.doubt_all();
+            }
+        }
         for arrival in arrivals {
             let author = arrival.queued.job.work.author().clone();
             let of_author = state.authors.entry(author).or_default();
@@ -248,7 +257,7 @@ mod tests {
         fn arrival(&self, id: i64, author: &str) -> Arrival {
             let work = Work::Post { post: PostId::ZERO, author: UserId::parse(author).expect("an id") };
             let job = Job { id, work, cursor: String::new(), created_at: 0, generation: 1 };
-            self.arrivals.held.insert(&job, RenewalTime::now());
+            assert!(self.arrivals.held.insert(&job, RenewalTime::now()));
             let pace = JobPace::new(None, Arc::default());
             Arrival::new(self.sender.clone(), QueuedJob { job, slot: None, pace })
         }
@@ -257,10 +266,13 @@ mod tests {
         fn taken(&mut self) -> Vec<i64> {
             let mut taken = Vec::new();
             while let Ok(QueuedJob { job, .. }) = self.receiver.try_recv() {
-                let is_in_doubt = self.arrivals.held.age(job.id, 1) == Some(Duration::MAX);
-                taken.push(if is_in_doubt { -job.id } else { job.id });
+                taken.push(if self.is_in_doubt(job.id) { -job.id } else { job.id });
             }
             taken
+        }
+
+        fn is_in_doubt(&self, id: i64) -> bool {
+            self.arrivals.held.age(id, 1) == Some(Duration::MAX)
         }
 
         fn is_idle(&self) -> bool {
@@ -314,6 +326,18 @@ mod tests {
     }
 
     #[test]
+    fn claimed_jobs_that_come_to_a_lane_late_put_later_ones_in_doubt() {
+        let mut lane = Lane::new();
+        lane.write("ann").end([lane.arrival(5, "ann")]);
+        let (earlier, claim) = (lane.write("ann"), lane.claim());
+        lane.write("ann").end([lane.arrival(6, "ann")]);
+        claim.end([lane.arrival(2, "ann")]);
+        assert_eq!(lane.taken(), [-5]);
+        earlier.end([]);
+        assert_eq!(lane.taken(), [2, 6], "2 is before 6 now");
+    }
+
+    #[test]
     fn jobs_are_in_doubt_after_a_call_with_an_unknown_outcome() {
         let mut lane = Lane::new();
         // The reply was lost, or the call was dropped.
@@ -334,6 +358,7 @@ mod tests {
         lane.write("ann").end([lane.arrival(5, "ann")]);
         assert_eq!(lane.taken(), [5]);
         drop(lane.claim());
+        assert!(lane.is_in_doubt(5), "an earlier job may have been claimed, and is in no lane");
         lane.claim().end([]);
         lane.write("bo").end([lane.arrival(6, "bo")]);
         assert_eq!(lane.taken(), [-6], "a later claim does not tell what became of the former one");

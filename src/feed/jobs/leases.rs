@@ -77,13 +77,20 @@ impl LeaseTable {
 }
 
 impl HeldLeases {
-    /// Adds the lease of a job. `asked` is a time before the ledger was asked for it.
-    pub(crate) fn insert(&self, job: &Job, asked: RenewalTime) {
+    /// Adds the lease of a job. `asked` is a time before the ledger was asked for it. Returns `false` if a newer lease
+    /// of the job is held: this one expired before its call returned, and this process claimed the job meanwhile.
+    #[must_use]
+    pub(crate) fn insert(&self, job: &Job, asked: RenewalTime) -> bool {
         let lane = job.work.is_ordered().then(|| job.work.author().clone());
         let (generation, author) = (job.generation, job.work.author().clone());
         let lease =
             HeldLease { generation, author, lane, renewed: asked, in_doubt: false, is_first: false, is_done: false };
-        self.0.lock().held.insert(job.id, lease);
+        let mut leases = self.0.lock();
+        if leases.held.get(&job.id).is_some_and(|held| held.generation > job.generation) {
+            return false;
+        }
+        leases.held.insert(job.id, lease);
+        true
     }
 
     /// A job enters its lane, behind all earlier ones of the author. `in_doubt`: except those that are in no lane.
@@ -93,10 +100,16 @@ impl HeldLeases {
         }
     }
 
+    /// Marks all jobs that are held as doubtful: earlier jobs of their authors may have been claimed, and are in no
+    /// lane.
+    pub(super) fn doubt_all(&self) {
+        self.0.lock().held.values_mut().filter(|lease| lease.lane.is_some()).for_each(|lease| lease.in_doubt = true);
+    }
+
     /// Marks later jobs of the same authors as doubtful: they are already in lanes, before the claimed jobs.
-    pub(crate) fn doubt_later_than(&self, claimed: &[Job]) {
+    pub(super) fn doubt_later_than<'a>(&self, claimed: impl Iterator<Item = &'a Job>) {
         let mut first: HashMap<&UserId, i64> = HashMap::new();
-        for job in claimed.iter().filter(|job| job.work.is_ordered()) {
+        for job in claimed.filter(|job| job.work.is_ordered()) {
             first.entry(job.work.author()).and_modify(|id| *id = job.id.min(*id)).or_insert(job.id);
         }
         for (id, lease) in &mut self.0.lock().held {
@@ -205,7 +218,7 @@ mod tests {
 
     fn holding(jobs: &[Job]) -> HeldLeases {
         let leases = HeldLeases::default();
-        jobs.iter().for_each(|job| leases.insert(job, RenewalTime::now()));
+        jobs.iter().for_each(|job| assert!(leases.insert(job, RenewalTime::now())));
         leases
     }
 
@@ -223,7 +236,7 @@ mod tests {
     fn a_lease_ages_by_either_clock() {
         let leases = HeldLeases::default();
         let age_at = |moment| {
-            leases.insert(&job(1, "ann"), moment);
+            assert!(leases.insert(&job(1, "ann"), moment));
             (leases.age(1, 1).expect("it is held"), leases.may_write(1, 1, HOUR))
         };
         let now = RenewalTime::now();
@@ -264,9 +277,21 @@ mod tests {
     }
 
     #[test]
+    fn a_lease_does_not_replace_a_newer_one() {
+        let leases = HeldLeases::default();
+        let [first, second] = [1, 2].map(|generation| Job { generation, ..job(1, "ann") });
+        assert!(leases.insert(&second, RenewalTime::now()));
+        assert!(!leases.insert(&first, RenewalTime::now()));
+        assert_eq!((leases.age(1, 1), leases.age(1, 2).is_some()), (None, true));
+        leases.remove(1, 2);
+        assert!(leases.insert(&first, RenewalTime::now()) && leases.insert(&second, RenewalTime::now()));
+        assert_eq!((leases.age(1, 1), leases.age(1, 2).is_some()), (None, true));
+    }
+
+    #[test]
     fn an_earlier_job_that_comes_to_a_lane_late_puts_later_ones_in_doubt() {
         let leases = holding(&[job(2, "ann"), job(5, "ann"), job(6, "bo")]);
-        leases.doubt_later_than(&[job(4, "ann"), job(7, "ann"), job(7, "bo")]);
+        leases.doubt_later_than([job(4, "ann"), job(7, "ann"), job(7, "bo")].iter());
         assert!(!is_doubtful(&leases, 2) && is_doubtful(&leases, 5) && !is_doubtful(&leases, 6));
         tick();
         assert!(leases.note_renewals(&[(5, 1)], &[5], RenewalTime::now()).is_empty());

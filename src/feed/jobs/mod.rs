@@ -204,7 +204,7 @@ impl JobQueue {
         for job in jobs {
             if job.is_held() {
                 is_slow |= self.lane_of(&job).is_slow.load(Ordering::Relaxed);
-                arrivals.push(self.arrival(job, slot.take(), begun, Some(Arc::clone(&under_way))));
+                arrivals.extend(self.arrival(job, slot.take(), begun, Some(Arc::clone(&under_way))));
             } else {
                 self.more_wait(job.work.author());
             }
@@ -219,7 +219,10 @@ impl JobQueue {
     pub(crate) fn offer_again(&self, job: Job) {
         match Arc::clone(&self.slots).try_acquire_owned() {
             // These jobs concern one inbox, so the start of their leases does not matter.
-            Ok(slot) => self.arrival(job, Some(slot), RenewalTime::now(), None).proceed(&self.held, false),
+            Ok(slot) => {
+                let arrival = self.arrival(job, Some(slot), RenewalTime::now(), None);
+                arrival.into_iter().for_each(|arrival| arrival.proceed(&self.held, false));
+            }
             Err(_) => tracing::debug!(job = job.id, "no free slot, the job waits until its lease runs out"),
         }
     }
@@ -229,18 +232,21 @@ impl JobQueue {
         &self.lanes[self.hasher.hash_one(job.work.author()) as usize % self.lanes.len()]
     }
 
-    /// A job that has arrived. Its lease is held from now on.
+    /// A job that has arrived. Its lease is held from now on. `None` if a newer one is held.
     fn arrival(
         &self,
         job: Job,
         slot: Option<OwnedSemaphorePermit>,
         asked: RenewalTime,
         under_way: Option<Arc<UnderWay>>,
-    ) -> Arrival {
+    ) -> Option<Arrival> {
+        if !self.held.insert(&job, asked) {
+            tracing::info!(job = job.id, "the lease expired before the job arrived, and the job was claimed again");
+            return None;
+        }
         let lane = self.lane_of(&job);
-        self.held.insert(&job, asked);
         let pace = JobPace::new(under_way, Arc::clone(&lane.is_slow));
-        Arrival::new(lane.jobs.clone(), QueuedJob { job, slot, pace })
+        Some(Arrival::new(lane.jobs.clone(), QueuedJob { job, slot, pace }))
     }
 
     /// Slots for a claim: half of the free ones, so that new jobs find free slots during the ledger call.
@@ -258,9 +264,12 @@ impl JobQueue {
         asked: RenewalTime,
     ) {
         self.backlogged.store(jobs.len() >= slots.num_permits(), Ordering::Relaxed);
-        self.held.doubt_later_than(&jobs);
-        let arrivals: Vec<_> = jobs.into_iter().map(|job| self.arrival(job, slots.split(1), asked, None)).collect();
-        claim.end(arrivals);
+        claim.end(jobs.into_iter().filter_map(|job| self.arrival(job, slots.split(1), asked, None)));
+    }
+
+    /// Ends a claim that wrote nothing.
+    pub(crate) fn nothing_claimed(&self, claim: LeasingCall) {
+        claim.end([]);
     }
 
     /// Frees the slot of a job that a worker has finished. Requests a claim if half of the slots are free and jobs

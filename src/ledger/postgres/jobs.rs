@@ -87,7 +87,11 @@ impl JobStore for PostgresLedger {
                 Err(error) => {
                     let (id, generation): (i64, _) = (at(row, 0)?, natural_at(row, 4)?);
                     report_unreadable("jobs", &id, &error);
-                    self.quarantine_job(id, generation, &error.to_string(), unix_millis()).await?;
+                    // The other jobs are leased, so the claim has not failed. This one is claimed again.
+                    let reason = error.to_string();
+                    if let Err(error) = self.quarantine_job(id, generation, &reason, unix_millis()).await {
+                        tracing::warn!(job = id, %error, "an unreadable job could not be quarantined");
+                    }
                 }
             }
         }

@@ -36,6 +36,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("../../migrations/postgres/0010_post_alert_jobs.sql"), needs: 1 },
     Migration { sql: include_str!("../../migrations/postgres/0011_push_first_tried.sql"), needs: 1 },
     Migration { sql: include_str!("../../migrations/postgres/0012_jobs_by_author.sql"), needs: 1 },
+    Migration { sql: include_str!("../../migrations/postgres/0013_jobs_by_author_only.sql"), needs: 1 },
 ];
 
 /// The schema that this program knows.
