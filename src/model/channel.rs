@@ -12,7 +12,7 @@ use super::{PostId, UserId, is_topic_name};
 /// How much of the log of a channel is kept for subscribers that reconnect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// The number of entries that are kept at least; a log may have a few more.
+    /// The number of entries that can be read. A store may keep a few more.
     pub size: u64,
     /// How long the entries stay after the last write. The position of the log outlives them.
     pub ttl: Duration,
