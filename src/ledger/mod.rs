@@ -33,7 +33,6 @@ mod quarantine;
 mod read_markers;
 mod restrictions;
 mod revocations;
-mod schema_version;
 mod sqlite;
 mod topics;
 

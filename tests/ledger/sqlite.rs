@@ -141,28 +141,6 @@ async fn concurrent_opens_of_a_new_file_succeed() {
 }
 
 #[tokio::test]
-async fn old_schemas_are_refused_and_left_unchanged() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("old.db");
-    let old = Connection::open(&path).unwrap();
-    let schema = "CREATE TABLE migrations (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL); \
-                  INSERT INTO migrations VALUES (18, 0), (19, 0); \
-                  CREATE TABLE users (id TEXT PRIMARY KEY NOT NULL); INSERT INTO users VALUES ('ann')";
-    old.execute_batch(schema).unwrap();
-    drop(old);
-    let before = std::fs::read(&path).unwrap();
-    let expected = "old.db: its schema is version 19 of a development version of Feedline, which this program \
-                    cannot use; nothing was changed: start with an empty database, or ";
-    let refused = SqliteLedger::open(SqliteOptions::new(&path)).await.err().expect("it is refused").to_string();
-    assert!(refused.contains(expected), "{refused}");
-    let target = folder.path().join("new.db");
-    let refused = feedline::ledger::sqlite_restore(&path, &target, |_| ()).expect_err("it is refused").to_string();
-    assert!(refused.contains(expected) && !target.exists(), "{refused}");
-    assert_eq!(std::fs::read(&path).unwrap(), before);
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no file beside it");
-}
-
-#[tokio::test]
 async fn unusable_files_are_reported_with_the_reason() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("wrong.db");

@@ -5,24 +5,10 @@ use std::path::Path;
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::errors::explain;
-use crate::ledger::schema_version::old_numbering;
 use crate::ledger::{LedgerError, Result};
 
 /// The migrations. The position in the list, from 1, is the schema version. Migrations are added, never changed.
-const MIGRATIONS: &[&str] = &[
-    include_str!("../migrations/sqlite/0001_initial.sql"),
-    include_str!("../migrations/sqlite/0002_recent_posts.sql"),
-    include_str!("../migrations/sqlite/0003_restriction_lists.sql"),
-    include_str!("../migrations/sqlite/0004_profiles.sql"),
-    include_str!("../migrations/sqlite/0005_comment_edits.sql"),
-    include_str!("../migrations/sqlite/0006_comment_likers.sql"),
-    include_str!("../migrations/sqlite/0007_devices.sql"),
-    include_str!("../migrations/sqlite/0008_push_queue.sql"),
-    include_str!("../migrations/sqlite/0009_outlet.sql"),
-    include_str!("../migrations/sqlite/0010_post_alert_jobs.sql"),
-    include_str!("../migrations/sqlite/0011_outlet_owners.sql"),
-    include_str!("../migrations/sqlite/0012_push_first_tried.sql"),
-];
+const MIGRATIONS: &[&str] = &[include_str!("../migrations/sqlite/0001_initial.sql")];
 
 const VERSIONS: &str =
     "CREATE TABLE IF NOT EXISTS schema_migrations (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL)";
@@ -55,21 +41,15 @@ pub(super) fn migrate(db: &mut Connection, path: &Path) -> Result<()> {
 ///
 /// # Errors
 ///
-/// Rejects the schema of a newer program, and a schema with the numbers of the development versions.
+/// Rejects the schema of a newer program.
 pub(super) fn check_version(db: &Connection, path: &Path) -> Result<usize> {
     let wrong = |error: rusqlite::Error| explain(path, &error);
-    let known = MIGRATIONS.len();
-    let newest = |table: &str| {
-        db.query_row(&format!("SELECT coalesce(max(version), 0) FROM {table}"), [], |row| row.get::<_, u32>(0))
-    };
-    if !has_table(db, "schema_migrations").map_err(wrong)? {
-        if has_table(db, "migrations").map_err(wrong)? {
-            let why = old_numbering(newest("migrations").map_err(wrong)?.into());
-            return Err(LedgerError::Failed(format!("{}: {why}", path.display())));
-        }
+    if !is_ledger(db).map_err(wrong)? {
         return Ok(0);
     }
-    let current = newest("schema_migrations").map_err(wrong)? as usize;
+    let newest = "SELECT coalesce(max(version), 0) FROM schema_migrations";
+    let current = db.query_row(newest, [], |row| row.get::<_, u32>(0)).map_err(wrong)? as usize;
+    let known = MIGRATIONS.len();
     if current > known {
         let why = format!("its schema is version {current}, and this program knows {known} only: a newer one made it");
         return Err(LedgerError::Failed(format!("{}: {why}", path.display())));
@@ -79,9 +59,5 @@ pub(super) fn check_version(db: &Connection, path: &Path) -> Result<usize> {
 
 /// Whether the file is a ledger, of any version.
 pub(super) fn is_ledger(db: &Connection) -> rusqlite::Result<bool> {
-    Ok(has_table(db, "schema_migrations")? || has_table(db, "migrations")?)
-}
-
-fn has_table(db: &Connection, name: &str) -> rusqlite::Result<bool> {
-    db.prepare("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?1")?.exists([name])
+    db.prepare("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'schema_migrations'")?.exists([])
 }

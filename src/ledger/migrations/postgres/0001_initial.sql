@@ -25,6 +25,15 @@ CREATE TABLE users (
     erased_at  bigint
 ) WITH (fillfactor = 80);
 
+-- The text and data of profiles. They are read for profiles only, so the rows of `users`, which every list reads, stay
+-- short. Users with neither have no row.
+CREATE TABLE profiles (
+    owner text COLLATE "C" PRIMARY KEY,
+    bio   text,
+    -- A JSON object, as text: jsonb takes no NUL.
+    data  text
+) WITH (fillfactor = 80);
+
 -- Users who sign in with a password. All others come with a token of an application.
 CREATE TABLE accounts (
     "user"     text COLLATE "C" PRIMARY KEY REFERENCES users (id),
@@ -116,6 +125,10 @@ CREATE TABLE restrictions (
     at    bigint NOT NULL,
     PRIMARY KEY (maker, kind, whom)
 ) PARTITION BY HASH (maker);
+-- The users that a user restricts, latest first. The time comes before the kind: otherwise look-ups of a pair might
+-- read this index instead of the primary key, and all restrictions of the user with it. For the same reason, look-ups
+-- of several kinds are one for each kind.
+CREATE INDEX restrictions_listed ON restrictions (maker, at, kind, whom);
 
 -- The same restrictions by the other user.
 CREATE TABLE restricted_by (
@@ -156,6 +169,9 @@ CREATE TABLE posts (
 ) PARTITION BY HASH (id);
 -- The public posts of an author: most readers of a profile see no others.
 CREATE INDEX posts_public ON posts (author, id) WHERE visibility = '"public"' AND deleted_at IS NULL;
+-- The public posts of all authors, newest first. An expression, so that it serves no other statement: for the page of
+-- an author, PostgreSQL might read it and skip the posts of all others.
+CREATE INDEX posts_recent ON posts ((id + 0)) WHERE visibility = '"public"' AND deleted_at IS NULL;
 -- Posts that are not public. They are few, so nearly all look-ups end in this index.
 CREATE INDEX posts_restricted ON posts (id) WHERE visibility <> '"public"' AND deleted_at IS NULL;
 -- Tombstones that an erasure removes.
@@ -261,6 +277,8 @@ CREATE TABLE comments (
     replies       bigint NOT NULL DEFAULT 0,
     likes         bigint NOT NULL DEFAULT 0,
     likes_version bigint NOT NULL DEFAULT 0,
+    -- When it was last edited, in Unix milliseconds; NULL: never. Grows with each edit.
+    edited_at     bigint,
     PRIMARY KEY (post, id)
 ) PARTITION BY HASH (post);
 -- The replies to a post or a comment, in order.
@@ -298,6 +316,8 @@ CREATE TABLE comment_likes (
     at      bigint NOT NULL,
     PRIMARY KEY (comment, owner)
 ) PARTITION BY HASH (comment);
+-- The likers of a comment, in the order of their likes.
+CREATE INDEX comment_likes_listed ON comment_likes (comment, at, owner);
 -- The liked comments of a user, for exports and erasures.
 CREATE INDEX comment_likes_of ON comment_likes (owner, comment);
 
@@ -435,6 +455,16 @@ CREATE TABLE notification_remains (
     PRIMARY KEY (owner, notification)
 );
 
+-- Users who receive no notifications of what happens under a post. The primary key lists the posts of a user, too.
+CREATE TABLE muted_conversations (
+    post  bigint NOT NULL,
+    owner text COLLATE "C" NOT NULL,
+    at    bigint NOT NULL,
+    PRIMARY KEY (owner, post)
+) PARTITION BY HASH (post);
+-- Removes those of an erased post.
+CREATE INDEX muted_conversations_post ON muted_conversations (post, owner);
+
 -- Fan-out jobs and the pull log
 -- -----------------------------
 
@@ -459,8 +489,9 @@ CREATE TABLE jobs (
     -- The number of leases so far: a worker that lost its lease has a lower one.
     generation   bigint NOT NULL DEFAULT 1
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
-CREATE INDEX jobs_carrying ON jobs (author, id) WHERE carries_post;
-CREATE INDEX jobs_ordered ON jobs (author, id) WHERE ordered;
+-- Finished jobs show whether more of their author wait, ordered or not. Without an index of all jobs, each look-up read
+-- the whole table, with all rows that were deleted since the last vacuum.
+CREATE INDEX jobs_author ON jobs (author, id);
 
 -- The pull log: posts, edits and deletions of authors with too many followers to write to each inbox. Every node reads
 -- it in order, and every inbox stores the mark up to which it contains the log. Not partitioned: it is read by mark,
@@ -500,6 +531,144 @@ CREATE TABLE quarantine (
 CREATE UNIQUE INDEX quarantine_name ON quarantine (kind, name);
 -- Drops the oldest entries of a kind.
 CREATE INDEX quarantine_kind ON quarantine (kind, id);
+
+-- Devices and pushes
+-- ------------------
+
+-- Devices that receive pushes: a few for each user. Not partitioned, because an address is unique among all users.
+CREATE TABLE devices (
+    owner         text COLLATE "C" NOT NULL,
+    id            text COLLATE "C" NOT NULL,
+    -- SHA-256 of the platform and the token or URL: an address has one owner.
+    address       text COLLATE "C" NOT NULL,
+    -- The address, as a JSON object with its `platform`.
+    target        text NOT NULL,
+    locale        text,
+    time_zone     text,
+    app_version   text,
+    registered_at bigint NOT NULL,
+    seen_at       bigint NOT NULL,
+    -- The session that registered it: the id of its token, the generation of the account's sessions, the time of issue
+    -- in Unix seconds. The device is removed when the session ends.
+    session       text COLLATE "C",
+    generation    bigint,
+    issued_at     bigint NOT NULL,
+    PRIMARY KEY (owner, id)
+) WITH (fillfactor = 80);
+CREATE UNIQUE INDEX devices_address ON devices (address);
+CREATE INDEX devices_session ON devices (session) WHERE session IS NOT NULL;
+
+-- The pushes that users want, as JSON. Users without a row have the defaults.
+CREATE TABLE push_preferences (
+    owner       text COLLATE "C" PRIMARY KEY,
+    preferences text NOT NULL
+) WITH (fillfactor = 80);
+
+-- Notifications to be pushed, one row for each device. A group of notifications that grows stays one row.
+CREATE TABLE push_queue (
+    owner          text COLLATE "C" NOT NULL,
+    device         text COLLATE "C" NOT NULL,
+    -- The id of the notification.
+    item           bigint NOT NULL,
+    kind           text NOT NULL,
+    -- The state of the group to be pushed.
+    seq            bigint NOT NULL,
+    -- 0: waiting. 1: accepted; kept for a day, so that the item is not pushed twice and counts towards the daily cap.
+    state          smallint NOT NULL,
+    -- Waiting: when it may be sent, or when its lease ends. Accepted: when the row is removed.
+    due_at         bigint NOT NULL,
+    -- The process that sends it.
+    holder         text,
+    attempts       bigint NOT NULL DEFAULT 0,
+    queued_at      bigint NOT NULL,
+    sent_at        bigint NOT NULL DEFAULT 0,
+    -- How often it was accepted.
+    sends          bigint NOT NULL DEFAULT 0,
+    -- When it was first sent without being accepted; 0 before. The age at which it is given up counts from it.
+    first_tried_at bigint NOT NULL DEFAULT 0,
+    PRIMARY KEY (owner, device, item)
+) WITH (fillfactor = 80);
+CREATE INDEX push_queue_due ON push_queue (state, due_at);
+
+-- Pushes that were given up, the newest.
+CREATE TABLE push_failures (
+    seq    bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    owner  text COLLATE "C" NOT NULL,
+    device text COLLATE "C" NOT NULL,
+    item   bigint NOT NULL,
+    kind   text NOT NULL,
+    reason text NOT NULL,
+    at     bigint NOT NULL
+);
+CREATE INDEX push_failures_owner ON push_failures (owner);
+
+-- Posts whose alerts are still to be queued for the devices of the users who asked for them (post_alerts).
+CREATE TABLE post_alert_jobs (
+    post       bigint PRIMARY KEY,
+    -- The last user that was served; empty before the first.
+    cursor     text COLLATE "C" NOT NULL DEFAULT '',
+    -- 0: under way. 1: done; kept for a day, so that a repeated fan-out does not begin it again.
+    state      smallint NOT NULL DEFAULT 0,
+    -- Under way: when it may be leased, or when its lease ends. Done: when the row is removed.
+    due_at     bigint NOT NULL,
+    -- The process that works on it.
+    holder     text,
+    created_at bigint NOT NULL
+) WITH (fillfactor = 80);
+CREATE INDEX post_alert_jobs_due ON post_alert_jobs (state, due_at);
+
+-- The outlet
+-- ----------
+
+-- The outlet: a log of what happened, for consumers outside of Feedline.
+CREATE TABLE outlet (
+    -- Ascending, in the order of commits.
+    position     bigint PRIMARY KEY,
+    -- When it happened, and when it came into the log.
+    at           bigint NOT NULL,
+    published_at bigint NOT NULL,
+    kind         text NOT NULL,
+    -- Entries are kept in order for their owner: a user, or `#` and a channel.
+    owner        text COLLATE "C" NOT NULL,
+    -- JSON.
+    body         text NOT NULL
+);
+
+-- The last position of the log, and the last one that was trimmed. Whoever appends locks the row until its commit.
+CREATE TABLE outlet_end (
+    one     boolean PRIMARY KEY DEFAULT true CHECK (one),
+    last    bigint NOT NULL,
+    trimmed bigint NOT NULL
+) WITH (fillfactor = 50);
+INSERT INTO outlet_end (last, trimmed) VALUES (0, 0);
+
+-- How far each consumer has come.
+CREATE TABLE outlet_consumers (
+    name     text COLLATE "C" PRIMARY KEY,
+    position bigint NOT NULL
+) WITH (fillfactor = 50);
+
+-- Entries that a consumer did not take yet though its cursor is past them, and those that were given up.
+CREATE TABLE outlet_held (
+    consumer  text COLLATE "C" NOT NULL,
+    position  bigint NOT NULL,
+    at        bigint NOT NULL,
+    kind      text NOT NULL,
+    owner     text COLLATE "C" NOT NULL,
+    body      text NOT NULL,
+    -- When the consumer first did not take it.
+    held_at   bigint NOT NULL,
+    attempts  bigint NOT NULL,
+    -- When it is sent again. NULL: once the entries of the user before it are settled.
+    due_at    bigint,
+    reason    text NOT NULL,
+    -- When it was given up.
+    failed_at bigint,
+    PRIMARY KEY (consumer, position)
+) WITH (fillfactor = 80);
+CREATE INDEX outlet_held_due ON outlet_held (consumer, due_at) WHERE failed_at IS NULL;
+CREATE INDEX outlet_held_owner ON outlet_held (consumer, owner, position) WHERE failed_at IS NULL;
+CREATE INDEX outlet_held_failed ON outlet_held (consumer, position) WHERE failed_at IS NOT NULL;
 
 -- Requests
 -- --------
@@ -545,7 +714,7 @@ BEGIN
         'posts', 'author_posts', 'post_topics', 'post_counts', 'audience_posts',
         'comments', 'comment_posts', 'likes', 'comment_likes',
         'favourites', 'favourite_holders', 'favourites_of_objects',
-        'notifications', 'notification_people', 'idempotency'
+        'notifications', 'notification_people', 'muted_conversations', 'idempotency'
     ] LOOP
         FOR part IN 0..15 LOOP
             EXECUTE format(

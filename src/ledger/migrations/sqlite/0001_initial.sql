@@ -16,6 +16,15 @@ CREATE TABLE users (
     erased_at  INTEGER
 ) WITHOUT ROWID;
 
+-- The text and data of profiles. They are read for profiles only, so the rows of `users`, which every list reads, stay
+-- short. Users with neither have no row.
+CREATE TABLE profiles (
+    user TEXT PRIMARY KEY NOT NULL REFERENCES users (id),
+    bio  TEXT,
+    -- A JSON object.
+    data TEXT
+);
+
 -- Users who sign in with a password. All others come with a token of an application.
 CREATE TABLE accounts (
     user       TEXT PRIMARY KEY NOT NULL REFERENCES users (id),
@@ -94,6 +103,8 @@ CREATE TABLE restrictions (
 ) WITHOUT ROWID;
 -- The restrictions against a user.
 CREATE INDEX restrictions_whom ON restrictions (whom, kind, maker);
+-- The users that a user restricts, latest first.
+CREATE INDEX restrictions_listed ON restrictions (maker, kind, at, whom);
 
 -- Users who get a notification of each post of an author.
 CREATE TABLE post_alerts (
@@ -119,6 +130,9 @@ CREATE TABLE posts (
 CREATE INDEX posts_author ON posts (author, id) WHERE deleted_at IS NULL;
 -- The public ones: most readers of a profile see no others.
 CREATE INDEX posts_public ON posts (author, id)
+WHERE deleted_at IS NULL AND coalesce(body ->> '$.visibility', 'public') = 'public';
+-- The public posts of all authors, newest first.
+CREATE INDEX posts_recent ON posts (id)
 WHERE deleted_at IS NULL AND coalesce(body ->> '$.visibility', 'public') = 'public';
 -- Posts that are not public. They are few, so nearly all look-ups end in this index.
 CREATE INDEX posts_restricted ON posts (id) WHERE coalesce(body ->> '$.visibility', 'public') <> 'public';
@@ -274,7 +288,9 @@ CREATE TABLE comments (
     mentions      TEXT,
     replies       INTEGER NOT NULL DEFAULT 0,
     likes         INTEGER NOT NULL DEFAULT 0,
-    likes_version INTEGER NOT NULL DEFAULT 0
+    likes_version INTEGER NOT NULL DEFAULT 0,
+    -- When it was last edited, in Unix milliseconds; NULL: never. Grows with each edit.
+    edited_at     INTEGER
 );
 -- The replies to a post or a comment, in order.
 CREATE INDEX comments_thread ON comments (post, parent, id);
@@ -298,6 +314,8 @@ CREATE TABLE comment_likes (
     at      INTEGER NOT NULL,
     PRIMARY KEY (comment, user)
 ) WITHOUT ROWID;
+-- The likers of a comment, in the order of their likes.
+CREATE INDEX comment_likes_listed ON comment_likes (comment, at, user);
 -- The liked comments of a user, for exports and erasures.
 CREATE INDEX comment_likes_user ON comment_likes (user, comment);
 
@@ -417,6 +435,16 @@ CREATE TABLE notification_remains (
     notification INTEGER PRIMARY KEY
 );
 
+-- Users who receive no notifications of what happens under a post.
+CREATE TABLE muted_conversations (
+    user TEXT NOT NULL REFERENCES users (id),
+    post INTEGER NOT NULL,
+    at   INTEGER NOT NULL,
+    PRIMARY KEY (user, post)
+) WITHOUT ROWID;
+-- Removes those of an erased post.
+CREATE INDEX muted_conversations_post ON muted_conversations (post, user);
+
 -- Fan-out jobs and the pull log
 -- -----------------------------
 
@@ -472,6 +500,144 @@ CREATE TABLE quarantine (
 CREATE UNIQUE INDEX quarantine_name ON quarantine (kind, name);
 -- Drops the oldest entries of a kind.
 CREATE INDEX quarantine_kind ON quarantine (kind, id);
+
+-- Devices and pushes
+-- ------------------
+
+-- Devices that receive pushes.
+CREATE TABLE devices (
+    user          TEXT NOT NULL REFERENCES users (id),
+    id            TEXT NOT NULL,
+    -- SHA-256 of the platform and the token or URL: an address has one owner.
+    address       TEXT NOT NULL,
+    -- The address, as a JSON object with its `platform`.
+    target        TEXT NOT NULL,
+    locale        TEXT,
+    time_zone     TEXT,
+    app_version   TEXT,
+    registered_at INTEGER NOT NULL,
+    seen_at       INTEGER NOT NULL,
+    -- The session that registered it: the id of its token, the generation of the account's sessions, the time of issue
+    -- in Unix seconds. The device is removed when the session ends.
+    session       TEXT,
+    generation    INTEGER,
+    issued_at     INTEGER NOT NULL,
+    PRIMARY KEY (user, id)
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX devices_address ON devices (address);
+CREATE INDEX devices_session ON devices (session) WHERE session IS NOT NULL;
+
+-- The pushes that users want, as JSON. Users without a row have the defaults.
+CREATE TABLE push_preferences (
+    user        TEXT PRIMARY KEY NOT NULL REFERENCES users (id),
+    preferences TEXT NOT NULL
+) WITHOUT ROWID;
+
+-- Notifications to be pushed, one row for each device. A group of notifications that grows stays one row.
+CREATE TABLE push_queue (
+    user           TEXT NOT NULL,
+    device         TEXT NOT NULL,
+    -- The id of the notification.
+    item           INTEGER NOT NULL,
+    kind           TEXT NOT NULL,
+    -- The state of the group to be pushed.
+    seq            INTEGER NOT NULL,
+    -- 0: waiting. 1: accepted; kept for a day, so that the item is not pushed twice and counts towards the daily cap.
+    state          INTEGER NOT NULL,
+    -- Waiting: when it may be sent, or when its lease ends. Accepted: when the row is removed.
+    due_at         INTEGER NOT NULL,
+    -- The process that sends it.
+    holder         TEXT,
+    attempts       INTEGER NOT NULL DEFAULT 0,
+    queued_at      INTEGER NOT NULL,
+    sent_at        INTEGER NOT NULL DEFAULT 0,
+    -- How often it was accepted.
+    sends          INTEGER NOT NULL DEFAULT 0,
+    -- When it was first sent without being accepted; 0 before. The age at which it is given up counts from it.
+    first_tried_at INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (user, device, item)
+) WITHOUT ROWID;
+CREATE INDEX push_queue_due ON push_queue (state, due_at);
+
+-- Pushes that were given up, the newest.
+CREATE TABLE push_failures (
+    seq    INTEGER PRIMARY KEY AUTOINCREMENT,
+    user   TEXT NOT NULL,
+    device TEXT NOT NULL,
+    item   INTEGER NOT NULL,
+    kind   TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    at     INTEGER NOT NULL
+);
+CREATE INDEX push_failures_user ON push_failures (user);
+
+-- Posts whose alerts are still to be queued for the devices of the users who asked for them (post_alerts).
+CREATE TABLE post_alert_jobs (
+    post       INTEGER PRIMARY KEY NOT NULL,
+    -- The last user that was served; empty before the first.
+    cursor     TEXT NOT NULL DEFAULT '',
+    -- 0: under way. 1: done; kept for a day, so that a repeated fan-out does not begin it again.
+    state      INTEGER NOT NULL DEFAULT 0,
+    -- Under way: when it may be leased, or when its lease ends. Done: when the row is removed.
+    due_at     INTEGER NOT NULL,
+    -- The process that works on it.
+    holder     TEXT,
+    created_at INTEGER NOT NULL
+);
+CREATE INDEX post_alert_jobs_due ON post_alert_jobs (state, due_at);
+
+-- The outlet
+-- ----------
+
+-- The outlet: a log of what happened, for consumers outside of Feedline.
+CREATE TABLE outlet (
+    -- Ascending, in the order of commits.
+    position     INTEGER PRIMARY KEY,
+    -- When it happened, and when it came into the log.
+    at           INTEGER NOT NULL,
+    published_at INTEGER NOT NULL,
+    kind         TEXT NOT NULL,
+    -- Entries are kept in order for their owner: a user, or `#` and a channel.
+    owner        TEXT NOT NULL,
+    -- JSON.
+    body         TEXT NOT NULL
+);
+
+-- The last position of the log, and the last one that was trimmed.
+CREATE TABLE outlet_end (
+    one     INTEGER PRIMARY KEY CHECK (one = 1),
+    last    INTEGER NOT NULL,
+    trimmed INTEGER NOT NULL
+);
+INSERT INTO outlet_end (one, last, trimmed) VALUES (1, 0, 0);
+
+-- How far each consumer has come.
+CREATE TABLE outlet_consumers (
+    name   TEXT PRIMARY KEY NOT NULL,
+    cursor INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- Entries that a consumer did not take yet though its cursor is past them, and those that were given up.
+CREATE TABLE outlet_held (
+    consumer  TEXT NOT NULL,
+    position  INTEGER NOT NULL,
+    at        INTEGER NOT NULL,
+    kind      TEXT NOT NULL,
+    owner     TEXT NOT NULL,
+    body      TEXT NOT NULL,
+    -- When the consumer first did not take it.
+    held_at   INTEGER NOT NULL,
+    attempts  INTEGER NOT NULL,
+    -- When it is sent again. NULL: once the entries of the user before it are settled.
+    due_at    INTEGER,
+    reason    TEXT NOT NULL,
+    -- When it was given up.
+    failed_at INTEGER,
+    PRIMARY KEY (consumer, position)
+) WITHOUT ROWID;
+CREATE INDEX outlet_held_due ON outlet_held (consumer, due_at) WHERE failed_at IS NULL;
+CREATE INDEX outlet_held_owner ON outlet_held (consumer, owner, position) WHERE failed_at IS NULL;
+CREATE INDEX outlet_held_failed ON outlet_held (consumer, position) WHERE failed_at IS NOT NULL;
 
 -- Requests
 -- --------

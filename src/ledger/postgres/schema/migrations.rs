@@ -6,16 +6,13 @@ use tokio::time::Instant;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error};
 
-use super::concurrent_index;
 use super::functions::{self, FUNCTIONS, FunctionFile};
 use crate::ledger::postgres::endpoint::Endpoint;
-use crate::ledger::schema_version::old_numbering;
 use crate::ledger::{LedgerError, Result};
 
 /// One migration of the schema.
 pub(super) struct Migration {
-    /// If the first line is `-- concurrent`, see [`concurrent_index`]. Otherwise it runs in one transaction with the
-    /// adjacent migrations.
+    /// Runs in one transaction with the other missing migrations.
     pub(super) sql: &'static str,
     /// The oldest schema version of a program that can still use the database after this migration. A migration that
     /// only adds objects names the previous version or an older one.
@@ -23,21 +20,8 @@ pub(super) struct Migration {
 }
 
 /// The migrations. The position in the list, from 1, is the schema version. Migrations are added, never changed.
-const MIGRATIONS: &[Migration] = &[
-    Migration { sql: include_str!("../../migrations/postgres/0001_initial.sql"), needs: 1 },
-    Migration { sql: include_str!("../../migrations/postgres/0002_recent_posts.sql"), needs: 1 },
-    Migration { sql: include_str!("../../migrations/postgres/0003_restriction_lists.sql"), needs: 1 },
-    Migration { sql: include_str!("../../migrations/postgres/0004_profiles.sql"), needs: 1 },
-    Migration { sql: include_str!("../../migrations/postgres/0005_comment_edits.sql"), needs: 1 },
-    Migration { sql: include_str!("../../migrations/postgres/0006_comment_likers.sql"), needs: 1 },
-    Migration { sql: include_str!("../../migrations/postgres/0007_devices.sql"), needs: 1 },
-    Migration { sql: include_str!("../../migrations/postgres/0008_push_queue.sql"), needs: 1 },
-    Migration { sql: include_str!("../../migrations/postgres/0009_outlet.sql"), needs: 1 },
-    Migration { sql: include_str!("../../migrations/postgres/0010_post_alert_jobs.sql"), needs: 1 },
-    Migration { sql: include_str!("../../migrations/postgres/0011_push_first_tried.sql"), needs: 1 },
-    Migration { sql: include_str!("../../migrations/postgres/0012_jobs_by_author.sql"), needs: 1 },
-    Migration { sql: include_str!("../../migrations/postgres/0013_jobs_by_author_only.sql"), needs: 1 },
-];
+const MIGRATIONS: &[Migration] =
+    &[Migration { sql: include_str!("../../migrations/postgres/0001_initial.sql"), needs: 1 }];
 
 /// The schema that this program knows.
 pub(super) struct Schema {
@@ -133,27 +117,27 @@ impl Schema {
             tracing::info!(ledger = name, schema, known, "the schema is newer than this program, which may use it");
             return Ok(());
         }
-        let mut steps = Vec::new();
-        for (version, migration) in (1..).zip(self.migrations).filter(|(version, _)| *version > current) {
-            let mut sql = Some(migration.sql);
-            let indexes = concurrent_index::parse(migration.sql).map_err(|statement| {
-                MigrationError::Unfit(format!("migration {version} has another statement: {statement}"))
-            })?;
-            if let Some(indexes) = indexes {
-                apply_steps(client, name, &std::mem::take(&mut steps), &[]).await?;
-                for index in &indexes {
-                    index.build(client).await?;
-                }
-                sql = None;
-            }
-            steps.push(Step { version, needs: migration.needs, sql });
+        let transaction = client.transaction().await?;
+        if current == 0 {
+            transaction.batch_execute(BOOKKEEPING).await?;
         }
-        apply_steps(client, name, &steps, self.functions).await
+        for (version, migration) in (1..).zip(self.migrations).filter(|(version, _)| *version > current) {
+            transaction.batch_execute(migration.sql).await?;
+            let record = "INSERT INTO schema_migrations VALUES ($1, $2, (extract(epoch FROM now()) * 1000)::bigint)";
+            transaction.execute(record, &[&version, &migration.needs]).await?;
+            tracing::info!(ledger = name, version, "applied a migration");
+        }
+        let changed = functions::apply(&transaction, self.functions).await?;
+        transaction.commit().await?;
+        if !changed.is_empty() {
+            tracing::info!(ledger = name, files = changed.join(" "), "replaced functions of the database");
+        }
+        Ok(())
     }
 }
 
 /// Waits until no other node migrates the schema. If several nodes start at once, the first one applies the migrations
-/// and the others find them applied. The lock belongs to the session, because indexes are built outside transactions.
+/// and the others find them applied.
 async fn lock(client: &Client, name: &str, patience: Duration) -> std::result::Result<(), MigrationError> {
     let began = Instant::now();
     let mut logged: Option<Instant> = None;
@@ -201,56 +185,12 @@ async fn check_server(client: &Client) -> std::result::Result<(), MigrationError
 }
 
 /// The version of the schema (0: none), and the oldest version that a program must know to use the schema.
-async fn versions(client: &Client) -> std::result::Result<(i32, i32), MigrationError> {
-    let tables = "SELECT to_regclass('schema_migrations') IS NOT NULL, \
-                  EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass('migrations') AND attname = 'needs')";
-    let row = client.query_one(tables, &[]).await?;
-    let sql = match (row.try_get(0)?, row.try_get(1)?) {
-        (true, _) => "SELECT coalesce(max(version), 0), coalesce(max(needs), 0) FROM schema_migrations",
-        (false, true) => {
-            let row = client.query_one("SELECT max(version) FROM migrations", &[]).await?;
-            return Err(MigrationError::Unfit(old_numbering(row.try_get::<_, Option<i32>>(0)?.unwrap_or(0).into())));
-        }
-        (false, false) => return Ok((0, 0)),
-    };
+async fn versions(client: &Client) -> std::result::Result<(i32, i32), Error> {
+    let exists = client.query_one("SELECT to_regclass('schema_migrations') IS NOT NULL", &[]).await?;
+    if !exists.try_get::<_, bool>(0)? {
+        return Ok((0, 0));
+    }
+    let sql = "SELECT coalesce(max(version), 0), coalesce(max(needs), 0) FROM schema_migrations";
     let row = client.query_one(sql, &[]).await?;
     Ok((row.try_get(0)?, row.try_get(1)?))
-}
-
-/// A migration to apply.
-struct Step {
-    version: i32,
-    needs: i32,
-    /// `None`: the indexes of the migration are already built.
-    sql: Option<&'static str>,
-}
-
-/// Applies migrations and functions in one transaction.
-async fn apply_steps(
-    client: &mut Client,
-    name: &str,
-    steps: &[Step],
-    files: &[FunctionFile],
-) -> std::result::Result<(), MigrationError> {
-    if steps.is_empty() && files.is_empty() {
-        return Ok(());
-    }
-    let transaction = client.transaction().await?;
-    if steps.first().is_some_and(|step| step.version == 1) {
-        transaction.batch_execute(BOOKKEEPING).await?;
-    }
-    for Step { version, needs, sql } in steps {
-        if let Some(sql) = sql {
-            transaction.batch_execute(sql).await?;
-        }
-        let record = "INSERT INTO schema_migrations VALUES ($1, $2, (extract(epoch FROM now()) * 1000)::bigint)";
-        transaction.execute(record, &[version, needs]).await?;
-        tracing::info!(ledger = name, version, "applied a migration");
-    }
-    let changed = functions::apply(&transaction, files).await?;
-    transaction.commit().await?;
-    if !changed.is_empty() {
-        tracing::info!(ledger = name, files = changed.join(" "), "replaced functions of the database");
-    }
-    Ok(())
 }

@@ -1,6 +1,5 @@
 //! The schema of the database. Each startup updates it: first the migrations, then the functions.
 
-mod concurrent_index;
 mod functions;
 mod migrations;
 #[cfg(test)]
