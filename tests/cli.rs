@@ -223,35 +223,6 @@ fn configured_secrets_win_over_generated_ones() {
 }
 
 #[test]
-fn secrets_files_without_a_session_key_get_one() {
-    let dir = tempfile::tempdir().unwrap();
-    run(&dir, &["token", "--user", "ann"]);
-    let path = dir.path().join("data/secrets.toml");
-    let whole = fs::read_to_string(&path).unwrap();
-    let old: String = whole.lines().filter(|line| !line.contains("session")).map(|line| format!("{line}\n")).collect();
-    assert_eq!(old.lines().count(), 4, "{old}");
-    fs::write(&path, &old).unwrap();
-    // Without accounts nothing is changed.
-    let (_, secrets) = configured(&dir, "accounts.enabled = false");
-    assert!(secrets.session_key.is_none() && fs::read_to_string(&path).unwrap() == old);
-    let started: Vec<_> = (0..8)
-        .map(|_| {
-            let path = dir.path().to_owned();
-            std::thread::spawn(move || {
-                let data = ("FEEDLINE__SERVER__DATA_DIR".to_owned(), path.join("data").display().to_string());
-                let config = feedline::config::Config::parse("", [data].into_iter()).unwrap();
-                feedline::config::Secrets::load(&config).unwrap().session_key.unwrap()
-            })
-        })
-        .collect();
-    let keys: Vec<_> = started.into_iter().map(|start| start.join().unwrap()).collect();
-    assert!(keys.iter().all(|key| *key == keys[0] && key.reveal().len() == 43), "all processes use the same key");
-    let new = fs::read_to_string(&path).unwrap();
-    assert!(new.starts_with(old.trim_end()) && new.contains(keys[0].reveal()), "the existing lines are kept");
-    assert_eq!((mode(&path), entries(&dir.path().join("data"))), (0o600, vec!["secrets.toml".to_owned()]));
-}
-
-#[test]
 fn secrets_readable_by_others_stop_the_start() {
     let dir = tempfile::tempdir().unwrap();
     run(&dir, &["token", "--user", "ann"]);

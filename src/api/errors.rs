@@ -24,7 +24,6 @@ impl FeedError {
     pub(super) fn to_stored(&self) -> Option<StoredError> {
         (!self.is_temporary()).then(|| StoredError {
             code: self.code().to_owned(),
-            status: self.status(),
             message: self.to_string(),
             field: self.field().map(str::to_owned),
         })

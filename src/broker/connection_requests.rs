@@ -122,10 +122,8 @@ pub struct NodeInfo {
     pub subscriptions: u64,
     /// Seconds since the start.
     pub uptime: u64,
-    /// The CPU time since the start, in milliseconds; 0 from nodes of older versions.
-    #[serde(default)]
+    /// The CPU time since the start, in milliseconds.
     pub cpu_millis: u64,
-    /// The resident memory, in bytes; 0 from nodes of older versions.
-    #[serde(default)]
+    /// The resident memory, in bytes.
     pub memory: u64,
 }

@@ -54,10 +54,7 @@ pub enum Signal {
     ProbeSockets {
         /// Identifies the answers.
         request: String,
-        /// Empty: nodes of older versions read it, and answer at once.
-        users: Vec<UserId>,
         /// The items.
-        #[serde(default)]
         items: LiveItems,
     },
     /// A client sent commands to another node than that with its stream. For the latter alone.
@@ -66,10 +63,7 @@ pub enum Signal {
     SocketsAnswered {
         /// The request.
         request: String,
-        /// Empty: for nodes of older versions.
-        users: Vec<UserId>,
         /// The items that were taken.
-        #[serde(default)]
         items: LiveItemsTaken,
     },
 }
@@ -225,7 +219,6 @@ mod tests {
             Signal::NodeAnswered { request: "r".into(), answer: NodeAnswer::Channels([("chat:1".into(), 2)].into()) },
             Signal::ProbeSockets {
                 request: "r".into(),
-                users: Vec::new(),
                 items: LiveItems {
                     notifications: vec![(ann.clone(), NotificationId(5))],
                     posts: vec![(ann.clone(), PostId(17))],
@@ -233,7 +226,6 @@ mod tests {
             },
             Signal::SocketsAnswered {
                 request: "r".into(),
-                users: Vec::new(),
                 items: LiveItemsTaken {
                     notifications: vec![(ann.clone(), NotificationId(5), 9)],
                     posts: vec![(ann, PostId(17))],

@@ -68,8 +68,7 @@ pub enum SecretsError {
 struct SecretsFile {
     hmac_secret: Secret,
     api_key: Secret,
-    /// Missing in files of older versions, in which sessions had no separate key.
-    session_key: Option<Secret>,
+    session_key: Secret,
 }
 
 impl Secrets {
@@ -101,10 +100,7 @@ impl Secrets {
             }
         };
         if wants_session_key {
-            secrets.session_key = Some(match stored.session_key {
-                Some(key) => key,
-                None => add_session_key(&path)?,
-            });
+            secrets.session_key = Some(stored.session_key);
         }
         if wants_secret {
             secrets.hmac_secret = Some(stored.hmac_secret);
@@ -137,9 +133,8 @@ fn read(path: &Path) -> Result<Option<SecretsFile>, SecretsError> {
     let malformed = |reason| SecretsError::Malformed { path: path.to_owned(), reason };
     // The error of the parser would quote the line, including the secret.
     let stored: SecretsFile =
-        toml::from_str(&text).map_err(|_| malformed("expected hmac_secret and api_key, each a text"))?;
-    let secrets = [Some(&stored.hmac_secret), Some(&stored.api_key), stored.session_key.as_ref()];
-    if secrets.into_iter().flatten().any(Secret::is_short) {
+        toml::from_str(&text).map_err(|_| malformed("expected hmac_secret, api_key and session_key, each a text"))?;
+    if [&stored.hmac_secret, &stored.api_key, &stored.session_key].into_iter().any(Secret::is_short) {
         return Err(malformed("a secret in it is too short"));
     }
     Ok(Some(stored))
@@ -176,35 +171,6 @@ fn create(dir: &Path, path: &Path) -> Result<bool, SecretsError> {
     fs::remove_file(&draft).map_err(failed)?;
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed)?;
     Ok(created)
-}
-
-/// Adds a session key to a file without one. If several processes start at the same time, only one of them adds the
-/// key, under a lock on the file that it replaces.
-fn add_session_key(path: &Path) -> Result<Secret, SecretsError> {
-    let failed = |error| io_error(path, "given a session_key", error);
-    let old = File::open(path).map_err(|error| io_error(path, "read", error))?;
-    old.lock().map_err(failed)?;
-    let stored = read(path)?.ok_or_else(|| io_error(path, "read", io::ErrorKind::NotFound.into()))?;
-    if let Some(key) = stored.session_key {
-        return Ok(key);
-    }
-    let key = Secret::random().map_err(failed)?;
-    let text = fs::read_to_string(path).map_err(failed)?;
-    let text = format!(
-        "{}\n# Feedline signs the sessions of accounts with this one. No application needs it.\nsession_key = \"{}\"\n",
-        text.trim_end(),
-        key.reveal()
-    );
-    let draft = path.with_file_name(format!("{FILE}.{}", uuid::Uuid::new_v4()));
-    if let Err(error) = write_draft(&draft, &text).and_then(|()| fs::rename(&draft, path)) {
-        // The draft may not exist. The first error is reported.
-        let _ = fs::remove_file(&draft);
-        return Err(failed(error));
-    }
-    if let Some(dir) = path.parent() {
-        File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed)?;
-    }
-    Ok(key)
 }
 
 fn write_draft(draft: &Path, text: &str) -> io::Result<()> {

@@ -91,8 +91,6 @@ pub enum FeedError {
 pub struct StoredError {
     /// The code of its kind.
     pub(crate) code: String,
-    /// Its HTTP status, for older nodes.
-    pub(crate) status: u16,
     /// Its message.
     pub(crate) message: String,
     /// The field of the input at fault.

@@ -157,8 +157,8 @@ impl Feed {
             Signal::LedgerReplaced => self.lineage.compare_soon(),
             Signal::RevocationsAppended => self.revocations.on_signal(),
             Signal::LikesSettled(settlement) => self.settlements.on_settled(settlement),
-            Signal::ProbeSockets { request, items, .. } => self.live_sockets.on_probe(request, items),
-            Signal::SocketsAnswered { request, items, .. } => self.live_sockets.on_answer(&request, items),
+            Signal::ProbeSockets { request, items } => self.live_sockets.on_probe(request, items),
+            Signal::SocketsAnswered { request, items } => self.live_sockets.on_answer(&request, items),
             // The gateway handles connections.
             Signal::Disconnect(_)
             | Signal::Subscribe(_)

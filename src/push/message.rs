@@ -17,7 +17,7 @@ use crate::model::{ApnsEnvironment, Device, Millis, NotificationSubject, PushPre
 /// The address of a device, as the transports take it.
 ///
 /// # Errors
-/// If a transport does not accept an address that was stored by an older version.
+/// If a transport does not accept the address.
 pub(super) fn target(stored: &PushTarget) -> Result<Target, String> {
     let subscription = |keys: &WebPushKeys| {
         let parsed = Subscription::parse(&keys.endpoint, &keys.p256dh, &keys.auth);

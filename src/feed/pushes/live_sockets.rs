@@ -140,7 +140,7 @@ impl LiveSockets {
         let (sender, mut answers) = mpsc::channel(MAX_ANSWERS);
         self.waiting.lock().insert(request.clone(), sender);
         let mut found = Vec::new();
-        let signal = Signal::ProbeSockets { request: request.clone(), users: Vec::new(), items: items.clone() };
+        let signal = Signal::ProbeSockets { request: request.clone(), items: items.clone() };
         match self.broker.signal(signal).await {
             Err(error) => tracing::debug!(%error, "other nodes are not asked for live sockets"),
             Ok(receivers) => {
@@ -168,7 +168,7 @@ impl LiveSockets {
         let live = Arc::clone(self);
         self.runtime.spawn(async move {
             let items = live.taken_here(&items).await;
-            let answer = Signal::SocketsAnswered { request, users: Vec::new(), items };
+            let answer = Signal::SocketsAnswered { request, items };
             if let Err(error) = live.broker.signal(answer).await {
                 tracing::debug!(%error, "live sockets are not reported");
             }

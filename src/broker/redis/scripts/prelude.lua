@@ -68,9 +68,9 @@ local function note_arrival(meta)
 end
 
 -- Whether an operation other than the post's fan-out may have added a post that was created later than `since`. `last`
--- is the time that note_arrival recorded; inboxes of older versions lack it.
+-- is the time that note_arrival recorded.
 local function may_hold(head, last, since)
-  return sub(head, 1, 16) == UNFILLED or not last or tonumber(last) >= since
+  return sub(head, 1, 16) == UNFILLED or tonumber(last) >= since
 end
 
 -- Raises the fence to a padded id.

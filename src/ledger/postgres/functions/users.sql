@@ -25,27 +25,8 @@ BEGIN
     RETURN EXISTS (SELECT FROM accounts WHERE "user" = p_user);
 END $$;
 
--- Changes the name of a user, with its folded form, unless it is NULL, and the avatar if `p_sets_avatar`. Erased users
--- have no profile: no row.
-CREATE OR REPLACE FUNCTION feedline_update_user(
-    p_user text, p_name text, p_folded text, p_sets_avatar boolean, p_avatar text
-) RETURNS SETOF users LANGUAGE plpgsql AS $$
-BEGIN
-    UPDATE users SET name = coalesce(p_name, name), avatar = CASE WHEN p_sets_avatar THEN p_avatar ELSE avatar END
-    WHERE id = p_user AND erased_at IS NULL;
-    IF NOT FOUND THEN
-        RETURN;
-    END IF;
-    IF p_name IS NOT NULL THEN
-        DELETE FROM user_terms WHERE owner = p_user;
-        INSERT INTO user_terms (term, owner) VALUES (lower(p_user COLLATE "C"), p_user), (p_folded, p_user)
-        ON CONFLICT DO NOTHING;
-    END IF;
-    RETURN QUERY SELECT * FROM users WHERE id = p_user;
-END $$;
-
--- As `feedline_update_user`, with the text and data of the profile: each changes if `p_sets_...`. Called by this
--- version; the other one by older nodes.
+-- Changes a user and the profile. The name changes unless it is NULL; the picture, the text and the data change if
+-- `p_sets_...`. Returns nothing for an unknown or erased user.
 CREATE OR REPLACE FUNCTION feedline_update_profile(
     p_user text, p_name text, p_folded text, p_sets_avatar boolean, p_avatar text, p_sets_bio boolean, p_bio text,
     p_sets_data boolean, p_data text
@@ -53,9 +34,16 @@ CREATE OR REPLACE FUNCTION feedline_update_profile(
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
-    PERFORM FROM feedline_update_user(p_user, p_name, p_folded, p_sets_avatar, p_avatar);
+    UPDATE users SET name = coalesce(p_name, users.name),
+        avatar = CASE WHEN p_sets_avatar THEN p_avatar ELSE users.avatar END
+    WHERE users.id = p_user AND erased_at IS NULL;
     IF NOT FOUND THEN
         RETURN;
+    END IF;
+    IF p_name IS NOT NULL THEN
+        DELETE FROM user_terms WHERE owner = p_user;
+        INSERT INTO user_terms (term, owner) VALUES (lower(p_user COLLATE "C"), p_user), (p_folded, p_user)
+        ON CONFLICT DO NOTHING;
     END IF;
     IF p_sets_bio OR p_sets_data THEN
         INSERT INTO profiles AS p (owner, bio, data) VALUES (p_user, p_bio, p_data) ON CONFLICT (owner) DO UPDATE
