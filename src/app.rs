@@ -73,7 +73,7 @@ impl Role {
 }
 
 impl App {
-    /// Opens the stores, then the listeners.
+    /// Opens the stores, binds the listeners, starts the background work, then serves.
     ///
     /// # Errors
     /// If a store cannot be opened, a key is invalid, or an address cannot be bound.
@@ -110,10 +110,15 @@ impl App {
             hooks: Hooks::new(&config.hooks).context("the hooks cannot be used")?.map(Arc::new),
         };
         let gateway = Gateway::new(&parts, gateway_options(config));
-        start_background(config, role, &feed, &broker, &executor, &metrics).await?;
         let (listener, address) = listen(config.server.listen, "server.listen")?;
         let admin = config.server.admin_listen.map(|address| listen(address, "server.admin_listen")).transpose()?;
-        let options = listener_options(config);
+        let (options, limits) = (listener_options(config), connection_limits(config)?);
+        let api_keys = ApiKeys::new(&secrets.api_keys)?;
+        // Last of all that can fail: the node takes leases, which a failed start gives back.
+        if let Err(error) = start_background(config, role, &feed, &broker, &executor, &metrics).await {
+            feed.stop().await;
+            return Err(error);
+        }
         let probes = probe_routes(ProbeParts {
             feed: Arc::clone(&feed),
             metrics: Arc::clone(&metrics),
@@ -128,7 +133,7 @@ impl App {
             operations,
             executor,
             verifier,
-            api_keys: ApiKeys::new(&secrets.api_keys)?,
+            api_keys,
             origins: config.server.origins.clone(),
             trusted: Arc::clone(&options.trusted_proxies),
             sessions,
@@ -159,7 +164,7 @@ impl App {
                 Role::Push => admin_router(probes),
             },
         };
-        serving.push(serve(listener, public, connection_limits(config)?, options.proxy_protocol));
+        serving.push(serve(listener, public, limits, options.proxy_protocol));
         let drain = config.server.drain;
         Ok(Self { address, admin_address, broker, ledger, feed, gateway, serving, stopping, drain })
     }

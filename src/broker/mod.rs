@@ -164,11 +164,15 @@ pub trait Broker:
 
     // --- nodes -----------------------------------------------------------------------------------------
 
-    /// Leases a node number, 0 to 63, that no other live node has, for [`NODE_LEASE`] by the store's clock. Also renews
+    /// Leases a node number, 0 to 254, that no other live node has, for [`NODE_LEASE`] by the store's clock. Also renews
     /// a lease. `holder` identifies this process. `number` is the number that it had so far; it keeps the number unless
     /// another node has taken it, even if the broker has lost the lease. `ceiling`: the holder generates no id with a
     /// later millisecond before the next renewal; the store keeps it for the number's next holder.
     async fn lease_node(&self, holder: &str, number: Option<u8>, ceiling: Millis) -> Result<NodeLease>;
+
+    /// Ends the lease of a node number. The holder has generated no id with a later millisecond than `used_until`, and
+    /// generates none any more. Does nothing if another node has the number.
+    async fn release_node(&self, holder: &str, number: u8, used_until: Millis) -> Result<()>;
 }
 
 /// How long a node number is leased.
@@ -177,7 +181,7 @@ pub const NODE_LEASE: Duration = Duration::from_secs(60);
 /// The lease of a number that is part of the ids a node generates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeLease {
-    /// The leased node number, 0 to 63.
+    /// The leased node number, 0 to 254.
     pub number: u8,
     /// The time from the store's reply until the lease ends; `None`: there is only one node, the lease does not end.
     pub ttl: Option<Duration>,

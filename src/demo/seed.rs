@@ -201,7 +201,7 @@ impl Seeder<'_> {
 
     async fn post(&mut self, number: usize, written: &DemoPost, now: Millis) -> Result<(), SeedError> {
         let age = (written.hours * HOUR as f64) as Millis;
-        let id = PostId::from_parts(self.time(now.saturating_sub(age)), 0, 0);
+        let id = PostId::from_parts(self.time(now.saturating_sub(age)), PostId::IMPORT_NODE, 0);
         let media = written.picture.iter().map(|name| Media {
             kind: MediaKind::Image,
             url: format!("{PICTURES}{name}.svg"),
@@ -247,7 +247,7 @@ impl Seeder<'_> {
     ) -> Result<(), SeedError> {
         for written in comments {
             thread.last = self.time(thread.last + thread.step);
-            let id = CommentId(PostId::from_parts(thread.last, 0, 0).0);
+            let id = CommentId(PostId::from_parts(thread.last, PostId::IMPORT_NODE, 0).0);
             let author = user(&written.by)?;
             let comment = Comment {
                 id,

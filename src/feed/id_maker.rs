@@ -18,8 +18,6 @@ use crate::model::{Millis, PostId};
 /// How much earlier a lease ends here than in the store. Covers clocks that run at different speeds.
 pub(crate) const LEASE_MARGIN: Duration = Duration::from_secs(10);
 
-const LAST_SEQUENCE: u8 = (1 << PostId::SEQUENCE_BITS) - 1;
-
 /// Makes ascending ids that are unique across nodes.
 #[derive(Debug, Default)]
 pub(crate) struct IdMaker(Mutex<IdState>);
@@ -88,18 +86,26 @@ impl IdMaker {
         let before = state.lease.as_ref().map(|held| held.number);
         if before.is_some_and(|before| before != lease.number) {
             // Within one millisecond, a smaller number makes smaller ids.
-            state.last.1 = LAST_SEQUENCE;
+            state.last.1 = PostId::LAST_SEQUENCE;
         }
         if state.last.0 < lease.used_until {
-            state.last = (lease.used_until, LAST_SEQUENCE);
+            state.last = (lease.used_until, PostId::LAST_SEQUENCE);
         }
         let until = lease.ttl.map(|ttl| request.sent + ttl.saturating_sub(LEASE_MARGIN));
         let bounds = until.map(|until| (until, request.wall_until, request.ceiling));
         state.lease = Some(LeasedNumber { number: lease.number, bounds });
     }
 
-    /// Returns a new id, larger than all earlier ones. If the clock does not advance or goes back, ids use future
-    /// milliseconds.
+    /// Ends the lease: no ids are made until another one is granted. Returns the number and the last millisecond for
+    /// which an id was made, by this node or a former holder; `None` without a lease.
+    pub(crate) fn release(&self) -> Option<(u8, Millis)> {
+        let mut state = self.0.lock();
+        let held = state.lease.take()?;
+        Some((held.number, state.last.0))
+    }
+
+    /// Returns a new id, larger than all earlier ones. If the clock does not advance or goes back, or the sequence of
+    /// a millisecond runs out, ids use future milliseconds.
     ///
     /// # Errors
     /// While another node may have this node's number.
@@ -109,7 +115,7 @@ impl IdMaker {
         let number = held.number;
         let next = match state.last {
             (time, _) if now.wall > time => (now.wall, 0),
-            (time, LAST_SEQUENCE) => (time + 1, 0),
+            (time, PostId::LAST_SEQUENCE) => (time + 1, 0),
             (time, sequence) => (time, sequence + 1),
         };
         if let Some((until, wall_until, ceiling)) = held.bounds
@@ -157,10 +163,31 @@ mod tests {
             assert!(id > last, "{id:?} after {last:?}");
             last = id;
         }
-        assert_eq!(last.time(), START + 1_000 / 64, "each millisecond holds 64 ids");
-        let century =
-            ClockReading { ticks: moment.ticks + Duration::from_secs(3_000_000_000), wall: START + 3_000_000_000_000 };
-        assert!(ids.next(century).is_ok(), "embedded, nobody else can have the number");
+        let decades =
+            ClockReading { ticks: moment.ticks + Duration::from_secs(2_000_000_000), wall: START + 2_000_000_000_000 };
+        assert!(ids.next(decades).is_ok(), "embedded, nobody else can have the number");
+    }
+
+    #[test]
+    fn a_thousand_ids_of_one_millisecond_are_unique_and_ascending() {
+        let ids = IdMaker::default();
+        let moment = ClockReading::at(START);
+        ids.granted(ids.request(moment), &NodeLease { number: 254, ttl: None, used_until: 0 });
+        let made: Vec<PostId> = (0..1_000).map(|_| ids.next(moment).unwrap()).collect();
+        assert!(made.is_sorted_by(|one, next| one < next));
+        assert_eq!(made[0].time(), START);
+        assert_eq!(made[999].time(), START + 999 / 16, "each millisecond holds 16 ids");
+    }
+
+    #[test]
+    fn a_released_number_makes_no_ids() {
+        let (ids, clocks) = (IdMaker::default(), Clocks::new());
+        assert_eq!(ids.release(), None);
+        ids.granted(ids.request(clocks.at(0, 0)), &leased(3, 0));
+        let last = ids.next(clocks.at(0, 7)).unwrap();
+        assert_eq!(ids.release(), Some((3, last.time())));
+        assert_eq!(ids.next(clocks.at(0, 8)), Err(NoLease));
+        assert_eq!(ids.release(), None);
     }
 
     #[test]
@@ -199,7 +226,7 @@ mod tests {
         while let Ok(id) = ids.next(clocks.at(49, 50)) {
             made.push(id);
         }
-        assert_eq!(made.len(), 64, "the last millisecond");
+        assert_eq!(made.len(), 16, "the last millisecond");
         assert!(made.iter().all(|id| id.time() <= request.ceiling));
         // The clock was set back by the time of the renewal. Ids continue, so the store needs a higher ceiling.
         assert!(ids.request(clocks.at(50, 0)).ceiling > request.ceiling);

@@ -64,6 +64,15 @@ impl NodeIds {
         self.renew.notify_one();
     }
 
+    /// Gives the number back, so that another node may lease it at once. No ids are made any more. Call it when the
+    /// tasks of the process have ended, so that no renewal is under way.
+    pub(crate) async fn release(&self) {
+        let Some((number, used_until)) = self.maker.release() else { return };
+        if let Err(error) = self.broker.release_node(self.runtime.holder(), number, used_until).await {
+            tracing::warn!(%error, number, "the node number could not be released: its lease will expire");
+        }
+    }
+
     /// Returns the id for the object that a call creates: the reserved id, or a new one.
     ///
     /// # Errors

@@ -133,9 +133,11 @@ impl Feed {
         self.outlet.reader.drain();
     }
 
-    /// Stops the background work. Unfinished jobs stay in the ledger for other nodes.
+    /// Stops the background work, also after a failed start. Unfinished jobs stay in the ledger for other nodes, and
+    /// the node number is released.
     pub async fn stop(&self) {
         self.runtime.stop().await;
+        self.ids.release().await;
         self.fanout.release_leases().await;
     }
 

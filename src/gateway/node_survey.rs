@@ -20,12 +20,13 @@ use super::session::VERSION;
 use super::sockets::UserSockets;
 use crate::broker::{Broker, NodeAnswer, NodeInfo, NodeQuestion, Signal};
 use crate::feed::FeedError;
+use crate::model::PostId;
 
 /// How long nodes may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The most nodes whose answers are collected: node numbers have six bits.
-const MAX_NODES: usize = 64;
+/// The most nodes whose answers are collected: as many as there are node numbers.
+const MAX_NODES: usize = PostId::NODES as usize;
 
 /// The most channels of one node's answer. It passes through the broker's pub/sub.
 const MAX_CHANNELS: usize = 10_000;

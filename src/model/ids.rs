@@ -82,20 +82,27 @@ const LARGEST: u64 = (1 << 53) - 1;
 
 /// The id of a post: 53 bits, so it is exact as a JavaScript number, as a ZSET score and as a compact Redis integer.
 ///
-/// 41 bits of milliseconds since 2025-01-01, 6 bits of the node that created it, 6 bits of a sequence. Ids of one node
-/// always grow; ids of several nodes are ordered by their clocks.
+/// 41 bits of milliseconds since 2006-01-01, which last until 2075; 8 bits of the node that created it; 4 bits of a
+/// sequence. Ids of one node always grow; ids of several nodes are ordered by their clocks.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PostId(pub u64);
 
 impl PostId {
-    /// 2025-01-01T00:00:00Z in Unix milliseconds: the epoch of ids.
-    pub const TIME_ZERO: Millis = 1_735_689_600_000;
+    /// 2006-01-01T00:00:00Z in Unix milliseconds: the epoch of ids.
+    pub const TIME_ZERO: Millis = 1_136_073_600_000;
     /// Bits of the node number.
-    pub const NODE_BITS: u32 = 6;
+    pub const NODE_BITS: u32 = 8;
     /// Bits of the sequence within one millisecond.
-    pub const SEQUENCE_BITS: u32 = 6;
+    pub const SEQUENCE_BITS: u32 = 4;
+    /// Number of node numbers that are leased to nodes: 0 to 254.
+    pub const NODES: u8 = 255;
+    /// The node number of ids that no node created: those of imported objects.
+    pub const IMPORT_NODE: u8 = 255;
+    /// The last sequence number of a millisecond.
+    pub const LAST_SEQUENCE: u8 = (1 << Self::SEQUENCE_BITS) - 1;
 
-    /// Composes an id. `time` is in Unix milliseconds and must not be before [`Self::TIME_ZERO`].
+    /// Composes an id. `time` is in Unix milliseconds and must not be before [`Self::TIME_ZERO`]; `sequence` is at most
+    /// [`Self::LAST_SEQUENCE`].
     pub fn from_parts(time: Millis, node: u8, sequence: u8) -> Self {
         let millis = time.saturating_sub(Self::TIME_ZERO);
         let low = (u64::from(node) << Self::SEQUENCE_BITS) | u64::from(sequence);
@@ -107,11 +114,25 @@ impl PostId {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CommentId(pub u64);
 
-/// The id of a notification: generated like a post's id.
+/// The id of a notification: a number that the ledger assigns. Later notifications of a user have greater ids.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NotificationId(pub u64);
 
-/// The common part of all numeric ids: bounds, time, text form and JSON.
+/// The time in an id.
+macro_rules! times {
+    ($($id:ident)*) => {$(
+        impl $id {
+            /// The time of its creation, in Unix milliseconds.
+            pub fn time(self) -> Millis {
+                (self.0 >> (PostId::NODE_BITS + PostId::SEQUENCE_BITS)) + PostId::TIME_ZERO
+            }
+        }
+    )*};
+}
+
+times! { PostId CommentId }
+
+/// The common part of all numeric ids: bounds, text form and JSON.
 macro_rules! numbers {
     ($($id:ident $name:literal)*) => {$(
         impl $id {
@@ -119,11 +140,6 @@ macro_rules! numbers {
             pub const MAX: Self = Self(LARGEST);
             /// Less than every id.
             pub const ZERO: Self = Self(0);
-
-            /// The time of its creation, in Unix milliseconds.
-            pub fn time(self) -> Millis {
-                (self.0 >> (PostId::NODE_BITS + PostId::SEQUENCE_BITS)) + PostId::TIME_ZERO
-            }
 
             /// Parses an id; `None` if the text is not a valid one.
             pub fn parse(text: &str) -> Option<Self> {
@@ -195,14 +211,46 @@ impl Visitor<'_> for Number {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
+    /// The last millisecond that an id can have, in 2075.
+    const LAST_TIME: Millis = PostId::TIME_ZERO + ((1 << 41) - 1);
+
+    /// The time, the node and the sequence of an id.
+    fn parts(id: PostId) -> (Millis, u8, u8) {
+        let (node, sequence) = ((id.0 >> PostId::SEQUENCE_BITS) & 0xff, id.0 & 0xf);
+        (id.time(), u8::try_from(node).unwrap(), u8::try_from(sequence).unwrap())
+    }
+
     #[test]
-    fn a_post_id_is_exact_as_a_double_and_keeps_its_parts() {
-        let id = PostId::from_parts(PostId::TIME_ZERO + ((1 << 41) - 1), 63, 63);
-        assert_eq!(id, PostId::MAX);
-        assert_eq!(id.0 as f64 as u64, id.0);
-        assert_eq!(id.time(), PostId::TIME_ZERO + ((1 << 41) - 1));
+    fn ids_from_2006_to_2074_are_exact_as_javascript_numbers() {
+        // 2006-01-01T00:00:00.000Z and 2074-12-31T23:59:59.999Z.
+        for time in [1_136_073_600_000, 3_313_526_399_999] {
+            for (node, sequence) in [(0, 0), (254, PostId::LAST_SEQUENCE), (PostId::IMPORT_NODE, 1)] {
+                let id = PostId::from_parts(time, node, sequence);
+                assert_eq!(parts(id), (time, node, sequence));
+                assert_eq!(id.0 as f64 as u64, id.0);
+                assert_eq!(serde_json::from_str::<PostId>(&serde_json::to_string(&id).unwrap()).unwrap(), id);
+            }
+        }
+        let last = PostId::from_parts(LAST_TIME, PostId::IMPORT_NODE, PostId::LAST_SEQUENCE);
+        assert_eq!(last, PostId::MAX);
+    }
+
+    proptest! {
+        #[test]
+        fn ids_keep_their_parts_and_sort_by_them(
+            one in (PostId::TIME_ZERO..=LAST_TIME, any::<u8>(), 0..=PostId::LAST_SEQUENCE),
+            other in (PostId::TIME_ZERO..=LAST_TIME, any::<u8>(), 0..=PostId::LAST_SEQUENCE),
+        ) {
+            let [id, second] = [one, other].map(|(time, node, sequence)| PostId::from_parts(time, node, sequence));
+            prop_assert_eq!(parts(id), one);
+            prop_assert!(id <= PostId::MAX);
+            prop_assert_eq!(id.0 as f64 as u64, id.0);
+            prop_assert_eq!(id.cmp(&second), one.cmp(&other));
+        }
     }
 
     #[test]

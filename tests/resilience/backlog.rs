@@ -35,7 +35,7 @@ fn posts(many: usize) -> Vec<Post> {
     let post = |n: usize| {
         let created_at = now - (many - n) as u64;
         Post {
-            id: PostId::from_parts(created_at, 63, 0),
+            id: PostId::from_parts(created_at, PostId::IMPORT_NODE, 0),
             author: UserId::parse(&author(n % AUTHORS)).expect("an id"),
             text: format!("post {n}"),
             media: Vec::new(),

@@ -202,4 +202,8 @@ impl Broker for MemoryBroker {
     async fn lease_node(&self, _: &str, _: Option<u8>, _: Millis) -> Result<NodeLease> {
         Ok(NodeLease { number: 0, ttl: None, used_until: 0 })
     }
+
+    async fn release_node(&self, _: &str, _: u8, _: Millis) -> Result<()> {
+        Ok(())
+    }
 }

@@ -164,18 +164,27 @@ impl Broker for RedisBroker {
     }
 
     async fn lease_node(&self, holder: &str, number: Option<u8>, ceiling: Millis) -> Result<NodeLease> {
-        const NUMBERS: u8 = 1 << PostId::NODE_BITS;
+        const NUMBERS: u8 = PostId::NODES;
         let keeps = number.is_some();
         let start = number.unwrap_or_else(|| rand::random_range(0..NUMBERS)) % NUMBERS;
-        let number = |at: u8| (start + at) % NUMBERS;
-        let mut call = SCRIPTS.lease.call(1 + usize::from(NUMBERS));
+        let numbers: Vec<u8> = (start..NUMBERS).chain(0..start).collect();
+        let mut call = SCRIPTS.lease.call(1 + numbers.len());
         call.arg(self.keys.node_ceilings());
-        (0..NUMBERS).for_each(|at| _ = call.arg(self.keys.node(number(at))));
+        numbers.iter().for_each(|number| _ = call.arg(self.keys.node(*number)));
         call.arg(holder).arg(millis(NODE_LEASE)).arg(ceiling).arg(u8::from(keeps));
-        (0..NUMBERS).for_each(|at| _ = call.arg(number(at)));
+        numbers.iter().for_each(|number| _ = call.arg(*number));
         match replies::parse::<(u8, Millis)>(self.commands.send(&call).await?)? {
             (0, _) => Err(BrokerError::Refused(format!("all {NUMBERS} node numbers are taken"))),
-            (at, used_until) => Ok(NodeLease { number: number(at - 1), ttl: Some(NODE_LEASE), used_until }),
+            (at, used_until) => {
+                Ok(NodeLease { number: numbers[usize::from(at) - 1], ttl: Some(NODE_LEASE), used_until })
+            }
         }
+    }
+
+    async fn release_node(&self, holder: &str, number: u8, used_until: Millis) -> Result<()> {
+        let mut call = SCRIPTS.release_node.call(2);
+        call.arg(self.keys.node(number)).arg(self.keys.node_ceilings());
+        call.arg(holder).arg(number).arg(used_until);
+        self.commands.send(&call).await.map(drop)
     }
 }

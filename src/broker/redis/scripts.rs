@@ -52,6 +52,7 @@ pub(super) struct Scripts {
     pub(super) presence: Script,
     pub(super) presence_stats: Script,
     pub(super) lease: Script,
+    pub(super) release_node: Script,
     pub(super) enqueue: Script,
     pub(super) claim: Script,
     pub(super) release: Script,
@@ -65,7 +66,7 @@ pub(super) struct Scripts {
 }
 
 impl Scripts {
-    pub(super) fn all(&self) -> [&Script; 30] {
+    pub(super) fn all(&self) -> [&Script; 31] {
         [
             &self.append,
             &self.publish,
@@ -87,6 +88,7 @@ impl Scripts {
             &self.presence,
             &self.presence_stats,
             &self.lease,
+            &self.release_node,
             &self.enqueue,
             &self.claim,
             &self.release,
@@ -169,6 +171,7 @@ pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     presence: presence_script!("presence.lua"),
     presence_stats: presence_script!("presence_stats.lua"),
     lease: Script::new(include_str!("scripts/lease.lua")),
+    release_node: Script::new(include_str!("scripts/release_node.lua")),
     enqueue: Script::new(include_str!("scripts/enqueue.lua")),
     claim: Script::new(include_str!("scripts/claim.lua")),
     release: Script::new(include_str!("scripts/release.lua")),

@@ -65,7 +65,7 @@ impl ReadMarkers {
         let user = call.caller.user()?;
         self.identity.ensure_user(user).await?;
         // A marker in the future would count posts as read that do not exist yet.
-        let latest = PostId::from_parts(now(), u8::MAX >> 2, u8::MAX >> 2);
+        let latest = PostId::from_parts(now(), PostId::IMPORT_NODE, PostId::LAST_SEQUENCE);
         let asked = upto.id.min(latest);
         let clear = self.pushes.then(|| clear_plan(&call.credential));
         let id = self.ledger.mark_read(user, asked, clear.as_ref()).await?;

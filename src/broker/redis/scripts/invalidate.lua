@@ -17,6 +17,6 @@ sequence = string.format('%.0f', tonumber(sequence) + 1)
 call('HSET', KEYS[2], 's', sequence)
 call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[3], '0-' .. sequence, 'o', ARGV[5], 'i', ARGV[7])
 call('PUBLISH', ARGV[6], ARGV[5] .. ' ' .. epoch .. ' ' .. sequence .. ' ' .. ARGV[7])
--- Bounded: at most 64 nodes live at once, and those that stopped are removed here.
+-- Bounded: at most 255 nodes live at once, and those that stopped are removed here.
 call('ZREMRANGEBYSCORE', KEYS[3], '-inf', '(' .. string.format('%.0f', now - ARGV[4]))
 return {epoch, sequence, now - tonumber(began), call('ZRANGE', KEYS[3], 0, -1)}

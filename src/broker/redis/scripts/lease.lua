@@ -1,7 +1,6 @@
 -- Leases a number, or renews the lease.
 -- KEYS: HASH number -> up to when its holders may have made ids, in Unix milliseconds; then a key for each number, in
--- the
---       order in which to try
+--       the order in which to try
 -- ARGV: holder, milliseconds, until when this holder may make ids, 1 if the first number was the holder's, then the
 -- numbers
 -- Returns {index among the numbers, until when a former holder may have made ids}, {0, 0} if all are taken.

@@ -1,0 +1,6 @@
+-- Releases a node number.
+-- KEYS: holder of the number; HASH number -> up to when its holders may have made ids, in Unix milliseconds
+-- ARGV: holder, number, until when the holder made ids: it makes none any more, so this replaces the lease's ceiling
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+redis.call('HSET', KEYS[2], ARGV[2], ARGV[3])
+return redis.call('DEL', KEYS[1])
