@@ -12,7 +12,7 @@ pub(super) async fn admit(rates: &RateLimits, operation: &Operation, request: &R
     let (Origin::Address(address) | Origin::Connection(address)) = request.origin else { return Ok(()) };
     match operation.effect {
         Effect::Read(_) => rates.take_reads(request.caller.reader(), address, operation.read_cost(&request.input)),
-        Effect::Write(class) | Effect::QueuedWrite(class) | Effect::SecretWrite(class) => {
+        Effect::Write(class) | Effect::Create(class) | Effect::QueuedWrite(class) | Effect::SecretWrite(class) => {
             rates.take_write(class, request.caller.user()?).await
         }
         Effect::SignUp => rates.take_account(address).await,

@@ -74,11 +74,11 @@ impl Executor {
         };
         let keys = Arc::clone(&self.keys);
         let run = move |reserved, attempt| {
-            let reserved = Some(reserved);
             handler(feed, Call { caller, credential, origin, client, reserved, attempt }, input)
         };
         // The task continues if the client disconnects. Otherwise its key would stay in use without a running write.
-        let running = self.feed.runtime.spawn(async move { keys.run_once(&write, run).await });
+        let reserves_id = matches!(operation.effect, Effect::Create(_));
+        let running = self.feed.runtime.spawn(async move { keys.run_once(&write, reserves_id, run).await });
         running.await.unwrap_or(Err(FeedError::Internal))
     }
 }

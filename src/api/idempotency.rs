@@ -3,8 +3,9 @@
 //! A caller that sends a key (`Idempotency-Key`, or `idempotency_key` in the input) may repeat the write for 24 hours:
 //! it runs once, and every repeat gets the reply of the first. The ledger is written at both ends:
 //!
-//! 1. `begin` stores the key, a digest of the input, and an id reserved for the object that the operation creates.
-//! 2. The operation runs. The object that it creates gets the reserved id.
+//! 1. `begin` stores the key, a digest of the input, and the id reserved for the post or comment that the operation
+//!    creates, if it creates one.
+//! 2. The operation runs. The post or comment gets the reserved id.
 //! 3. `finish` stores the reply: success, or a permanent error. After other errors the key is released.
 //!
 //! A process that dies between 1 and 3 leaves a key without a reply. A repeat then runs the operation again with the id
@@ -53,7 +54,7 @@ pub(super) struct IdempotencyKeys {
 }
 
 impl IdempotencyKeys {
-    /// Idempotency keys in this ledger. Each key reserves an id for the object that the operation creates.
+    /// Idempotency keys in this ledger. `ids` makes the ids that are reserved.
     pub(super) fn new(ledger: Arc<dyn Ledger>, ids: Arc<NodeIds>, runtime: Arc<Runtime>) -> Self {
         Self { ledger, ids, runtime }
     }
@@ -67,15 +68,15 @@ impl IdempotencyKeys {
         Ok(stored.map(|reply| decode_reply(&reply)))
     }
 
-    /// Runs a write, unless it has a stored reply.
+    /// Runs a write, unless it has a stored reply. With `reserves_id`, an id is reserved for the object that it creates.
     ///
     /// # Errors
     /// Those of the write; [`FeedError::InProgress`] and [`FeedError::KeyReused`].
-    pub(super) async fn run_once<F>(&self, write: &IdempotentWrite, run: F) -> Result<Bytes>
+    pub(super) async fn run_once<F>(&self, write: &IdempotentWrite, reserves_id: bool, run: F) -> Result<Bytes>
     where
-        F: FnOnce(PostId, Attempt) -> BoxFuture<'static, Result<Bytes>>,
+        F: FnOnce(Option<PostId>, Attempt) -> BoxFuture<'static, Result<Bytes>>,
     {
-        let (reserved, turn, attempt) = match self.begin(write).await? {
+        let (reserved, turn, attempt) = match self.begin(write, reserves_id).await? {
             Plan::Run(reserved, turn, attempt) => (reserved, turn, attempt),
             Plan::Reply(reply) => return decode_reply(&reply),
         };
@@ -111,12 +112,12 @@ impl IdempotencyKeys {
     }
 
     /// Begins the write, or finds its reply. Waits up to [`MAX_WAIT`] for another request that is running the write.
-    async fn begin(&self, write: &IdempotentWrite) -> Result<Plan> {
+    async fn begin(&self, write: &IdempotentWrite, reserves_id: bool) -> Result<Plan> {
         let deadline = tokio::time::Instant::now() + MAX_WAIT;
         let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_millis(500));
         loop {
             let now = now();
-            let new = self.ids.next(now)?;
+            let new = reserves_id.then(|| self.ids.next(now)).transpose()?;
             let turn = WriteLease { now, until: now.saturating_add(LEASE), since: now.saturating_sub(RETENTION) };
             match self.ledger.begin(write, new, turn).await? {
                 BeginOutcome::Fresh => return Ok(Plan::Run(new, turn, Attempt::First)),
@@ -155,8 +156,8 @@ impl IdempotencyKeys {
 
 /// The next step for a write with an idempotency key.
 enum Plan {
-    /// Run the write, with this id for the object that it creates.
-    Run(PostId, WriteLease, Attempt),
+    /// Run the write, with this id for the object that it creates, if any.
+    Run(Option<PostId>, WriteLease, Attempt),
     /// Return this stored reply.
     Reply(Bytes),
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use feedline::feed::now;
 use feedline::ledger::{BulkLoad, DeviceRegistration, DeviceSession, NotificationEvent, PushPlan, UserNotifications};
-use feedline::model::{Device, DeviceId, Millis, NotificationId, NotificationKind, PushTarget, UserId};
+use feedline::model::{Device, DeviceId, Millis, NotificationKind, PushTarget, UserId};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use tokio::time::{Instant, sleep_until};
 
@@ -83,8 +83,7 @@ impl PushQueue {
     }
 
     fn notification(&self, n: usize) -> Option<UserNotifications> {
-        let id = NotificationId(n as u64 + 1);
-        let event = NotificationEvent { id, kind: NotificationKind::Follow, by: self.author.clone(), event: 0 };
+        let event = NotificationEvent { kind: NotificationKind::Follow, by: self.author.clone(), event: 0 };
         Some(UserNotifications { to: UserId::parse(&seed::user(n % self.users))?, events: vec![event] })
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::future::try_join_all;
 
 use crate::ledger::{EventConsumer, Ledger, LedgerError, NotificationEvent, NotificationMark};
-use crate::model::{Millis, NotificationId, NotificationKind, PostId, UserId};
+use crate::model::{Millis, NotificationKind, UserId};
 
 /// Events of one group are not farther apart, as in the server.
 const GROUP_WINDOW: Duration = Duration::from_secs(24 * 3600);
@@ -21,15 +21,15 @@ const BATCH: usize = 500;
 /// The notifications of all users.
 #[derive(Default)]
 pub(super) struct Notices {
-    /// In the order of their ids, which have their times.
-    by_user: BTreeMap<UserId, BTreeMap<NotificationId, (NotificationKind, UserId)>>,
+    /// By their times, which are unique.
+    by_user: BTreeMap<UserId, BTreeMap<Millis, (NotificationKind, UserId)>>,
 }
 
 impl Notices {
     /// Adds a notification of `to` about what `by` did. Nobody is notified of their own actions.
-    pub(super) fn add(&mut self, to: &UserId, id: NotificationId, kind: NotificationKind, by: &UserId) {
+    pub(super) fn add(&mut self, to: &UserId, at: Millis, kind: NotificationKind, by: &UserId) {
         if to != by {
-            self.by_user.entry(to.clone()).or_default().insert(id, (kind, by.clone()));
+            self.by_user.entry(to.clone()).or_default().insert(at, (kind, by.clone()));
         }
     }
 
@@ -38,14 +38,13 @@ impl Notices {
         let unread_since = now.saturating_sub(millis(UNREAD));
         try_join_all(self.by_user.iter().map(|(user, notices)| async move {
             let mut is_read = false;
-            for (id, (kind, by)) in notices {
-                let at = PostId(id.0).time();
-                if !is_read && at > unread_since {
+            for (at, (kind, by)) in notices {
+                if !is_read && *at > unread_since {
                     ledger.mark_notifications(user, None, NotificationMark::Read, None).await?;
                     is_read = true;
                 }
-                let event = NotificationEvent { id: *id, kind: *kind, by: by.clone(), event: 0 };
-                ledger.notify(user, &[event], at, millis(GROUP_WINDOW)).await?;
+                let event = NotificationEvent { kind: *kind, by: by.clone(), event: 0 };
+                ledger.notify(user, &[event], *at, millis(GROUP_WINDOW)).await?;
             }
             if !is_read {
                 ledger.mark_notifications(user, None, NotificationMark::Read, None).await?;

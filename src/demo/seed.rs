@@ -13,8 +13,8 @@ use super::pictures::PICTURES;
 use crate::feed::{Draft, LimitOptions, mentioned};
 use crate::ledger::{CommentOutcome, Lease, Ledger, LedgerError, LikeBatch, NewAccount, ProfileChange};
 use crate::model::{
-    Comment, CommentId, ContentId, LikeChange, Media, MediaKind, Millis, NotificationId, NotificationKind, ObjectId,
-    ObjectType, Post, PostId, UserId, Visibility,
+    Comment, CommentId, ContentId, LikeChange, Media, MediaKind, Millis, NotificationKind, ObjectId, ObjectType, Post,
+    PostId, UserId, Visibility,
 };
 
 const HOUR: Millis = 3_600_000;
@@ -186,8 +186,8 @@ impl Seeder<'_> {
 
     /// Adds a notification.
     fn note(&mut self, to: &UserId, at: Millis, kind: NotificationKind, by: &UserId) {
-        let id = NotificationId(PostId::from_parts(self.time(at), 0, 0).0);
-        self.notices.add(to, id, kind, by);
+        let at = self.time(at);
+        self.notices.add(to, at, kind, by);
     }
 
     /// The first time at or after `wanted` that no id has.

@@ -36,8 +36,8 @@ pub struct WriteLease {
 pub enum BeginOutcome {
     /// The key is new: the caller runs the write.
     Fresh,
-    /// The write was attempted, with an unknown outcome: the caller runs it, with the id reserved by the first attempt.
-    Again(PostId),
+    /// The write was attempted, with an unknown outcome: the caller runs it, with the id reserved by the first attempt, if any.
+    Again(Option<PostId>),
     /// The write is done. Contains its stored response.
     Answered(Bytes),
     /// Another process is running the write.
@@ -50,12 +50,13 @@ pub enum BeginOutcome {
 #[async_trait]
 pub trait IdempotencyStore: Send + Sync {
     /// Claims a write, in one transaction. Of several concurrent calls one gets the claim. [`BeginOutcome::Fresh`]
-    /// stores `reserved` as the id of the object that the write creates; no other outcome does. A row begun before
+    /// stores `reserved` as the id of the post or comment that the write creates (`None`: it creates none); no other
+    /// outcome does. A row begun before
     /// `turn.since` counts as absent and is replaced. Another operation or input is [`BeginOutcome::Reused`], with or
     /// without an answer. For the same operation and input, a stored answer comes first, then a lease that has not
     /// ended at `turn.now` ([`BeginOutcome::Running`]), then [`BeginOutcome::Again`], which takes the lease until
     /// `turn.until`.
-    async fn begin(&self, write: &IdempotentWrite, reserved: PostId, turn: WriteLease) -> Result<BeginOutcome>;
+    async fn begin(&self, write: &IdempotentWrite, reserved: Option<PostId>, turn: WriteLease) -> Result<BeginOutcome>;
 
     /// The stored response to exactly this write, if the write began at `since` or later. Changes nothing.
     async fn recall(&self, write: &IdempotentWrite, since: Millis) -> Result<Option<Bytes>>;

@@ -14,8 +14,6 @@ pub const MAX_GROUP_PEOPLE: usize = 16;
 /// An event that causes a notification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotificationEvent {
-    /// The id for a new group, used if the event begins one.
-    pub id: NotificationId,
     /// The kind of event and its object.
     pub kind: NotificationKind,
     /// The user that caused the event.
@@ -93,6 +91,8 @@ pub trait NotificationStore: Send + Sync {
     ///
     /// Then only the newest [`MAX_NOTIFICATION_GROUPS`] groups of the user are kept. The people of removed groups may
     /// be removed later, so that the work of one call is bounded.
+    ///
+    /// A new group takes the next id, which is greater than those of all earlier groups of the user.
     ///
     /// Returns the groups that changed, each once, in their new state, least recent first.
     async fn notify(

@@ -6,7 +6,7 @@ use feedline::ledger::{
     CLEAR_KIND, ClearPlan, DeviceRegistration, DeviceSession, Ledger, MarkOutcome, NotificationEvent, NotificationMark,
     PushLease, PushPlan, PushResult, QueuedPush, SettledPush, UserNotifications,
 };
-use feedline::model::{NotificationId, NotificationKind, PostId, PushTarget};
+use feedline::model::{NotificationKind, PostId, PushTarget};
 
 use crate::devices::{device, register};
 use crate::support::{NOW, conformance, id, publish, users};
@@ -55,7 +55,7 @@ async fn accept(ledger: &dyn Ledger, pushes: &[QueuedPush], leased: u64, now: u6
 /// Bo comments on a post of ann.
 async fn comment(ledger: &dyn Ledger, number: u64, now: u64) {
     let kind = NotificationKind::Comment(PostId(1));
-    let event = NotificationEvent { id: NotificationId(number), kind, by: id("bo"), event: number.cast_signed() };
+    let event = NotificationEvent { kind, by: id("bo"), event: number.cast_signed() };
     let batch = [UserNotifications { to: id("ann"), events: vec![event] }];
     ledger.notify_many(&batch, now, 1, Some(PLAN)).await.expect("an answer");
 }

@@ -12,6 +12,7 @@ conformance! {
     one_caller_executes_and_all_get_the_answer
     keys_are_scoped_to_user_and_write
     expired_attempts_pass_to_the_next_caller_with_the_same_id
+    writes_that_create_nothing_reserve_no_id
     attempts_are_renewed_and_released
     one_of_many_concurrent_callers_executes
     old_keys_are_removed_in_steps
@@ -30,7 +31,7 @@ fn turn(after: u64) -> WriteLease {
 }
 
 async fn begin(ledger: &dyn Ledger, write: &IdempotentWrite, reserved: u64, after: u64) -> BeginOutcome {
-    ledger.begin(write, PostId(reserved), turn(after)).await.expect("an answer")
+    ledger.begin(write, Some(PostId(reserved)), turn(after)).await.expect("an answer")
 }
 
 async fn one_caller_executes_and_all_get_the_answer(ledger: Any) {
@@ -76,11 +77,17 @@ async fn keys_are_scoped_to_user_and_write(ledger: Any) {
 async fn expired_attempts_pass_to_the_next_caller_with_the_same_id(ledger: Any) {
     let ann = write("ann", "k");
     assert_eq!(begin(&*ledger, &ann, 1, 0).await, BeginOutcome::Fresh);
-    assert_eq!(begin(&*ledger, &ann, 2, 10_000).await, BeginOutcome::Again(PostId(1)));
+    assert_eq!(begin(&*ledger, &ann, 2, 10_000).await, BeginOutcome::Again(Some(PostId(1))));
     assert_eq!(begin(&*ledger, &ann, 3, 19_999).await, BeginOutcome::Running, "it has its own lease");
-    assert_eq!(begin(&*ledger, &ann, 4, 20_000).await, BeginOutcome::Again(PostId(1)));
+    assert_eq!(begin(&*ledger, &ann, 4, 20_000).await, BeginOutcome::Again(Some(PostId(1))));
     ledger.finish(&ann.user, "k", b"done").await.unwrap();
     assert_eq!(begin(&*ledger, &ann, 5, 20_000).await, BeginOutcome::Answered("done".into()));
+}
+
+async fn writes_that_create_nothing_reserve_no_id(ledger: Any) {
+    let ann = write("ann", "k");
+    assert_eq!(ledger.begin(&ann, None, turn(0)).await.unwrap(), BeginOutcome::Fresh);
+    assert_eq!(ledger.begin(&ann, None, turn(10_000)).await.unwrap(), BeginOutcome::Again(None));
 }
 
 async fn attempts_are_renewed_and_released(ledger: Any) {
@@ -92,7 +99,7 @@ async fn attempts_are_renewed_and_released(ledger: Any) {
     move_write_lease(NOW + 10_000, 0).await;
     assert_eq!(begin(&*ledger, &ann, 2, 12_000).await, BeginOutcome::Running, "the first lease has expired");
     move_write_lease(NOW + 15_000, 0).await;
-    assert_eq!(begin(&*ledger, &ann, 3, 12_000).await, BeginOutcome::Again(PostId(1)));
+    assert_eq!(begin(&*ledger, &ann, 3, 12_000).await, BeginOutcome::Again(Some(PostId(1))));
     ledger.move_write_lease(&id("nobody"), "k", 0, 1).await.unwrap();
 }
 
@@ -111,7 +118,11 @@ async fn old_keys_are_removed_in_steps(ledger: Any) {
     }
     // The first key has expired, though its row still exists.
     assert_eq!(begin(&*ledger, &write("ann", "k0"), 9, 60_001).await, BeginOutcome::Fresh);
-    assert_eq!(begin(&*ledger, &write("ann", "k0"), 9, 70_001).await, BeginOutcome::Again(PostId(9)), "with a new id");
+    assert_eq!(
+        begin(&*ledger, &write("ann", "k0"), 9, 70_001).await,
+        BeginOutcome::Again(Some(PostId(9))),
+        "with a new id"
+    );
     assert_eq!(begin(&*ledger, &write("ann", "k1"), 9, 61_000).await, BeginOutcome::Answered("done".into()));
 
     assert_eq!(ledger.delete_old_keys(NOW + 4_000, 2).await.unwrap(), 2);

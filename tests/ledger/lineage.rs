@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use feedline::ledger::{JOBS, Ledger, Lineage, NUMBERS_SKIPPED, PULLED, REVERTS};
-use feedline::model::{Entry, PostId};
+use feedline::ledger::{JOBS, Ledger, Lineage, NUMBERS_SKIPPED, NotificationEvent, PULLED, REVERTS};
+use feedline::model::{Entry, NotificationKind, PostId};
 
 use crate::support::{NOW, conformance, id, publish, users};
 
 conformance! {
     commit_numbers_only_grow
     new_incarnations_start_once_above_all_numbers
+    new_incarnations_reuse_no_notification_id
 }
 
 type Any = Arc<dyn Ledger>;
@@ -50,4 +51,22 @@ async fn new_incarnations_start_once_above_all_numbers(ledger: Any) {
     assert!(next.id > job.id && u64::try_from(next.id).unwrap() > 500 + NUMBERS_SKIPPED, "{next:?}");
     let mark = ledger.pull(next.id, &id("ann"), &Entry::Post(PostId(2)), false, NOW).await.unwrap();
     assert!(mark > 70 + NUMBERS_SKIPPED, "{mark}");
+}
+
+async fn new_incarnations_reuse_no_notification_id(ledger: Any) {
+    users(&*ledger, &["ann", "bo"]).await;
+    let follow = NotificationEvent { kind: NotificationKind::Follow, by: id("bo"), event: 0 };
+    let notify = async |now: u64| {
+        let groups = ledger.notify(&id("ann"), std::slice::from_ref(&follow), now, 1).await.expect("an answer");
+        groups[0].id.0
+    };
+    // Also in a ledger that has none yet.
+    let mut last = 0;
+    for n in 1..=3 {
+        let incarnation = lineage(&*ledger).await.incarnation;
+        assert!(ledger.begin_incarnation(&incarnation, &format!("new-{n}"), &[]).await.unwrap());
+        let id = notify(NOW + 10 * n).await;
+        assert!(id > last + NUMBERS_SKIPPED && id < 1 << 40, "{id} after {last}");
+        last = id;
+    }
 }

@@ -8,7 +8,7 @@ use feedline::ledger::{
     BeginOutcome, CommentStore, FollowStore, IdempotencyStore, IdempotentWrite, LikeBatch, LikeStore, MarkOutcome,
     NotificationEvent, NotificationMark, NotificationStore, PostStore, RevertReason, Work, WriteLease,
 };
-use feedline::model::{Comment, CommentId, ContentId, LikeChange, NotificationId, NotificationKind, PostId};
+use feedline::model::{Comment, CommentId, ContentId, LikeChange, NotificationKind, PostId};
 
 use crate::postgres_server::PostgresServer;
 use crate::support::{NOW, PATIENCE, database, delete, follow, id, open_at, post, publish, store, users};
@@ -86,12 +86,12 @@ async fn idempotency_keys_renewed_during_cleanup_stay() {
     users(&*ledger, &["ann"]).await;
     let write = IdempotentWrite { user: id("ann"), key: "k".into(), operation: "posts.create", input: [7; 32] };
     let turn = WriteLease { now: NOW, until: NOW + 10, since: 0 };
-    assert_eq!(ledger.begin(&write, PostId(1), turn).await.unwrap(), BeginOutcome::Fresh);
+    assert_eq!(ledger.begin(&write, Some(PostId(1)), turn).await.unwrap(), BeginOutcome::Fresh);
     let asking = Arc::clone(&ledger);
     let call = async move { asking.delete_old_keys(NOW + 1, 9).await.unwrap() };
     let anew = format!("UPDATE idempotency SET begun_at = {}", NOW + 5);
     assert_eq!(meanwhile((server, &name), ("ann", &anew), call).await, 0);
-    assert_eq!(ledger.begin(&write, PostId(2), turn).await.unwrap(), BeginOutcome::Running);
+    assert_eq!(ledger.begin(&write, Some(PostId(2)), turn).await.unwrap(), BeginOutcome::Running);
 }
 
 #[tokio::test]
@@ -99,7 +99,7 @@ async fn waiting_read_marks_change_nothing() {
     let (server, name) = database().await;
     let ledger = open_at(server, &name).await;
     users(&*ledger, &["ann"]).await;
-    let follows = NotificationEvent { id: NotificationId(1), kind: NotificationKind::Follow, by: id("bo"), event: 0 };
+    let follows = NotificationEvent { kind: NotificationKind::Follow, by: id("bo"), event: 0 };
     ledger.notify(&id("ann"), &[follows], NOW, 1_000).await.unwrap();
     let marked = "UPDATE notified SET seen_upto = latest, read_upto = latest";
     let asking = Arc::clone(&ledger);

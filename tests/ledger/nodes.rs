@@ -9,8 +9,7 @@ use feedline::ledger::{
     NotificationEvent, NotificationStore, PeopleStore, PostStore, PostgresLedger, PullLogStore,
 };
 use feedline::model::{
-    Comment, CommentId, ContentId, Entry, LikeChange, NotificationId, NotificationKind, ObjectId, ObjectType, PostId,
-    UserId,
+    Comment, CommentId, ContentId, Entry, LikeChange, NotificationKind, ObjectId, ObjectType, PostId, UserId,
 };
 use futures::future::join_all;
 
@@ -223,7 +222,7 @@ async fn concurrent_events_at_two_nodes_form_one_group() {
     let notes = (1..=40_u64).map(|n| {
         let (node, by) = (Arc::clone(&nodes[(n % 2) as usize]), id(&format!("fan{}", n % 30)));
         tokio::spawn(async move {
-            let happening = NotificationEvent { id: NotificationId(n), kind: NotificationKind::Follow, by, event: 0 };
+            let happening = NotificationEvent { kind: NotificationKind::Follow, by, event: 0 };
             node.notify(&id("ann"), &[happening], NOW, 60_000).await.unwrap()
         })
     });

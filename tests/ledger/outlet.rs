@@ -119,7 +119,7 @@ async fn blocks_end_follows_in_order(ledger: Any) {
 }
 
 async fn notify(ledger: &dyn Ledger, to: &str, by: &str, pushes: Option<PushPlan>) {
-    let event = NotificationEvent { id: NotificationId(7), kind: NotificationKind::Follow, by: id(by), event: 0 };
+    let event = NotificationEvent { kind: NotificationKind::Follow, by: id(by), event: 0 };
     let batch = [UserNotifications { to: id(to), events: vec![event] }];
     ledger.notify_many(&batch, NOW, 60_000, pushes).await.expect("an answer");
 }
@@ -128,7 +128,7 @@ async fn notifications_are_events(ledger: Any) {
     users(&*ledger, &["ann", "bo", "cy"]).await;
     notify(&*ledger, "ann", "bo", None).await;
     notify(&*ledger, "ann", "cy", Some(PushPlan { grace: 1, digest: 1 })).await;
-    let notified = DomainEvent::Notified { to: id("ann"), notification: NotificationId(7) };
+    let notified = DomainEvent::Notified { to: id("ann"), notification: NotificationId(1) };
     assert_eq!(events(&*ledger).await, [notified.clone(), notified]);
 }
 

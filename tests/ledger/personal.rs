@@ -81,7 +81,7 @@ async fn fill(ledger: &dyn Ledger) {
     for key in ["a key", "b", "c"] {
         let write = IdempotentWrite { user: id("ann"), key: key.into(), operation: "posts.create", input: [7; 32] };
         let turn = WriteLease { now: NOW, until: NOW + 1, since: 0 };
-        ledger.begin(&write, PostId(5), turn).await.expect("an answer");
+        ledger.begin(&write, Some(PostId(5)), turn).await.expect("an answer");
     }
 }
 

@@ -9,8 +9,7 @@ use feedline::ledger::{
     PostgresOptions, PostgresUrl, RestrictionStore,
 };
 use feedline::model::{
-    Comment, CommentId, ContentId, LikeChange, NotificationId, NotificationKind, ObjectId, ObjectType, PostId,
-    Restriction, UserId,
+    Comment, CommentId, ContentId, LikeChange, NotificationKind, ObjectId, ObjectType, PostId, Restriction, UserId,
 };
 
 use crate::postgres_server::PostgresServer;
@@ -186,12 +185,7 @@ async fn write_rows_of_all_tables(ledger: &PostgresLedger, people: &[UserId]) {
             ledger.restrict(Restriction::Mute, one, other, NOW, &lease("w1", LEASE)).await.unwrap();
             ledger.add_favourite(one, &kind, &ObjectId::from(PostId(at)), NOW, 99).await.unwrap();
             let what = NotificationKind::Like(ContentId::Post(PostId(at)));
-            let happening = NotificationEvent {
-                id: NotificationId((number * 4 + step) as u64),
-                kind: what,
-                by: other.clone(),
-                event: 0,
-            };
+            let happening = NotificationEvent { kind: what, by: other.clone(), event: 0 };
             ledger.notify(one, &[happening], NOW, 60_000).await.unwrap();
             for object in [ContentId::Post(PostId(at)), ContentId::Comment(CommentId(at))] {
                 likes.push(LikeChange { user: one.clone(), object, liked: true, at: NOW });

@@ -6,7 +6,7 @@ use feedline::ledger::{
     DeviceSession, Ledger, NotificationEvent, PushBacklog, PushLease, PushPlan, PushResult, QueuedPush, SettledPush,
     UserNotifications,
 };
-use feedline::model::{ContentId, DeviceId, NotificationId, NotificationKind, PostId, PushPreferences};
+use feedline::model::{ContentId, DeviceId, NotificationKind, PostId, PushPreferences};
 
 use crate::devices::register;
 use crate::support::{NOW, conformance, id, users};
@@ -30,10 +30,10 @@ type Any = Arc<dyn Ledger>;
 const PLAN: PushPlan = PushPlan { grace: 10_000, digest: 600_000 };
 const WINDOW: u64 = 86_400_000;
 
-/// A like of post 1 by a user; the number is that of the event, and of a new group.
+/// A like of post 1 by a user; the number is that of the event.
 fn like(number: u64, by: &str) -> NotificationEvent {
     let kind = NotificationKind::Like(ContentId::Post(PostId(1)));
-    NotificationEvent { id: NotificationId(number), kind, by: id(by), event: number.cast_signed() }
+    NotificationEvent { kind, by: id(by), event: number.cast_signed() }
 }
 
 fn comment(number: u64, by: &str) -> NotificationEvent {
@@ -75,8 +75,7 @@ async fn notifications_are_queued_for_each_device(ledger: Any) {
     ledger.set_push_preferences(&id("ann"), &preferences).await.expect("an answer");
     let batch = ["ann", "bo"].map(|to| UserNotifications { to: id(to), events: vec![comment(1, "cy")] });
     ledger.notify_many(&batch[..1], NOW, WINDOW, Some(PLAN)).await.expect("an answer");
-    let other = NotificationEvent { id: NotificationId(2), ..comment(2, "cy") };
-    let batch = [UserNotifications { to: id("bo"), events: vec![other] }];
+    let batch = [UserNotifications { to: id("bo"), events: vec![comment(2, "cy")] }];
     ledger.notify_many(&batch, NOW, WINDOW, Some(PLAN)).await.expect("an answer");
     assert_eq!(ledger.next_push().await.expect("an answer"), Some(NOW + 10_000));
     assert!(due(&*ledger, NOW + 9_999).await.is_empty(), "within the grace");

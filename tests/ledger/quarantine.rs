@@ -6,9 +6,7 @@ use feedline::ledger::{
     Finished, JOB, LIKE, Ledger, Quarantined, REVERT, RevertReason, SkippedLike, Thread, VisibilityChange, Work,
     unreadable_rows,
 };
-use feedline::model::{
-    Comment, CommentId, ContentId, Entry, LikeChange, NotificationId, NotificationKind, PostId, Visibility,
-};
+use feedline::model::{Comment, CommentId, ContentId, Entry, LikeChange, NotificationKind, PostId, Visibility};
 
 use crate::support::{self, LEASE, NOW, conformance, edit, id, lease, post, publish, users};
 
@@ -130,7 +128,7 @@ const DAMAGE: [&str; 7] = [
     "UPDATE jobs SET work = '{\"what\":{}}' WHERE id = 2",
     "UPDATE pulled SET kind = '?' WHERE post = 2",
     "UPDATE comments SET mentions = '%MENTIONS%' WHERE id = 12",
-    "UPDATE notifications SET kind = '?' WHERE id = 22",
+    "UPDATE notifications SET kind = '?' WHERE id = 2",
     "INSERT INTO like_reverts (partition, %USER%, object, reason) VALUES (0, 'ann', 'x1', 'gone')",
     "INSERT INTO like_reverts (partition, %USER%, object, reason) VALUES (0, 'ann', 'p1', 'gone')",
 ];
@@ -160,8 +158,7 @@ async fn damaged_rows_are_omitted(ledger: &dyn Ledger, damage: impl AsyncFn(&str
         };
         ledger.create_comment(&comment).await.unwrap();
         let what = NotificationKind::Like(ContentId::Post(PostId(number)));
-        let happening =
-            feedline::ledger::NotificationEvent { id: NotificationId(20 + number), kind: what, by: id("bo"), event: 0 };
+        let happening = feedline::ledger::NotificationEvent { kind: what, by: id("bo"), event: 0 };
         ledger.notify(&id("ann"), &[happening], NOW, 1_000).await.unwrap();
     }
     let before = unreadable_rows();
@@ -180,7 +177,7 @@ async fn damaged_rows_are_omitted(ledger: &dyn Ledger, damage: impl AsyncFn(&str
     assert_eq!(comments[2].mentions, [], "it can do without them");
     assert_eq!(comments[1].mentions, [id("ann")]);
     let groups = ledger.notifications(&id("ann"), None, 3).await.expect("the others");
-    assert_eq!(groups.iter().map(|group| group.id.0).collect::<Vec<_>>(), [24, 23, 21]);
+    assert_eq!(groups.iter().map(|group| group.id.0).collect::<Vec<_>>(), [4, 3, 1]);
 
     let log = ledger.pulled_after(0, 3).await.expect("the others");
     let posts = |entries: &[Entry]| entries.iter().filter_map(Entry::post).map(|post| post.0).collect::<Vec<_>>();

@@ -1848,12 +1848,12 @@ export interface components {
          *       "comment": {
          *         "author": "ann",
          *         "created_at": 1795236768000,
-         *         "id": 243905200111616,
+         *         "id": 2699932336111616,
          *         "likes": 0,
          *         "mentions": [
          *           "bo"
          *         ],
-         *         "post": 243905142243328,
+         *         "post": 2699932278243328,
          *         "replies": 0,
          *         "text": "Welcome, @bo"
          *       },
@@ -1891,12 +1891,12 @@ export interface components {
          *         "author": "ann",
          *         "created_at": 1795236768000,
          *         "edited_at": 1795236774872,
-         *         "id": 243905200111616,
+         *         "id": 2699932336111616,
          *         "likes": 0,
          *         "mentions": [
          *           "bo"
          *         ],
-         *         "post": 243905142243328,
+         *         "post": 2699932278243328,
          *         "replies": 0,
          *         "text": "Welcome, @bo"
          *       },
@@ -1919,7 +1919,7 @@ export interface components {
         };
         /**
          * @example {
-         *       "comment": 243905200111616,
+         *       "comment": 2699932336111616,
          *       "stays": false,
          *       "type": "gone"
          *     }
@@ -1953,7 +1953,7 @@ export interface components {
         /**
          * @example {
          *       "comments": 1,
-         *       "id": 243905142243328,
+         *       "id": 2699932278243328,
          *       "likes": 3,
          *       "type": "counts",
          *       "version": 4
@@ -2208,7 +2208,7 @@ export interface components {
         };
         /**
          * @example {
-         *       "id": 243905142243328,
+         *       "id": 2699932278243328,
          *       "liked": true,
          *       "likes": 3,
          *       "type": "like.changed",
@@ -2228,7 +2228,7 @@ export interface components {
         };
         /**
          * @example {
-         *       "id": 243905142243328,
+         *       "id": 2699932278243328,
          *       "reason": "gone",
          *       "type": "like.reverted"
          *     }
@@ -2243,7 +2243,7 @@ export interface components {
         /**
          * @example {
          *       "asks": 1,
-         *       "id": 243905142243328,
+         *       "id": 2699932278243328,
          *       "liked": true,
          *       "likes": 3,
          *       "type": "like.settled",
@@ -2334,7 +2334,7 @@ export interface components {
         };
         /**
          * @example {
-         *       "id": 243905300000001,
+         *       "id": 5301,
          *       "type": "notification.gone"
          *     }
          */
@@ -2368,10 +2368,10 @@ export interface components {
          *       "notification": {
          *         "count": 1,
          *         "created_at": 1795236770000,
-         *         "id": 243905300000001,
+         *         "id": 5301,
          *         "kind": "like",
          *         "object": {
-         *           "id": 243905142243328,
+         *           "id": 2699932278243328,
          *           "type": "post"
          *         },
          *         "people": [
@@ -2394,7 +2394,7 @@ export interface components {
         };
         /**
          * @example {
-         *       "id": 243905300000001,
+         *       "id": 5301,
          *       "seen": false,
          *       "type": "notifications.read",
          *       "unread": 2,
@@ -2574,7 +2574,7 @@ export interface components {
          *         "comments": 0,
          *         "created_at": 1795236753868,
          *         "favourites": 0,
-         *         "id": 243905142243328,
+         *         "id": 2699932278243328,
          *         "likes": 0,
          *         "text": "Hello from Bo. #rust",
          *         "topics": [
@@ -2627,7 +2627,7 @@ export interface components {
          *         "created_at": 1795236753868,
          *         "edited_at": 1795236791004,
          *         "favourites": 0,
-         *         "id": 243905142243328,
+         *         "id": 2699932278243328,
          *         "likes": 0,
          *         "text": "Hello again. #rust",
          *         "topics": [
@@ -2645,7 +2645,7 @@ export interface components {
         };
         /**
          * @example {
-         *       "id": 243905142243328,
+         *       "id": 2699932278243328,
          *       "reason": "deleted",
          *       "type": "gone"
          *     }
@@ -2996,7 +2996,7 @@ export interface components {
         };
         /**
          * @example {
-         *       "id": 243905142243328,
+         *       "id": 2699932278243328,
          *       "type": "read",
          *       "unread": 3
          *     }
@@ -3633,7 +3633,7 @@ export interface operations {
                      *           "mentions": [
                      *             "bo"
                      *           ],
-                     *           "post": 243905142243328,
+                     *           "post": 2699932278243328,
                      *           "type": "post.created",
                      *           "user": "ann"
                      *         }
@@ -3683,7 +3683,7 @@ export interface operations {
                      *         "comment_likes": [
                      *           {
                      *             "at": 0,
-                     *             "comment": 243905142243328
+                     *             "comment": 2699932278243328
                      *           }
                      *         ]
                      *       }
@@ -4398,7 +4398,7 @@ export interface operations {
                      *       "comment_likes": [
                      *         {
                      *           "at": 0,
-                     *           "comment": 243905142243328
+                     *           "comment": 2699932278243328
                      *         }
                      *       ]
                      *     }
@@ -4569,9 +4569,9 @@ export interface operations {
                     /**
                      * @example {
                      *       "created_at": 1795236753868,
-                     *       "id": 243905142243328,
+                     *       "id": 2699932278243328,
                      *       "likes": 0,
-                     *       "post": 243905142243328,
+                     *       "post": 2699932278243328,
                      *       "replies": 0
                      *     }
                      */
@@ -4660,9 +4660,9 @@ export interface operations {
                     /**
                      * @example {
                      *       "created_at": 1795236753868,
-                     *       "id": 243905142243328,
+                     *       "id": 2699932278243328,
                      *       "likes": 0,
-                     *       "post": 243905142243328,
+                     *       "post": 2699932278243328,
                      *       "replies": 0
                      *     }
                      */
@@ -5155,7 +5155,7 @@ export interface operations {
                      *         {
                      *           "count": 0,
                      *           "created_at": 1795236753868,
-                     *           "id": 243905142243328,
+                     *           "id": 2699932278243328,
                      *           "kind": "like",
                      *           "people": [
                      *             {
@@ -5200,7 +5200,7 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "id": 243905142243328
+                 *       "id": 2699932278243328
                  *     }
                  */
                 "application/json": components["schemas"]["MarkNotificationsRead"];
@@ -5311,7 +5311,7 @@ export interface operations {
                      *           "comments": 0,
                      *           "created_at": 1795236753868,
                      *           "favourites": 0,
-                     *           "id": 243905142243328,
+                     *           "id": 2699932278243328,
                      *           "likes": 0,
                      *           "text": "Hello from Bo. #rust",
                      *           "visibility": "public"
@@ -5372,7 +5372,7 @@ export interface operations {
                      *       "comments": 0,
                      *       "created_at": 1795236753868,
                      *       "favourites": 0,
-                     *       "id": 243905142243328,
+                     *       "id": 2699932278243328,
                      *       "likes": 0,
                      *       "text": "Hello from Bo. #rust",
                      *       "visibility": "public"
@@ -5423,7 +5423,7 @@ export interface operations {
                      *           "comments": 0,
                      *           "created_at": 1795236753868,
                      *           "favourites": 0,
-                     *           "id": 243905142243328,
+                     *           "id": 2699932278243328,
                      *           "likes": 0,
                      *           "text": "Hello from Bo. #rust",
                      *           "visibility": "public"
@@ -5476,7 +5476,7 @@ export interface operations {
                      *       "comments": 0,
                      *       "created_at": 1795236753868,
                      *       "favourites": 0,
-                     *       "id": 243905142243328,
+                     *       "id": 2699932278243328,
                      *       "likes": 0,
                      *       "text": "Hello from Bo. #rust",
                      *       "visibility": "public"
@@ -5570,7 +5570,7 @@ export interface operations {
                      *       "comments": 0,
                      *       "created_at": 1795236753868,
                      *       "favourites": 0,
-                     *       "id": 243905142243328,
+                     *       "id": 2699932278243328,
                      *       "likes": 0,
                      *       "text": "Hello from Bo. #rust",
                      *       "visibility": "public"
@@ -5622,9 +5622,9 @@ export interface operations {
                      *       "items": [
                      *         {
                      *           "created_at": 1795236753868,
-                     *           "id": 243905142243328,
+                     *           "id": 2699932278243328,
                      *           "likes": 0,
-                     *           "post": 243905142243328,
+                     *           "post": 2699932278243328,
                      *           "replies": 0
                      *         }
                      *       ],
@@ -5682,9 +5682,9 @@ export interface operations {
                     /**
                      * @example {
                      *       "created_at": 1795236753868,
-                     *       "id": 243905142243328,
+                     *       "id": 2699932278243328,
                      *       "likes": 0,
-                     *       "post": 243905142243328,
+                     *       "post": 2699932278243328,
                      *       "replies": 0
                      *     }
                      */
@@ -6163,7 +6163,7 @@ export interface operations {
                      *           "comments": 0,
                      *           "created_at": 1795236753868,
                      *           "favourites": 0,
-                     *           "id": 243905142243328,
+                     *           "id": 2699932278243328,
                      *           "likes": 0,
                      *           "text": "Hello from Bo. #rust",
                      *           "visibility": "public"
@@ -6209,7 +6209,7 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "id": 243905142243328
+                 *       "id": 2699932278243328
                  *     }
                  */
                 "application/json": components["schemas"]["MarkTimelineRead"];
@@ -6223,7 +6223,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "id": 243905142243328,
+                     *       "id": 2699932278243328,
                      *       "unread": 0
                      *     }
                      */
@@ -6274,7 +6274,7 @@ export interface operations {
                      *               "comments": 0,
                      *               "created_at": 1795236753868,
                      *               "favourites": 0,
-                     *               "id": 243905142243328,
+                     *               "id": 2699932278243328,
                      *               "likes": 0,
                      *               "text": "Hello from Bo. #rust",
                      *               "topics": [
@@ -6380,7 +6380,7 @@ export interface operations {
                      *           "comments": 0,
                      *           "created_at": 1795236753868,
                      *           "favourites": 0,
-                     *           "id": 243905142243328,
+                     *           "id": 2699932278243328,
                      *           "likes": 0,
                      *           "text": "Hello from Bo. #rust",
                      *           "visibility": "public"
@@ -6873,9 +6873,9 @@ export interface operations {
                      *       "items": [
                      *         {
                      *           "created_at": 1795236753868,
-                     *           "id": 243905142243328,
+                     *           "id": 2699932278243328,
                      *           "likes": 0,
-                     *           "post": 243905142243328,
+                     *           "post": 2699932278243328,
                      *           "replies": 0
                      *         }
                      *       ],
@@ -7179,7 +7179,7 @@ export interface operations {
                      *           "comments": 0,
                      *           "created_at": 1795236753868,
                      *           "favourites": 0,
-                     *           "id": 243905142243328,
+                     *           "id": 2699932278243328,
                      *           "likes": 0,
                      *           "text": "Hello from Bo. #rust",
                      *           "visibility": "public"
@@ -7393,7 +7393,7 @@ export interface operations {
                      *           "comments": 0,
                      *           "created_at": 1795236753868,
                      *           "favourites": 0,
-                     *           "id": 243905142243328,
+                     *           "id": 2699932278243328,
                      *           "likes": 0,
                      *           "text": "Hello from Bo. #rust",
                      *           "visibility": "public"

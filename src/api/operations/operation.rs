@@ -63,6 +63,8 @@ pub(in crate::api) enum Effect {
     Read(u32),
     /// Changes data on behalf of the caller. Takes an idempotency key.
     Write(RateClass),
+    /// A write that creates a post or a comment. Its idempotency key reserves the id.
+    Create(RateClass),
     /// A write that is acknowledged from the write-behind queue. It does not wait for the ledger: the settler records a
     /// new user together with the user's write.
     QueuedWrite(RateClass),
@@ -139,7 +141,7 @@ impl Operation {
 
     /// Whether a caller may send an idempotency key with it.
     pub fn takes_key(&self) -> bool {
-        matches!(self.effect, Effect::Write(_) | Effect::QueuedWrite(_))
+        matches!(self.effect, Effect::Write(_) | Effect::Create(_) | Effect::QueuedWrite(_))
     }
 
     /// The cost of a page of 20 items in units of the budget for reads; `None` for a write.

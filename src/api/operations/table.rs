@@ -16,7 +16,7 @@ use std::sync::Arc;
 use schemars::SchemaGenerator;
 
 use super::codec::{decode, encode};
-use super::operation::Effect::{QueuedWrite, Read, SecretWrite, SignIn, SignUp, Write};
+use super::operation::Effect::{Create, QueuedWrite, Read, SecretWrite, SignIn, SignUp, Write};
 use super::operation::{Access, Operation, Verb};
 use crate::feed::RateClass::{Comments, Follows, Likes, Posts, Writes};
 use crate::feed::input::{
@@ -184,7 +184,7 @@ pub(super) fn rows() -> Vec<Operation> {
         // Posts.
 
         /// Publishes a post.
-        "posts.create" Post   "/posts"      201 User   Write(Posts)
+        "posts.create" Post   "/posts"      201 User   Create(Posts)
             => posts.create(posts::Draft) -> ShownPost, LIMIT_EXCEEDED;
 
         /// Returns a post.
@@ -218,7 +218,7 @@ pub(super) fn rows() -> Vec<Operation> {
         // Comments.
 
         /// Creates a comment on a post, or a reply to a comment.
-        "comments.create" Post   "/posts/{id}/comments" 201 User   Write(Comments)
+        "comments.create" Post   "/posts/{id}/comments" 201 User   Create(Comments)
             => comments.create(posts::CommentDraft) -> Comment, NOT_FOUND, LIMIT_EXCEEDED;
 
         /// Lists the comments on a post, or the replies to a comment, newest first or oldest first.

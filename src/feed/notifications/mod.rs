@@ -24,7 +24,6 @@ pub(crate) use event_worker::EventWorker;
 use super::call::{Call, Caller};
 use super::error::{FeedError, Result};
 use super::input::OwnList;
-use super::node_ids::NodeIds;
 use super::paging::{PageBuilder, PageCursor as _};
 use super::pushes::clear_plan;
 use super::rendering::NotificationRenderer;
@@ -116,7 +115,6 @@ pub(crate) struct MarkRead {
 pub(crate) struct Notifications {
     ledger: Arc<dyn Ledger>,
     broker: Arc<dyn Broker>,
-    ids: Arc<NodeIds>,
     visibility: Arc<VisibilityPolicy>,
     renderer: NotificationRenderer,
     /// How much of the log of each user is kept.
@@ -130,13 +128,12 @@ impl Notifications {
     pub(crate) fn new(
         ledger: Arc<dyn Ledger>,
         broker: Arc<dyn Broker>,
-        ids: Arc<NodeIds>,
         visibility: Arc<VisibilityPolicy>,
         renderer: NotificationRenderer,
         retention: Retention,
         pushes: Option<PushPlan>,
     ) -> Self {
-        Self { ledger, broker, ids, visibility, renderer, retention, pushes }
+        Self { ledger, broker, visibility, renderer, retention, pushes }
     }
 
     /// Records and pushes a batch: the notifications of one user in order, several users concurrently. Users are not
@@ -209,16 +206,15 @@ impl Notifications {
             .await?;
         let people: HashSet<UserId> = notifications.iter().map(|notification| notification.by.clone()).collect();
         let people = self.visibility.visible_users(Some(user), ViewContext::Unrequested, people).await?;
-        let now = now();
         let wanted = |notification: &PendingNotification| {
             people.contains(&notification.by)
                 && notification.kind.object().is_none_or(|object| subjects.contains_key(&object))
         };
         let event = |notification: PendingNotification| {
             let PendingNotification { kind, by, event, .. } = notification;
-            Ok(NotificationEvent { id: NotificationId(self.ids.next(now)?.0), kind, by, event })
+            NotificationEvent { kind, by, event }
         };
-        notifications.into_iter().filter(wanted).map(event).collect()
+        Ok(notifications.into_iter().filter(wanted).map(event).collect())
     }
 
     async fn note(&self, batch: &[UserNotifications]) -> Result<()> {

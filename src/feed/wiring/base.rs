@@ -100,9 +100,8 @@ impl Base {
 
     pub(super) fn notifications(&self, renderer: NotificationRenderer, options: &FeedOptions) -> Notifications {
         let retention = Retention::notifications(options.timeline_idle);
-        let (ids, visibility) = (self.ids.clone(), self.visibility.clone());
-        let (ledger, broker) = (self.ledger.clone(), self.broker.clone());
-        Notifications::new(ledger, broker, ids, visibility, renderer, retention, options.pushes.plan)
+        let (ledger, broker, visibility) = (self.ledger.clone(), self.broker.clone(), self.visibility.clone());
+        Notifications::new(ledger, broker, visibility, renderer, retention, options.pushes.plan)
     }
 
     pub(super) fn conversations(&self) -> Conversations {

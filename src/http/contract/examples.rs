@@ -13,9 +13,9 @@ use crate::model::{
 /// When the first of them happened, in Unix milliseconds.
 const TIME: Millis = 1_795_236_753_868;
 
-const POST: PostId = PostId(243_905_142_243_328);
-const COMMENT: CommentId = CommentId(243_905_200_111_616);
-const GROUP: NotificationId = NotificationId(243_905_300_000_001);
+const POST: PostId = PostId(2_699_932_278_243_328);
+const COMMENT: CommentId = CommentId(2_699_932_336_111_616);
+const GROUP: NotificationId = NotificationId(5_301);
 
 /// An event of each kind, by the name of its schema.
 pub(super) fn events() -> Option<BTreeMap<&'static str, Value>> {

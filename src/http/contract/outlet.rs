@@ -92,7 +92,7 @@ fn parameters() -> Value {
 fn example() -> Value {
     let event = json!({
         "id": "41", "type": "post.created", "at": 1_795_236_753_868_u64, "user": "ann",
-        "post": 243_905_142_243_328_u64, "mentions": ["bo"],
+        "post": 2_699_932_278_243_328_u64, "mentions": ["bo"],
     });
     json!({ "events": [event], "cursor": "41", "missed": 0 })
 }

@@ -77,7 +77,7 @@ fn number(name: &str, schema: &Value) -> Value {
         return json!(1_795_236_753_868_u64);
     }
     if ["id", "post", "comment"].contains(&name) {
-        return json!(243_905_142_243_328_u64);
+        return json!(2_699_932_278_243_328_u64);
     }
     schema.get("default").filter(|value| value.is_u64()).or(schema.get("minimum")).cloned().unwrap_or(json!(1))
 }

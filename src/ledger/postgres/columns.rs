@@ -22,7 +22,7 @@ pub(super) fn id_at(row: &Row, column: usize) -> Result<UserId> {
 
 /// Reads a column with a number that Feedline stored. These numbers are never negative.
 pub(super) fn natural_at(row: &Row, column: usize) -> Result<u64> {
-    at::<i64>(row, column).map(|number| u64::try_from(number).unwrap_or_default())
+    at(row, column).map(natural)
 }
 
 /// Reads a column with JSON.
@@ -44,6 +44,11 @@ pub(super) fn user_ids(texts: Vec<&str>) -> Result<Vec<UserId>> {
 /// Converts a number to the `bigint` of PostgreSQL. Times and ids stay far below its maximum.
 pub(super) fn integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Converts a number that Feedline stored. These numbers are never negative.
+pub(super) fn natural(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or_default()
 }
 
 /// Converts a limit to the `bigint` of PostgreSQL.

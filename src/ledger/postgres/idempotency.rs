@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::PostgresLedger;
-use super::columns::{at, count, integer, natural_at, one, plain};
+use super::columns::{at, count, integer, natural, one, plain};
 use crate::ledger::{BeginOutcome, IdempotencyStore, IdempotentWrite, Result, WriteLease};
 use crate::model::{Millis, PostId, UserId};
 
@@ -27,18 +27,19 @@ const FORGET: &str = "\
 
 #[async_trait]
 impl IdempotencyStore for PostgresLedger {
-    async fn begin(&self, write: &IdempotentWrite, reserved: PostId, turn: WriteLease) -> Result<BeginOutcome> {
+    async fn begin(&self, write: &IdempotentWrite, reserved: Option<PostId>, turn: WriteLease) -> Result<BeginOutcome> {
         let (user, key, input) = (write.user.as_str(), plain(&write.key), &write.input[..]);
         let (now, until, since) = (integer(turn.now), integer(turn.until), integer(turn.since));
+        let reserved = reserved.map(|id| integer(id.0));
         let parameters: super::pool::Parameters<'_> =
-            &[&user, &key, &write.operation, &input, &integer(reserved.0), &now, &until, &since];
+            &[&user, &key, &write.operation, &input, &reserved, &now, &until, &since];
         let rows = self.pool.write(BEGIN, parameters).await?;
         let row = one(&rows)?;
         Ok(match at(row, 0)? {
             "fresh" => BeginOutcome::Fresh,
             "answered" => BeginOutcome::Answered(Bytes::from(at::<Vec<u8>>(row, 2)?)),
             "running" => BeginOutcome::Running,
-            "again" => BeginOutcome::Again(PostId(natural_at(row, 1)?)),
+            "again" => BeginOutcome::Again(at::<Option<i64>>(row, 1)?.map(|id| PostId(natural(id)))),
             _ => BeginOutcome::Reused,
         })
     }

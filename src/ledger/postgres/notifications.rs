@@ -23,11 +23,11 @@ const CLEARED: i64 = 500;
 const MAX_CONCURRENT_USERS: usize = 4;
 
 /// Returns the ids of the changed groups, in the order of their changes.
-const NOTIFY: &str = "SELECT changed FROM feedline_notify($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+const NOTIFY: &str = "SELECT changed FROM feedline_notify($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
 
 /// The same, and queues pushes.
 const NOTIFY_AND_PUSH: &str = "\
-    SELECT changed FROM feedline_notify_and_push($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
+    SELECT changed FROM feedline_notify_and_push($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
 
 /// [`NOTIFY`] and [`NOTIFY_AND_PUSH`] with an event for the outlet for each changed group. `$event` is the beginning of
 /// its JSON, `$pending` its consumers.
@@ -38,7 +38,7 @@ macro_rules! with_notified {
             $notify,
             " WITH ORDINALITY AS made (changed, place)), told AS ( \
                 INSERT INTO events (at, event, pending) \
-                SELECT $8::bigint, ",
+                SELECT $7::bigint, ",
             $event,
             "::text || changed || '}}', ",
             $pending,
@@ -49,10 +49,10 @@ macro_rules! with_notified {
 }
 
 const NOTIFY_WITH_EVENTS: &str =
-    with_notified!("feedline_notify($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)", "$12", "$13");
+    with_notified!("feedline_notify($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)", "$11", "$12");
 
 const NOTIFY_AND_PUSH_WITH_EVENTS: &str =
-    with_notified!("feedline_notify_and_push($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)", "$14", "$15");
+    with_notified!("feedline_notify_and_push($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)", "$13", "$14");
 
 const NEWEST: &str = "SELECT id FROM notifications WHERE owner = $1 ORDER BY id DESC LIMIT 1";
 
@@ -168,7 +168,6 @@ impl PostgresLedger {
         if events.is_empty() {
             return Ok(Vec::new());
         }
-        let ids: Vec<i64> = events.iter().map(|event| integer(event.id.0)).collect();
         let kinds: Vec<&str> = events.iter().map(|event| event.kind.name()).collect();
         let object = |event: &NotificationEvent| event.kind.object().map(ContentId::to_text).unwrap_or_default();
         let objects: Vec<String> = events.iter().map(object).collect();
@@ -178,7 +177,7 @@ impl PostgresLedger {
         let (at_time, recent, kept) = (integer(now), integer(window), integer(MAX_NOTIFICATION_GROUPS));
         let user = to.as_str();
         let mut parameters: Vec<&(dyn ToSql + Sync)> =
-            vec![&user, &ids, &kinds, &objects, &people, &again, &events, &at_time, &recent, &kept, &CLEARED];
+            vec![&user, &kinds, &objects, &people, &again, &events, &at_time, &recent, &kept, &CLEARED];
         let (due, digest);
         if let Some(plan) = pushes {
             (due, digest) = (integer(now.saturating_add(plan.grace)), integer(plan.digest));

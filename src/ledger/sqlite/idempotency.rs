@@ -10,7 +10,7 @@ use crate::model::{Millis, PostId, UserId};
 
 #[async_trait]
 impl IdempotencyStore for SqliteLedger {
-    async fn begin(&self, write: &IdempotentWrite, reserved: PostId, turn: WriteLease) -> Result<BeginOutcome> {
+    async fn begin(&self, write: &IdempotentWrite, reserved: Option<PostId>, turn: WriteLease) -> Result<BeginOutcome> {
         let write = write.clone();
         self.write(move |db| begin(db, &write, reserved, turn)).await
     }
@@ -51,7 +51,7 @@ impl IdempotencyStore for SqliteLedger {
 fn begin(
     db: &Connection,
     write: &IdempotentWrite,
-    reserved: PostId,
+    reserved: Option<PostId>,
     turn: WriteLease,
 ) -> rusqlite::Result<BeginOutcome> {
     let (user, key) = (write.user.as_str(), &write.key);
@@ -61,8 +61,9 @@ fn begin(
     let known = db
         .prepare_cached(sql)?
         .query_row(wanted, |row| {
-            let (reserved, until) = (natural(row.get(1)?), natural(row.get(2)?));
-            Ok((row.get::<_, bool>(0)?, PostId(reserved), until, row.get::<_, Option<Vec<u8>>>(3)?))
+            let (reserved, until) = (row.get::<_, Option<i64>>(1)?, natural(row.get(2)?));
+            let reserved = reserved.map(|id| PostId(natural(id)));
+            Ok((row.get::<_, bool>(0)?, reserved, until, row.get::<_, Option<Vec<u8>>>(3)?))
         })
         .optional()?;
     Ok(match known {
@@ -74,7 +75,7 @@ fn begin(
                 key,
                 write.operation,
                 write.input,
-                integer(reserved.0),
+                reserved.map(|id| integer(id.0)),
                 integer(turn.now),
                 integer(turn.until)
             ])?;

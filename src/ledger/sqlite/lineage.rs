@@ -52,8 +52,13 @@ pub(super) fn begin(db: &Connection, from: &str, to: &str, least: &[(&str, u64)]
     if db.execute(sql, params![from, to])? == 0 {
         return Ok(false);
     }
-    // The broker does not record the numbers of the other tables, but nodes follow some of these logs by number.
-    let skip = "UPDATE sqlite_sequence SET seq = seq + ?1 WHERE name NOT IN ('jobs', 'pulled', 'like_reverts')";
+    // The broker does not record the numbers of the other tables, but nodes follow some of these logs by number, and
+    // clients know notifications. More of these than of others may have been lost.
+    let begun = "INSERT INTO sqlite_sequence (name, seq) SELECT 'notifications', 0 \
+                 WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'notifications')";
+    db.execute(begun, [])?;
+    let skip = "UPDATE sqlite_sequence SET seq = seq + ?1 * iif(name = 'notifications', 1000, 1) \
+                WHERE name NOT IN ('jobs', 'pulled', 'like_reverts')";
     db.execute(skip, [integer(NUMBERS_SKIPPED)])?;
     db.execute("UPDATE outlet_end SET last = last + ?1", [integer(NUMBERS_SKIPPED)])?;
     for (kind, table) in NUMBERS {

@@ -168,9 +168,8 @@ fn notify(
                 group.id
             }
             None => {
-                begin(db, to, event, markers.latest, now)?;
                 markers.groups += 1;
-                integer(event.id.0)
+                begin(db, to, event, markers.latest, now)?
             }
         };
         let sql = "INSERT INTO notification_people (notification, person, seq, event) VALUES (?1, ?2, ?3, ?4)";
@@ -239,12 +238,12 @@ fn object(kind: NotificationKind) -> String {
     kind.object().map(ContentId::to_text).unwrap_or_default()
 }
 
-fn begin(db: &Connection, to: &UserId, event: &NotificationEvent, seq: i64, now: Millis) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO notifications (id, user, kind, object, seq, people, created_at, updated_at) \
-               VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, ?6)";
+/// Begins a group. Returns its id.
+fn begin(db: &Connection, to: &UserId, event: &NotificationEvent, seq: i64, now: Millis) -> rusqlite::Result<i64> {
+    let sql = "INSERT INTO notifications (user, kind, object, seq, people, created_at, updated_at) \
+               VALUES (?1, ?2, ?3, ?4, 1, ?5, ?5)";
     let (kind, object) = (event.kind.name(), object(event.kind));
-    let row = params![integer(event.id.0), to.as_str(), kind, object, seq, integer(now)];
-    db.prepare_cached(sql)?.execute(row).map(drop)
+    db.prepare_cached(sql)?.insert(params![to.as_str(), kind, object, seq, integer(now)])
 }
 
 /// Removes a user's oldest group, and up to [`CLEARED`] of its people.

@@ -415,6 +415,10 @@ CREATE TABLE notified (
     seen_upto bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 80);
 
+-- Numbers groups of notifications. A number is taken while the row of the user in `notified` is locked, so later groups
+-- of a user have greater ids.
+CREATE SEQUENCE notification_ids AS bigint;
+
 -- Notifications are groups: one for each kind and object within a time window.
 CREATE TABLE notifications (
     owner      text COLLATE "C" NOT NULL,
@@ -680,8 +684,8 @@ CREATE TABLE idempotency (
     operation text NOT NULL,
     -- A digest of the input.
     input     bytea NOT NULL,
-    -- The id reserved for the object that the write creates; 0: none.
-    reserved  bigint NOT NULL,
+    -- The id reserved for the post or comment that the write creates; NULL: it creates none.
+    reserved  bigint,
     begun_at  bigint NOT NULL,
     -- While there is no answer: until when an attempt may be running.
     until     bigint NOT NULL,

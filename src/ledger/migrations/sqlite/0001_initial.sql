@@ -401,7 +401,8 @@ CREATE TABLE notified (
 
 -- Notifications are groups: one for each kind and object within a time window.
 CREATE TABLE notifications (
-    id         INTEGER PRIMARY KEY,
+    -- Never reused: clients and devices may remember a removed group.
+    id         INTEGER PRIMARY KEY AUTOINCREMENT,
     user       TEXT NOT NULL,
     kind       TEXT NOT NULL,
     -- `p12` for a post, `c34` for a comment; empty: none.
@@ -649,8 +650,8 @@ CREATE TABLE idempotency (
     operation TEXT NOT NULL,
     -- A digest of the input.
     input     BLOB NOT NULL,
-    -- The id reserved for the object that the write creates; 0: none.
-    reserved  INTEGER NOT NULL,
+    -- The id reserved for the post or comment that the write creates; NULL: it creates none.
+    reserved  INTEGER,
     begun_at  INTEGER NOT NULL,
     -- While there is no answer: until when an attempt may be running.
     until     INTEGER NOT NULL,

@@ -15,6 +15,8 @@ BEGIN
         greatest(p_least_job, nextval(pg_get_serial_sequence('jobs', 'id'))) + p_skipped);
     PERFORM setval(pg_get_serial_sequence('like_reverts', 'id'),
         greatest(p_least_revert, nextval(pg_get_serial_sequence('like_reverts', 'id'))) + p_skipped);
+    -- The broker does not record these numbers. More notifications than jobs may have been lost.
+    PERFORM setval('notification_ids', nextval('notification_ids') + 1000 * p_skipped);
     -- Nodes follow this log by number, too.
     UPDATE revocations_end SET seq = seq + p_skipped;
     UPDATE outlet_end SET last = last + p_skipped;

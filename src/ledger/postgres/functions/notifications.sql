@@ -17,7 +17,7 @@ END $$;
 -- ids of the groups that changed, least recent first. An event that was added before changes nothing, and its group
 -- counts as changed, so that its owner is informed again.
 CREATE OR REPLACE FUNCTION feedline_notify(
-    p_user text, p_ids bigint[], p_kinds text[], p_objects text[], p_people text[], p_repeats boolean[],
+    p_user text, p_kinds text[], p_objects text[], p_people text[], p_repeats boolean[],
     p_events bigint[], p_now bigint, p_window bigint, p_kept bigint, p_cleared bigint
 ) RETURNS TABLE (changed bigint) LANGUAGE plpgsql AS $$
 DECLARE
@@ -34,7 +34,7 @@ DECLARE
 BEGIN
     INSERT INTO notified (owner) VALUES (p_user) ON CONFLICT DO NOTHING;
     SELECT * INTO marks FROM notified WHERE owner = p_user FOR NO KEY UPDATE;
-    FOR n IN 1 .. coalesce(array_length(p_ids, 1), 0) LOOP
+    FOR n IN 1 .. coalesce(array_length(p_kinds, 1), 0) LOOP
         SELECT * INTO newest FROM notifications
         WHERE owner = p_user AND kind = p_kinds[n] AND object = p_objects[n] ORDER BY seq DESC LIMIT 1;
         has_group := FOUND;
@@ -63,7 +63,7 @@ BEGIN
             UPDATE notifications SET people = people + 1, seq = marks.latest, updated_at = p_now
             WHERE owner = p_user AND id = grown;
         ELSE
-            grown := p_ids[n];
+            grown := nextval('notification_ids');
             marks.groups := marks.groups + 1;
             INSERT INTO notifications (owner, id, kind, object, seq, people, created_at, updated_at)
             VALUES (p_user, grown, p_kinds[n], p_objects[n], marks.latest, 1, p_now, p_now);

@@ -4,14 +4,14 @@
 -- As feedline_notify, and queues the changed groups for the devices of the user, to be pushed at `p_due`. A group that
 -- was pushed before is pushed again if it has grown, likes and follows `p_digest` after the last push.
 CREATE OR REPLACE FUNCTION feedline_notify_and_push(
-    p_user text, p_ids bigint[], p_kinds text[], p_objects text[], p_people text[], p_repeats boolean[],
+    p_user text, p_kinds text[], p_objects text[], p_people text[], p_repeats boolean[],
     p_events bigint[], p_now bigint, p_window bigint, p_kept bigint, p_cleared bigint, p_due bigint, p_digest bigint
 ) RETURNS TABLE (changed bigint) LANGUAGE plpgsql AS $$
 DECLARE
     touched bigint[];
 BEGIN
     SELECT array_agg(n.changed ORDER BY n.ordinality) INTO touched
-    FROM feedline_notify(p_user, p_ids, p_kinds, p_objects, p_people, p_repeats, p_events, p_now, p_window, p_kept,
+    FROM feedline_notify(p_user, p_kinds, p_objects, p_people, p_repeats, p_events, p_now, p_window, p_kept,
         p_cleared) WITH ORDINALITY AS n (changed, ordinality);
     IF touched IS NULL THEN
         RETURN;
