@@ -171,7 +171,7 @@ impl Entry {
             b'b' => {
                 let end = body.iter().position(|byte| *byte == b'\n')?;
                 let people = split(std::str::from_utf8(&body[..end]).ok()?)?;
-                former_comment(people, body.slice(end + 1..))
+                Self::Restricted(people, body.slice(end + 1..))
             }
             b'c' | b'm' => {
                 let (comment, people) = std::str::from_utf8(&body).ok()?.split_once('\n')?;
@@ -202,22 +202,6 @@ fn join(people: &[UserId]) -> String {
 
 fn split(people: &str) -> Option<Vec<UserId>> {
     people.split(' ').map(UserId::parse).collect()
-}
-
-/// A restricted event. Former versions logged comments as events with their text: of these, only the id is used, so
-/// that no reader receives a text that was edited or deleted since.
-fn former_comment(people: Vec<UserId>, members: Bytes) -> Entry {
-    const CREATED: &str = r#""data":{"type":"comment","comment":{"id":"#;
-    const EDITED: &str = r#""data":{"type":"edited","comment":{"id":"#;
-    let id = [(CREATED, false), (EDITED, true)].into_iter().find_map(|(prefix, is_edit)| {
-        let rest = members.strip_prefix(prefix.as_bytes())?;
-        let end = rest.iter().position(|byte| !byte.is_ascii_digit())?;
-        Some((CommentId::parse(std::str::from_utf8(&rest[..end]).ok()?)?, is_edit))
-    });
-    match id {
-        Some((comment, is_edit)) => Entry::Comment(Box::new(CommentChanged { comment, is_edit, people })),
-        None => Entry::Restricted(people, members),
-    }
 }
 
 #[cfg(test)]
@@ -260,19 +244,6 @@ mod tests {
         let nonsense = [(b'?', ""), (b'b', "ann"), (b'b', "a @b\n{}"), (b'b', "a \n{}"), (b'l', "{}")];
         for (kind, nonsense) in nonsense.into_iter().chain([(b'c', "9"), (b'm', "9\n"), (b'c', "x\nann")]) {
             assert_eq!(Entry::decode(kind, Bytes::from_static(nonsense.as_bytes())), None, "{nonsense:?}");
-        }
-    }
-    #[test]
-    fn former_entries_of_comments_become_ids() {
-        let ann = UserId::parse("ann").unwrap();
-        for (kind, is_edit) in [("comment", false), ("edited", true)] {
-            let body = format!(r#"ann%"data":{{"type":"{kind}","comment":{{"id":8,"post":7,"text":"secret"}}}}"#);
-            let entry = Entry::decode(b'b', body.replace('%', "\n").into());
-            let people = vec![ann.clone()];
-            assert_eq!(
-                entry,
-                Some(Entry::Comment(Box::new(CommentChanged { comment: CommentId(8), is_edit, people })))
-            );
         }
     }
 }

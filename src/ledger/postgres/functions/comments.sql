@@ -1,4 +1,4 @@
--- revision: 2
+-- revision: 1
 -- Comments. A transaction locks the counts of the post first, then its comments.
 
 -- Whether a comment with this id is by this author, or remains of a deleted one: the call was made before.

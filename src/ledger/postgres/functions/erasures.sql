@@ -1,4 +1,4 @@
--- revision: 4
+-- revision: 1
 -- Erasures of users, in steps of a bounded number of rows.
 
 -- Makes a user a tombstone, known or not, and begins the erasure. Returns false if the user is one already.

@@ -1,4 +1,4 @@
--- revision: 3
+-- revision: 1
 -- Likes, which come in batches from a queue.
 
 -- Whether an object that can be liked exists: a post, or a comment on one.

@@ -1,4 +1,4 @@
--- revision: 2
+-- revision: 1
 -- The incarnation of the database.
 
 -- Begins a new incarnation: no number up to the given ones, nor one of the next `p_skipped`, is used again. Returns

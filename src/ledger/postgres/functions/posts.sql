@@ -1,4 +1,4 @@
--- revision: 2
+-- revision: 1
 -- Posts.
 
 -- Stores a post and its fan-out job. `outcome`: `stored` (with the job), `before` (the author has or had the post), `no

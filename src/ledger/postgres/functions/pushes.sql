@@ -1,4 +1,4 @@
--- revision: 6
+-- revision: 1
 -- The queue of pushes.
 
 -- As feedline_notify, and queues the changed groups for the devices of the user, to be pushed at `p_due`. A group that

@@ -1,4 +1,4 @@
--- revision: 2
+-- revision: 1
 -- The log of revocations.
 
 -- Appends an entry, replacing the one of the same kind and subject, and removes the devices of the sessions that it

@@ -1,4 +1,4 @@
--- revision: 2
+-- revision: 1
 -- Users, their rows' locks, search terms and post alerts.
 
 -- Locks the rows of two users, in the order of their ids, before a write that concerns both: what is read afterwards is
