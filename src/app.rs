@@ -264,20 +264,57 @@ fn warn_of_risks(config: &Config) {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use feedline_test_support::redis_server::RedisServer;
+
     use super::*;
 
-    #[tokio::test]
-    async fn a_stopped_server_frees_its_parts() {
-        let folder = tempfile::tempdir().unwrap();
-        let data = folder.path().display();
+    fn configure(folder: &Path, broker: &str) -> (Config, Secrets) {
+        let data = folder.display();
         let env = [
             ("FEEDLINE__SERVER__LISTEN".to_owned(), "127.0.0.1:0".to_owned()),
             ("FEEDLINE__SERVER__DATA_DIR".to_owned(), data.to_string()),
             ("FEEDLINE__SERVER__DRAIN".to_owned(), "0s".to_owned()),
             ("FEEDLINE__LEDGER__URL".to_owned(), format!("sqlite://{data}/feedline.db")),
+            ("FEEDLINE__BROKER__URL".to_owned(), broker.to_owned()),
         ];
         let config = Config::parse("", env.into_iter()).unwrap();
         let secrets = Secrets::load(&config).unwrap();
+        (config, secrets)
+    }
+
+    #[tokio::test]
+    async fn node_numbers_are_leased_behind_open_ports_and_released() {
+        let folder = tempfile::tempdir().unwrap();
+        let redis = RedisServer::start();
+        let (mut config, secrets) = configure(folder.path(), &redis.url());
+        let has_number = || redis.ask_all("KEYS feedline:node:*").contains("feedline:node:");
+
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        config.server.listen = taken.local_addr().unwrap();
+        assert!(App::start(&config, &secrets, Role::Everything).await.is_err());
+        assert_eq!(redis.ask("EXISTS feedline:nodes"), ":0", "no number was leased");
+        config.server.listen.set_port(0);
+
+        let app = App::start(&config, &secrets, Role::Everything).await.unwrap();
+        assert!(has_number());
+        app.stop().await;
+        assert!(!has_number(), "it is released at a stop");
+
+        // The push providers are set up behind the lease.
+        config.push.enabled = true;
+        config.push.webhook_secrets = secrets.api_keys.clone();
+        config.push.ca_certificates = "no certificate".into();
+        let leases = redis.calls("evalsha");
+        assert!(App::start(&config, &secrets, Role::Everything).await.is_err());
+        assert!(redis.calls("evalsha") > leases && !has_number(), "and when a start fails");
+    }
+
+    #[tokio::test]
+    async fn a_stopped_server_frees_its_parts() {
+        let folder = tempfile::tempdir().unwrap();
+        let (config, secrets) = configure(folder.path(), "memory:");
         let app = App::start(&config, &secrets, Role::Everything).await.unwrap();
         let (feed, broker) = (Arc::downgrade(&app.feed), Arc::downgrade(&app.broker));
         let ledger = Arc::downgrade(&app.ledger);

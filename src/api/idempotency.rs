@@ -68,7 +68,8 @@ impl IdempotencyKeys {
         Ok(stored.map(|reply| decode_reply(&reply)))
     }
 
-    /// Runs a write, unless it has a stored reply. With `reserves_id`, an id is reserved for the object that it creates.
+    /// Runs a write, unless it has a stored reply. With `reserves_id`, an id is reserved for the object that it
+    /// creates.
     ///
     /// # Errors
     /// Those of the write; [`FeedError::InProgress`] and [`FeedError::KeyReused`].

@@ -164,10 +164,10 @@ pub trait Broker:
 
     // --- nodes -----------------------------------------------------------------------------------------
 
-    /// Leases a node number, 0 to 254, that no other live node has, for [`NODE_LEASE`] by the store's clock. Also renews
-    /// a lease. `holder` identifies this process. `number` is the number that it had so far; it keeps the number unless
-    /// another node has taken it, even if the broker has lost the lease. `ceiling`: the holder generates no id with a
-    /// later millisecond before the next renewal; the store keeps it for the number's next holder.
+    /// Leases a node number, 0 to 254, that no other live node has, for [`NODE_LEASE`] by the store's clock. Also
+    /// renews a lease. `holder` identifies this process. `number` is the number that it had so far; it keeps the number
+    /// unless another node has taken it, even if the broker has lost the lease. `ceiling`: the holder generates no id
+    /// with a later millisecond before the next renewal; the store keeps it for the number's next holder.
     async fn lease_node(&self, holder: &str, number: Option<u8>, ceiling: Millis) -> Result<NodeLease>;
 
     /// Ends the lease of a node number. The holder has generated no id with a later millisecond than `used_until`, and

@@ -36,7 +36,8 @@ pub struct WriteLease {
 pub enum BeginOutcome {
     /// The key is new: the caller runs the write.
     Fresh,
-    /// The write was attempted, with an unknown outcome: the caller runs it, with the id reserved by the first attempt, if any.
+    /// The write was attempted, with an unknown outcome: the caller runs it, with the id that the first attempt
+    /// reserved, if any.
     Again(Option<PostId>),
     /// The write is done. Contains its stored response.
     Answered(Bytes),

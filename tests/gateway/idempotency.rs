@@ -244,7 +244,8 @@ async fn repeated_deletions_return_the_first_answer() {
         assert_eq!(said(&delete("k").await), (200, json!({})));
         assert_eq!(said(&delete("k").await), (200, json!({})), "{path}: remembered");
         // The write succeeded, and the server crashed before it stored the reply.
-        change(&db, &format!("UPDATE idempotency SET answer = NULL, until = 0 WHERE key = 'k' AND user = '{user}'"));
+        let of = format!("key = 'k' AND user = '{user}' AND reserved IS NULL");
+        change(&db, &format!("UPDATE idempotency SET answer = NULL, until = 0 WHERE {of}"));
         assert_eq!(said(&delete("k").await), (200, json!({})), "{path}: found done");
         assert_eq!(delete("another").await.status, 404, "{path}: another deletion finds nothing");
         assert_eq!(delete("another").await.status, 404, "{path}: and goes on finding nothing");
