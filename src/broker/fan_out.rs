@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::ledger::JobId;
 use crate::model::{Entry, Millis, PostId, UserId};
 
 /// How long a broker keeps the progress of a job after its first page: far longer than any lease.
@@ -63,9 +64,9 @@ pub enum PageRecipients {
 /// [begun](super::InboxStore::begin_attempt).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobAttempt {
-    /// The id of the job in the ledger.
-    pub job: i64,
-    /// The generation of the lease, from the ledger.
+    /// The number of the job in the ledger.
+    pub job: JobId,
+    /// The generation of the owner of the job's partition.
     pub generation: u64,
     /// The number of retries of this worker after a failure of a store.
     pub retry: u32,

@@ -18,6 +18,8 @@ use crate::model::{ContentId, Millis, NotificationId, PostId, Tally, UserId};
 pub enum Signal {
     /// The pull log has a new entry.
     PullLogAppended,
+    /// Jobs of this partition of fan-out wait in the ledger for its owner.
+    JobsWaiting(u16),
     /// The queue of notification events has new entries.
     EventsWritten,
     /// The log of the outlet has new entries.
@@ -207,6 +209,7 @@ mod tests {
         };
         let signals = [
             Signal::PullLogAppended,
+            Signal::JobsWaiting(17),
             Signal::EventsWritten,
             Signal::LedgerReplaced,
             Signal::RevocationsAppended,

@@ -4,14 +4,12 @@
 //! now. Inboxes are not written: a timeline that is read for the first time is built from the ledger.
 
 use std::collections::HashSet;
-use std::sync::Arc;
-use std::time::Duration;
 
 use super::content::{Content, DemoComment, DemoPost};
 use super::notices::Notices;
 use super::pictures::PICTURES;
 use crate::feed::{Draft, LimitOptions, mentioned};
-use crate::ledger::{CommentOutcome, Lease, Ledger, LedgerError, LikeBatch, NewAccount, ProfileChange};
+use crate::ledger::{CommentOutcome, Ledger, LedgerError, LikeBatch, NewAccount, ProfileChange};
 use crate::model::{
     Comment, CommentId, ContentId, LikeChange, Media, MediaKind, Millis, NotificationKind, ObjectId, ObjectType, Post,
     PostId, UserId, Visibility,
@@ -99,11 +97,6 @@ fn user(id: &str) -> Result<UserId, SeedError> {
     UserId::parse(id).ok_or_else(|| SeedError::Content(format!("{id} is no user id")))
 }
 
-/// A lease of length zero: the server that starts afterwards claims the jobs.
-fn unleased() -> Lease {
-    Lease { holder: Arc::from("seed-demo"), length: Duration::ZERO }
-}
-
 /// A thread that is being written.
 struct DemoThread {
     post: PostId,
@@ -152,7 +145,7 @@ impl Seeder<'_> {
             let age = 2 * HOUR + (ACCOUNT_AGE - 2 * HOUR) / 100 * ((i * 31 + j * 17) % 100) as Millis;
             let at = self.time(now.saturating_sub(age));
             let (follower, followee) = (self.people[i].clone(), self.people[j].clone());
-            self.ledger.follow(&follower, &followee, at, &unleased()).await?;
+            self.ledger.follow(&follower, &followee, at).await?;
             self.note(&followee, at, NotificationKind::Follow, &follower);
             self.seeded.follows += 1;
         }
@@ -213,7 +206,7 @@ impl Seeder<'_> {
         let draft = Draft { text: written.text.clone(), media: media.collect(), visibility, ..Draft::default() };
         let post =
             draft.into_post(&user(&written.by)?, id, &LIMITS).map_err(|error| SeedError::Content(error.to_string()))?;
-        self.ledger.create_post(&post, &unleased()).await?;
+        self.ledger.create_post(&post).await?;
         self.seeded.posts += 1;
         self.favourites(&post, written, now).await?;
         let readers: Vec<UserId> = self.people.iter().filter(|person| self.can_see(person, &post)).cloned().collect();

@@ -11,7 +11,8 @@
 //! | rendering | `rendering/` |
 //! | visibility | `visibility/`, `content/`, `caching/` |
 //! | identity | `identity/`, `rate_limits` |
-//! | submission | `jobs/`, `event_queue`, `write_path`, `invalidation`, `quarantine` |
+//! | durable work | `work/` |
+//! | submission | `event_queue`, `write_path`, `invalidation`, `quarantine` |
 //! | stores in step | `lineage`, `node_ids`, `id_maker`, `pause_detector`, `runtime` |
 //! | shared by all | `call`, `error`, `error_kind`, `input`, `expand`, `paging`, `query_values`, `options` |
 
@@ -32,7 +33,6 @@ mod id_maker;
 pub(crate) mod identity;
 pub(crate) mod input;
 mod invalidation;
-mod jobs;
 pub(crate) mod likes;
 mod lineage;
 mod node_ids;
@@ -56,6 +56,7 @@ pub(crate) mod topics;
 mod visibility;
 pub(crate) mod web_push_key;
 mod wiring;
+mod work;
 mod write_path;
 
 pub(crate) use call::Call;
@@ -66,7 +67,6 @@ pub(crate) use error::{StoredError, whole_seconds};
 pub use error_kind::ErrorKind;
 pub(crate) use identity::{AuthorizationChecks, IdentityService};
 pub use identity::{ErasureLogContents, ErasureLogEntry, NewUser, PendingChecks, read_erasure_log};
-pub(crate) use jobs::DeliveryBacklog;
 pub(crate) use likes::{SettledLike, SettlementListener, SettlementNews, UserLike};
 pub(crate) use node_ids::NodeIds;
 pub use options::{FanoutOptions, FeedOptions, LikesOptions, LimitOptions, PushOptions, RateOptions};

@@ -11,7 +11,6 @@ use super::fanout::{FanoutWorkers, PullLog};
 use super::favourites::FavouriteService;
 use super::identity::{AccountService, AuthorizationChecks, IdentityService, RevocationService};
 use super::invalidation::Invalidator;
-use super::jobs::DeliveryBacklog;
 use super::likes::{LikeIntake, LikeMemory, LikeService, SettlementListener, Settlers};
 use super::lineage::LineageTracker;
 use super::node_ids::NodeIds;
@@ -27,6 +26,7 @@ use super::timelines::{Inboxes, ReadMarkers, TimelinePages};
 use super::topics::TopicService;
 use super::visibility::{AccessChecks, VisibilityPolicy};
 use super::web_push_key::WebPushKeys;
+use super::work::{JobQueue, Owner};
 use crate::broker::{Broker, Signal};
 use crate::ledger::Ledger;
 
@@ -59,8 +59,6 @@ pub struct Feed {
     pub(crate) event_renderer: Arc<EventRenderer>,
     /// The inboxes. The hub keeps those of connected users up to date.
     pub(crate) inboxes: Arc<Inboxes>,
-    /// What the hub has still to deliver: it counts its rooms here, and replies to writes wait for them.
-    pub(crate) deliveries: Arc<DeliveryBacklog>,
     /// Settled likes of this node's clients. The gateway informs the clients.
     pub(crate) settlements: Arc<SettlementListener>,
     pub(crate) accounts: AccountService,
@@ -89,6 +87,9 @@ pub struct Feed {
     pub(crate) topics: TopicService,
     /// What happened, for consumers outside of Feedline.
     pub(crate) outlet: Outlet,
+    /// Owns partitions of durable work.
+    pub(super) owner: Arc<Owner>,
+    pub(super) jobs: Arc<JobQueue>,
     pub(super) fanout: Arc<FanoutWorkers>,
     pub(super) pull_log: Arc<PullLog>,
     pub(super) event_worker: Arc<EventWorker>,
@@ -110,6 +111,7 @@ impl Feed {
         self.erasure_job.start();
         self.pull_log.start().await?;
         self.fanout.start();
+        self.owner.start().await;
         self.event_worker.start();
         self.like_intake.start();
         self.settlers.start();
@@ -137,8 +139,9 @@ impl Feed {
     /// the node number is released.
     pub async fn stop(&self) {
         self.runtime.stop().await;
+        self.fanout.flush().await;
+        self.owner.stop().await;
         self.ids.release().await;
-        self.fanout.release_leases().await;
     }
 
     /// Checks that both stores answer.
@@ -154,6 +157,7 @@ impl Feed {
     pub fn on_signal(&self, signal: Signal) {
         match signal {
             Signal::PullLogAppended => self.pull_log.on_signal(),
+            Signal::JobsWaiting(partition) => self.jobs.on_signal(partition),
             Signal::EventsWritten => self.events.on_signal(),
             Signal::OutletAppended => self.outlet.appended.notify(),
             Signal::LedgerReplaced => self.lineage.compare_soon(),

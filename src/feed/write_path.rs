@@ -8,9 +8,9 @@ use super::event_queue::EventQueue;
 use super::identity::IdentityService;
 use super::input::Done;
 use super::invalidation::Invalidator;
-use super::jobs::JobQueue;
 use super::node_ids::NodeIds;
 use super::rate_limits::RateLimits;
+use super::work::JobQueue;
 use crate::broker::{Attempt, Invalidation};
 
 /// The services that a command needs to write: they check the caller, make an id, count mentions, and submit jobs,

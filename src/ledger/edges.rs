@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{Job, Lease, ListPage, Result};
+use super::{ListPage, NewJob, Result};
 use crate::model::{Millis, User, UserId};
 
 /// A follow, or an inbox and an author whose posts may be in it.
@@ -23,13 +23,13 @@ impl Edge {
 /// Edges between two people.
 #[async_trait]
 pub trait FollowStore: Send + Sync {
-    /// Adds a follow, and creates the job that inserts the followee's posts, held by `lease`, in the same transaction.
+    /// Adds a follow, and creates the job that inserts the followee's posts, in the same transaction.
     /// `None` if the follow exists already, or if either user blocks the other. The caller has checked that both exist.
-    async fn follow(&self, follower: &UserId, followee: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>>;
+    async fn follow(&self, follower: &UserId, followee: &UserId, now: Millis) -> Result<Option<NewJob>>;
 
-    /// Removes a follow, and creates the job that removes the posts, held by `lease`, in the same transaction. `None`
+    /// Removes a follow, and creates the job that removes the posts, in the same transaction. `None`
     /// if there is no such follow.
-    async fn unfollow(&self, follower: &UserId, followee: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>>;
+    async fn unfollow(&self, follower: &UserId, followee: &UserId, now: Millis) -> Result<Option<NewJob>>;
 
     /// The number of users that `follower` follows.
     async fn following_count(&self, follower: &UserId) -> Result<u64>;

@@ -1,12 +1,11 @@
 //! Fan-out jobs: durable work that brings changes to inboxes.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::fmt;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use super::Result;
+use super::{Fence, Result};
 use crate::model::{Millis, PostId, UserId, Visibility};
 
 /// The work of a fan-out job.
@@ -108,24 +107,37 @@ impl Work {
             | Self::Detach { author, .. } => author,
         }
     }
+}
 
-    /// Whether the job puts a post into inboxes: see [`JobStore::carries_posts`].
-    pub(super) fn carries_post(&self) -> bool {
-        matches!(self, Self::Post { .. } | Self::GrantVisibility { .. })
-    }
+/// The number of partitions of fan-out. A deployment keeps it for its whole life.
+pub const FANOUT_PARTITIONS: u16 = 64;
 
-    /// Whether the job runs after all earlier ordered jobs of its author. A job that concerns one inbox compares the
-    /// inbox with the ledger when it runs, so its order does not matter.
-    pub fn is_ordered(&self) -> bool {
-        !matches!(self, Self::Follow { .. } | Self::Unfollow { .. } | Self::Detach { .. })
+/// The partition of all jobs of an author: FNV-1a of the id, which is the same on every node and in every version.
+pub fn fanout_partition(author: &UserId) -> u16 {
+    let hash = author
+        .as_str()
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
+    // The low bits of FNV-1a depend on the last byte most.
+    u16::try_from((hash ^ (hash >> 32)) % u64::from(FANOUT_PARTITIONS)).unwrap_or_default()
+}
+
+/// The number of a job, assigned by the ledger. Later jobs of one author have greater numbers. Never reused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct JobId(pub u64);
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 
 /// A fan-out job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// The id, assigned by the ledger. Later jobs of one author have greater ids.
-    pub id: i64,
+    /// Its number.
+    pub id: JobId,
     /// The work, set by the write that created the job.
     pub work: Work,
     /// The last follower served, in the order of [`FollowStore::followers_after`](super::FollowStore::followers_after);
@@ -133,43 +145,44 @@ pub struct Job {
     pub cursor: String,
     /// When the job was created, in Unix milliseconds.
     pub created_at: Millis,
-    /// Counts the leases of the job: every claim raises it. A worker whose generation is not the job's has lost the
-    /// lease. 0: no process has held the job yet.
-    pub generation: u64,
 }
 
 impl Job {
-    /// Whether the process that created the job holds its lease. Otherwise the job waits in the ledger for a claim.
-    pub fn is_held(&self) -> bool {
-        self.generation > 0
+    /// The partition of the job: that of its author.
+    pub fn partition(&self) -> u16 {
+        fanout_partition(self.work.author())
     }
 }
 
-/// The right of one process to work on a job. The clock of the ledger measures leases (the clock of PostgreSQL, or of
-/// the machine with the SQLite file), so the clocks of nodes do not matter.
+/// A job that a write has just created.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lease {
-    /// The name of the process that runs the job.
-    pub holder: Arc<str>,
-    /// The time during which no other process may claim the job. A job created with a lease of length zero waits for a
-    /// claim.
-    pub length: Duration,
+pub struct NewJob {
+    /// The job.
+    pub job: Job,
+    /// The unfinished job of the same author before it. An owner that does not have it must load it first.
+    pub previous: Option<JobId>,
 }
 
-impl Lease {
-    /// The length in milliseconds.
-    pub fn millis(&self) -> u64 {
-        u64::try_from(self.length.as_millis()).unwrap_or(u64::MAX)
-    }
+/// The unfinished jobs of one partition that an owner asks for.
+#[derive(Clone, Debug)]
+pub struct JobRequest {
+    /// The partition.
+    pub partition: u16,
+    /// The ownership of the partition.
+    pub fence: Fence,
+    /// The number of jobs that are read, in the order of their numbers. Jobs that the owner has already count, too.
+    pub limit: usize,
 }
 
-/// The result of finishing a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Finished {
-    /// Whether the caller held the job. If not, nothing changed: another worker has it, or finished it.
-    pub was_held: bool,
-    /// Whether jobs of the same author wait for a claim.
-    pub more: bool,
+/// A job as the ledger has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadedJob {
+    /// Its number.
+    pub id: JobId,
+    /// Its partition.
+    pub partition: u16,
+    /// The job, or the reason why the row cannot be decoded.
+    pub job: std::result::Result<Job, String>,
 }
 
 /// The backlog of fan-out.
@@ -181,54 +194,56 @@ pub struct Backlog {
     pub oldest: Option<Millis>,
 }
 
-/// The maximal number of jobs of one author that a holder has at a time. Jobs of one author run one after the other,
-/// and jobs of other authors must not wait behind all jobs of a prolific author.
-pub const MAX_JOBS_OF_AUTHOR: usize = 8;
-
-/// The number of waiting jobs that a claim examines. A larger window makes claims more expensive.
-pub const CLAIM_WINDOW: usize = 2_048;
-
-/// Fan-out jobs. The writes that need them create them in the same transaction, with the lease of the writing node.
+/// Fan-out jobs. The writes that need them create them in the same transaction.
 ///
-/// [Ordered](Work::is_ordered) jobs of one author run in the order of their ids, regardless of the node that wrote
-/// them: at most one node holds leases of an author's ordered jobs at a time, and a job may begin only when no earlier
-/// one is left. An expired lease cannot be renewed. A job also waits, regardless of the lease it was created with, if
-/// another node holds an earlier job of its author or if an earlier one waits.
+/// The owner of a [partition](fanout_partition) runs its jobs, those of one author in the order of their numbers. The
+/// ledger serializes the writes of an author, so a job becomes visible after all earlier ones of its author.
+///
+/// Each partition has a *floor*: the jobs up to this number are finished. Statements read behind the floor, so their
+/// cost does not depend on the number of jobs that are finished but cannot be vacuumed yet.
 #[async_trait]
 pub trait JobStore: Send + Sync {
-    /// Leases up to `limit` jobs without a valid lease, oldest first. Skips ordered jobs of authors with an ordered job
-    /// held by another node, and jobs beyond [`MAX_JOBS_OF_AUTHOR`]. Examines only the oldest [`CLAIM_WINDOW`] jobs.
-    async fn claim_jobs(&self, lease: &Lease, limit: usize) -> Result<Vec<Job>>;
+    /// The first unfinished jobs of each partition, ordered by number, without those of the authors in `skip`. Nothing
+    /// is returned of a partition that has another owner.
+    async fn load_jobs(&self, requests: &[JobRequest], skip: &[UserId]) -> Result<Vec<LoadedJob>>;
 
-    /// Whether jobs have no valid lease. A claim would find them, unless another node holds earlier jobs of their
-    /// authors.
-    async fn has_waiting_jobs(&self) -> Result<bool>;
+    /// Stores the cursor of a job. Returns `false`, and changes nothing, if the partition has another owner or the job
+    /// is finished; the caller must stop. If the store crashes before another write, the cursor may be lost, and a part
+    /// of the job runs again.
+    async fn advance_job(&self, id: JobId, fence: &Fence, cursor: &str) -> Result<bool>;
 
-    /// Stores the progress of a job and renews its lease. Returns `false` and changes nothing if the lease expired, if
-    /// the job was claimed since this generation or is finished, or if the job is ordered and an earlier ordered job of
-    /// its author is left; the caller must stop. If the store crashes before another write, the progress may be lost,
-    /// and a part of the job runs again.
-    async fn advance_job(&self, id: i64, generation: u64, cursor: &str, lease: &Lease) -> Result<bool>;
+    /// Removes finished jobs, each with the ownership of its partition. Returns those that were removed; the others
+    /// belong to another owner now. If the store crashes before another write, the removal may be lost, and the jobs
+    /// run again.
+    async fn finish_jobs(&self, jobs: &[(JobId, Fence)]) -> Result<Vec<JobId>>;
 
-    /// Renews the leases of many jobs, given with their generations. Returns the ids of those that are still held:
-    /// their lease did not run out, and if they are ordered, every earlier ordered job of their author is leased by the
-    /// same holder. A lease of length zero releases the jobs of these generations, whether or not they are still held.
-    async fn renew_jobs(&self, jobs: &[(i64, u64)], lease: &Lease) -> Result<Vec<i64>>;
+    /// Removes a job whose effect does not depend on its order: its command has run it. No ownership is needed.
+    async fn remove_job(&self, id: JobId) -> Result<()>;
 
-    /// Removes finished jobs, given with their generations. Returns their outcomes in the same order. If the store
-    /// crashes before another write, the removal may be lost, and the jobs run again.
-    async fn finish_jobs(&self, jobs: &[(i64, u64)]) -> Result<Vec<Finished>>;
+    /// Raises the floors of partitions up to `candidate`, but not past an unfinished job. All jobs up to `candidate` must
+    /// be visible or impossible: it was the greatest number longer ago than any write may take to commit.
+    async fn raise_floors(&self, partitions: &[(u16, Fence)], candidate: JobId) -> Result<()>;
 
-    /// The same for one job.
-    async fn finish_job(&self, id: i64, generation: u64) -> Result<Finished> {
-        let finished = self.finish_jobs(&[(id, generation)]).await?.pop();
-        Ok(finished.unwrap_or(Finished { was_held: false, more: false }))
+    /// The backlog of these partitions.
+    async fn backlog(&self, partitions: &[u16]) -> Result<Backlog>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn authors_are_spread_over_all_partitions() {
+        let mut counts = [0_u32; FANOUT_PARTITIONS as usize];
+        for number in 0..6_400 {
+            let author = UserId::parse(&format!("user{number}")).expect("an id");
+            counts[usize::from(fanout_partition(&author))] += 1;
+        }
+        assert!(counts.iter().all(|count| (50..=160).contains(count)), "{counts:?}");
+        // Jobs of former versions keep their partitions.
+        let partition = |author| fanout_partition(&UserId::parse(author).expect("an id"));
+        assert_eq!((partition("ann"), partition("bo")), (ANN, BO));
     }
-
-    /// Whether an older job ([`Work::Post`], [`Work::GrantVisibility`]) is still inserting a post of the author into
-    /// inboxes.
-    async fn carries_posts(&self, author: &UserId, before: i64) -> Result<bool>;
-
-    /// The backlog of fan-out.
-    async fn backlog(&self) -> Result<Backlog>;
+    const ANN: u16 = 0;
+    const BO: u16 = 0;
 }

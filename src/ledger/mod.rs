@@ -35,6 +35,7 @@ mod restrictions;
 mod revocations;
 mod sqlite;
 mod topics;
+mod work;
 
 use async_trait::async_trait;
 
@@ -50,7 +51,8 @@ pub use self::events::{EventBacklog, EventConsumer, EventStore, MAX_FAILED_EVENT
 pub use self::favourites::{Favourite, FavouriteHolder, FavouriteOutcome, FavouriteStore};
 pub use self::idempotency::{BeginOutcome, IdempotencyStore, IdempotentWrite, WriteLease};
 pub use self::jobs::{
-    Backlog, CLAIM_WINDOW, Finished, Job, JobStore, Lease, MAX_JOBS_OF_AUTHOR, VisibilityChange, Work,
+    Backlog, FANOUT_PARTITIONS, Job, JobId, JobRequest, JobStore, LoadedJob, NewJob, VisibilityChange, Work,
+    fanout_partition,
 };
 pub use self::likes::{LikeBatch, LikeStore, RevertReason, Reverted, SettledLikes};
 pub use self::lineage::{HighWaterMarks, JOBS, Lineage, LineageStore, NUMBERS_SKIPPED, PULLED, REVERTS, high_water};
@@ -85,6 +87,7 @@ pub use self::sqlite::{
     CopyProgress, Durability, SqliteLedger, SqliteOptions, backup as sqlite_backup, restore as sqlite_restore,
 };
 pub use self::topics::{MAX_MOVED_TOPICS, Topic, TopicCursor, TopicStore};
+pub use self::work::{Fence, PartitionRow, WorkLease, WorkStore, WorkView};
 pub use crate::model::Tally;
 
 /// The errors of a ledger.
@@ -122,6 +125,7 @@ pub trait Ledger:
     + FollowStore
     + RestrictionStore
     + PostStore
+    + WorkStore
     + JobStore
     + PullLogStore
     + CommentStore

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{Job, Lease, Result};
+use super::{NewJob, Result};
 use crate::model::{DomainEvent, Millis, Post, PostId, UserId};
 
 /// The range of a timeline to read.
@@ -21,7 +21,7 @@ pub struct TimelineRange {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EditOutcome {
     /// The post is replaced; these jobs carry the change.
-    Edited(Vec<Job>),
+    Edited(Vec<NewJob>),
     /// Nothing changed: another edit was committed since the post was read. Read the post again, and retry.
     Conflict,
     /// Nothing changed: the author has no such post, or it is deleted.
@@ -69,11 +69,11 @@ impl FromIterator<(PostId, bool)> for VisiblePosts {
 /// Posts.
 #[async_trait]
 pub trait PostStore: Send + Sync {
-    /// Stores a post, its topics, its [event](DomainEvent::post_created) and its fan-out job, held by `lease`, in one
+    /// Stores a post, its topics, its [event](DomainEvent::post_created) and its fan-out job, in one
     /// transaction. Returns the job. Returns `None` and changes nothing if the author has this very post already, or
     /// had a post with its id that is deleted: the call is a repeat. The caller has checked that the author exists and
     /// that no other post has the id; otherwise the call fails.
-    async fn create_post(&self, post: &Post, lease: &Lease) -> Result<Option<Job>>;
+    async fn create_post(&self, post: &Post) -> Result<Option<NewJob>>;
 
     /// The posts among `ids` that exist and are not deleted, each once, in any order. Accepts any number of ids in one
     /// round trip.
@@ -91,10 +91,10 @@ pub trait PostStore: Send + Sync {
 
     /// Deletes a post of `author` and creates the job that removes it from inboxes, in one transaction. `None` if the
     /// author has no such post, or it is deleted already.
-    async fn delete_post(&self, id: PostId, author: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>>;
+    async fn delete_post(&self, id: PostId, author: &UserId, now: Millis) -> Result<Option<NewJob>>;
 
     /// Replaces `before` by `after`, which has the same id and author, together with its topics, and submits the jobs
-    /// that carry the change to inboxes, held by `lease`, in one transaction: [`Work::Edit`](super::Work::Edit) and, if
+    /// that carry the change to inboxes, in one transaction: [`Work::Edit`](super::Work::Edit) and, if
     /// the visibility changed, [`Work::RevokeVisibility`](super::Work::RevokeVisibility) and
     /// [`Work::GrantVisibility`](super::Work::GrantVisibility) after it, in that order. A conflict if the `edited_at`
     /// of the stored post is not that of `before`.
@@ -103,13 +103,7 @@ pub trait PostStore: Send + Sync {
     /// concurrent edit is lost.
     ///
     /// `event` is written in the same transaction, if the post is replaced.
-    async fn edit_post(
-        &self,
-        before: &Post,
-        after: &Post,
-        event: Option<&DomainEvent>,
-        lease: &Lease,
-    ) -> Result<EditOutcome>;
+    async fn edit_post(&self, before: &Post, after: &Post, event: Option<&DomainEvent>) -> Result<EditOutcome>;
 
     /// An author's posts below `before`, newest first.
     async fn author_posts(&self, author: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>>;

@@ -6,7 +6,7 @@
 
 use async_trait::async_trait;
 
-use super::Result;
+use super::{JobId, Result};
 use crate::model::{Entry, Millis, UserId};
 
 /// How the posts of an author reach inboxes: pushed or pulled.
@@ -57,7 +57,7 @@ pub trait PullLogStore: Send + Sync {
     ///
     /// After a read up to a mark, no entry appears at or below that mark. Stores with concurrent transactions must
     /// assign marks under a lock that is held until the commit.
-    async fn pull(&self, job: i64, author: &UserId, entry: &Entry, repeated: bool, now: Millis) -> Result<u64>;
+    async fn pull(&self, job: JobId, author: &UserId, entry: &Entry, repeated: bool, now: Millis) -> Result<u64>;
 
     /// The mark of the last entry; 0 if there is none.
     async fn pulled_top(&self) -> Result<u64>;

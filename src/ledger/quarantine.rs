@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::{Finished, Result, Reverted, Work};
+use super::{Fence, JobId, Result, Reverted, Work};
 use crate::model::{LikeChange, Millis};
 
 /// An entry of the quarantine.
@@ -73,8 +73,9 @@ pub struct SkippedLike {
 /// The quarantine.
 #[async_trait]
 pub trait QuarantineStore: Send + Sync {
-    /// Moves a job to the quarantine. If the job was claimed since this generation, or is finished, nothing changes.
-    async fn quarantine_job(&self, id: i64, generation: u64, reason: &str, now: Millis) -> Result<Finished>;
+    /// Moves a job to the quarantine. Returns `false`, and changes nothing, if the partition has another owner or the job
+    /// is finished.
+    async fn quarantine_job(&self, id: JobId, fence: &Fence, reason: &str, now: Millis) -> Result<bool>;
 
     /// Sets an entry of the queue of likes aside and moves its partition on, in one transaction. The like is noted as
     /// [reverted](super::RevertReason::Failed). Returns the note; `None`, and nothing changes, if the partition does
@@ -87,9 +88,9 @@ pub trait QuarantineStore: Send + Sync {
     /// The oldest entries, oldest first.
     async fn quarantined(&self, limit: usize) -> Result<Vec<Quarantined>>;
 
-    /// Moves a job back among the jobs, where any node may claim it. The job then compares the post with the current
+    /// Moves a job back among the jobs, for the owner of its partition. The job then compares the post with the current
     /// state of the inboxes, because later jobs of its author may have run since. `false` if there is no such job.
-    async fn release_job(&self, id: i64) -> Result<bool>;
+    async fn release_job(&self, id: JobId) -> Result<bool>;
 
     /// The number of entries.
     async fn quarantine_size(&self) -> Result<u64>;

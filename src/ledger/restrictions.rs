@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{Job, Lease, Result};
+use super::{NewJob, Result};
 use crate::model::{Millis, Relation, Restriction, User, UserId};
 
 /// A user with a restriction against them.
@@ -20,7 +20,7 @@ pub trait RestrictionStore: Send + Sync {
     /// Adds a restriction by `maker` against `whom`. In the same transaction:
     ///
     /// - a block ends the follows in both directions, and updates their tallies;
-    /// - jobs ([`Work::Detach`](super::Work::Detach)), held by `lease`, are created that remove hidden posts from
+    /// - jobs ([`Work::Detach`](super::Work::Detach)) are created that remove hidden posts from
     ///   inboxes: a mute removes the posts of `whom` from the inbox of `maker`, a hide removes the posts of `maker`
     ///   from the inbox of `whom`, a block does both, in that order.
     ///
@@ -32,10 +32,9 @@ pub trait RestrictionStore: Send + Sync {
         maker: &UserId,
         whom: &UserId,
         now: Millis,
-        lease: &Lease,
-    ) -> Result<Option<Vec<Job>>>;
+    ) -> Result<Option<Vec<NewJob>>>;
 
-    /// Removes a restriction. In the same transaction jobs ([`Work::Follow`](super::Work::Follow)), held by `lease`,
+    /// Removes a restriction. In the same transaction jobs ([`Work::Follow`](super::Work::Follow))
     /// are created that restore the posts, for the same inboxes as in [`restrict`](Self::restrict), if the reader
     /// follows the author. After a block no such follow exists. Returns `None` if there is no such restriction.
     async fn unrestrict(
@@ -44,8 +43,7 @@ pub trait RestrictionStore: Send + Sync {
         maker: &UserId,
         whom: &UserId,
         now: Millis,
-        lease: &Lease,
-    ) -> Result<Option<Vec<Job>>>;
+    ) -> Result<Option<Vec<NewJob>>>;
 
     /// The users that `maker` restricts in this way, latest first, equal times in descending order of id. Begins after
     /// the time and id `after`. The cost depends on `limit`, not on the length of the list.

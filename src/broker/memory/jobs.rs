@@ -9,12 +9,13 @@ use parking_lot::Mutex;
 
 use crate::broker::fan_out::JOB_TTL;
 use crate::broker::{FanOut, JobAttempt, JobProgress};
+use crate::ledger::JobId;
 
 /// The maximum number of jobs that are kept.
 const MAX_JOBS: u64 = 200_000;
 
 /// The jobs of a broker, by run and id. Running jobs are used continuously, so they are not evicted.
-pub(super) struct JobRegistry(Cache<(Arc<str>, i64), Arc<Mutex<JobPages>>>);
+pub(super) struct JobRegistry(Cache<(Arc<str>, JobId), Arc<Mutex<JobPages>>>);
 
 /// The progress of a job. Pages are stored as in Redis: a field and a value each.
 #[derive(Default)]

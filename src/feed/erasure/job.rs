@@ -15,12 +15,12 @@ use crate::backoff::Backoff;
 use crate::broker::Broker;
 use crate::feed::error::Result;
 use crate::feed::identity::ErasureRecords;
-use crate::feed::jobs::JobQueue;
 use crate::feed::likes::CountPublisher;
 use crate::feed::notifications::Notifications;
 use crate::feed::posts::CommentService;
 use crate::feed::runtime::{Runtime, now};
 use crate::feed::timelines::EdgeJobs;
+use crate::feed::work::JobQueue;
 use crate::ledger::{Erasure, ErasureLease, Ledger, PersonalData, PersonalRow};
 use crate::metrics::Metrics;
 use crate::model::{Channel, CommentId, Millis, ObjectId, ObjectType, PostId, UserId};
@@ -178,7 +178,7 @@ impl ErasureJob {
     /// Ends a follow, and removes the followee's posts from the follower's timeline.
     async fn end_follow(&self, follower: &UserId, followee: &UserId) -> Result<()> {
         let now = now();
-        if let Some(job) = self.ledger.unfollow(follower, followee, now, &self.jobs.lease()).await? {
+        if let Some(job) = self.ledger.unfollow(follower, followee, now).await? {
             self.edges.run_now(job).await;
         }
         Ok(())
@@ -247,10 +247,9 @@ impl Pass<'_> {
             let Some(last) = posts.last() else { return Ok(PassOutcome::Complete) };
             before = *last;
             for post in &posts {
-                let now = now();
-                let reserved = job.jobs.reserve(user);
-                let deletion = job.ledger.delete_post(*post, user, now, reserved.lease()).await?;
-                job.jobs.offer(deletion, reserved);
+                let ticket = job.jobs.ticket(user);
+                let deletion = job.ledger.delete_post(*post, user, now()).await?;
+                job.jobs.submit(deletion, ticket);
             }
             step!(self.next(posts.len(), PAUSE_AFTER_POSTS));
         }

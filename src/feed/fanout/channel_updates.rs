@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::broker::{Append, Broker};
 use crate::feed::content::PostCache;
 use crate::feed::error::Result;
+use crate::ledger::JobId;
 use crate::model::{Channel, Entry, GoneReason, PostId, PostRemoved, Retention, UserId, Visibility};
 
 /// Appends to the logs of shared channels.
@@ -23,7 +24,7 @@ impl ChannelUpdates {
     ///
     /// # Errors
     /// If the broker cannot be reached.
-    pub(super) async fn publish(&self, job: i64, author: &UserId, topics: &[String], entry: &Entry) -> Result<()> {
+    pub(super) async fn publish(&self, job: JobId, author: &UserId, topics: &[String], entry: &Entry) -> Result<()> {
         let key = format!("job {job}");
         let channels = topics.iter().map(|topic| topic_channel(topic));
         for channel in std::iter::once(Channel::User(author.clone())).chain(channels) {
@@ -36,7 +37,7 @@ impl ChannelUpdates {
     ///
     /// # Errors
     /// If the broker cannot be reached.
-    pub(super) async fn publish_to_post(&self, job: i64, post: PostId, entry: &Entry) -> Result<()> {
+    pub(super) async fn publish_to_post(&self, job: JobId, post: PostId, entry: &Entry) -> Result<()> {
         self.append(&Channel::Post(post), entry, &format!("job {job}")).await
     }
 
@@ -45,7 +46,7 @@ impl ChannelUpdates {
     ///
     /// # Errors
     /// If a store cannot be reached.
-    pub(super) async fn publish_edit(&self, job: i64, before: PostRemoved, topics: &[String]) -> Result<()> {
+    pub(super) async fn publish_edit(&self, job: JobId, before: PostRemoved, topics: &[String]) -> Result<()> {
         let id = before.post;
         let Some(cached) = self.posts.get([id]).await?.remove(&id) else { return Ok(()) };
         let edited = Entry::Edited(id);
@@ -69,7 +70,7 @@ impl ChannelUpdates {
     }
 
     /// Appends an entry, at most once of each kind for each job.
-    async fn append_kind(&self, job: i64, channel: &Channel, entry: &Entry) -> Result<()> {
+    async fn append_kind(&self, job: JobId, channel: &Channel, entry: &Entry) -> Result<()> {
         self.append(channel, entry, &format!("job {job} {}", char::from(entry.encode().0))).await
     }
 

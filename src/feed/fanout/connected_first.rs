@@ -1,17 +1,17 @@
 //! Serves connected followers before all others, so that the latency of a push does not depend on the number of
 //! disconnected followers.
 //!
-//! The followers are read once for both passes, as far as memory allows ([`MAX_KEPT`]). A follower that connects
-//! between the two passes is served in the second.
+//! The second pass reads the followers again, and skips those that were served here. A follower that connects between
+//! the two passes is served in the second.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::follower_cache::{CachedFollowers, FollowerCache};
 use super::page_writer::{PageWriter, WritingPage};
-use super::running_job::{JobLeases, JobOutcome, RunningJob};
+use super::running_job::{Attempts, JobOutcome, RunningJob, WriteTokens};
 use super::scan::{FollowerScan, MAX_CONCURRENT_PAGES, RemainingFollowers};
-use crate::broker::{Broker, JobAttempt, PageRecipients};
+use crate::broker::{Broker, PageRecipients};
 use crate::feed::error::{FeedError, Result};
 use crate::ledger::Ledger;
 use crate::model::UserId;
@@ -19,14 +19,10 @@ use crate::model::UserId;
 /// The number of followers that are read, and whose connections are looked up, in one step.
 const CHUNK: usize = 2_000;
 
-/// The maximal number of disconnected followers that are kept for the second pass, at some 60 bytes each. Further ones
-/// are read again.
-const MAX_KEPT: usize = 20_000;
-
 /// Pages under way, and the users of the next one.
 struct Pages<'a, 'b> {
     scan: &'a FollowerScan<'b>,
-    attempt: JobAttempt,
+    tokens: WriteTokens,
     next: Vec<UserId>,
     /// The number of pages made.
     made: u64,
@@ -40,7 +36,7 @@ pub(super) struct ConnectedFirst {
     ledger: Arc<dyn Ledger>,
     followers: Arc<FollowerCache>,
     broker: Arc<dyn Broker>,
-    leases: Arc<JobLeases>,
+    attempts: Arc<Attempts>,
     writer: Arc<PageWriter>,
     /// Inboxes of a page (`fanout.page`).
     page_size: usize,
@@ -52,11 +48,11 @@ impl ConnectedFirst {
         ledger: Arc<dyn Ledger>,
         followers: Arc<FollowerCache>,
         broker: Arc<dyn Broker>,
-        leases: Arc<JobLeases>,
+        attempts: Arc<Attempts>,
         writer: Arc<PageWriter>,
         page_size: usize,
     ) -> Self {
-        Self { ledger, followers, broker, leases, writer, page_size }
+        Self { ledger, followers, broker, attempts, writer, page_size }
     }
 
     /// The followers of an author, if they are cached.
@@ -64,8 +60,7 @@ impl ConnectedFirst {
         self.followers.cached(author)
     }
 
-    /// Serves connected followers, and keeps the others for the second pass. Returns an outcome if the attempt ends
-    /// here.
+    /// Serves connected followers, and notes them for the second pass. Returns an outcome if the attempt ends here.
     ///
     /// # Errors
     /// If a store cannot be reached.
@@ -78,18 +73,15 @@ impl ConnectedFirst {
         let mut users = self.followers.first(scan.author, CHUNK).await?;
         if users.len() <= self.page_size {
             // All followers fit on one page.
-            followers.more = false;
-            followers.read = users.into();
+            (followers.first_page, followers.more) = (Some(users), false);
             return Ok(None);
         }
-        let attempt = job.attempt.clone();
-        let (next, writing) = (Vec::new(), VecDeque::new());
-        let mut pages = Pages { scan, attempt, next, made: 0, fenced: false, writing };
+        let (tokens, next, writing) = (job.tokens.clone(), Vec::new(), VecDeque::new());
+        let mut pages = Pages { scan, tokens, next, made: 0, fenced: false, writing };
         // The author's own timeline comes first.
         pages.next.extend(followers.own.take());
-        let mut keeping = true;
         while let Some(last) = users.last().map(ToString::to_string) {
-            if !self.leases.still_holds(job).await? {
+            if !self.attempts.may_go_on(job).await? {
                 return Ok(Some(JobOutcome::Lost));
             }
             let read_on = async {
@@ -98,24 +90,12 @@ impl ConnectedFirst {
             };
             let look_up = async { Ok::<_, FeedError>(self.broker.connected(&users).await?) };
             let (connected, more) = tokio::try_join!(look_up, read_on)?;
-            keeping &= followers.read.len() + users.len() <= MAX_KEPT;
-            for (user, connected) in users.into_iter().zip(connected) {
-                if connected {
-                    if !keeping {
-                        followers.served.insert(user.clone());
-                    }
-                    pages.next.push(user);
-                } else if keeping {
-                    followers.read.push_back(user);
-                }
-            }
-            if keeping {
-                followers.cursor = last;
-                followers.more = !more.is_empty();
+            for (user, _) in users.into_iter().zip(connected).filter(|(_, connected)| *connected) {
+                followers.served.insert(user.clone());
+                pages.next.push(user);
             }
             users = more;
             self.write_pages(&mut pages, self.page_size).await?;
-            job.check_pace();
         }
         // The second pass begins after all of these pages are written, so that none of its pages can overtake them on
         // the way to Redis.
@@ -123,8 +103,6 @@ impl ConnectedFirst {
         while let Some(page) = pages.writing.pop_front() {
             pages.fenced |= !self.writer.finish(page).await?;
         }
-        // The others may be many, and nobody looks at their timelines now.
-        job.pace.takes_long();
         Ok(pages.fenced.then_some(JobOutcome::Fenced))
     }
 
@@ -135,7 +113,7 @@ impl ConnectedFirst {
             let users = std::mem::replace(&mut pages.next, rest);
             let page = PageRecipients::Users(pages.made);
             pages.made += 1;
-            let writing = self.writer.write(pages.scan, &pages.attempt, page, users).await?;
+            let writing = self.writer.write(pages.scan, &pages.tokens, page, users).await?;
             pages.writing.push_back(writing);
             if pages.writing.len() >= MAX_CONCURRENT_PAGES
                 && let Some(page) = pages.writing.pop_front()

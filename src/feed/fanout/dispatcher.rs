@@ -6,34 +6,33 @@ use super::channel_updates::{ChannelUpdates, removed};
 use super::follower_cache::CachedFollowers;
 use super::follower_scanner::FollowerScanner;
 use super::page_writer::PageWriter;
-use super::running_job::{JobLeases, JobOutcome, RunningJob};
+use super::running_job::{Attempts, JobOutcome, RunningJob};
 use super::scan::FollowerScan;
 use crate::broker::{Broker, Invalidation, PageRecipients, Signal};
 use crate::feed::content::PostCache;
 use crate::feed::error::Result;
 use crate::feed::favourites::FavouriteService;
 use crate::feed::invalidation::Invalidator;
-use crate::feed::jobs::JobQueue;
 use crate::feed::lineage::LineageTracker;
 use crate::feed::options::FanoutOptions;
 use crate::feed::runtime::now;
 use crate::feed::timelines::{EdgeJobs, EdgeOutcome};
 use crate::feed::visibility::Recipients;
+use crate::feed::work::QueuedJob;
 use crate::ledger::{JOBS, Job, Ledger, VisibilityChange, Work};
-use crate::model::{Entry, GoneReason};
+use crate::model::{Entry, GoneReason, PostId, PostRemoved, UserId};
 
 /// Dispatches jobs: to follower scans, to the pull log, or to edge jobs.
 pub(super) struct Dispatcher {
     ledger: Arc<dyn Ledger>,
     broker: Arc<dyn Broker>,
     lineage: Arc<LineageTracker>,
-    jobs: Arc<JobQueue>,
     posts: Arc<PostCache>,
     invalidator: Arc<Invalidator>,
     favourites: Arc<FavouriteService>,
     edges: Arc<EdgeJobs>,
     channels: ChannelUpdates,
-    leases: Arc<JobLeases>,
+    attempts: Arc<Attempts>,
     writer: Arc<PageWriter>,
     scanner: FollowerScanner,
     /// Followers past which an author's posts go to the pull log (`fanout.push_limit`).
@@ -49,13 +48,12 @@ impl Dispatcher {
         ledger: Arc<dyn Ledger>,
         broker: Arc<dyn Broker>,
         lineage: Arc<LineageTracker>,
-        jobs: Arc<JobQueue>,
         posts: Arc<PostCache>,
         invalidator: Arc<Invalidator>,
         favourites: Arc<FavouriteService>,
         edges: Arc<EdgeJobs>,
         channels: ChannelUpdates,
-        leases: Arc<JobLeases>,
+        attempts: Arc<Attempts>,
         writer: Arc<PageWriter>,
         scanner: FollowerScanner,
         options: FanoutOptions,
@@ -64,13 +62,12 @@ impl Dispatcher {
             ledger,
             broker,
             lineage,
-            jobs,
             posts,
             invalidator,
             favourites,
             edges,
             channels,
-            leases,
+            attempts,
             writer,
             scanner,
             push_limit: options.push_limit,
@@ -82,61 +79,24 @@ impl Dispatcher {
     ///
     /// # Errors
     /// If a store cannot be reached: the attempt is repeated.
-    pub(super) async fn attempt(&self, job: &Job, running: &mut RunningJob) -> Result<JobOutcome> {
-        self.lineage.note_number(JOBS, u64::try_from(job.id).unwrap_or_default()).await?;
-        if !self.leases.still_holds(running).await? {
-            return Ok(JobOutcome::Lost);
+    pub(super) async fn attempt(&self, queued: &QueuedJob, running: &mut RunningJob) -> Result<JobOutcome> {
+        let job = &queued.job;
+        self.lineage.note_number(JOBS, job.id.0).await?;
+        if let Work::Follow { .. } | Work::Unfollow { .. } | Work::Detach { .. } = &job.work {
+            return Ok(match self.edges.run(job, queued.is_repeated).await? {
+                EdgeOutcome::Done => JobOutcome::Done,
+                EdgeOutcome::Repeat => JobOutcome::Repeat,
+            });
         }
-        if job.work.is_ordered() && !self.leases.begin(running).await? {
+        if !self.attempts.begin(running).await? {
             return Ok(JobOutcome::Lost);
         }
         match &job.work {
-            Work::Post { post, author } => {
-                if !running.is_fresh() {
-                    // Another node may have deleted the post while this node was cut off from the broker.
-                    self.posts.invalidate(*post);
-                }
-                // A deleted post is not fanned out any further.
-                let Some(cached) = self.posts.get([*post]).await?.remove(post) else { return Ok(JobOutcome::Done) };
-                let entry = Entry::Post(*post);
-                if running.is_fresh() {
-                    self.channels.publish(job.id, author, &cached.post.topics, &entry).await?;
-                }
-                let (recipients, created_at) = (Recipients::Viewers, job.created_at);
-                self.dispatch(&FollowerScan { author, entry: &entry, recipients, created_at }, running).await
-            }
+            Work::Post { post, author } => self.fan_out_post(job, *post, author, running).await,
             Work::Delete { post, author, topics, visibility } => {
-                self.invalidator.invalidate(&[Invalidation::Post(*post)]).await?;
-                let entry = Entry::Gone(*post, GoneReason::Deleted);
-                if running.is_fresh() {
-                    let removal = removed(*post, author, visibility, GoneReason::Deleted);
-                    let removal = Entry::PostRemoved(Box::new(removal));
-                    self.channels.publish(job.id, author, topics, &removal).await?;
-                    self.channels.publish_to_post(job.id, *post, &removal).await?;
-                }
-                let (recipients, created_at) = (Recipients::Holders { before: visibility }, job.created_at);
-                let scan = FollowerScan { author, entry: &entry, recipients, created_at };
-                let outcome = self.dispatch(&scan, running).await?;
-                self.favourites.remove_deleted_post(*post).await?;
-                Ok(outcome)
+                let removal = removed(*post, author, visibility, GoneReason::Deleted);
+                self.fan_out_deletion(job, removal, topics, running).await
             }
-            Work::Edit { .. } | Work::RevokeVisibility { .. } | Work::GrantVisibility { .. } => {
-                self.dispatch_edit(job, running).await
-            }
-            Work::Follow { .. } | Work::Unfollow { .. } | Work::Detach { .. } => {
-                Ok(match self.edges.run(job).await? {
-                    EdgeOutcome::Done => JobOutcome::Done,
-                    EdgeOutcome::Repeat => JobOutcome::Repeat,
-                })
-            }
-        }
-    }
-
-    /// Fans out an edit.
-    async fn dispatch_edit(&self, job: &Job, running: &mut RunningJob) -> Result<JobOutcome> {
-        // A job of an older version has no former visibility, so inboxes are searched for the post.
-        let mut created_at = job.created_at;
-        let (entry, author, recipients) = match &job.work {
             Work::Edit { post, author, topics, visibility } => {
                 // The entry of an edit shows the post, so every node must drop the former version first. The command
                 // also waits for that, but its node may have died.
@@ -145,31 +105,72 @@ impl Dispatcher {
                     let before = removed(*post, author, visibility, GoneReason::Hidden);
                     self.channels.publish_edit(job.id, before, topics).await?;
                 }
-                (Entry::Edited(*post), author, Recipients::RemainingViewers { before: visibility })
+                let (entry, recipients) = (Entry::Edited(*post), Recipients::RemainingViewers { before: visibility });
+                self.dispatch(&scan(job, &entry, recipients), running).await
             }
-            Work::RevokeVisibility { post, author, change } => {
+            Work::RevokeVisibility { post, change, .. } => {
                 // Another node may have edited the post and died before this node received the invalidation.
                 self.posts.invalidate(*post);
                 let recipients = match change {
                     Some(VisibilityChange { before, after }) => Recipients::FormerViewers { before, after },
                     None => Recipients::NonViewers,
                 };
-                (Entry::Gone(*post, GoneReason::Hidden), author, recipients)
+                self.dispatch(&scan(job, &Entry::Gone(*post, GoneReason::Hidden), recipients), running).await
             }
-            Work::GrantVisibility { post, author, change } => {
+            Work::GrantVisibility { post, change, .. } => {
                 self.posts.invalidate(*post);
-                let recipients = match change {
-                    Some(VisibilityChange { before, after }) => Recipients::NewViewers { before, after },
-                    None => {
-                        created_at = 0;
-                        Recipients::Viewers
+                let entry = Entry::Post(*post);
+                let scan = match change {
+                    Some(VisibilityChange { before, after }) => {
+                        scan(job, &entry, Recipients::NewViewers { before, after })
                     }
+                    // It was released from the quarantine: inboxes are searched for the post.
+                    None => FollowerScan { created_at: 0, ..scan(job, &entry, Recipients::Viewers) },
                 };
-                (Entry::Post(*post), author, recipients)
+                self.dispatch(&scan, running).await
             }
-            _ => return Ok(JobOutcome::Done),
-        };
-        self.dispatch(&FollowerScan { author, entry: &entry, recipients, created_at }, running).await
+            Work::Follow { .. } | Work::Unfollow { .. } | Work::Detach { .. } => Ok(JobOutcome::Done),
+        }
+    }
+
+    async fn fan_out_post(
+        &self,
+        job: &Job,
+        post: PostId,
+        author: &UserId,
+        running: &mut RunningJob,
+    ) -> Result<JobOutcome> {
+        if !running.is_fresh() {
+            // Another node may have deleted the post while this node was cut off from the broker.
+            self.posts.invalidate(post);
+        }
+        // A deleted post is not fanned out any further.
+        let Some(cached) = self.posts.get([post]).await?.remove(&post) else { return Ok(JobOutcome::Done) };
+        let entry = Entry::Post(post);
+        if running.is_fresh() {
+            self.channels.publish(job.id, author, &cached.post.topics, &entry).await?;
+        }
+        self.dispatch(&scan(job, &entry, Recipients::Viewers), running).await
+    }
+
+    async fn fan_out_deletion(
+        &self,
+        job: &Job,
+        removal: PostRemoved,
+        topics: &[String],
+        running: &mut RunningJob,
+    ) -> Result<JobOutcome> {
+        let PostRemoved { post, author, visibility, .. } = removal.clone();
+        self.invalidator.invalidate(&[Invalidation::Post(post)]).await?;
+        if running.is_fresh() {
+            let removal = Entry::PostRemoved(Box::new(removal));
+            self.channels.publish(job.id, &author, topics, &removal).await?;
+            self.channels.publish_to_post(job.id, post, &removal).await?;
+        }
+        let entry = Entry::Gone(post, GoneReason::Deleted);
+        let outcome = self.dispatch(&scan(job, &entry, Recipients::Holders { before: &visibility }), running).await?;
+        self.favourites.remove_deleted_post(post).await?;
+        Ok(outcome)
     }
 
     /// Delivers an entry to the author's followers: by a scan that writes to each of them, or by the pull log if there
@@ -213,19 +214,24 @@ impl Dispatcher {
     async fn append_to_pull_log(&self, scan: &FollowerScan<'_>, job: &RunningJob) -> Result<JobOutcome> {
         if !job.progress.own {
             let own = vec![scan.author.clone()];
-            if !self.writer.write_now(scan, &job.attempt, PageRecipients::Own, own).await? {
+            if !self.writer.write_now(scan, &job.tokens, PageRecipients::Own, own).await? {
                 return Ok(JobOutcome::Fenced);
             }
         }
-        if !self.jobs.may_write(job.attempt.job, job.attempt.generation) {
+        if !self.attempts.may_write(job) {
             return Ok(JobOutcome::Fenced);
         }
         // Nodes read entries without their recipients. Some entries apply only to inboxes that hold the post.
-        let look = scan.recipients.needs_look();
-        self.ledger.pull(job.attempt.job, scan.author, scan.entry, look, now()).await?;
+        let (id, look) = (job.tokens.attempt.job, scan.recipients.needs_look());
+        self.ledger.pull(id, scan.author, scan.entry, look, now()).await?;
         if let Err(error) = self.broker.signal(Signal::PullLogAppended).await {
-            tracing::debug!(%error, job = job.attempt.job, "an entry of the pull log was not signalled, nodes poll it");
+            tracing::debug!(%error, job = %id, "an entry of the pull log was not signalled, nodes poll it");
         }
         Ok(JobOutcome::Done)
     }
+}
+
+/// A scan of the followers of a job's author.
+fn scan<'a>(job: &'a Job, entry: &'a Entry, recipients: Recipients<'a>) -> FollowerScan<'a> {
+    FollowerScan { author: job.work.author(), entry, recipients, created_at: job.created_at }
 }

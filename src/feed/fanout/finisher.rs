@@ -1,24 +1,22 @@
 //! Removes finished jobs from the ledger, several in one call.
 //!
-//! A worker does not wait for the ledger: the recipients have the entry. Until the ledger has removed the job, this
-//! process keeps its lease and its slot. If the process dies before that, another node repeats the job, which changes
-//! nothing.
+//! A worker does not wait for the ledger: the recipients have the entry. If the process dies before the removal, the
+//! next owner of the partition repeats the job, which changes nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::{Notify, OwnedSemaphorePermit};
+use tokio::sync::Notify;
 
 use crate::broker::{Broker, JobAttempt};
-use crate::feed::jobs::JobQueue;
-use crate::feed::quarantine::QuarantinePolicy;
 use crate::feed::runtime::{Runtime, now};
-use crate::ledger::{Finished, Job, Ledger};
+use crate::feed::work::JobQueue;
+use crate::ledger::{Fence, Job, JobId, Ledger};
 use crate::metrics::Metrics;
 use crate::model::Millis;
 
-/// How long a finished job waits for others. A node that takes over the author's jobs waits as long.
+/// How long a finished job waits for others.
 const DELAY: Duration = Duration::from_millis(5);
 
 /// The number of jobs that do not wait any longer.
@@ -27,25 +25,21 @@ const MAX_WAITING: usize = 32;
 /// A job whose recipients have the entry.
 pub(super) struct FinishedJob {
     pub(super) job: Job,
+    pub(super) fence: Fence,
     pub(super) attempt: JobAttempt,
-    /// Freed when the ledger has removed the job.
-    pub(super) slot: Option<OwnedSemaphorePermit>,
+    pub(super) finished_at: Millis,
 }
 
-/// Finished jobs that are still in the ledger. Their slots bound their number.
+/// Finished jobs that are still in the ledger. Bounded by the jobs in memory: these stay known until they are removed.
 pub(super) struct Finisher {
     ledger: Arc<dyn Ledger>,
     broker: Arc<dyn Broker>,
     runtime: Arc<Runtime>,
     jobs: Arc<JobQueue>,
-    quarantine: Arc<QuarantinePolicy>,
     metrics: Arc<Metrics>,
-    /// With the times at which they were finished.
-    waiting: Mutex<Vec<(FinishedJob, Millis)>>,
+    waiting: Mutex<Vec<FinishedJob>>,
     queued: Notify,
     is_full: Notify,
-    /// Held during the call of the ledger.
-    flushing: tokio::sync::Mutex<()>,
 }
 
 impl Finisher {
@@ -55,19 +49,16 @@ impl Finisher {
         broker: Arc<dyn Broker>,
         runtime: Arc<Runtime>,
         jobs: Arc<JobQueue>,
-        quarantine: Arc<QuarantinePolicy>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        let (waiting, flushing) = (Mutex::default(), tokio::sync::Mutex::default());
-        let (queued, is_full) = (Notify::new(), Notify::new());
-        Self { ledger, broker, runtime, jobs, quarantine, metrics, waiting, queued, is_full, flushing }
+        let (waiting, queued, is_full) = (Mutex::default(), Notify::new(), Notify::new());
+        Self { ledger, broker, runtime, jobs, metrics, waiting, queued, is_full }
     }
 
     /// Adds a finished job.
-    pub(super) fn add(&self, finished: FinishedJob) {
-        self.jobs.held().note_done(finished.job.id, finished.job.generation);
+    pub(super) fn add(&self, job: Job, fence: Fence, attempt: JobAttempt) {
         let mut waiting = self.waiting.lock();
-        waiting.push((finished, now()));
+        waiting.push(FinishedJob { job, fence, attempt, finished_at: now() });
         match waiting.len() {
             1 => self.queued.notify_one(),
             MAX_WAITING => self.is_full.notify_one(),
@@ -90,40 +81,24 @@ impl Finisher {
         }
     }
 
-    /// Removes all finished jobs from the ledger, and waits for removals under way.
+    /// Removes all finished jobs from the ledger. Jobs that could not be removed are repeated.
     pub(super) async fn flush(&self) {
-        let _turn = self.flushing.lock().await;
         let finished = std::mem::take(&mut *self.waiting.lock());
         if finished.is_empty() {
             return;
         }
-        let ids: Vec<(i64, u64)> = finished.iter().map(|(it, _)| (it.job.id, it.job.generation)).collect();
-        match self.ledger.finish_jobs(&ids).await {
-            Ok(outcomes) => self.note(&finished, &outcomes),
-            Err(error) => {
-                tracing::warn!(%error, jobs = ids.len(), "finished jobs could not be removed, they will be repeated");
-            }
-        }
-        for (FinishedJob { job, slot, .. }, _) in finished {
-            self.jobs.release(&job, slot);
-        }
-    }
-
-    /// Records the ledger's answer for finished jobs. After that the broker can forget them soon.
-    fn note(&self, finished: &[(FinishedJob, Millis)], outcomes: &[Finished]) {
+        let ids: Vec<(JobId, Fence)> = finished.iter().map(|it| (it.job.id, it.fence.clone())).collect();
+        let removed = self.ledger.finish_jobs(&ids).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, jobs = ids.len(), "finished jobs could not be removed, they will be repeated");
+            Vec::new()
+        });
         let mut retired = Vec::new();
-        for ((FinishedJob { job, attempt, .. }, at), outcome) in finished.iter().zip(outcomes) {
-            if outcome.was_held {
-                self.quarantine.succeeded();
-                self.metrics.fanout.done(at.saturating_sub(job.created_at));
+        for FinishedJob { job, fence, attempt, finished_at } in finished {
+            self.jobs.removed(job.id, job.work.author(), &fence);
+            if removed.contains(&job.id) {
+                self.metrics.fanout.done(finished_at.saturating_sub(job.created_at));
                 // A job for one inbox begins no attempt.
-                retired.extend((!attempt.run.is_empty()).then(|| attempt.clone()));
-            } else {
-                // Another worker repeats the job: the author's later jobs wait for it.
-                self.jobs.held().note_loss(job);
-            }
-            if outcome.more {
-                self.jobs.more_wait(job.work.author());
+                retired.extend((!attempt.run.is_empty()).then_some(attempt));
             }
         }
         self.retire(retired);
@@ -137,7 +112,7 @@ impl Finisher {
             let calls: Vec<_> = attempts.iter().map(|attempt| broker.retire_job(attempt)).collect();
             for (outcome, attempt) in futures::future::join_all(calls).await.into_iter().zip(&attempts) {
                 if let Err(error) = outcome {
-                    tracing::debug!(%error, job = attempt.job, "the broker remembers a finished job for a day");
+                    tracing::debug!(%error, job = %attempt.job, "the broker remembers a finished job for a day");
                 }
             }
         });

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::connected_first::ConnectedFirst;
 use super::follower_cache::CachedFollowers;
 use super::page_writer::{PageWriter, WritingPage};
-use super::running_job::{JobLeases, JobOutcome, RunningJob};
+use super::running_job::{Attempts, JobOutcome, RunningJob};
 use super::scan::{FollowerScan, MAX_CONCURRENT_PAGES, RemainingFollowers};
 use crate::broker::{JobProgress, PageRecipients};
 use crate::feed::error::Result;
@@ -19,7 +19,7 @@ use crate::model::UserId;
 /// Scans followers.
 pub(super) struct FollowerScanner {
     ledger: Arc<dyn Ledger>,
-    leases: Arc<JobLeases>,
+    attempts: Arc<Attempts>,
     writer: Arc<PageWriter>,
     connected_first: ConnectedFirst,
     /// Inboxes of a page (`fanout.page`).
@@ -30,12 +30,12 @@ impl FollowerScanner {
     /// Reads followers from this ledger.
     pub(super) fn new(
         ledger: Arc<dyn Ledger>,
-        leases: Arc<JobLeases>,
+        attempts: Arc<Attempts>,
         writer: Arc<PageWriter>,
         connected_first: ConnectedFirst,
         page_size: usize,
     ) -> Self {
-        Self { ledger, leases, writer, connected_first, page_size }
+        Self { ledger, attempts, writer, connected_first, page_size }
     }
 
     /// The followers of an author, if they are cached.
@@ -59,7 +59,7 @@ impl FollowerScanner {
         let mut writing: VecDeque<(String, WritingPage)> = VecDeque::new();
         loop {
             while writing.len() < MAX_CONCURRENT_PAGES {
-                if !self.leases.still_holds(job).await? {
+                if !self.attempts.may_go_on(job).await? {
                     return Ok(JobOutcome::Lost);
                 }
                 let next = self.next_page(scan.author, &mut followers, &ahead, &job.progress).await?;
@@ -67,10 +67,10 @@ impl FollowerScanner {
                 let page = PageRecipients::Range { after: ahead, to: to.clone() };
                 if writing.is_empty() && followers.is_exhausted() {
                     // Most authors have one page of followers.
-                    let is_written = self.writer.write_now(scan, &job.attempt, page, users).await?;
+                    let is_written = self.writer.write_now(scan, &job.tokens, page, users).await?;
                     return Ok(if is_written { JobOutcome::Done } else { JobOutcome::Fenced });
                 }
-                writing.push_back((to.clone(), self.writer.write(scan, &job.attempt, page, users).await?));
+                writing.push_back((to.clone(), self.writer.write(scan, &job.tokens, page, users).await?));
                 ahead = to;
             }
             let Some((to, page)) = writing.pop_front() else { return Ok(JobOutcome::Done) };
@@ -90,7 +90,7 @@ impl FollowerScanner {
         progress: &JobProgress,
     ) -> Result<Option<(Vec<UserId>, String)>> {
         let size = self.page_size;
-        let mut users: Vec<UserId> = followers.read.drain(..size.min(followers.read.len())).collect();
+        let mut users = followers.first_page.take().unwrap_or_default();
         let mut end = users.last().map_or_else(|| begin.to_owned(), ToString::to_string);
         while users.is_empty() && followers.more {
             if let Some(to) = progress.advance(&followers.cursor) {

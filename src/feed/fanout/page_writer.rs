@@ -5,12 +5,13 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 
+use super::running_job::WriteTokens;
 use super::scan::FollowerScan;
-use crate::broker::{self, Broker, FanOut, FannedOut, JobAttempt, PageRecipients};
+use crate::broker::{self, Broker, FanOut, FannedOut, PageRecipients};
 use crate::feed::error::{FeedError, Result};
-use crate::feed::jobs::JobQueue;
 use crate::feed::runtime::Runtime;
 use crate::feed::visibility::VisibilityPolicy;
+use crate::feed::work::JobQueue;
 use crate::metrics::Metrics;
 use crate::model::{Entry, Millis, UserId};
 
@@ -52,11 +53,11 @@ impl PageWriter {
     pub(super) async fn write(
         &self,
         scan: &FollowerScan<'_>,
-        attempt: &JobAttempt,
+        tokens: &WriteTokens,
         page: PageRecipients,
         users: Vec<UserId>,
     ) -> Result<WritingPage> {
-        let page = self.prepare(scan, attempt, page, users).await?;
+        let page = self.prepare(scan, tokens, page, users).await?;
         Ok(self.runtime.spawn(async move { page.write().await }))
     }
 
@@ -68,18 +69,18 @@ impl PageWriter {
     pub(super) async fn write_now(
         &self,
         scan: &FollowerScan<'_>,
-        attempt: &JobAttempt,
+        tokens: &WriteTokens,
         page: PageRecipients,
         users: Vec<UserId>,
     ) -> Result<bool> {
-        let page = self.prepare(scan, attempt, page, users).await?;
+        let page = self.prepare(scan, tokens, page, users).await?;
         Ok(self.note(&page.write().await?))
     }
 
     async fn prepare(
         &self,
         scan: &FollowerScan<'_>,
-        attempt: &JobAttempt,
+        tokens: &WriteTokens,
         page: PageRecipients,
         users: Vec<UserId>,
     ) -> Result<PreparedPage> {
@@ -88,9 +89,9 @@ impl PageWriter {
         let inboxes = u32::try_from(users.len()).unwrap_or(u32::MAX).min(MAX_INBOXES_UNDER_WAY);
         // Pages under way end by themselves, so a job that waits here for its own earlier pages goes on.
         let _permits = Arc::clone(&self.under_way).acquire_many_owned(inboxes).await.ok();
-        let (broker, jobs, attempt) = (Arc::clone(&self.broker), Arc::clone(&self.jobs), attempt.clone());
+        let (broker, jobs, tokens) = (Arc::clone(&self.broker), Arc::clone(&self.jobs), tokens.clone());
         let (entry, author, created_at) = (scan.entry.clone(), scan.author.clone(), scan.created_at);
-        Ok(PreparedPage { broker, jobs, attempt, page, entry, author, users, created_at, _permits })
+        Ok(PreparedPage { broker, jobs, tokens, page, entry, author, users, created_at, _permits })
     }
 
     /// Waits for a page. `false` if the broker has refused it.
@@ -117,7 +118,7 @@ impl PageWriter {
 struct PreparedPage {
     broker: Arc<dyn Broker>,
     jobs: Arc<JobQueue>,
-    attempt: JobAttempt,
+    tokens: WriteTokens,
     page: PageRecipients,
     entry: Entry,
     author: UserId,
@@ -130,10 +131,12 @@ impl PreparedPage {
     async fn write(&self) -> broker::Result<FannedOut> {
         // The process may have been paused since the last renewal of the lease, for longer than the broker keeps the
         // state of a job that another node finished.
-        if !self.jobs.may_write(self.attempt.job, self.attempt.generation) {
+        if !self.tokens.are_valid(&self.jobs) {
             return Ok(FannedOut::Fenced);
         }
-        let Self { attempt, page, entry, author, users, created_at, .. } = self;
-        self.broker.fan_out(FanOut { attempt, page, entry, author, users, created_at: *created_at }).await
+        let Self { tokens, page, entry, author, users, created_at, .. } = self;
+        self.broker
+            .fan_out(FanOut { attempt: &tokens.attempt, page, entry, author, users, created_at: *created_at })
+            .await
     }
 }

@@ -1,6 +1,6 @@
 //! The state of a scan of an author's followers.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 
 use crate::broker::JobProgress;
 use crate::feed::visibility::Recipients;
@@ -22,8 +22,8 @@ pub(super) struct FollowerScan<'a> {
 pub(super) struct RemainingFollowers {
     /// The author, if the author's own timeline is still to be served.
     pub(super) own: Option<UserId>,
-    /// Followers that have been read but not served, in order.
-    pub(super) read: VecDeque<UserId>,
+    /// The only page, if it was read already.
+    pub(super) first_page: Option<Vec<UserId>>,
     /// The scan continues after this follower.
     pub(super) cursor: String,
     /// Whether there may be more followers to read.
@@ -37,14 +37,15 @@ impl RemainingFollowers {
     pub(super) fn after(cursor: &str, author: &UserId, progress: &JobProgress) -> Self {
         Self {
             own: (cursor.is_empty() && !progress.covers_author(author)).then(|| author.clone()),
-            read: VecDeque::new(),
+            first_page: None,
             cursor: cursor.to_owned(),
             more: true,
             served: HashSet::new(),
         }
     }
+
     /// Whether no follower is left.
     pub(super) fn is_exhausted(&self) -> bool {
-        self.own.is_none() && self.read.is_empty() && !self.more
+        self.own.is_none() && self.first_page.is_none() && !self.more
     }
 }

@@ -69,7 +69,7 @@ impl Follows {
         if self.ledger.following_count(reader).await? >= most {
             return Err(FeedError::LimitExceeded { field: "id", what: "people one follows", most });
         }
-        let job = self.ledger.follow(reader, &user.id, now(), &self.edges.lease()).await?;
+        let job = self.ledger.follow(reader, &user.id, now()).await?;
         let is_new = job.is_some();
         self.edges.apply(reader, &user.id, EdgeChange::Opens, job).await?;
         if is_new {
@@ -80,7 +80,7 @@ impl Follows {
 
     pub(crate) async fn unfollow(&self, caller: Caller, user: OneUser) -> Result<Done> {
         let reader = caller.user()?;
-        let job = self.ledger.unfollow(reader, &user.id, now(), &self.edges.lease()).await?;
+        let job = self.ledger.unfollow(reader, &user.id, now()).await?;
         self.events.wake(EventConsumer::Outlet);
         self.edges.apply(reader, &user.id, EdgeChange::Closes, job).await?;
         Ok(Done {})

@@ -95,13 +95,13 @@ impl Restrictions {
         if self.ledger.users(std::slice::from_ref(other)).await?.is_empty() {
             return Err(NO_USER);
         }
-        let jobs = self.ledger.restrict(restriction, user, other, now(), &self.edges.lease()).await?;
+        let jobs = self.ledger.restrict(restriction, user, other, now()).await?;
         self.edges.apply(user, other, EdgeChange::Closes, jobs.unwrap_or_default()).await?;
         Ok(Done {})
     }
 
     async fn lift(&self, user: &UserId, restriction: Restriction, other: &UserId) -> Result<Done> {
-        let jobs = self.ledger.unrestrict(restriction, user, other, now(), &self.edges.lease()).await?;
+        let jobs = self.ledger.unrestrict(restriction, user, other, now()).await?;
         self.edges.apply(user, other, EdgeChange::Opens, jobs.unwrap_or_default()).await?;
         Ok(Done {})
     }

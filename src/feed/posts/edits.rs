@@ -14,7 +14,6 @@ use crate::broker::{Confirmation, Invalidation};
 use crate::feed::call::Call;
 use crate::feed::content::PostCache;
 use crate::feed::error::{FeedError, NO_POST, Result};
-use crate::feed::jobs::Submitted;
 use crate::feed::options::LimitOptions;
 use crate::feed::patch::{clearable, present};
 use crate::feed::rendering::PostRenderer;
@@ -118,20 +117,19 @@ impl PostEditor {
         if self.visibility.post(call.caller.reader(), id).await?.post.author != *author {
             return Err(FeedError::Forbidden("only its author can edit a post"));
         }
-        let (confirmation, submitted) = {
+        let confirmation = {
             let _turn = self.locks.lock(id).await?;
             self.apply_edit(&call, author, edit).await?
         };
         self.write.invalidator.confirm(confirmation).await;
         self.write.events.wake(EventConsumer::Notifications);
-        submitted.may_answer().await;
         let cached = self.cache.get([id]).await?.remove(&id).ok_or(NO_POST)?;
         self.renderer.render(Some(author), &[cached]).await?.pop().ok_or(NO_POST)
     }
 
     /// Applies the change to the current state of the post by compare-and-set, so that a concurrent edit of another
-    /// node is neither lost nor overwritten. Returns the confirmation and the jobs to wait for.
-    async fn apply_edit(&self, call: &Call, author: &UserId, edit: Edit) -> Result<(Confirmation, Submitted)> {
+    /// node is neither lost nor overwritten. Returns the confirmation to wait for.
+    async fn apply_edit(&self, call: &Call, author: &UserId, edit: Edit) -> Result<Confirmation> {
         let id = edit.id;
         for attempt in 0..MAX_EDIT_ATTEMPTS {
             let cached = self.cache.get([id]).await?.remove(&id).ok_or(NO_POST)?;
@@ -145,21 +143,15 @@ impl PostEditor {
             if let (0, Some(DomainEvent::PostEdited { mentions, .. })) = (attempt, &event) {
                 self.write.rates.take_mentions(call, mentions).await?;
             }
-            let reserved = self.write.jobs.reserve(author);
-            match self.ledger.edit_post(before, &post, event.as_ref(), reserved.lease()).await? {
+            let turn = self.write.jobs.begin_write(author).await;
+            match self.ledger.edit_post(before, &post, event.as_ref()).await? {
                 EditOutcome::Edited(jobs) => {
                     let invalidated = self.write.invalidator.announce(&[Invalidation::Post(id)]).await;
-                    let submitted = self.write.jobs.offer(jobs, reserved);
-                    return Ok((invalidated?, submitted));
+                    self.write.jobs.submit(jobs, turn);
+                    return invalidated;
                 }
-                EditOutcome::Missing => {
-                    reserved.release();
-                    return Err(NO_POST);
-                }
-                EditOutcome::Conflict => {
-                    reserved.release();
-                    self.cache.invalidate(id);
-                }
+                EditOutcome::Missing => return Err(NO_POST),
+                EditOutcome::Conflict => self.cache.invalidate(id),
             }
             let pause = MAX_EDIT_PAUSE.min(Duration::from_millis(2 << attempt.min(8)));
             tokio::time::sleep(pause.mul_f64(rand::random_range(0.0..1.0))).await;

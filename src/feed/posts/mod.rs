@@ -75,10 +75,9 @@ impl PostService {
         let post = draft.into_post(author, self.write.ids.for_call(&call, now)?, &self.limits)?;
         self.write.rates.take_mentions(&call, &post.mentions).await?;
         let ticket = self.cache.ticket(post.id);
-        let reserved = self.write.jobs.reserve(author);
-        let Some(job) = self.ledger.create_post(&post, reserved.lease()).await? else {
+        let turn = self.write.jobs.begin_write(author).await;
+        let Some(new) = self.ledger.create_post(&post).await? else {
             // An earlier attempt stored the post together with its job. Returns the same reply.
-            reserved.release();
             let cached = CachedPost::new(post)?;
             return with_counts(cached.json_for(Some(author)), PostCounts::default(), Some(PostFlags::default()));
         };
@@ -87,17 +86,16 @@ impl PostService {
         // the worker need not wait for it.
         let (merged, _noted) = tokio::join!(
             self.broker.add_own_post(author, cached.post.id),
-            self.lineage.note_number(JOBS, u64::try_from(job.id).unwrap_or_default()),
+            self.lineage.note_number(JOBS, new.job.id.0),
         );
         if let Err(error) = merged {
             tracing::warn!(%error, post = %cached.post.id, "a post is stored, its author's timeline will follow");
         }
-        let submitted = self.write.jobs.offer([job], reserved);
+        self.write.jobs.submit([new], turn);
         // Nobody is notified of a post without mentions: it has an event for the outlet at most.
         let consumer =
             if cached.post.mentions.is_empty() { EventConsumer::Outlet } else { EventConsumer::Notifications };
         self.write.events.wake(consumer);
-        submitted.may_answer().await;
         with_counts(cached.json_for(Some(author)), PostCounts::default(), Some(PostFlags::default()))
     }
 
@@ -154,23 +152,13 @@ impl PostService {
         if self.visibility.post(caller.reader(), post.id).await?.post.author != *author {
             return Err(FeedError::Forbidden("only its author can delete a post"));
         }
-        let now = now();
-        let reserved = self.write.jobs.reserve(author);
-        let job = self.ledger.delete_post(post.id, author, now, reserved.lease()).await?;
+        let turn = self.write.jobs.begin_write(author).await;
+        let job = self.ledger.delete_post(post.id, author, now()).await?;
         self.write.events.wake(EventConsumer::Outlet);
         let invalidated = self.write.invalidator.announce(&[Invalidation::Post(post.id)]).await;
         // Without a job, a concurrent deletion came first, and its job removes the post.
-        let submitted = match job {
-            Some(job) => Some(self.write.jobs.offer([job], reserved)),
-            None => {
-                reserved.release();
-                None
-            }
-        };
+        self.write.jobs.submit(job, turn);
         self.write.invalidator.confirm(invalidated?).await;
-        if let Some(submitted) = submitted {
-            submitted.may_answer().await;
-        }
         Ok(Done {})
     }
 

@@ -1,17 +1,22 @@
 //! The jobs of edges: a follow, an unfollow or a restriction changes one timeline, or two.
 //!
 //! The job is written with the edge, in one transaction, and run before the reply, so that the user sees the effect. If
-//! it fails, a worker repeats it.
+//! it fails, the owner of the author's partition repeats it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::backfill::Backfill;
 use crate::broker::Invalidation;
 use crate::feed::error::Result;
 use crate::feed::invalidation::Invalidator;
-use crate::feed::jobs::JobQueue;
-use crate::ledger::{Job, Lease, Ledger, Work};
+use crate::feed::work::JobQueue;
+use crate::ledger::{Job, Ledger, NewJob, Work};
 use crate::model::{GoneReason, UserId};
+
+/// How long a node may still append posts of the pull log for readers that it selected before an edge changed. A node
+/// that takes longer counts as dead.
+const PULL_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The effect of a change on the visibility between two users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +45,7 @@ pub(crate) struct EdgeJobs {
 }
 
 impl EdgeJobs {
-    /// Runs jobs that change timelines by `backfill`. Queues failed jobs in `jobs`.
+    /// Runs jobs that change timelines by `backfill`. Wakes the owners of failed ones by `jobs`.
     pub(crate) fn new(
         ledger: Arc<dyn Ledger>,
         invalidator: Arc<Invalidator>,
@@ -48,11 +53,6 @@ impl EdgeJobs {
         backfill: Arc<Backfill>,
     ) -> Self {
         Self { ledger, invalidator, jobs, backfill }
-    }
-
-    /// The lease for a job that its command runs before the reply.
-    pub(crate) fn lease(&self) -> Lease {
-        self.jobs.lease()
     }
 
     /// Puts a change between two users in force before the reply: no node serves the former relation, and the timelines
@@ -66,14 +66,14 @@ impl EdgeJobs {
         one: &UserId,
         other: &UserId,
         change: EdgeChange,
-        jobs: impl IntoIterator<Item = Job> + Send,
+        jobs: impl IntoIterator<Item = NewJob> + Send,
     ) -> Result<()> {
-        let jobs: Vec<Job> = jobs.into_iter().collect();
+        let jobs: Vec<NewJob> = jobs.into_iter().collect();
         let changed = [Invalidation::Relation(one.clone(), other.clone())];
         match change {
             EdgeChange::Closes => {
                 if let Err(error) = self.invalidator.invalidate(&changed).await {
-                    jobs.into_iter().for_each(|job| self.jobs.offer_again(job));
+                    jobs.iter().for_each(|new| self.jobs.wake_owner(new.job.partition()));
                     return Err(error);
                 }
             }
@@ -91,43 +91,45 @@ impl EdgeJobs {
         Ok(())
     }
 
-    /// Runs a job before the reply of its command. If it fails, a worker repeats it.
-    pub(crate) async fn run_now(&self, job: Job) {
+    /// Runs a job before the reply of its command. If it fails, the owner of its partition repeats it.
+    pub(crate) async fn run_now(&self, job: NewJob) {
         self.run_and_finish(job, false).await;
     }
 
-    async fn run_and_finish(&self, job: Job, is_in_force: bool) {
-        let id = job.id;
-        match self.bring_about(&job, is_in_force).await {
-            Ok(EdgeOutcome::Repeat) => {}
-            Ok(EdgeOutcome::Done) => {
-                if let Err(error) = self.ledger.finish_job(id, job.generation).await {
-                    tracing::warn!(%error, job = id, "a finished job could not be marked so, it will be repeated");
+    /// Runs a job before the reply. If no earlier job of the author is left, it is done then; else the owner of the
+    /// partition runs it again after those.
+    async fn run_and_finish(&self, new: NewJob, is_in_force: bool) {
+        let (id, partition) = (new.job.id, new.job.partition());
+        match self.bring_about(&new.job, is_in_force, false).await {
+            Ok(EdgeOutcome::Done) if new.previous.is_none() => {
+                if let Err(error) = self.ledger.remove_job(id).await {
+                    tracing::warn!(%error, job = %id, "a finished job could not be removed, it will be repeated");
                 }
+                return;
             }
-            Err(error) => {
-                tracing::warn!(%error, job = id, "an edge is stored, its timeline will follow");
-                self.jobs.offer_again(job);
-            }
+            Ok(EdgeOutcome::Done | EdgeOutcome::Repeat) => {}
+            Err(error) => tracing::warn!(%error, job = %id, "an edge is stored, its timeline will follow"),
         }
+        self.jobs.wake_owner(partition);
     }
 
-    /// Runs a job that concerns one timeline. Other jobs are ignored.
+    /// Runs a job that concerns one timeline, after the earlier jobs of its author. Other jobs are ignored.
+    /// `is_repeated`: the job asked to be repeated.
     ///
     /// # Errors
     /// If a store cannot be reached: the job has to be repeated.
-    pub(crate) async fn run(&self, job: &Job) -> Result<EdgeOutcome> {
-        self.bring_about(job, false).await
+    pub(crate) async fn run(&self, job: &Job, is_repeated: bool) -> Result<EdgeOutcome> {
+        self.bring_about(job, false, is_repeated).await
     }
 
     /// Changes the timeline. `is_in_force`: no node serves the former relation any more.
-    async fn bring_about(&self, job: &Job, is_in_force: bool) -> Result<EdgeOutcome> {
+    async fn bring_about(&self, job: &Job, is_in_force: bool, is_repeated: bool) -> Result<EdgeOutcome> {
         if let Work::Follow { reader, author } | Work::Unfollow { reader, author } | Work::Detach { reader, author } =
             &job.work
             && !is_in_force
         {
             // A fan-out that still reads the former followers then belongs to a post that is stored already: a follow
-            // merges it, and an unfollow repeats the removal until its job is done.
+            // merges it, and the owner of the partition runs an unfollow after it.
             self.invalidator.invalidate(&[Invalidation::Relation(reader.clone(), author.clone())]).await?;
         }
         let backfill = &self.backfill;
@@ -138,11 +140,13 @@ impl EdgeJobs {
                 Ok(EdgeOutcome::Done)
             }
             Work::Unfollow { reader, author } => {
-                let outcome = self.purge_author(job, reader, author, GoneReason::Unfollowed).await?;
+                let outcome = self.purge_author(job, (reader, author), GoneReason::Unfollowed, is_repeated).await?;
                 backfill.sync_friendship(author, reader).await?;
                 Ok(outcome)
             }
-            Work::Detach { reader, author } => self.purge_author(job, reader, author, GoneReason::Hidden).await,
+            Work::Detach { reader, author } => {
+                self.purge_author(job, (reader, author), GoneReason::Hidden, is_repeated).await
+            }
             Work::Post { .. }
             | Work::Delete { .. }
             | Work::Edit { .. }
@@ -154,20 +158,13 @@ impl EdgeJobs {
     async fn purge_author(
         &self,
         job: &Job,
-        reader: &UserId,
-        author: &UserId,
+        (reader, author): (&UserId, &UserId),
         reason: GoneReason,
+        is_repeated: bool,
     ) -> Result<EdgeOutcome> {
-        // Read before the inbox: a post whose fan-out has ended by now is then found in the inbox.
-        let more_may_come = self.ledger.carries_posts(author, job.id).await?
-            || self.backfill.may_be_pulled(author, job.created_at, self.jobs.lease_length()).await?;
-        if !self.backfill.purge_author(reader, author, reason, job.cursor == PURGED).await? || !more_may_come {
-            return Ok(EdgeOutcome::Done);
-        }
-        self.ledger.advance_job(job.id, job.generation, PURGED, &self.jobs.lease()).await?;
-        Ok(EdgeOutcome::Repeat)
+        // Read before the inbox: a post whose pull has ended by now is then found in the inbox.
+        let more_may_come = self.backfill.may_be_pulled(author, job.created_at, PULL_PATIENCE).await?;
+        let is_gone = self.backfill.purge_author(reader, author, reason, is_repeated).await?;
+        Ok(if is_gone && more_may_come { EdgeOutcome::Repeat } else { EdgeOutcome::Done })
     }
 }
-
-/// The cursor of a job that has removed the posts once, and must repeat the removal.
-const PURGED: &str = "taken out";

@@ -12,7 +12,6 @@ use crate::feed::fanout::{FanoutWorkers, FollowerCache};
 use crate::feed::favourites::FavouriteService;
 use crate::feed::identity::{ErasureRecords, IdentityService, RevocationService};
 use crate::feed::invalidation::Invalidator;
-use crate::feed::jobs::JobQueue;
 use crate::feed::likes::CountPublisher;
 use crate::feed::lineage::LineageTracker;
 use crate::feed::node_ids::NodeIds;
@@ -28,6 +27,7 @@ use crate::feed::rendering::{NotificationRenderer, PostRenderer};
 use crate::feed::runtime::Runtime;
 use crate::feed::timelines::EdgeJobs;
 use crate::feed::visibility::{CommentContexts, RelationCache, VisibilityPolicy};
+use crate::feed::work::{JobQueue, Owner};
 use crate::feed::write_path::WritePath;
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
@@ -47,6 +47,7 @@ pub(super) struct Base {
     pub(super) followers: Arc<FollowerCache>,
     pub(super) visibility: Arc<VisibilityPolicy>,
     pub(super) invalidator: Arc<Invalidator>,
+    pub(super) owner: Arc<Owner>,
     pub(super) jobs: Arc<JobQueue>,
     pub(super) events: Arc<EventQueue>,
 }

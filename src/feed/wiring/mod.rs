@@ -22,7 +22,6 @@ use super::identity::{
     TokenLifetimes, UserOrigins,
 };
 use super::invalidation::Invalidator;
-use super::jobs::JobQueue;
 use super::likes::LikeMemory;
 use super::lineage::LineageTracker;
 use super::node_ids::NodeIds;
@@ -36,6 +35,7 @@ use super::services::Feed;
 use super::topics::TopicService;
 use super::visibility::{AccessChecks, CommentContexts, RelationCache, VisibilityPolicy};
 use super::web_push_key::WebPushKeys;
+use super::work::{JobQueue, Owner};
 use crate::auth::{Passwords, RevocationList, SessionIssuer, SignInGuard};
 use crate::broker::{Broker, DurableQueue};
 use crate::ledger::Ledger;
@@ -136,8 +136,11 @@ impl Feed {
             notification_renderer.clone(),
             lease,
         ));
+        let length = options.fanout.lease;
+        let owner = Arc::new(Owner::new(ledger.clone(), broker.clone(), runtime.clone(), length));
         let base = Base {
-            jobs: Arc::new(JobQueue::new(options.fanout, &runtime)),
+            jobs: Arc::new(JobQueue::new(broker.clone(), runtime.clone(), &owner)),
+            owner,
             events: Arc::new(EventQueue::new(runtime.clone())),
             ledger,
             broker,
@@ -187,12 +190,13 @@ impl Feed {
             read_markers: timelines.markers,
             inboxes: timelines.inboxes,
             pull_log: timelines.pull_log,
-            deliveries: Arc::clone(base.jobs.deliveries()),
             settlements: likes.settlements,
             like_intake: likes.intake,
             settlers: likes.settlers,
             likes: likes.likes,
             like_memory,
+            owner: base.owner,
+            jobs: base.jobs,
             ledger: base.ledger,
             broker: base.broker,
             runtime: base.runtime,

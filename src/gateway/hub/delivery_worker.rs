@@ -64,7 +64,6 @@ impl DeliveryWorker {
 
     /// Queues rooms again that have more to do: at once, or after a delay if a store did not answer.
     fn release(&self, batch: Vec<Arc<Room>>, served: Result<(), FeedError>) {
-        let count = batch.len();
         let again: Vec<_> = batch.into_iter().filter(|room| room.release()).collect();
         match served {
             Ok(()) => again.into_iter().for_each(|room| self.queue.push(room)),
@@ -77,7 +76,6 @@ impl DeliveryWorker {
                 });
             }
         }
-        self.queue.served(count);
     }
 
     async fn serve(&self, batch: &[Arc<Room>]) -> Result<(), FeedError> {

@@ -99,7 +99,7 @@ impl Hub {
     /// A hub that listens to the broker. Needs [`start`](Self::start).
     pub(super) fn new(parts: &HubParts<'_>) -> Self {
         let (feed, broker) = (parts.feed, parts.broker);
-        let (rooms, queue) = (Arc::clone(parts.rooms), Arc::new(RoomQueue::new(Arc::clone(&feed.deliveries))));
+        let (rooms, queue) = (Arc::clone(parts.rooms), Arc::new(RoomQueue::new()));
         broker.listen(Arc::new(HubListener {
             rooms: Arc::clone(&rooms),
             queue: Arc::clone(&queue),

@@ -8,7 +8,6 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::room::{Room, RoomUpdate};
-use crate::feed::DeliveryBacklog;
 use crate::gateway::outgoing::Outgoing;
 
 /// Rooms that a worker takes at once: the content of their entries is loaded together.
@@ -19,20 +18,17 @@ const MAX_BATCH: usize = 256;
 pub(super) struct RoomQueue {
     queue: Mutex<VecDeque<Arc<Room>>>,
     queued: Notify,
-    /// Replies to writes wait while it is long.
-    backlog: Arc<DeliveryBacklog>,
     /// Hints may have been lost: all positions are to be compared with the logs.
     resync: AtomicBool,
     resync_requested: Notify,
 }
 
 impl RoomQueue {
-    /// An empty queue that counts its rooms in `backlog`.
-    pub(super) fn new(backlog: Arc<DeliveryBacklog>) -> Self {
+    /// An empty queue.
+    pub(super) fn new() -> Self {
         Self {
             queue: Mutex::default(),
             queued: Notify::new(),
-            backlog,
             resync: AtomicBool::new(false),
             resync_requested: Notify::new(),
         }
@@ -53,7 +49,6 @@ impl RoomQueue {
 
     /// Queues a room that is marked as scheduled.
     pub(super) fn push(&self, room: Arc<Room>) {
-        self.backlog.queued(1);
         self.queue.lock().push_back(room);
         self.queued.notify_one();
     }
@@ -61,7 +56,6 @@ impl RoomQueue {
     /// Queues rooms that are marked as scheduled.
     pub(super) fn push_all(&self, rooms: Vec<Arc<Room>>) {
         if !rooms.is_empty() {
-            self.backlog.queued(rooms.len());
             self.queue.lock().extend(rooms);
             self.queued.notify_one();
         }
@@ -81,11 +75,6 @@ impl RoomQueue {
             self.queued.notify_one();
         }
         batch
-    }
-
-    /// Rooms that [`take`](Self::take) returned were served, or could not be.
-    pub(super) fn served(&self, rooms: usize) {
-        self.backlog.served(rooms);
     }
 
     /// Requests that all positions are compared with the logs.

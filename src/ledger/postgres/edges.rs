@@ -7,17 +7,17 @@ use super::events::{NewEvent, with_event};
 use super::pool::Parameters;
 use super::{PostgresLedger, jobs};
 use crate::ledger::edges::Edge;
-use crate::ledger::{FollowStore, Job, Lease, LedgerError, ListPage, Result, job_plan};
+use crate::ledger::{FollowStore, LedgerError, ListPage, NewJob, Result, job_plan};
 use crate::model::{DomainEvent, Millis, User, UserId};
 
 const FOLLOW: &str =
-    with_event!("users_exist, job", "feedline_follow($1, $2, $3, $4, $5, $6)", "job IS NOT NULL", "$4", "$7", "$8");
+    with_event!("users_exist, job", "feedline_follow($1, $2, $3, $4)", "job IS NOT NULL", "$4", "$5", "$6");
 
-const UNFOLLOW: &str = "SELECT feedline_unfollow($1, $2, $3, $4, $5, $6)";
+const UNFOLLOW: &str = "SELECT feedline_unfollow($1, $2, $3, $4)";
 
 /// The same, with an event for the outlet.
 const UNFOLLOW_WITH_EVENT: &str =
-    with_event!("job", "feedline_unfollow($1, $2, $3, $4, $5, $6) AS made (job)", "job IS NOT NULL", "$4", "$7", "$8");
+    with_event!("job", "feedline_unfollow($1, $2, $3, $4) AS made (job)", "job IS NOT NULL", "$4", "$5", "$6");
 
 const FOLLOWING_COUNT: &str = "SELECT following FROM users WHERE id = $1";
 
@@ -48,33 +48,31 @@ pub(super) const FOLLOWEES: &str = "SELECT followee FROM follows WHERE follower 
 
 #[async_trait]
 impl FollowStore for PostgresLedger {
-    async fn follow(&self, follower: &UserId, followee: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
+    async fn follow(&self, follower: &UserId, followee: &UserId, now: Millis) -> Result<Option<NewJob>> {
         let work = job_plan::followed(&Edge::new(follower, followee));
-        let (job, at_time, until) = (jobs::new_job(&work)?, integer(now), integer(lease.millis()));
+        let (job, at_time) = (jobs::new_job(&work)?, integer(now));
         let event = DomainEvent::Followed { follower: follower.clone(), followee: followee.clone() };
-        let (event, from, to, holder) =
-            (NewEvent::new(Some(&event), self.outlet)?, follower.as_str(), followee.as_str(), &*lease.holder);
-        let parameters: Parameters<'_> = &[&from, &to, &job, &at_time, &holder, &until, &event.text, &event.pending];
+        let (event, from, to) = (NewEvent::new(Some(&event), self.outlet)?, follower.as_str(), followee.as_str());
+        let parameters: Parameters<'_> = &[&from, &to, &job, &at_time, &event.text, &event.pending];
         let rows = self.pool.write(FOLLOW, parameters).await?;
         let row = one(&rows)?;
         if !at::<bool>(row, 0)? {
             return Err(LedgerError::Failed(format!("{follower:?} or {followee:?} does not exist")));
         }
-        Ok(at::<Option<i64>>(row, 1)?.map(|id| jobs::made(id, work, now)))
+        at::<Option<Vec<i64>>>(row, 1)?.map(|numbers| jobs::submitted(&numbers, work, now)).transpose()
     }
 
-    async fn unfollow(&self, follower: &UserId, followee: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
+    async fn unfollow(&self, follower: &UserId, followee: &UserId, now: Millis) -> Result<Option<NewJob>> {
         let work = job_plan::unfollowed(&Edge::new(follower, followee));
-        let (job, at_time, until) = (jobs::new_job(&work)?, integer(now), integer(lease.millis()));
+        let (job, at_time) = (jobs::new_job(&work)?, integer(now));
         let event = DomainEvent::Unfollowed { follower: follower.clone(), followee: followee.clone() };
-        let (event, from, to, holder) =
-            (NewEvent::new(Some(&event), self.outlet)?, follower.as_str(), followee.as_str(), &*lease.holder);
-        let parameters: Parameters<'_> = &[&from, &to, &job, &at_time, &holder, &until, &event.text, &event.pending];
+        let (event, from, to) = (NewEvent::new(Some(&event), self.outlet)?, follower.as_str(), followee.as_str());
+        let parameters: Parameters<'_> = &[&from, &to, &job, &at_time, &event.text, &event.pending];
         let rows = match &event.text {
-            None => self.pool.write(UNFOLLOW, &parameters[..6]).await?,
+            None => self.pool.write(UNFOLLOW, &parameters[..4]).await?,
             Some(_) => self.pool.write(UNFOLLOW_WITH_EVENT, parameters).await?,
         };
-        Ok(at::<Option<i64>>(one(&rows)?, 0)?.map(|id| jobs::made(id, work, now)))
+        at::<Option<Vec<i64>>>(one(&rows)?, 0)?.map(|numbers| jobs::submitted(&numbers, work, now)).transpose()
     }
 
     async fn following_count(&self, follower: &UserId) -> Result<u64> {

@@ -58,6 +58,7 @@ mod tls;
 mod topics;
 mod url;
 mod visible_posts;
+mod work;
 
 use std::sync::Arc;
 

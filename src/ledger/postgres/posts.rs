@@ -14,18 +14,17 @@ use super::timeline_reach::ReadTimeline;
 use super::{PostgresLedger, jobs, timeline, visible_posts};
 use crate::ledger::quarantine::unix_millis;
 use crate::ledger::{
-    EditOutcome, Job, Lease, LedgerError, MAX_HIDDEN, PostOwner, PostStore, Result, TimelineRange, VisiblePosts,
-    job_plan,
+    EditOutcome, LedgerError, MAX_HIDDEN, NewJob, PostOwner, PostStore, Result, TimelineRange, VisiblePosts, job_plan,
 };
 use crate::model::{DomainEvent, Millis, Post, PostId, UserId, Visibility};
 
 const CREATE: &str = with_event!(
     "outcome, job",
-    "feedline_create_post($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+    "feedline_create_post($1, $2, $3, $4, $5, $6, $7, $8)",
     "outcome = 'stored'",
     "$8",
-    "$11",
-    "$12"
+    "$9",
+    "$10"
 );
 
 /// One look-up for each id, each in one partition. With an array in the condition, PostgreSQL would search all
@@ -61,25 +60,25 @@ const DELETABLE: &str = "\
 /// How often a deletion reads the post again after a concurrent edit.
 const MAX_DELETE_ATTEMPTS: usize = 16;
 
-const DELETE: &str = "SELECT outcome, job FROM feedline_delete_post($1, $2, $3, $4, $5, $6, $7, $8)";
+const DELETE: &str = "SELECT outcome, job FROM feedline_delete_post($1, $2, $3, $4, $5, $6)";
 
 /// The same, with an event for the outlet.
 const DELETE_WITH_EVENT: &str = with_event!(
     "outcome, job",
-    "feedline_delete_post($1, $2, $3, $4, $5, $6, $7, $8)",
+    "feedline_delete_post($1, $2, $3, $4, $5, $6)",
     "outcome = 'deleted'",
     "$6",
-    "$9",
-    "$10"
+    "$7",
+    "$8"
 );
 
 const EDIT: &str = with_event!(
     "outcome, submitted",
-    "feedline_edit_post($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+    "feedline_edit_post($1, $2, $3, $4, $5, $6, $7, $8, $9)",
     "outcome = 'edited'",
     "$9",
-    "$12",
-    "$13"
+    "$10",
+    "$11"
 );
 
 pub(super) const BY_AUTHOR: &str = "\
@@ -96,31 +95,19 @@ pub(super) const BY_TOPIC: &str = "\
 
 #[async_trait]
 impl PostStore for PostgresLedger {
-    async fn create_post(&self, post: &Post, lease: &Lease) -> Result<Option<Job>> {
+    async fn create_post(&self, post: &Post) -> Result<Option<NewJob>> {
         let work = job_plan::post_created(post);
         let (id, author, body, job) =
             (integer(post.id.0), post.author.as_str(), json_text(post)?, jobs::new_job(&work)?);
         let (visibility, public) = (json_text(&post.visibility)?, post.visibility == Visibility::Public);
-        let (made, until, holder) = (integer(post.created_at), integer(lease.millis()), &*lease.holder);
+        let made = integer(post.created_at);
         let event = NewEvent::new(DomainEvent::post_created(post, self.outlet).as_ref(), self.outlet)?;
-        let parameters: Parameters<'_> = &[
-            &id,
-            &author,
-            &post.topics,
-            &visibility,
-            &public,
-            &body,
-            &job,
-            &made,
-            &holder,
-            &until,
-            &event.text,
-            &event.pending,
-        ];
+        let parameters: Parameters<'_> =
+            &[&id, &author, &post.topics, &visibility, &public, &body, &job, &made, &event.text, &event.pending];
         let rows = self.pool.write(CREATE, parameters).await?;
         let row = one(&rows)?;
         match at(row, 0)? {
-            "stored" => Ok(Some(jobs::made(at(row, 1)?, work, post.created_at))),
+            "stored" => jobs::submitted(&at::<Vec<i64>>(row, 1)?, work, post.created_at).map(Some),
             "before" => Ok(None),
             _ => Err(LedgerError::Failed(format!("{:?} does not exist", post.author))),
         }
@@ -151,7 +138,7 @@ impl PostStore for PostgresLedger {
     }
 
     /// The job contains the topics and the visibility. The call reads them first, and again after a concurrent edit.
-    async fn delete_post(&self, id: PostId, author: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
+    async fn delete_post(&self, id: PostId, author: &UserId, now: Millis) -> Result<Option<NewJob>> {
         let (number, whose) = (integer(id.0), author.as_str());
         let event = DomainEvent::PostDeleted { post: id, author: author.clone() };
         let event = NewEvent::new(Some(&event), self.outlet)?;
@@ -161,10 +148,8 @@ impl PostStore for PostgresLedger {
             let (topics, visibility): (Vec<String>, &str) = (at(row, 0)?, at(row, 1)?);
             let content = serde_json::from_str(visibility).ok().map(|visibility| (topics.clone(), visibility));
             let work = job_plan::post_deleted(id, author, content);
-            let (job, at_time, until) = (jobs::new_job(&work)?, integer(now), integer(lease.millis()));
-            let holder = &*lease.holder;
-            let mut parameters: Vec<&(dyn ToSql + Sync)> =
-                vec![&number, &whose, &topics, &visibility, &job, &at_time, &holder, &until];
+            let (job, at_time) = (jobs::new_job(&work)?, integer(now));
+            let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![&number, &whose, &topics, &visibility, &job, &at_time];
             let statement = match &event.text {
                 None => DELETE,
                 Some(_) => {
@@ -175,7 +160,7 @@ impl PostStore for PostgresLedger {
             let rows = self.pool.write(statement, &parameters).await?;
             let row = one(&rows)?;
             match at(row, 0)? {
-                "deleted" => return Ok(Some(jobs::made(at(row, 1)?, work, now))),
+                "deleted" => return jobs::submitted(&at::<Vec<i64>>(row, 1)?, work, now).map(Some),
                 "conflict" => {}
                 _ => return Ok(None),
             }
@@ -183,13 +168,7 @@ impl PostStore for PostgresLedger {
         Err(LedgerError::Busy)
     }
 
-    async fn edit_post(
-        &self,
-        before: &Post,
-        after: &Post,
-        event: Option<&DomainEvent>,
-        lease: &Lease,
-    ) -> Result<EditOutcome> {
+    async fn edit_post(&self, before: &Post, after: &Post, event: Option<&DomainEvent>) -> Result<EditOutcome> {
         let now = after.edited_at.unwrap_or(after.created_at);
         let work = job_plan::post_edited(before, after);
         let jobs = work.iter().map(jobs::new_job).collect::<Result<Vec<_>>>()?;
@@ -205,8 +184,6 @@ impl PostStore for PostgresLedger {
             &json_text(after)?,
             &jobs,
             &integer(now),
-            &&*lease.holder,
-            &integer(lease.millis()),
             &event.text,
             &event.pending,
         ];
@@ -214,9 +191,9 @@ impl PostStore for PostgresLedger {
         let row = one(&rows)?;
         match at(row, 0)? {
             "edited" => {
-                let ids: Vec<i64> = at(row, 1)?;
-                let jobs = ids.into_iter().zip(work).map(|(id, work)| jobs::made(id, work, now));
-                Ok(EditOutcome::Edited(jobs.collect()))
+                let numbers: Vec<i64> = at(row, 1)?;
+                let jobs = numbers.chunks(2).zip(work).map(|(numbers, work)| jobs::submitted(numbers, work, now));
+                jobs.collect::<Result<_>>().map(EditOutcome::Edited)
             }
             "conflict" => Ok(EditOutcome::Conflict),
             _ => Ok(EditOutcome::Missing),

@@ -7,7 +7,7 @@ use tokio_postgres::Row;
 use super::PostgresLedger;
 use super::columns::{at, count, id_at, integer, natural_at, one, texts};
 use super::rows::readable;
-use crate::ledger::{DueEntries, FanoutMode, LedgerError, PullLogEntry, PullLogStore, Result};
+use crate::ledger::{DueEntries, FanoutMode, JobId, LedgerError, PullLogEntry, PullLogStore, Result};
 use crate::model::{Entry, Millis, UserId};
 
 /// The condition is a range in the order of the index; see [`DUE`].
@@ -58,13 +58,13 @@ impl PullLogStore for PostgresLedger {
         rows.first().map_or(Ok(FanoutMode::default()), fanout_mode)
     }
 
-    async fn pull(&self, job: i64, author: &UserId, entry: &Entry, repeated: bool, now: Millis) -> Result<u64> {
+    async fn pull(&self, job: JobId, author: &UserId, entry: &Entry, repeated: bool, now: Millis) -> Result<u64> {
         let Some(post) = entry.post() else {
             return Err(LedgerError::Failed("only what concerns a post is pulled".to_owned()));
         };
         let (kind, _) = entry.encode();
         let (kind, post, now) = (char::from(kind).to_string(), integer(post.0), integer(now));
-        let rows = self.pool.write(PULL, &[&job, &author.as_str(), &kind, &post, &repeated, &now]).await?;
+        let rows = self.pool.write(PULL, &[&integer(job.0), &author.as_str(), &kind, &post, &repeated, &now]).await?;
         natural_at(one(&rows)?, 0)
     }
 

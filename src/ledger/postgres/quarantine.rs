@@ -7,10 +7,10 @@ use super::PostgresLedger;
 use super::columns::{at, count, integer, natural_at, one, plain};
 use super::pool::Parameters;
 use crate::ledger::quarantine::{MAX_QUARANTINED, released_work};
-use crate::ledger::{Finished, JOB, QuarantineStore, Quarantined, Result, RevertReason, Reverted, SkippedLike};
+use crate::ledger::{Fence, JOB, JobId, QuarantineStore, Quarantined, Result, RevertReason, Reverted, SkippedLike};
 use crate::model::Millis;
 
-const QUARANTINE_JOB: &str = "SELECT more FROM feedline_quarantine_job($1, $2, $3, $4, $5)";
+const QUARANTINE_JOB: &str = "SELECT feedline_quarantine_job($1, $2, $3, $4, $5, $6)";
 
 const SKIP_LIKE: &str = "\
     SELECT moved, note FROM feedline_skip_like($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
@@ -31,11 +31,11 @@ const SIZE: &str = "SELECT count(*) FROM quarantine";
 
 #[async_trait]
 impl QuarantineStore for PostgresLedger {
-    async fn quarantine_job(&self, id: i64, generation: u64, reason: &str, now: Millis) -> Result<Finished> {
-        let (generation, reason, now) = (integer(generation), plain(reason), integer(now));
-        let rows = self.pool.write(QUARANTINE_JOB, &[&id, &generation, &reason, &now, &KEPT]).await?;
-        let Some(row) = rows.first() else { return Ok(Finished { was_held: false, more: false }) };
-        Ok(Finished { was_held: true, more: at(row, 0)? })
+    async fn quarantine_job(&self, id: JobId, fence: &Fence, reason: &str, now: Millis) -> Result<bool> {
+        let (partition, generation) = (&*fence.partition, integer(fence.generation));
+        let parameters: Parameters<'_> =
+            &[&integer(id.0), &partition, &generation, &plain(reason), &integer(now), &KEPT];
+        at(one(&self.pool.write(QUARANTINE_JOB, parameters).await?)?, 0)
     }
 
     async fn skip_like(&self, skipped: &SkippedLike) -> Result<Option<Vec<Reverted>>> {
@@ -78,11 +78,11 @@ impl QuarantineStore for PostgresLedger {
         rows.iter().map(quarantined).collect()
     }
 
-    async fn release_job(&self, id: i64) -> Result<bool> {
+    async fn release_job(&self, id: JobId) -> Result<bool> {
         let rows = self.pool.read(CONTENT, &[&JOB, &id.to_string()]).await?;
         let Some(row) = rows.first() else { return Ok(false) };
         let work = released_work(at(row, 0)?);
-        at(one(&self.pool.write(RELEASE, &[&id, &work]).await?)?, 0)
+        at(one(&self.pool.write(RELEASE, &[&integer(id.0), &work]).await?)?, 0)
     }
 
     async fn quarantine_size(&self) -> Result<u64> {

@@ -8,16 +8,15 @@ use super::pool::Parameters;
 use super::rows::readable;
 use super::{PostgresLedger, jobs};
 use crate::ledger::edges::Edge;
-use crate::ledger::{EventConsumer, Job, Lease, RestrictedUser, RestrictionStore, Result, Work, job_plan};
+use crate::ledger::{EventConsumer, NewJob, RestrictedUser, RestrictionStore, Result, Work, job_plan};
 use crate::model::{DomainEvent, Millis, Relation, Restriction, UserId};
 
-const RESTRICT: &str = "SELECT feedline_restrict($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+const RESTRICT: &str = "SELECT feedline_restrict($1, $2, $3, $4, $5, $6, $7, $8)";
 
 /// The same, with an event for each follow that ends.
-const RESTRICT_WITH_EVENTS: &str =
-    "SELECT feedline_restrict_with_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
+const RESTRICT_WITH_EVENTS: &str = "SELECT feedline_restrict_with_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
 
-const UNRESTRICT: &str = "SELECT feedline_unrestrict($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+const UNRESTRICT: &str = "SELECT feedline_unrestrict($1, $2, $3, $4, $5, $6, $7)";
 
 pub(super) const RESTRICTED: &str = "\
     SELECT u.id, u.name, u.avatar, u.created_at, r.at
@@ -60,8 +59,7 @@ impl RestrictionStore for PostgresLedger {
         maker: &UserId,
         whom: &UserId,
         now: Millis,
-        lease: &Lease,
-    ) -> Result<Option<Vec<Job>>> {
+    ) -> Result<Option<Vec<NewJob>>> {
         let inboxes = job_plan::restricted_inboxes(restriction, maker, whom);
         let tells = self.outlet && job_plan::ends_follows(restriction);
         let events = if tells { ended_follows(&inboxes)? } else { Vec::new() };
@@ -75,13 +73,11 @@ impl RestrictionStore for PostgresLedger {
             &job_plan::ends_follows(restriction),
             &inboxes.jobs,
             &integer(now),
-            &&*lease.holder,
-            &integer(lease.millis()),
             &events,
             &EventConsumer::Outlet.bit(),
         ];
         let rows = match tells {
-            false => self.pool.write(RESTRICT, &parameters[..10]).await?,
+            false => self.pool.write(RESTRICT, &parameters[..8]).await?,
             true => self.pool.write(RESTRICT_WITH_EVENTS, parameters).await?,
         };
         inboxes.submitted(&rows, now)
@@ -93,8 +89,7 @@ impl RestrictionStore for PostgresLedger {
         maker: &UserId,
         whom: &UserId,
         now: Millis,
-        lease: &Lease,
-    ) -> Result<Option<Vec<Job>>> {
+    ) -> Result<Option<Vec<NewJob>>> {
         let inboxes = job_plan::restricted_inboxes(restriction, maker, whom);
         let inboxes = InboxJobs::new(&inboxes, job_plan::followed)?;
         let parameters: Parameters<'_> = &[
@@ -105,8 +100,6 @@ impl RestrictionStore for PostgresLedger {
             &inboxes.authors,
             &inboxes.jobs,
             &integer(now),
-            &&*lease.holder,
-            &integer(lease.millis()),
         ];
         let rows = self.pool.write(UNRESTRICT, parameters).await?;
         inboxes.submitted(&rows, now)
@@ -159,10 +152,10 @@ impl<'a> InboxJobs<'a> {
     }
 
     /// The jobs that a function submitted, from its result.
-    fn submitted(self, rows: &[Row], now: Millis) -> Result<Option<Vec<Job>>> {
-        let Some(ids) = at::<Option<Vec<Option<i64>>>>(one(rows)?, 0)? else { return Ok(None) };
-        let jobs = ids.into_iter().zip(self.work);
-        Ok(Some(jobs.filter_map(|(id, work)| Some(jobs::made(id?, work, now))).collect()))
+    fn submitted(self, rows: &[Row], now: Millis) -> Result<Option<Vec<NewJob>>> {
+        let Some(numbers) = at::<Option<Vec<i64>>>(one(rows)?, 0)? else { return Ok(None) };
+        let made = numbers.chunks(2).zip(self.work).filter(|(numbers, _)| numbers[0] > 0);
+        made.map(|(numbers, work)| jobs::submitted(numbers, work, now)).collect::<Result<_>>().map(Some)
     }
 }
 

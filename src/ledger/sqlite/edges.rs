@@ -7,19 +7,19 @@ use super::people::listed;
 use super::rows::user_id_at;
 use super::{SqliteLedger, UNLIMITED, events, integer, jobs, json_text, readable, readable_page};
 use crate::ledger::edges::Edge;
-use crate::ledger::{FollowStore, Job, Lease, ListPage, Result, job_plan};
+use crate::ledger::{FollowStore, ListPage, NewJob, Result, job_plan};
 use crate::model::{DomainEvent, Millis, User, UserId};
 
 #[async_trait]
 impl FollowStore for SqliteLedger {
-    async fn follow(&self, follower: &UserId, followee: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
-        let (edge, lease, outlet) = (Edge::new(follower, followee), lease.clone(), self.outlet);
-        self.write(move |db| follow(db, &edge, now, &lease, outlet)).await
+    async fn follow(&self, follower: &UserId, followee: &UserId, now: Millis) -> Result<Option<NewJob>> {
+        let (edge, outlet) = (Edge::new(follower, followee), self.outlet);
+        self.write(move |db| follow(db, &edge, now, outlet)).await
     }
 
-    async fn unfollow(&self, follower: &UserId, followee: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
-        let (edge, lease, outlet) = (Edge::new(follower, followee), lease.clone(), self.outlet);
-        self.write(move |db| unfollow(db, &edge, now, &lease, outlet)).await
+    async fn unfollow(&self, follower: &UserId, followee: &UserId, now: Millis) -> Result<Option<NewJob>> {
+        let (edge, outlet) = (Edge::new(follower, followee), self.outlet);
+        self.write(move |db| unfollow(db, &edge, now, outlet)).await
     }
 
     async fn following_count(&self, follower: &UserId) -> Result<u64> {
@@ -77,33 +77,21 @@ pub(super) fn make(db: &Connection, edge: &Edge, now: Millis) -> rusqlite::Resul
     Ok(made)
 }
 
-pub(super) fn follow(
-    db: &Connection,
-    edge: &Edge,
-    now: Millis,
-    lease: &Lease,
-    outlet: bool,
-) -> rusqlite::Result<Option<Job>> {
+pub(super) fn follow(db: &Connection, edge: &Edge, now: Millis, outlet: bool) -> rusqlite::Result<Option<NewJob>> {
     if !make(db, edge, now)? {
         return Ok(None);
     }
     let event = DomainEvent::Followed { follower: edge.reader.clone(), followee: edge.author.clone() };
     events::append(db, Some(&event), now, outlet)?;
-    jobs::create(db, job_plan::followed(edge), now, lease).map(Some)
+    jobs::create(db, job_plan::followed(edge), now).map(Some)
 }
 
-pub(super) fn unfollow(
-    db: &Connection,
-    edge: &Edge,
-    now: Millis,
-    lease: &Lease,
-    outlet: bool,
-) -> rusqlite::Result<Option<Job>> {
+pub(super) fn unfollow(db: &Connection, edge: &Edge, now: Millis, outlet: bool) -> rusqlite::Result<Option<NewJob>> {
     if !end(db, edge)? {
         return Ok(None);
     }
     tell_of_end(db, edge, now, outlet)?;
-    jobs::create(db, job_plan::unfollowed(edge), now, lease).map(Some)
+    jobs::create(db, job_plan::unfollowed(edge), now).map(Some)
 }
 
 /// Removes a follow. Returns whether it existed.

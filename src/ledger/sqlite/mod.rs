@@ -52,6 +52,7 @@ mod suggest;
 mod timeline;
 mod topics;
 mod visible_posts;
+mod work;
 mod writer;
 
 use std::sync::Arc;

@@ -12,14 +12,14 @@ use super::{
     SqliteLedger, count, events, integer, is_undecodable, jobs, json_text, readable, timeline, topics, visible_posts,
 };
 use crate::ledger::quarantine::report_unreadable;
-use crate::ledger::{EditOutcome, Job, Lease, PostOwner, PostStore, Result, TimelineRange, VisiblePosts, job_plan};
+use crate::ledger::{EditOutcome, NewJob, PostOwner, PostStore, Result, TimelineRange, VisiblePosts, job_plan};
 use crate::model::{DomainEvent, Millis, Post, PostId, UserId};
 
 #[async_trait]
 impl PostStore for SqliteLedger {
-    async fn create_post(&self, post: &Post, lease: &Lease) -> Result<Option<Job>> {
-        let (post, lease, outlet) = (post.clone(), lease.clone(), self.outlet);
-        self.write(move |db| create(db, &post, &lease, outlet)).await
+    async fn create_post(&self, post: &Post) -> Result<Option<NewJob>> {
+        let (post, outlet) = (post.clone(), self.outlet);
+        self.write(move |db| create(db, &post, outlet)).await
     }
 
     async fn posts(&self, ids: &[PostId]) -> Result<Vec<Post>> {
@@ -37,21 +37,15 @@ impl PostStore for SqliteLedger {
         self.read_heavy(move |db| owners(db, &ids)).await
     }
 
-    async fn delete_post(&self, id: PostId, author: &UserId, now: Millis, lease: &Lease) -> Result<Option<Job>> {
-        let (author, lease, outlet) = (author.clone(), lease.clone(), self.outlet);
-        self.write(move |db| delete(db, id, &author, now, &lease, outlet)).await
+    async fn delete_post(&self, id: PostId, author: &UserId, now: Millis) -> Result<Option<NewJob>> {
+        let (author, outlet) = (author.clone(), self.outlet);
+        self.write(move |db| delete(db, id, &author, now, outlet)).await
     }
 
-    async fn edit_post(
-        &self,
-        before: &Post,
-        after: &Post,
-        event: Option<&DomainEvent>,
-        lease: &Lease,
-    ) -> Result<EditOutcome> {
-        let (base, after, lease, outlet) = (before.edited_at, after.clone(), lease.clone(), self.outlet);
+    async fn edit_post(&self, before: &Post, after: &Post, event: Option<&DomainEvent>) -> Result<EditOutcome> {
+        let (base, after, outlet) = (before.edited_at, after.clone(), self.outlet);
         let event = DomainEvent::edit_for(event, &after, outlet);
-        self.write(move |db| edit(db, base, &after, event.as_ref(), &lease, outlet)).await
+        self.write(move |db| edit(db, base, &after, event.as_ref(), outlet)).await
     }
 
     async fn author_posts(&self, author: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>> {
@@ -91,12 +85,12 @@ impl PostStore for SqliteLedger {
     }
 }
 
-pub(super) fn create(db: &Connection, post: &Post, lease: &Lease, outlet: bool) -> rusqlite::Result<Option<Job>> {
+pub(super) fn create(db: &Connection, post: &Post, outlet: bool) -> rusqlite::Result<Option<NewJob>> {
     if !store(db, post)? {
         return Ok(None);
     }
     events::append(db, DomainEvent::post_created(post, outlet).as_ref(), post.created_at, outlet)?;
-    jobs::create(db, job_plan::post_created(post), post.created_at, lease).map(Some)
+    jobs::create(db, job_plan::post_created(post), post.created_at).map(Some)
 }
 
 /// Stores a post without a job. Returns `false` if its author has this post already, or had it and deleted it.
@@ -122,7 +116,6 @@ fn edit(
     base: Option<Millis>,
     after: &Post,
     event: Option<&DomainEvent>,
-    lease: &Lease,
     outlet: bool,
 ) -> rusqlite::Result<EditOutcome> {
     let Some(before) = own(db, after.id, &after.author)? else { return Ok(EditOutcome::Missing) };
@@ -135,7 +128,7 @@ fn edit(
     topics::enter(db, after)?;
     let now = after.edited_at.unwrap_or(after.created_at);
     events::append(db, event, now, outlet)?;
-    let jobs = job_plan::post_edited(&before, after).into_iter().map(|work| jobs::create(db, work, now, lease));
+    let jobs = job_plan::post_edited(&before, after).into_iter().map(|work| jobs::create(db, work, now));
     jobs.collect::<rusqlite::Result<_>>().map(EditOutcome::Edited)
 }
 
@@ -154,9 +147,8 @@ pub(super) fn delete(
     id: PostId,
     author: &UserId,
     now: Millis,
-    lease: &Lease,
     outlet: bool,
-) -> rusqlite::Result<Option<Job>> {
+) -> rusqlite::Result<Option<NewJob>> {
     let post = match own(db, id, author) {
         Ok(Some(post)) => Some(post),
         Ok(None) => return Ok(None),
@@ -177,7 +169,7 @@ pub(super) fn delete(
     let event = DomainEvent::PostDeleted { post: id, author: author.clone() };
     events::append(db, Some(&event), now, outlet)?;
     let content = post.map(|post| (post.topics, post.visibility));
-    jobs::create(db, job_plan::post_deleted(id, author, content), now, lease).map(Some)
+    jobs::create(db, job_plan::post_deleted(id, author, content), now).map(Some)
 }
 
 /// Searches the partial index of posts that are not public. They are few, so most look-ups find nothing.

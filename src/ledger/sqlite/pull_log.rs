@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::rows::user_id_at;
 use super::{SqliteLedger, count, integer, json_text, natural, readable, readable_page};
-use crate::ledger::{DueEntries, FanoutMode, LedgerError, PullLogEntry, PullLogStore, Result};
+use crate::ledger::{DueEntries, FanoutMode, JobId, LedgerError, PullLogEntry, PullLogStore, Result};
 use crate::model::{Entry, Millis, UserId};
 
 #[async_trait]
@@ -19,7 +19,7 @@ impl PullLogStore for SqliteLedger {
         self.read(move |db| fanout_mode(db, &author)).await
     }
 
-    async fn pull(&self, job: i64, author: &UserId, entry: &Entry, repeated: bool, now: Millis) -> Result<u64> {
+    async fn pull(&self, job: JobId, author: &UserId, entry: &Entry, repeated: bool, now: Millis) -> Result<u64> {
         if entry.post().is_none() {
             return Err(LedgerError::Failed("only what concerns a post is pulled".to_owned()));
         }
@@ -62,15 +62,22 @@ fn fanout_mode(db: &Connection, author: &UserId) -> rusqlite::Result<FanoutMode>
     found.optional().map(Option::unwrap_or_default)
 }
 
-fn pull(db: &Connection, job: i64, pulled: &PullLogEntry) -> rusqlite::Result<u64> {
+fn pull(db: &Connection, job: JobId, pulled: &PullLogEntry) -> rusqlite::Result<u64> {
     let (kind, _) = pulled.entry.encode();
     let post = pulled.entry.post().map_or(0, |post| integer(post.0));
     let sql = "INSERT INTO pulled (job, author, kind, post, repeated, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
                ON CONFLICT (job) DO NOTHING";
-    let row =
-        params![job, pulled.author.as_str(), char::from(kind).to_string(), post, pulled.repeated, integer(pulled.at)];
+    let row = params![
+        integer(job.0),
+        pulled.author.as_str(),
+        char::from(kind).to_string(),
+        post,
+        pulled.repeated,
+        integer(pulled.at)
+    ];
     db.prepare_cached(sql)?.execute(row)?;
-    db.prepare_cached("SELECT mark FROM pulled WHERE job = ?1")?.query_row([job], |row| row.get(0).map(natural))
+    db.prepare_cached("SELECT mark FROM pulled WHERE job = ?1")?
+        .query_row([integer(job.0)], |row| row.get(0).map(natural))
 }
 
 fn top(db: &Connection) -> rusqlite::Result<u64> {

@@ -3,16 +3,18 @@
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{SqliteLedger, count, integer, jobs, likes, natural};
+use super::{SqliteLedger, count, integer, jobs, likes, natural, work};
 use crate::ledger::quarantine::{MAX_QUARANTINED, released_work};
-use crate::ledger::{Finished, JOB, LIKE, QuarantineStore, Quarantined, Result, RevertReason, Reverted, SkippedLike};
+use crate::ledger::{
+    Fence, JOB, JobId, LIKE, QuarantineStore, Quarantined, Result, RevertReason, Reverted, SkippedLike,
+};
 use crate::model::Millis;
 
 #[async_trait]
 impl QuarantineStore for SqliteLedger {
-    async fn quarantine_job(&self, id: i64, generation: u64, reason: &str, now: Millis) -> Result<Finished> {
-        let reason = reason.to_owned();
-        self.write(move |db| job(db, (id, generation), &reason, now)).await
+    async fn quarantine_job(&self, id: JobId, fence: &Fence, reason: &str, now: Millis) -> Result<bool> {
+        let (fence, reason) = (fence.clone(), reason.to_owned());
+        self.write(move |db| Ok(work::is_owned(db, &fence)? && job(db, id, &reason, now)?)).await
     }
 
     async fn skip_like(&self, skipped: &SkippedLike) -> Result<Option<Vec<Reverted>>> {
@@ -33,7 +35,7 @@ impl QuarantineStore for SqliteLedger {
         .await
     }
 
-    async fn release_job(&self, id: i64) -> Result<bool> {
+    async fn release_job(&self, id: JobId) -> Result<bool> {
         self.write(move |db| release(db, id)).await
     }
 
@@ -45,25 +47,18 @@ impl QuarantineStore for SqliteLedger {
     }
 }
 
-/// Moves a job to the quarantine if its generation still matches.
-pub(super) fn job(
-    db: &Connection,
-    (id, generation): (i64, u64),
-    reason: &str,
-    now: Millis,
-) -> rusqlite::Result<Finished> {
+/// Moves a job to the quarantine. Returns whether it existed.
+fn job(db: &Connection, id: JobId, reason: &str, now: Millis) -> rusqlite::Result<bool> {
     // `CAST`: the columns of a job that cannot be decoded may have any type.
     let sql = "INSERT INTO quarantine (kind, name, content, reason, at) \
                SELECT ?1, CAST(id AS TEXT), json_object('work', CAST(work AS TEXT), 'author', CAST(author AS TEXT), \
-                   'carries_post', carries_post, 'ordered', ordered, 'cursor', CAST(cursor AS TEXT), \
-                   'created_at', created_at, \
-                   'generation', generation), ?4, ?5 \
-               FROM jobs WHERE id = ?2 AND generation = ?3 \
+                   'partition', partition, 'cursor', CAST(cursor AS TEXT), 'created_at', created_at), ?3, ?4 \
+               FROM jobs WHERE id = ?2 \
                ON CONFLICT DO UPDATE SET content = excluded.content, reason = excluded.reason, at = excluded.at";
-    if db.prepare_cached(sql)?.execute(params![JOB, id, integer(generation), reason, integer(now)])? > 0 {
+    if db.prepare_cached(sql)?.execute(params![JOB, integer(id.0), reason, integer(now)])? > 0 {
         trim(db, JOB)?;
     }
-    jobs::finished(db, jobs::finish(db, (id, generation))?)
+    jobs::remove(db, id)
 }
 
 fn skip_like(db: &Connection, skipped: &SkippedLike) -> rusqlite::Result<Option<Vec<Reverted>>> {
@@ -96,15 +91,14 @@ fn trim(db: &Connection, kind: &str) -> rusqlite::Result<()> {
     db.prepare_cached(sql)?.execute(params![kind, integer(MAX_QUARANTINED)]).map(drop)
 }
 
-fn release(db: &Connection, id: i64) -> rusqlite::Result<bool> {
+fn release(db: &Connection, id: JobId) -> rusqlite::Result<bool> {
     let (name, read) = (id.to_string(), "SELECT content FROM quarantine WHERE kind = ?1 AND name = ?2");
     let content = db.prepare_cached(read)?.query_row([JOB, &name], |row| row.get::<_, String>(0)).optional()?;
     let Some(content) = content else { return Ok(false) };
-    let sql = "INSERT INTO jobs (id, work, author, carries_post, ordered, cursor, created_at, generation, holder, \
-                   lease_until) \
-               VALUES (?1, coalesce(?3, ?2 ->> 'work'), ?2 ->> 'author', ?2 ->> 'carries_post', ?2 ->> 'ordered', \
-                   ?2 ->> 'cursor', ?2 ->> 'created_at', ?2 ->> 'generation', '', 0)";
-    db.prepare_cached(sql)?.execute(params![id, content, released_work(&content)])?;
+    let sql = "INSERT INTO jobs (id, partition, author, work, cursor, created_at) \
+               VALUES (?1, ?2 ->> 'partition', ?2 ->> 'author', coalesce(?3, ?2 ->> 'work'), ?2 ->> 'cursor', \
+                   ?2 ->> 'created_at')";
+    db.prepare_cached(sql)?.execute(params![integer(id.0), content, released_work(&content)])?;
     db.prepare_cached("DELETE FROM quarantine WHERE kind = ?1 AND name = ?2")?.execute([JOB, &name])?;
     Ok(true)
 }

@@ -7,7 +7,7 @@ use super::edges;
 use super::people::user;
 use super::rows::user_id_at;
 use super::{SqliteLedger, UNLIMITED, integer, jobs, json_text, natural, readable, readable_page};
-use crate::ledger::{Job, Lease, RestrictedUser, RestrictionStore, Result, job_plan};
+use crate::ledger::{NewJob, RestrictedUser, RestrictionStore, Result, job_plan};
 use crate::model::{Millis, Relation, Restriction, UserId};
 
 #[async_trait]
@@ -18,10 +18,9 @@ impl RestrictionStore for SqliteLedger {
         maker: &UserId,
         whom: &UserId,
         now: Millis,
-        lease: &Lease,
-    ) -> Result<Option<Vec<Job>>> {
-        let (key, lease, outlet) = (RestrictionKey::new(restriction, maker, whom), lease.clone(), self.outlet);
-        self.write(move |db| restrict(db, &key, now, &lease, outlet)).await
+    ) -> Result<Option<Vec<NewJob>>> {
+        let (key, outlet) = (RestrictionKey::new(restriction, maker, whom), self.outlet);
+        self.write(move |db| restrict(db, &key, now, outlet)).await
     }
 
     async fn unrestrict(
@@ -30,10 +29,9 @@ impl RestrictionStore for SqliteLedger {
         maker: &UserId,
         whom: &UserId,
         now: Millis,
-        lease: &Lease,
-    ) -> Result<Option<Vec<Job>>> {
-        let (key, lease) = (RestrictionKey::new(restriction, maker, whom), lease.clone());
-        self.write(move |db| unrestrict(db, &key, now, &lease)).await
+    ) -> Result<Option<Vec<NewJob>>> {
+        let key = RestrictionKey::new(restriction, maker, whom);
+        self.write(move |db| unrestrict(db, &key, now)).await
     }
 
     async fn restricted(
@@ -77,13 +75,7 @@ impl RestrictionKey {
     }
 }
 
-fn restrict(
-    db: &Connection,
-    key: &RestrictionKey,
-    now: Millis,
-    lease: &Lease,
-    outlet: bool,
-) -> rusqlite::Result<Option<Vec<Job>>> {
+fn restrict(db: &Connection, key: &RestrictionKey, now: Millis, outlet: bool) -> rusqlite::Result<Option<Vec<NewJob>>> {
     let sql = "INSERT INTO restrictions (maker, kind, whom, at) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
     let row = params![key.maker.as_str(), key.restriction.as_str(), key.whom.as_str(), integer(now)];
     if db.prepare_cached(sql)?.execute(row)? == 0 {
@@ -94,12 +86,12 @@ fn restrict(
         if job_plan::ends_follows(key.restriction) && edges::end(db, &edge)? {
             edges::tell_of_end(db, &edge, now, outlet)?;
         }
-        made.push(jobs::create(db, job_plan::restricted(&edge), now, lease)?);
+        made.push(jobs::create(db, job_plan::restricted(&edge), now)?);
     }
     Ok(Some(made))
 }
 
-fn unrestrict(db: &Connection, key: &RestrictionKey, now: Millis, lease: &Lease) -> rusqlite::Result<Option<Vec<Job>>> {
+fn unrestrict(db: &Connection, key: &RestrictionKey, now: Millis) -> rusqlite::Result<Option<Vec<NewJob>>> {
     let sql = "DELETE FROM restrictions WHERE maker = ?1 AND kind = ?2 AND whom = ?3";
     let row = [key.maker.as_str(), key.restriction.as_str(), key.whom.as_str()];
     if db.prepare_cached(sql)?.execute(row)? == 0 {
@@ -108,7 +100,7 @@ fn unrestrict(db: &Connection, key: &RestrictionKey, now: Millis, lease: &Lease)
     let mut made = Vec::new();
     for edge in job_plan::restricted_inboxes(key.restriction, &key.maker, &key.whom) {
         if !edges::followed_among(db, &edge.reader, std::slice::from_ref(&edge.author))?.is_empty() {
-            made.push(jobs::create(db, job_plan::followed(&edge), now, lease)?);
+            made.push(jobs::create(db, job_plan::followed(&edge), now)?);
         }
     }
     Ok(Some(made))

@@ -469,32 +469,52 @@ CREATE TABLE muted_conversations (
 -- Removes those of an erased post.
 CREATE INDEX muted_conversations_post ON muted_conversations (post, owner);
 
+-- Owners of durable work
+-- ----------------------
+
+-- The processes that own partitions of work, each with its lease. The row of a process changes every second.
+CREATE TABLE work_nodes (
+    holder      text COLLATE "C" PRIMARY KEY,
+    -- In Unix milliseconds, by the clock of this server.
+    lease_until bigint NOT NULL,
+    -- The kinds of work that the process does.
+    kinds       text[] NOT NULL
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
+
+CREATE TABLE work_partitions (
+    -- For example `fanout/17`.
+    name       text COLLATE "C" PRIMARY KEY,
+    -- The owner; NULL: nobody. It owns the partition only while its lease is valid.
+    holder     text COLLATE "C",
+    -- Counts the owners.
+    generation bigint NOT NULL DEFAULT 0,
+    -- Of fan-out: the jobs up to this number are finished.
+    floor      bigint NOT NULL DEFAULT 0
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
+
 -- Fan-out jobs and the pull log
 -- -----------------------------
 
 -- The id of a job is taken while the row of its author in `users` is locked, so the jobs of one author become visible
--- in the order of their ids. Rows come and go, so the table is vacuumed by number, not by share.
+-- in the order of their ids. Rows come and go, so the table is vacuumed by number, not by share. All statements read
+-- behind the floor of a partition: rows that are deleted but cannot be vacuumed, because of an old snapshot, cost
+-- nothing.
 CREATE TABLE jobs (
-    -- Never reused: a worker that lost a lease must not finish another job.
-    id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    -- The work, as JSON.
-    work         text NOT NULL,
+    -- Never reused: a worker that lost its partition must not finish another job.
+    id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    -- The partition of work, by the author.
+    partition  smallint NOT NULL,
     -- The author of the posts that the job concerns.
-    author       text COLLATE "C" NOT NULL,
-    -- Whether the job puts a post into inboxes.
-    carries_post boolean NOT NULL,
-    -- Whether the job runs after the earlier jobs of the author.
-    ordered      boolean NOT NULL DEFAULT true,
+    author     text COLLATE "C" NOT NULL,
+    -- The work, as JSON.
+    work       text NOT NULL,
     -- The last follower that was processed; empty: none.
-    cursor       text COLLATE "C" NOT NULL DEFAULT '',
-    created_at   bigint NOT NULL,
-    holder       text NOT NULL,
-    lease_until  bigint NOT NULL,
-    -- The number of leases so far: a worker that lost its lease has a lower one.
-    generation   bigint NOT NULL DEFAULT 1
-) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
--- Finished jobs show whether more of their author wait, ordered or not. Without an index of all jobs, each look-up read
--- the whole table, with all rows that were deleted since the last vacuum.
+    cursor     text COLLATE "C" NOT NULL DEFAULT '',
+    created_at bigint NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
+-- What an owner loads.
+CREATE INDEX jobs_partition ON jobs (partition, id);
+-- The job of an author before a new one.
 CREATE INDEX jobs_author ON jobs (author, id);
 
 -- The pull log: posts, edits and deletions of authors with too many followers to write to each inbox. Every node reads

@@ -446,28 +446,46 @@ CREATE TABLE muted_conversations (
 -- Removes those of an erased post.
 CREATE INDEX muted_conversations_post ON muted_conversations (post, user);
 
+-- Owners of durable work
+-- ----------------------
+
+-- The processes that own partitions of work, each with its lease.
+CREATE TABLE work_nodes (
+    holder      TEXT PRIMARY KEY NOT NULL,
+    -- In Unix milliseconds, by the clock of this machine.
+    lease_until INTEGER NOT NULL,
+    -- The kinds of work that the process does, as JSON.
+    kinds       TEXT NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE work_partitions (
+    -- For example `fanout/17`.
+    name       TEXT PRIMARY KEY NOT NULL,
+    -- The owner; NULL: nobody. It owns the partition only while its lease is valid.
+    holder     TEXT,
+    -- Counts the owners.
+    generation INTEGER NOT NULL
+) WITHOUT ROWID;
+
 -- Fan-out jobs and the pull log
 -- -----------------------------
 
 CREATE TABLE jobs (
-    -- Never reused: a worker that lost a lease must not finish another job.
-    id           INTEGER PRIMARY KEY AUTOINCREMENT,
-    -- The work, as JSON.
-    work         TEXT NOT NULL,
+    -- Never reused: a worker that lost its partition must not finish another job.
+    id         INTEGER PRIMARY KEY AUTOINCREMENT,
+    -- The partition of work, by the author.
+    partition  INTEGER NOT NULL,
     -- The author of the posts that the job concerns.
-    author       TEXT NOT NULL,
-    -- Whether the job puts a post into inboxes.
-    carries_post INTEGER NOT NULL,
-    -- Whether the job runs after the earlier jobs of the author.
-    ordered      INTEGER NOT NULL,
+    author     TEXT NOT NULL,
+    -- The work, as JSON.
+    work       TEXT NOT NULL,
     -- The last follower that was processed; empty: none.
-    cursor       TEXT NOT NULL DEFAULT '',
-    created_at   INTEGER NOT NULL,
-    holder       TEXT NOT NULL,
-    lease_until  INTEGER NOT NULL,
-    -- The number of leases so far: a worker that lost its lease has a lower one.
-    generation   INTEGER NOT NULL
+    cursor     TEXT NOT NULL DEFAULT '',
+    created_at INTEGER NOT NULL
 );
+-- What an owner loads.
+CREATE INDEX jobs_partition ON jobs (partition, id);
+-- The job of an author before a new one.
 CREATE INDEX jobs_author ON jobs (author, id);
 
 -- The pull log: posts, edits and deletions of authors with too many followers to write to each inbox. Every node reads

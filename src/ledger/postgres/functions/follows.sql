@@ -4,8 +4,7 @@
 -- Creates a follow and its job, unless one of the two blocks the other. `users_exist`: both do. `job` is NULL if the
 -- follow existed, or is blocked.
 CREATE OR REPLACE FUNCTION feedline_follow(
-    p_reader text, p_author text, p_job text, p_now bigint, p_holder text, p_lease bigint,
-    OUT users_exist boolean, OUT job bigint
+    p_reader text, p_author text, p_job text, p_now bigint, OUT users_exist boolean, OUT job bigint[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
     new_seq bigint;
@@ -25,7 +24,7 @@ BEGIN
     INSERT INTO followers (followee, follower, seq) VALUES (p_author, p_reader, new_seq);
     UPDATE users SET following = following + (id = p_reader)::int, followers = followers + (id = p_author)::int
     WHERE id IN (p_reader, p_author);
-    job := feedline_submit_job(p_job, p_now, p_holder, p_lease);
+    job := feedline_submit_job(p_job, p_now);
 END $$;
 
 -- Removes a follow between users who are locked. Returns whether it existed.
@@ -42,13 +41,12 @@ BEGIN
 END $$;
 
 -- Removes a follow and submits its job. Returns the job; NULL: it did not exist.
-CREATE OR REPLACE FUNCTION feedline_unfollow(
-    p_reader text, p_author text, p_job text, p_now bigint, p_holder text, p_lease bigint
-) RETURNS bigint LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION feedline_unfollow(p_reader text, p_author text, p_job text, p_now bigint)
+RETURNS bigint[] LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM feedline_lock_users(p_reader, p_author);
     IF feedline_remove_follow(p_reader, p_author) THEN
-        RETURN feedline_submit_job(p_job, p_now, p_holder, p_lease);
+        RETURN feedline_submit_job(p_job, p_now);
     END IF;
     RETURN NULL;
 END $$;

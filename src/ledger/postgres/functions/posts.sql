@@ -5,7 +5,7 @@
 -- author`.
 CREATE OR REPLACE FUNCTION feedline_create_post(
     p_post bigint, p_author text, p_topics text[], p_visibility text, p_public boolean, p_body text, p_job text,
-    p_now bigint, p_holder text, p_lease bigint, OUT outcome text, OUT job bigint
+    p_now bigint, OUT outcome text, OUT job bigint[]
 ) LANGUAGE plpgsql AS $$
 BEGIN
     -- This locks the row of the author first, as all writers of posts do.
@@ -29,7 +29,7 @@ BEGIN
     IF cardinality(p_topics) > 0 THEN
         PERFORM feedline_replace_topics(p_post, '{}', p_topics, p_public);
     END IF;
-    job := feedline_submit_job(p_job, p_now, p_holder, p_lease);
+    job := feedline_submit_job(p_job, p_now);
     outcome := 'stored';
 END $$;
 
@@ -40,7 +40,7 @@ END $$;
 -- contain an escaped NUL.
 CREATE OR REPLACE FUNCTION feedline_edit_post(
     p_post bigint, p_author text, p_base bigint, p_topics text[], p_visibility text, p_public boolean, p_body text,
-    p_jobs text[], p_now bigint, p_holder text, p_lease bigint, OUT outcome text, OUT submitted bigint[]
+    p_jobs text[], p_now bigint, OUT outcome text, OUT submitted bigint[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
     version bigint;
@@ -61,7 +61,7 @@ BEGIN
     UPDATE posts SET topics = p_topics, visibility = p_visibility, body = p_body WHERE id = p_post;
     PERFORM feedline_replace_topics(p_post, old_topics, p_topics, p_public);
     FOREACH job IN ARRAY p_jobs LOOP
-        submitted := submitted || feedline_submit_job(job, p_now, p_holder, p_lease);
+        submitted := submitted || feedline_submit_job(job, p_now);
     END LOOP;
     outcome := 'edited';
 END $$;
@@ -69,8 +69,8 @@ END $$;
 -- Deletes a post and submits a job, if the topics and the visibility of the post are those that the job contains.
 -- `outcome`: `deleted` (with the job), `conflict` (they are others), `missing`.
 CREATE OR REPLACE FUNCTION feedline_delete_post(
-    p_post bigint, p_author text, p_topics text[], p_visibility text, p_job text, p_now bigint, p_holder text,
-    p_lease bigint, OUT outcome text, OUT job bigint
+    p_post bigint, p_author text, p_topics text[], p_visibility text, p_job text, p_now bigint,
+    OUT outcome text, OUT job bigint[]
 ) LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM feedline_lock_users(p_author, p_author);
@@ -84,6 +84,6 @@ BEGIN
     DELETE FROM author_posts WHERE author = p_author AND post = p_post;
     PERFORM feedline_replace_topics(p_post, p_topics, '{}', false);
     UPDATE users SET posts = posts - 1 WHERE id = p_author;
-    job := feedline_submit_job(p_job, p_now, p_holder, p_lease);
+    job := feedline_submit_job(p_job, p_now);
     outcome := 'deleted';
 END $$;

@@ -7,42 +7,43 @@ CREATE OR REPLACE FUNCTION feedline_trim_quarantine(p_kind text, p_kept bigint) 
         SELECT id FROM quarantine WHERE kind = p_kind ORDER BY id DESC LIMIT 1 OFFSET p_kept)
 $$;
 
--- Moves a job to the quarantine if its generation is this one. Returns whether jobs of the same author wait for a
--- claim; no row if the job was claimed since, or is finished.
+-- Moves a job to the quarantine, if its partition has this owner. Returns whether it did.
 CREATE OR REPLACE FUNCTION feedline_quarantine_job(
-    p_job bigint, p_generation bigint, p_reason text, p_now bigint, p_kept bigint
-) RETURNS TABLE (more boolean) LANGUAGE plpgsql AS $$
+    p_job bigint, p_partition text, p_generation bigint, p_reason text, p_now bigint, p_kept bigint
+) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     job jobs;
 BEGIN
-    DELETE FROM jobs WHERE id = p_job AND generation = p_generation RETURNING * INTO job;
+    DELETE FROM jobs WHERE id = p_job
+        AND EXISTS (SELECT FROM work_partitions WHERE name = p_partition AND generation = p_generation)
+    RETURNING * INTO job;
     IF NOT FOUND THEN
-        RETURN;
+        RETURN false;
     END IF;
     INSERT INTO quarantine (kind, name, content, reason, at)
     VALUES ('job', p_job::text, json_build_object(
-        'work', job.work, 'author', job.author, 'carries_post', job.carries_post, 'ordered', job.ordered,
-        'cursor', job.cursor, 'created_at', job.created_at, 'generation', job.generation)::text, p_reason, p_now)
+        'work', job.work, 'author', job.author, 'partition', job.partition, 'cursor', job.cursor,
+        'created_at', job.created_at)::text, p_reason, p_now)
     ON CONFLICT (kind, name) DO UPDATE SET content = excluded.content, reason = excluded.reason, at = excluded.at;
     PERFORM feedline_trim_quarantine('job', p_kept);
-    RETURN QUERY SELECT EXISTS (
-        SELECT FROM jobs j WHERE j.author = job.author AND j.lease_until <= feedline_clock());
+    RETURN true;
 END $$;
 
--- Moves a job back, for any node to claim. Its generation continues, so that earlier attempts stay fenced. Returns
--- whether it existed.
+-- Moves a job back, for the owner of its partition. Returns whether it existed.
 CREATE OR REPLACE FUNCTION feedline_release_job(p_job bigint, p_work text) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    job json;
 BEGIN
-    WITH gone AS (
-        DELETE FROM quarantine WHERE kind = 'job' AND name = p_job::text RETURNING content::json AS job
-    )
-    INSERT INTO jobs (id, work, author, carries_post, ordered, cursor, created_at, generation, holder, lease_until)
-    OVERRIDING SYSTEM VALUE
-    SELECT p_job, coalesce(p_work, job ->> 'work'), job ->> 'author', (job ->> 'carries_post')::boolean,
-        (job ->> 'ordered')::boolean, job ->> 'cursor', (job ->> 'created_at')::bigint, (job ->> 'generation')::bigint,
-        '', 0
-    FROM gone;
-    RETURN FOUND;
+    DELETE FROM quarantine WHERE kind = 'job' AND name = p_job::text RETURNING content::json INTO job;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    INSERT INTO jobs (id, partition, author, work, cursor, created_at) OVERRIDING SYSTEM VALUE
+    VALUES (p_job, (job ->> 'partition')::smallint, job ->> 'author', coalesce(p_work, job ->> 'work'),
+        job ->> 'cursor', (job ->> 'created_at')::bigint);
+    -- The job is read again, although later ones are finished.
+    UPDATE work_partitions SET floor = least(floor, p_job - 1) WHERE name = 'fanout/' || (job ->> 'partition');
+    RETURN true;
 END $$;
 
 -- Sets an entry of the queue of likes aside and moves its partition on, if it stands at `p_from`. A like is stored as

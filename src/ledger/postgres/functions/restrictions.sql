@@ -3,10 +3,10 @@
 -- posts of the author at the same place of `p_authors`), and the job of each.
 
 -- Creates a restriction and submits the jobs. If `p_ends_follows`, the readers do not follow the authors any more.
--- Returns the jobs; NULL: the restriction existed.
+-- Returns the numbers of the jobs, two each; NULL: the restriction existed.
 CREATE OR REPLACE FUNCTION feedline_restrict(
     p_kind text, p_maker text, p_whom text, p_readers text[], p_authors text[], p_ends_follows boolean, p_jobs text[],
-    p_now bigint, p_holder text, p_lease bigint
+    p_now bigint
 ) RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
     submitted bigint[] := '{}';
@@ -21,16 +21,15 @@ BEGIN
         IF p_ends_follows THEN
             PERFORM feedline_remove_follow(p_readers[n], p_authors[n]);
         END IF;
-        submitted := submitted || feedline_submit_job(p_jobs[n], p_now, p_holder, p_lease);
+        submitted := submitted || feedline_submit_job(p_jobs[n], p_now);
     END LOOP;
     RETURN submitted;
 END $$;
 
--- Removes a restriction and submits the jobs of the readers who follow the author. Returns the jobs, NULL for the other
--- readers; NULL: there was no restriction.
+-- Removes a restriction and submits the jobs of the readers who follow the author. Returns the numbers of the jobs, two
+-- each, 0 for the other readers; NULL: there was no restriction.
 CREATE OR REPLACE FUNCTION feedline_unrestrict(
-    p_kind text, p_maker text, p_whom text, p_readers text[], p_authors text[], p_jobs text[], p_now bigint,
-    p_holder text, p_lease bigint
+    p_kind text, p_maker text, p_whom text, p_readers text[], p_authors text[], p_jobs text[], p_now bigint
 ) RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
     submitted bigint[] := '{}';
@@ -43,9 +42,9 @@ BEGIN
     DELETE FROM restricted_by WHERE whom = p_whom AND kind = p_kind AND maker = p_maker;
     FOR n IN 1 .. array_length(p_readers, 1) LOOP
         IF EXISTS (SELECT FROM follows WHERE follower = p_readers[n] AND followee = p_authors[n]) THEN
-            submitted := array_append(submitted, feedline_submit_job(p_jobs[n], p_now, p_holder, p_lease));
+            submitted := submitted || feedline_submit_job(p_jobs[n], p_now);
         ELSE
-            submitted := array_append(submitted, NULL);
+            submitted := submitted || ARRAY[0, 0]::bigint[];
         END IF;
     END LOOP;
     RETURN submitted;

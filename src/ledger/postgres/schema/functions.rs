@@ -28,6 +28,7 @@ pub(super) const FUNCTIONS: &[FunctionFile] = function_files![
     "users",
     "devices",
     "revocations",
+    "work",
     "jobs",
     "follows",
     "restrictions",

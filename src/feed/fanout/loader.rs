@@ -1,0 +1,140 @@
+//! Loads jobs that wait in the ledger, and raises the floors of partitions.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::feed::quarantine::QuarantinePolicy;
+use crate::feed::runtime::{Runtime, now};
+use crate::feed::work::JobQueue;
+use crate::ledger::{self, JobId, Ledger, LoadedJob};
+use crate::metrics::Metrics;
+
+/// The interval at which all owned partitions are loaded without a signal: signals may be lost.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The pause after a failed load.
+const RETRY_INTERVAL: Duration = Duration::from_millis(500);
+
+/// The interval at which the backlog is measured.
+const MEASURE_INTERVAL: Duration = Duration::from_secs(2);
+
+/// The interval at which floors are raised.
+const FLOOR_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The longest time after which the ledger may still commit a write: far longer than its timeouts.
+const LATEST_COMMIT: Duration = Duration::from_secs(60);
+
+/// Loads jobs.
+pub(super) struct Loader {
+    ledger: Arc<dyn Ledger>,
+    runtime: Arc<Runtime>,
+    jobs: Arc<JobQueue>,
+    metrics: Arc<Metrics>,
+}
+
+impl Loader {
+    /// Loads from this ledger into this queue: see [`start`](Self::start).
+    pub(super) fn new(
+        ledger: Arc<dyn Ledger>,
+        runtime: Arc<Runtime>,
+        jobs: Arc<JobQueue>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Self { ledger, runtime, jobs, metrics }
+    }
+
+    /// Loads, measures and raises floors until the process stops.
+    pub(super) fn start(self: &Arc<Self>, quarantine: &Arc<QuarantinePolicy>) {
+        let (loader, quarantine) = (Arc::clone(self), Arc::clone(quarantine));
+        self.runtime.spawn(async move { loader.load_all(&quarantine).await });
+        let loader = Arc::clone(self);
+        self.runtime.spawn(async move {
+            loader.measure().await;
+            while loader.runtime.sleep(MEASURE_INTERVAL.mul_f64(rand::random_range(0.8..1.2))).await {
+                loader.measure().await;
+            }
+        });
+        let loader = Arc::clone(self);
+        self.runtime.spawn(async move { loader.raise_floors().await });
+    }
+
+    async fn load_all(&self, quarantine: &QuarantinePolicy) {
+        let mut poll_at = Instant::now();
+        loop {
+            let is_poll = tokio::select! {
+                () = self.jobs.load_wanted() => Instant::now() >= poll_at,
+                () = tokio::time::sleep_until(poll_at) => true,
+                () = self.runtime.stopped() => return,
+            };
+            if is_poll {
+                poll_at = Instant::now() + POLL_INTERVAL.mul_f64(rand::random_range(0.8..1.2));
+            }
+            if let Err(error) = self.load(is_poll, quarantine).await {
+                tracing::warn!(%error, "jobs that wait could not be loaded");
+                if !self.runtime.sleep(RETRY_INTERVAL.mul_f64(rand::random_range(0.5..1.5))).await {
+                    return;
+                }
+            }
+        }
+    }
+
+    async fn load(&self, all: bool, quarantine: &QuarantinePolicy) -> ledger::Result<()> {
+        let (requests, skip) = self.jobs.requests(all);
+        if requests.is_empty() {
+            return Ok(());
+        }
+        let loaded = self.ledger.load_jobs(&requests, &skip).await?;
+        for LoadedJob { id, partition, job } in &loaded {
+            let request = requests.iter().find(|request| request.partition == *partition);
+            let Some((reason, request)) = job.as_ref().err().zip(request) else { continue };
+            tracing::error!(job = %id, reason, "a job cannot be decoded and was quarantined");
+            self.ledger.quarantine_job(*id, &request.fence, reason, now()).await?;
+            quarantine.succeeded();
+        }
+        self.jobs.add_loaded(&requests, loaded);
+        Ok(())
+    }
+
+    /// Counts the jobs of the partitions that this process owns, so that each job is counted by one process. The owner
+    /// of the first partition also counts the quarantine.
+    async fn measure(&self) {
+        let owned: Vec<u16> = self.jobs.owned().into_iter().map(|(partition, _)| partition).collect();
+        match self.ledger.backlog(&owned).await {
+            Ok(backlog) => {
+                let age = backlog.oldest.map(|oldest| now().saturating_sub(oldest));
+                self.metrics.fanout.backlog(backlog.jobs, age);
+            }
+            Err(error) => tracing::warn!(%error, "the fan-out backlog could not be counted"),
+        }
+        let size = if owned.contains(&0) { self.ledger.quarantine_size().await } else { Ok(0) };
+        match size {
+            Ok(size) => self.metrics.quarantine(size),
+            Err(error) => tracing::warn!(%error, "the quarantine could not be counted"),
+        }
+    }
+
+    /// Raises floors to the number that was the greatest so long ago that no write can bring a smaller one.
+    async fn raise_floors(&self) {
+        let mut seen: VecDeque<(Instant, JobId)> = VecDeque::new();
+        let mut raised = JobId(0);
+        while self.runtime.sleep(FLOOR_INTERVAL.mul_f64(rand::random_range(0.8..1.2))).await {
+            seen.push_back((Instant::now(), self.jobs.greatest_number()));
+            let mut candidate = raised;
+            while let Some((at, number)) = seen.front()
+                && at.elapsed() >= LATEST_COMMIT
+            {
+                candidate = *number;
+                seen.pop_front();
+            }
+            if candidate > raised {
+                match self.ledger.raise_floors(&self.jobs.owned(), candidate).await {
+                    Ok(()) => raised = candidate,
+                    Err(error) => tracing::debug!(%error, "floors could not be raised"),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! Fan-out jobs in this process: commands hand them over, the workers of `fanout/` run them.
+//!
+//! A write on the node that owns the partition hands its job over in memory, with no further call to the ledger.
+//! Otherwise one signal wakes the owner, which loads the job. A node that misses the signal finds it when it polls.
+//!
+//! A bound on the jobs in flight holds back writers that are faster than the fan-out: a write takes one of
+//! [`MAX_IN_FLIGHT`] slots before it begins, and its job frees it. After [`MAX_WAIT`] it goes on without one.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+
+use super::author_queues::{Added, AuthorQueues};
+use super::{Owner, Partition};
+use crate::broker::{Broker, Signal};
+use crate::feed::runtime::Runtime;
+use crate::ledger::{FANOUT_PARTITIONS, Fence, JobId, JobRequest, LoadedJob, NewJob, fanout_partition};
+use crate::model::UserId;
+
+/// The number of writes whose jobs are in flight.
+const MAX_IN_FLIGHT: usize = 32;
+
+/// The longest time for which a write waits for a slot: longer than some hundred writers need in turn, and far below
+/// the timeouts of clients.
+const MAX_WAIT: Duration = Duration::from_millis(400);
+
+/// The number of jobs in memory, at some hundred bytes each; further ones wait in the ledger.
+const MAX_JOBS: usize = 4_096;
+
+/// New jobs of a partition in one load.
+const LOADED_AT_ONCE: usize = 64;
+
+/// The kind of work in the names of partitions.
+const KIND: &str = "fanout";
+
+/// A slot in flight.
+pub(crate) type Slot = OwnedSemaphorePermit;
+
+/// A fan-out job in memory.
+pub(crate) type QueuedJob = super::author_queues::QueuedJob<Slot>;
+
+/// The fan-out jobs of this process.
+pub(crate) struct JobQueue {
+    broker: Arc<dyn Broker>,
+    runtime: Arc<Runtime>,
+    partitions: Vec<Partition>,
+    state: Mutex<State>,
+    in_flight: Arc<Semaphore>,
+    /// Signals that an author is ready.
+    ready: Notify,
+    /// Signals that a partition is to be loaded.
+    load: Notify,
+    /// Signals that no job of some partition is running.
+    idle: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    partitions: Vec<AuthorQueues<Slot>>,
+    /// Partitions that are to be loaded.
+    wanted: Vec<bool>,
+    /// Authors with a job to run, each once, the longest waiting first.
+    ready: VecDeque<(u16, UserId)>,
+    /// The greatest number of a job that was seen.
+    greatest: JobId,
+}
+
+/// The begin of a write that may create jobs.
+pub(crate) struct WriteTicket {
+    /// The ownership of the author's partition before the write.
+    fence: Option<Fence>,
+    slot: Option<Slot>,
+}
+
+impl JobQueue {
+    /// An empty queue. This process runs the jobs of the partitions that `owner` gets.
+    pub(crate) fn new(broker: Arc<dyn Broker>, runtime: Arc<Runtime>, owner: &Owner) -> Self {
+        let partition = |number| owner.partition(KIND, format!("{KIND}/{number}"));
+        let state = State {
+            partitions: (0..FANOUT_PARTITIONS).map(|_| AuthorQueues::default()).collect(),
+            wanted: vec![false; usize::from(FANOUT_PARTITIONS)],
+            ..State::default()
+        };
+        Self {
+            broker,
+            runtime,
+            partitions: (0..FANOUT_PARTITIONS).map(partition).collect(),
+            state: Mutex::new(state),
+            in_flight: Arc::new(Semaphore::new(MAX_IN_FLIGHT)),
+            ready: Notify::new(),
+            load: Notify::new(),
+            idle: Notify::new(),
+        }
+    }
+
+    /// Begins a write that may create jobs of an author: waits while many are in flight.
+    pub(crate) async fn begin_write(&self, author: &UserId) -> WriteTicket {
+        let slot = tokio::time::timeout(MAX_WAIT, Arc::clone(&self.in_flight).acquire_owned()).await;
+        WriteTicket { slot: slot.ok().and_then(Result::ok), ..self.ticket(author) }
+    }
+
+    /// The same, without waiting.
+    pub(crate) fn ticket(&self, author: &UserId) -> WriteTicket {
+        let fence = self.partitions[usize::from(fanout_partition(author))].fence();
+        WriteTicket { fence, slot: None }
+    }
+
+    /// Submits the jobs that a write has created, in order.
+    pub(crate) fn submit(&self, jobs: impl IntoIterator<Item = NewJob>, ticket: WriteTicket) {
+        let WriteTicket { fence, mut slot } = ticket;
+        for new in jobs {
+            let (partition, id) = (new.job.partition(), new.job.id);
+            match &fence {
+                Some(fence) => self.hand_over(partition, new, fence, slot.take()),
+                None => self.wake_owner(partition),
+            }
+            self.note_number(id);
+        }
+    }
+
+    fn hand_over(&self, partition: u16, new: NewJob, fence: &Fence, slot: Option<Slot>) {
+        let author = new.job.work.author().clone();
+        let mut state = self.state.lock();
+        let has_room = state.len() < MAX_JOBS;
+        let queues = &mut state.partitions[usize::from(partition)];
+        match if has_room { queues.hand_over(new, fence, slot) } else { Added::Refused } {
+            Added::Ready => self.schedule(&mut state, partition, author),
+            Added::Queued | Added::Known => {}
+            // Loaded once half of the author's jobs are done.
+            Added::Refused if queues.is_saturated(&author) => {}
+            Added::Refused => self.want(&mut state, partition),
+        }
+    }
+
+    /// Wakes the owner of a partition whose jobs wait in the ledger.
+    pub(crate) fn wake_owner(&self, partition: u16) {
+        if self.partitions[usize::from(partition)].fence().is_some() {
+            return self.on_signal(partition);
+        }
+        let broker = Arc::clone(&self.broker);
+        self.runtime.spawn(async move {
+            if let Err(error) = broker.signal(Signal::JobsWaiting(partition)).await {
+                tracing::debug!(%error, partition, "jobs were not signalled, their owner polls");
+            }
+        });
+    }
+
+    /// Jobs of a partition wait in the ledger.
+    pub(crate) fn on_signal(&self, partition: u16) {
+        let mut state = self.state.lock();
+        if state.partitions.get(usize::from(partition)).is_some_and(|queues| queues.fence().is_some()) {
+            self.want(&mut state, partition);
+        }
+    }
+
+    fn want(&self, state: &mut State, partition: u16) {
+        state.wanted[usize::from(partition)] = true;
+        self.load.notify_one();
+    }
+
+    fn schedule(&self, state: &mut State, partition: u16, author: UserId) {
+        state.ready.push_back((partition, author));
+        self.ready.notify_one();
+    }
+
+    /// Notes the number of a job, for the floors of partitions.
+    fn note_number(&self, id: JobId) {
+        let mut state = self.state.lock();
+        state.greatest = state.greatest.max(id);
+    }
+
+    /// The greatest number of a job that was seen here.
+    pub(crate) fn greatest_number(&self) -> JobId {
+        self.state.lock().greatest
+    }
+
+    /// The partitions of fan-out.
+    pub(crate) fn partitions(&self) -> &[Partition] {
+        &self.partitions
+    }
+
+    /// The partitions that this process owns.
+    pub(crate) fn owned(&self) -> Vec<(u16, Fence)> {
+        let state = self.state.lock();
+        let owned = (0..FANOUT_PARTITIONS).zip(&state.partitions);
+        owned.filter_map(|(partition, queues)| Some((partition, queues.fence()?.clone()))).collect()
+    }
+
+    /// Whether the ownership under which a job was queued is still in force. Checked before each write.
+    pub(crate) fn may_write(&self, partition: u16, fence: &Fence) -> bool {
+        self.partitions[usize::from(partition)].fence().as_ref() == Some(fence)
+    }
+
+    /// Begins an ownership: the jobs of the partition are loaded. Returns its number.
+    pub(crate) fn begin(&self, fence: &Fence) -> u16 {
+        let name = |partition: &Partition| partition.name() == &fence.partition;
+        let at = self.partitions.iter().position(name).unwrap_or_default();
+        let number = u16::try_from(at).unwrap_or_default();
+        let mut state = self.state.lock();
+        state.partitions[at].begin(fence.clone());
+        self.want(&mut state, number);
+        number
+    }
+
+    /// Ends an ownership, and waits until no job of the partition is running.
+    pub(crate) async fn end(&self, partition: u16) {
+        self.state.lock().partitions[usize::from(partition)].end();
+        loop {
+            let idle = self.idle.notified();
+            if self.state.lock().partitions[usize::from(partition)].running() == 0 {
+                return;
+            }
+            idle.await;
+        }
+    }
+
+    /// Waits until a job is ready, and takes it.
+    pub(crate) async fn next(&self) -> QueuedJob {
+        loop {
+            if let Some(job) = self.take() {
+                return job;
+            }
+            self.ready.notified().await;
+        }
+    }
+
+    fn take(&self) -> Option<QueuedJob> {
+        let mut state = self.state.lock();
+        while let Some((partition, author)) = state.ready.pop_front() {
+            if let Some(job) = state.partitions[usize::from(partition)].next(&author) {
+                if !state.ready.is_empty() {
+                    self.ready.notify_one();
+                }
+                return Some(job);
+            }
+        }
+        None
+    }
+
+    /// A job that [`next`](Self::next) returned does not run any more. Its author goes to the end of the ready ones.
+    pub(crate) fn stopped(&self, partition: u16, author: &UserId, fence: &Fence) {
+        let mut state = self.state.lock();
+        let queues = &mut state.partitions[usize::from(partition)];
+        if queues.stopped(author, fence) {
+            self.schedule(&mut state, partition, author.clone());
+        } else if queues.running() == 0 {
+            self.idle.notify_waiters();
+        }
+    }
+
+    /// Runs a job again later. It keeps its place in the ledger.
+    pub(crate) fn repeat(&self, queued: QueuedJob) {
+        let (partition, author) = (queued.job.partition(), queued.job.work.author().clone());
+        let mut state = self.state.lock();
+        if state.partitions[usize::from(partition)].repeat(queued) {
+            self.schedule(&mut state, partition, author);
+        }
+    }
+
+    /// The ledger has removed a job.
+    pub(crate) fn removed(&self, id: JobId, author: &UserId, fence: &Fence) {
+        let partition = fanout_partition(author);
+        let mut state = self.state.lock();
+        let was_full = state.len() >= MAX_JOBS;
+        if state.partitions[usize::from(partition)].removed(id, author, fence) || was_full {
+            self.want(&mut state, partition);
+        }
+    }
+
+    /// Waits until a partition is to be loaded.
+    pub(crate) async fn load_wanted(&self) {
+        self.load.notified().await;
+    }
+
+    /// What to load: the partitions that want it, or all that this process owns; and the authors to skip. Nothing while
+    /// there is no room.
+    pub(crate) fn requests(&self, all: bool) -> (Vec<JobRequest>, Vec<UserId>) {
+        let mut state = self.state.lock();
+        let mut room = MAX_JOBS.saturating_sub(state.len());
+        let (mut requests, mut skipped) = (Vec::new(), Vec::new());
+        for partition in 0..FANOUT_PARTITIONS {
+            let (at, new) = (usize::from(partition), room.min(LOADED_AT_ONCE));
+            let queues = &mut state.partitions[at];
+            let Some(fence) = queues.fence().cloned() else { continue };
+            skipped.extend(queues.saturated().cloned());
+            let limit = queues.len() + new;
+            if new > 0 && (std::mem::take(&mut state.wanted[at]) || all) {
+                state.partitions[at].begin_load();
+                room -= new;
+                requests.push(JobRequest { partition, fence, limit });
+            }
+        }
+        (requests, skipped)
+    }
+
+    /// Adds the jobs of a load.
+    pub(crate) fn add_loaded(&self, requests: &[JobRequest], loaded: Vec<LoadedJob>) {
+        let mut counts = vec![0; usize::from(FANOUT_PARTITIONS)];
+        let mut state = self.state.lock();
+        for LoadedJob { id, partition, job } in loaded {
+            let at = usize::from(partition);
+            counts[at] += 1;
+            state.greatest = state.greatest.max(id);
+            let Ok(job) = job else { continue };
+            let author = job.work.author().clone();
+            if state.partitions[at].add_loaded(job) == Added::Ready {
+                self.schedule(&mut state, partition, author);
+            }
+        }
+        // More wait behind a full load.
+        for request in requests {
+            if counts[usize::from(request.partition)] >= request.limit {
+                self.want(&mut state, request.partition);
+            }
+        }
+    }
+}
+
+impl State {
+    /// The number of jobs in memory.
+    fn len(&self) -> usize {
+        self.partitions.iter().map(AuthorQueues::len).sum()
+    }
+}

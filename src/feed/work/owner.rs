@@ -1,0 +1,268 @@
+//! The partitions of work that this process owns.
+//!
+//! The process has one lease in the ledger, renewed several times within its length. In each round it also reads who
+//! owns what, takes free partitions up to its share, and gives surplus ones away: their workers stop first. If the
+//! lease cannot be renewed in time, the process owns nothing, by its own clocks and before the ledger lets others take
+//! its partitions. While the broker is out of this node's reach, the lease is not renewed: another node may reach it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+
+use super::lease_clock::{LeaseClock, RenewalTime};
+use super::shares::plan;
+use crate::broker::Broker;
+use crate::feed::runtime::Runtime;
+use crate::ledger::{self, Fence, Ledger, PartitionRow, WorkLease, WorkView};
+
+/// Rounds within the length of a lease.
+const ROUNDS_PER_LEASE: u32 = 5;
+
+/// The state of a partition in this process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Ownership {
+    /// `None`: this process does not own it.
+    fence: Option<Fence>,
+    /// Its worker is to stop, so that another process can take it.
+    is_leaving: bool,
+    /// Its worker has stopped.
+    is_left: bool,
+}
+
+/// The owner of partitions: this process.
+pub(crate) struct Owner {
+    ledger: Arc<dyn Ledger>,
+    broker: Arc<dyn Broker>,
+    runtime: Arc<Runtime>,
+    clock: Arc<LeaseClock>,
+    /// By name, with the kind of work. Filled before [`start`](Self::start).
+    partitions: Mutex<HashMap<Arc<str>, (Arc<str>, watch::Sender<Ownership>)>>,
+    /// Signals that a worker has given a partition away.
+    left: Arc<Notify>,
+}
+
+/// A partition that this process works on while it owns it.
+#[derive(Clone)]
+pub(crate) struct Partition {
+    name: Arc<str>,
+    clock: Arc<LeaseClock>,
+    state: watch::Sender<Ownership>,
+    left: Arc<Notify>,
+}
+
+impl Owner {
+    /// An owner of nothing. Its lease has this length.
+    pub(crate) fn new(
+        ledger: Arc<dyn Ledger>,
+        broker: Arc<dyn Broker>,
+        runtime: Arc<Runtime>,
+        length: Duration,
+    ) -> Self {
+        let (clock, partitions, left) = (Arc::new(LeaseClock::new(length)), Mutex::default(), Arc::default());
+        Self { ledger, broker, runtime, clock, partitions, left }
+    }
+
+    /// A partition that this process is to own. To be called before [`start`](Self::start). Processes share the
+    /// partitions of one kind equally.
+    pub(crate) fn partition(&self, kind: &str, name: impl Into<Arc<str>>) -> Partition {
+        let (name, (state, _)) = (name.into(), watch::channel(Ownership::default()));
+        self.partitions.lock().insert(Arc::clone(&name), (kind.into(), state.clone()));
+        Partition { name, clock: Arc::clone(&self.clock), state, left: Arc::clone(&self.left) }
+    }
+
+    /// Begins the lease, and renews it until the process stops.
+    pub(crate) async fn start(self: &Arc<Self>) {
+        self.round().await;
+        let owner = Arc::clone(self);
+        self.runtime.spawn(async move {
+            let every = owner.clock.length() / ROUNDS_PER_LEASE;
+            loop {
+                let pause = every.mul_f64(rand::random_range(0.8..1.2));
+                tokio::select! {
+                    more = owner.runtime.sleep(pause) => if !more { return },
+                    () = owner.left.notified() => {}
+                }
+                owner.round().await;
+            }
+        });
+    }
+
+    /// Ends the lease: other processes may take the partitions at once. To be called when all workers have stopped.
+    pub(crate) async fn stop(&self) {
+        self.clock.end();
+        self.lose_all();
+        if let Err(error) = self.ledger.end_work_lease(self.runtime.holder()).await {
+            tracing::warn!(%error, "the partitions of work were not given back, their lease will run out");
+        }
+    }
+
+    async fn round(&self) {
+        if self.broker.cache_lease().is_held()
+            && let Err(error) = self.renew().await
+        {
+            tracing::warn!(%error, "the lease of the partitions of work could not be renewed");
+        }
+        if !self.clock.is_valid() {
+            self.lose_all();
+        }
+    }
+
+    async fn renew(&self) -> ledger::Result<()> {
+        let holder = self.runtime.holder();
+        let wanted: Vec<(Arc<str>, Arc<str>)> = {
+            let partitions = self.partitions.lock();
+            partitions.iter().map(|(name, (kind, _))| (Arc::clone(name), Arc::clone(kind))).collect()
+        };
+        let mut kinds: Vec<String> = wanted.iter().map(|(_, kind)| kind.to_string()).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        let asked = RenewalTime::now();
+        let lease = WorkLease { holder: Arc::clone(holder), length: self.clock.length(), kinds };
+        let view = self.ledger.renew_work_lease(&lease).await?;
+        self.clock.renew(asked);
+        self.adopt(&view);
+        let given = self.given_away();
+        if !given.is_empty() {
+            self.ledger.release_partitions(holder, &given).await?;
+            given.iter().for_each(|fence| self.lose(&fence.partition));
+        }
+        let plan = plan(&view, &wanted, holder);
+        for name in &plan.give_away {
+            self.change(name, |state| state.is_leaving |= state.fence.is_some());
+        }
+        if !plan.take.is_empty() {
+            for fence in self.ledger.take_partitions(holder, &plan.take).await? {
+                tracing::debug!(partition = %fence.partition, generation = fence.generation, "owns a partition of work");
+                let name = Arc::clone(&fence.partition);
+                self.change(&name, |state| *state = Ownership { fence: Some(fence), ..Ownership::default() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets the partitions that the ledger does not show as owned by this process in the same generation.
+    fn adopt(&self, view: &WorkView) {
+        let holder: &str = self.runtime.holder();
+        let rows: HashMap<&str, &PartitionRow> = view.partitions.iter().map(|row| (row.name.as_str(), row)).collect();
+        for (name, (_, state)) in &*self.partitions.lock() {
+            let is_mine = |fence: &Fence| {
+                let row = rows.get(&**name);
+                row.is_some_and(|row| row.owner.as_deref() == Some(holder) && row.generation == fence.generation)
+            };
+            state.send_if_modified(|state| {
+                let is_lost = state.fence.as_ref().is_some_and(|fence| !is_mine(fence));
+                if is_lost {
+                    tracing::info!(partition = %name, "another process owns the partition of work now");
+                    *state = Ownership::default();
+                }
+                is_lost
+            });
+        }
+    }
+
+    /// The partitions whose workers have stopped because they are given away.
+    fn given_away(&self) -> Vec<Fence> {
+        let partitions = self.partitions.lock();
+        let left = partitions.values().filter(|(_, state)| state.borrow().is_left);
+        left.filter_map(|(_, state)| state.borrow().fence.clone()).collect()
+    }
+
+    fn lose(&self, name: &str) {
+        self.change(name, |state| *state = Ownership::default());
+    }
+
+    fn lose_all(&self) {
+        for (_, state) in self.partitions.lock().values() {
+            state.send_if_modified(|state| std::mem::take(state).fence.is_some());
+        }
+    }
+
+    fn change(&self, name: &str, change: impl FnOnce(&mut Ownership)) {
+        if let Some((_, state)) = self.partitions.lock().get(name) {
+            state.send_modify(change);
+        }
+    }
+}
+
+/// A period in which this process owns a partition. The partition is not given away before this is dropped.
+pub(crate) struct Tenure {
+    partition: Partition,
+    fence: Fence,
+    state: watch::Receiver<Ownership>,
+}
+
+impl Partition {
+    /// Its name.
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// The ownership, unless the lease may have run out. Checked before each write to a store, without a call.
+    pub(crate) fn fence(&self) -> Option<Fence> {
+        if self.clock.is_valid() { self.state.borrow().fence.clone() } else { None }
+    }
+
+    /// Waits until this process owns the partition.
+    pub(crate) async fn owned(&self) -> Tenure {
+        let mut state = self.state.subscribe();
+        loop {
+            let owned = state.borrow_and_update().clone();
+            match owned {
+                Ownership { fence: Some(_), is_leaving: true, is_left: false } => self.leave(),
+                Ownership { fence: Some(fence), is_leaving: false, .. } => {
+                    return Tenure { partition: self.clone(), fence, state };
+                }
+                Ownership { .. } => {}
+            }
+            if state.changed().await.is_err() {
+                // The owner is gone: the process stops.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}
+
+impl Partition {
+    /// The worker of a partition that is to be given away has stopped.
+    fn leave(&self) {
+        self.state.send_modify(|state| state.is_left = true);
+        self.left.notify_one();
+    }
+}
+
+impl Tenure {
+    /// The ownership, as long as it has not ended.
+    pub(crate) fn fence(&self) -> Option<&Fence> {
+        let is_mine = {
+            let state = self.state.borrow();
+            !state.is_leaving && state.fence.as_ref() == Some(&self.fence)
+        };
+        (is_mine && self.partition.clock.is_valid()).then_some(&self.fence)
+    }
+
+    /// The same, even if the partition is to be given away: to put it in order.
+    pub(super) fn held_fence(&self) -> Option<Fence> {
+        let is_mine = self.state.borrow().fence.as_ref() == Some(&self.fence);
+        (is_mine && self.partition.clock.is_valid()).then(|| self.fence.clone())
+    }
+
+    /// Waits until the ownership has ended, or the partition is to be given away.
+    pub(crate) async fn ended(&mut self) {
+        while self.fence().is_some() {
+            if self.state.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Tenure {
+    fn drop(&mut self) {
+        if self.state.borrow().is_leaving {
+            self.partition.leave();
+        }
+    }
+}
