@@ -407,8 +407,8 @@ fn jobs_in_quarantine_are_listed_and_retried() {
 
     let db = rusqlite::Connection::open(dir.path().join("data/feedline.db")).unwrap();
     let job = concat!(
-        r#"{"work":"{\"post\":{\"post\":1,\"author\":\"ann\"}}","author":"ann","ordered":1,"cursor":"","#,
-        r#""created_at":5,"generation":3,"carries_post":1}"#,
+        r#"{"work":"{\"post\":{\"post\":1,\"author\":\"ann\"}}","author":"ann","partition":9,"cursor":"","#,
+        r#""created_at":5}"#,
     );
     let put = "INSERT INTO quarantine (kind, name, content, reason, at) VALUES (?1, ?2, ?3, 'WRONGTYPE', 6)";
     db.execute(put, ["job", "7", job]).unwrap();
@@ -418,6 +418,6 @@ fn jobs_in_quarantine_are_listed_and_retried() {
     assert_eq!(out(&listed), expected);
     let retried = run(&dir, &["jobs", "retry"]);
     assert_eq!((retried.status.code(), out(&retried)), (Some(0), "job 7 was returned to its queue\n"), "{retried:?}");
-    let jobs = db.query_row("SELECT id, generation FROM jobs", [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
-    assert_eq!(jobs, (7, 3));
+    let jobs = db.query_row("SELECT id, partition FROM jobs", [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+    assert_eq!(jobs, (7, 9));
 }

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, ensure};
 use feedline::broker::{
     Broker, FanOut, InboxState, JobAttempt, MessageListener, PageRecipients, PresenceEvent, Signal, inbox_channel, raw,
 };
+use feedline::ledger::JobId;
 use feedline::model::{Entry, PositionRef, PostId, UserId};
 use futures::stream::FuturesUnordered;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -171,8 +172,7 @@ impl RedisBaseline {
             self.post = self.post.max(PostId::from_parts(now()?, 0, 0));
             self.post.0 += 1;
             for (n, users) in followers.chunks(PAGE_SIZE).enumerate() {
-                let job = i64::try_from(self.post.0).unwrap_or(i64::MAX);
-                let attempt = JobAttempt { job, generation: 1, retry: 0, run: "".into() };
+                let attempt = JobAttempt { job: JobId(self.post.0), generation: 1, retry: 0, run: "".into() };
                 let page = PageRecipients::Range { after: format!("{n}"), to: String::new() };
                 let entry = Entry::Post(self.post);
                 let page =

@@ -6,7 +6,7 @@ use anyhow::bail;
 use clap::{Args, Subcommand};
 use feedline::app::open_ledger;
 use feedline::config::Config;
-use feedline::ledger::{JOB, Ledger, MAX_QUARANTINED, Quarantined};
+use feedline::ledger::{JOB, JobId, Ledger, MAX_QUARANTINED, Quarantined};
 use tokio::runtime::Builder;
 
 /// The maximum number of rows to read. The ledger keeps at most [`MAX_QUARANTINED`] rows of each kind.
@@ -26,7 +26,7 @@ pub(crate) enum JobsCommand {
     /// Return jobs to their queue; a running node runs them
     Retry {
         /// The number of the job [default: all jobs]
-        id: Option<i64>,
+        id: Option<u64>,
     },
 }
 
@@ -60,8 +60,8 @@ async fn list(ledger: &dyn Ledger) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn retry(ledger: &dyn Ledger, id: Option<i64>) -> anyhow::Result<()> {
-    let ids: Vec<i64> = match id {
+async fn retry(ledger: &dyn Ledger, id: Option<u64>) -> anyhow::Result<()> {
+    let ids: Vec<u64> = match id {
         Some(id) => vec![id],
         None => {
             let all = ledger.quarantined(MAX_LISTED).await?;
@@ -70,7 +70,7 @@ async fn retry(ledger: &dyn Ledger, id: Option<i64>) -> anyhow::Result<()> {
     };
     let mut out = std::io::stdout().lock();
     for number in ids {
-        if ledger.release_job(number).await? {
+        if ledger.release_job(JobId(number)).await? {
             writeln!(out, "job {number} was returned to its queue")?;
         } else if id.is_some() {
             bail!("job {number} is not in quarantine");

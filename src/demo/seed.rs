@@ -351,7 +351,7 @@ mod tests {
         assert_eq!((seeded.people, seeded.posts), (content.people.len(), content.posts.len()));
         assert_eq!(seeded.comments, comments);
         assert!(seeded.follows > 300 && seeded.likes > 400, "{seeded:?}");
-        assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+        assert!(started.elapsed() < std::time::Duration::from_secs(10), "{:?}", started.elapsed());
 
         let reader = user("mara").unwrap();
         let whole = TimelineRange { before: PostId::MAX, limit: 1_000, likely: PostId::ZERO };

@@ -8,6 +8,7 @@ use feedline::broker::{
     Append, AppendOutcome, Broker, FanOut, FannedOut, InboxOptions, InboxState, JobAttempt, MemoryBroker,
     MessageListener, PageRecipients, PresenceEvent, Receipt, RedisBroker, RedisOptions, Signal,
 };
+use feedline::ledger::JobId;
 use feedline::model::{Entry, Epoch, Position, PositionRef, PostId, Retention, UserId};
 use tokio::sync::mpsc;
 
@@ -200,14 +201,14 @@ impl Engine {
     }
 
     /// The first attempt at a job.
-    pub(crate) fn attempt(&self, job: i64) -> JobAttempt {
-        JobAttempt { job, generation: 1, retry: 0, run: self.broker.run().expect("the broker has a run") }
+    pub(crate) fn attempt(&self, job: u64) -> JobAttempt {
+        JobAttempt { job: JobId(job), generation: 1, retry: 0, run: self.broker.run().expect("the broker has a run") }
     }
 
     /// Fans one entry out to one user in a job of its own. The inbox is searched for a post that another path may have
     /// written.
     pub(crate) async fn fan(&self, user: &UserId, entry: Entry) -> Receipt {
-        let attempt = self.attempt(i64::from(rand::random::<u32>()) << 16);
+        let attempt = self.attempt(u64::from(rand::random::<u32>()) << 16);
         let users = std::slice::from_ref(user);
         let page = FanOut {
             attempt: &attempt,

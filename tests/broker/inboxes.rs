@@ -176,7 +176,7 @@ async fn edits_and_removals_do_not_scan_inboxes_in_redis() {
     }
     engine.server().ask("CONFIG RESETSTAT");
     for (n, entry) in [edited(3), gone(3, GoneReason::Deleted), gone(4, GoneReason::Hidden)].into_iter().enumerate() {
-        let attempt = engine.attempt(1 + n as i64);
+        let attempt = engine.attempt(1 + n as u64);
         let page = FanOut {
             attempt: &attempt,
             page: &PageRecipients::Users(0),
@@ -282,7 +282,7 @@ pub(crate) async fn inboxes_are_scanned_only_after_other_writes(engine: Engine) 
         engine.open_with(user, &[5, 9]).await;
     }
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64;
-    let fan = async |job: i64, id: u64, created_at: u64| {
+    let fan = async |job: u64, id: u64, created_at: u64| {
         let (attempt, entry) = (engine.attempt(job), post(id));
         let page = FanOut {
             attempt: &attempt,

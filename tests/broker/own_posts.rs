@@ -12,7 +12,7 @@ fn now() -> u64 {
 }
 
 /// Fans a post out to one user, as a job that was created now.
-async fn fan_now(engine: &Engine, job: i64, author: &UserId, reader: &UserId, id: u64) -> FannedOut {
+async fn fan_now(engine: &Engine, job: u64, author: &UserId, reader: &UserId, id: u64) -> FannedOut {
     let created_at = now();
     let (attempt, entry, users) = (engine.attempt(job), post(id), std::slice::from_ref(reader));
     let page = FanOut { attempt: &attempt, page: &PageRecipients::Users(0), entry: &entry, author, users, created_at };

@@ -9,7 +9,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 
-use crate::support::{LEASE, NOW, conformance, delete, edit, follow, id, ids, lease, post, store, unfollow, users};
+use crate::support::{NOW, conformance, delete, edit, follow, id, ids, post, store, unfollow, users};
 
 conformance! {
     audience_counts_follow_every_change
@@ -127,16 +127,16 @@ async fn audience_counts_follow_every_change<L: BulkLoad + 'static>(ledger: Arc<
                 }
             }
             (11, _) if author != other => {
-                let (pair, held) = ((author, other), lease("w1", LEASE));
+                let pair = (author, other);
                 if model.hides.remove(&pair) {
                     ledger
-                        .unrestrict(Restriction::Hide, &pair.0, &pair.1, NOW, &held)
+                        .unrestrict(Restriction::Hide, &pair.0, &pair.1, NOW)
                         .await
                         .unwrap()
                         .expect("the post existed");
                 } else {
                     ledger
-                        .restrict(Restriction::Hide, &pair.0, &pair.1, NOW, &held)
+                        .restrict(Restriction::Hide, &pair.0, &pair.1, NOW)
                         .await
                         .unwrap()
                         .expect("the restriction is new");
@@ -158,7 +158,7 @@ async fn audience_counts_follow_every_change<L: BulkLoad + 'static>(ledger: Arc<
                 let new = Post { visibility: some_visibility(&mut rng), ..post(model.last, author.as_str(), &[]) };
                 store(&*ledger, new.clone()).await.expect("a job");
                 // Repeating the call changes nothing.
-                assert!(ledger.create_post(&new, &lease("w1", LEASE)).await.unwrap().is_none());
+                assert!(ledger.create_post(&new).await.unwrap().is_none());
                 model.posts.insert(model.last, new);
             }
         }

@@ -7,8 +7,8 @@ use feedline::model::{Edges, Location, Media, MediaKind, Post, PostId, Visibilit
 use serde_json::json;
 
 use crate::support::{
-    LEASE, NOW, account, conformance, delete, edit, follow, id, ids, lease, names, post, publish, store, timeline,
-    unfollow, users,
+    NOW, account, backlog, conformance, delete, edit, follow, id, ids, names, post, publish, store, timeline, unfollow,
+    users,
 };
 
 conformance! {
@@ -271,7 +271,7 @@ async fn posts_require_an_author_and_a_new_id(ledger: Any) {
     for wrong in [post(1, "bo", &["t"]), post(2, "nobody", &["t"])] {
         assert!(matches!(store(&*ledger, wrong).await, Err(LedgerError::Failed(_))));
     }
-    assert_eq!(ledger.backlog().await.unwrap().jobs, 1, "nothing of them was stored");
+    assert_eq!(backlog(&*ledger).await.jobs, 1, "nothing of them was stored");
     assert_eq!(ledger.profile(&id("ann"), None).await.unwrap().unwrap().posts, 1);
     assert!(ledger.topic_posts("t", PostId::MAX, 9).await.unwrap().is_empty());
 }
@@ -293,7 +293,7 @@ async fn deleted_posts_are_removed_from_every_list(ledger: Any) {
     assert!(ledger.topic_posts("u", PostId::MAX, 9).await.unwrap().is_empty());
     assert_eq!(timeline(&*ledger, &id("ann"), PostId::MAX, 9).await, [PostId(2)]);
     assert_eq!(ledger.profile(&id("ann"), None).await.unwrap().unwrap().posts, 1);
-    let again = ledger.create_post(&post(1, "ann", &[]), &lease("w1", LEASE)).await.unwrap();
+    let again = ledger.create_post(&post(1, "ann", &[])).await.unwrap();
     assert_eq!(again, None, "a deleted id cannot be created again");
     assert!(ledger.posts(&[PostId(1)]).await.unwrap().is_empty());
 }

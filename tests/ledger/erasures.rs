@@ -11,7 +11,7 @@ use feedline::model::{
 };
 
 use crate::personal::{comment, like};
-use crate::support::{LEASE, NOW, account, conformance, delete, follow, id, lease, publish, users};
+use crate::support::{NOW, account, conformance, delete, follow, id, publish, users};
 
 conformance! {
     tombstones_reserve_the_user_id
@@ -152,7 +152,7 @@ async fn erasure_removes_rows_on_both_sides(ledger: Any) {
         (Restriction::Mute, "bo", "ann"),
         (Restriction::Mute, "bo", "cy"),
     ] {
-        ledger.restrict(barrier, &id(maker), &id(whom), NOW, &lease("w1", LEASE)).await.expect("an answer");
+        ledger.restrict(barrier, &id(maker), &id(whom), NOW).await.expect("an answer");
     }
     for (user, author) in [("ann", "bo"), ("bo", "ann"), ("bo", "cy")] {
         ledger.enable_post_alerts(&id(user), &id(author), NOW, 9).await.expect("an answer");

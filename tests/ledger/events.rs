@@ -6,7 +6,7 @@ use std::time::Duration;
 use feedline::ledger::{CommentOutcome, EventConsumer, Ledger, NotificationEvent, NotificationMark, UserNotifications};
 use feedline::model::{Comment, CommentId, ContentId, DomainEvent, NotificationId, NotificationKind, Post, PostId};
 
-use crate::support::{LEASE, NOW, conformance, follow, id, ids, lease, post, publish, store, users};
+use crate::support::{NOW, conformance, follow, id, ids, post, publish, store, users};
 
 conformance! {
     events_are_queued_with_their_write
@@ -53,7 +53,7 @@ async fn events_are_queued_with_their_write(ledger: Any) {
     assert!(pending(&*ledger).await.is_empty(), "a post without mentions writes no event");
     let mentioning = Post { mentions: ids(&["bo", "ann", "nobody"]), ..post(2, "ann", &[]) };
     store(&*ledger, mentioning.clone()).await.expect("a post");
-    let again = ledger.create_post(&mentioning, &lease("w1", LEASE)).await.expect("an answer");
+    let again = ledger.create_post(&mentioning).await.expect("an answer");
     assert!(again.is_none(), "the same post again writes nothing");
     assert!(follow(&*ledger, &id("bo"), &id("ann")).await);
     assert!(!follow(&*ledger, &id("bo"), &id("ann")).await);
@@ -67,7 +67,7 @@ async fn events_are_queued_with_their_write(ledger: Any) {
     let event = DomainEvent::post_edited(&mentioning, &edited).expect("it mentions a new user");
     for _ in 0..2 {
         // The second edit is based on an outdated version and writes nothing.
-        ledger.edit_post(&mentioning, &edited, Some(&event), &lease("w1", LEASE)).await.expect("an answer");
+        ledger.edit_post(&mentioning, &edited, Some(&event)).await.expect("an answer");
     }
     let expected = [
         DomainEvent::PostCreated { post: PostId(2), author: id("ann"), mentions: ids(&["bo", "nobody"]) },

@@ -1,20 +1,18 @@
-//! Jobs: their leases, and the order of the jobs of one author.
+//! Jobs, and the owners of their partitions.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use feedline::ledger::{Backlog, Finished, Job, Ledger, MAX_JOBS_OF_AUTHOR};
+use feedline::ledger::{Backlog, Fence, JobId, JobRequest, Ledger, LoadedJob, WorkView};
 
-use crate::support::{LEASE, NOW, conformance, id, lease, post, publish, users};
+use crate::support::{NOW, backlog, conformance, fence_of, id, load_all, own_all, post, publish, users, work_lease};
 
 conformance! {
-    jobs_have_one_holder_until_the_lease_expires
-    leases_are_renewed_and_released_together
-    expired_leases_are_lost
-    jobs_of_an_author_run_in_order
-    jobs_without_a_lease_wait_for_a_claim
-    one_node_at_a_time_holds_the_jobs_of_an_author
-    prolific_authors_do_not_delay_others
+    partitions_have_one_owner_until_the_lease_expires
+    a_lost_ownership_changes_nothing
+    partitions_are_given_back
+    jobs_name_the_job_before_them
+    jobs_are_loaded_in_order_without_skipped_authors
 }
 
 type Any = Arc<dyn Ledger>;
@@ -24,188 +22,122 @@ async fn run_out(millis: u64) {
     tokio::time::sleep(Duration::from_millis(millis + 20)).await;
 }
 
-fn numbers(jobs: &[Job]) -> Vec<(i64, u64)> {
-    jobs.iter().map(|job| (job.id, job.generation)).collect()
+fn fence(name: &str, generation: u64) -> Fence {
+    Fence { partition: name.into(), generation }
 }
 
-async fn jobs_have_one_holder_until_the_lease_expires(ledger: Any) {
-    users(&*ledger, &["ann"]).await;
-    assert_eq!(ledger.backlog().await.unwrap(), Backlog::default());
-    let mut first = publish(&*ledger, 1, "ann").await;
-    let mut second = publish(&*ledger, 2, "ann").await;
-    assert_eq!((first.generation, second.generation), (1, 1), "the maker holds them");
-    assert_eq!(ledger.backlog().await.unwrap(), Backlog { jobs: 2, oldest: Some(NOW + 1) });
-    let claim = async |holder: &str, millis, limit| ledger.claim_jobs(&lease(holder, millis), limit).await.unwrap();
-    assert_eq!(claim("w2", LEASE, 9).await, []);
-    let waits = async || ledger.has_waiting_jobs().await.unwrap();
-    assert!(!waits().await);
+fn owners(view: &WorkView) -> Vec<(&str, Option<&str>, u64)> {
+    let mut rows: Vec<_> =
+        view.partitions.iter().map(|row| (row.name.as_str(), row.owner.as_deref(), row.generation)).collect();
+    rows.sort_unstable();
+    rows
+}
 
-    // Leases expire by the ledger's own clock: no call passes the current time.
-    assert!(ledger.advance_job(first.id, 1, "fan-500", &lease("w1", 100)).await.unwrap());
-    assert!(!ledger.advance_job(first.id, 2, "fan-900", &lease("w2", LEASE)).await.unwrap(), "not its generation");
-    assert_eq!(claim("w2", LEASE, 9).await, []);
+fn numbers(jobs: &[LoadedJob]) -> Vec<JobId> {
+    jobs.iter().map(|job| job.id).collect()
+}
+
+async fn partitions_have_one_owner_until_the_lease_expires(ledger: Any) {
+    let renew = async |holder: &str, millis| ledger.renew_work_lease(&work_lease(holder, millis)).await.unwrap();
+    let take =
+        async |holder: &str, name: &str, last| ledger.take_partitions(holder, &[fence(name, last)]).await.unwrap();
+    assert_eq!(take("w1", "a", 0).await, [], "it has no lease");
+    let view = renew("w1", 60_000).await;
+    assert_eq!((view.nodes, view.partitions), (vec![vec!["fanout".to_owned()]], Vec::new()));
+    assert_eq!(take("w1", "a", 0).await, [fence("a", 1)]);
+    assert_eq!(take("w1", "a", 1).await, [], "somebody owns it");
+    let view = renew("w2", 100).await;
+    assert_eq!((view.nodes.len(), owners(&view)), (2, vec![("a", Some("w1"), 1)]));
+    assert_eq!(take("w2", "a", 1).await, []);
+    assert_eq!(take("w2", "b", 0).await, [fence("b", 1)]);
     run_out(100).await;
-    assert!(waits().await);
-    (first.cursor, first.generation) = ("fan-500".into(), 2);
-    assert_eq!(claim("w1", 100, 9).await, [first.clone()], "the same holder, in another generation");
-    assert!(!waits().await);
-    assert!(!ledger.advance_job(first.id, 1, "fan-600", &lease("w1", LEASE)).await.unwrap(), "the first one is over");
-    assert_eq!(ledger.finish_job(first.id, 1).await.unwrap(), Finished { was_held: false, more: false });
-    assert_eq!(ledger.renew_jobs(&[(second.id, 1)], &lease("w1", 0)).await.unwrap(), [second.id]);
-    assert!(waits().await, "a released job");
-    assert_eq!(ledger.backlog().await.unwrap().jobs, 2);
-
-    run_out(100).await;
-    assert_eq!(claim("w4", 100, 1).await, [Job { generation: 3, ..first.clone() }], "oldest first, no more than asked");
-    assert!(ledger.advance_job(first.id, 3, "fan-700", &lease("w4", 100)).await.unwrap());
-    run_out(100).await;
-    (first.generation, second.generation, first.cursor) = (4, 2, "fan-700".into());
-    assert_eq!(claim("w5", LEASE, 9).await, [first.clone(), second.clone()]);
-    let carries = async |author: &str, before| ledger.carries_posts(&id(author), before).await.unwrap();
-    assert!(carries("ann", second.id).await && !carries("bo", second.id).await && !carries("ann", first.id).await);
-    let done = Finished { was_held: true, more: false };
-    assert_eq!(ledger.finish_job(first.id, 4).await.unwrap(), done);
-    assert!(!carries("ann", second.id).await, "the older one is done");
-    assert_eq!(ledger.finish_job(second.id, 2).await.unwrap(), done);
-    assert_eq!(ledger.backlog().await.unwrap(), Backlog::default());
-    assert!(!ledger.advance_job(first.id, 4, "x", &lease("w5", LEASE)).await.unwrap());
-    let third = publish(&*ledger, 3, "ann").await;
-    assert!(third.id > second.id, "ids are not given out twice");
+    let view = renew("w1", 60_000).await;
+    assert_eq!(owners(&view), [("a", Some("w1"), 1), ("b", None, 1)]);
+    assert_eq!(take("w1", "b", 0).await, [], "it was owned since");
+    // A lease that has expired is a new one, even if nobody took the partition.
+    let view = renew("w2", 60_000).await;
+    assert_eq!(owners(&view), [("a", Some("w1"), 1), ("b", None, 1)]);
+    assert_eq!(take("w2", "b", 1).await, [fence("b", 2)]);
+    assert_eq!(owners(&renew("w2", 60_000).await), [("a", Some("w1"), 1), ("b", Some("w2"), 2)]);
 }
 
-async fn leases_are_renewed_and_released_together(ledger: Any) {
+async fn a_lost_ownership_changes_nothing(ledger: Any) {
     users(&*ledger, &["ann", "bo"]).await;
-    let (first, second, lost) =
-        (publish(&*ledger, 1, "ann").await, publish(&*ledger, 2, "ann").await, publish(&*ledger, 3, "bo").await);
-    let renew = async |jobs: &[(i64, u64)], millis| {
-        let mut held = ledger.renew_jobs(jobs, &lease("w1", millis)).await.unwrap();
-        held.sort_unstable();
-        held
-    };
-    let all = [(first.id, 1), (second.id, 1), (lost.id, 2), (i64::MAX, 1)];
-    assert_eq!(
-        renew(&all, LEASE).await,
-        [first.id, second.id],
-        "those of another generation, and finished ones, are lost"
-    );
-    assert_eq!(renew(&[], LEASE).await, [0; 0]);
-    assert_eq!(ledger.claim_jobs(&lease("w2", LEASE), 9).await.unwrap(), []);
-    assert_eq!(renew(&all[..2], 0).await, [first.id, second.id]);
-    let claimed = ledger.claim_jobs(&lease("w2", LEASE), 9).await.unwrap();
-    assert_eq!(numbers(&claimed), [(first.id, 2), (second.id, 2)]);
+    let former = own_all(&*ledger, "w1").await;
+    let (job, edge) = (publish(&*ledger, 1, "ann").await, ledger.follow(&id("bo"), &id("ann"), NOW).await.unwrap());
+    let edge = edge.expect("an edge").job;
+    assert!(ledger.advance_job(job.id, fence_of(&former, &job), "fan-500").await.unwrap());
+    ledger.end_work_lease("w1").await.unwrap();
+    let owned = own_all(&*ledger, "w2").await;
+    let old = fence_of(&former, &job);
+    assert!(!ledger.advance_job(job.id, old, "fan-900").await.unwrap());
+    assert_eq!(ledger.finish_jobs(&[(job.id, old.clone())]).await.unwrap(), []);
+    assert!(!ledger.quarantine_job(job.id, old, "why", NOW).await.unwrap());
+    assert_eq!(load_all(&*ledger, &former).await, []);
+    let loaded = load_all(&*ledger, &owned).await;
+    assert_eq!(numbers(&loaded), [job.id, edge.id]);
+    assert_eq!(loaded[0].job.as_ref().unwrap().cursor, "fan-500");
+    assert_eq!(backlog(&*ledger).await, Backlog { jobs: 2, oldest: Some(NOW) });
+    let mine = fence_of(&owned, &job);
+    let all = [(job.id, old.clone()), (edge.id, mine.clone()), (JobId(9_999), mine.clone())];
+    assert_eq!(ledger.finish_jobs(&all).await.unwrap(), [edge.id]);
+    ledger.remove_job(job.id).await.unwrap();
+    assert!(!ledger.advance_job(job.id, mine, "x").await.unwrap());
+    assert_eq!(backlog(&*ledger).await, Backlog::default());
+    assert!(publish(&*ledger, 3, "ann").await.id > edge.id, "numbers are not given out twice");
 }
 
-async fn expired_leases_are_lost(ledger: Any) {
+async fn partitions_are_given_back(ledger: Any) {
+    let owned = own_all(&*ledger, "w1").await;
+    let (given, kept) = (owned[0].clone(), owned[1].clone());
+    let stale = Fence { generation: 7, ..kept.clone() };
+    ledger.release_partitions("w2", std::slice::from_ref(&kept)).await.unwrap();
+    ledger.release_partitions("w1", &[given.clone(), stale]).await.unwrap();
+    ledger.renew_work_lease(&work_lease("w2", 60_000)).await.unwrap();
+    let taken = ledger.take_partitions("w2", &[given.clone(), kept]).await.unwrap();
+    assert_eq!(taken, [Fence { generation: 2, ..given }]);
+    ledger.end_work_lease("w1").await.unwrap();
+    ledger.end_work_lease("nobody").await.unwrap();
+    let view = ledger.renew_work_lease(&work_lease("w2", 60_000)).await.unwrap();
+    assert_eq!(view.nodes.len(), 1);
+    assert_eq!(view.partitions.iter().filter(|row| row.owner.is_some()).count(), 1);
+}
+
+async fn jobs_name_the_job_before_them(ledger: Any) {
     users(&*ledger, &["ann", "bo"]).await;
-    let job = ledger.create_post(&post(1, "ann", &[]), &lease("w1", 50)).await.unwrap().expect("a new post");
-    let edge = ledger.follow(&id("bo"), &id("ann"), NOW, &lease("w1", 50)).await.unwrap().expect("an edge");
-    run_out(50).await;
-    assert!(!ledger.advance_job(job.id, 1, "fan-1", &lease("w1", LEASE)).await.unwrap(), "nobody claimed it, yet");
-    assert!(!ledger.advance_job(edge.id, 1, "x", &lease("w1", LEASE)).await.unwrap());
-    assert_eq!(ledger.renew_jobs(&[(job.id, 1), (edge.id, 1)], &lease("w1", LEASE)).await.unwrap(), [0; 0]);
-    let claimed = ledger.claim_jobs(&lease("w1", LEASE), 9).await.unwrap();
-    assert_eq!(numbers(&claimed), [(job.id, 2), (edge.id, 2)]);
-    assert_eq!(claimed[0].cursor, "");
-    // Finishing a job requires the current generation only.
-    assert!(ledger.finish_job(edge.id, 2).await.unwrap().was_held);
-}
-
-async fn jobs_of_an_author_run_in_order(ledger: Any) {
-    users(&*ledger, &["ann", "bo"]).await;
-    let first = ledger.create_post(&post(1, "ann", &[]), &lease("w1", 200)).await.unwrap().expect("a new post");
-    let edge = ledger.follow(&id("bo"), &id("ann"), NOW, &lease("w1", LEASE)).await.unwrap().expect("an edge");
-    let (second, third) = (publish(&*ledger, 2, "ann").await, publish(&*ledger, 3, "ann").await);
-    let other = publish(&*ledger, 4, "bo").await;
-    assert!(second.is_held() && third.is_held() && other.is_held());
-    let advance = async |job: &Job, generation, holder: &str| {
-        ledger.advance_job(job.id, generation, "", &lease(holder, LEASE)).await.unwrap()
-    };
-    assert!(!advance(&second, 1, "w1").await, "the first is not done");
-    assert!(advance(&edge, 1, "w1").await && advance(&other, 1, "w1").await, "these have no order");
-    // Only the lease of the first job expires, but the holder loses all of ann's ordered jobs.
-    run_out(200).await;
-    assert_eq!(ledger.claim_jobs(&lease("w2", LEASE), 9).await.unwrap(), [], "w1 holds some of ann's");
-    let all = [(first.id, 1), (edge.id, 1), (second.id, 1), (third.id, 1), (other.id, 1)];
-    let mut renewed = ledger.renew_jobs(&all, &lease("w1", LEASE)).await.unwrap();
-    renewed.sort_unstable();
-    assert_eq!(renewed, [edge.id, other.id]);
-    assert!(!advance(&second, 1, "w1").await);
-    assert_eq!(ledger.renew_jobs(&all[2..3], &lease("w1", 0)).await.unwrap(), [second.id], "released all the same");
-    assert_eq!(ledger.renew_jobs(&all[3..4], &lease("w1", 0)).await.unwrap(), [third.id]);
-    // Another node claims some of the jobs, one after the other. The former holder cannot renew the rest.
-    let claim = async |limit| numbers(&ledger.claim_jobs(&lease("w2", LEASE), limit).await.unwrap());
-    assert_eq!(claim(1).await, [(first.id, 2)]);
-    assert_eq!(ledger.renew_jobs(&all[2..4], &lease("w1", LEASE)).await.unwrap(), [0; 0]);
-    assert_eq!(claim(1).await, [(second.id, 2)]);
-    assert!(advance(&first, 2, "w2").await && !advance(&second, 2, "w2").await);
-    assert!(ledger.finish_job(first.id, 2).await.unwrap().was_held);
-    assert!(advance(&second, 2, "w2").await && !advance(&third, 1, "w1").await);
-}
-
-async fn jobs_without_a_lease_wait_for_a_claim(ledger: Any) {
-    users(&*ledger, &["ann", "bo"]).await;
-    let waits = ledger.create_post(&post(1, "ann", &[]), &lease("w1", 0)).await.unwrap().expect("a new post");
-    assert!(!waits.is_held() && waits.id > 0);
-    // Later jobs of the author wait as well; otherwise they would run first.
-    let next = publish(&*ledger, 2, "ann").await;
-    let other = publish(&*ledger, 3, "bo").await;
-    assert!(!next.is_held() && other.is_held());
-    assert!(!ledger.advance_job(next.id, 1, "", &lease("w1", LEASE)).await.unwrap());
-    let claimed = ledger.claim_jobs(&lease("w2", LEASE), 1).await.unwrap();
-    assert_eq!(claimed, [Job { generation: 1, ..waits.clone() }], "its first lease");
-    let claimed = ledger.claim_jobs(&lease("w2", LEASE), 9).await.unwrap();
-    assert_eq!(numbers(&claimed), [(next.id, 1)]);
-    assert_eq!(ledger.finish_job(waits.id, 1).await.unwrap(), Finished { was_held: true, more: false });
-}
-
-async fn one_node_at_a_time_holds_the_jobs_of_an_author(ledger: Any) {
-    users(&*ledger, &["ann", "bo"]).await;
-    let first = publish(&*ledger, 1, "ann").await;
-    let create = async |number, author: &str, holder: &str| {
-        let made = ledger.create_post(&post(number, author, &[]), &lease(holder, LEASE)).await.unwrap();
-        made.expect("a new post")
-    };
-    let second = create(2, "ann", "w2").await;
-    assert!(!second.is_held(), "another node holds the first");
-    assert!(create(3, "bo", "w2").await.is_held());
-    assert!(!publish(&*ledger, 4, "ann").await.is_held(), "it comes after one that waits");
-    // A follow job compares the inbox with the ledger when it runs, so its order does not matter.
-    let edge = ledger.follow(&id("bo"), &id("ann"), NOW, &lease("w2", LEASE)).await.unwrap().expect("an edge");
-    assert!(edge.is_held());
-    assert_eq!(ledger.claim_jobs(&lease("w2", LEASE), 9).await.unwrap(), [], "the first is not done");
-    assert_eq!(ledger.finish_job(first.id, 1).await.unwrap(), Finished { was_held: true, more: true });
-    let claimed = ledger.claim_jobs(&lease("w3", LEASE), 1).await.unwrap();
-    assert_eq!(numbers(&claimed), [(second.id, 1)]);
-    assert_eq!(ledger.claim_jobs(&lease("w2", LEASE), 9).await.unwrap(), [], "w3 holds an earlier one");
-    assert_eq!(ledger.claim_jobs(&lease("w3", LEASE), 9).await.unwrap().len(), 1);
-    assert!(create(5, "ann", "w3").await.is_held(), "all of ann's are with w3");
-}
-
-async fn prolific_authors_do_not_delay_others(ledger: Any) {
-    users(&*ledger, &["ann", "bo", "cy"]).await;
-    let waits = async |number: u64, author: &str| {
-        let created = ledger.create_post(&post(number, author, &[]), &lease("w0", 0)).await.unwrap();
-        created.expect("a new post").id
-    };
-    let mut of_ann = Vec::new();
-    for number in 1..=20 {
-        of_ann.push(waits(number, "ann").await);
+    let new = async |number, author: &str| ledger.create_post(&post(number, author, &[])).await.unwrap().unwrap();
+    let first = new(1, "ann").await;
+    let other = new(2, "bo").await;
+    let second = new(3, "ann").await;
+    assert_eq!((first.previous, other.previous, second.previous), (None, None, Some(first.job.id)));
+    let edge = ledger.follow(&id("bo"), &id("ann"), NOW).await.unwrap().expect("an edge");
+    assert_eq!(edge.previous, Some(second.job.id), "jobs for one timeline are of the author, too");
+    for job in [&first, &second, &edge] {
+        ledger.remove_job(job.job.id).await.unwrap();
     }
-    let (of_bo, of_cy) = (waits(21, "bo").await, waits(22, "cy").await);
-    let claim = async |holder: &str, limit| {
-        let jobs = ledger.claim_jobs(&lease(holder, LEASE), limit).await.unwrap();
-        jobs.iter().map(|job| (job.id, job.generation)).collect::<Vec<_>>()
+    assert_eq!(new(4, "ann").await.previous, None);
+    assert_eq!(new(5, "bo").await.previous, Some(other.job.id));
+}
+
+async fn jobs_are_loaded_in_order_without_skipped_authors(ledger: Any) {
+    users(&*ledger, &["ann", "bo"]).await;
+    let owned = own_all(&*ledger, "w1").await;
+    let mut of_ann = Vec::new();
+    for number in 1..=5 {
+        of_ann.push(publish(&*ledger, number, "ann").await);
+    }
+    let of_bo = publish(&*ledger, 6, "bo").await;
+    let request = |job: &feedline::ledger::Job, limit| JobRequest {
+        partition: job.partition(),
+        fence: fence_of(&owned, job).clone(),
+        limit,
     };
-    let ids = |jobs: &[(i64, u64)]| jobs.iter().map(|job| job.0).collect::<Vec<_>>();
-    let first = claim("w1", 9).await;
-    assert_eq!(ids(&first), [&of_ann[..MAX_JOBS_OF_AUTHOR], &[of_bo]].concat());
-    assert_eq!(ids(&claim("w1", 9).await), [of_cy], "no more of ann's while so many are held");
-    assert_eq!(claim("w2", 9).await, [], "nor by another node");
-    let (old, unknown) = ((first[0].0, first[0].1 + 1), (of_cy + 1, 1));
-    let finished = ledger.finish_jobs(&[old, first[0], first[1], first[8], unknown, first[2]]).await.unwrap();
-    let outcomes: Vec<_> = finished.iter().map(|finished| (finished.was_held, finished.more)).collect();
-    let (gone, last, none) = ((true, true), (true, false), (false, false));
-    assert_eq!(outcomes, [none, gone, gone, last, none, gone], "more of ann's wait, none of bo's");
-    assert_eq!(ledger.finish_jobs(&[]).await.unwrap(), []);
-    assert_eq!(ids(&claim("w1", 9).await), of_ann[MAX_JOBS_OF_AUTHOR..MAX_JOBS_OF_AUTHOR + 3], "as many as were done");
+    let three = ledger.load_jobs(&[request(&of_ann[0], 3)], &[]).await.unwrap();
+    assert_eq!(numbers(&three), of_ann[..3].iter().map(|job| job.id).collect::<Vec<_>>());
+    assert_eq!(three[0].job.as_ref(), Ok(&of_ann[0]));
+    let requests = [request(&of_ann[0], 9), request(&of_bo, 9)];
+    assert_eq!(numbers(&ledger.load_jobs(&requests, &[id("ann")]).await.unwrap()), [of_bo.id]);
+    let some = &[of_ann[0].partition()];
+    let expected = Backlog { jobs: 5, oldest: Some(NOW + 1) };
+    assert_eq!(ledger.backlog(some).await.unwrap(), expected);
 }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use feedline::ledger::{
-    CommentOutcome, CommentStore, CountStore, FavouriteStore, FollowStore, JobStore, Ledger, LikeBatch, LikeStore,
-    NotificationEvent, NotificationStore, PeopleStore, PostStore, PostgresLedger, PullLogStore,
+    CommentOutcome, CommentStore, CountStore, FavouriteStore, Fence, FollowStore, Ledger, LikeBatch, LikeStore,
+    NotificationEvent, NotificationStore, PeopleStore, PostStore, PostgresLedger, PullLogStore, WorkStore,
 };
 use feedline::model::{
     Comment, CommentId, ContentId, Entry, LikeChange, NotificationKind, ObjectId, ObjectType, PostId, UserId,
@@ -15,7 +15,8 @@ use futures::future::join_all;
 
 use crate::postgres_server::PostgresServer;
 use crate::support::{
-    LEASE, NOW, PATIENCE, database, edit, follow, id, lease, names, open_at, post, publish, store, unfollow, users,
+    NOW, PATIENCE, backlog, database, edit, follow, id, names, open_at, post, publish, store, unfollow, users,
+    work_lease,
 };
 
 /// Checks that no deadlock occurred: the ledger retries after a deadlock, so no other check would fail. Closes the
@@ -244,19 +245,19 @@ async fn concurrent_equal_calls_execute_once() {
         let ended = join_all((0..8).map(|n| unfollow(&*nodes[n % 2], &ann, &bo))).await;
         assert_eq!(ended.iter().filter(|ended| **ended).count(), 1);
     }
-    let (nothing, wanted) = (lease("w1", LEASE), post(7, "ann", &["t"]));
-    let posted = join_all((0..8).map(|n| nodes[n % 2].create_post(&wanted, &nothing))).await;
+    let wanted = post(7, "ann", &["t"]);
+    let posted = join_all((0..8).map(|n| nodes[n % 2].create_post(&wanted))).await;
     assert_eq!(posted.iter().filter(|posted| matches!(posted, Ok(Some(_)))).count(), 1);
     assert!(posted.iter().all(Result::is_ok), "the others hear that it was made before: {posted:?}");
     let said = comment(70, 7, 0);
     let commented = join_all((0..8).map(|n| nodes[n % 2].create_comment(&said))).await;
     assert_eq!(commented.iter().filter(|made| matches!(made, Ok(CommentOutcome::Stored(_)))).count(), 1);
     assert_eq!(commented.iter().filter(|made| matches!(made, Ok(CommentOutcome::Before))).count(), 7);
-    let deleted = join_all((0..8).map(|n| nodes[n % 2].delete_post(PostId(7), &ann, NOW, &nothing))).await;
+    let deleted = join_all((0..8).map(|n| nodes[n % 2].delete_post(PostId(7), &ann, NOW))).await;
     assert_eq!(deleted.iter().filter(|deleted| matches!(deleted, Ok(Some(_)))).count(), 1);
     let ann = nodes[0].profile(&ann, None).await.unwrap().unwrap();
     assert_eq!((ann.following, ann.posts), (0, 0));
-    assert_eq!(nodes[0].backlog().await.unwrap().jobs, 20 * 2 + 2);
+    assert_eq!(backlog(&*nodes[0]).await.jobs, 20 * 2 + 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -306,22 +307,23 @@ async fn positions_of_a_list_become_visible_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn concurrent_workers_claim_each_job_once() {
+async fn concurrent_processes_take_each_partition_once() {
     let (server, name) = database().await;
     let nodes = [open_at(server, &name).await, open_at(server, &name).await];
-    let authors: Vec<String> = (1..=200).map(|n| format!("a{n}")).collect();
-    users(&*nodes[0], &authors.iter().map(String::as_str).collect::<Vec<_>>()).await;
-    let create = async |number: u64| {
-        let post = post(number, &authors[number as usize - 1], &[]);
-        nodes[0].create_post(&post, &lease("w", 0)).await.unwrap().expect("a new post");
-    };
-    join_all((1..=200).map(create)).await;
-    let claims = (0..20).map(|n| {
-        let ledger = Arc::clone(&nodes[n % 2]);
-        tokio::spawn(async move { ledger.claim_jobs(&lease(&format!("w{n}"), LEASE), 17).await.unwrap() })
+    let partitions: Vec<Fence> =
+        (0..200).map(|n| Fence { partition: format!("work/{n}").into(), generation: 0 }).collect();
+    let takes = (0..20).map(|n| {
+        let (ledger, mut wanted) = (Arc::clone(&nodes[n % 2]), partitions.clone());
+        // In different orders.
+        wanted.rotate_left(n * 10);
+        tokio::spawn(async move {
+            let holder = format!("w{n}");
+            ledger.renew_work_lease(&work_lease(&holder, 30_000)).await.unwrap();
+            ledger.take_partitions(&holder, &wanted).await.unwrap()
+        })
     });
-    let claimed: Vec<i64> =
-        join_all(claims).await.into_iter().flat_map(|jobs| jobs.unwrap().into_iter().map(|job| job.id)).collect();
-    let once: std::collections::BTreeSet<_> = claimed.iter().collect();
-    assert_eq!((claimed.len(), once.len()), (200, 200));
+    let taken: Vec<Fence> = join_all(takes).await.into_iter().flat_map(Result::unwrap).collect();
+    let once: std::collections::BTreeSet<_> = taken.iter().map(|fence| fence.partition.clone()).collect();
+    assert_eq!((taken.len(), once.len()), (200, 200));
+    assert!(taken.iter().all(|fence| fence.generation == 1));
 }

@@ -10,7 +10,7 @@ use feedline::ledger::{
 use feedline::model::{DomainEvent, NotificationId, NotificationKind, Post, PostId, Restriction};
 
 use crate::support::{
-    LEASE, NOW, conformance, delete, follow, id, ids, lease, outlet_conformance, post, publish, store, unfollow, users,
+    NOW, conformance, delete, follow, id, ids, outlet_conformance, post, publish, store, unfollow, users,
 };
 
 mod off {
@@ -61,7 +61,7 @@ async fn live(ledger: &dyn Ledger) {
     let before = Post { mentions: ids(&["bo"]), ..post(2, "ann", &[]) };
     store(ledger, before.clone()).await.expect("a post");
     let after = Post { edited_at: Some(NOW + 9), ..before.clone() };
-    ledger.edit_post(&before, &after, None, &lease("w1", LEASE)).await.expect("an answer");
+    ledger.edit_post(&before, &after, None).await.expect("an answer");
     delete(ledger, 1, "ann").await.expect("a job");
     follow(ledger, &id("bo"), &id("ann")).await;
     unfollow(ledger, &id("bo"), &id("ann")).await;
@@ -106,9 +106,8 @@ async fn blocks_end_follows_in_order(ledger: Any) {
     users(&*ledger, &["ann", "bo", "cy"]).await;
     follow(&*ledger, &id("ann"), &id("bo")).await;
     follow(&*ledger, &id("bo"), &id("ann")).await;
-    let block = async |whom: &str| {
-        ledger.restrict(Restriction::Block, &id("ann"), &id(whom), NOW, &lease("w1", LEASE)).await.expect("an answer")
-    };
+    let block =
+        async |whom: &str| ledger.restrict(Restriction::Block, &id("ann"), &id(whom), NOW).await.expect("an answer");
     assert!(block("bo").await.is_some());
     assert!(block("bo").await.is_none());
     assert!(block("cy").await.is_some(), "no follow ends");

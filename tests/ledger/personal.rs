@@ -6,7 +6,7 @@ use feedline::ledger::{IdempotentWrite, Ledger, LikeBatch, PersonalData, WriteLe
 use feedline::model::{Comment, CommentId, ContentId, LikeChange, ObjectId, ObjectType, PostId, Restriction};
 use serde_json::{Value, json};
 
-use crate::support::{self, LEASE, NOW, conformance, delete, follow, id, lease, publish, users};
+use crate::support::{self, NOW, conformance, delete, follow, id, publish, users};
 
 conformance! {
     every_kind_is_exported_in_pages_of_any_size
@@ -73,7 +73,7 @@ async fn fill(ledger: &dyn Ledger) {
         ledger.enable_post_alerts(&id("ann"), &id(other), NOW, 9).await.expect("an answer");
     }
     for (barrier, whom) in [(Restriction::Hide, "cy"), (Restriction::Mute, "bo"), (Restriction::Mute, "cy")] {
-        ledger.restrict(barrier, &id("ann"), &id(whom), NOW, &lease("w1", LEASE)).await.expect("an answer");
+        ledger.restrict(barrier, &id("ann"), &id(whom), NOW).await.expect("an answer");
     }
     for (user, post) in [("ann", 2), ("ann", 11), ("ann", 13), ("bo", 2)] {
         ledger.mute_conversation(&id(user), PostId(post), NOW).await.expect("an answer");

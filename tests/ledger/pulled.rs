@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use feedline::ledger::{DueEntries, Ledger, LedgerError, PullLogEntry};
+use feedline::ledger::{DueEntries, JobId, Ledger, LedgerError, PullLogEntry};
 use feedline::model::{Entry, GoneReason, PostId};
 
 use crate::support::{NOW, conformance, follow, id, ids, names, publish, unfollow, users};
@@ -20,8 +20,8 @@ fn post(number: u64) -> Entry {
     Entry::Post(PostId(number))
 }
 
-async fn pull(ledger: &dyn Ledger, job: i64, author: &str, entry: &Entry) -> u64 {
-    ledger.pull(job, &id(author), entry, false, NOW).await.expect("a mark")
+async fn pull(ledger: &dyn Ledger, job: u64, author: &str, entry: &Entry) -> u64 {
+    ledger.pull(JobId(job), &id(author), entry, false, NOW).await.expect("a mark")
 }
 
 async fn due(ledger: &dyn Ledger, reader: &str, mark: u64, limit: usize) -> DueEntries {
@@ -34,10 +34,10 @@ async fn log_positions_grow_and_are_unique_for_a_job(ledger: Any) {
     let first = pull(&*ledger, 7, "ann", &post(10)).await;
     let second = pull(&*ledger, 5, "bo", &Entry::Edited(PostId(9))).await;
     assert!(0 < first && first < second);
-    let again = ledger.pull(7, &id("ann"), &post(10), true, NOW + 5).await.unwrap();
+    let again = ledger.pull(JobId(7), &id("ann"), &post(10), true, NOW + 5).await.unwrap();
     assert_eq!(again, first, "the same job once more");
     let gone = Entry::Gone(PostId(10), GoneReason::Deleted);
-    let third = ledger.pull(8, &id("ann"), &gone, true, NOW + 9).await.unwrap();
+    let third = ledger.pull(JobId(8), &id("ann"), &gone, true, NOW + 9).await.unwrap();
     assert_eq!(ledger.pulled_top().await.unwrap(), third);
     let entry = |mark, author, entry, repeated, at| PullLogEntry { mark, author: id(author), entry, repeated, at };
     let all = [
@@ -49,7 +49,7 @@ async fn log_positions_grow_and_are_unique_for_a_job(ledger: Any) {
     assert_eq!(ledger.pulled_after(first, 1).await.unwrap(), all[1..2]);
     assert_eq!(ledger.pulled_after(third, 9).await.unwrap(), []);
     let data = Entry::Data(bytes::Bytes::from_static(b"\"data\":1"));
-    assert!(matches!(ledger.pull(9, &id("ann"), &data, false, NOW).await, Err(LedgerError::Failed(_))));
+    assert!(matches!(ledger.pull(JobId(9), &id("ann"), &data, false, NOW).await, Err(LedgerError::Failed(_))));
 }
 
 async fn due_entries_are_those_of_followees_since_the_cursor(ledger: Any) {
@@ -60,8 +60,8 @@ async fn due_entries_are_those_of_followees_since_the_cursor(ledger: Any) {
     let nothing = DueEntries { entries: vec![], mark: 0, more: false };
     assert_eq!(due(&*ledger, "ann", 0, 5).await, nothing);
     let mut marks = Vec::new();
-    for (job, author) in (1_i64..).zip(["bo", "dee", "cy", "bo", "dee", "ann"]) {
-        marks.push(pull(&*ledger, job, author, &post(job.unsigned_abs())).await);
+    for (job, author) in (1_u64..).zip(["bo", "dee", "cy", "bo", "dee", "ann"]) {
+        marks.push(pull(&*ledger, job, author, &post(job)).await);
     }
     let top = marks[5];
     let all = DueEntries { entries: vec![post(1), post(3), post(4)], mark: top, more: false };
@@ -117,9 +117,9 @@ async fn followers_are_filtered_from_candidates(ledger: Any) {
 async fn old_entries_are_removed_and_positions_continue(ledger: Any) {
     users(&*ledger, &["ann"]).await;
     let mut marks = Vec::new();
-    for job in 1..=5_i64 {
-        let at = NOW + job.unsigned_abs();
-        marks.push(ledger.pull(job, &id("ann"), &post(job.unsigned_abs()), false, at).await.unwrap());
+    for job in 1..=5_u64 {
+        let at = NOW + job;
+        marks.push(ledger.pull(JobId(job), &id("ann"), &post(job), false, at).await.unwrap());
     }
     assert_eq!(ledger.forget_pulled(NOW + 4, 2).await.unwrap(), 2);
     assert_eq!(ledger.forget_pulled(NOW + 4, 9).await.unwrap(), 1);

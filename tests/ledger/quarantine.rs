@@ -3,17 +3,16 @@
 use std::sync::Arc;
 
 use feedline::ledger::{
-    Finished, JOB, LIKE, Ledger, Quarantined, REVERT, RevertReason, SkippedLike, Thread, VisibilityChange, Work,
-    unreadable_rows,
+    Fence, JOB, Job, JobId, LIKE, Ledger, Quarantined, REVERT, RevertReason, SkippedLike, Thread, VisibilityChange,
+    Work, unreadable_rows,
 };
 use feedline::model::{Comment, CommentId, ContentId, Entry, LikeChange, NotificationKind, PostId, Visibility};
 
-use crate::support::{self, LEASE, NOW, conformance, edit, id, lease, post, publish, users};
+use crate::support::{self, NOW, conformance, edit, fence_of, id, load_all, own_all, post, publish, users};
 
 conformance! {
     quarantined_jobs_wait_for_release
     released_visibility_changes_use_the_current_visibility
-    quarantined_jobs_do_not_block_others
     quarantine_entries_are_unique_and_bounded
     skipped_likes_are_reverted_and_the_partition_continues
 }
@@ -28,35 +27,35 @@ async fn quarantined(ledger: &dyn Ledger) -> Vec<(String, String)> {
 
 async fn quarantined_jobs_wait_for_release(ledger: Any) {
     users(&*ledger, &["ann"]).await;
+    let former = own_all(&*ledger, "w1").await;
     let job = publish(&*ledger, 1, "ann").await;
-    assert!(ledger.advance_job(job.id, 1, "f07", &lease("w1", LEASE)).await.unwrap());
-    let not_held = Finished { was_held: false, more: false };
-    assert_eq!(ledger.quarantine_job(job.id, 2, "why", NOW).await.unwrap(), not_held, "not its generation");
-    let held = Finished { was_held: true, more: false };
-    assert_eq!(ledger.quarantine_job(job.id, 1, "why", NOW).await.unwrap(), held);
-    assert_eq!(ledger.quarantine_job(job.id, 1, "why", NOW).await.unwrap(), not_held, "it is not a job any more");
+    assert!(ledger.advance_job(job.id, fence_of(&former, &job), "f07").await.unwrap());
+    ledger.end_work_lease("w1").await.unwrap();
+    let owned = own_all(&*ledger, "w2").await;
+    let set_aside = async |owned: &[Fence], why: &str, at| {
+        ledger.quarantine_job(job.id, fence_of(owned, &job), why, at).await.unwrap()
+    };
+    assert!(!set_aside(&former, "why", NOW).await, "not its owner");
+    assert!(set_aside(&owned, "why", NOW).await);
+    assert!(!set_aside(&owned, "why", NOW).await, "it is not a job any more");
     let entry = ledger.quarantined(9).await.unwrap().pop().expect("an entry");
     let expected = (JOB, job.id.to_string(), "why", NOW);
     assert_eq!((entry.kind.as_str(), entry.name, entry.reason.as_str(), entry.at), expected);
-    assert_eq!(ledger.claim_jobs(&lease("w3", LEASE), 9).await.unwrap(), []);
+    assert_eq!(load_all(&*ledger, &owned).await, []);
 
     assert!(ledger.release_job(job.id).await.unwrap());
     assert!(!ledger.release_job(job.id).await.unwrap(), "once");
     assert_eq!(quarantined(&*ledger).await, []);
-    let back = ledger.claim_jobs(&lease("w3", LEASE), 9).await.unwrap().pop().expect("the job");
-    assert_eq!(
-        (back.id, &back.work, back.created_at, back.cursor.as_str()),
-        (job.id, &job.work, job.created_at, "f07")
-    );
-    assert_eq!(back.generation, 2, "the attempts of before stay fenced off");
-    assert!(ledger.carries_posts(&id("ann"), job.id + 1).await.unwrap());
+    let back = load_all(&*ledger, &owned).await.pop().expect("the job").job;
+    assert_eq!(back, Ok(Job { cursor: "f07".into(), ..job.clone() }));
     // A released job may be quarantined again.
-    assert!(ledger.quarantine_job(job.id, 2, "again", NOW + 1).await.unwrap().was_held);
+    assert!(set_aside(&owned, "again", NOW + 1).await);
     assert_eq!(ledger.quarantined(9).await.unwrap()[0].reason, "again");
 }
 
 async fn released_visibility_changes_use_the_current_visibility(ledger: Any) {
     users(&*ledger, &["ann"]).await;
+    let owned = own_all(&*ledger, "w1").await;
     publish(&*ledger, 1, "ann").await;
     let narrowed = post(1, "ann", &[]);
     let narrowed = feedline::model::Post { visibility: Visibility::Followers, edited_at: Some(NOW + 5), ..narrowed };
@@ -64,24 +63,10 @@ async fn released_visibility_changes_use_the_current_visibility(ledger: Any) {
     let change = VisibilityChange { before: Visibility::Public, after: Visibility::Followers };
     let narrow = |change| Work::RevokeVisibility { post: PostId(1), author: id("ann"), change };
     let job = jobs.iter().find(|job| job.work == narrow(Some(change.clone()))).expect("a job");
-    assert!(ledger.quarantine_job(job.id, job.generation, "why", NOW).await.unwrap().was_held);
+    assert!(ledger.quarantine_job(job.id, fence_of(&owned, job), "why", NOW).await.unwrap());
     assert!(ledger.release_job(job.id).await.unwrap());
-    let back = ledger.claim_jobs(&lease("w1", LEASE), 9).await.unwrap();
-    assert_eq!(back.iter().map(|job| &job.work).collect::<Vec<_>>(), [&narrow(None)]);
-}
-
-async fn quarantined_jobs_do_not_block_others(ledger: Any) {
-    users(&*ledger, &["ann"]).await;
-    let first = publish(&*ledger, 1, "ann").await;
-    // A job of another node waits behind it.
-    let second = ledger.create_post(&post(2, "ann", &[]), &lease("w2", LEASE)).await.unwrap().expect("a job");
-    assert!(!second.is_held());
-    assert!(ledger.carries_posts(&id("ann"), second.id).await.unwrap());
-    let done = ledger.quarantine_job(first.id, first.generation, "why", NOW).await.unwrap();
-    assert_eq!(done, Finished { was_held: true, more: true }, "the next one can be claimed");
-    assert!(!ledger.carries_posts(&id("ann"), second.id).await.unwrap(), "nobody waits for it");
-    let next = ledger.claim_jobs(&lease("w2", LEASE), 9).await.unwrap();
-    assert_eq!(next.iter().map(|job| job.id).collect::<Vec<_>>(), [second.id]);
+    let back = load_all(&*ledger, &owned).await.into_iter().find(|loaded| loaded.id == job.id).expect("the job");
+    assert_eq!(back.job.map(|job| job.work), Ok(narrow(None)));
 }
 
 async fn quarantine_entries_are_unique_and_bounded(ledger: Any) {
@@ -93,7 +78,7 @@ async fn quarantine_entries_are_unique_and_bounded(ledger: Any) {
     let kept = ledger.quarantined(9).await.unwrap();
     assert_eq!(kept.iter().map(|entry| entry.kind.as_str()).collect::<Vec<_>>(), [LIKE, REVERT]);
     assert!(kept[0].content.ends_with(" nonsense"), "{kept:?}");
-    assert!(!ledger.release_job(7).await.unwrap(), "it is no job");
+    assert!(!ledger.release_job(JobId(7)).await.unwrap(), "it is no job");
 }
 
 async fn skipped_likes_are_reverted_and_the_partition_continues(ledger: Any) {
@@ -137,7 +122,7 @@ async fn damaged_rows_are_omitted(ledger: &dyn Ledger, damage: impl AsyncFn(&str
     users(ledger, &["ann", "bo", "fan"]).await;
     support::follow(ledger, &id("fan"), &id("ann")).await;
     // The follow created a job, too.
-    let mut jobs = vec![0];
+    let mut jobs = vec![JobId(0)];
     for number in 1..=4 {
         let job = publish(ledger, number, "ann").await;
         let entry = Entry::Post(PostId(number));
@@ -187,17 +172,16 @@ async fn damaged_rows_are_omitted(ledger: &dyn Ledger, damage: impl AsyncFn(&str
     let due = ledger.pulled_for(&id("fan"), due.mark, 9).await.expect("the others");
     assert_eq!((posts(&due.entries), due.mark, due.more), (vec![3, 4], log[2].mark, false));
 
-    assert!(ledger.carries_posts(&id("ann"), jobs[4]).await.expect("an answer"));
-    let renewed: Vec<_> = jobs[1..].iter().map(|job| (*job, 1)).collect();
-    ledger.renew_jobs(&renewed, &lease("w1", 0)).await.expect("an answer");
-    let claimed = ledger.claim_jobs(&lease("w1", LEASE), 9).await.expect("the others");
-    assert_eq!(claimed.iter().map(|job| job.id).collect::<Vec<_>>(), [jobs[1], jobs[3], jobs[4]]);
+    let owned = own_all(ledger, "w1").await;
+    let loaded = load_all(ledger, &owned).await;
+    let unreadable: Vec<JobId> = loaded.iter().filter(|job| job.job.is_err()).map(|job| job.id).collect();
+    assert_eq!((loaded.len(), unreadable), (5, vec![jobs[2]]));
     let reverts = ledger.pending_reverts(0, 1).await.expect("the other");
     assert_eq!(reverts.len(), 1, "the first one cannot be decoded");
     let mut kinds: Vec<String> = quarantined(ledger).await.into_iter().map(|(kind, _)| kind).collect();
     kinds.sort();
-    assert_eq!(kinds, [JOB, REVERT]);
-    assert!(unreadable_rows() >= before + 6);
+    assert_eq!(kinds, [REVERT]);
+    assert!(unreadable_rows() >= before + 5);
 }
 
 #[tokio::test]

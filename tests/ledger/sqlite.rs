@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use feedline::ledger::{
-    BulkLoad, FollowStore, JobStore, Ledger, LedgerError, PeopleStore, PostStore, SqliteLedger, SqliteOptions,
+    BulkLoad, FollowStore, Ledger, LedgerError, PeopleStore, PostStore, SqliteLedger, SqliteOptions, WorkStore,
 };
 use feedline::model::{PostId, UserId};
 use futures::future::join_all;
 use rusqlite::Connection;
 
-use crate::support::{LEASE, NOW, id, lease, open_in, post, publish, sqlite, store, users};
+use crate::support::{NOW, backlog, id, open_in, own_all, post, publish, sqlite, store, users, work_lease};
 
 #[tokio::test]
 async fn many_writes_share_few_transactions() {
@@ -40,24 +40,26 @@ async fn failed_calls_do_not_affect_others_in_the_transaction() {
         assert_eq!(answer.is_ok(), author(number) == "ann", "post {number}: {answer:?}");
     }
     assert!(ledger.commits() - before <= 2, "they did not share a transaction");
-    assert_eq!(ledger.backlog().await.unwrap().jobs, 90);
+    assert_eq!(backlog(&*ledger).await.jobs, 90);
     assert_eq!(ledger.topic_posts("t", PostId::MAX, 200).await.unwrap().len(), 90);
 }
 
 #[tokio::test]
 async fn leases_expire_when_the_clock_is_set_back() {
     let (ledger, folder) = sqlite().await;
-    users(&*ledger, &["ann"]).await;
-    let jobs = [publish(&*ledger, 1, "ann").await.id, publish(&*ledger, 2, "ann").await.id];
+    own_all(&*ledger, "w1").await;
     let other = Connection::open(folder.path().join("ledger.db")).unwrap();
     let set_back =
-        |millis| other.execute(&format!("UPDATE jobs SET lease_until = lease_until + {millis}"), []).unwrap();
-    let claim = async || ledger.claim_jobs(&lease("w2", LEASE), 9).await.unwrap();
-    set_back(600_000);
-    assert_eq!(claim().await, [], "it may be the longest there is");
+        |millis| other.execute(&format!("UPDATE work_nodes SET lease_until = lease_until + {millis}"), []).unwrap();
+    let owner = async || {
+        let view = ledger.renew_work_lease(&work_lease("w2", 1)).await.unwrap();
+        view.partitions.into_iter().find_map(|row| row.owner)
+    };
+    set_back(540_000);
+    assert_eq!(owner().await.as_deref(), Some("w1"), "it may be the longest there is");
     set_back(3_000_000);
-    assert_eq!(claim().await.iter().map(|job| job.id).collect::<Vec<_>>(), jobs);
-    assert_eq!(claim().await, []);
+    assert_eq!(owner().await, None);
+    own_all(&*ledger, "w2").await;
 }
 
 #[tokio::test]
@@ -96,7 +98,7 @@ async fn two_ledgers_on_one_file_lose_nothing() {
         assert_eq!(ledger.topic_posts("t", PostId::MAX, 2_000).await.unwrap().len(), 800);
         assert_eq!(ledger.profile(&id("ann"), None).await.unwrap().unwrap().posts, 400);
         assert_eq!(ledger.profile(&id("bo"), None).await.unwrap().unwrap().posts, 400);
-        assert_eq!(ledger.backlog().await.unwrap().jobs, 800);
+        assert_eq!(backlog(&**ledger).await.jobs, 800);
     }
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use feedline::ledger::{
-    Durability, EditOutcome, Job, Lease, Ledger, LedgerError, NewAccount, PostgresLedger, PostgresOptions, PostgresUrl,
-    SqliteLedger, SqliteOptions, TimelineRange,
+    Backlog, Durability, EditOutcome, FANOUT_PARTITIONS, Fence, Job, JobRequest, Ledger, LedgerError, LoadedJob,
+    NewAccount, PostgresLedger, PostgresOptions, PostgresUrl, SqliteLedger, SqliteOptions, TimelineRange, WorkLease,
 };
 use feedline::model::{Comment, CommentId, Post, PostId, UserId, Visibility};
 use tempfile::TempDir;
@@ -14,8 +14,6 @@ use tokio::sync::OnceCell;
 use crate::postgres_server::{PostgresServer, shared};
 
 pub(crate) const NOW: u64 = 1_800_000_000_000;
-/// The duration of job leases, in milliseconds.
-pub(crate) const LEASE: u64 = 30_000;
 
 /// The time limit for any operation on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -66,8 +64,41 @@ pub(crate) fn account(user: &str) -> NewAccount {
     NewAccount { user: id(user), name: format!("Name of {user}"), password: "$argon2id$…".into(), created_at: NOW }
 }
 
-pub(crate) fn lease(holder: &str, millis: u64) -> Lease {
-    Lease { holder: holder.into(), length: Duration::from_millis(millis) }
+/// A lease of a process that works on fan-out.
+pub(crate) fn work_lease(holder: &str, millis: u64) -> WorkLease {
+    WorkLease { holder: holder.into(), length: Duration::from_millis(millis), kinds: vec!["fanout".into()] }
+}
+
+/// Takes all partitions of fan-out for a process, which has a lease of a minute.
+pub(crate) async fn own_all(ledger: &dyn Ledger, holder: &str) -> Vec<Fence> {
+    let view = ledger.renew_work_lease(&work_lease(holder, 60_000)).await.expect("a lease");
+    let last = |name: &str| view.partitions.iter().find(|row| row.name == name).map_or(0, |row| row.generation);
+    let names = (0..FANOUT_PARTITIONS).map(|number| format!("fanout/{number}"));
+    let wanted: Vec<Fence> = names.map(|name| Fence { generation: last(&name), partition: name.into() }).collect();
+    let mut taken = ledger.take_partitions(holder, &wanted).await.expect("an answer");
+    let number = |fence: &Fence| fence.partition.split('/').nth(1).and_then(|it| it.parse::<u16>().ok());
+    taken.sort_by_key(number);
+    assert_eq!(taken.len(), usize::from(FANOUT_PARTITIONS));
+    taken
+}
+
+/// The unfinished jobs of all partitions, for their owner.
+pub(crate) async fn load_all(ledger: &dyn Ledger, owned: &[Fence]) -> Vec<LoadedJob> {
+    let request = |(partition, fence): (u16, &Fence)| JobRequest { partition, fence: fence.clone(), limit: 1_000 };
+    let requests: Vec<JobRequest> = (0..).zip(owned).map(request).collect();
+    let mut jobs = ledger.load_jobs(&requests, &[]).await.expect("jobs");
+    jobs.sort_by_key(|job| job.id);
+    jobs
+}
+
+/// The fence of a job's partition.
+pub(crate) fn fence_of<'a>(owned: &'a [Fence], job: &Job) -> &'a Fence {
+    &owned[usize::from(job.partition())]
+}
+
+/// The backlog of all partitions.
+pub(crate) async fn backlog(ledger: &dyn Ledger) -> Backlog {
+    ledger.backlog(&Vec::from_iter(0..FANOUT_PARTITIONS)).await.expect("a backlog")
 }
 
 pub(crate) fn post(number: u64, author: &str, topics: &[&str]) -> Post {
@@ -93,9 +124,9 @@ pub(crate) async fn users(ledger: &dyn Ledger, texts: &[&str]) {
     }
 }
 
-/// Stores a post; `w1` holds the lease of its job.
+/// Stores a post. Returns its job.
 pub(crate) async fn store(ledger: &dyn Ledger, post: Post) -> Result<Job, LedgerError> {
-    Ok(ledger.create_post(&post, &lease("w1", LEASE)).await?.expect("a new post"))
+    Ok(ledger.create_post(&post).await?.expect("a new post").job)
 }
 
 pub(crate) async fn publish(ledger: &dyn Ledger, number: u64, author: &str) -> Job {
@@ -103,19 +134,15 @@ pub(crate) async fn publish(ledger: &dyn Ledger, number: u64, author: &str) -> J
 }
 
 pub(crate) async fn delete(ledger: &dyn Ledger, number: u64, author: &str) -> Option<Job> {
-    ledger.delete_post(PostId(number), &id(author), NOW, &lease("w1", LEASE)).await.expect("an answer")
+    ledger.delete_post(PostId(number), &id(author), NOW).await.expect("an answer").map(|new| new.job)
 }
 
 /// Edits the current version of a post. Returns the jobs; none if the post does not exist.
 pub(crate) async fn edit(ledger: &dyn Ledger, post: &Post) -> Vec<Job> {
     loop {
         let before = ledger.posts(&[post.id]).await.expect("an answer").pop();
-        match ledger
-            .edit_post(before.as_ref().unwrap_or(post), post, None, &lease("w1", LEASE))
-            .await
-            .expect("an answer")
-        {
-            EditOutcome::Edited(jobs) => return jobs,
+        match ledger.edit_post(before.as_ref().unwrap_or(post), post, None).await.expect("an answer") {
+            EditOutcome::Edited(jobs) => return jobs.into_iter().map(|new| new.job).collect(),
             EditOutcome::Missing => return Vec::new(),
             EditOutcome::Conflict => {}
         }
@@ -124,12 +151,12 @@ pub(crate) async fn edit(ledger: &dyn Ledger, post: &Post) -> Vec<Job> {
 
 /// Follows a user. Returns whether the follow is new.
 pub(crate) async fn follow(ledger: &dyn Ledger, from: &UserId, to: &UserId) -> bool {
-    ledger.follow(from, to, NOW, &lease("w1", LEASE)).await.expect("an answer").is_some()
+    ledger.follow(from, to, NOW).await.expect("an answer").is_some()
 }
 
 /// Unfollows a user. Returns whether the follow existed.
 pub(crate) async fn unfollow(ledger: &dyn Ledger, from: &UserId, to: &UserId) -> bool {
-    ledger.unfollow(from, to, NOW, &lease("w1", LEASE)).await.expect("an answer").is_some()
+    ledger.unfollow(from, to, NOW).await.expect("an answer").is_some()
 }
 
 /// Runs each case against each kind of ledger with an outlet.

@@ -4,8 +4,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use feedline::ledger::{
-    BulkLoad, Durability, JobStore, Lease, PostStore, PostgresLedger, PostgresOptions, PostgresUrl, SqliteLedger,
-    SqliteOptions,
+    BulkLoad, Durability, FANOUT_PARTITIONS, JobStore, PostStore, PostgresLedger, PostgresOptions, PostgresUrl,
+    SqliteLedger, SqliteOptions,
 };
 use feedline::model::{Post, UserId};
 use serde_json::{Value, json};
@@ -151,9 +151,8 @@ impl Cluster {
 
     /// Stores posts with unclaimed fan-out jobs, `at_once` at a time. The authors must exist.
     pub(crate) async fn write_unclaimed(&self, posts: &[Post], at_once: usize) {
-        let nobody = Lease { holder: "nobody".into(), length: Duration::ZERO };
         for posts in posts.chunks(at_once) {
-            let created = posts.iter().map(|post| self.ledger.posts().create_post(post, &nobody));
+            let created = posts.iter().map(|post| self.ledger.posts().create_post(post));
             for created in futures::future::join_all(created).await {
                 created.expect("a post").expect("a new post");
             }
@@ -165,7 +164,7 @@ impl Cluster {
         // A paused node may hold a lock.
         let begun = Instant::now();
         loop {
-            match self.ledger.jobs().backlog().await {
+            match self.ledger.jobs().backlog(&Vec::from_iter(0..FANOUT_PARTITIONS)).await {
                 Ok(backlog) => return backlog.jobs,
                 Err(error) => assert!(begun.elapsed() < PATIENCE, "{error}"),
             }
@@ -175,7 +174,7 @@ impl Cluster {
     /// Waits until the ledger has no jobs. Returns the elapsed time.
     pub(crate) async fn carried(&self, patience: Duration) -> Duration {
         let begun = Instant::now();
-        while self.ledger.jobs().backlog().await.expect("the backlog").jobs > 0 {
+        while self.backlog().await > 0 {
             assert!(begun.elapsed() < patience, "jobs are left after {patience:?}");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use feedline::ledger::{Durability, Ledger, PostgresLedger, PostgresOptions, PostgresUrl, SqliteLedger, SqliteOptions};
+use feedline::ledger::{
+    Durability, FANOUT_PARTITIONS, Ledger, PostgresLedger, PostgresOptions, PostgresUrl, SqliteLedger, SqliteOptions,
+};
 use feedline::model::{PostId, UserId};
 use http_body_util::{BodyExt, Empty};
 use hyper::Request;
@@ -37,6 +39,11 @@ pub(crate) struct Field {
 }
 
 impl Field {
+    /// The number of jobs in the ledger.
+    pub(crate) async fn backlog(&self) -> u64 {
+        self.ledger.backlog(&Vec::from_iter(0..FANOUT_PARTITIONS)).await.expect("an answer").jobs
+    }
+
     /// Starts a single process with the memory broker and SQLite.
     pub(crate) async fn embedded(keys: &[(&str, &str)]) -> Self {
         Self::sqlite(None, 1, keys).await

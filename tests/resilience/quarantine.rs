@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use feedline::ledger::{JOB, LIKE};
+use feedline::ledger::{JOB, JobId, LIKE};
 use serde_json::{Value, json};
 
 use crate::client::Client;
@@ -67,7 +67,7 @@ async fn check_failing_jobs_are_quarantined(mut field: Field) {
         redis.start_again();
         let is_up = async || attempt(&field.nodes[0], "fan", "GET", "/timeline", &Value::Null).await.0 == 200;
         until("Redis is back", is_up).await;
-        until("everything is carried", async || field.ledger.backlog().await.expect("an answer").jobs == 0).await;
+        until("everything is carried", async || field.backlog().await == 0).await;
         assert_eq!(field.quarantined().await, [], "an outage sets nothing aside");
     }
     let node = &field.nodes[0];
@@ -83,8 +83,8 @@ async fn check_failing_jobs_are_quarantined(mut field: Field) {
     let [(kind, content, reason)] = &all[..] else { panic!("{all:?}") };
     assert!(kind == JOB && content.contains(&spoilt.to_string()) && reason.contains("poison"), "{all:?}");
     field.remove_fault("pulled").await;
-    let id: i64 = field.ledger.quarantined(1).await.expect("a list")[0].name.parse().expect("a job");
-    assert!(field.ledger.release_job(id).await.expect("an answer"));
+    let id: u64 = field.ledger.quarantined(1).await.expect("a list")[0].name.parse().expect("a job");
+    assert!(field.ledger.release_job(JobId(id)).await.expect("an answer"));
     until("it arrives once it is released", async || timeline(node, "fan").await.starts_with(&[good, spoilt])).await;
     node.metric_is("feedline_quarantine", 0.0).await;
 }

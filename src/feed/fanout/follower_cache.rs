@@ -107,7 +107,7 @@ impl Invalidated for FollowerCache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ledger::{Lease, PeopleStore as _, SqliteLedger, SqliteOptions};
+    use crate::ledger::{PeopleStore as _, SqliteLedger, SqliteOptions};
 
     fn id(text: &str) -> UserId {
         UserId::parse(text).expect("an id")
@@ -127,8 +127,7 @@ mod tests {
     }
 
     async fn follow(ledger: &Arc<dyn Ledger>, reader: &str, author: &str) {
-        let lease = Lease { holder: "test".into(), length: Duration::ZERO };
-        ledger.follow(&id(reader), &id(author), 0, &lease).await.expect("a follow");
+        ledger.follow(&id(reader), &id(author), 0).await.expect("a follow");
     }
 
     #[tokio::test]

@@ -59,17 +59,17 @@ mod tests {
     }
 
     fn nodes(kinds: &[&[&str]]) -> Vec<Vec<String>> {
-        kinds.iter().map(|kinds| kinds.iter().map(ToString::to_string).collect()).collect()
+        kinds.iter().map(|kinds| kinds.iter().map(|kind| (*kind).to_owned()).collect()).collect()
     }
 
     #[test]
     fn a_process_alone_takes_all() {
         let view = WorkView { nodes: nodes(&[&["a", "b"]]), partitions: vec![row("a/0", None, 7)] };
-        let mut plan = plan(&view, &wanted(&["a/0", "a/1", "b"]), "me");
+        let mut plan: Plan = plan(&view, &wanted(&["a/0", "a/1", "b"]), "me");
         plan.take.sort_by(|one, other| one.partition.cmp(&other.partition));
         let taken: Vec<_> = plan.take.iter().map(|fence| (&*fence.partition, fence.generation)).collect();
         assert_eq!(taken, [("a/0", 7), ("a/1", 0), ("b", 0)]);
-        assert_eq!(plan.give_away, []);
+        assert_eq!(plan.give_away, [] as [Arc<str>; 0]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::{
     likes, notifications, people, personal, posts, previews, pull_log, restrictions, timeline, topics, visible_posts,
 };
 use crate::ledger::{
-    BulkLoad as _, CountStore as _, Durability, Lease, Ledger as _, PeopleStore as _, PersonalData, PostStore as _,
+    BulkLoad as _, CountStore as _, Durability, Ledger as _, PeopleStore as _, PersonalData, PostStore as _,
 };
 use crate::model::{Post, PostFlags, PostId, UserId, Visibility};
 
@@ -97,7 +97,6 @@ async fn every_list_is_read_from_one_partition_in_its_order() {
         assert!(!sorts, "{sql}\n{plan}");
     }
     for (sql, arguments) in [
-        (jobs::CARRIES, "'u', 9"),
         (comments::COMMENTS, "'{1,2}'"),
         (comments::LINES, "'{1,2}'"),
         (likes::LIKED_COMMENTS, "'u', '{1,2}'"),
@@ -123,9 +122,15 @@ async fn every_list_is_read_from_one_partition_in_its_order() {
     ] {
         cost(&ledger, sql, arguments).await;
     }
-    // Whether more jobs of an author wait: not by a look at all jobs, and all that were deleted since the last vacuum.
-    let Cost { plan, .. } = cost(&ledger, jobs::FINISH, "'{1,2}', '{1,1}'").await;
-    assert!(plan.contains("jobs_author"), "{plan}");
+    // Jobs are read from the index of their partition, behind its floor.
+    for (sql, arguments) in [
+        (jobs::LOAD, "'{1,2}', '{fanout/1,fanout/2}', '{1,1}', '{9,9}', '{}'"),
+        (jobs::BACKLOG, "'{1,2}'"),
+        (jobs::RAISE_FLOORS, "'{1,2}', '{fanout/1,fanout/2}', '{1,1}', 9"),
+    ] {
+        let Cost { plan, .. } = cost(&ledger, sql, arguments).await;
+        assert!(plan.contains("jobs_partition"), "{plan}");
+    }
     for data in PersonalData::ALL {
         if let Some(sql) = personal::by_number(data) {
             cost(&ledger, sql, "'u', 9, 9").await;
@@ -268,19 +273,18 @@ async fn commits_use_the_requested_durability() {
 async fn job_completion_is_not_awaited() {
     let server = shared();
     let (ledger, name) = ledger(server).await;
-    let made = "INSERT INTO jobs (work, author, carries_post, created_at, holder, lease_until) \
-                VALUES ('', 'a', true, 0, 'w', 9e15)";
-    server.ask(&name, made).await;
+    server.ask(&name, "INSERT INTO jobs (partition, author, work, created_at) VALUES (0, 'a', '', 0)").await;
+    server.ask(&name, "INSERT INTO work_partitions (name, generation) VALUES ('fanout/0', 1)").await;
     let url = PostgresUrl::parse(&server.url(&name)).expect("a URL");
     let mut client =
         Endpoint::new(&PostgresOptions::new(url)).expect("a place").connect(|| ()).await.expect("a connection");
     let commits = async |client: &tokio_postgres::Transaction<'_>| {
         client.query_one("SHOW synchronous_commit", &[]).await.expect("an answer").get::<_, String>(0)
     };
-    let (id, generation, cursor, length) = (1_i64, 1_i64, "c", 9_i64);
-    let (ids, generations) = (vec![id], vec![generation]);
-    let advance: [&(dyn tokio_postgres::types::ToSql + Sync); 4] = [&id, &generation, &cursor, &length];
-    let finish: [&(dyn tokio_postgres::types::ToSql + Sync); 2] = [&ids, &generations];
+    let (id, generation, cursor, partition) = (1_i64, 1_i64, "c", "fanout/0");
+    let (ids, names, generations) = (vec![id], vec![partition], vec![generation]);
+    let advance: [&(dyn tokio_postgres::types::ToSql + Sync); 4] = [&id, &cursor, &partition, &generation];
+    let finish: [&(dyn tokio_postgres::types::ToSql + Sync); 3] = [&ids, &names, &generations];
     for (sql, parameters) in [(jobs::ADVANCE, &advance[..]), (jobs::FINISH, &finish[..])] {
         let transaction = client.transaction().await.expect("a transaction");
         assert_eq!(commits(&transaction).await, "on");
@@ -437,10 +441,9 @@ async fn committing_calls_finish_without_their_caller() {
         created_at: 1,
         edited_at: None,
     };
-    let lease = Lease { holder: "w".into(), length: std::time::Duration::from_millis(9) };
     // Cancelled callers must not leave calls that count as in flight.
     for _ in 0..20 {
-        let mut call = Box::pin(ledger.create_post(&post, &lease));
+        let mut call = Box::pin(ledger.create_post(&post));
         let _ = futures::poll!(&mut call);
     }
     assert!(ledger.posts(&[]).await.expect("an answer").is_empty());
