@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::auth::{KeySet, KeySetError, RemoteKeys, Verifier};
 use crate::backoff::Backoff;
+use crate::supervisor::supervise;
 
 /// The time for one fetch.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(3);
@@ -47,9 +48,12 @@ pub(crate) fn start(verifier: &Verifier, stopping: &CancellationToken) -> anyhow
         .pool_max_idle_per_host(1)
         .build()?;
     for keys in verifier.remote_keys() {
-        let fetcher = KeyFetcher { client: client.clone(), keys: Arc::clone(keys) };
+        let fetcher = Arc::new(KeyFetcher { client: client.clone(), keys: Arc::clone(keys) });
         let stopping = stopping.clone();
-        tokio::spawn(async move { stopping.run_until_cancelled(fetcher.run()).await });
+        tokio::spawn(async move {
+            let fetching = supervise("jwks", &stopping, fetcher, |fetcher| async move { fetcher.run().await });
+            stopping.run_until_cancelled(fetching).await
+        });
     }
     Ok(())
 }
@@ -76,7 +80,7 @@ enum FetchError {
 }
 
 impl KeyFetcher {
-    async fn run(self) {
+    async fn run(&self) {
         let mut delays = Backoff::new(FIRST_DELAY, MAX_DELAY);
         loop {
             self.keys.begin_fetch();

@@ -18,7 +18,6 @@
 //! | [`breaker`] | leaves servers that fail alone for a while |
 //! | [`auth`] | tokens, API keys, passwords |
 //! | `jwks` | fetches the public keys of issuers |
-//! | [`broker`] | the logs of channels and the delivery to their subscribers: memory, Redis |
 //! | [`ledger`] | the durable store: SQLite, PostgreSQL |
 //! | [`limiter`] | rate limits in bounded memory |
 //! | [`model`] | the basic types: users, posts, log entries |
@@ -26,6 +25,7 @@
 //! | [`metrics`] | the metrics for Prometheus |
 //! | [`outlet`] | what happened, for webhooks and a Redis Stream |
 //! | [`push`] | the push bridge: notifications for people who are not connected |
+//! | `supervisor` | restarts background tasks that end |
 //!
 //! The program `feedline` adds the command line (`cli`) and, behind the feature `bench`, `feedline bench`.
 
@@ -50,3 +50,4 @@ pub mod net;
 pub mod outlet;
 pub mod protocol;
 pub mod push;
+mod supervisor;

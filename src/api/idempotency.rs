@@ -133,8 +133,7 @@ impl IdempotencyKeys {
 
     /// Removes expired keys until the process stops.
     pub(super) fn start(self: &Arc<Self>) {
-        let keys = Arc::clone(self);
-        self.runtime.spawn(async move {
+        self.runtime.supervise("idempotency_keys", self, |keys| async move {
             while keys.runtime.sleep(CLEANUP_INTERVAL.mul_f64(rand::random_range(0.8..1.2))).await {
                 loop {
                     match keys.ledger.delete_old_keys(now().saturating_sub(RETENTION), MAX_REMOVED).await {

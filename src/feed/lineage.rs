@@ -113,8 +113,7 @@ impl LineageTracker {
         self.match_ledger().await?;
         // If the ledger has been replaced by now, the code below detects it.
         self.ledger.admit(comparison);
-        let lineage = Arc::clone(self);
-        self.runtime.spawn(async move {
+        self.runtime.supervise("lineage", self, |lineage| async move {
             loop {
                 tokio::select! {
                     more = lineage.runtime.sleep(COMPARE_INTERVAL.mul_f64(rand::random_range(0.8..1.2))) => {

@@ -39,8 +39,7 @@ impl NodeIds {
     /// If no number can be leased.
     pub(crate) async fn start(self: &Arc<Self>) -> Result<()> {
         self.renew_lease().await?;
-        let ids = Arc::clone(self);
-        self.runtime.spawn(async move {
+        self.runtime.supervise("node_number", self, |ids| async move {
             let mut pause = LEASE_RENEWAL_INTERVAL;
             loop {
                 tokio::select! {

@@ -1,7 +1,7 @@
 //! The background work of this process: tasks, shutdown, and the name of the process in leases.
 //!
-//! Every task that outlives a request runs on [`Runtime`], and sleeps by [`Runtime::sleep`]. [`Runtime::stop`] ends all
-//! of them and waits until they have ended.
+//! Every task that outlives a request runs on [`Runtime`], and sleeps by [`Runtime::sleep`]. A task that runs as long as
+//! the process is supervised. [`Runtime::stop`] ends all of them and waits until they have ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::model::Millis;
+use crate::supervisor::supervise;
 
 /// The background tasks of this process, and their shutdown.
 pub(crate) struct Runtime {
@@ -38,9 +39,24 @@ impl Runtime {
         &self.stopping
     }
 
-    /// Starts a task. [`stop`](Self::stop) waits for it, so it has to end soon after the process begins to stop.
+    /// Starts a task that ends by itself. [`stop`](Self::stop) waits for it, so it has to end soon after the process
+    /// begins to stop.
     pub(crate) fn spawn<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
         self.tasks.spawn(task)
+    }
+
+    /// Starts a task of a service that runs until the process begins to stop. It is restarted if it ends before.
+    pub(crate) fn supervise<S, F>(
+        &self,
+        task: &'static str,
+        service: &Arc<S>,
+        run: impl Fn(Arc<S>) -> F + Send + Sync + 'static,
+    ) where
+        S: Send + Sync + 'static,
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (service, stopping) = (Arc::clone(service), self.stopping.clone());
+        self.tasks.spawn(async move { supervise(task, &stopping, service, run).await });
     }
 
     /// Sleeps. Returns `false` if the process began to stop.

@@ -8,6 +8,7 @@ use super::outbox::Outbox;
 use super::outgoing::Outgoing;
 use super::sockets::UserSockets;
 use crate::feed::AccessChecks;
+use crate::supervisor::OnPanic;
 
 /// The pause between two rounds. Changes of the same users meanwhile are one check.
 const ROUND_INTERVAL: Duration = Duration::from_millis(50);
@@ -28,6 +29,7 @@ impl AccessWatcher {
     pub(super) async fn run(&self) {
         loop {
             let pending = self.checks.next().await;
+            let _again = OnPanic(|| self.checks.check_all());
             let outboxes: Vec<Arc<Outbox>> = if pending.all {
                 self.connections.all()
             } else {

@@ -22,6 +22,7 @@ use super::outbox::Outbox;
 use crate::feed::{SettledLike, SettlementListener, SettlementNews, UserLike};
 use crate::model::{Channel, ContentId, Event, Tally, UserId};
 use crate::protocol::{Push, PushEvent};
+use crate::supervisor::OnPanic;
 
 /// Receipts are sent in about this many steps, with pauses between them: some 80 ms in all, since a partition is
 /// settled every 80 to 150 ms under load. If other settlements wait, the steps are fewer.
@@ -76,6 +77,8 @@ struct Held {
 impl LikeReceipts {
     /// Sends the pushes of each settlement until dropped.
     pub(super) async fn run(&self) {
+        // Receipts that were held are sent without the others.
+        let _flushed = OnPanic(|| self.connections.all().iter().for_each(|outbox| outbox.flush()));
         let (hold, held) = mpsc::channel(MAX_HELD);
         tokio::join!(self.send_all(hold), flush_all(held));
     }

@@ -34,6 +34,7 @@ use crate::metrics::Metrics;
 use crate::net::progress::{ProgressBody, ProgressStream, StallFlag};
 use crate::net::takeover::Takeover;
 use crate::net::{ClientAddress, TrustedProxies, client_address, proxy_protocol};
+use crate::supervisor::supervise;
 
 /// The bounds of the listener.
 #[derive(Clone, Debug)]
@@ -90,33 +91,48 @@ pub async fn serve(
     let refusals = Arc::new(Semaphore::new(REFUSALS));
     let shared = Arc::new(HttpListener { router, options, counts, metrics, refusals, stopping: stopping.clone() });
     let tasks = TaskTracker::new();
-    while let Some(accepted) = stopping.run_until_cancelled(listener.accept()).await {
-        let (stream, peer) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                // Out of files, most likely: some will close.
-                tracing::warn!(%error, "a connection could not be accepted");
-                tokio::time::sleep(Duration::from_millis(50)).await;
-                continue;
-            }
-        };
-        let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
-        let is_proxy = shared.options.trusted_proxies.contains(peer.ip());
-        let admitted = shared.counts.open().and_then(|slot| {
-            // Of a proxied connection the client is known later.
-            if is_proxy { Ok(slot) } else { slot.assign(peer.ip()).map(|()| slot) }
-        });
-        match admitted {
-            Ok(slot) => {
-                tasks.spawn(Arc::clone(&shared).serve(stream, peer, is_proxy, slot));
-            }
-            Err(reason) => shared.refuse(stream, peer.ip(), reason, &tasks),
-        }
-    }
-    drop(listener);
+    let accepting = Arc::new(AcceptLoop { listener, shared, tasks: tasks.clone() });
+    supervise("accept", &stopping, accepting, |accepting| async move { accepting.run().await }).await;
+    // The port is closed.
     tasks.close();
     if timeout(Duration::from_secs(5), tasks.wait()).await.is_err() {
         tracing::warn!("some requests did not end in time");
+    }
+}
+
+/// Takes connections, and starts a task for each.
+struct AcceptLoop {
+    listener: TcpListener,
+    shared: Arc<HttpListener>,
+    tasks: TaskTracker,
+}
+
+impl AcceptLoop {
+    async fn run(&self) {
+        let Self { listener, shared, tasks } = self;
+        while let Some(accepted) = shared.stopping.run_until_cancelled(listener.accept()).await {
+            let (stream, peer) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Out of files, most likely: some will close.
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            };
+            let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+            let is_proxy = shared.options.trusted_proxies.contains(peer.ip());
+            let admitted = shared.counts.open().and_then(|slot| {
+                // Of a proxied connection the client is known later.
+                if is_proxy { Ok(slot) } else { slot.assign(peer.ip()).map(|()| slot) }
+            });
+            match admitted {
+                Ok(slot) => {
+                    tasks.spawn(Arc::clone(shared).serve(stream, peer, is_proxy, slot));
+                }
+                Err(reason) => shared.refuse(stream, peer.ip(), reason, tasks),
+            }
+        }
     }
 }
 

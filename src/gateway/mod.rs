@@ -53,6 +53,7 @@ use crate::hooks::Hooks;
 use crate::metrics::Metrics;
 use crate::net::AllowedOrigins;
 use crate::protocol::Disconnect;
+use crate::supervisor::supervise;
 
 mod access_watcher;
 mod admission;
@@ -239,7 +240,9 @@ impl Gateway {
         let pacer = Arc::new(WritePacer::default());
         let (pacing, stop) = (Arc::clone(&pacer), stopping.clone());
         tasks.spawn(async move {
-            stop.run_until_cancelled(pacing.run()).await;
+            let service = Arc::clone(&pacing);
+            let paced = supervise("write_pacer", &stop, service, |pacer| async move { pacer.run().await });
+            stop.run_until_cancelled(paced).await;
             pacing.stop();
         });
 
@@ -249,23 +252,21 @@ impl Gateway {
             hub: Arc::clone(&hub),
             broadcaster,
         };
-        let stop = stopping.clone();
-        tasks.spawn(async move { stop.run_until_cancelled(receipts.run()).await });
+        let supervised = Supervised { tasks: &tasks, stopping: &stopping };
+        supervised.spawn("like_receipts", receipts, |receipts| async move { receipts.run().await });
         let revocations = RevocationWatcher {
             checks: Arc::clone(&feed.authorization_checks),
             identity: Arc::clone(&feed.identity),
             sockets: Arc::clone(&sockets),
         };
-        let stop = stopping.clone();
-        tasks.spawn(async move { stop.run_until_cancelled(revocations.run()).await });
+        supervised.spawn("revocation_watcher", revocations, |revocations| async move { revocations.run().await });
 
         let access = AccessWatcher {
             checks: Arc::clone(&feed.access_checks),
             sockets: Arc::clone(&sockets),
             connections: Arc::clone(&connections),
         };
-        let stop = stopping.clone();
-        tasks.spawn(async move { stop.run_until_cancelled(access.run()).await });
+        supervised.spawn("access_watcher", access, |access| async move { access.run().await });
 
         feed.live_sockets.set_local(Arc::new(SocketProber { rooms: Arc::clone(&rooms) }));
         let commands = command_runner(parts, &hub, &logs, sockets, tasks.clone());
@@ -361,6 +362,24 @@ impl Gateway {
         if tokio::time::timeout(STOP_TIMEOUT, self.tasks.wait()).await.is_err() {
             tracing::warn!(connections = self.connections.len(), "some connections did not end in time");
         }
+    }
+}
+
+/// Starts tasks that are cancelled at the stop.
+struct Supervised<'a> {
+    tasks: &'a TaskTracker,
+    stopping: &'a CancellationToken,
+}
+
+impl Supervised<'_> {
+    fn spawn<S, F>(&self, task: &'static str, service: S, run: impl Fn(Arc<S>) -> F + Send + Sync + 'static)
+    where
+        S: Send + Sync + 'static,
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let stop = self.stopping.clone();
+        let service = Arc::new(service);
+        self.tasks.spawn(async move { stop.run_until_cancelled(supervise(task, &stop, service, run)).await });
     }
 }
 

@@ -7,6 +7,7 @@ use super::outgoing::Outgoing;
 use super::sockets::UserSockets;
 use crate::auth::Revoked;
 use crate::feed::{AuthorizationChecks, IdentityService};
+use crate::supervisor::OnPanic;
 
 /// How long after its token a connection ends, so that the reply to the operation that ended it is sent first.
 const REPLY_FIRST: Duration = Duration::from_millis(50);
@@ -23,6 +24,7 @@ impl RevocationWatcher {
     pub(super) async fn run(&self) {
         loop {
             let pending = self.checks.next().await;
+            let _again = OnPanic(|| self.checks.check_all());
             let refused = self.sockets.refused(&pending, |user, token| match user {
                 Some(user) if self.identity.refuse_erased(user).is_err() => Err(Revoked::Token),
                 user => self.identity.check_revoked(user, token),

@@ -91,6 +91,8 @@ impl WritePacer {
     pub(super) async fn run(&self) {
         let min_batch = MIN_BATCH * Handle::current().metrics().num_workers();
         let mut woken = Vec::new();
+        // Wake-ups that an earlier run left announced themselves to it.
+        self.queued.notify_one();
         loop {
             self.queued.notified().await;
             let mut hold = Hold { since: Instant::now(), overdue: 0 };

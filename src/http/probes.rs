@@ -13,6 +13,7 @@ use super::answers::{json_answer, problem};
 use crate::feed::Feed;
 use crate::gateway::GaugeReader;
 use crate::metrics::Metrics;
+use crate::supervisor;
 
 /// The parts that probes read.
 pub struct ProbeParts {
@@ -31,10 +32,15 @@ pub(super) async fn health() -> Response<Body> {
     json_answer(StatusCode::OK, r#"{"status":"ok"}"#)
 }
 
-/// Returns 200 if both stores answer and no shutdown is in progress.
+/// Returns 200 if both stores answer, all background tasks run, and no shutdown is in progress.
 pub(super) async fn ready(State(parts): State<Arc<ProbeParts>>) -> Response<Body> {
     if parts.draining.is_cancelled() {
         return problem(StatusCode::SERVICE_UNAVAILABLE, "draining", "a shutdown is under way");
+    }
+    let away = supervisor::away();
+    if !away.is_empty() {
+        let message = format!("background tasks ended and wait for their restart: {}", away.join(", "));
+        return problem(StatusCode::SERVICE_UNAVAILABLE, "tasks_away", &message);
     }
     match parts.feed.ready().await {
         Ok(()) => json_answer(StatusCode::OK, r#"{"status":"ready"}"#),

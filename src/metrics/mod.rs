@@ -19,6 +19,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::model::Millis;
+use crate::supervisor;
 
 pub use fanout::FanoutMetrics;
 pub use likes::LikeMetrics;
@@ -237,6 +238,8 @@ impl Metrics {
             self.cache_lease.clone(),
         );
         r.register("erasures", "Erasures of users that this node finished", self.erasures.clone());
+        let restarted = "Background tasks that ended and were started again, by task";
+        r.register("tasks_restarted", restarted, supervisor::restarts());
     }
 
     /// Counts a connection that was opened, by transport.

@@ -97,13 +97,13 @@ impl OutletWorkers {
             let (ledger, runtime) = (Arc::clone(&feed.ledger), Arc::clone(&feed.runtime));
             let (appended, metrics) = (Arc::clone(&feed.outlet.appended), Arc::clone(&metrics));
             let worker = WebhookWorker::new(ledger, Arc::clone(&runtime), appended, metrics, target, options);
-            runtime.spawn(async move { worker.run().await });
+            runtime.supervise("webhooks", &Arc::new(worker), |worker| async move { worker.run().await });
         }
         if let Some(length) = stream {
             let (ledger, runtime) = (Arc::clone(&feed.ledger), Arc::clone(&feed.runtime));
             let appended = Arc::clone(&feed.outlet.appended);
             let worker = StreamWorker::new(ledger, broker, Arc::clone(&runtime), appended, metrics, length);
-            runtime.spawn(async move { worker.run().await });
+            runtime.supervise("outlet_stream", &Arc::new(worker), |worker| async move { worker.run().await });
         }
     }
 }

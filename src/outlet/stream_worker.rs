@@ -65,7 +65,7 @@ impl StreamWorker {
     }
 
     /// Works until the process stops.
-    pub(super) async fn run(self) {
+    pub(super) async fn run(&self) {
         let mut backoff = Backoff::new(MIN_BACKOFF, MAX_BACKOFF);
         let mut leased_at = None;
         while !self.runtime.stopping().is_cancelled() {

@@ -79,7 +79,7 @@ impl WebhookWorker {
     }
 
     /// Works until the process stops.
-    pub(super) async fn run(self) {
+    pub(super) async fn run(&self) {
         let mut backoff = Backoff::new(MIN_BACKOFF, MAX_BACKOFF);
         let mut leased_at = None;
         loop {

@@ -63,12 +63,11 @@ impl PushBridge {
 
     /// Works until the feed stops.
     pub fn start(self: &Arc<Self>) {
-        let bridge = Arc::clone(self);
-        self.sender.feed.runtime.spawn(async move { bridge.run().await });
-        let bridge = Arc::clone(self);
-        self.sender.feed.runtime.spawn(async move { bridge.upkeep().await });
+        let runtime = &self.sender.feed.runtime;
+        runtime.supervise("pushes", self, |bridge| async move { bridge.run().await });
+        runtime.supervise("push_upkeep", self, |bridge| async move { bridge.upkeep().await });
         let alerts = PostAlertWorker::new(Arc::clone(&self.sender.feed), millis(self.sender.options.grace));
-        self.sender.feed.runtime.spawn(alerts.run());
+        runtime.supervise("post_alerts", &Arc::new(alerts), |alerts| async move { alerts.run().await });
     }
 
     async fn run(self: &Arc<Self>) {

@@ -44,7 +44,7 @@ impl PostAlertWorker {
     }
 
     /// Works until the feed stops. Unfinished jobs are continued when their leases end.
-    pub(super) async fn run(self) {
+    pub(super) async fn run(&self) {
         let mut backoff = Backoff::new(MIN_PAUSE, MAX_PAUSE);
         let mut held = Vec::new();
         loop {

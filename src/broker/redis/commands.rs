@@ -14,6 +14,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::scripts::SCRIPTS;
 use crate::backoff::Backoff;
 use crate::broker::{BrokerError, Result};
+use crate::supervisor::supervise_while_held;
 
 /// The number of connections, used in turn: with two, a long reply does not block the other commands.
 const CONNECTIONS: usize = 2;
@@ -176,7 +177,10 @@ impl Commands {
         for slot in 0..CONNECTIONS {
             ConnectionPool::connect(&shared, slot, 1).await?;
         }
-        let keep = |slot| AbortOnDropHandle::new(tokio::spawn(ConnectionPool::keep(Arc::clone(&shared), slot)));
+        let keep = |slot| {
+            let keep = move |shared: Arc<ConnectionPool>| async move { shared.keep(slot).await };
+            supervise_while_held("redis_connections", Arc::clone(&shared), keep)
+        };
         let keepers = (0..CONNECTIONS).map(keep).collect();
         Ok(Self { shared, _keepers: keepers })
     }
@@ -294,9 +298,12 @@ impl ConnectionPool {
         drop(retired);
     }
 
-    async fn keep(self: Arc<Self>, slot: usize) {
+    async fn keep(self: &Arc<Self>, slot: usize) {
         let mut lost = self.slots[slot].lost.subscribe();
-        for number in 1.. {
+        // After a restart of this task, the connection may have any number.
+        let current = self.slots[slot].link.lock().as_ref().map(|link| link.number);
+        let first = current.unwrap_or_else(|| (*lost.borrow()).max(1));
+        for number in first.. {
             // The sender lives as long as `self` does.
             let _ = lost.wait_for(|lost| *lost >= number).await;
             tracing::warn!(slot, "lost a connection to redis");

@@ -23,6 +23,7 @@ use crate::broker::epoch::new_epoch;
 use crate::broker::listener::ListenerCell;
 use crate::broker::{CACHE_LEASE, CacheLease, Confirmation, Invalidation, MessageListener, Result};
 use crate::model::Epoch;
+use crate::supervisor::supervise_while_held;
 
 /// The interval of polls: a fraction of the lease, so that one slow reply does not end the lease.
 const POLL_INTERVAL: Duration = Duration::from_millis(150);
@@ -98,10 +99,13 @@ impl InvalidationLog {
 
     /// Follows the log and confirms applied invalidations while the handles exist.
     pub(super) fn start(self: &Arc<Self>) -> [AbortOnDropHandle<()>; 2] {
-        let (following, confirming) = (Arc::clone(self), Arc::clone(self));
         [
-            AbortOnDropHandle::new(tokio::spawn(async move { following.follow().await })),
-            AbortOnDropHandle::new(tokio::spawn(async move { confirming.confirm().await })),
+            supervise_while_held("invalidation_log", Arc::clone(self), |log| async move { log.follow().await }),
+            supervise_while_held(
+                "invalidation_confirmations",
+                Arc::clone(self),
+                |log| async move { log.confirm().await },
+            ),
         ]
     }
 
@@ -196,7 +200,7 @@ impl InvalidationLog {
 
     // --- following -------------------------------------------------------------------------------------
 
-    async fn follow(self: Arc<Self>) {
+    async fn follow(&self) {
         loop {
             let pause = match self.poll().await {
                 Ok(true) => POLL_INTERVAL.mul_f64(rand::random_range(0.8..1.0)),
@@ -297,7 +301,7 @@ impl InvalidationLog {
         }
     }
 
-    async fn confirm(self: Arc<Self>) {
+    async fn confirm(&self) {
         loop {
             self.confirm_now.notified().await;
             let origins = std::mem::take(&mut *self.to_confirm.lock());

@@ -28,13 +28,14 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex, mpsc};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::commands::Commands;
 use super::keys::Keys;
 use super::scripts::SCRIPTS;
 use crate::model::{ChannelKind, Entry, Position, PositionRef};
+use crate::supervisor::supervise_while_held;
 
 /// The maximal number of messages that wait to be redirected. Further ones are dropped: rooms find the gap.
 const MAX_WAITING: usize = 256;
@@ -86,6 +87,30 @@ struct MisroutedHints {
     inboxes: Vec<(String, Position)>,
 }
 
+/// Sends waiting hints on.
+struct RedirectTask {
+    keys: Keys,
+    commands: Arc<Commands>,
+    misrouted: Mutex<mpsc::Receiver<MisroutedHints>>,
+}
+
+impl RedirectTask {
+    async fn run(&self) {
+        let mut misrouted = self.misrouted.lock().await;
+        while let Some(hints) = misrouted.recv().await {
+            let mut call = SCRIPTS.redirect.call(2 * hints.inboxes.len());
+            hints.inboxes.iter().for_each(|(channel, _)| _ = call.arg(&self.keys.log(channel)[..]));
+            call.arg(&*hints.connection).arg(hints.entry);
+            hints.inboxes.iter().for_each(|(_, at)| _ = call.arg(at.offset).arg(&*at.epoch));
+            if let Err(error) = self.commands.send(&call).await {
+                tracing::debug!(%error, "hints could not be redirected");
+            }
+        }
+        // All redirectors are gone, and soon this task.
+        std::future::pending().await
+    }
+}
+
 /// Sends hints on.
 #[derive(Clone)]
 pub(super) struct Redirector(mpsc::Sender<MisroutedHints>);
@@ -93,19 +118,9 @@ pub(super) struct Redirector(mpsc::Sender<MisroutedHints>);
 impl Redirector {
     /// A redirector and its task.
     pub(super) fn start(keys: Keys, commands: Arc<Commands>) -> (Self, AbortOnDropHandle<()>) {
-        let (waiting, mut misrouted) = mpsc::channel::<MisroutedHints>(MAX_WAITING);
-        let task = tokio::spawn(async move {
-            while let Some(hints) = misrouted.recv().await {
-                let mut call = SCRIPTS.redirect.call(2 * hints.inboxes.len());
-                hints.inboxes.iter().for_each(|(channel, _)| _ = call.arg(&keys.log(channel)[..]));
-                call.arg(&*hints.connection).arg(hints.entry);
-                hints.inboxes.iter().for_each(|(_, at)| _ = call.arg(at.offset).arg(&*at.epoch));
-                if let Err(error) = commands.send(&call).await {
-                    tracing::debug!(%error, "hints could not be redirected");
-                }
-            }
-        });
-        (Self(waiting), AbortOnDropHandle::new(task))
+        let (waiting, misrouted) = mpsc::channel(MAX_WAITING);
+        let task = Arc::new(RedirectTask { keys, commands, misrouted: Mutex::new(misrouted) });
+        (Self(waiting), supervise_while_held("redis_hints", task, |task| async move { task.run().await }))
     }
 
     /// Removes the record of these inboxes, if it names this connection, and publishes the hints on their channels.

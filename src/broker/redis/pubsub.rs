@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::MissedTickBehavior;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -22,6 +22,7 @@ use super::subscribed_channels::SubscribedChannels;
 use crate::broker::epoch::new_epoch;
 use crate::broker::listener::ListenerCell;
 use crate::broker::{BrokerError, Result};
+use crate::supervisor::{OnPanic, supervise_while_held};
 
 /// Requests that may wait, and requests that are processed at once.
 const MAX_REQUESTS: usize = 4096;
@@ -85,10 +86,21 @@ impl PubSub {
         };
         let connected = Arc::new(AtomicBool::new(true));
         let flag = Arc::clone(&connected);
-        let task = PubSubTask { endpoint, commands, router, probe_every, requests, connected: flag };
-        let mut connection = PubSubConnection::connect(Arc::clone(&task.endpoint), task.router.of(1)).await?;
+        let mut task = PubSubTask {
+            endpoint,
+            commands,
+            router,
+            probe_every,
+            requests,
+            connected: flag,
+            connection: None,
+            number: 1,
+        };
+        let mut connection = PubSubConnection::connect(Arc::clone(&task.endpoint), task.router.of(task.number)).await?;
         task.subscribe_all(&mut connection).await?;
-        let task = AbortOnDropHandle::new(tokio::spawn(task.run(connection)));
+        task.connection = Some(connection);
+        let task = Arc::new(Mutex::new(task));
+        let task = supervise_while_held("redis_pubsub", task, |task| async move { task.lock().await.run().await });
         Ok(Self { requests: sender, timeout, connected, subscriptions, node, _tasks: [task, redirecting] })
     }
 
@@ -149,7 +161,7 @@ impl PubSubConnection {
     }
 }
 
-/// The task's state.
+/// The task's state, which outlives its restarts.
 struct PubSubTask {
     endpoint: Arc<RedisEndpoint>,
     commands: Arc<Commands>,
@@ -158,17 +170,24 @@ struct PubSubTask {
     requests: mpsc::Receiver<PubSubRequest>,
     /// Whether there is a connection.
     connected: Arc<AtomicBool>,
+    /// The connection before it is served. A restarted task opens another one.
+    connection: Option<PubSubConnection>,
+    /// The number of the latest connection.
+    number: u64,
 }
 
 impl PubSubTask {
-    async fn run(mut self, mut connection: PubSubConnection) {
+    async fn run(&mut self) {
         loop {
-            self.serve(&mut connection).await;
-            // Nothing may arrive by the old connection while the new one subscribes.
-            let number = connection.name.number + 1;
-            drop(connection);
-            self.connected.store(false, Ordering::Release);
-            connection = self.reconnect(number).await;
+            if let Some(mut connection) = self.connection.take() {
+                let connected = Arc::clone(&self.connected);
+                let _lost = OnPanic(|| connected.store(false, Ordering::Release));
+                self.serve(&mut connection).await;
+                // Nothing may arrive by the old connection while the new one subscribes.
+                drop(connection);
+                self.connected.store(false, Ordering::Release);
+            }
+            self.connection = Some(self.reconnect().await);
             self.connected.store(true, Ordering::Release);
             tracing::info!("connected redis again");
             if let Some(listener) = self.router.listener.get() {
@@ -302,12 +321,13 @@ impl PubSubTask {
     }
 
     /// Reconnects and subscribes to all channels. Requests are answered in the meantime.
-    async fn reconnect(&mut self, mut number: u64) -> PubSubConnection {
+    async fn reconnect(&mut self) -> PubSubConnection {
         let mut backoff = reconnect_backoff();
         let mut batch = Vec::with_capacity(BATCH);
         loop {
+            self.number += 1;
             let attempt = {
-                let (endpoint, router) = (Arc::clone(&self.endpoint), self.router.of(number));
+                let (endpoint, router) = (Arc::clone(&self.endpoint), self.router.of(self.number));
                 let mut attempt = std::pin::pin!(async {
                     tokio::time::sleep(backoff.next_delay()).await;
                     PubSubConnection::connect(endpoint, router).await
@@ -323,7 +343,6 @@ impl PubSubTask {
                 Ok(mut connection) => self.subscribe_all(&mut connection).await.map(|()| connection),
                 Err(error) => Err(error),
             };
-            number += 1;
             match subscribed {
                 Ok(connection) => return connection,
                 Err(error) => tracing::debug!(%error, "cannot connect to redis pub/sub"),

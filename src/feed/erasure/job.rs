@@ -109,8 +109,7 @@ impl ErasureJob {
 
     /// Works on erasures, one at a time, until the process stops.
     pub(crate) fn start(self: &Arc<Self>) {
-        let job = Arc::clone(self);
-        self.runtime.spawn(async move {
+        self.runtime.supervise("erasures", self, |job| async move {
             let mut backoff = Backoff::new(MIN_BACKOFF, MAX_BACKOFF);
             loop {
                 let pause = match job.work().await {

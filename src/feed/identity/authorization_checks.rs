@@ -55,7 +55,7 @@ impl AuthorizationChecks {
     }
 
     /// Submits all users.
-    pub(super) fn check_all(&self) {
+    pub(crate) fn check_all(&self) {
         self.pending.lock().all = true;
         self.changed.notify_one();
     }

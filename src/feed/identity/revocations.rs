@@ -290,45 +290,49 @@ impl RevocationService {
     /// # Errors
     /// If the ledger or the erasure log cannot be read.
     pub(crate) async fn start(self: &Arc<Self>) -> Result<()> {
-        let mut incarnation = self.lineage.incarnation();
+        let incarnation = Arc::new(Mutex::new(self.lineage.incarnation()));
         self.load().await?;
-        let revocations = Arc::clone(self);
-        self.runtime.spawn(async move {
-            loop {
-                let pause = POLL_INTERVAL.mul_f64(rand::random_range(0.8..1.2));
-                tokio::select! {
-                    more = revocations.runtime.sleep(pause) => if !more { return },
-                    () = revocations.grown.notified() => {}
-                }
-                let begun = Instant::now();
-                let away = revocations.read_at.lock().elapsed();
-                // After a ledger lost its latest entries, its numbers continue below the last number read.
-                let current = revocations.lineage.incarnation();
-                let read = match away > RELOAD_AFTER || current != incarnation {
-                    true => revocations.load().await,
-                    false => revocations.follow().await,
-                };
-                match read {
-                    Ok(()) => incarnation = current,
-                    Err(error) => tracing::debug!(%error, ?away, "the log of revocations could not be read"),
-                }
-                revocations.read_begun.send_replace(begun);
-                revocations.erasures.append_unlogged().await;
-            }
+        self.runtime.supervise("revocations", self, move |revocations| {
+            let incarnation = Arc::clone(&incarnation);
+            async move { revocations.follow_until_stopped(&incarnation).await }
         });
-        let revocations = Arc::clone(self);
-        self.runtime.spawn(async move {
+        self.runtime.supervise("pause_detector", self, |revocations| async move {
             while revocations.runtime.sleep(TICK_INTERVAL).await {
                 revocations.pauses.tick();
             }
         });
-        let revocations = Arc::clone(self);
-        self.runtime.spawn(async move {
+        self.runtime.supervise("revocation_sweep", self, |revocations| async move {
             while revocations.runtime.sleep(SWEEP_INTERVAL.mul_f64(rand::random_range(0.8..1.2))).await {
                 revocations.sweep().await;
             }
         });
         Ok(())
+    }
+
+    /// Follows the log. `incarnation` is that of the ledger from which it was last read.
+    async fn follow_until_stopped(&self, incarnation: &Mutex<Arc<str>>) {
+        loop {
+            let pause = POLL_INTERVAL.mul_f64(rand::random_range(0.8..1.2));
+            tokio::select! {
+                more = self.runtime.sleep(pause) => if !more { return },
+                () = self.grown.notified() => {}
+            }
+            let begun = Instant::now();
+            let away = self.read_at.lock().elapsed();
+            // After a ledger lost its latest entries, its numbers continue below the last number read.
+            let current = self.lineage.incarnation();
+            let is_known = current == *incarnation.lock();
+            let read = match away > RELOAD_AFTER || !is_known {
+                true => self.load().await,
+                false => self.follow().await,
+            };
+            match read {
+                Ok(()) => *incarnation.lock() = current,
+                Err(error) => tracing::debug!(%error, ?away, "the log of revocations could not be read"),
+            }
+            self.read_begun.send_replace(begun);
+            self.erasures.append_unlogged().await;
+        }
     }
 
     /// Reads the whole log, and replaces the list.

@@ -5,8 +5,7 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Mutex, mpsc, oneshot};
 
 use super::entry;
 use super::memory::LikeMemory;
@@ -63,8 +62,8 @@ pub(crate) struct LikeIntake {
     /// Likes that the queue may hold (`likes.queue_length`).
     capacity: u64,
     waiting: mpsc::Sender<WaitingLike>,
-    /// Taken by [`start`](Self::start).
-    receiver: Mutex<Option<mpsc::Receiver<WaitingLike>>>,
+    /// Held by the task of [`start`](Self::start).
+    receiver: Mutex<mpsc::Receiver<WaitingLike>>,
 }
 
 impl LikeIntake {
@@ -78,15 +77,12 @@ impl LikeIntake {
         capacity: u64,
     ) -> Self {
         let (waiting, receiver) = mpsc::channel(MAX_WAITING);
-        Self { queue, runtime, memory, settlers, metrics, capacity, waiting, receiver: Mutex::new(Some(receiver)) }
+        Self { queue, runtime, memory, settlers, metrics, capacity, waiting, receiver: Mutex::new(receiver) }
     }
 
     /// Appends likes until the process stops.
     pub(crate) fn start(self: &Arc<Self>) {
-        if let Some(receiver) = self.receiver.lock().take() {
-            let intake = Arc::clone(self);
-            self.runtime.spawn(async move { intake.run(receiver).await });
-        }
+        self.runtime.supervise("like_intake", self, |intake| async move { intake.run().await });
     }
 
     /// Appends a like together with concurrent ones. When it returns, the like is stored durably.
@@ -108,7 +104,8 @@ impl LikeIntake {
         replied.await.map_err(|_| FeedError::Unavailable)?.map_err(FeedError::from)
     }
 
-    async fn run(&self, mut receiver: mpsc::Receiver<WaitingLike>) {
+    async fn run(&self) {
+        let mut receiver = self.receiver.lock().await;
         let mut batch = Vec::with_capacity(MAX_BATCH);
         loop {
             let received = tokio::select! {

@@ -83,11 +83,10 @@ impl Settlers {
     /// Settles until the process stops.
     pub(crate) fn start(self: &Arc<Self>) {
         for partition in 0..self.queue.partitions() {
-            let settlers = Arc::clone(self);
-            self.runtime.spawn(async move { settlers.run(partition).await });
+            let run = move |settlers: Arc<Self>| async move { settlers.run(partition).await };
+            self.runtime.supervise("like_settlers", self, run);
         }
-        let settlers = Arc::clone(self);
-        self.runtime.spawn(async move {
+        self.runtime.supervise("like_metrics", self, |settlers| async move {
             while settlers.runtime.sleep(MEASURE_INTERVAL).await {
                 settlers.measure().await;
             }

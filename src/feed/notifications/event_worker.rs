@@ -123,8 +123,7 @@ impl EventWorker {
     /// Works until the process stops.
     pub(crate) fn start(self: &Arc<Self>) {
         for consumer in [EventConsumer::Notifications, EventConsumer::Likes] {
-            let worker = Arc::clone(self);
-            self.runtime.spawn(async move {
+            self.runtime.supervise("event_workers", self, move |worker| async move {
                 worker.run(consumer).await;
                 if worker.leases.of(consumer).lock().take().is_some()
                     && let Err(error) = worker.ledger.release_events(consumer, worker.runtime.holder()).await

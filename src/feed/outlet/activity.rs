@@ -7,8 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex, mpsc};
 use tokio::time::Instant;
 
 use crate::backoff::Backoff;
@@ -51,12 +50,19 @@ enum Report {
 /// Writes events of users who connect and go away, and of subscriptions.
 pub(crate) struct ConnectionActivity {
     reports: mpsc::Sender<Report>,
-    incoming: Mutex<Option<mpsc::Receiver<Report>>>,
+    /// Held by the task of [`start`](Self::start).
+    state: Mutex<ActivityState>,
     ledger: Arc<dyn Ledger>,
     runtime: Arc<Runtime>,
     queue: Arc<EventQueue>,
     metrics: Arc<Metrics>,
     away_after: Duration,
+}
+
+/// What outlives a restart of the task.
+struct ActivityState {
+    incoming: mpsc::Receiver<Report>,
+    departures: Departures,
 }
 
 impl std::fmt::Debug for ConnectionActivity {
@@ -76,8 +82,9 @@ impl ConnectionActivity {
         away_after: Duration,
     ) -> Arc<Self> {
         let (reports, incoming) = mpsc::channel(QUEUE);
-        let incoming = Mutex::new(Some(incoming));
-        Arc::new(Self { reports, incoming, ledger, runtime, queue, metrics, away_after })
+        let departures = Departures { leaving: HashMap::new(), away_after };
+        let state = Mutex::new(ActivityState { incoming, departures });
+        Arc::new(Self { reports, state, ledger, runtime, queue, metrics, away_after })
     }
 
     /// The user has the first connection to this node.
@@ -108,13 +115,12 @@ impl ConnectionActivity {
 
     /// Works until the process stops.
     pub(super) fn start(self: &Arc<Self>) {
-        let Some(incoming) = self.incoming.lock().take() else { return };
-        let activity = Arc::clone(self);
-        self.runtime.spawn(async move { activity.run(incoming).await });
+        self.runtime.supervise("outlet_activity", self, |activity| async move { activity.run().await });
     }
 
-    async fn run(&self, mut incoming: mpsc::Receiver<Report>) {
-        let mut departures = Departures { leaving: HashMap::new(), away_after: self.away_after };
+    async fn run(&self) {
+        let mut state = self.state.lock().await;
+        let ActivityState { incoming, departures } = &mut *state;
         let mut reports = Vec::with_capacity(BATCH);
         loop {
             tokio::select! {
@@ -138,7 +144,7 @@ impl ConnectionActivity {
     /// Writes what is left when the process stops, after the gateway closed all connections: nobody else knows that
     /// these users and channels were here. They are away at once. A user who connected to another node meanwhile is
     /// reported away, too, as if the connections had overlapped.
-    async fn flush(&self, mut incoming: mpsc::Receiver<Report>, mut departures: Departures) {
+    async fn flush(&self, incoming: &mut mpsc::Receiver<Report>, departures: &mut Departures) {
         incoming.close();
         let (time, instant) = (now(), Instant::now());
         let mut events = Vec::new();

@@ -73,8 +73,7 @@ impl OutletPublisher {
 
     /// Works until the process stops.
     pub(super) fn start(self: &Arc<Self>) {
-        let publisher = Arc::clone(self);
-        self.runtime.spawn(async move {
+        self.runtime.supervise("outlet_publisher", self, |publisher| async move {
             publisher.run().await;
             let held = publisher.leased_until.lock().take().is_some();
             if held

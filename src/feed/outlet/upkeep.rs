@@ -40,16 +40,18 @@ impl OutletUpkeep {
 
     /// Works until the process stops. Without an outlet, old entries of an earlier one are removed once.
     pub(super) fn start(self: &Arc<Self>, is_enabled: bool) {
-        let upkeep = Arc::clone(self);
-        self.runtime.spawn(async move {
-            if !is_enabled {
+        if !is_enabled {
+            let upkeep = Arc::clone(self);
+            self.runtime.spawn(async move {
                 if upkeep.runtime.sleep(REMAINS_AFTER.mul_f64(rand::random_range(0.8..1.2))).await
                     && let Err(error) = upkeep.trim().await
                 {
                     tracing::debug!(%error, "old events of the outlet are kept for now");
                 }
-                return;
-            }
+            });
+            return;
+        }
+        self.runtime.supervise("outlet_upkeep", self, |upkeep| async move {
             while upkeep.runtime.sleep(INTERVAL.mul_f64(rand::random_range(0.8..1.2))).await {
                 if let Err(error) = upkeep.run().await {
                     tracing::debug!(%error, "the upkeep of the outlet waits for the ledger");

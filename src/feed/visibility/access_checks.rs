@@ -35,6 +35,12 @@ impl AccessChecks {
         self.changed.notified().await;
         std::mem::take(&mut *self.pending.lock())
     }
+
+    /// Submits all users.
+    pub(crate) fn check_all(&self) {
+        self.pending.lock().all = true;
+        self.changed.notify_one();
+    }
 }
 
 impl Invalidated for AccessChecks {
@@ -53,7 +59,6 @@ impl Invalidated for AccessChecks {
 
     /// This node may have missed changes between any users.
     fn clear(&self) {
-        self.pending.lock().all = true;
-        self.changed.notify_one();
+        self.check_all();
     }
 }

@@ -15,6 +15,7 @@ use crate::broker::{Broker, Span};
 use crate::feed::{EventRenderer, FeedError, RenderContext, RenderedEvent};
 use crate::metrics::Metrics;
 use crate::model::{Position, UserId};
+use crate::supervisor::OnPanic;
 
 /// Entries that are read in one call where hints were lost.
 const MAX_READ: usize = 500;
@@ -49,14 +50,17 @@ impl DeliveryWorker {
     }
 
     /// Serves rooms until `stopping`.
-    pub(super) async fn run(&self, stopping: CancellationToken) {
+    pub(super) async fn run(&self, stopping: &CancellationToken) {
         while stopping.run_until_cancelled(self.queue.wait()).await.is_some() {
             loop {
                 let batch = self.queue.take();
                 if batch.is_empty() {
                     break;
                 }
-                let served = self.serve(&batch).await;
+                let served = {
+                    let _retried = OnPanic(|| self.release(batch.clone(), Err(FeedError::Internal)));
+                    self.serve(&batch).await
+                };
                 self.release(batch, served);
             }
         }

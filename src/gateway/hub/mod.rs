@@ -56,6 +56,7 @@ use crate::feed::{Feed, FeedError, Inboxes};
 use crate::metrics::Metrics;
 use crate::model::{Channel, Position};
 use crate::protocol::chain;
+use crate::supervisor::supervise;
 use catch_up::{CATCH_UP_TIMEOUT, catch_up_with, includes};
 use delivery_worker::DeliveryWorker;
 use listener::HubListener;
@@ -142,13 +143,22 @@ impl Hub {
     /// Starts deliveries and upkeep, until `stopping`.
     pub(super) fn start(&self, tasks: &TaskTracker, stopping: &CancellationToken) {
         for _ in 0..WORKERS {
-            let (worker, stopping) = (Arc::clone(&self.worker), stopping.clone());
-            tasks.spawn(async move { worker.run(stopping).await });
+            let (worker, stop) = (Arc::clone(&self.worker), stopping.clone());
+            tasks.spawn(async move {
+                let stop = &stop;
+                supervise("deliveries", stop, worker, |worker| async move { worker.run(stop).await }).await;
+            });
         }
         let (upkeep, stop) = (Arc::clone(&self.upkeep), stopping.clone());
-        tasks.spawn(async move { upkeep.compare_until(stop).await });
+        tasks.spawn(async move {
+            let stop = &stop;
+            supervise("room_positions", stop, upkeep, |upkeep| async move { upkeep.compare_until(stop).await }).await;
+        });
         let (upkeep, stop) = (Arc::clone(&self.upkeep), stopping.clone());
-        tasks.spawn(async move { upkeep.sweep_until(stop).await });
+        tasks.spawn(async move {
+            let stop = &stop;
+            supervise("room_sweep", stop, upkeep, |upkeep| async move { upkeep.sweep_until(stop).await }).await;
+        });
     }
 
     /// The number of channels with subscribers on this node.

@@ -41,7 +41,7 @@ impl RoomUpkeep {
     }
 
     /// Compares positions with the logs, at intervals and on request, until `stopping`.
-    pub(super) async fn compare_until(&self, stopping: CancellationToken) {
+    pub(super) async fn compare_until(&self, stopping: &CancellationToken) {
         let mut interval = tokio::time::interval(COMPARE_INTERVAL);
         loop {
             tokio::select! {
@@ -49,12 +49,12 @@ impl RoomUpkeep {
                 _ = interval.tick() => {}
                 () = self.queue.resync_requested() => {}
             }
-            self.compare_all(&stopping).await;
+            self.compare_all(stopping).await;
         }
     }
 
     /// Removes empty rooms until `stopping`.
-    pub(super) async fn sweep_until(&self, stopping: CancellationToken) {
+    pub(super) async fn sweep_until(&self, stopping: &CancellationToken) {
         let mut interval = tokio::time::interval(SWEEP_INTERVAL);
         while stopping.run_until_cancelled(interval.tick()).await.is_some() {
             for room in self.rooms.filter(|room| room.is_idle(IDLE_PERIOD)) {

@@ -1,7 +1,9 @@
 //! Connections to the database and their settings.
 
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use tokio_postgres::Client;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
@@ -69,7 +71,8 @@ impl Endpoint {
         let connecting = async {
             let (client, connection) = self.config.connect(self.connector.clone()).await?;
             tokio::spawn(async move {
-                if let Err(error) = connection.await {
+                // The end is reported also after a panic, which was logged: the pool connects again.
+                if let Ok(Err(error)) = AssertUnwindSafe(connection).catch_unwind().await {
                     tracing::debug!(error = text(&error), "a connection to the ledger broke");
                 }
                 on_end();

@@ -25,6 +25,7 @@ use super::endpoint::Endpoint;
 use super::errors::{ClassifiedError, RetryDecision, classify};
 use crate::backoff::Backoff;
 use crate::ledger::{LedgerError, Result};
+use crate::supervisor::supervise_while_held;
 
 /// The parameters of a statement.
 pub(super) type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
@@ -160,7 +161,10 @@ impl Pool {
             server: Mutex::default(),
         });
         PoolState::connect(&shared, 0, 1).await?;
-        let keep = |slot| AbortOnDropHandle::new(tokio::spawn(PoolState::keep(Arc::clone(&shared), slot)));
+        let keep = |slot| {
+            let keep = move |shared: Arc<PoolState>| async move { shared.keep(slot).await };
+            supervise_while_held("ledger_connections", Arc::clone(&shared), keep)
+        };
         let keepers = (0..shared.slots.len()).map(keep).collect();
         Ok(Self { shared, keepers: Mutex::new(keepers) })
     }
@@ -375,10 +379,11 @@ impl PoolState {
         }
     }
 
-    async fn keep(self: Arc<Self>, slot: usize) {
+    async fn keep(self: &Arc<Self>, slot: usize) {
         let mut lost = self.slots[slot].lost.subscribe();
-        // The first slot already has its first connection.
-        let mut number = u64::from(slot == 0);
+        // The first slot already has its first connection, and each may have one after a restart of this task.
+        let current = self.slots[slot].link.lock().as_ref().map(|link| link.number);
+        let mut number = current.unwrap_or_else(|| *lost.borrow());
         loop {
             let before = number;
             if number > 0 {

@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use super::call_queue::{CallQueue, PushError};
 use super::errors::failure;
 use crate::ledger::{LedgerError, Result};
+use crate::supervisor::supervise_thread;
 
 /// The maximal number of queued calls, about 200 bytes each. It is much larger than the number of clients that a
 /// gateway reconnects at once.
@@ -117,11 +118,11 @@ impl Lane {
         (Self { queue: Arc::clone(&queue), threads: Mutex::default(), timeout }, queue)
     }
 
-    /// Starts a thread that serves the lane. [`close`](Self::close) waits for it.
-    pub(super) fn spawn(&self, name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
+    /// Starts a thread that serves the lane, and goes on after a panic. [`close`](Self::close) waits for it.
+    pub(super) fn spawn(&self, task: &'static str, name: &str, body: impl FnMut() + Send + 'static) -> Result<()> {
         let thread = std::thread::Builder::new()
             .name(name.to_owned())
-            .spawn(body)
+            .spawn(move || supervise_thread(task, body))
             .map_err(|error| LedgerError::Unreachable(format!("cannot start the thread {name}: {error}")))?;
         self.threads.lock().push(thread);
         Ok(())
@@ -220,7 +221,7 @@ mod tests {
     #[tokio::test]
     async fn a_panic_fails_one_call_only() {
         let (lane, queue) = Lane::new(9, LONG);
-        lane.spawn("test", move || serve(&queue)).expect("a thread");
+        lane.spawn("test", "test", move || serve(&queue)).expect("a thread");
         let panicked = lane.call(|_| -> rusqlite::Result<()> { panic!("on purpose") }).await;
         assert!(matches!(panicked, Err(LedgerError::Failed(_))));
         assert!(matches!(lane.call(|_| Ok(7)).await, Ok(7)));
@@ -233,7 +234,7 @@ mod tests {
         for call in &mut waiting {
             assert!(futures::poll!(call).is_pending());
         }
-        lane.spawn("test", move || serve(&queue)).expect("a thread");
+        lane.spawn("test", "test", move || serve(&queue)).expect("a thread");
         lane.close();
         let answers = futures::future::join_all(waiting).await;
         assert_eq!(answers.into_iter().flatten().collect::<Vec<_>>(), [1, 2, 3]);

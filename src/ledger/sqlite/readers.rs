@@ -23,7 +23,7 @@ fn start_named(options: &SqliteOptions, name: &str, threads: usize) -> Result<Ar
     for number in 1..=threads {
         let db = open::reader(options)?;
         let queue = Arc::clone(&queue);
-        lane.spawn(&format!("{name}-{number}"), move || serve(&db, &queue))?;
+        lane.spawn("ledger_readers", &format!("{name}-{number}"), move || serve(&db, &queue))?;
     }
     Ok(Arc::new(lane))
 }

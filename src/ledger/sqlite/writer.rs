@@ -39,19 +39,17 @@ impl Writer {
         let (lane, queue) = Lane::new(QUEUE_CAPACITY, options.timeout);
         let commits = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&commits);
-        lane.spawn("ledger-writer", move || {
-            serve(&db, &queue, &counter);
-            // The checkpointer ends after that: the last connection to be closed copies the log into the file, and of
-            // two that are closed at once neither does.
-            drop(db);
-            drop(grown);
-        })?;
-        lane.spawn("ledger-log", move || checkpointer::serve(&log, &wake_ups))?;
+        // The checkpointer ends after the writer: the last connection to be closed copies the log into the file, and of
+        // two that are closed at once neither does. The database is dropped first.
+        let parts = (db, grown);
+        lane.spawn("ledger_writer", "ledger-writer", move || serve(&parts.0, &queue, &counter))?;
+        lane.spawn("ledger_checkpoints", "ledger-log", move || checkpointer::serve(&log, &wake_ups))?;
         Ok(Self { lane: Arc::new(lane), commits })
     }
 }
 
 fn serve(db: &Connection, queue: &LaneQueue, commits: &AtomicU64) {
+    roll_back(db);
     // A large call taken from the queue, which runs in the next transaction.
     let mut left = None;
     while let Some(first) = left.take().or_else(|| queue.pop()) {
@@ -63,16 +61,21 @@ fn serve(db: &Connection, queue: &LaneQueue, commits: &AtomicU64) {
                 None
             }
             Err(error) => {
-                if !db.is_autocommit() {
-                    // If the rollback fails, the next `BEGIN` fails as well and reports it.
-                    let _ = db.execute_batch("ROLLBACK");
-                }
+                roll_back(db);
                 Some(failure(&error))
             }
         };
         for work in batch {
             work.answer(failed.clone());
         }
+    }
+}
+
+/// Ends a transaction that failed, or that a panic of this thread left open.
+fn roll_back(db: &Connection) {
+    if !db.is_autocommit() {
+        // If the rollback fails, the next `BEGIN` fails as well and reports it.
+        let _ = db.execute_batch("ROLLBACK");
     }
 }
 
