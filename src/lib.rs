@@ -18,7 +18,9 @@
 //! | [`breaker`] | leaves servers that fail alone for a while |
 //! | [`auth`] | tokens, API keys, passwords |
 //! | `jwks` | fetches the public keys of issuers |
+//! | [`broker`] | the logs of channels and the delivery to their subscribers: memory, Redis |
 //! | [`ledger`] | the durable store: SQLite, PostgreSQL |
+//! | [`logs`] | the log of the process: lost lines, repeated lines |
 //! | [`limiter`] | rate limits in bounded memory |
 //! | [`model`] | the basic types: users, posts, log entries |
 //! | [`net`] | client addresses behind proxies, browser origins |
@@ -44,6 +46,7 @@ pub mod http;
 mod jwks;
 pub mod ledger;
 pub mod limiter;
+pub mod logs;
 pub mod metrics;
 pub mod model;
 pub mod net;

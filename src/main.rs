@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use feedline::config::ConfigError;
 
+use crate::cli::output::write_in_time;
 use crate::cli::{Args, CliCommand, ServeArgs};
 
 /// jemalloc, because the server allocates many small, short-lived buffers of different sizes on all threads.
@@ -41,7 +42,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             // Logging may not have started.
-            eprintln!("{failure}");
+            write_in_time(std::io::stderr(), format!("{failure}\n"));
             ExitCode::from(failure.code())
         }
     }

@@ -27,62 +27,14 @@ const MAX_DELAY: Duration = Duration::from_secs(10);
 /// A task that ran for this long was healthy: the next delay is the shortest one again.
 const HEALTHY_AFTER: Duration = Duration::from_secs(1);
 
-/// The names of all tasks, so that each has a sample in the metrics from the start.
-const TASKS: [&str; 38] = [
-    "accept",
-    "access_watcher",
-    "deliveries",
-    "erasures",
-    "event_workers",
-    "idempotency_keys",
-    "invalidation_confirmations",
-    "invalidation_log",
-    "jwks",
-    "ledger_checkpoints",
-    "ledger_connections",
-    "ledger_readers",
-    "ledger_writer",
-    "like_intake",
-    "like_metrics",
-    "like_receipts",
-    "like_settlers",
-    "lineage",
-    "log_writer",
-    "node_number",
-    "outlet_activity",
-    "outlet_publisher",
-    "outlet_stream",
-    "outlet_upkeep",
-    "pause_detector",
-    "post_alerts",
-    "push_upkeep",
-    "pushes",
-    "redis_connections",
-    "redis_hints",
-    "redis_pubsub",
-    "revocation_sweep",
-    "revocation_watcher",
-    "revocations",
-    "room_positions",
-    "room_sweep",
-    "webhooks",
-    "write_pacer",
-];
-
 /// The label of the restarts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct ByTask {
     task: &'static str,
 }
 
-/// The restarts of this process, by task.
-static RESTARTS: LazyLock<Family<ByTask, Counter>> = LazyLock::new(|| {
-    let restarts = Family::default();
-    for task in TASKS {
-        drop(restarts.get_or_create(&ByTask { task }));
-    }
-    restarts
-});
+/// The restarts of this process, by task. Each task that was started has a sample.
+static RESTARTS: LazyLock<Family<ByTask, Counter>> = LazyLock::new(Family::default);
 
 /// The tasks that wait for their restart, with the number of their instances.
 static AWAY: Mutex<BTreeMap<&'static str, usize>> = Mutex::new(BTreeMap::new());
@@ -107,6 +59,7 @@ pub(crate) async fn supervise<S, F>(
     F: Future<Output = ()>,
 {
     let mut backoff = Backoff::new(MIN_DELAY, MAX_DELAY);
+    drop(RESTARTS.get_or_create(&ByTask { task }));
     loop {
         let begun = Instant::now();
         let ended = AssertUnwindSafe(async { run(Arc::clone(&service)).await }).catch_unwind().await;
@@ -138,6 +91,7 @@ where
 /// Runs a thread's work until it returns, and restarts it whenever it panics.
 pub(crate) fn supervise_thread(task: &'static str, mut work: impl FnMut()) {
     let mut backoff = Backoff::new(MIN_DELAY, MAX_DELAY);
+    drop(RESTARTS.get_or_create(&ByTask { task }));
     loop {
         let begun = Instant::now();
         let ended = catch_unwind(AssertUnwindSafe(&mut work));
@@ -156,7 +110,6 @@ fn ended_early(
     backoff: &mut Backoff,
     ended: Result<(), Box<dyn Any + Send>>,
 ) -> (Duration, AwayGuard) {
-    debug_assert!(TASKS.contains(&task) || cfg!(test), "{task} is not in the list of tasks");
     if begun.elapsed() >= HEALTHY_AFTER {
         backoff.reset();
     }

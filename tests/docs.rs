@@ -6,10 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use feedline::api::operations::{Access, Operation, Operations};
 use feedline::feed::ErrorKind;
+use feedline::logs::{LogQueue, LogWriter, Repeats};
 use feedline::metrics::{Levels, Metrics};
 use feedline::model::{ChannelKind, Event};
 use feedline::protocol::{Disconnect, ErrorCode, Unsubscribe};
@@ -164,6 +167,10 @@ fn namespace_keys() -> String {
 /// A metric has a help line only once it has a value, so each family gets a value here.
 fn metrics() -> String {
     let metrics = Metrics::new();
+    // The thread that writes a line is a supervised task.
+    let log = LogQueue::start(std::io::sink(), Repeats::default()).unwrap();
+    LogWriter(Arc::clone(&log)).write_all(b"a line\n").unwrap();
+    log.flush();
     metrics.refused("");
     metrics.accepted("");
     metrics.emulated("");

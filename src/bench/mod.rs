@@ -69,6 +69,7 @@ mod socket_group;
 mod target;
 mod timeline;
 
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -85,6 +86,8 @@ use options::{BenchOptions, number_between};
 use publishers::PublisherKind;
 use report::Report;
 use target::LoadTransport;
+
+use crate::cli::output::stdout;
 
 /// `feedline bench <scenario>`.
 #[derive(Clone, Debug, Args)]
@@ -202,9 +205,9 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
         report.notes.push("a debug build: these figures are meaningless".to_owned());
     }
     if bench.options.json {
-        println!("{}", report.json());
+        writeln!(stdout(), "{}", report.json())?;
     } else {
-        print!("{}", report.table());
+        write!(stdout(), "{}", report.table())?;
     }
     Ok(())
 }

@@ -8,6 +8,8 @@ use anyhow::{Context as _, bail};
 use feedline::config::{Config, LedgerUrl};
 use feedline::ledger::{CopyProgress, sqlite_backup, sqlite_restore};
 
+use super::output::{stderr, stdout};
+
 /// The arguments of `feedline backup`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BackupArgs {
@@ -39,10 +41,10 @@ pub(crate) fn backup(config: &Config, args: &BackupArgs) -> anyhow::Result<()> {
         None => config.server.data_dir.join("backups").join(format!("feedline-{}.db", feedline::feed::now() / 1_000)),
     };
     sqlite_backup(path, &to, shown("copied")).context("no backup was made")?;
-    let mut err = std::io::stderr().lock();
+    let mut err = stderr();
     writeln!(err, "The backup contains the ledger: users, posts, edges, likes and jobs.")?;
     writeln!(err, "It does not contain secrets.toml, the configuration, or likes that are not settled yet (likes/).")?;
-    writeln!(std::io::stdout(), "{}", to.display())?;
+    writeln!(stdout(), "{}", to.display())?;
     Ok(())
 }
 
@@ -54,12 +56,12 @@ pub(crate) fn backup(config: &Config, args: &BackupArgs) -> anyhow::Result<()> {
 pub(crate) fn restore(config: &Config, args: &RestoreArgs) -> anyhow::Result<()> {
     let path = sqlite_path(config, "pg_restore, psql or point-in-time recovery")?;
     let kept = sqlite_restore(&args.file, path, shown("restored")).context("nothing was restored")?;
-    let mut out = std::io::stdout().lock();
+    let mut out = stdout();
     writeln!(out, "restored {} from {}", path.display(), args.file.display())?;
     if let Some(kept) = kept {
         writeln!(out, "the former ledger is kept as {}", kept.display())?;
     }
-    writeln!(std::io::stderr(), "Timelines are rebuilt from the ledger at the next start.")?;
+    writeln!(stderr(), "Timelines are rebuilt from the ledger at the next start.")?;
     Ok(())
 }
 
@@ -82,7 +84,7 @@ fn shown(what: &'static str) -> impl FnMut(CopyProgress) {
             last = Some(Instant::now());
             let percent = (100 * done).checked_div(total).unwrap_or(100);
             // A closed terminal is not an error.
-            let _ = write!(std::io::stderr(), "\r{what} {percent} %{}", if done == total { "\n" } else { "" });
+            let _ = write!(stderr(), "\r{what} {percent} %{}", if done == total { "\n" } else { "" });
         }
     }
 }

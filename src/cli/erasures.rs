@@ -12,6 +12,8 @@ use feedline::ledger::{Ledger, RevocationKind};
 use feedline::model::UserId;
 use tokio::runtime::Builder;
 
+use super::output::stdout;
+
 /// The number of entries of the ledger's log that one read returns.
 const ENTRIES_PER_READ: usize = 1_000;
 
@@ -61,7 +63,7 @@ async fn list(ledger: &dyn Ledger) -> anyhow::Result<()> {
                 lines.push(b'\n');
             }
         }
-        std::io::stdout().write_all(&lines)?;
+        stdout().write_all(&lines)?;
         if entries.len() < ENTRIES_PER_READ {
             return Ok(());
         }
@@ -77,7 +79,7 @@ async fn apply(ledger: &dyn Ledger, file: &PathBuf) -> anyhow::Result<()> {
     for ErasureLogEntry { user, at } in entries {
         new += usize::from(ledger.begin_erasure(&user, at).await?);
     }
-    writeln!(std::io::stdout(), "{new} of {all} entries were new to the ledger")?;
+    writeln!(stdout(), "{new} of {all} entries were new to the ledger")?;
     if !unreadable.is_empty() {
         let lines: Vec<String> = unreadable.iter().take(MAX_LINES_NAMED).map(usize::to_string).collect();
         let more = if unreadable.len() > MAX_LINES_NAMED { ", …" } else { "" };

@@ -9,6 +9,8 @@ use feedline::config::Config;
 use feedline::ledger::{JOB, JobId, Ledger, MAX_QUARANTINED, Quarantined};
 use tokio::runtime::Builder;
 
+use super::output::stdout;
+
 /// The maximum number of rows to read. The ledger keeps at most [`MAX_QUARANTINED`] rows of each kind.
 const MAX_LISTED: usize = 4 * MAX_QUARANTINED as usize;
 
@@ -49,7 +51,7 @@ pub(crate) fn jobs(config: &Config, args: &JobsArgs) -> anyhow::Result<()> {
 }
 
 async fn list(ledger: &dyn Ledger) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut out = stdout();
     let all = ledger.quarantined(MAX_LISTED).await?;
     for Quarantined { kind, name, content, reason, at } in &all {
         writeln!(out, "{kind} {name} since {at}: {reason}\n    {content}")?;
@@ -68,7 +70,7 @@ async fn retry(ledger: &dyn Ledger, id: Option<u64>) -> anyhow::Result<()> {
             all.iter().filter(|entry| entry.kind == JOB).filter_map(|entry| entry.name.parse().ok()).collect()
         }
     };
-    let mut out = std::io::stdout().lock();
+    let mut out = stdout();
     for number in ids {
         if ledger.release_job(JobId(number)).await? {
             writeln!(out, "job {number} was returned to its queue")?;

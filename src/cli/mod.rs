@@ -5,6 +5,7 @@ mod check_config;
 mod erasures;
 mod jobs;
 mod outlet;
+pub(crate) mod output;
 mod process;
 mod push;
 mod seed_demo;

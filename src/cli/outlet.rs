@@ -11,6 +11,8 @@ use feedline::ledger::{FailedEntry, Ledger, MAX_FAILED_ENTRIES};
 use feedline::outlet::webhook_consumer;
 use tokio::runtime::Builder;
 
+use super::output::stdout;
+
 /// The arguments of `feedline outlet`.
 #[derive(Debug, Args)]
 pub(crate) struct OutletArgs {
@@ -59,7 +61,7 @@ async fn all_failed(ledger: &dyn Ledger) -> anyhow::Result<Vec<FailedEntry>> {
 }
 
 async fn failed(ledger: &dyn Ledger) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut out = stdout();
     let all = all_failed(ledger).await?;
     for FailedEntry { consumer, held } in &all {
         let webhook = consumer.strip_prefix(&webhook_consumer("")).unwrap_or(consumer);
@@ -88,7 +90,7 @@ async fn replay(ledger: &dyn Ledger, event: Option<&str>) -> anyhow::Result<()> 
     if let (Some(event), 0) = (event, replayed) {
         bail!("the event {event} is not set aside");
     }
-    writeln!(std::io::stdout().lock(), "{replayed} events are sent again")?;
+    writeln!(stdout(), "{replayed} events are sent again")?;
     Ok(())
 }
 
@@ -98,6 +100,6 @@ async fn refill(config: &Config) -> anyhow::Result<()> {
     }
     let (broker, _) = open_broker(config).await?;
     broker.drop_outlet_stream().await?;
-    writeln!(std::io::stdout().lock(), "the stream is dropped; a node with outlet.stream fills it again")?;
+    writeln!(stdout(), "the stream is dropped; a node with outlet.stream fills it again")?;
     Ok(())
 }

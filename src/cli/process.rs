@@ -1,34 +1,51 @@
 //! Sets up the process of a server: logging, and the limit of open files.
 
 use std::env::VarError;
+use std::fs::File;
 use std::io::{self, IsTerminal as _};
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use feedline::config::{LogFormat, ServerConfig};
-use tracing_subscriber::EnvFilter;
+use feedline::logs::{LogQueue, LogWriter, Repeats, log_panics};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _};
 
 /// Higher than any useful limit of open files, so that the hard limit of the system applies.
 const PLENTY: u64 = 1 << 24;
 
-/// Starts logging to standard error. The environment variable `RUST_LOG`, if set, overrides `server.log_level`.
+/// Starts logging to standard error, by the thread of the returned queue. The environment variable `RUST_LOG`, if set,
+/// overrides `server.log_level`.
 ///
 /// # Errors
 ///
 /// If `RUST_LOG` is not a valid filter, or logging was started before.
-pub(crate) fn init_logs(server: &ServerConfig) -> anyhow::Result<()> {
+pub(crate) fn init_logs(server: &ServerConfig) -> anyhow::Result<Arc<LogQueue>> {
     let written = match std::env::var(EnvFilter::DEFAULT_ENV) {
         Err(VarError::NotPresent) => String::new(),
         written => written.context(EnvFilter::DEFAULT_ENV)?,
     };
     let filter = EnvFilter::builder().with_default_directive(server.log_level.into());
     let filter = filter.parse(written).context(EnvFilter::DEFAULT_ENV)?;
-    let logs =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
-    let started = match server.log_format {
-        LogFormat::Text => logs.try_init(),
-        LogFormat::Json => logs.json().flatten_event(true).try_init(),
+    let repeats = Repeats::default();
+    // A descriptor of its own: the thread that writes holds no lock of standard error while a reader stalls.
+    let target = File::from(io::stderr().as_fd().try_clone_to_owned().context("standard error cannot be used")?);
+    let queue = LogQueue::start(target, repeats.clone()).context("logging could not be started")?;
+    let writer = LogWriter(Arc::clone(&queue));
+    let lines = tracing_subscriber::fmt::layer()
+        .log_internal_errors(false)
+        .with_ansi(io::stderr().is_terminal())
+        .with_writer(move || writer.clone());
+    let lines = match server.log_format {
+        LogFormat::Text => lines.boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
     };
-    started.map_err(|error| anyhow::anyhow!("logging could not be started: {error}"))
+    let started = tracing_subscriber::registry().with(filter).with(repeats).with(lines).try_init();
+    started.map_err(|error| anyhow::anyhow!("logging could not be started: {error}"))?;
+    log_panics();
+    Ok(queue)
 }
 
 /// Raises the limit of open files to the hard limit. Returns the new limit.

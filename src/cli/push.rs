@@ -14,6 +14,8 @@ use feedline::push::providers::Outcome;
 use feedline::push::test_message;
 use tokio::runtime::Builder;
 
+use super::output::stdout;
+
 /// How long the provider keeps a test for a device that is offline.
 const TEST_TTL: Duration = Duration::from_secs(300);
 
@@ -71,7 +73,7 @@ async fn test(config: &Config, ledger: &dyn Ledger, user: &str, device: &str) ->
     match providers.send(&message).await {
         Outcome::Accepted { id } => {
             let id = id.map(|id| format!(" as {id}")).unwrap_or_default();
-            writeln!(std::io::stdout().lock(), "{platform} accepted the test{id}")?;
+            writeln!(stdout(), "{platform} accepted the test{id}")?;
             Ok(())
         }
         outcome => {
@@ -82,7 +84,7 @@ async fn test(config: &Config, ledger: &dyn Ledger, user: &str, device: &str) ->
 }
 
 async fn failed(ledger: &dyn Ledger) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut out = stdout();
     let all = ledger.failed_pushes(usize::try_from(MAX_FAILED_PUSHES)?).await?;
     for FailedPush { key, kind, reason, at } in &all {
         writeln!(out, "{kind} {} of {} to {} at {at}: {reason}", key.item, key.user, key.device)?;

@@ -13,6 +13,8 @@ use rand::RngExt as _;
 use rand::distr::Alphanumeric;
 use tokio::runtime::Builder;
 
+use super::output::stdout;
+
 /// Characters of a generated password.
 const PASSWORD_LENGTH: usize = 12;
 /// The account that the summary proposes.
@@ -48,7 +50,7 @@ pub(crate) fn seed_demo(config: &Config, args: &SeedDemoArgs) -> anyhow::Result<
         let seeded = seed(&*ledger, &hash, now()).await;
         ledger.close().await;
         let seeded = seeded.context("the demonstration was not written")?;
-        let mut out = std::io::stdout().lock();
+        let mut out = stdout();
         writeln!(
             out,
             "{} people, {} follows, {} posts, {} comments, {} likes",

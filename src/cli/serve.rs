@@ -1,7 +1,5 @@
 //! `feedline serve`: runs the server. It is the default command.
 
-use std::io::Write as _;
-
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use feedline::app::{App, Role};
@@ -9,6 +7,7 @@ use feedline::config::{Config, Secrets};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::output::write_in_time;
 use super::{init_logs, raise_open_files};
 
 /// The arguments of `feedline serve`.
@@ -35,7 +34,13 @@ pub(crate) fn serve(config: &Config, args: ServeArgs) -> anyhow::Result<()> {
         Some(Part::Push) => Role::Push,
         None => Role::Everything,
     };
-    init_logs(&config.server)?;
+    let logs = init_logs(&config.server)?;
+    let served = serve_until_stopped(config, role);
+    logs.flush();
+    served
+}
+
+fn serve_until_stopped(config: &Config, role: Role) -> anyhow::Result<()> {
     let files = raise_open_files().context("the limit of open files cannot be read")?;
     tracing::debug!(files, "raised the limit of open files");
     let secrets = Secrets::load(config)?;
@@ -70,18 +75,15 @@ fn runtime() -> std::io::Result<Runtime> {
 /// Prints the addresses, the stores and the path of the secrets file.
 fn greet(app: &App, secrets: &Secrets) {
     let (broker, ledger) = app.stores();
-    let mut out = std::io::stdout().lock();
-    // A closed standard output must not prevent serving.
-    let _ = writeln!(out, "Feedline {} is at http://{}", env!("CARGO_PKG_VERSION"), app.address());
+    let mut lines = format!("Feedline {} is at http://{}\n", env!("CARGO_PKG_VERSION"), app.address());
     if let Some(admin) = app.admin_address() {
-        let _ = writeln!(out, "  admin    http://{admin}");
+        lines += &format!("  admin    http://{admin}\n");
     }
-    let _ = writeln!(out, "  broker   {broker}");
-    let _ = writeln!(out, "  ledger   {ledger}");
+    lines += &format!("  broker   {broker}\n  ledger   {ledger}\n");
     if let Some(file) = &secrets.file {
         let made = if secrets.created { "created in" } else { "in" };
-        let _ = writeln!(out, "  secrets  {made} {}", file.display());
+        lines += &format!("  secrets  {made} {}\n", file.display());
     }
-    let _ = out.flush();
+    write_in_time(std::io::stdout(), lines);
     tracing::info!(address = %app.address(), broker, ledger, "serving");
 }

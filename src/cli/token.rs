@@ -8,6 +8,8 @@ use feedline::auth::Issuer;
 use feedline::config::{Config, Secrets, parse_duration};
 use feedline::model::UserId;
 
+use super::output::{stderr, stdout};
+
 /// The arguments of `feedline token`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TokenArgs {
@@ -48,7 +50,7 @@ pub(crate) fn token(config: &Config, args: &TokenArgs) -> anyhow::Result<()> {
         Some(file) => format!("the hmac_secret in {}", file.display()),
         None => "the configured auth.hmac_secret".to_owned(),
     };
-    writeln!(std::io::stderr(), "signed with {source}")?;
-    writeln!(std::io::stdout(), "{}", issued.token.reveal())?;
+    writeln!(stderr(), "signed with {source}")?;
+    writeln!(stdout(), "{}", issued.token.reveal())?;
     Ok(())
 }

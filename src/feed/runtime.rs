@@ -1,7 +1,7 @@
 //! The background work of this process: tasks, shutdown, and the name of the process in leases.
 //!
-//! Every task that outlives a request runs on [`Runtime`], and sleeps by [`Runtime::sleep`]. A task that runs as long as
-//! the process is supervised. [`Runtime::stop`] ends all of them and waits until they have ended.
+//! Every task that outlives a request runs on [`Runtime`], and sleeps by [`Runtime::sleep`]. A task that runs as long
+//! as the process is supervised. [`Runtime::stop`] ends all of them and waits until they have ended.
 
 use std::sync::Arc;
 use std::time::Duration;

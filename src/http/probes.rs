@@ -37,15 +37,20 @@ pub(super) async fn ready(State(parts): State<Arc<ProbeParts>>) -> Response<Body
     if parts.draining.is_cancelled() {
         return problem(StatusCode::SERVICE_UNAVAILABLE, "draining", "a shutdown is under way");
     }
-    let away = supervisor::away();
-    if !away.is_empty() {
-        let message = format!("background tasks ended and wait for their restart: {}", away.join(", "));
-        return problem(StatusCode::SERVICE_UNAVAILABLE, "tasks_away", &message);
+    if let Some(away) = tasks_away() {
+        return away;
     }
     match parts.feed.ready().await {
         Ok(()) => json_answer(StatusCode::OK, r#"{"status":"ready"}"#),
         Err(_) => problem(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "a store does not answer"),
     }
+}
+
+/// The response while background tasks wait for their restart.
+fn tasks_away() -> Option<Response<Body>> {
+    let away = supervisor::away();
+    let message = format!("background tasks ended and wait for their restart: {}", away.join(", "));
+    (!away.is_empty()).then(|| problem(StatusCode::SERVICE_UNAVAILABLE, "tasks_away", &message))
 }
 
 /// All metrics, in the text format of Prometheus.
@@ -54,4 +59,29 @@ pub(super) async fn metrics(State(parts): State<Arc<ProbeParts>>) -> Response<Bo
         HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
     let text = parts.metrics.text(parts.gauges.read());
     ([(CONTENT_TYPE, OPEN_METRICS)], text).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn tasks_that_wait_for_their_restart_are_named() {
+        let _task = supervisor::supervise_while_held("test_ready", Arc::new(()), |_| async { panic!("a bug") });
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !supervisor::away().contains(&"test_ready") {
+            assert!(Instant::now() < deadline, "it is never away");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let response = tasks_away().expect("it is away");
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        let body = response.into_body().collect().await.expect("a body").to_bytes();
+        let body: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
+        assert_eq!(body["error"]["code"], "tasks_away");
+        assert!(body["error"]["message"].as_str().is_some_and(|names| names.contains("test_ready")), "{body}");
+    }
 }

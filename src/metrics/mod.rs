@@ -18,6 +18,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::logs;
 use crate::model::Millis;
 use crate::supervisor;
 
@@ -240,6 +241,7 @@ impl Metrics {
         r.register("erasures", "Erasures of users that this node finished", self.erasures.clone());
         let restarted = "Background tasks that ended and were started again, by task";
         r.register("tasks_restarted", restarted, supervisor::restarts());
+        r.register("log_lines_lost", "Lines of the log that could not be written", logs::lost_lines());
     }
 
     /// Counts a connection that was opened, by transport.

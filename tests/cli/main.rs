@@ -1,5 +1,7 @@
 //! The command line as users run it: in an empty directory, with an empty environment.
 
+mod output;
+
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;

@@ -14,6 +14,7 @@ mod invalidation;
 mod ledger_crashes;
 mod likers;
 mod likes;
+mod logs;
 mod model;
 mod model_operations;
 mod nodes;

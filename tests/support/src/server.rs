@@ -1,6 +1,7 @@
 //! A real Feedline for one test: the built binary, on a free port, with its own data, stopped when dropped.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
+use std::io::PipeWriter;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -38,6 +39,15 @@ const RATES: [&str; 10] = [
     "rates.sessions",
 ];
 
+/// Where a server writes its output.
+#[derive(Debug)]
+pub enum ServerOutput {
+    /// Into the file that [`Server::log`] reads.
+    File,
+    /// Into a pipe.
+    Pipe(PipeWriter),
+}
+
 /// A running Feedline.
 pub struct Server {
     child: Child,
@@ -46,6 +56,7 @@ pub struct Server {
     env: Vec<(String, String)>,
     /// The limit of open files of the process, if a test sets one.
     open_files: Option<u32>,
+    output: ServerOutput,
 }
 
 /// An HTTP response.
@@ -78,6 +89,15 @@ impl Server {
 
     /// Starts a server with a limit of open files.
     pub async fn start_limited(open_files: Option<u32>, keys: &[(&str, &str)]) -> Self {
+        Self::start_writing_to(ServerOutput::File, open_files, keys).await
+    }
+
+    /// Starts a server whose standard output and standard error are a pipe.
+    pub async fn start_piped(pipe: PipeWriter, keys: &[(&str, &str)]) -> Self {
+        Self::start_writing_to(ServerOutput::Pipe(pipe), None, keys).await
+    }
+
+    async fn start_writing_to(output: ServerOutput, open_files: Option<u32>, keys: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let data = dir.path().join("data").display().to_string();
         let mut env: Vec<(String, String)> = [
@@ -103,12 +123,12 @@ impl Server {
         let (child, port) = loop {
             let port = crate::ports::free_port();
             env.last_mut().expect("just put there").1 = format!("127.0.0.1:{port}");
-            let mut child = spawn(&env, &dir, open_files);
-            if listening(&mut child, &log).await {
+            let mut child = spawn(&env, &dir, open_files, &output);
+            if matches!(output, ServerOutput::Pipe(_)) || listening(&mut child, &log).await {
                 break (child, port);
             }
         };
-        let server = Self { child, port, dir, env, open_files };
+        let server = Self { child, port, dir, env, open_files, output };
         server.ready().await;
         crate::contract::learn(port).await;
         server
@@ -141,7 +161,7 @@ impl Server {
 
     /// Starts it again on the same port and data, after [`kill`](Self::kill) or [`stop`](Self::stop).
     pub async fn start_again(&mut self) {
-        self.child = spawn(&self.env, &self.dir, self.open_files);
+        self.child = spawn(&self.env, &self.dir, self.open_files, &self.output);
         self.ready().await;
     }
 
@@ -346,9 +366,12 @@ fn binary() -> PathBuf {
     )
 }
 
-fn spawn(env: &[(String, String)], dir: &TempDir, open_files: Option<u32>) -> Child {
+fn spawn(env: &[(String, String)], dir: &TempDir, open_files: Option<u32>, output: &ServerOutput) -> Child {
     let log = OpenOptions::new().create(true).append(true).open(dir.path().join("log")).expect("a log file");
-    let both = |log: &File| Stdio::from(log.try_clone().expect("a second handle"));
+    let stdio = || match output {
+        ServerOutput::File => Stdio::from(log.try_clone().expect("a second handle")),
+        ServerOutput::Pipe(pipe) => Stdio::from(pipe.try_clone().expect("a second handle")),
+    };
     let binary = binary();
     let mut command = match open_files {
         None => Command::new(binary),
@@ -364,8 +387,8 @@ fn spawn(env: &[(String, String)], dir: &TempDir, open_files: Option<u32>) -> Ch
         .env_clear()
         .envs(env.iter().map(|(key, value)| (key, value)))
         .stdin(Stdio::null())
-        .stdout(both(&log))
-        .stderr(both(&log))
+        .stdout(stdio())
+        .stderr(stdio())
         .spawn()
         .expect("the binary that cargo built")
 }
