@@ -31,6 +31,9 @@
 //!
 //! The program `feedline` adds the command line (`cli`) and, behind the feature `bench`, `feedline bench`.
 
+// Printing panics or blocks if nobody reads: see `logs`.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 pub mod api;
 pub mod app;
 pub mod auth;

@@ -1,5 +1,8 @@
 //! The command line of Feedline.
 
+// Printing panics if nobody reads: see `cli::output`.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 #[cfg(feature = "bench")]
 mod bench;
 mod cli;

@@ -107,7 +107,7 @@ impl RedirectTask {
             }
         }
         // All redirectors are gone, and soon this task.
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 
