@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::feed::quarantine::QuarantinePolicy;
 use crate::feed::runtime::{Runtime, now};
 use crate::feed::work::JobQueue;
 use crate::ledger::{self, JobId, Ledger, LoadedJob};
@@ -47,21 +46,18 @@ impl Loader {
     }
 
     /// Loads, measures and raises floors until the process stops.
-    pub(super) fn start(self: &Arc<Self>, quarantine: &Arc<QuarantinePolicy>) {
-        let (loader, quarantine) = (Arc::clone(self), Arc::clone(quarantine));
-        self.runtime.spawn(async move { loader.load_all(&quarantine).await });
-        let loader = Arc::clone(self);
-        self.runtime.spawn(async move {
+    pub(super) fn start(self: &Arc<Self>) {
+        self.runtime.supervise("fanout_loader", self, |loader| async move { loader.load_all().await });
+        self.runtime.supervise("fanout_backlog", self, |loader| async move {
             loader.measure().await;
             while loader.runtime.sleep(MEASURE_INTERVAL.mul_f64(rand::random_range(0.8..1.2))).await {
                 loader.measure().await;
             }
         });
-        let loader = Arc::clone(self);
-        self.runtime.spawn(async move { loader.raise_floors().await });
+        self.runtime.supervise("fanout_floors", self, |loader| async move { loader.raise_floors().await });
     }
 
-    async fn load_all(&self, quarantine: &QuarantinePolicy) {
+    async fn load_all(&self) {
         let mut poll_at = Instant::now();
         loop {
             let is_poll = tokio::select! {
@@ -72,7 +68,7 @@ impl Loader {
             if is_poll {
                 poll_at = Instant::now() + POLL_INTERVAL.mul_f64(rand::random_range(0.8..1.2));
             }
-            if let Err(error) = self.load(is_poll, quarantine).await {
+            if let Err(error) = self.load(is_poll).await {
                 tracing::warn!(%error, "jobs that wait could not be loaded");
                 if !self.runtime.sleep(RETRY_INTERVAL.mul_f64(rand::random_range(0.5..1.5))).await {
                     return;
@@ -81,7 +77,7 @@ impl Loader {
         }
     }
 
-    async fn load(&self, all: bool, quarantine: &QuarantinePolicy) -> ledger::Result<()> {
+    async fn load(&self, all: bool) -> ledger::Result<()> {
         let (requests, skip) = self.jobs.requests(all);
         if requests.is_empty() {
             return Ok(());
@@ -92,7 +88,6 @@ impl Loader {
             let Some((reason, request)) = job.as_ref().err().zip(request) else { continue };
             tracing::error!(job = %id, reason, "a job cannot be decoded and was quarantined");
             self.ledger.quarantine_job(*id, &request.fence, reason, now()).await?;
-            quarantine.succeeded();
         }
         self.jobs.add_loaded(&requests, loaded);
         Ok(())

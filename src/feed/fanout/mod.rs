@@ -64,6 +64,7 @@ use crate::backoff::Backoff;
 use crate::broker::Broker;
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
+use crate::supervisor::OnPanic;
 
 /// The first pause after a failed attempt; it doubles up to [`MAX_BACKOFF`].
 const MIN_BACKOFF: Duration = Duration::from_millis(50);
@@ -142,21 +143,22 @@ impl FanoutWorkers {
     /// Starts the workers, and loads jobs of the partitions that this process owns.
     pub(crate) fn start(self: &Arc<Self>) {
         for partition in self.jobs.partitions() {
-            let (workers, partition) = (Arc::clone(self), partition.clone());
-            self.runtime.spawn(async move { workers.follow_ownership(&partition).await });
+            let partition = partition.clone();
+            self.runtime.supervise("fanout_ownership", self, move |workers| {
+                let partition = partition.clone();
+                async move { workers.follow_ownership(&partition).await }
+            });
         }
         for _ in 0..self.concurrency.max(1) {
-            let workers = Arc::clone(self);
-            self.runtime.spawn(async move {
+            self.runtime.supervise("fanout_worker", self, |workers| async move {
                 let stopping = workers.runtime.stopping().clone();
                 while let Some(queued) = stopping.run_until_cancelled(workers.jobs.next()).await {
                     workers.run(queued).await;
                 }
             });
         }
-        let finisher = Arc::clone(&self.finisher);
-        self.runtime.spawn(async move { finisher.run().await });
-        self.loader.start(&self.quarantine);
+        self.runtime.supervise("fanout_finisher", &self.finisher, |finisher| async move { finisher.run().await });
+        self.loader.start();
     }
 
     /// Runs the jobs of a partition while this process owns it.
@@ -183,12 +185,18 @@ impl FanoutWorkers {
     async fn run(self: &Arc<Self>, mut queued: QueuedJob) {
         let (partition, author) = (queued.job.partition(), queued.job.work.author().clone());
         let (fence, mut running) = (queued.fence.clone(), RunningJob::new(&queued));
+        let id = queued.job.id;
+        // The job is loaded again.
+        let _on_panic = OnPanic(|| {
+            self.jobs.stopped(partition, &author, &fence);
+            self.jobs.removed(id, &author, &fence);
+        });
         let outcome = self.attempt_until_done(&queued, &mut running).await;
         // A writer that waits for a slot may begin.
         queued.slot = None;
         self.jobs.stopped(partition, &author, &fence);
         match outcome {
-            Some(JobOutcome::Done) => self.finisher.add(queued.job, fence, running.tokens.attempt),
+            Some(JobOutcome::Done) => self.finisher.add(queued.job, fence.clone(), running.tokens.attempt),
             Some(JobOutcome::Repeat) => {
                 queued.is_repeated = true;
                 let workers = Arc::clone(self);

@@ -76,8 +76,7 @@ impl Owner {
     /// Begins the lease, and renews it until the process stops.
     pub(crate) async fn start(self: &Arc<Self>) {
         self.round().await;
-        let owner = Arc::clone(self);
-        self.runtime.spawn(async move {
+        self.runtime.supervise("work_owner", self, |owner| async move {
             let every = owner.clock.length() / ROUNDS_PER_LEASE;
             loop {
                 let pause = every.mul_f64(rand::random_range(0.8..1.2));
