@@ -49,13 +49,15 @@ async fn a_server_whose_log_has_no_reader_serves_and_stops_as_usual() {
 async fn a_server_whose_log_is_not_read_serves_and_stops_as_usual() {
     let (_reader, mut output) = pipe().unwrap();
     output.write_all(&[b' '; PIPE_BYTES]).unwrap();
-    let mut server = Server::start_piped(output, &[("server.log_level", "trace")]).await;
+    let mut server = Server::start_piped(output, &[("server.log_level", "debug")]).await;
     let mut bo = Client::connect(&server, "bo").await;
     server.follow("bo", "ann").await;
-    let deadline = Instant::now() + 2 * PATIENCE;
+    // The path is a part of the line.
+    let long = format!("/{}", "x".repeat(16 * 1024));
+    let deadline = Instant::now() + PATIENCE;
     while server.metric(LOST).await == Some(0.0) {
         assert!(Instant::now() < deadline, "no line was lost");
-        delivered(&mut bo, &server).await;
+        Server::request_at(server.port(), "GET", &long, &[], "").await.unwrap();
     }
     delivered(&mut bo, &server).await;
     assert!(server.stop().await.success());
