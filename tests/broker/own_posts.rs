@@ -56,7 +56,7 @@ async fn own_posts_do_not_cause_searches_in_redis() {
     for id in (100..1_000).step_by(100) {
         assert_eq!(engine.broker.add_own_post(&ann, PostId(id + 50)).await.unwrap(), 1);
         let written = FannedOut::Written(vec![Receipt::Written(0)]);
-        assert_eq!(fan_now(&engine, id as i64, &bo, &ann, id).await, written);
+        assert_eq!(fan_now(&engine, id, &bo, &ann, id).await, written);
     }
     let server = engine.server();
     assert_eq!((server.calls("xadd"), server.calls("xrevrange"), server.calls("xrange")), (18, 0, 0));
