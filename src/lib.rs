@@ -26,6 +26,7 @@
 //! | [`net`] | client addresses behind proxies, browser origins |
 //! | [`metrics`] | the metrics for Prometheus |
 //! | [`outlet`] | what happened, for webhooks and a Redis Stream |
+//! | [`refusal`] | why a store refuses to work |
 //! | [`push`] | the push bridge: notifications for people who are not connected |
 //! | `supervisor` | restarts background tasks that end |
 //!
@@ -56,4 +57,5 @@ pub mod net;
 pub mod outlet;
 pub mod protocol;
 pub mod push;
+pub mod refusal;
 mod supervisor;

@@ -64,7 +64,7 @@ fn run(args: &Args) -> Result<(), Failure> {
         Some(CliCommand::Restore(restore)) => cli::restore(&config()?, restore)?,
         Some(CliCommand::Erasures(command)) => cli::erasures(&config()?, command)?,
         Some(CliCommand::SeedDemo(demo)) => cli::seed_demo(&config()?, demo)?,
-        Some(CliCommand::Jobs(jobs)) => cli::jobs(&config()?, jobs)?,
+        Some(CliCommand::Quarantine(quarantine)) => cli::quarantine(&config()?, quarantine)?,
         Some(CliCommand::Push(push)) => cli::push(&config()?, push)?,
         Some(CliCommand::Outlet(outlet)) => cli::outlet(&config()?, outlet)?,
         Some(CliCommand::CheckConfig) => {

@@ -9,7 +9,7 @@ impl FeedError {
     pub fn retry_after(&self) -> Option<u64> {
         match self {
             Self::RateLimited { retry_after, .. } => Some(whole_seconds(*retry_after)),
-            Self::InProgress | Self::TooMany(_) | Self::Busy(_) | Self::Unavailable => Some(1),
+            Self::InProgress | Self::TooMany(_) | Self::Busy(_) | Self::Unavailable | Self::StoreAway(_) => Some(1),
             _ => None,
         }
     }

@@ -3,11 +3,11 @@
 mod backup;
 mod check_config;
 mod erasures;
-mod jobs;
 mod outlet;
 pub(crate) mod output;
 mod process;
 mod push;
+mod quarantine;
 mod seed_demo;
 mod serve;
 mod token;
@@ -23,10 +23,10 @@ use crate::bench::BenchArgs;
 pub(crate) use backup::{BackupArgs, RestoreArgs, backup, restore};
 pub(crate) use check_config::check_config;
 pub(crate) use erasures::{ErasuresCommand, erasures};
-pub(crate) use jobs::{JobsArgs, jobs};
 pub(crate) use outlet::{OutletArgs, outlet};
 pub(crate) use process::{init_logs, raise_open_files};
 pub(crate) use push::{PushArgs, push};
+pub(crate) use quarantine::{QuarantineArgs, quarantine};
 pub(crate) use seed_demo::{SeedDemoArgs, seed_demo};
 pub(crate) use serve::{ServeArgs, serve};
 pub(crate) use token::{TokenArgs, token};
@@ -62,11 +62,11 @@ pub(crate) enum CliCommand {
     Restore(RestoreArgs),
     /// Fill an empty instance with a demonstration: people, posts, pictures; servers must be stopped
     SeedDemo(SeedDemoArgs),
-    /// List jobs and likes in quarantine, or retry jobs
-    Jobs(JobsArgs),
-    /// Test the delivery of pushes to a device, or list the pushes that were given up
+    /// List work that was set aside because it always fails, retry it or drop it
+    Quarantine(QuarantineArgs),
+    /// Test the delivery of pushes to a device
     Push(PushArgs),
-    /// List the events that webhooks refused, send them again, or fill the Redis Stream again
+    /// Fill the Redis Stream of the outlet again
     Outlet(OutletArgs),
     /// Check the configuration without starting a server
     CheckConfig,

@@ -1,4 +1,4 @@
-//! `feedline push`: checks the delivery to a device, and lists the pushes that were given up.
+//! `feedline push`: checks the delivery to a device.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use feedline::app::{open_ledger, push_providers};
 use feedline::config::Config;
 use feedline::feed::now;
-use feedline::ledger::{FailedPush, Ledger, MAX_FAILED_PUSHES};
+use feedline::ledger::Ledger;
 use feedline::model::UserId;
 use feedline::push::providers::Outcome;
 use feedline::push::test_message;
@@ -39,8 +39,6 @@ pub(crate) enum PushCommand {
         #[arg(long)]
         device: String,
     },
-    /// List the pushes that were given up, with the reasons
-    Failed,
 }
 
 /// Runs a subcommand.
@@ -54,7 +52,6 @@ pub(crate) fn push(config: &Config, args: &PushArgs) -> anyhow::Result<()> {
         let ledger = open_ledger(config).await?;
         let done = match &args.command {
             PushCommand::Test { user, device } => test(config, &*ledger, user, device).await,
-            PushCommand::Failed => failed(&*ledger).await,
         };
         ledger.close().await;
         done
@@ -81,16 +78,4 @@ async fn test(config: &Config, ledger: &dyn Ledger, user: &str, device: &str) ->
             bail!("{platform} did not accept the test ({}): {reason}", outcome.name())
         }
     }
-}
-
-async fn failed(ledger: &dyn Ledger) -> anyhow::Result<()> {
-    let mut out = stdout();
-    let all = ledger.failed_pushes(usize::try_from(MAX_FAILED_PUSHES)?).await?;
-    for FailedPush { key, kind, reason, at } in &all {
-        writeln!(out, "{kind} {} of {} to {} at {at}: {reason}", key.item, key.user, key.device)?;
-    }
-    if all.is_empty() {
-        writeln!(out, "no push was given up")?;
-    }
-    Ok(())
 }

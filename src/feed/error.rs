@@ -81,6 +81,10 @@ pub enum FeedError {
     /// [`ErrorKind::UNAVAILABLE`].
     #[error("temporarily unavailable, try again")]
     Unavailable,
+    /// [`ErrorKind::UNAVAILABLE`]: a store is unreachable or refuses to work, for the reason given. The reason is for
+    /// operators: clients do not get it.
+    #[error("temporarily unavailable, try again")]
+    StoreAway(Box<str>),
     /// The stored error of the first request with the same idempotency key. It has the kind of that error.
     #[error("{}", .0.message)]
     Stored(Box<StoredError>),
@@ -136,7 +140,7 @@ impl FeedError {
             Self::TooMany(_) => &ErrorKind::TOO_MANY_REQUESTS,
             Self::Internal => &ErrorKind::INTERNAL,
             Self::Busy(_) => &ErrorKind::BUSY,
-            Self::Unavailable => &ErrorKind::UNAVAILABLE,
+            Self::Unavailable | Self::StoreAway(_) => &ErrorKind::UNAVAILABLE,
             Self::Stored(error) => ErrorKind::by_code(&error.code).unwrap_or(&ErrorKind::INTERNAL),
         }
     }
@@ -156,12 +160,25 @@ impl FeedError {
         self.kind().is_temporary
     }
 
-    /// Whether a store is out of service: the same request succeeds once the store recovers.
+    /// Whether a store is out of service or refuses to work: the same request succeeds once the store recovers.
     pub(crate) fn is_outage(&self) -> bool {
         matches!(
             self,
-            Self::Unavailable | Self::Busy(_) | Self::TooMany(_) | Self::RateLimited { .. } | Self::InProgress
+            Self::Unavailable
+                | Self::StoreAway(_)
+                | Self::Busy(_)
+                | Self::TooMany(_)
+                | Self::RateLimited { .. }
+                | Self::InProgress
         )
+    }
+
+    /// The reason, for operators.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            Self::StoreAway(reason) => reason.to_string(),
+            other => other.to_string(),
+        }
     }
 
     /// The field of the input at fault.
@@ -225,9 +242,9 @@ impl From<LedgerError> for FeedError {
     fn from(error: LedgerError) -> Self {
         match error {
             LedgerError::Busy => Self::TooMany("the server is busy, try again"),
-            LedgerError::Unreachable(_) => {
-                tracing::warn!(%error, "an operation could not reach the ledger");
-                Self::Unavailable
+            LedgerError::Unreachable(_) | LedgerError::Refused(..) => {
+                tracing::warn!(%error, "an operation waits for the ledger");
+                Self::StoreAway(error.to_string().into())
             }
             LedgerError::Failed(_) => {
                 tracing::error!(%error, "an operation failed in the ledger");
@@ -241,15 +258,44 @@ impl From<LedgerError> for FeedError {
 impl From<BrokerError> for FeedError {
     fn from(error: BrokerError) -> Self {
         match error {
-            BrokerError::Unreachable(_) => {
-                tracing::warn!(%error, "an operation could not reach the broker");
-                Self::Unavailable
+            BrokerError::Unreachable(_) | BrokerError::Refused(..) => {
+                tracing::warn!(%error, "an operation waits for the broker");
+                Self::StoreAway(error.to_string().into())
             }
-            BrokerError::Refused(_) => {
+            BrokerError::Failed(_) => {
                 tracing::error!(%error, "an operation failed in the broker");
                 note_cause(&error);
                 Self::Internal
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::refusal::Refusal;
+
+    #[test]
+    fn refusals_of_stores_are_outages_with_their_reason() {
+        for refusal in Refusal::ALL {
+            let of_ledger = FeedError::from(LedgerError::Refused(refusal, "the text".to_owned()));
+            let of_broker = FeedError::from(BrokerError::Refused(refusal, "the text".to_owned()));
+            for error in [of_ledger, of_broker] {
+                assert!(error.is_outage() && error.status() == 503 && error.code() == "unavailable", "{error:?}");
+                assert!(error.reason().contains(refusal.as_str()) && error.reason().contains("the text"), "{error:?}");
+                assert!(!error.to_string().contains("the text"), "clients do not get the reason");
+            }
+        }
+    }
+
+    #[test]
+    fn lost_stores_are_outages_and_lasting_errors_are_not() {
+        let why = || "why".to_owned();
+        let away = [LedgerError::Unreachable(why()).into(), BrokerError::Unreachable(why()).into()];
+        assert!(away.iter().all(FeedError::is_outage));
+        assert!(FeedError::from(LedgerError::Busy).is_outage());
+        let lasting = [LedgerError::Failed(why()).into(), BrokerError::Failed(why()).into()];
+        assert!(lasting.iter().all(|error: &FeedError| !error.is_outage() && error.status() == 500));
     }
 }

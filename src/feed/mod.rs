@@ -12,7 +12,7 @@
 //! | visibility | `visibility/`, `content/`, `caching/` |
 //! | identity | `identity/`, `rate_limits` |
 //! | durable work | `work/` |
-//! | submission | `event_queue`, `write_path`, `invalidation`, `quarantine` |
+//! | submission | `event_queue`, `write_path`, `invalidation` |
 //! | stores in step | `lineage`, `node_ids`, `id_maker`, `pause_detector`, `runtime` |
 //! | shared by all | `call`, `error`, `error_kind`, `input`, `expand`, `paging`, `query_values`, `options` |
 
@@ -45,7 +45,6 @@ mod pause_detector;
 pub(crate) mod people;
 pub(crate) mod posts;
 mod pushes;
-mod quarantine;
 mod query_values;
 mod rate_limits;
 mod rendering;
@@ -85,3 +84,4 @@ pub(crate) use timelines::Inboxes;
 pub use timelines::Presence;
 pub(crate) use visibility::{AccessChecks, VisibilityPolicy};
 pub use wiring::FeedParts;
+pub use work::StoreHealth;

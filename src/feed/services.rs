@@ -11,7 +11,7 @@ use super::fanout::{FanoutWorkers, PullLog};
 use super::favourites::FavouriteService;
 use super::identity::{AccountService, AuthorizationChecks, IdentityService, RevocationService};
 use super::invalidation::Invalidator;
-use super::likes::{LikeIntake, LikeMemory, LikeService, SettlementListener, Settlers};
+use super::likes::{LikeIntake, LikeMemory, LikeRetries, LikeService, SettlementListener, Settlers};
 use super::lineage::LineageTracker;
 use super::node_ids::NodeIds;
 use super::notifications::{Conversations, EventWorker, Notifications};
@@ -26,13 +26,13 @@ use super::timelines::{Inboxes, ReadMarkers, TimelinePages};
 use super::topics::TopicService;
 use super::visibility::{AccessChecks, VisibilityPolicy};
 use super::web_push_key::WebPushKeys;
-use super::work::{JobQueue, Owner};
+use super::work::{JobQueue, Owner, QuarantinePolicy, StoreHealth, WorkHealth};
 use crate::broker::{Broker, Signal};
 use crate::ledger::Ledger;
 
 /// The services of the feed. The table of operations calls the ones that clients use.
 pub struct Feed {
-    /// Read by `ready`, and used for the idempotency keys of `api/`.
+    /// Read by `store_health`, and used for the idempotency keys of `api/`.
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(super) broker: Arc<dyn Broker>,
     /// Background tasks, and the name of this process in leases.
@@ -90,11 +90,15 @@ pub struct Feed {
     /// Owns partitions of durable work.
     pub(super) owner: Arc<Owner>,
     pub(super) jobs: Arc<JobQueue>,
+    /// Decides which jobs of post alerts are set aside; `push/` runs them.
+    pub(crate) post_alert_quarantine: Arc<QuarantinePolicy>,
+    pub(super) work: WorkHealth,
     pub(super) fanout: Arc<FanoutWorkers>,
     pub(super) pull_log: Arc<PullLog>,
     pub(super) event_worker: Arc<EventWorker>,
     pub(super) like_intake: Arc<LikeIntake>,
     pub(super) settlers: Arc<Settlers>,
+    pub(super) like_retries: Arc<LikeRetries>,
     pub(super) like_memory: Arc<LikeMemory>,
     pub(super) erasure_job: Arc<ErasureJob>,
 }
@@ -115,6 +119,7 @@ impl Feed {
         self.event_worker.start();
         self.like_intake.start();
         self.settlers.start();
+        self.like_retries.start();
         self.outlet.start().await
     }
 
@@ -144,13 +149,9 @@ impl Feed {
         self.ids.release().await;
     }
 
-    /// Checks that both stores answer.
-    ///
-    /// # Errors
-    /// The error of the first store that does not answer.
-    pub async fn ready(&self) -> Result<()> {
-        self.ledger.ping().await?;
-        Ok(self.broker.ping().await?)
+    /// Asks both stores whether they work, and collects what the work of this process waits for.
+    pub async fn store_health(&self) -> StoreHealth {
+        self.work.read(&*self.ledger, &*self.broker).await
     }
 
     /// Handles a signal of any node.

@@ -9,7 +9,7 @@
 //! | `/api/openapi.json`, `/api/asyncapi.json` | the contract with clients | `contract` |
 //! | `/api/publish` …, `/api`, `/api/batch` | channels, for backends | `server_api` |
 //! | `/api/events` | the outlet, for backends | `outlet` |
-//! | `/health`, `/ready`, `/metrics` | probes for operators | `probes` |
+//! | `/health`, `/health/stores`, `/ready`, `/metrics` | probes for operators | `probes` |
 //! | everything else | the web page | `page` |
 
 use std::sync::Arc;
@@ -98,10 +98,11 @@ pub struct HttpParts {
     pub metrics: Arc<Metrics>,
 }
 
-/// The routes of `/health`, `/ready` and `/metrics`.
+/// The routes of `/health`, `/health/stores`, `/ready` and `/metrics`.
 pub fn probe_routes(parts: ProbeParts) -> Router {
     Router::new()
         .route("/health", get(probes::health))
+        .route("/health/stores", get(probes::stores))
         .route("/ready", get(probes::ready))
         .route("/metrics", get(probes::metrics))
         .with_state(Arc::new(parts))

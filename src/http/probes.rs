@@ -7,10 +7,11 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, Response, StatusCode};
 use axum::response::IntoResponse;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::answers::{json_answer, problem};
-use crate::feed::Feed;
+use crate::feed::{Feed, StoreHealth};
 use crate::gateway::GaugeReader;
 use crate::metrics::Metrics;
 use crate::supervisor;
@@ -32,7 +33,8 @@ pub(super) async fn health() -> Response<Body> {
     json_answer(StatusCode::OK, r#"{"status":"ok"}"#)
 }
 
-/// Returns 200 if both stores answer, all background tasks run, and no shutdown is in progress.
+/// Returns 200 if all background tasks run and no shutdown is in progress, also while a store is away: a node that leaves the load balancer then helps
+/// nobody. The body says what the stores and the work of this process wait for.
 pub(super) async fn ready(State(parts): State<Arc<ProbeParts>>) -> Response<Body> {
     if parts.draining.is_cancelled() {
         return problem(StatusCode::SERVICE_UNAVAILABLE, "draining", "a shutdown is under way");
@@ -40,9 +42,16 @@ pub(super) async fn ready(State(parts): State<Arc<ProbeParts>>) -> Response<Body
     if let Some(away) = tasks_away() {
         return away;
     }
-    match parts.feed.ready().await {
-        Ok(()) => json_answer(StatusCode::OK, r#"{"status":"ready"}"#),
-        Err(_) => problem(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "a store does not answer"),
+    let health = parts.feed.store_health().await;
+    json_answer(StatusCode::OK, health_body("ready", &health))
+}
+
+/// Returns 200 if both stores work, else 503.
+pub(super) async fn stores(State(parts): State<Arc<ProbeParts>>) -> Response<Body> {
+    let health = parts.feed.store_health().await;
+    match health.is_well() {
+        true => json_answer(StatusCode::OK, health_body("ok", &health)),
+        false => json_answer(StatusCode::SERVICE_UNAVAILABLE, health_body("unavailable", &health)),
     }
 }
 
@@ -51,6 +60,17 @@ fn tasks_away() -> Option<Response<Body>> {
     let away = supervisor::away();
     let message = format!("background tasks ended and wait for their restart: {}", away.join(", "));
     (!away.is_empty()).then(|| problem(StatusCode::SERVICE_UNAVAILABLE, "tasks_away", &message))
+}
+
+/// `stores` and `work` have a member for each store and each kind of work: `"ok"`, or the reason why it does not go on.
+fn health_body(status: &str, health: &StoreHealth) -> String {
+    let members = |all: &[(&'static str, Option<String>)]| {
+        let member = |(name, trouble): &(&'static str, Option<String>)| {
+            ((*name).to_owned(), Value::from(trouble.as_deref().unwrap_or("ok")))
+        };
+        Value::Object(all.iter().map(member).collect())
+    };
+    json!({ "status": status, "stores": members(&health.stores), "work": members(&health.work) }).to_string()
 }
 
 /// All metrics, in the text format of Prometheus.

@@ -80,9 +80,6 @@ pub struct EventBacklog {
     pub oldest: Option<Millis>,
 }
 
-/// The number of failed events that are kept with their reasons; older ones are dropped.
-pub const MAX_FAILED_EVENTS: u64 = 10_000;
-
 /// The queue of events. [`PostStore::create_post`](super::PostStore::create_post),
 /// [`PostStore::edit_post`](super::PostStore::edit_post),
 /// [`CommentStore::create_comment`](super::CommentStore::create_comment),
@@ -105,9 +102,6 @@ pub trait EventStore: Send + Sync {
 
     /// Marks events as processed by the consumer. An event is removed once no consumer waits for it.
     async fn finish_events(&self, consumer: EventConsumer, done: &[i64]) -> Result<()>;
-
-    /// Gives up on an event for this consumer. Keeps the event and the reason among the newest [`MAX_FAILED_EVENTS`].
-    async fn fail_event(&self, consumer: EventConsumer, seq: i64, reason: &str) -> Result<()>;
 
     /// The backlog of a consumer.
     async fn event_backlog(&self, consumer: EventConsumer) -> Result<EventBacklog>;

@@ -47,7 +47,7 @@ pub use self::counts::{CountStore, Hydration};
 pub use self::devices::{DeviceRegistration, DeviceSession, DeviceStore};
 pub use self::edges::FollowStore;
 pub use self::erasures::{Erasure, ErasureLease, ErasureStore};
-pub use self::events::{EventBacklog, EventConsumer, EventStore, MAX_FAILED_EVENTS, QueuedEvent};
+pub use self::events::{EventBacklog, EventConsumer, EventStore, QueuedEvent};
 pub use self::favourites::{Favourite, FavouriteHolder, FavouriteOutcome, FavouriteStore};
 pub use self::idempotency::{BeginOutcome, IdempotencyStore, IdempotentWrite, WriteLease};
 pub use self::jobs::{
@@ -61,8 +61,8 @@ pub use self::notifications::{
     NotificationStore, UserNotifications,
 };
 pub use self::outlet::{
-    FailedEntry, HeldEntry, MAX_FAILED_ENTRIES, MAX_HELD_ENTRIES, NewOutletEntry, OutletBacklog, OutletBatch,
-    OutletEnd, OutletEntry, OutletSettlement, OutletStore,
+    HeldEntry, MAX_HELD_ENTRIES, NewOutletEntry, OutletBacklog, OutletBatch, OutletEnd, OutletEntry, OutletSettlement,
+    OutletStore,
 };
 pub use self::people::{
     MAX_NAMED, NewAccount, PeopleStore, ProfileChange, StoredAccount, SuggestionLimits, UserMatch, fold, past,
@@ -74,11 +74,13 @@ pub use self::posts::{EditOutcome, MAX_HIDDEN, PostOwner, PostStore, TimelineRan
 pub use self::previews::{PreviewLimits, PreviewRows, PreviewStore};
 pub use self::pull_log::{DueEntries, FanoutMode, PullLogEntry, PullLogStore};
 pub use self::pushes::{
-    ACCEPTED_KEPT, CLEAR_ITEM, CLEAR_KIND, ClearPlan, FailedPush, MAX_COUNTED_PUSHES, MAX_FAILED_PUSHES, POST_KIND,
-    PushBacklog, PushKey, PushLease, PushPlan, PushResult, PushStore, QueuedPush, SettledPush,
+    ACCEPTED_KEPT, CLEAR_ITEM, CLEAR_KIND, ClearPlan, MAX_COUNTED_PUSHES, POST_KIND, PushBacklog, PushKey, PushLease,
+    PushPlan, PushResult, PushStore, QueuedPush, SettledPush,
 };
 pub use self::quarantine::{
-    JOB, LIKE, MAX_QUARANTINED, QuarantineStore, Quarantined, REVERT, SkippedLike, unreadable_rows,
+    ERASURE, EVENT, Fault, JOB, LIKE, MAX_QUARANTINED, POST_ALERT, PUSH, QUARANTINE_KINDS, QuarantineStore,
+    Quarantined, REVERT, RetryOutcome, RevertContent, SkippedLike, WEBHOOK, like_name, quarantine_dropped,
+    unreadable_rows,
 };
 pub use self::read_markers::ReadMarkerStore;
 pub use self::restrictions::{RestrictedUser, RestrictionStore};
@@ -89,6 +91,7 @@ pub use self::sqlite::{
 pub use self::topics::{MAX_MOVED_TOPICS, Topic, TopicCursor, TopicStore};
 pub use self::work::{Fence, PartitionRow, WorkLease, WorkStore, WorkView};
 pub use crate::model::Tally;
+use crate::refusal::Refusal;
 
 /// The errors of a ledger.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -99,7 +102,10 @@ pub enum LedgerError {
     /// The queue of the store is full, or another process holds a lock for too long. Nothing was written.
     #[error("the ledger is busy")]
     Busy,
-    /// The store returned an error that persists when the call is repeated.
+    /// The store refuses all such calls for now. Nothing was written.
+    #[error("the ledger refuses to work ({0}): {1}")]
+    Refused(Refusal, String),
+    /// The store returned an error that concerns this call, and persists when the call is repeated. Nothing was written.
     #[error("the ledger failed: {0}")]
     Failed(String),
 }

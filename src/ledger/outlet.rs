@@ -19,10 +19,7 @@ use crate::model::{DomainEvent, EventOwner, Millis};
 /// entries of the log until some are delivered.
 pub const MAX_HELD_ENTRIES: u64 = 10_000;
 
-/// The number of entries that were given up and are kept for each consumer, the newest.
-pub const MAX_FAILED_ENTRIES: u64 = 10_000;
-
-/// How long entries that were given up are kept.
+/// How long entries that were given up are kept in quarantine.
 pub(super) const FAILED_ENTRIES_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// An event to be appended to the log.
@@ -84,7 +81,7 @@ pub struct HeldEntry {
     pub due_at: Option<Millis>,
     /// Why it was not taken.
     pub reason: String,
-    /// When it was given up; `None`: it was not.
+    /// When it was given up and moves to the quarantine; `None`: it is held.
     pub failed_at: Option<Millis>,
 }
 
@@ -127,17 +124,8 @@ pub struct OutletBacklog {
     pub oldest: Option<Millis>,
     /// The number of entries that it holds.
     pub held: u64,
-    /// The number of entries that were given up.
+    /// The number of entries in quarantine.
     pub failed: u64,
-}
-
-/// An entry that was given up, and its consumer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FailedEntry {
-    /// The name of the consumer.
-    pub consumer: String,
-    /// The entry.
-    pub held: HeldEntry,
 }
 
 /// The log of the outlet and its consumers.
@@ -191,12 +179,6 @@ pub trait OutletStore: Send + Sync {
         settlement: &OutletSettlement,
         now: Millis,
     ) -> Result<bool>;
-
-    /// The newest entries that were given up.
-    async fn failed_entries(&self, limit: usize) -> Result<Vec<FailedEntry>>;
-
-    /// Has an entry that was given up delivered again. Returns whether there was one.
-    async fn replay_entry(&self, consumer: &str, position: u64, now: Millis) -> Result<bool>;
 }
 
 /// The name of a consumer's lease.

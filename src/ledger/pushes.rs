@@ -124,7 +124,7 @@ pub enum PushResult {
     /// No request was made, for example while a breaker was open. It is tried at this time, in Unix milliseconds. The
     /// attempt counts for the back-off, and not as the first one.
     Postponed(Millis),
-    /// It is given up, for this reason.
+    /// It is given up, for this reason, and moves to the quarantine.
     Failed(String),
 }
 
@@ -139,19 +139,6 @@ pub struct SettledPush {
     pub result: PushResult,
 }
 
-/// A push that was given up.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FailedPush {
-    /// Its item and device.
-    pub key: PushKey,
-    /// The kind of notification.
-    pub kind: String,
-    /// The reason.
-    pub reason: String,
-    /// When it was given up, in Unix milliseconds.
-    pub at: Millis,
-}
-
 /// The pushes that are due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PushBacklog {
@@ -163,9 +150,6 @@ pub struct PushBacklog {
 
 /// The number of pushes that a backlog counts.
 pub const MAX_COUNTED_PUSHES: u64 = 100_000;
-
-/// The number of failed pushes that are kept; older ones are dropped.
-pub const MAX_FAILED_PUSHES: u64 = 10_000;
 
 /// How long an accepted push is remembered, in milliseconds: the item is not pushed again meanwhile, and it counts
 /// towards the daily cap.
@@ -200,7 +184,4 @@ pub trait PushStore: Send + Sync {
 
     /// When the next push is due, in Unix milliseconds; `None` if the queue is empty.
     async fn next_push(&self) -> Result<Option<Millis>>;
-
-    /// The pushes that were given up last, the newest first.
-    async fn failed_pushes(&self, limit: usize) -> Result<Vec<FailedPush>>;
 }

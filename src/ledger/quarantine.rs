@@ -1,5 +1,5 @@
-//! The quarantine: jobs and likes that cannot be decoded or always fail. They are set aside with the reason, so that
-//! they do not block the entries behind them.
+//! The quarantine: items of all kinds of work that cannot be decoded, always fail or were given up. They are set aside
+//! with the reason, so that they do not block the items behind them, until an operator retries or drops them.
 
 use std::fmt::Display;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,41 +8,119 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::{Fence, JobId, Result, Reverted, Work};
+use super::{Erasure, EventConsumer, Fence, JobId, PostAlertJob, Result, Reverted, Work};
 use crate::model::{LikeChange, Millis};
 
-/// An entry of the quarantine.
+/// An item in quarantine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quarantined {
-    /// The kind: [`JOB`], [`LIKE`] or [`REVERT`].
+    /// Its number. Later items have greater numbers.
+    pub id: i64,
+    /// The kind of work: one of [`QUARANTINE_KINDS`].
     pub kind: String,
-    /// The name of the entry, unique among those of its kind. The name of a job is its id.
+    /// The name of the item, unique among those of its kind.
     pub name: String,
-    /// The content of the entry, for operators. For a job: its row as JSON.
+    /// What a retry needs, as JSON. Of a [`LIKE`]: its entry in the queue.
     pub content: String,
     /// The last error, for operators.
     pub reason: String,
-    /// When the entry was quarantined, in Unix milliseconds.
+    /// The number of attempts, if it was counted; else 0.
+    pub attempts: u32,
+    /// When the item was quarantined, in Unix milliseconds.
     pub at: Millis,
+    /// Whether a running node is to try it again.
+    pub is_retried: bool,
 }
 
-/// A fan-out job. It can be [released](QuarantineStore::release_job).
+/// A fan-out job, by its id.
 pub const JOB: &str = "job";
 
-/// An entry of the queue of likes that cannot be settled.
+/// An entry of the queue of likes that cannot be settled, by its partition and place.
 pub const LIKE: &str = "like";
 
-/// A note of a reverted like whose user was to be informed.
+/// A note of a reverted like whose user was to be informed, by its id.
 pub const REVERT: &str = "revert";
 
-/// The maximal number of entries of each kind. The oldest are dropped.
+/// A domain event that a consumer could not process, by the consumer and its number.
+pub const EVENT: &str = "event";
+
+/// An event of the outlet that a webhook did not take, by the webhook and its position in the log.
+pub const WEBHOOK: &str = "webhook";
+
+/// A push that was given up, by user, device and item.
+pub const PUSH: &str = "push";
+
+/// The alerts about a post, by the post.
+pub const POST_ALERT: &str = "post_alert";
+
+/// The erasure of a user, by the user.
+pub const ERASURE: &str = "erasure";
+
+/// The kinds of work that have items in quarantine.
+pub const QUARANTINE_KINDS: [&str; 8] = [JOB, LIKE, REVERT, EVENT, WEBHOOK, PUSH, POST_ALERT, ERASURE];
+
+/// The maximal number of items of each kind. The oldest are dropped.
 pub const MAX_QUARANTINED: u64 = 10_000;
 
 impl Quarantined {
-    /// An entry that is set aside now.
-    pub fn new(kind: &str, name: String, content: String, reason: String) -> Self {
-        Self { kind: kind.to_owned(), name, content, reason, at: unix_millis() }
+    /// An item that is set aside now.
+    pub fn new(kind: &str, name: String, content: String, fault: Fault) -> Self {
+        let Fault { reason, attempts, at } = fault;
+        Self { id: 0, kind: kind.to_owned(), name, content, reason, attempts, at, is_retried: false }
     }
+}
+
+/// Why an item is set aside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The last error, for operators.
+    pub reason: String,
+    /// The number of attempts.
+    pub attempts: u32,
+    /// When the item is set aside, in Unix milliseconds.
+    pub at: Millis,
+}
+
+impl Fault {
+    /// An item that fails for the last time now.
+    pub fn now(reason: impl Into<String>, attempts: u32) -> Self {
+        Self { reason: reason.into(), attempts, at: unix_millis() }
+    }
+}
+
+/// The end of the lease of an erasure that is set aside: no node claims it.
+pub(super) const NEVER: Millis = 253_402_300_799_000;
+
+/// What became of a retry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RetryOutcome {
+    /// There is no such item in quarantine.
+    Absent,
+    /// The item left the quarantine and is among the work of its kind again.
+    Returned,
+    /// A running node puts it back: its work is not in the ledger.
+    Requested,
+}
+
+/// The content of a [`REVERT`].
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
+pub struct RevertContent {
+    /// The user who is to be informed.
+    pub user: String,
+    /// The object of the like, as text.
+    pub object: String,
+    /// Why it was reverted.
+    pub reason: String,
+}
+
+/// The name of an entry of the queue of likes: `place` is its position, with the epoch of the queue.
+pub fn like_name(partition: u16, place: &str) -> String {
+    format!("{partition}/{}", place.replace(' ', "/"))
+}
+
+/// The prefix of the names of what a consumer of the outlet did not take.
+pub(super) fn webhook_prefix(consumer: &str) -> String {
+    format!("{}/", consumer.strip_prefix("webhook:").unwrap_or(consumer))
 }
 
 /// The clock of this machine.
@@ -64,6 +142,8 @@ pub struct SkippedLike {
     pub content: String,
     /// The error that prevents the settlement, for operators.
     pub reason: String,
+    /// The number of attempts.
+    pub attempts: u32,
     /// The like, to be noted as reverted. `None` if the entry is not a like, or takes one back.
     pub like: Option<LikeChange>,
     /// The current time, in Unix milliseconds.
@@ -82,17 +162,41 @@ pub trait QuarantineStore: Send + Sync {
     /// not stand at `from`.
     async fn skip_like(&self, skipped: &SkippedLike) -> Result<Option<Vec<Reverted>>>;
 
-    /// Adds entries. Those whose kind and name exist already are left as they are.
-    async fn quarantine(&self, entries: &[Quarantined]) -> Result<()>;
+    /// Moves an event to the quarantine for this consumer. Other consumers still get it.
+    async fn quarantine_event(&self, consumer: EventConsumer, seq: i64, fault: &Fault) -> Result<()>;
 
-    /// The oldest entries, oldest first.
-    async fn quarantined(&self, limit: usize) -> Result<Vec<Quarantined>>;
+    /// Moves the alerts about a post to the quarantine. A repeated fan-out does not begin them again.
+    async fn quarantine_post_alert(&self, job: &PostAlertJob, fault: &Fault) -> Result<()>;
 
-    /// Moves a job back among the jobs, for the owner of its partition. The job then compares the post with the current
-    /// state of the inboxes, because later jobs of its author may have run since. `false` if there is no such job.
-    async fn release_job(&self, id: JobId) -> Result<bool>;
+    /// Sets an erasure aside that `holder` has claimed. The user stays erased; the rest of the data stays until a retry.
+    async fn quarantine_erasure(&self, erasure: &Erasure, holder: &str, fault: &Fault) -> Result<()>;
 
-    /// The number of entries.
+    /// Adds items. Those whose kind and name exist already are left as they are.
+    async fn quarantine(&self, items: &[Quarantined]) -> Result<()>;
+
+    /// Items after a number, oldest first: of one kind, or of all.
+    async fn quarantined(&self, kind: Option<&str>, after: i64, limit: usize) -> Result<Vec<Quarantined>>;
+
+    /// An item.
+    async fn quarantined_item(&self, kind: &str, name: &str) -> Result<Option<Quarantined>>;
+
+    /// Returns an item to the work of its kind, in one transaction, or asks running nodes to do so.
+    ///
+    /// A job then compares the post with the current state of the inboxes, because later jobs of its author may have run
+    /// since.
+    async fn retry_quarantined(&self, kind: &str, name: &str, now: Millis) -> Result<RetryOutcome>;
+
+    /// The items of a kind that running nodes are to return to their work, oldest first.
+    async fn requested_retries(&self, kind: &str, limit: usize) -> Result<Vec<Quarantined>>;
+
+    /// Ends the request for a retry: the item stays, with another reason.
+    async fn refuse_retry(&self, kind: &str, name: &str, reason: &str) -> Result<()>;
+
+    /// Drops an item for good. `false` if there is no such item. A dropped erasure is over: what is left of the data
+    /// stays.
+    async fn drop_quarantined(&self, kind: &str, name: &str) -> Result<bool>;
+
+    /// The number of items.
     async fn quarantine_size(&self) -> Result<u64>;
 }
 
@@ -106,6 +210,21 @@ pub(super) fn released_work(content: &str) -> Option<String> {
         _ => return None,
     }
     serde_json::to_string(&work).ok()
+}
+
+static DROPPED: AtomicU64 = AtomicU64::new(0);
+
+/// How many items this process dropped from the quarantine because a kind had more than [`MAX_QUARANTINED`].
+pub fn quarantine_dropped() -> u64 {
+    DROPPED.load(Ordering::Relaxed)
+}
+
+/// Counts and logs items that were dropped from the quarantine.
+pub(super) fn report_dropped(kind: &str, number: u64) {
+    if number > 0 {
+        DROPPED.fetch_add(number, Ordering::Relaxed);
+        tracing::error!(kind, number, "the quarantine is full, its oldest items were dropped");
+    }
 }
 
 static UNREADABLE_ROWS: AtomicU64 = AtomicU64::new(0);

@@ -107,6 +107,7 @@ pub struct Metrics {
     like_events_pending: Gauge,
     events_failed: Counter,
     quarantine: Gauge,
+    quarantine_dropped: Gauge,
     unreadable_rows: Gauge,
     invalidation_wait: Histogram,
     invalidations_unconfirmed: Counter,
@@ -161,6 +162,7 @@ impl Metrics {
             like_events_pending: Gauge::default(),
             events_failed: Counter::default(),
             quarantine: Gauge::default(),
+            quarantine_dropped: Gauge::default(),
             unreadable_rows: Gauge::default(),
             invalidation_wait: latency(),
             invalidations_unconfirmed: Counter::default(),
@@ -221,9 +223,11 @@ impl Metrics {
         );
         r.register(
             "quarantine",
-            "Jobs and likes of all nodes in quarantine, see `feedline jobs`",
+            "Items of all kinds of work in quarantine, see `feedline quarantine`",
             self.quarantine.clone(),
         );
+        let dropped = "Items that this node dropped from the quarantine, because it keeps 10,000 of each kind";
+        r.register("quarantine_dropped", dropped, self.quarantine_dropped.clone());
         let unreadable = "Rows of the ledger that could not be decoded and were omitted, counted at each read";
         r.register("unreadable_rows", unreadable, self.unreadable_rows.clone());
         self.likes.register(r);
@@ -301,7 +305,7 @@ impl Metrics {
         self.publish_to_socket.observe(seconds(after));
     }
 
-    /// Sets the number of jobs and likes in quarantine.
+    /// Sets the number of items in quarantine.
     pub fn quarantine(&self, size: u64) {
         self.quarantine.set(i64::try_from(size).unwrap_or(i64::MAX));
     }
@@ -341,6 +345,7 @@ impl Metrics {
         gauge(&self.connections, levels.connections as u64);
         gauge(&self.channels, levels.channels as u64);
         gauge(&self.queue_bytes, levels.queue_bytes as u64);
+        gauge(&self.quarantine_dropped, crate::ledger::quarantine_dropped());
         gauge(&self.unreadable_rows, crate::ledger::unreadable_rows());
         gauge(&self.broker_round_trips, levels.broker_round_trips);
         gauge(&self.ledger_round_trips, levels.ledger_round_trips);

@@ -54,7 +54,7 @@ impl OutletMetrics {
         r.register("outlet_waiting", "Events that a consumer has not taken yet", self.waiting.clone());
         let lag = "Age of the oldest event that a consumer has not taken yet";
         r.register_with_unit("outlet_lag", lag, Unit::Seconds, self.lag.clone());
-        let aside = "Events that are set aside, see `feedline outlet failed`";
+        let aside = "Events that are set aside, see `feedline quarantine list`";
         r.register("outlet_set_aside", aside, self.set_aside.clone());
         let dropped = "Connections and departures of users that caused no event, because too many waited";
         r.register("outlet_activity_dropped", dropped, self.activity_dropped.clone());

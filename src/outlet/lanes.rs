@@ -54,7 +54,7 @@ pub(super) async fn send_batch(
             consumer = target.consumer,
             event,
             reason,
-            "an event is set aside, see `feedline outlet failed`"
+            "an event is set aside, see `feedline quarantine list`"
         );
         metrics.outlet.failed(&target.consumer);
     }

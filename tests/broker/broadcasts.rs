@@ -71,7 +71,7 @@ pub(crate) async fn broadcasts_to_an_inbox_are_refused(engine: Engine) {
     let channels = &["app:1", "timeline:ann"][..];
     let broadcast = Broadcast { channels, entry, retention, idempotency_key: None, version: None };
     for outcome in engine.broker.broadcast(broadcast).await {
-        assert!(matches!(outcome, Err(BrokerError::Refused(_))), "{outcome:?}");
+        assert!(matches!(outcome, Err(BrokerError::Failed(_))), "{outcome:?}");
     }
     assert_eq!(engine.broker.position("app:1").await.unwrap().unwrap().offset, 0);
 }
@@ -89,7 +89,7 @@ pub(crate) async fn a_failed_log_does_not_stop_a_broadcast(engine: Engine) {
     assert!(outcomes.iter().all(Result::is_ok), "a log of another run is replaced: {outcomes:?}");
     server.ask("SET feedline:{app:1}:l x");
     let outcomes = engine.broker.broadcast(broadcast).await;
-    assert!(matches!(&outcomes[1], Err(BrokerError::Refused(reason)) if reason.contains("WRONGTYPE")), "{outcomes:?}");
+    assert!(matches!(&outcomes[1], Err(BrokerError::Failed(reason)) if reason.contains("WRONGTYPE")), "{outcomes:?}");
     let offset = |at: usize| outcomes[at].as_ref().unwrap().position.offset;
     assert_eq!((offset(0), offset(2)), (2, 2));
 }
@@ -135,5 +135,5 @@ pub(crate) async fn a_failed_channel_does_not_stop_an_unlogged_broadcast(engine:
     assert_eq!(allowed, "+OK");
     let outcomes = engine.broker.publish_on_all(&["app:0", "app:1", "app:2"], &data("b"), None).await;
     assert!(outcomes[0].is_ok() && outcomes[2].is_ok(), "{outcomes:?}");
-    assert!(matches!(&outcomes[1], Err(BrokerError::Refused(_))), "{outcomes:?}");
+    assert!(matches!(&outcomes[1], Err(BrokerError::Failed(_))), "{outcomes:?}");
 }

@@ -199,7 +199,7 @@ async fn a_page_that_fails_half_way_hints_at_what_it_wrote() {
     join(&here, &users[1]).await;
     here.server().ask("SET feedline:{timeline:bo}:l x");
     let failed = fan(&there, 7, &users).await;
-    assert!(matches!(&failed, Err(BrokerError::Refused(reason)) if reason.contains("WRONGTYPE")), "{failed:?}");
+    assert!(matches!(&failed, Err(BrokerError::Failed(reason)) if reason.contains("WRONGTYPE")), "{failed:?}");
     assert_eq!(here.hear().await, heard(&users[0], &begin, 1, 7));
     let slice = here.broker.read_inbox(&users[0]).await.unwrap().unwrap();
     assert_eq!(slice.entries, [(1, feedline::model::Entry::Post(PostId(7)))]);

@@ -169,7 +169,7 @@ async fn node_numbers_are_leased_once_each() {
     }
     let renewed = broker.lease_node("node-7", Some(numbers[3]), 2).await.unwrap();
     assert_eq!((renewed.number, renewed.used_until), (numbers[7], 0), "a renewal keeps the number");
-    assert!(matches!(broker.lease_node("one too many", None, 3).await, Err(BrokerError::Refused(_))));
+    assert!(matches!(broker.lease_node("one too many", None, 3).await, Err(BrokerError::Failed(_))));
     // A node keeps its number even if Redis lost its lease.
     assert_eq!(server.ask("FLUSHALL"), "+OK");
     for (node, number) in numbers.iter().enumerate() {
@@ -228,7 +228,7 @@ async fn unreachable_redis_is_reported_at_once() {
     let refused = RedisBroker::connect(redis_options(&server)).await;
     assert!(matches!(refused, Err(BrokerError::Unreachable(_))));
     let options = RedisOptions { url: "nonsense".to_owned(), ..redis_options(&server) };
-    assert!(matches!(RedisBroker::connect(options).await, Err(BrokerError::Refused(_))));
+    assert!(matches!(RedisBroker::connect(options).await, Err(BrokerError::Failed(_))));
 }
 
 #[tokio::test]

@@ -138,7 +138,7 @@ async fn truncated_files_are_read_to_the_cut() {
     }
     let queue = open().await.expect("the journal opens");
     queue.enqueue(&items(&["c"]), 9).await.expect("to enqueue");
-    assert!(matches!(open().await, Err(BrokerError::Refused(why)) if why.contains("another process")));
+    assert!(matches!(open().await, Err(BrokerError::Failed(why)) if why.contains("another process")));
     drop(queue);
     assert_eq!(all(&open().await.expect("the journal opens")).await, ["a", "b", "c"]);
 }

@@ -400,26 +400,58 @@ fn erasure_logs_are_applied_once_and_listed() {
 }
 
 #[test]
-fn jobs_in_quarantine_are_listed_and_retried() {
+fn the_quarantine_is_listed_retried_and_dropped() {
     let dir = tempfile::tempdir().unwrap();
-    let listed = run(&dir, &["jobs"]);
-    assert_eq!((listed.status.code(), out(&listed)), (Some(0), "the quarantine is empty\n"), "{listed:?}");
-    let missing = run(&dir, &["jobs", "retry", "7"]);
-    assert_eq!((missing.status.code(), err(&missing)), (Some(1), "job 7 is not in quarantine\n"), "{missing:?}");
+    let answer = |args: &[&str]| {
+        let output = run(&dir, &[&["quarantine"], args].concat());
+        (output.status.code().unwrap(), out(&output).to_owned(), err(&output).to_owned())
+    };
+    let fine = |text: &str| (0, text.to_owned(), String::new());
+    assert_eq!(answer(&["list"]), fine("the quarantine is empty\n"));
+    assert_eq!(answer(&["list", "--json"]), fine("[]\n"));
+    assert_eq!(answer(&["retry", "--all"]), fine("nothing is in quarantine\n"));
+    for command in ["show", "retry", "drop"] {
+        let why = "job 7 is not in quarantine; `feedline quarantine list` prints what is\n";
+        assert_eq!(answer(&[command, "job", "7"]), (1, String::new(), why.to_owned()), "{command}");
+    }
+    for wrong in [&["retry"][..], &["drop", "job"], &["drop", "job", "7", "--all"], &["show", "jobs", "7"], &[]] {
+        let (status, stdout, stderr) = answer(wrong);
+        assert!(status == 2 && stdout.is_empty() && stderr.contains("Usage"), "{wrong:?}: {stderr}");
+    }
 
     let db = rusqlite::Connection::open(dir.path().join("data/feedline.db")).unwrap();
     let job = concat!(
         r#"{"work":"{\"post\":{\"post\":1,\"author\":\"ann\"}}","author":"ann","partition":9,"cursor":"","#,
         r#""created_at":5}"#,
     );
-    let put = "INSERT INTO quarantine (kind, name, content, reason, at) VALUES (?1, ?2, ?3, 'WRONGTYPE', 6)";
+    let put = "INSERT INTO quarantine (kind, name, content, reason, attempts, at) \
+               VALUES (?1, ?2, ?3, 'WRONGTYPE', 5, 1800000000006)";
     db.execute(put, ["job", "7", job]).unwrap();
-    db.execute(put, ["like", "0 a 1-0", "nonsense"]).unwrap();
-    let listed = run(&dir, &["jobs"]);
-    let expected = format!("job 7 since 6: WRONGTYPE\n    {job}\nlike 0 a 1-0 since 6: WRONGTYPE\n    nonsense\n");
-    assert_eq!(out(&listed), expected);
-    let retried = run(&dir, &["jobs", "retry"]);
-    assert_eq!((retried.status.code(), out(&retried)), (Some(0), "job 7 was returned to its queue\n"), "{retried:?}");
+    for name in ["0/a/1-0", "0/a/2-0", "0/a/3-0"] {
+        db.execute(put, ["like", name, "+ p1 1 bo"]).unwrap();
+    }
+    let line = |what: &str| format!("{what} since 2027-01-15T08:00:00.006Z, 5 attempts: WRONGTYPE\n");
+    let listed = line("job 7") + &line("like 0/a/1-0") + &line("like 0/a/2-0") + &line("like 0/a/3-0");
+    assert_eq!(answer(&["list"]), fine(&listed));
+    assert_eq!(answer(&["list", "--kind", "job"]), fine(&line("job 7")));
+    let as_json: serde_json::Value = serde_json::from_str(&answer(&["list", "--json"]).1).unwrap();
+    assert_eq!(
+        (&as_json[0]["kind"], &as_json[0]["attempts"], &as_json[3]["name"]),
+        (&"job".into(), &5.into(), &"0/a/3-0".into())
+    );
+    let shown: serde_json::Value = serde_json::from_str(&answer(&["show", "job", "7"]).1).unwrap();
+    assert_eq!((&shown["content"]["author"], &shown["reason"]), (&"ann".into(), &"WRONGTYPE".into()));
+    let shown: serde_json::Value = serde_json::from_str(&answer(&["show", "like", "0/a/1-0"]).1).unwrap();
+    assert_eq!(shown["content"], "+ p1 1 bo");
+
+    assert_eq!(answer(&["retry", "job", "7"]), fine("job 7 was returned to its work\n"));
     let jobs = db.query_row("SELECT id, partition FROM jobs", [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
     assert_eq!(jobs, (7, 9));
+    let requested = "like 0/a/1-0 is returned to its work by a running node within seconds\n";
+    assert_eq!(answer(&["retry", "like", "0/a/1-0"]), fine(requested));
+    assert!(answer(&["list"]).1.contains("like 0/a/1-0 since 2027-01-15T08:00:00.006Z, 5 attempts, retry requested: "));
+    assert_eq!(answer(&["drop", "like", "0/a/1-0"]), fine("like 0/a/1-0 was dropped\n"));
+    let dropped = "like 0/a/2-0 was dropped\nlike 0/a/3-0 was dropped\n";
+    assert_eq!(answer(&["drop", "like", "--all"]), fine(dropped));
+    assert_eq!(answer(&["list"]), fine("the quarantine is empty\n"));
 }

@@ -347,17 +347,19 @@ async fn refused_events_are_set_aside_and_replayed() {
     assert!(refused.len() > 1, "a refusal is not final: {refused:?}");
     server.metric_is("feedline_outlet_given_up_total{consumer=\"webhook:hook\"}", 1.0).await;
     server.metric_is("feedline_outlet_set_aside{consumer=\"webhook:hook\"}", 1.0).await;
-    let failed = server.command(&["outlet", "failed"]);
+    let failed = server.command(&["quarantine", "list", "--kind", "webhook"]);
     let listed = String::from_utf8_lossy(&failed.stdout).into_owned();
-    assert!(listed.starts_with("hook/2 post.edited of ann since ") && listed.contains("refused: 422"), "{failed:?}");
-    assert!(!server.command(&["outlet", "replay", "hook/1"]).status.success());
+    assert!(listed.starts_with("webhook hook/2 since ") && listed.contains("refused: 422"), "{failed:?}");
+    let shown = server.command(&["quarantine", "show", "webhook", "hook/2"]);
+    assert!(String::from_utf8_lossy(&shown.stdout).contains("post.edited"), "{shown:?}");
+    assert!(!server.command(&["quarantine", "retry", "webhook", "hook/1"]).status.success());
     *refusing.lock() = false;
-    let replayed = server.command(&["outlet", "replay", "hook/2"]);
+    let replayed = server.command(&["quarantine", "retry", "webhook", "hook/2"]);
     assert!(replayed.status.success(), "{replayed:?}");
     let accepted = receiver.wait(PATIENCE, |accepted| accepted.len() == 3).await;
     assert_eq!(accepted[2]["type"], "post.edited");
-    let failed = server.command(&["outlet", "failed"]);
-    assert_eq!(String::from_utf8_lossy(&failed.stdout), "no event is set aside\n");
+    let failed = server.command(&["quarantine", "list"]);
+    assert_eq!(String::from_utf8_lossy(&failed.stdout), "the quarantine is empty\n");
     server.metric_is("feedline_outlet_set_aside{consumer=\"webhook:hook\"}", 0.0).await;
 }
 
@@ -373,9 +375,9 @@ async fn events_refused_for_too_long_do_not_hold_up_their_user() {
     assert_eq!(accepted[0]["user"], "bo", "other users do not wait");
     let accepted = receiver.wait(PATIENCE, |accepted| accepted.len() == 2).await;
     assert_eq!(accepted[1]["id"], "2");
-    let listed = server.command(&["outlet", "failed"]);
+    let listed = server.command(&["quarantine", "list"]);
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
-    assert!(listed.starts_with("hook/1 ") && listed.contains("given up after"), "{listed}");
+    assert!(listed.starts_with("webhook hook/1 ") && listed.contains("given up after"), "{listed}");
 }
 
 /// The bridge of the documentation.

@@ -232,12 +232,12 @@ async fn a_push_that_is_given_up_is_listed() {
     register(&server, "ann", "hook", &receiver.url).await;
     server.post("bo", "@ann hello").await;
     receiver.wait_for(1).await;
-    wait_for_count(&open(&path), "SELECT count(*) FROM push_failures", 1).await;
+    wait_for_count(&open(&path), "SELECT count(*) FROM quarantine WHERE kind = 'push'", 1).await;
     server.stop().await;
-    let listed = server.command(&["push", "failed"]);
+    let listed = server.command(&["quarantine", "list", "--kind", "push"]);
     let text = String::from_utf8_lossy(&listed.stdout).into_owned();
     assert!(listed.status.success(), "{listed:?}");
-    assert!(text.contains("ann") && text.contains("hook") && text.contains("refused"), "{text}");
+    assert!(text.starts_with("push ann/hook/") && text.contains("refused"), "{text}");
     assert!(!text.contains(&receiver.url), "addresses are secrets: {text}");
 }
 

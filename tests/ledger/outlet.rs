@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use feedline::ledger::{
     EventConsumer, HeldEntry, Ledger, NewOutletEntry, NotificationEvent, OutletEnd, OutletEntry, OutletSettlement,
-    PushPlan, UserNotifications,
+    PushPlan, RetryOutcome, UserNotifications, WEBHOOK,
 };
 use feedline::model::{DomainEvent, NotificationId, NotificationKind, Post, PostId, Restriction};
 
@@ -256,15 +256,19 @@ async fn entries_that_were_given_up_can_be_replayed(ledger: Any) {
     settle(&*ledger, 2, vec![failed], &[], NOW + 5).await;
     assert_eq!(due(&*ledger, NOW + 5).await, [2], "it no longer holds up the next one");
     settle(&*ledger, 2, vec![], &[2], NOW + 5).await;
-    let listed = ledger.failed_entries(9).await.unwrap();
+    let listed = ledger.quarantined(Some(WEBHOOK), 0, 9).await.unwrap();
     assert_eq!(listed.len(), 1);
-    assert_eq!((&*listed[0].consumer, &listed[0].held.entry), (HOOK, &entries[0]));
-    assert!(listed[0].held.reason.starts_with("server_error"), "{listed:?}");
+    assert_eq!((listed[0].name.as_str(), listed[0].at), ("hook/1", NOW + 5));
+    assert!(listed[0].reason.starts_with("server_error"), "{listed:?}");
     assert_eq!(ledger.outlet_backlogs().await.unwrap()[0].failed, 1);
-    assert!(!ledger.replay_entry(HOOK, 2, NOW).await.unwrap(), "it was delivered");
-    assert!(ledger.replay_entry(HOOK, 1, NOW + 6).await.unwrap());
+    let retry = async |name: &str| ledger.retry_quarantined(WEBHOOK, name, NOW + 6).await.unwrap();
+    assert_eq!(retry("hook/2").await, RetryOutcome::Absent, "it was delivered");
+    assert_eq!(retry("hook/1").await, RetryOutcome::Returned);
     assert_eq!(due(&*ledger, NOW + 6).await, [1]);
-    assert!(ledger.failed_entries(9).await.unwrap().is_empty());
+    let batch = ledger.outlet_batch(HOOK, NOW + 6, 9).await.unwrap().expect("a consumer");
+    assert_eq!(batch.due[0].entry, entries[0]);
+    assert_eq!(ledger.quarantine_size().await.unwrap(), 0);
+    assert_eq!(ledger.outlet_backlogs().await.unwrap()[0].failed, 0);
 }
 
 async fn only_the_holder_settles(ledger: Any) {

@@ -115,7 +115,7 @@ async fn unusable_databases_are_reported_with_the_reason() {
     let nowhere = refusal(&server.url("nowhere")).await;
     assert!(nowhere.to_string().contains("database \"nowhere\" does not exist"), "{nowhere}");
     let nobody = refusal(&format!("postgres://nobody:hunter2@127.0.0.1:{}/fresh", server.port())).await;
-    assert!(matches!(&nobody, LedgerError::Failed(why) if why.contains("\"nobody\"")), "{nobody}");
+    assert!(matches!(&nobody, LedgerError::Refused(_, why) if why.contains("\"nobody\"")), "{nobody}");
     let unencrypted = refusal(&format!("{}?sslmode=require", server.url("fresh"))).await;
     assert!(unencrypted.to_string().contains("TLS"), "{unencrypted}");
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

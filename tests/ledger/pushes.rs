@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use feedline::ledger::{
-    DeviceSession, Ledger, NotificationEvent, PushBacklog, PushLease, PushPlan, PushResult, QueuedPush, SettledPush,
-    UserNotifications,
+    DeviceSession, Ledger, NotificationEvent, PUSH, PushBacklog, PushLease, PushPlan, PushResult, QueuedPush,
+    RetryOutcome, SettledPush, UserNotifications,
 };
 use feedline::model::{ContentId, DeviceId, NotificationKind, PostId, PushPreferences};
 
@@ -270,10 +270,15 @@ async fn failed_pushes_are_kept_with_their_reason(ledger: Any) {
     let at = NOW + 10_000;
     let pushes = due(&*ledger, at).await;
     settle(&*ledger, &pushes, &PushResult::Failed("payload too large \0".into()), at, at + 1).await;
-    let failed = ledger.failed_pushes(9).await.expect("failures");
-    assert_eq!((failed.len(), &failed[0].key, failed[0].at), (1, &pushes[0].key, at + 1));
+    let failed = ledger.quarantined(Some(PUSH), 0, 9).await.expect("failures");
+    let name = format!("ann/phone/{}", pushes[0].key.item);
+    assert_eq!((failed.len(), &failed[0].name, failed[0].at), (1, &name, at + 1));
     assert!(failed[0].reason.starts_with("payload too large"));
     assert_eq!(ledger.next_push().await.expect("an answer"), None);
+    let retried = ledger.retry_quarantined(PUSH, &name, at + 2).await.expect("an answer");
+    assert_eq!(retried, RetryOutcome::Returned);
+    let again = due(&*ledger, at + 2).await;
+    assert_eq!((again.len(), &again[0].key, &again[0].kind), (1, &pushes[0].key, &pushes[0].kind));
 }
 
 async fn pushes_of_removed_devices_have_no_target(ledger: Any) {
@@ -306,6 +311,6 @@ async fn erasure_removes_pushes(ledger: Any) {
     let pushes = due(&*ledger, NOW + 10_000).await;
     settle(&*ledger, &pushes[..1], &PushResult::Failed("why".into()), NOW + 10_000, NOW + 10_000).await;
     while ledger.erase_rest(&id("ann"), 1).await.expect("an answer") > 0 {}
-    assert!(ledger.failed_pushes(9).await.expect("failures").is_empty());
+    assert_eq!(ledger.quarantine_size().await.expect("a number"), 0);
     assert_eq!(ledger.next_push().await.expect("an answer"), None);
 }

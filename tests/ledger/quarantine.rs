@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use feedline::ledger::{
-    Fence, JOB, Job, JobId, LIKE, Ledger, Quarantined, REVERT, RevertReason, SkippedLike, Thread, VisibilityChange,
-    Work, unreadable_rows,
+    ERASURE, EVENT, ErasureLease, EventConsumer, Fault, Fence, JOB, Job, JobId, LIKE, Ledger, MAX_QUARANTINED, POST_ALERT,
+    PostAlertJob, Quarantined, REVERT, RetryOutcome, RevertReason, SkippedLike, Thread, VisibilityChange, Work,
+    quarantine_dropped, unreadable_rows,
 };
 use feedline::model::{Comment, CommentId, ContentId, Entry, LikeChange, NotificationKind, PostId, Visibility};
 
@@ -15,12 +16,18 @@ conformance! {
     released_visibility_changes_use_the_current_visibility
     quarantine_entries_are_unique_and_bounded
     skipped_likes_are_reverted_and_the_partition_continues
+    quarantined_events_return_to_their_consumer
+    quarantined_post_alerts_continue_where_they_were
+    quarantined_erasures_wait_for_a_retry
+    likes_and_reverts_are_retried_on_request
+    items_are_listed_page_by_page_and_dropped
+    the_oldest_items_are_dropped_and_counted
 }
 
 type Any = Arc<dyn Ledger>;
 
 async fn quarantined(ledger: &dyn Ledger) -> Vec<(String, String)> {
-    let all = ledger.quarantined(99).await.expect("a list");
+    let all = ledger.quarantined(None, 0, 99).await.expect("a list");
     assert_eq!(ledger.quarantine_size().await.expect("a number"), all.len() as u64);
     all.into_iter().map(|entry| (entry.kind, entry.name)).collect()
 }
@@ -38,19 +45,19 @@ async fn quarantined_jobs_wait_for_release(ledger: Any) {
     assert!(!set_aside(&former, "why", NOW).await, "not its owner");
     assert!(set_aside(&owned, "why", NOW).await);
     assert!(!set_aside(&owned, "why", NOW).await, "it is not a job any more");
-    let entry = ledger.quarantined(9).await.unwrap().pop().expect("an entry");
+    let entry = ledger.quarantined(None, 0, 9).await.unwrap().pop().expect("an entry");
     let expected = (JOB, job.id.to_string(), "why", NOW);
     assert_eq!((entry.kind.as_str(), entry.name, entry.reason.as_str(), entry.at), expected);
     assert_eq!(load_all(&*ledger, &owned).await, []);
 
-    assert!(ledger.release_job(job.id).await.unwrap());
-    assert!(!ledger.release_job(job.id).await.unwrap(), "once");
+    assert_eq!(retry(&*ledger, JOB, &job.id.to_string()).await, RetryOutcome::Returned);
+    assert_eq!(retry(&*ledger, JOB, &job.id.to_string()).await, RetryOutcome::Absent, "once");
     assert_eq!(quarantined(&*ledger).await, []);
     let back = load_all(&*ledger, &owned).await.pop().expect("the job").job;
     assert_eq!(back, Ok(Job { cursor: "f07".into(), ..job.clone() }));
     // A released job may be quarantined again.
-    assert!(set_aside(&owned, "again", NOW + 1).await);
-    assert_eq!(ledger.quarantined(9).await.unwrap()[0].reason, "again");
+    assert!(ledger.quarantine_job(job.id, 2, "again", NOW + 1).await.unwrap().was_held);
+    assert_eq!(ledger.quarantined(Some(JOB), 0, 9).await.unwrap()[0].reason, "again");
 }
 
 async fn released_visibility_changes_use_the_current_visibility(ledger: Any) {
@@ -64,18 +71,19 @@ async fn released_visibility_changes_use_the_current_visibility(ledger: Any) {
     let narrow = |change| Work::RevokeVisibility { post: PostId(1), author: id("ann"), change };
     let job = jobs.iter().find(|job| job.work == narrow(Some(change.clone()))).expect("a job");
     assert!(ledger.quarantine_job(job.id, fence_of(&owned, job), "why", NOW).await.unwrap());
-    assert!(ledger.release_job(job.id).await.unwrap());
+    assert_eq!(retry(&*ledger, JOB, &job.id.to_string()).await, RetryOutcome::Returned);
     let back = load_all(&*ledger, &owned).await.into_iter().find(|loaded| loaded.id == job.id).expect("the job");
     assert_eq!(back.job.map(|job| job.work), Ok(narrow(None)));
 }
 
 async fn quarantine_entries_are_unique_and_bounded(ledger: Any) {
-    let entry = |number: usize| Quarantined::new(LIKE, format!("0 a {number}-0"), "\0 nonsense".into(), "why".into());
+    let entry =
+        |number: usize| Quarantined::new(LIKE, format!("0/a/{number}-0"), "\0 nonsense".into(), Fault::now("why", 1));
     for _ in 0..2 {
         ledger.quarantine(&[entry(0)]).await.unwrap();
     }
-    ledger.quarantine(&[Quarantined::new(REVERT, "7".into(), String::new(), "why".into())]).await.unwrap();
-    let kept = ledger.quarantined(9).await.unwrap();
+    ledger.quarantine(&[Quarantined::new(REVERT, "7".into(), String::new(), Fault::now("why", 5))]).await.unwrap();
+    let kept = ledger.quarantined(None, 0, 9).await.unwrap();
     assert_eq!(kept.iter().map(|entry| entry.kind.as_str()).collect::<Vec<_>>(), [LIKE, REVERT]);
     assert!(kept[0].content.ends_with(" nonsense"), "{kept:?}");
     assert!(!ledger.release_job(JobId(7)).await.unwrap(), "it is no job");
@@ -91,6 +99,7 @@ async fn skipped_likes_are_reverted_and_the_partition_continues(ledger: Any) {
         to: "life 7-0".into(),
         content: "+ p1 1 bo".into(),
         reason: "why".into(),
+        attempts: 5,
         like: Some(like),
         now: NOW,
     };
@@ -99,12 +108,129 @@ async fn skipped_likes_are_reverted_and_the_partition_continues(ledger: Any) {
     assert_eq!(reverted.reason, RevertReason::Failed);
     assert_eq!(ledger.pending_reverts(3, 9).await.unwrap(), [reverted]);
     assert_eq!(ledger.like_position(3).await.unwrap(), "life 7-0");
-    assert_eq!(quarantined(&*ledger).await, [(LIKE.into(), "3 life 7-0".into())]);
+    assert_eq!(quarantined(&*ledger).await, [(LIKE.into(), "3/life/7-0".into())]);
     assert_eq!(ledger.skip_like(&skipped).await.unwrap(), None, "once");
     (skipped.from, skipped.to, skipped.like) = ("life 7-0".into(), "life 8-0".into(), None);
     assert_eq!(ledger.skip_like(&skipped).await.unwrap(), Some(Vec::new()), "it was none");
     assert_eq!(ledger.like_position(3).await.unwrap(), "life 8-0");
     assert_eq!(ledger.pending_reverts(3, 9).await.unwrap().len(), 1);
+}
+
+async fn retry(ledger: &dyn Ledger, kind: &str, name: &str) -> RetryOutcome {
+    ledger.retry_quarantined(kind, name, NOW).await.expect("an answer")
+}
+
+fn fault() -> Fault {
+    Fault { reason: "why \0".into(), attempts: 5, at: NOW }
+}
+
+async fn quarantined_events_return_to_their_consumer(ledger: Any) {
+    const CONSUMER: EventConsumer = EventConsumer::Notifications;
+    users(&*ledger, &["ann", "bo", "cy"]).await;
+    support::follow(&*ledger, &id("bo"), &id("ann")).await;
+    support::follow(&*ledger, &id("cy"), &id("ann")).await;
+    let waiting = ledger.pending_events(CONSUMER, 9).await.unwrap();
+    let name = format!("notifications/{}", waiting[0].seq);
+    ledger.quarantine_event(CONSUMER, waiting[0].seq, &fault()).await.unwrap();
+    ledger.quarantine_event(EventConsumer::Likes, waiting[1].seq, &fault()).await.unwrap();
+    assert_eq!(ledger.pending_events(CONSUMER, 9).await.unwrap(), waiting[1..]);
+    assert_eq!(quarantined(&*ledger).await, [(EVENT.into(), name.clone())], "the other consumer did not want it");
+    let item = ledger.quarantined_item(EVENT, &name).await.unwrap().expect("an item");
+    assert!(item.reason.starts_with("why") && (item.attempts, item.at) == (5, NOW), "{item:?}");
+    assert!(item.content.contains("bo"), "{item:?}");
+    assert_eq!(retry(&*ledger, EVENT, &name).await, RetryOutcome::Returned);
+    assert_eq!(ledger.pending_events(CONSUMER, 9).await.unwrap(), waiting, "with its number and its time");
+    assert_eq!(quarantined(&*ledger).await, []);
+}
+
+async fn quarantined_post_alerts_continue_where_they_were(ledger: Any) {
+    users(&*ledger, &["ann"]).await;
+    publish(&*ledger, 7, "ann").await;
+    ledger.start_post_alerts(PostId(7), NOW).await.unwrap();
+    let lease = |until| feedline::ledger::PushLease { holder: "w1".into(), until };
+    let jobs = ledger.lease_post_alerts(NOW, &lease(NOW + 9), 9).await.unwrap();
+    assert_eq!(jobs, [PostAlertJob { post: PostId(7), created_at: NOW }]);
+    ledger.quarantine_post_alert(&jobs[0], &fault()).await.unwrap();
+    ledger.start_post_alerts(PostId(7), NOW + 10).await.unwrap();
+    assert_eq!(ledger.lease_post_alerts(NOW + 10, &lease(NOW + 99), 9).await.unwrap(), [], "it does not begin again");
+    assert_eq!(quarantined(&*ledger).await, [(POST_ALERT.into(), "7".into())]);
+    assert_eq!(retry(&*ledger, POST_ALERT, "7").await, RetryOutcome::Returned);
+    assert_eq!(ledger.lease_post_alerts(NOW, &lease(NOW + 9), 9).await.unwrap(), jobs);
+}
+
+async fn quarantined_erasures_wait_for_a_retry(ledger: Any) {
+    let lease = |until| ErasureLease { holder: "w1".into(), until };
+    users(&*ledger, &["ann", "bo"]).await;
+    assert!(ledger.begin_erasure(&id("ann"), NOW).await.unwrap());
+    assert!(ledger.begin_erasure(&id("bo"), NOW).await.unwrap());
+    let later = NOW + 1_000_000_000_000;
+    for _ in 0..2 {
+        let erasure = ledger.claim_erasure(NOW, &lease(NOW + 9)).await.unwrap().expect("an erasure");
+        ledger.quarantine_erasure(&erasure, "w2", &fault()).await.unwrap();
+        assert!(ledger.advance_erasure(&erasure, &lease(NOW + 9)).await.unwrap(), "w2 does not hold it");
+        ledger.quarantine_erasure(&erasure, "w1", &fault()).await.unwrap();
+        assert!(!ledger.advance_erasure(&erasure, &lease(NOW + 9)).await.unwrap());
+    }
+    assert_eq!(ledger.claim_erasure(later, &lease(later + 9)).await.unwrap(), None);
+    assert_eq!(ledger.quarantined(Some(ERASURE), 0, 9).await.unwrap().len(), 2);
+    assert!(ledger.users(&[id("ann")]).await.unwrap().is_empty(), "the user stays erased");
+    assert_eq!(retry(&*ledger, ERASURE, "ann").await, RetryOutcome::Returned);
+    assert!(ledger.drop_quarantined(ERASURE, "bo").await.unwrap());
+    assert_eq!(ledger.claim_erasure(NOW, &lease(NOW + 9)).await.unwrap().expect("an erasure").user, id("ann"));
+    assert_eq!(ledger.claim_erasure(later, &lease(later + 9)).await.unwrap().expect("only it").user, id("ann"));
+    assert_eq!(quarantined(&*ledger).await, []);
+}
+
+async fn likes_and_reverts_are_retried_on_request(ledger: Any) {
+    let item = |kind: &str, name: &str| Quarantined::new(kind, name.into(), "+ p1 1 bo".into(), fault());
+    ledger.quarantine(&[item(LIKE, "0/a/1-0"), item(LIKE, "0/a/2-0"), item(REVERT, "7")]).await.unwrap();
+    assert_eq!(ledger.requested_retries(LIKE, 9).await.unwrap(), []);
+    assert_eq!(retry(&*ledger, LIKE, "0/a/2-0").await, RetryOutcome::Requested);
+    assert_eq!(retry(&*ledger, REVERT, "7").await, RetryOutcome::Requested);
+    assert_eq!(retry(&*ledger, REVERT, "8").await, RetryOutcome::Absent);
+    let requested = ledger.requested_retries(LIKE, 9).await.unwrap();
+    assert_eq!((requested.len(), requested[0].name.as_str(), requested[0].is_retried), (1, "0/a/2-0", true));
+    assert_eq!(ledger.quarantine_size().await.unwrap(), 3, "it stays until a node has it");
+    ledger.refuse_retry(LIKE, "0/a/2-0", "unknown").await.unwrap();
+    assert_eq!(ledger.requested_retries(LIKE, 9).await.unwrap(), []);
+    assert_eq!(ledger.quarantined_item(LIKE, "0/a/2-0").await.unwrap().expect("it stays").reason, "unknown");
+    assert!(ledger.drop_quarantined(REVERT, "7").await.unwrap());
+    assert_eq!(ledger.requested_retries(REVERT, 9).await.unwrap(), []);
+}
+
+async fn items_are_listed_page_by_page_and_dropped(ledger: Any) {
+    let item = |number: usize| {
+        let kind = if number % 2 == 0 { LIKE } else { REVERT };
+        Quarantined::new(kind, number.to_string(), String::new(), fault())
+    };
+    ledger.quarantine(&(0..5).map(item).collect::<Vec<_>>()).await.unwrap();
+    let (mut names, mut after) = (Vec::new(), 0);
+    while let Some(last) = {
+        let page = ledger.quarantined(None, after, 2).await.unwrap();
+        names.extend(page.iter().map(|item| item.name.clone()));
+        page.last().map(|item| item.id)
+    } {
+        after = last;
+    }
+    assert_eq!(names, ["0", "1", "2", "3", "4"]);
+    let of_kind = ledger.quarantined(Some(REVERT), 0, 9).await.unwrap();
+    assert_eq!(of_kind.iter().map(|item| item.name.as_str()).collect::<Vec<_>>(), ["1", "3"]);
+    assert!(ledger.drop_quarantined(REVERT, "3").await.unwrap());
+    assert!(!ledger.drop_quarantined(REVERT, "3").await.unwrap(), "once");
+    assert!(!ledger.drop_quarantined(REVERT, "4").await.unwrap(), "it is a like");
+    assert_eq!(ledger.quarantined_item(REVERT, "3").await.unwrap(), None);
+    assert_eq!(ledger.quarantine_size().await.unwrap(), 4);
+}
+
+async fn the_oldest_items_are_dropped_and_counted(ledger: Any) {
+    let most = usize::try_from(MAX_QUARANTINED).unwrap();
+    let item = |kind: &str, number: usize| Quarantined::new(kind, number.to_string(), String::new(), fault());
+    ledger.quarantine(&[item(REVERT, 0)]).await.unwrap();
+    let before = quarantine_dropped();
+    ledger.quarantine(&(0..most + 2).map(|number| item(LIKE, number)).collect::<Vec<_>>()).await.unwrap();
+    assert_eq!(ledger.quarantine_size().await.unwrap(), MAX_QUARANTINED + 1, "each kind has its own bound");
+    assert_eq!(ledger.quarantined(Some(LIKE), 0, 1).await.unwrap()[0].name, "2");
+    assert!(quarantine_dropped() >= before + 2);
 }
 
 /// Statements that damage rows, with placeholders for the names and values that differ between the databases.

@@ -30,6 +30,7 @@ mod push_process;
 mod pushes;
 mod quarantine;
 mod receipts;
+mod refusals;
 mod restored;
 mod reverts;
 mod revocations;

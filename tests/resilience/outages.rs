@@ -22,7 +22,8 @@ async fn assert_field_error(node: &Server, socket: &mut Client) {
         assert_eq!((status, &body["error"]["code"]), (503, &json!("unavailable")), "{path}: {body}");
         assert!(asked.elapsed() < MAX_REPLY_TIME, "{path} took {:?}", asked.elapsed());
     }
-    assert_eq!(node.http("GET", "/ready", &[], "").await.status, 503);
+    assert_eq!(node.http("GET", "/health/stores", &[], "").await.status, 503);
+    assert_eq!(node.http("GET", "/ready", &[], "").await.status, 200);
     assert_eq!(node.http("GET", "/health", &[], "").await.status, 200);
     let asked = Instant::now();
     let reply = socket.call(json!({ "rpc": { "method": "timeline.read", "data": {} } })).await;
@@ -78,7 +79,8 @@ async fn full_redis_is_unavailable_and_recovered() {
         let (status, body) = attempt(node, user, method, &path, &Value::Null).await;
         assert_eq!((status, &body["error"]["code"]), (503, &json!("unavailable")), "{path}: {body}");
     }
-    assert_eq!(node.http("GET", "/ready", &[], "").await.status, 503);
+    assert_eq!(node.http("GET", "/health/stores", &[], "").await.status, 503);
+    assert_eq!(node.http("GET", "/ready", &[], "").await.status, 200);
     assert_eq!(cluster.redis.ask("CONFIG SET maxmemory 0"), "+OK");
     node.ready().await;
     done(node, "bo", "PUT", "/users/ann/follow").await;

@@ -59,7 +59,8 @@ async fn assert_field_error(nodes: &Nodes, socket: &mut Client) {
         }
         // One of the requests may have waited for the timeout.
         assert!(asked.elapsed() < 3 * TIMEOUT, "took {:?}", asked.elapsed());
-        assert_eq!(node.http("GET", "/ready", &[], "").await.status, 503);
+        assert_eq!(node.http("GET", "/health/stores", &[], "").await.status, 503);
+        assert_eq!(node.http("GET", "/ready", &[], "").await.status, 200);
         assert_eq!(node.http("GET", "/health", &[], "").await.status, 200);
     }
     let asked = Instant::now();

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use feedline::ledger::{JOB, JobId, LIKE};
+use feedline::feed::now;
+use feedline::ledger::{EVENT, JOB, LIKE, RetryOutcome};
 use serde_json::{Value, json};
 
 use crate::client::Client;
@@ -44,7 +45,7 @@ impl Field {
 
     /// The quarantine: kind, content and reason of each entry.
     async fn quarantined(&self) -> Vec<(String, String, String)> {
-        let all = self.ledger.quarantined(99).await.expect("a list");
+        let all = self.ledger.quarantined(None, 0, 99).await.expect("a list");
         all.into_iter().map(|entry| (entry.kind, entry.content, entry.reason)).collect()
     }
 }
@@ -83,8 +84,9 @@ async fn check_failing_jobs_are_quarantined(mut field: Field) {
     let [(kind, content, reason)] = &all[..] else { panic!("{all:?}") };
     assert!(kind == JOB && content.contains(&spoilt.to_string()) && reason.contains("poison"), "{all:?}");
     field.remove_fault("pulled").await;
-    let id: u64 = field.ledger.quarantined(1).await.expect("a list")[0].name.parse().expect("a job");
-    assert!(field.ledger.release_job(JobId(id)).await.expect("an answer"));
+    let name = &field.ledger.quarantined(Some(JOB), 0, 1).await.expect("a list")[0].name;
+    let retried = field.ledger.retry_quarantined(JOB, name, now()).await.expect("an answer");
+    assert_eq!(retried, RetryOutcome::Returned);
     until("it arrives once it is released", async || timeline(node, "fan").await.starts_with(&[good, spoilt])).await;
     node.metric_is("feedline_quarantine", 0.0).await;
 }
@@ -133,9 +135,13 @@ async fn check_failing_likes_are_reverted(field: Field) {
     let strange = if field.redis.is_some() { 16 } else { 0 };
     node.metric_is("feedline_quarantine", f64::from(strange + 1)).await;
     node.metric_is(r#"feedline_likes_reverted_total{reason="failed"}"#, 1.0).await;
-    // Only the like failed: the user's next like is accepted.
+    // A running node puts it back on request.
     field.remove_fault("likes").await;
-    attempt(node, "mal", "PUT", &format!("/posts/{id}/like"), &Value::Null).await;
+    let items = field.ledger.quarantined(Some(LIKE), 0, 99).await.expect("a list");
+    let failed = items.iter().find(|item| item.reason.contains("poison")).expect("the like");
+    assert!(failed.attempts >= 5, "{failed:?}");
+    let retried = field.ledger.retry_quarantined(LIKE, &failed.name, now()).await.expect("an answer");
+    assert_eq!(retried, RetryOutcome::Requested);
     until("it settles", async || done(node, "ann", "GET", &format!("/posts/{id}")).await["likes"] == 20).await;
 }
 
@@ -165,4 +171,43 @@ async fn jobs_rejected_by_the_broker_are_quarantined() {
     node.metric_is("feedline_quarantine", 1.0).await;
     let all = field.quarantined().await;
     assert!(all[0].1.contains(&spoilt.to_string()) && all[0].2.contains("WRONGTYPE"), "{all:?}");
+}
+
+/// Nobody is notified of an event that always fails, until an operator retries it. The events behind it go on.
+async fn check_failing_events_are_quarantined(field: Field) {
+    let node = &field.nodes[0];
+    for user in ["mal", "cy"] {
+        done(node, user, "GET", "/timeline").await;
+    }
+    let owner = if field.postgres.is_some() { "owner" } else { "user" };
+    field.poison("notifications", &format!("NEW.{owner} = 'mal'")).await;
+    post(node, "bo", "@mal hello").await;
+    let notified = async |user: &str, number: usize| {
+        let listed = done(node, user, "GET", "/notifications").await;
+        listed["items"].as_array().is_some_and(|items| items.len() == number)
+    };
+    for n in 1..=3 {
+        post(node, "bo", "@cy hello").await;
+        until("the others are notified", async || notified("cy", n).await).await;
+        tokio::time::sleep(Duration::from_millis(700)).await;
+    }
+    node.metric_is("feedline_quarantine", 1.0).await;
+    assert!(notified("mal", 0).await);
+    let items = field.ledger.quarantined(None, 0, 9).await.expect("a list");
+    assert!(items[0].kind == EVENT && items[0].reason.contains("poison") && items[0].attempts >= 5, "{items:?}");
+    assert!(items[0].name.starts_with("notifications/"), "{items:?}");
+    field.remove_fault("notifications").await;
+    let retried = field.ledger.retry_quarantined(EVENT, &items[0].name, now()).await.expect("an answer");
+    assert_eq!(retried, RetryOutcome::Returned);
+    until("the user is notified after the retry", async || notified("mal", 1).await).await;
+}
+
+#[tokio::test]
+async fn failing_events_are_quarantined_embedded() {
+    check_failing_events_are_quarantined(Field::embedded(&[]).await).await;
+}
+
+#[tokio::test]
+async fn failing_events_are_quarantined_on_postgres() {
+    check_failing_events_are_quarantined(Field::postgres(1, &[]).await).await;
 }

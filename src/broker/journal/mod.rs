@@ -77,7 +77,7 @@ impl Journal {
         let folder = folder.into();
         blocking(move || {
             let name = folder.display().to_string();
-            Self::open_folder(folder, flush).map_err(|error| BrokerError::Refused(format!("{name}: {error}")))
+            Self::open_folder(folder, flush).map_err(|error| BrokerError::Failed(format!("{name}: {error}")))
         })
         .await
     }
@@ -290,7 +290,7 @@ impl SegmentFiles {
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|error| Err(BrokerError::Refused(format!("the queue's files: {error}"))))
+    done.unwrap_or_else(|error| Err(BrokerError::Failed(format!("the queue's files: {error}"))))
 }
 
 /// The disk is full or failing: a retry may succeed.

@@ -143,7 +143,7 @@ impl InboxStore for MemoryBroker {
 
     async fn fan_out(&self, page: FanOut<'_>) -> Result<FannedOut> {
         if page.entry.post().is_none() {
-            return Err(BrokerError::Refused("an inbox holds posts only".to_owned()));
+            return Err(BrokerError::Failed("an inbox holds posts only".to_owned()));
         }
         if *self.incarnation.lock() != *page.attempt.run {
             return Ok(FannedOut::Fenced);
@@ -179,7 +179,7 @@ impl InboxStore for MemoryBroker {
 
     async fn pull(&self, pull: Pull<'_>) -> Result<Vec<Receipt>> {
         if pull.entry.post().is_none() {
-            return Err(BrokerError::Refused("an inbox holds posts only".to_owned()));
+            return Err(BrokerError::Failed("an inbox holds posts only".to_owned()));
         }
         let (how, now) = (EntrySource::Pulled { mark: pull.mark, attempt: pull.attempt }, Instant::now());
         let write = |user| self.fan(&inbox_channel(user), pull.entry, how, now);

@@ -86,7 +86,7 @@ impl Broker for MemoryBroker {
     async fn append(&self, append: Append<'_>) -> Result<AppendOutcome> {
         let channel = append.channel;
         if inbox_owner(channel).is_some() {
-            return Err(BrokerError::Refused(NO_APPEND.to_owned()));
+            return Err(BrokerError::Failed(NO_APPEND.to_owned()));
         }
         let found = self.find_or_create(channel);
         let now = Instant::now();
@@ -111,7 +111,7 @@ impl Broker for MemoryBroker {
     async fn broadcast(&self, broadcast: Broadcast<'_>) -> Vec<Result<AppendOutcome>> {
         let Broadcast { channels, entry, retention, idempotency_key, version } = broadcast;
         if channels.iter().any(|channel| inbox_owner(channel).is_some()) {
-            return channels.iter().map(|_| Err(BrokerError::Refused(NO_APPEND.to_owned()))).collect();
+            return channels.iter().map(|_| Err(BrokerError::Failed(NO_APPEND.to_owned()))).collect();
         }
         let mut outcomes = Vec::with_capacity(channels.len());
         for channel in channels {
@@ -181,7 +181,7 @@ impl Broker for MemoryBroker {
 
     async fn clear_log(&self, channel: &str) -> Result<()> {
         if inbox_owner(channel).is_some() {
-            return Err(BrokerError::Refused(NO_CLEAR.to_owned()));
+            return Err(BrokerError::Failed(NO_CLEAR.to_owned()));
         }
         if let Some(found) = self.find(channel)
             && let Some(log) = found.state.lock().log(Instant::now())

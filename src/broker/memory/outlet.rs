@@ -12,7 +12,7 @@ impl OutletStream for MemoryBroker {
     }
 
     async fn append_to_outlet_stream(&self, _: &[OutletRecord], _: u64) -> Result<()> {
-        Err(BrokerError::Refused("outlet.stream needs Redis".to_owned()))
+        Err(BrokerError::Failed("outlet.stream needs Redis".to_owned()))
     }
 
     async fn drop_outlet_stream(&self) -> Result<()> {

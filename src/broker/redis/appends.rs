@@ -64,7 +64,7 @@ impl RedisBroker {
     async fn call_append(&self, broadcast: Broadcast<'_>) -> Result<Vec<Result<AppendOutcome>>> {
         let Broadcast { channels, entry, retention, idempotency_key, version } = broadcast;
         if channels.iter().any(|channel| inbox_owner(channel).is_some()) {
-            return Err(BrokerError::Refused("an inbox is not appended to".to_owned()));
+            return Err(BrokerError::Failed("an inbox is not appended to".to_owned()));
         }
         let per_log = LOG_KEYS + idempotency_key.iter().len();
         let mut call = SCRIPTS.append.call(1 + per_log * channels.len());

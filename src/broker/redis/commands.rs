@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, PushInfo, PushKind, RedisError, ServerErrorKind, Value};
+use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, PushInfo, PushKind, ServerErrorKind, Value};
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::errors::classify;
 use super::scripts::SCRIPTS;
 use crate::backoff::Backoff;
 use crate::broker::{BrokerError, Result};
@@ -92,7 +93,7 @@ impl RedisEndpoint {
         let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim();
         let version = field("redis_version:").to_owned();
         if version.split('.').next().and_then(|major| major.parse().ok()).is_none_or(|major: u32| major < 7) {
-            return Err(BrokerError::Refused(format!("redis 7 or newer is needed, this is {version:?}")));
+            return Err(BrokerError::Failed(format!("redis 7 or newer is needed, this is {version:?}")));
         }
         let run = field("run_id:").chars().take(6).collect::<String>().into();
         // Managed servers refuse CONFIG GET, but not INFO.
@@ -100,40 +101,6 @@ impl RedisEndpoint {
         let may_evict = eviction_policy.as_deref() != Some(NO_EVICTION) || field("evicted_keys:") != "0";
         Ok((connection, RedisServer { version, run, eviction_policy, may_evict }))
     }
-}
-
-/// Maps an error of Redis to temporary or lasting. A pipeline's errors are temporary only if all of them are.
-fn classify(error: &RedisError) -> BrokerError {
-    if let Some(errors) = error.clone().into_server_errors() {
-        let temporary = errors.iter().all(|(_, error)| is_temporary(error.code()));
-        let text = error.to_string();
-        return if temporary { BrokerError::Unreachable(text) } else { BrokerError::Refused(text) };
-    }
-    let text = error.to_string();
-    if error.is_io_error() { BrokerError::Unreachable(text) } else { BrokerError::Refused(text) }
-}
-
-/// The error for a command that failed inside a script which went on.
-pub(super) fn failed_in_script(reason: &str) -> BrokerError {
-    let temporary = reason.split(' ').next().is_some_and(is_temporary);
-    if temporary { BrokerError::Unreachable(reason.to_owned()) } else { BrokerError::Refused(reason.to_owned()) }
-}
-
-/// Whether an error code means a temporary state: loading data, full memory, a running script, a failover.
-fn is_temporary(code: &str) -> bool {
-    matches!(
-        code,
-        "LOADING"
-            | "TRYAGAIN"
-            | "CLUSTERDOWN"
-            | "MASTERDOWN"
-            | "READONLY"
-            | "NOSCRIPT"
-            | "OOM"
-            | "BUSY"
-            | "MISCONF"
-            | "NOREPLICAS"
-    )
 }
 
 /// A connection and its server.

@@ -145,7 +145,7 @@ impl InboxStore for RedisBroker {
 
     async fn fan_out(&self, page: FanOut<'_>) -> Result<FannedOut> {
         if page.entry.post().is_none() {
-            return Err(BrokerError::Refused("an inbox holds posts only".to_owned()));
+            return Err(BrokerError::Failed("an inbox holds posts only".to_owned()));
         }
         let mut link = self.commands.link()?;
         if *self.run(&link) != *page.attempt.run {
@@ -179,7 +179,7 @@ impl InboxStore for RedisBroker {
 
     async fn pull(&self, pull: Pull<'_>) -> Result<Vec<Receipt>> {
         let Some(post) = pull.entry.post() else {
-            return Err(BrokerError::Refused("an inbox holds posts only".to_owned()));
+            return Err(BrokerError::Failed("an inbox holds posts only".to_owned()));
         };
         let mut call = SCRIPTS.pull.call(2 * pull.users.len());
         pull.users.iter().for_each(|user| _ = call.arg(&self.keys.inbox(user)[..]));

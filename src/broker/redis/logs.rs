@@ -57,7 +57,7 @@ impl Broker for RedisBroker {
     }
 
     async fn signal(&self, signal: Signal) -> Result<u64> {
-        let message = signal.encode().map_err(|error| BrokerError::Refused(error.to_string()))?;
+        let message = signal.encode().map_err(|error| BrokerError::Failed(error.to_string()))?;
         self.publish_raw(&self.keys.signal(None), &message).await
     }
 
@@ -70,7 +70,7 @@ impl Broker for RedisBroker {
     }
 
     async fn signal_node(&self, node: &str, signal: Signal) -> Result<bool> {
-        let message = signal.encode().map_err(|error| BrokerError::Refused(error.to_string()))?;
+        let message = signal.encode().map_err(|error| BrokerError::Failed(error.to_string()))?;
         let receivers = self.publish_raw(&self.keys.signal(Some(node)), &message).await?;
         Ok(receivers > 0)
     }
@@ -143,7 +143,7 @@ impl Broker for RedisBroker {
 
     async fn clear_log(&self, channel: &str) -> Result<()> {
         if inbox_owner(channel).is_some() {
-            return Err(BrokerError::Refused("an inbox is not cleared".to_owned()));
+            return Err(BrokerError::Failed("an inbox is not cleared".to_owned()));
         }
         // The metadata of the log, which stays, holds its position: the entries may have expired as well.
         self.commands.send(redis::cmd("UNLINK").arg(self.keys.log(channel)[0].as_str())).await.map(drop)
@@ -174,7 +174,7 @@ impl Broker for RedisBroker {
         call.arg(holder).arg(millis(NODE_LEASE)).arg(ceiling).arg(u8::from(keeps));
         numbers.iter().for_each(|number| _ = call.arg(*number));
         match replies::parse::<(u8, Millis)>(self.commands.send(&call).await?)? {
-            (0, _) => Err(BrokerError::Refused(format!("all {NUMBERS} node numbers are taken"))),
+            (0, _) => Err(BrokerError::Failed(format!("all {NUMBERS} node numbers are taken"))),
             (at, used_until) => {
                 Ok(NodeLease { number: numbers[usize::from(at) - 1], ttl: Some(NODE_LEASE), used_until })
             }

@@ -20,6 +20,7 @@
 
 mod appends;
 mod commands;
+mod errors;
 mod hint;
 mod inbox_cache;
 mod inboxes;
@@ -95,7 +96,7 @@ impl RedisBroker {
     /// # Errors
     /// If Redis cannot be reached now, or is too old. Later connections are retried.
     pub async fn connect(options: RedisOptions) -> Result<Self> {
-        let wrong = |error: redis::RedisError| BrokerError::Refused(error.to_string());
+        let wrong = |error: redis::RedisError| BrokerError::Failed(error.to_string());
         let info = options.url.as_str().into_connection_info().map_err(wrong)?;
         let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
         let tcp = info.tcp_settings().clone().set_nodelay(true);

@@ -15,7 +15,7 @@ use crate::model::Epoch;
 const PARTITIONS: u16 = 8;
 
 fn strange(what: &str) -> BrokerError {
-    BrokerError::Refused(format!("cannot make sense of an answer: {what}"))
+    BrokerError::Failed(format!("cannot make sense of an answer: {what}"))
 }
 
 /// Parses `[id, [field, value]]`. An entry that another program added has an empty body, which no like has.

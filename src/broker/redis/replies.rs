@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use redis::{FromRedisValue, Value};
 
-use super::commands::failed_in_script;
+use super::errors::failed_in_script;
 use crate::broker::{AppendOutcome, BrokerError, FannedOut, Inbox, InboxState, Receipt, Result};
 use crate::model::{Entry, Position, PostId};
 
@@ -19,7 +19,7 @@ pub(super) struct StreamSlice {
 const UNFILLED: &str = "9007199254740991";
 
 pub(super) fn strange(what: impl std::fmt::Display) -> BrokerError {
-    BrokerError::Refused(format!("unexpected reply: {what}"))
+    BrokerError::Failed(format!("unexpected reply: {what}"))
 }
 
 pub(super) fn parse<T: FromRedisValue>(answer: Value) -> Result<T> {

@@ -4,7 +4,7 @@
 //! After a pass that finds nothing, the job waits [`GRACE`] and makes another: a write that began before the erasure
 //! may have ended after the first pass. If the second pass finds nothing either, the erasure is finished.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use serde::Deserialize;
 
 use crate::backoff::Backoff;
 use crate::broker::Broker;
-use crate::feed::error::Result;
+use crate::feed::error::{Result, isolate};
 use crate::feed::identity::ErasureRecords;
 use crate::feed::likes::CountPublisher;
 use crate::feed::notifications::Notifications;
 use crate::feed::posts::CommentService;
 use crate::feed::runtime::{Runtime, now};
 use crate::feed::timelines::EdgeJobs;
-use crate::feed::work::JobQueue;
-use crate::ledger::{Erasure, ErasureLease, Ledger, PersonalData, PersonalRow};
+use crate::feed::work::{JobQueue, QuarantinePolicy};
+use crate::ledger::{Erasure, ErasureLease, Fault, Ledger, PersonalData, PersonalRow};
 use crate::metrics::Metrics;
 use crate::model::{Channel, CommentId, Millis, ObjectId, ObjectType, PostId, UserId};
 
@@ -49,6 +49,9 @@ const PAUSE_AFTER_POSTS: Duration = Duration::from_millis(250);
 
 /// The number of rows of a page that are processed concurrently.
 const CONCURRENCY: usize = 4;
+
+/// The failing erasures that a process counts.
+const MAX_FAILING: usize = 1_000;
 
 /// An erasure that this node works on.
 struct Pass<'a> {
@@ -86,6 +89,7 @@ pub(crate) struct ErasureJob {
     comments: Arc<CommentService>,
     notifications: Arc<Notifications>,
     counts: Arc<CountPublisher>,
+    quarantine: Arc<QuarantinePolicy>,
     metrics: Arc<Metrics>,
 }
 
@@ -102,20 +106,23 @@ impl ErasureJob {
         comments: Arc<CommentService>,
         notifications: Arc<Notifications>,
         counts: Arc<CountPublisher>,
+        quarantine: Arc<QuarantinePolicy>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { ledger, broker, runtime, records, jobs, edges, comments, notifications, counts, metrics }
+        Self { ledger, broker, runtime, records, jobs, edges, comments, notifications, counts, quarantine, metrics }
     }
 
     /// Works on erasures, one at a time, until the process stops.
     pub(crate) fn start(self: &Arc<Self>) {
         self.runtime.supervise("erasures", self, |job| async move {
             let mut backoff = Backoff::new(MIN_BACKOFF, MAX_BACKOFF);
+            let mut failing = HashMap::new();
             loop {
-                let pause = match job.work().await {
+                let pause = match job.work(&mut failing).await {
                     Ok(true) => Duration::ZERO,
                     Ok(false) => POLL_INTERVAL.mul_f64(rand::random_range(0.8..1.2)),
                     Err(error) => {
+                        job.quarantine.note_outage(&error);
                         let pause = backoff.next_delay();
                         tracing::warn!(%error, ?pause, "an erasure waits for its stores");
                         if !job.runtime.sleep(pause).await {
@@ -137,16 +144,45 @@ impl ErasureJob {
         ErasureLease { holder: (**self.runtime.holder()).into(), until }
     }
 
-    /// Claims an erasure and makes a pass. `false` if there is no erasure to process now.
-    async fn work(&self) -> Result<bool> {
+    /// Claims an erasure and makes a pass. `false` if there is no erasure to process now. `failing`: the consecutive
+    /// failures of erasures while the stores worked.
+    async fn work(&self, failing: &mut HashMap<UserId, u32>) -> Result<bool> {
         let begun = now();
         let lease = self.lease(after(begun, LEASE));
         let Some(erasure) = self.ledger.claim_erasure(begun, &lease).await? else { return Ok(false) };
+        let (done, cause) = isolate(self.make_pass(erasure.clone(), begun)).await;
+        let error = match done {
+            Ok(()) => {
+                self.quarantine.succeeded();
+                failing.remove(&erasure.user);
+                return Ok(true);
+            }
+            Err(error) => error,
+        };
+        if error.is_outage() {
+            return Err(error);
+        }
+        if failing.len() >= MAX_FAILING {
+            failing.clear();
+        }
+        let failures = failing.entry(erasure.user.clone()).or_insert(0);
+        *failures += 1;
+        if !self.quarantine.admits(*failures, &error).await {
+            return Err(error);
+        }
+        tracing::error!(user = %erasure.user, cause, "an erasure always fails and was quarantined");
+        let fault = Fault::now(cause, *failures);
+        self.ledger.quarantine_erasure(&erasure, self.runtime.holder(), &fault).await?;
+        failing.remove(&erasure.user);
+        Ok(true)
+    }
+
+    async fn make_pass(&self, erasure: Erasure, begun: Millis) -> Result<()> {
         // Another node may have begun the erasure a moment ago.
         self.records.hide(&erasure.user);
         let mut pass = Pass { job: self, erasure, found: 0 };
         if matches!(pass.run().await?, PassOutcome::Lost) {
-            return Ok(true);
+            return Ok(());
         }
         let Pass { mut erasure, found, .. } = pass;
         match erasure.quiet_since {
@@ -164,7 +200,7 @@ impl ErasureJob {
                 self.ledger.advance_erasure(&erasure, &self.lease(after(now(), GRACE))).await?;
             }
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Drops the logs of the user's channels.

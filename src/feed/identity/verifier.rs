@@ -65,7 +65,9 @@ impl IdentityService {
                     return Ok(());
                 }
                 // Likes are acknowledged while the ledger is down, including those of users that were new a moment ago.
-                Err(FeedError::Unavailable) if self.origins.was_unrecorded(user) => return Ok(()),
+                Err(FeedError::Unavailable | FeedError::StoreAway(_)) if self.origins.was_unrecorded(user) => {
+                    return Ok(());
+                }
                 Err(error) => return Err(error),
             },
             (UserOrigin::Account, _) => self.cached_or_stored(user).await?,

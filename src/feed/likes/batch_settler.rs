@@ -16,9 +16,9 @@ use crate::broker::{Broker, Claim, DurableQueue, QueueOffset, SettlementEvent, S
 use crate::feed::error::{Result, isolate};
 use crate::feed::event_queue::EventQueue;
 use crate::feed::lineage::LineageTracker;
-use crate::feed::quarantine::QuarantinePolicy;
 use crate::feed::runtime::{Runtime, now};
-use crate::ledger::{EventConsumer, Ledger, LikeBatch, SettledLikes};
+use crate::feed::work::QuarantinePolicy;
+use crate::ledger::{EventConsumer, Fault, Ledger, LikeBatch, SettledLikes};
 use crate::metrics::Metrics;
 use crate::model::{ContentId, LikeChange, UserId};
 
@@ -46,7 +46,7 @@ pub(crate) struct BatchSettler {
     /// Publishes counts.
     pub(crate) counts: Arc<CountPublisher>,
     /// Publishes reverts to the users concerned.
-    pub(crate) reverts: RevertPublisher,
+    pub(crate) reverts: Arc<RevertPublisher>,
     /// Receives the events of new likes, for their notifications.
     pub(crate) events: Arc<EventQueue>,
     /// Quarantines entries that always fail.
@@ -136,13 +136,17 @@ impl BatchSettler {
             }
             Ok(BatchOutcome::Moved) => Ok(BatchOutcome::Moved),
             Err(error) => match size.failed(many, &error) {
-                BatchFailure::Outage => Err(error),
+                BatchFailure::Outage => {
+                    self.quarantine.note_outage(&error);
+                    Err(error)
+                }
                 // The ledger may be ahead of this node.
                 BatchFailure::Batch => Ok(BatchOutcome::Moved),
                 BatchFailure::Single(failures) if self.quarantine.admits(failures, &error).await => {
                     let place = first.place;
                     let to = position(&state.epoch, place);
-                    let skipped = self.like_quarantine.skip(partition, &state.position, &to, first, cause).await?;
+                    let fault = Fault::now(cause, failures);
+                    let skipped = self.like_quarantine.skip(partition, &state.position, &to, first, fault).await?;
                     if let Some(settled) = skipped {
                         self.advance(partition, state, to, (place, place), (settled, Vec::new())).await?;
                     }

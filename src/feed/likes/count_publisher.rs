@@ -153,8 +153,8 @@ impl CountPublisher {
     /// always refused does not block the others. Returns which objects have subscribers.
     async fn store(&self, tallies: &[(ContentId, Tally)]) -> Result<Vec<bool>> {
         match self.broker.set_tallies(tallies).await {
-            Err(BrokerError::Refused(_)) if tallies.len() > 1 => {}
-            Err(BrokerError::Refused(error)) => {
+            Err(BrokerError::Failed(_)) if tallies.len() > 1 => {}
+            Err(BrokerError::Failed(error)) => {
                 tracing::error!(?tallies, error, "the broker refuses a count of likes");
                 return Ok(vec![false; tallies.len()]);
             }

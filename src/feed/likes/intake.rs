@@ -135,8 +135,8 @@ impl LikeIntake {
             Ok(places) => places.into_iter().map(|place| place.ok_or(AppendFailure::Full)).collect(),
             Err(error) => {
                 let refusal = match error {
-                    BrokerError::Unreachable(_) => AppendFailure::Unreachable,
-                    BrokerError::Refused(_) => AppendFailure::Failed,
+                    BrokerError::Unreachable(_) | BrokerError::Refused(..) => AppendFailure::Unreachable,
+                    BrokerError::Failed(_) => AppendFailure::Failed,
                 };
                 tracing::warn!(%error, likes = items.len(), "likes could not be queued");
                 vec![Err(refusal); items.len()]

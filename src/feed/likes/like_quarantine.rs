@@ -6,10 +6,14 @@
 use std::sync::Arc;
 
 use super::entry;
-use crate::broker::{QueueOffset, QueuedEntry};
+use crate::broker::QueuedEntry;
 use crate::feed::error::Result;
-use crate::feed::runtime::now;
-use crate::ledger::{LIKE, Ledger, Quarantined, REVERT, Reverted, SettledLikes, SkippedLike};
+use crate::ledger::{
+    Fault, LIKE, Ledger, Quarantined, REVERT, RevertContent, Reverted, SettledLikes, SkippedLike, like_name,
+};
+
+/// Why an entry that cannot be decoded is set aside.
+pub(super) const UNKNOWN: &str = "it is not a like that this version knows";
 
 /// The longest entry content that is stored, in bytes.
 const MAX_CONTENT: usize = 1_000;
@@ -37,8 +41,9 @@ impl LikeQuarantine {
         from: &str,
         to: &str,
         item: QueuedEntry,
-        cause: String,
+        fault: Fault,
     ) -> Result<Option<SettledLikes>> {
+        let Fault { reason: cause, attempts, at } = fault;
         tracing::error!(partition, place = %item.place, cause, "a like always fails and was quarantined");
         let like = entry::decode(&item.body);
         let skipped = SkippedLike {
@@ -47,8 +52,9 @@ impl LikeQuarantine {
             to: to.to_owned(),
             content: text(&item),
             reason: cause,
+            attempts,
             like: like.clone().filter(|like| like.liked),
-            now: now(),
+            now: at,
         };
         let Some(reverted) = self.ledger.skip_like(&skipped).await? else { return Ok(None) };
         let objects: Vec<_> = like.iter().map(|like| like.object).collect();
@@ -61,11 +67,14 @@ impl LikeQuarantine {
     ///
     /// # Errors
     /// If the ledger cannot be written.
-    pub(super) async fn set_revert_aside(&self, reverted: &Reverted, cause: String) -> Result<()> {
+    pub(super) async fn set_revert_aside(&self, reverted: &Reverted, fault: Fault) -> Result<()> {
+        let cause = &fault.reason;
         tracing::error!(?reverted, cause, "the note of a reverted like always fails and was quarantined");
         let Reverted { id, user, object, reason } = reverted;
-        let content = format!("{user} {} {}", object.to_text(), reason.as_str());
-        let entry = Quarantined::new(REVERT, id.to_string(), content, cause);
+        let (object, reason) = (object.to_text(), reason.as_str().to_owned());
+        let content = RevertContent { user: user.to_string(), object, reason };
+        let content = serde_json::to_string(&content).unwrap_or_default();
+        let entry = Quarantined::new(REVERT, id.to_string(), content, fault);
         self.ledger.quarantine(&[entry]).await?;
         Ok(self.ledger.delete_reverts(&[*id]).await?)
     }
@@ -77,8 +86,8 @@ impl LikeQuarantine {
     pub(super) async fn set_unreadable_aside(&self, partition: u16, epoch: &str, batch: &[QueuedEntry]) -> Result<()> {
         let unreadable = batch.iter().filter(|item| entry::decode(&item.body).is_none()).map(|item| {
             tracing::error!(partition, place = %item.place, "an entry of the queue of likes cannot be decoded");
-            let reason = "it is not a like that this version knows".to_owned();
-            Quarantined::new(LIKE, name(partition, epoch, item.place), text(item), reason)
+            let name = like_name(partition, &format!("{epoch} {}", item.place));
+            Quarantined::new(LIKE, name, text(item), Fault::now(UNKNOWN, 1))
         });
         let unreadable: Vec<_> = unreadable.collect();
         if unreadable.is_empty() {
@@ -86,10 +95,6 @@ impl LikeQuarantine {
         }
         Ok(self.ledger.quarantine(&unreadable).await?)
     }
-}
-
-fn name(partition: u16, epoch: &str, place: QueueOffset) -> String {
-    format!("{partition} {epoch} {place}")
 }
 
 fn text(item: &QueuedEntry) -> String {

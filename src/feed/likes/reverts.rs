@@ -10,8 +10,8 @@ use super::memory::LikeMemory;
 use crate::broker::{Append, Broker};
 use crate::feed::error::{Result, isolate};
 use crate::feed::lineage::LineageTracker;
-use crate::feed::quarantine::QuarantinePolicy;
-use crate::ledger::{Ledger, REVERTS, Reverted};
+use crate::feed::work::QuarantinePolicy;
+use crate::ledger::{Fault, Ledger, REVERTS, Reverted};
 use crate::model::{Channel, Entry, Event, Retention};
 
 /// Reverts of one step.
@@ -74,14 +74,17 @@ impl RevertPublisher {
             for reverted in &reverts {
                 self.memory.states.remove(&(reverted.user.clone(), reverted.object));
                 let (published, cause) = isolate(self.push(reverted)).await;
-                let Err(error) = published else { continue };
+                let Err(error) = published else {
+                    self.quarantine.succeeded();
+                    continue;
+                };
                 pending.any = true;
                 pending.failures = if error.is_outage() { 0 } else { pending.failures + 1 };
                 if !self.quarantine.admits(pending.failures, &error).await {
                     return Err(error);
                 }
-                pending.failures = 0;
-                self.like_quarantine.set_revert_aside(reverted, cause).await?;
+                let fault = Fault::now(cause, std::mem::take(&mut pending.failures));
+                self.like_quarantine.set_revert_aside(reverted, fault).await?;
             }
             if !reverts.is_empty() {
                 let ids: Vec<i64> = reverts.iter().map(|reverted| reverted.id).collect();
@@ -91,7 +94,8 @@ impl RevertPublisher {
         Ok(())
     }
 
-    async fn push(&self, Reverted { id, user, object, reason }: &Reverted) -> Result<()> {
+    /// Publishes a revert to its user. A repeat publishes it once.
+    pub(super) async fn push(&self, Reverted { id, user, object, reason }: &Reverted) -> Result<()> {
         self.lineage.note_number(REVERTS, u64::try_from(*id).unwrap_or_default()).await?;
         let event = Event::LikeReverted { id: object.number(), reason: *reason };
         let (channel, key) = (Channel::Notifications(user.clone()).to_string(), format!("revert {id}"));

@@ -117,6 +117,7 @@ impl Settlers {
                     }
                 }
                 Err(error) => {
+                    self.batches.quarantine.note_outage(&error);
                     let pause = backoff.next_delay();
                     tracing::warn!(%error, partition, ?pause, "the settling of likes waits for its stores");
                     pause

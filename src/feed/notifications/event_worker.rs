@@ -21,16 +21,17 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use super::failing_events::{EventQuarantine, FailingEvents};
 use super::like_notifications::like_notifications;
 use super::{Notifications, PendingNotification};
 use crate::backoff::Backoff;
 use crate::broker::{Broker, Signal};
 use crate::feed::content::PostCache;
-use crate::feed::error::{FeedError, Result};
+use crate::feed::error::{Result, isolate};
 use crate::feed::event_queue::EventQueue;
 use crate::feed::runtime::{Runtime, now};
 use crate::feed::visibility::{CommentContexts, VisibilityPolicy};
-use crate::ledger::{EventConsumer, Ledger, QueuedEvent};
+use crate::ledger::{EventConsumer, Fault, Ledger, QueuedEvent};
 use crate::metrics::Metrics;
 use crate::model::{Comment, CommentId, ContentId, DomainEvent, NotificationKind, PostId, UserId};
 
@@ -64,6 +65,9 @@ const MAX_ATTEMPTS: u32 = 3;
 /// The longest pause between two attempts while a store cannot be reached.
 const MAX_BACKOFF: Duration = Duration::from_secs(3);
 
+/// The pause while only events wait that failed a moment ago.
+const FAILING_PAUSE: Duration = Duration::from_millis(100);
+
 /// The outcome of a poll.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PollOutcome {
@@ -71,6 +75,8 @@ enum PollOutcome {
     Processed,
     /// No event waits.
     Empty,
+    /// Only events wait that failed a moment ago.
+    Failing,
     /// Events wait, and another process holds the lease.
     LeasedElsewhere,
 }
@@ -98,6 +104,7 @@ pub(crate) struct EventWorker {
     comments: Arc<CommentContexts>,
     visibility: Arc<VisibilityPolicy>,
     notifications: Arc<Notifications>,
+    quarantine: EventQuarantine,
     metrics: Arc<Metrics>,
     leases: Leases,
 }
@@ -114,10 +121,11 @@ impl EventWorker {
         comments: Arc<CommentContexts>,
         visibility: Arc<VisibilityPolicy>,
         notifications: Arc<Notifications>,
+        quarantine: EventQuarantine,
         metrics: Arc<Metrics>,
     ) -> Self {
         let leases = Leases::default();
-        Self { ledger, broker, runtime, queue, posts, comments, visibility, notifications, metrics, leases }
+        Self { ledger, broker, runtime, queue, posts, comments, visibility, notifications, quarantine, metrics, leases }
     }
 
     /// Works until the process stops.
@@ -135,12 +143,12 @@ impl EventWorker {
     }
 
     async fn run(&self, consumer: EventConsumer) {
-        let (mut attempts, mut signalled_at) = (0, None::<Instant>);
+        let (mut failing, mut signalled_at) = (FailingEvents::default(), None::<Instant>);
         let mut backoff = Backoff::new(2 * MIN_PAUSE, MAX_BACKOFF);
         let mut written = false;
         loop {
             let began = Instant::now();
-            let pause = match self.poll(consumer, &mut attempts).await {
+            let pause = match self.poll(consumer, &mut failing).await {
                 Ok(PollOutcome::Processed) => {
                     backoff.reset();
                     self.queue.wake(EventConsumer::Outlet);
@@ -160,11 +168,13 @@ impl EventWorker {
                         let _ = self.broker.signal(Signal::EventsWritten).await;
                     }
                     match (outcome, consumer) {
+                        (PollOutcome::Failing, _) => FAILING_PAUSE,
                         (PollOutcome::LeasedElsewhere, EventConsumer::Likes) => LIKES_PAUSE,
                         _ => Duration::ZERO,
                     }
                 }
                 Err(error) => {
+                    self.quarantine.of(consumer).note_outage(&error);
                     tracing::warn!(%error, "notifications wait for the ledger");
                     backoff.next_delay()
                 }
@@ -187,7 +197,7 @@ impl EventWorker {
     }
 
     /// Processes a batch, if events wait and no other process holds the lease.
-    async fn poll(&self, consumer: EventConsumer, attempts: &mut u32) -> Result<PollOutcome> {
+    async fn poll(&self, consumer: EventConsumer, failing: &mut FailingEvents) -> Result<PollOutcome> {
         let most = match consumer {
             EventConsumer::Likes => LIKES_BATCH,
             _ => BATCH_RECIPIENTS,
@@ -207,23 +217,75 @@ impl EventWorker {
         });
         batch.truncate(fits.count());
         let batch = self.quarantine_unreadable(consumer, batch).await?;
-        match self.process(&batch).await {
-            Ok(()) => *attempts = 0,
-            // The stores answer, so the batch itself is at fault.
-            Err(FeedError::Internal) => {
-                *attempts += 1;
-                if *attempts < MAX_ATTEMPTS {
-                    return Err(FeedError::Internal);
-                }
-                *attempts = 0;
-                self.process_one_by_one(consumer, batch).await?;
-                return Ok(PollOutcome::Processed);
+        let (alone, batch): (Vec<_>, Vec<_>) = batch.into_iter().partition(|(seq, _)| failing.contains(*seq));
+        let mut outcome = PollOutcome::Failing;
+        if !batch.is_empty() || alone.is_empty() {
+            self.process_batch(consumer, batch, failing).await?;
+            outcome = PollOutcome::Processed;
+        }
+        for event in alone {
+            if failing.is_due(event.0) && self.process_alone(consumer, event, failing).await? {
+                outcome = PollOutcome::Processed;
             }
-            Err(error) => return Err(error),
+        }
+        Ok(outcome)
+    }
+
+    /// Processes a batch. If it keeps failing while the stores work, its events are processed alone.
+    async fn process_batch(
+        &self,
+        consumer: EventConsumer,
+        batch: Vec<(i64, DomainEvent)>,
+        failing: &mut FailingEvents,
+    ) -> Result<()> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        match isolate(self.process(&batch)).await.0 {
+            Ok(()) => failing.batches = 0,
+            Err(error) => {
+                failing.batches = if error.is_outage() { 0 } else { failing.batches + 1 };
+                if failing.batches < MAX_ATTEMPTS {
+                    return Err(error);
+                }
+                failing.batches = 0;
+                for event in batch {
+                    self.process_alone(consumer, event, failing).await?;
+                }
+                return Ok(());
+            }
         }
         let done: Vec<i64> = batch.iter().map(|(seq, _)| *seq).collect();
         self.ledger.finish_events(consumer, &done).await?;
-        Ok(PollOutcome::Processed)
+        self.quarantine.of(consumer).succeeded();
+        Ok(())
+    }
+
+    /// Processes an event. One that fails by itself is set aside. Returns whether it does not wait any more.
+    async fn process_alone(
+        &self,
+        consumer: EventConsumer,
+        (seq, event): (i64, DomainEvent),
+        failing: &mut FailingEvents,
+    ) -> Result<bool> {
+        let policy = self.quarantine.of(consumer);
+        let (processed, cause) = isolate(self.process(&[(seq, event)])).await;
+        match processed {
+            Ok(()) => {
+                self.ledger.finish_events(consumer, &[seq]).await?;
+                policy.succeeded();
+            }
+            Err(error) if error.is_outage() => return Err(error),
+            Err(error) => {
+                let failures = failing.failed(seq);
+                if !policy.admits(failures, &error).await {
+                    return Ok(false);
+                }
+                self.set_aside(consumer, seq, &Fault::now(cause, failures)).await?;
+            }
+        }
+        failing.remove(seq);
+        Ok(true)
     }
 
     /// The first waiting events, enough for a batch. Also measures how many events wait.
@@ -271,30 +333,17 @@ impl EventWorker {
         for queued in batch {
             match queued.event {
                 Ok(event) => readable.push((queued.seq, event)),
-                Err(reason) => self.quarantine(consumer, queued.seq, &reason).await?,
+                Err(reason) => self.set_aside(consumer, queued.seq, &Fault::now(reason, 1)).await?,
             }
         }
         Ok(readable)
     }
 
-    async fn quarantine(&self, consumer: EventConsumer, seq: i64, reason: &str) -> Result<()> {
-        tracing::error!(event = seq, reason, "an event is put aside, nobody is notified of it");
+    async fn set_aside(&self, consumer: EventConsumer, seq: i64, fault: &Fault) -> Result<()> {
+        let reason = &fault.reason;
+        tracing::error!(event = seq, reason, "an event is set aside, nobody is notified of it");
         self.metrics.event_failed();
-        Ok(self.ledger.fail_event(consumer, seq, reason).await?)
-    }
-
-    /// Finds the event of a batch that cannot be processed.
-    async fn process_one_by_one(&self, consumer: EventConsumer, batch: Vec<(i64, DomainEvent)>) -> Result<()> {
-        for (seq, event) in batch {
-            match self.process(&[(seq, event)]).await {
-                Ok(()) => self.ledger.finish_events(consumer, &[seq]).await?,
-                Err(FeedError::Internal) => {
-                    self.quarantine(consumer, seq, "the ledger refused its notifications, see the log").await?;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
+        Ok(self.ledger.quarantine_event(consumer, seq, fault).await?)
     }
 
     async fn process(&self, batch: &[(i64, DomainEvent)]) -> Result<()> {

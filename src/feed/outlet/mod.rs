@@ -36,6 +36,7 @@ use upkeep::OutletUpkeep;
 use super::error::Result;
 use super::event_queue::EventQueue;
 use super::runtime::Runtime;
+use super::work::QuarantinePolicy;
 use crate::broker::Broker;
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
@@ -83,6 +84,7 @@ impl Outlet {
         broker: Arc<dyn Broker>,
         runtime: Arc<Runtime>,
         queue: Arc<EventQueue>,
+        quarantine: Arc<QuarantinePolicy>,
         metrics: Arc<Metrics>,
         options: &OutletOptions,
     ) -> Self {
@@ -95,7 +97,7 @@ impl Outlet {
         });
         let publisher = options.enabled.then(|| {
             let (ledger, runtime, appended) = (ledger.clone(), runtime.clone(), appended.clone());
-            OutletPublisher::new(ledger, broker, runtime, queue, appended, metrics.clone())
+            OutletPublisher::new(ledger, broker, runtime, queue, appended, quarantine, metrics.clone())
         });
         let upkeep = Arc::new(OutletUpkeep::new(ledger.clone(), runtime, metrics, options.retention));
         let users = activity.clone().filter(|_| options.users);

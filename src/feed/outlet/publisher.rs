@@ -12,10 +12,11 @@ use super::appended::AppendedSignal;
 use super::entries::entries;
 use crate::backoff::Backoff;
 use crate::broker::{Broker, Signal};
-use crate::feed::error::Result;
+use crate::feed::error::{Result, isolate};
 use crate::feed::event_queue::EventQueue;
 use crate::feed::runtime::{Runtime, now};
-use crate::ledger::{EventConsumer, Ledger};
+use crate::feed::work::QuarantinePolicy;
+use crate::ledger::{EventConsumer, Fault, Ledger, QueuedEvent};
 use crate::metrics::Metrics;
 
 /// How long a process keeps the lease without a renewal, and the age at which it renews it.
@@ -53,6 +54,7 @@ pub(super) struct OutletPublisher {
     runtime: Arc<Runtime>,
     queue: Arc<EventQueue>,
     appended: Arc<AppendedSignal>,
+    quarantine: Arc<QuarantinePolicy>,
     metrics: Arc<Metrics>,
     /// The time until which this process certainly has the lease.
     leased_until: Mutex<Option<Instant>>,
@@ -66,9 +68,11 @@ impl OutletPublisher {
         runtime: Arc<Runtime>,
         queue: Arc<EventQueue>,
         appended: Arc<AppendedSignal>,
+        quarantine: Arc<QuarantinePolicy>,
         metrics: Arc<Metrics>,
     ) -> Arc<Self> {
-        Arc::new(Self { ledger, broker, runtime, queue, appended, metrics, leased_until: Mutex::default() })
+        let leased_until = Mutex::default();
+        Arc::new(Self { ledger, broker, runtime, queue, appended, quarantine, metrics, leased_until })
     }
 
     /// Works until the process stops.
@@ -90,9 +94,11 @@ impl OutletPublisher {
         let (mut written, mut signalled_at) = (false, None::<Instant>);
         // While another process certainly works, writes of this one only signal to it.
         let mut elsewhere_until = None::<Instant>;
+        // Consecutive failures of the first event while the stores work.
+        let mut failures = 0;
         loop {
             let is_elsewhere = elsewhere_until.is_some_and(|until| until > Instant::now());
-            let outcome = if is_elsewhere { Ok(StepOutcome::LeasedElsewhere) } else { self.step().await };
+            let outcome = if is_elsewhere { Ok(StepOutcome::LeasedElsewhere) } else { self.step(&mut failures).await };
             if !is_elsewhere && matches!(outcome, Ok(StepOutcome::LeasedElsewhere)) {
                 elsewhere_until = Some(Instant::now() + POLL_INTERVAL);
             }
@@ -118,6 +124,7 @@ impl OutletPublisher {
                     }
                 }
                 Err(error) => {
+                    self.quarantine.note_outage(&error);
                     tracing::warn!(%error, "the outlet waits for the ledger");
                     if !self.runtime.sleep(backoff.next_delay()).await {
                         return;
@@ -127,23 +134,37 @@ impl OutletPublisher {
         }
     }
 
-    async fn step(&self) -> Result<StepOutcome> {
-        let waiting = self.ledger.pending_events(EventConsumer::Outlet, BATCH).await?;
-        if waiting.is_empty() {
-            return Ok(StepOutcome::Idle);
-        }
+    /// Appends the first events. After a failure only the first one: it may be at fault, and is set aside if it is.
+    async fn step(&self, failures: &mut u32) -> Result<StepOutcome> {
+        let limit = if *failures > 0 { 1 } else { BATCH };
+        let waiting = self.ledger.pending_events(EventConsumer::Outlet, limit).await?;
+        let Some(first) = waiting.first().map(|queued| queued.seq) else { return Ok(StepOutcome::Idle) };
         if !self.lease().await? {
             return Ok(StepOutcome::LeasedElsewhere);
         }
+        let (published, cause) = isolate(self.publish(waiting)).await;
+        match published {
+            Ok(()) => {
+                *failures = 0;
+                self.quarantine.succeeded();
+            }
+            Err(error) => {
+                *failures = if error.is_outage() { 0 } else { *failures + 1 };
+                if !self.quarantine.admits(*failures, &error).await {
+                    return Err(error);
+                }
+                self.set_aside(first, &Fault::now(cause, std::mem::take(failures))).await?;
+            }
+        }
+        Ok(StepOutcome::Published)
+    }
+
+    async fn publish(&self, waiting: Vec<QueuedEvent>) -> Result<()> {
         let mut events = Vec::with_capacity(waiting.len());
         for queued in waiting {
             match queued.event.clone() {
                 Ok(event) => events.push((queued, event)),
-                Err(reason) => {
-                    tracing::error!(event = queued.seq, reason, "an event is put aside, no consumer gets it");
-                    self.metrics.event_failed();
-                    self.ledger.fail_event(EventConsumer::Outlet, queued.seq, &reason).await?;
-                }
+                Err(reason) => self.set_aside(queued.seq, &Fault::now(reason, 1)).await?,
             }
         }
         let entries = entries(&*self.ledger, &events).await?;
@@ -153,7 +174,14 @@ impl OutletPublisher {
         self.appended.notify();
         // If the signal is lost, the consumers of other nodes poll.
         let _ = self.broker.signal(Signal::OutletAppended).await;
-        Ok(StepOutcome::Published)
+        Ok(())
+    }
+
+    async fn set_aside(&self, seq: i64, fault: &Fault) -> Result<()> {
+        let reason = &fault.reason;
+        tracing::error!(event = seq, reason, "an event is set aside, no consumer gets it");
+        self.metrics.event_failed();
+        Ok(self.ledger.quarantine_event(EventConsumer::Outlet, seq, fault).await?)
     }
 
     async fn lease(&self) -> Result<bool> {

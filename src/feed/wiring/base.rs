@@ -15,19 +15,18 @@ use crate::feed::invalidation::Invalidator;
 use crate::feed::likes::CountPublisher;
 use crate::feed::lineage::LineageTracker;
 use crate::feed::node_ids::NodeIds;
-use crate::feed::notifications::{Conversations, EventWorker, Notifications};
+use crate::feed::notifications::{Conversations, EventQuarantine, EventWorker, Notifications};
 use crate::feed::options::{FeedOptions, PushOptions};
 use crate::feed::outlet::Outlet;
 use crate::feed::people::{Follows, Profiles, Restrictions};
 use crate::feed::posts::{CommentReader, CommentService, PostEditor, PostService};
 use crate::feed::pushes::{LiveSockets, PushReview};
-use crate::feed::quarantine::QuarantinePolicy;
 use crate::feed::rate_limits::RateLimits;
 use crate::feed::rendering::{NotificationRenderer, PostRenderer};
 use crate::feed::runtime::Runtime;
 use crate::feed::timelines::EdgeJobs;
 use crate::feed::visibility::{CommentContexts, RelationCache, VisibilityPolicy};
-use crate::feed::work::{JobQueue, Owner};
+use crate::feed::work::{JobQueue, Owner, QuarantinePolicy};
 use crate::feed::write_path::WritePath;
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
@@ -53,6 +52,11 @@ pub(super) struct Base {
 }
 
 impl Base {
+    /// Decides about the items of one kind of work.
+    pub(super) fn quarantine_policy(&self) -> Arc<QuarantinePolicy> {
+        Arc::new(QuarantinePolicy::new(self.ledger.clone(), self.broker.clone()))
+    }
+
     pub(super) fn write_path(&self, rates: Arc<RateLimits>) -> WritePath {
         WritePath {
             identity: self.identity.clone(),
@@ -152,12 +156,13 @@ impl Base {
         Restrictions::new(self.ledger.clone(), self.identity.clone(), self.visibility.clone(), edges)
     }
 
-    pub(super) fn outlet(&self, options: &FeedOptions) -> Outlet {
+    pub(super) fn outlet(&self, quarantine: Arc<QuarantinePolicy>, options: &FeedOptions) -> Outlet {
         let (queue, metrics) = (self.events.clone(), self.metrics.clone());
-        Outlet::new(self.ledger.clone(), self.broker.clone(), self.runtime.clone(), queue, metrics, &options.outlet)
+        let (ledger, broker, runtime) = (self.ledger.clone(), self.broker.clone(), self.runtime.clone());
+        Outlet::new(ledger, broker, runtime, queue, quarantine, metrics, &options.outlet)
     }
 
-    pub(super) fn event_worker(&self, notifications: Arc<Notifications>) -> EventWorker {
+    pub(super) fn event_worker(&self, notifications: Arc<Notifications>, quarantine: EventQuarantine) -> EventWorker {
         EventWorker::new(
             self.ledger.clone(),
             self.broker.clone(),
@@ -167,6 +172,7 @@ impl Base {
             self.contexts.clone(),
             self.visibility.clone(),
             notifications,
+            quarantine,
             self.metrics.clone(),
         )
     }
@@ -203,6 +209,7 @@ impl Base {
         records: Arc<ErasureRecords>,
         comments: &Arc<CommentService>,
         notifications: &Arc<Notifications>,
+        quarantine: Arc<QuarantinePolicy>,
     ) -> ErasureJob {
         ErasureJob::new(
             self.ledger.clone(),
@@ -214,6 +221,7 @@ impl Base {
             comments.clone(),
             notifications.clone(),
             counts,
+            quarantine,
             self.metrics.clone(),
         )
     }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::base::Base;
+use super::policies::Policies;
 use crate::broker::DurableQueue;
 use crate::feed::likes::{
-    BatchSettler, CountPublisher, Eligibility, LikeIntake, LikeMemory, LikeQuarantine, LikeService, OldestLikes,
-    RevertPublisher, SettlementListener, SettlerWakers, Settlers,
+    BatchSettler, CountPublisher, Eligibility, LikeIntake, LikeMemory, LikeQuarantine, LikeRetries, LikeService,
+    OldestLikes, RevertPublisher, SettlementListener, SettlerWakers, Settlers,
 };
 use crate::feed::options::FeedOptions;
-use crate::feed::quarantine::QuarantinePolicy;
 use crate::model::Retention;
 
 /// The services of likes.
@@ -19,6 +19,7 @@ pub(super) struct LikeServices {
     pub(super) settlements: Arc<SettlementListener>,
     pub(super) intake: Arc<LikeIntake>,
     pub(super) settlers: Arc<Settlers>,
+    pub(super) retries: Arc<LikeRetries>,
 }
 
 impl LikeServices {
@@ -26,6 +27,7 @@ impl LikeServices {
         base: &Base,
         queue: Arc<dyn DurableQueue>,
         memory: Arc<LikeMemory>,
+        policies: &Policies,
         options: &FeedOptions,
     ) -> Self {
         let (ledger, broker) = (&base.ledger, &base.broker);
@@ -40,17 +42,23 @@ impl LikeServices {
             options.likes.queue_length,
         ));
         let counts = Arc::new(CountPublisher::new(broker.clone(), memory.clone()));
-        let quarantine = Arc::new(QuarantinePolicy::new(ledger.clone(), broker.clone()));
         let like_quarantine = LikeQuarantine::new(ledger.clone());
-        let reverts = RevertPublisher::new(
+        let reverts = Arc::new(RevertPublisher::new(
             ledger.clone(),
             broker.clone(),
             base.lineage.clone(),
             memory.clone(),
-            quarantine.clone(),
+            policies.reverts.clone(),
             like_quarantine.clone(),
             Retention::notifications(options.timeline_idle),
-        );
+        ));
+        let retries = Arc::new(LikeRetries::new(
+            ledger.clone(),
+            base.runtime.clone(),
+            memory.clone(),
+            intake.clone(),
+            reverts.clone(),
+        ));
         let batches = BatchSettler {
             ledger: ledger.clone(),
             broker: broker.clone(),
@@ -63,7 +71,7 @@ impl LikeServices {
             reverts,
             events: base.events.clone(),
             like_quarantine,
-            quarantine,
+            quarantine: policies.likes.clone(),
             metrics: base.metrics.clone(),
             counts_per_second: options.likes.counts_per_second,
         };
@@ -71,6 +79,6 @@ impl LikeServices {
         let settlements = Arc::new(SettlementListener::new(memory.clone()));
         let (visibility, intake_of) = (base.visibility.clone(), intake.clone());
         let likes = LikeService::new(ledger.clone(), broker.clone(), visibility, eligibility, memory, intake_of);
-        Self { likes, counts, settlements, intake, settlers }
+        Self { likes, counts, settlements, intake, settlers, retries }
     }
 }

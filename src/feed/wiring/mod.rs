@@ -2,6 +2,7 @@
 
 mod base;
 mod likes;
+mod policies;
 mod timelines;
 
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use tokio::sync::Notify;
 
 use base::Base;
 use likes::LikeServices;
+use policies::Policies;
 use timelines::TimelineServices;
 
 use super::content::PostCache;
@@ -27,7 +29,6 @@ use super::lineage::LineageTracker;
 use super::node_ids::NodeIds;
 use super::options::FeedOptions;
 use super::people::UserSearch;
-use super::quarantine::QuarantinePolicy;
 use super::rate_limits::RateLimits;
 use super::rendering::{CommentRenderer, EventRenderer, NotificationRenderer, PostRenderer};
 use super::runtime::Runtime;
@@ -156,17 +157,23 @@ impl Feed {
             visibility,
             invalidator,
         };
-        let job_quarantine = Arc::new(QuarantinePolicy::new(base.ledger.clone(), base.broker.clone()));
-        let timelines = TimelineServices::new(&base, options, job_quarantine.clone());
+        let policies = Policies::new(&base);
+        let timelines = TimelineServices::new(&base, options, policies.pull_log.clone());
         let write = base.write_path(rates.clone());
         let comment_reader = Arc::new(base.comment_reader());
         let comments = Arc::new(base.comments(write.clone(), comment_reader.clone(), options));
         let favourites = Arc::new(base.favourites(renderer.clone(), options));
         let notifications = Arc::new(base.notifications(notification_renderer.clone(), options));
-        let likes = LikeServices::new(&base, queue, like_memory.clone(), options);
-        let erasure_job =
-            base.erasure_job(timelines.edges.clone(), likes.counts, records.clone(), &comments, &notifications);
-        let fanout = base.fanout(timelines.edges.clone(), job_quarantine, favourites.clone(), options);
+        let likes = LikeServices::new(&base, queue, like_memory.clone(), &policies, options);
+        let erasure_job = base.erasure_job(
+            timelines.edges.clone(),
+            likes.counts,
+            records.clone(),
+            &comments,
+            &notifications,
+            policies.erasures.clone(),
+        );
+        let fanout = base.fanout(timelines.edges.clone(), policies.jobs.clone(), favourites.clone(), options);
         Arc::new(Self {
             posts: base.posts(write.clone(), renderer.clone(), options),
             post_editor: base.post_editor(write, renderer.clone(), options),
@@ -183,8 +190,10 @@ impl Feed {
             topics: TopicService::new(base.ledger.clone(), base.visibility.clone(), renderer),
             exports: Exports::new(base.ledger.clone(), base.identity.clone(), notification_renderer),
             erasures: ErasureService::new(base.ledger.clone(), base.invalidator.clone(), records),
-            outlet: base.outlet(options),
-            event_worker: Arc::new(base.event_worker(notifications.clone())),
+            outlet: base.outlet(policies.outlet.clone(), options),
+            event_worker: Arc::new(base.event_worker(notifications.clone(), policies.events())),
+            post_alert_quarantine: policies.post_alerts.clone(),
+            work: policies.health(),
             erasure_job: Arc::new(erasure_job),
             fanout: Arc::new(fanout),
             read_markers: timelines.markers,
@@ -193,6 +202,7 @@ impl Feed {
             settlements: likes.settlements,
             like_intake: likes.intake,
             settlers: likes.settlers,
+            like_retries: likes.retries,
             likes: likes.likes,
             like_memory,
             owner: base.owner,

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use super::base::Base;
 use crate::feed::fanout::PullLog;
 use crate::feed::options::FeedOptions;
-use crate::feed::quarantine::QuarantinePolicy;
 use crate::feed::rendering::{EventRenderer, PostRenderer};
 use crate::feed::timelines::{
     Backfill, CatchUp, EdgeJobs, Inboxes, PullCursor, ReadMarkers, TimelineLimits, TimelinePages,
 };
+use crate::feed::work::QuarantinePolicy;
 
 /// The services of timelines.
 pub(super) struct TimelineServices {

@@ -13,14 +13,21 @@
 //! | `worker.rs` | the loop of a partition: wake, gather, run, back off, stop |
 //! | `shares.rs` | which partitions a process takes and gives away |
 //! | `job_queue.rs`, `author_queues.rs` | fan-out jobs in this process |
+//! | `quarantine.rs` | decides which items are set aside because they fail by themselves |
+//! | `health.rs` | what work waits for, for operators |
 
 mod author_queues;
+mod health;
 mod job_queue;
 mod lease_clock;
 mod owner;
+mod quarantine;
 mod shares;
 mod worker;
 
+pub use health::StoreHealth;
+pub(crate) use health::WorkHealth;
 pub(crate) use job_queue::{JobQueue, QueuedJob, WriteTicket};
 pub(crate) use owner::{Owner, Partition, Tenure};
+pub(crate) use quarantine::QuarantinePolicy;
 pub(crate) use worker::{Consumer, Pace, Ran, Waker, work};

@@ -11,6 +11,7 @@ use super::errors::{classify, text};
 use super::tls;
 use super::url::{PostgresUrl, Tls};
 use crate::ledger::{Durability, LedgerError, Result};
+use crate::refusal::Refusal;
 
 /// The options of the PostgreSQL ledger.
 #[derive(Clone, Debug)]
@@ -94,7 +95,7 @@ impl Endpoint {
         match tokio::time::timeout(self.timeout, asking).await {
             Ok(Ok(row)) => Ok(row.try_get(0).unwrap_or_default()),
             Ok(Err(error)) => match self.explain(&error) {
-                LedgerError::Failed(why) => {
+                LedgerError::Failed(why) | LedgerError::Refused(Refusal::NoPermission, why) => {
                     tracing::debug!(why, "the server does not tell when it was started");
                     Ok(String::new())
                 }
@@ -109,6 +110,7 @@ impl Endpoint {
         match classify(error).error {
             LedgerError::Failed(why) => LedgerError::Failed(format!("{}: {why}", self.name)),
             LedgerError::Unreachable(why) => LedgerError::Unreachable(format!("{}: {why}", self.name)),
+            LedgerError::Refused(refusal, why) => LedgerError::Refused(refusal, format!("{}: {why}", self.name)),
             LedgerError::Busy => LedgerError::Busy,
         }
     }

@@ -6,8 +6,7 @@ use async_trait::async_trait;
 use tokio_postgres::Row;
 
 use super::PostgresLedger;
-use super::columns::{at, count, integer, json_text, natural_at, one};
-use crate::ledger::events::MAX_FAILED_EVENTS;
+use super::columns::{at, count, json_text, natural_at, one};
 use crate::ledger::{EventBacklog, EventConsumer, EventStore, QueuedEvent, Result};
 use crate::model::DomainEvent;
 
@@ -19,8 +18,6 @@ pub(super) const PENDING: &str = "\
     SELECT seq, at, event FROM events WHERE pending <> 0 AND pending & $1 <> 0 ORDER BY seq LIMIT $2";
 
 const FINISH: &str = "SELECT feedline_finish_events($1, $2)";
-
-const FAIL: &str = "SELECT feedline_fail_event($1, $2, $3, $4)";
 
 const BACKLOG: &str = "SELECT count(*), min(at) FROM events WHERE pending <> 0 AND pending & $1 <> 0";
 
@@ -41,11 +38,6 @@ impl EventStore for PostgresLedger {
 
     async fn finish_events(&self, consumer: EventConsumer, done: &[i64]) -> Result<()> {
         self.pool.write(FINISH, &[&done, &consumer.bit()]).await.map(drop)
-    }
-
-    async fn fail_event(&self, consumer: EventConsumer, seq: i64, reason: &str) -> Result<()> {
-        let kept = integer(MAX_FAILED_EVENTS);
-        self.pool.write(FAIL, &[&seq, &consumer.bit(), &super::columns::plain(reason), &kept]).await.map(drop)
     }
 
     async fn event_backlog(&self, consumer: EventConsumer) -> Result<EventBacklog> {

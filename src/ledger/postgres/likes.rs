@@ -10,8 +10,8 @@ use super::like_batch::{self, BatchArrays};
 use super::pool::Parameters;
 use crate::ledger::quarantine::report_unreadable;
 use crate::ledger::{
-    EventConsumer, LedgerError, LikeBatch, LikeStore, ListPage, QuarantineStore as _, Quarantined, REVERT, Result,
-    Reverted, SettledLikes,
+    EventConsumer, Fault, LedgerError, LikeBatch, LikeStore, ListPage, QuarantineStore as _, Quarantined, REVERT,
+    Result, Reverted, SettledLikes,
 };
 use crate::model::{CommentId, ContentId, DomainEvent, MAX_LIKES, Millis, PostId, Tally, User, UserId};
 
@@ -109,7 +109,8 @@ impl LikeStore for PostgresLedger {
                         let text = |column| at::<&str>(row, column).unwrap_or("?");
                         let content = format!("{} {} {}", text(1), text(2), text(3));
                         report_unreadable("like_reverts", &id, &error);
-                        unreadable.push(Quarantined::new(REVERT, id.to_string(), content, error.to_string()));
+                        let fault = Fault::now(error.to_string(), 1);
+                        unreadable.push(Quarantined::new(REVERT, id.to_string(), content, fault));
                         ids.push(id);
                     }
                 }

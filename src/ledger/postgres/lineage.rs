@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use super::PostgresLedger;
 use super::columns::{at, integer, natural_at, one};
 use crate::ledger::{JOBS, LedgerError, Lineage, LineageStore, NUMBERS_SKIPPED, PULLED, REVERTS, Result};
+use crate::refusal::Refusal;
 
 /// The incarnation, and the oids of the database and of the table `meta`. In a copy made by `pg_dump` at least one of
 /// the oids differs.
@@ -35,7 +36,9 @@ impl LineageStore for PostgresLedger {
         let timeline = match self.pool.inspect(TIMELINE, &[]).await {
             Ok(rows) => at(one(&rows)?, 0)?,
             // Some hosted servers deny access to these functions. Then only the numbers reveal lost writes.
-            Err(LedgerError::Failed(why)) => {
+            Err(
+                LedgerError::Failed(why) | LedgerError::Refused(Refusal::NoPermission | Refusal::SchemaDamaged, why),
+            ) => {
                 tracing::debug!(why, "the server does not tell its timeline");
                 String::new()
             }

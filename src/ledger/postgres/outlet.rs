@@ -10,10 +10,11 @@ use super::columns::{at, count, integer, natural_at, one, plain};
 use super::events::{self, NewEvent};
 use super::pool::Parameters;
 use super::rows::readable;
-use crate::ledger::outlet::{FAILED_ENTRIES_KEPT, MAX_FAILED_ENTRIES, MAX_HELD_ENTRIES, lease_name};
+use crate::ledger::outlet::{FAILED_ENTRIES_KEPT, MAX_HELD_ENTRIES, lease_name};
+use crate::ledger::quarantine::webhook_prefix;
 use crate::ledger::{
-    EventConsumer, FailedEntry, HeldEntry, LedgerError, NewOutletEntry, OutletBacklog, OutletBatch, OutletEnd,
-    OutletEntry, OutletSettlement, OutletStore, Result,
+    EventConsumer, HeldEntry, LedgerError, NewOutletEntry, OutletBacklog, OutletBatch, OutletEnd, OutletEntry,
+    OutletSettlement, OutletStore, Result, WEBHOOK,
 };
 use crate::model::{DomainEvent, EventOwner, Millis};
 
@@ -44,9 +45,10 @@ const BACKLOGS: &str = "\
     SELECT c.name, c.position,
         least(
             (SELECT o.at FROM outlet o WHERE o.position > c.position ORDER BY o.position LIMIT 1),
-            (SELECT min(h.at) FROM outlet_held h WHERE h.consumer = c.name AND failed_at IS NULL)),
-        (SELECT count(*) FROM outlet_held h WHERE h.consumer = c.name AND failed_at IS NULL),
-        (SELECT count(*) FROM outlet_held h WHERE h.consumer = c.name AND failed_at IS NOT NULL)
+            (SELECT min(h.at) FROM outlet_held h WHERE h.consumer = c.name)),
+        (SELECT count(*) FROM outlet_held h WHERE h.consumer = c.name),
+        (SELECT count(*) FROM quarantine q WHERE q.kind = 'webhook'
+            AND starts_with(q.name, CASE WHEN starts_with(c.name, 'webhook:') THEN substr(c.name, 9) ELSE c.name END || '/'))
     FROM outlet_consumers c ORDER BY c.name";
 
 const BATCH: &str = "\
@@ -55,14 +57,6 @@ const BATCH: &str = "\
 
 const SETTLE: &str = "\
     SELECT feedline_settle_outlet($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
-
-const FAILED: &str = "\
-    SELECT position, at, kind, owner, body, held_at, attempts, due_at, reason, failed_at, consumer
-    FROM outlet_held WHERE failed_at IS NOT NULL ORDER BY failed_at DESC, position DESC LIMIT $1";
-
-const REPLAY: &str = "\
-    UPDATE outlet_held SET failed_at = NULL, due_at = $3, held_at = $3, attempts = 0
-    WHERE consumer = $1 AND position = $2 AND failed_at IS NOT NULL RETURNING 1";
 
 #[async_trait]
 impl OutletStore for PostgresLedger {
@@ -179,30 +173,13 @@ impl OutletStore for PostgresLedger {
             &failed,
             &delivered,
             &integer(now),
-            &integer(MAX_FAILED_ENTRIES),
+            &webhook_prefix(consumer),
         ];
-        at(one(&self.pool.write(SETTLE, parameters).await?)?, 0)
-    }
-
-    async fn failed_entries(&self, limit: usize) -> Result<Vec<FailedEntry>> {
-        let rows = self.pool.read(FAILED, &[&count(limit)]).await?;
-        Ok(readable("outlet_held", &rows, |row| {
-            let time = |column| at::<Option<i64>>(row, column).map(|at| at.map(natural));
-            let held = HeldEntry {
-                entry: entry(row, 0)?,
-                held_at: natural_at(row, 5)?,
-                attempts: small(natural_at(row, 6)?),
-                due_at: time(7)?,
-                reason: at(row, 8)?,
-                failed_at: time(9)?,
-            };
-            Ok(FailedEntry { consumer: at(row, 10)?, held })
-        }))
-    }
-
-    async fn replay_entry(&self, consumer: &str, position: u64, now: Millis) -> Result<bool> {
-        let rows = self.pool.write(REPLAY, &[&consumer, &integer(position), &integer(now)]).await?;
-        Ok(!rows.is_empty())
+        let is_settled = at(one(&self.pool.write(SETTLE, parameters).await?)?, 0)?;
+        if settlement.held.iter().any(|held| held.failed_at.is_some()) {
+            self.trim_quarantine(WEBHOOK).await;
+        }
+        Ok(is_settled)
     }
 }
 

@@ -8,9 +8,9 @@ use super::columns::{at, count, id_at, integer, natural_at, one, plain};
 use super::devices::{device, json_at};
 use super::pool::Parameters;
 use super::rows::readable;
-use crate::ledger::pushes::{ACCEPTED_KEPT, MAX_COUNTED_PUSHES, MAX_FAILED_PUSHES};
+use crate::ledger::pushes::{ACCEPTED_KEPT, MAX_COUNTED_PUSHES};
 use crate::ledger::{
-    DeviceSession, FailedPush, LedgerError, PushBacklog, PushKey, PushLease, PushResult, PushStore, QueuedPush, Result,
+    DeviceSession, LedgerError, PUSH, PushBacklog, PushKey, PushLease, PushResult, PushStore, QueuedPush, Result,
     SettledPush,
 };
 use crate::model::{DeviceId, Millis};
@@ -61,7 +61,7 @@ const RELOAD: &str = select_leased!(
     ""
 );
 
-const SETTLE: &str = "SELECT feedline_settle_pushes($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
+const SETTLE: &str = "SELECT feedline_settle_pushes($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
 
 const FORGET: &str = "\
     DELETE FROM push_queue q USING (
@@ -78,9 +78,6 @@ const BACKLOG: &str = "\
         SELECT due_at FROM push_queue WHERE state = 0 AND due_at <= $1 ORDER BY due_at LIMIT $2) due";
 
 const NEXT: &str = "SELECT due_at FROM push_queue WHERE state = 0 ORDER BY due_at LIMIT 1";
-
-const FAILED: &str = "\
-    SELECT owner, device, item, kind, reason, at FROM push_failures ORDER BY seq DESC LIMIT $1";
 
 #[async_trait]
 impl PushStore for PostgresLedger {
@@ -131,9 +128,11 @@ impl PushStore for PostgresLedger {
             &integer(now),
             &integer(ACCEPTED_KEPT),
             &integer(digest),
-            &integer(MAX_FAILED_PUSHES),
         ];
         let rows = self.pool.write(SETTLE, parameters).await?;
+        if names.contains(&"failed") {
+            self.trim_quarantine(PUSH).await;
+        }
         natural_at(one(&rows)?, 0).map(|number| usize::try_from(number).unwrap_or(usize::MAX))
     }
 
@@ -153,13 +152,6 @@ impl PushStore for PostgresLedger {
     async fn next_push(&self) -> Result<Option<Millis>> {
         let rows = self.pool.read(NEXT, &[]).await?;
         rows.first().map(|row| natural_at(row, 0)).transpose()
-    }
-
-    async fn failed_pushes(&self, limit: usize) -> Result<Vec<FailedPush>> {
-        let rows = self.pool.read(FAILED, &[&count(limit)]).await?;
-        Ok(readable("push_failures", &rows, |row| {
-            Ok(FailedPush { key: key(row)?, kind: at(row, 3)?, reason: at(row, 4)?, at: natural_at(row, 5)? })
-        }))
     }
 }
 

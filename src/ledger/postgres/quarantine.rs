@@ -1,4 +1,4 @@
-//! The quarantine.
+//! The quarantine. Functions of the database: `functions/quarantine.sql`.
 
 use async_trait::async_trait;
 use tokio_postgres::Row;
@@ -6,52 +6,100 @@ use tokio_postgres::Row;
 use super::PostgresLedger;
 use super::columns::{at, count, integer, natural_at, one, plain};
 use super::pool::Parameters;
-use crate::ledger::quarantine::{MAX_QUARANTINED, released_work};
-use crate::ledger::{Fence, JOB, JobId, QuarantineStore, Quarantined, Result, RevertReason, Reverted, SkippedLike};
+use crate::ledger::pushes::ACCEPTED_KEPT;
+use crate::ledger::quarantine::{MAX_QUARANTINED, NEVER, released_work, report_dropped};
+use crate::ledger::{
+    ERASURE, EVENT, Erasure, EventConsumer, Fault, Fence, JOB, JobId, LIKE, POST_ALERT, PostAlertJob, QuarantineStore,
+    Quarantined, Result, RetryOutcome, RevertReason, Reverted, SkippedLike, like_name,
+};
 use crate::model::Millis;
 
-const QUARANTINE_JOB: &str = "SELECT feedline_quarantine_job($1, $2, $3, $4, $5, $6)";
+const QUARANTINE_JOB: &str = "SELECT feedline_quarantine_job($1, $2, $3, $4, $5)";
 
 const SKIP_LIKE: &str = "\
     SELECT moved, note FROM feedline_skip_like($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
 
+const QUARANTINE_EVENT: &str = "SELECT feedline_quarantine_event($1, $2, $3, $4, $5, $6)";
+
+const QUARANTINE_POST_ALERT: &str = "SELECT feedline_quarantine_post_alert($1, $2, $3, $4, $5)";
+
+const QUARANTINE_ERASURE: &str = "SELECT feedline_quarantine_erasure($1, $2, $3, $4, $5, $6)";
+
 const PUT: &str = "\
-    INSERT INTO quarantine (kind, name, content, reason, at) VALUES ($1, $2, $3, $4, $5)
+    INSERT INTO quarantine (kind, name, content, reason, attempts, at) VALUES ($1, $2, $3, $4, $5, $6)
     ON CONFLICT (kind, name) DO NOTHING";
 
-const TRIM: &str = "SELECT feedline_trim_quarantine($1, $2)";
+const TRIM: &str = "\
+    DELETE FROM quarantine WHERE kind = $1 AND id <= (
+        SELECT id FROM quarantine WHERE kind = $1 ORDER BY id DESC LIMIT 1 OFFSET $2) RETURNING 1";
 
-const LIST: &str = "SELECT kind, name, content, reason, at FROM quarantine ORDER BY id LIMIT $1";
+/// A query of items.
+macro_rules! listing {
+    ($condition:literal) => {
+        concat!("SELECT id, kind, name, content, reason, attempts, at, is_retried FROM quarantine WHERE ", $condition)
+    };
+}
 
-const CONTENT: &str = "SELECT content FROM quarantine WHERE kind = $1 AND name = $2";
+const LIST: &str = listing!("id > $1 ORDER BY id LIMIT $2");
 
-const RELEASE: &str = "SELECT feedline_release_job($1, $2)";
+const LIST_KIND: &str = listing!("kind = $1 AND id > $2 ORDER BY id LIMIT $3");
+
+const ITEM: &str = listing!("kind = $1 AND name = $2");
+
+const REQUESTED: &str = listing!("kind = $1 AND is_retried ORDER BY id LIMIT $2");
+
+const RETRY: &str = "SELECT feedline_retry_quarantined($1, $2, $3, $4)";
+
+const REFUSE: &str = "UPDATE quarantine SET is_retried = false, reason = $3 WHERE kind = $1 AND name = $2";
+
+/// An erasure that is dropped is over.
+const DROP: &str = "\
+    WITH gone AS (DELETE FROM quarantine WHERE kind = $1 AND name = $2 RETURNING kind, name),
+    ended AS (
+        DELETE FROM erasures USING gone
+        WHERE gone.kind = 'erasure' AND erasures.owner = gone.name AND erasures.lease_until = $3
+    )
+    SELECT 1 FROM gone";
 
 const SIZE: &str = "SELECT count(*) FROM quarantine";
+
+impl PostgresLedger {
+    /// Drops the oldest items of a kind, beyond the maximum. If it fails, the next item of this kind drops them.
+    pub(super) async fn trim_quarantine(&self, kind: &str) {
+        match self.pool.write(TRIM, &[&kind, &integer(MAX_QUARANTINED)]).await {
+            Ok(dropped) => report_dropped(kind, dropped.len() as u64),
+            Err(error) => tracing::warn!(%error, kind, "the quarantine could not be trimmed"),
+        }
+    }
+}
 
 #[async_trait]
 impl QuarantineStore for PostgresLedger {
     async fn quarantine_job(&self, id: JobId, fence: &Fence, reason: &str, now: Millis) -> Result<bool> {
         let (partition, generation) = (&*fence.partition, integer(fence.generation));
-        let parameters: Parameters<'_> =
-            &[&integer(id.0), &partition, &generation, &plain(reason), &integer(now), &KEPT];
-        at(one(&self.pool.write(QUARANTINE_JOB, parameters).await?)?, 0)
+        let parameters: Parameters<'_> = &[&integer(id.0), &partition, &generation, &plain(reason), &integer(now)];
+        let was_moved = at(one(&self.pool.write(QUARANTINE_JOB, parameters).await?)?, 0)?;
+        if was_moved {
+            self.trim_quarantine(JOB).await;
+        }
+        Ok(was_moved)
     }
 
     async fn skip_like(&self, skipped: &SkippedLike) -> Result<Option<Vec<Reverted>>> {
-        let SkippedLike { partition, from, to, content, reason, like, now } = skipped;
-        let (number, name, now) = (i32::from(*partition), format!("{partition} {to}"), integer(*now));
-        let (content, why) = (plain(content), plain(reason));
+        let SkippedLike { partition, from, to, content, reason, attempts, like, now } = skipped;
+        let (number, name, now) = (i32::from(*partition), like_name(*partition, to), integer(*now));
+        let (content, why, attempts) = (plain(content), plain(reason), i64::from(*attempts));
         let (owner, object) =
             (like.as_ref().map(|like| like.user.as_str()), like.as_ref().map(|it| it.object.to_text()));
         let failed = RevertReason::Failed;
         let parameters: Parameters<'_> =
-            &[&number, from, to, &name, &content, &why, &now, &KEPT, &owner, &object, &failed.as_str()];
+            &[&number, from, to, &name, &content, &why, &attempts, &now, &owner, &object, &failed.as_str()];
         let rows = self.pool.write(SKIP_LIKE, parameters).await?;
         let row = one(&rows)?;
         if !at::<bool>(row, 0)? {
             return Ok(None);
         }
+        self.trim_quarantine(LIKE).await;
         let note = at::<Option<i64>>(row, 1)?.zip(like.as_ref());
         let reverted = |(id, like): (i64, &crate::model::LikeChange)| Reverted {
             id,
@@ -62,27 +110,75 @@ impl QuarantineStore for PostgresLedger {
         Ok(Some(note.map(reverted).into_iter().collect()))
     }
 
-    async fn quarantine(&self, entries: &[Quarantined]) -> Result<()> {
-        for entry in entries {
-            let (content, reason) = (plain(&entry.content), plain(&entry.reason));
-            self.pool.write(PUT, &[&entry.kind, &entry.name, &content, &reason, &integer(entry.at)]).await?;
+    async fn quarantine_event(&self, consumer: EventConsumer, seq: i64, fault: &Fault) -> Result<()> {
+        let (reason, attempts, now) = columns(fault);
+        let parameters: Parameters<'_> = &[&seq, &consumer.name(), &consumer.bit(), &reason, &attempts, &now];
+        self.pool.write(QUARANTINE_EVENT, parameters).await?;
+        self.trim_quarantine(EVENT).await;
+        Ok(())
+    }
+
+    async fn quarantine_post_alert(&self, job: &PostAlertJob, fault: &Fault) -> Result<()> {
+        let (reason, attempts, now) = columns(fault);
+        let until = integer(fault.at.saturating_add(ACCEPTED_KEPT));
+        let parameters: Parameters<'_> = &[&integer(job.post.0), &reason, &attempts, &now, &until];
+        self.pool.write(QUARANTINE_POST_ALERT, parameters).await?;
+        self.trim_quarantine(POST_ALERT).await;
+        Ok(())
+    }
+
+    async fn quarantine_erasure(&self, erasure: &Erasure, holder: &str, fault: &Fault) -> Result<()> {
+        let (reason, attempts, now) = columns(fault);
+        let parameters: Parameters<'_> = &[&erasure.user.as_str(), &holder, &reason, &attempts, &now, &integer(NEVER)];
+        self.pool.write(QUARANTINE_ERASURE, parameters).await?;
+        self.trim_quarantine(ERASURE).await;
+        Ok(())
+    }
+
+    async fn quarantine(&self, items: &[Quarantined]) -> Result<()> {
+        for Quarantined { kind, name, content, reason, attempts, at, .. } in items {
+            let (content, reason, attempts) = (plain(content), plain(reason), i64::from(*attempts));
+            self.pool.write(PUT, &[kind, name, &content, &reason, &attempts, &integer(*at)]).await?;
         }
-        if let Some(last) = entries.last() {
-            self.pool.write(TRIM, &[&last.kind, &KEPT]).await?;
+        if let Some(last) = items.last() {
+            self.trim_quarantine(&last.kind).await;
         }
         Ok(())
     }
 
-    async fn quarantined(&self, limit: usize) -> Result<Vec<Quarantined>> {
-        let rows = self.pool.read(LIST, &[&count(limit)]).await?;
+    async fn quarantined(&self, kind: Option<&str>, after: i64, limit: usize) -> Result<Vec<Quarantined>> {
+        let rows = match kind {
+            Some(kind) => self.pool.read(LIST_KIND, &[&kind, &after, &count(limit)]).await?,
+            None => self.pool.read(LIST, &[&after, &count(limit)]).await?,
+        };
         rows.iter().map(quarantined).collect()
     }
 
-    async fn release_job(&self, id: JobId) -> Result<bool> {
-        let rows = self.pool.read(CONTENT, &[&JOB, &id.to_string()]).await?;
-        let Some(row) = rows.first() else { return Ok(false) };
-        let work = released_work(at(row, 0)?);
-        at(one(&self.pool.write(RELEASE, &[&integer(id.0), &work]).await?)?, 0)
+    async fn quarantined_item(&self, kind: &str, name: &str) -> Result<Option<Quarantined>> {
+        self.pool.read(ITEM, &[&kind, &name]).await?.first().map(quarantined).transpose()
+    }
+
+    async fn retry_quarantined(&self, kind: &str, name: &str, now: Millis) -> Result<RetryOutcome> {
+        let job = if kind == JOB { self.quarantined_item(kind, name).await? } else { None };
+        let work = job.and_then(|job| released_work(&job.content));
+        let rows = self.pool.write(RETRY, &[&kind, &name, &work, &integer(now)]).await?;
+        Ok(match at(one(&rows)?, 0)? {
+            "returned" => RetryOutcome::Returned,
+            "requested" => RetryOutcome::Requested,
+            _ => RetryOutcome::Absent,
+        })
+    }
+
+    async fn requested_retries(&self, kind: &str, limit: usize) -> Result<Vec<Quarantined>> {
+        self.pool.read(REQUESTED, &[&kind, &count(limit)]).await?.iter().map(quarantined).collect()
+    }
+
+    async fn refuse_retry(&self, kind: &str, name: &str, reason: &str) -> Result<()> {
+        self.pool.write(REFUSE, &[&kind, &name, &plain(reason)]).await.map(drop)
+    }
+
+    async fn drop_quarantined(&self, kind: &str, name: &str) -> Result<bool> {
+        Ok(!self.pool.write(DROP, &[&kind, &name, &integer(NEVER)]).await?.is_empty())
     }
 
     async fn quarantine_size(&self) -> Result<u64> {
@@ -90,15 +186,20 @@ impl QuarantineStore for PostgresLedger {
     }
 }
 
-#[allow(clippy::cast_possible_wrap, reason = "a small constant")]
-const KEPT: i64 = MAX_QUARANTINED as i64;
+/// The reason, the attempts and the time of a fault.
+fn columns(fault: &Fault) -> (String, i64, i64) {
+    (plain(&fault.reason), i64::from(fault.attempts), integer(fault.at))
+}
 
 fn quarantined(row: &Row) -> Result<Quarantined> {
     Ok(Quarantined {
-        kind: at(row, 0)?,
-        name: at(row, 1)?,
-        content: at(row, 2)?,
-        reason: at(row, 3)?,
-        at: natural_at(row, 4)?,
+        id: at(row, 0)?,
+        kind: at(row, 1)?,
+        name: at(row, 2)?,
+        content: at(row, 3)?,
+        reason: at(row, 4)?,
+        attempts: u32::try_from(natural_at(row, 5)?).unwrap_or(u32::MAX),
+        at: natural_at(row, 6)?,
+        is_retried: at(row, 7)?,
     })
 }

@@ -229,7 +229,9 @@ const REST: [&str; 11] = [
     "DELETE FROM push_preferences WHERE user = ?1 AND ?2 > 0",
     "DELETE FROM push_queue WHERE user = ?1 AND (device, item) IN \
      (SELECT device, item FROM push_queue WHERE user = ?1 LIMIT ?2)",
-    "DELETE FROM push_failures WHERE seq IN (SELECT seq FROM push_failures WHERE user = ?1 LIMIT ?2)",
+    // The names of pushes begin with the user and `/`; `0` follows `/`.
+    "DELETE FROM quarantine WHERE id IN (SELECT id FROM quarantine INDEXED BY quarantine_name \
+     WHERE kind = 'push' AND name >= ?1 || '/' AND name < ?1 || '0' LIMIT ?2)",
     "DELETE FROM read_markers WHERE user = ?1 AND ?2 > 0",
 ];
 

@@ -6,7 +6,6 @@ use async_trait::async_trait;
 use rusqlite::{Connection, Row, params};
 
 use super::{SqliteLedger, count, integer, json_text, natural};
-use crate::ledger::events::MAX_FAILED_EVENTS;
 use crate::ledger::{EventBacklog, EventConsumer, EventStore, QueuedEvent, Result};
 use crate::model::{DomainEvent, Millis};
 
@@ -32,11 +31,6 @@ impl EventStore for SqliteLedger {
     async fn finish_events(&self, consumer: EventConsumer, done: &[i64]) -> Result<()> {
         let done = done.to_vec();
         self.write(move |db| finish(db, consumer, &done)).await
-    }
-
-    async fn fail_event(&self, consumer: EventConsumer, seq: i64, reason: &str) -> Result<()> {
-        let reason = reason.to_owned();
-        self.write(move |db| fail(db, consumer, seq, &reason)).await
     }
 
     async fn event_backlog(&self, consumer: EventConsumer) -> Result<EventBacklog> {
@@ -91,18 +85,8 @@ pub(super) fn release(db: &Connection, name: &str, holder: &str) -> rusqlite::Re
 
 pub(super) fn finish(db: &Connection, consumer: EventConsumer, done: &[i64]) -> rusqlite::Result<()> {
     let (done, bit) = (json_text(done)?, consumer.bit());
-    let gone =
-        "DELETE FROM events WHERE seq IN (SELECT value FROM json_each(?1)) AND pending & ~?2 = 0 AND failure IS NULL";
+    let gone = "DELETE FROM events WHERE seq IN (SELECT value FROM json_each(?1)) AND pending & ~?2 = 0";
     db.prepare_cached(gone)?.execute(params![done, bit])?;
     let left = "UPDATE events SET pending = pending & ~?2 WHERE seq IN (SELECT value FROM json_each(?1))";
     db.prepare_cached(left)?.execute(params![done, bit]).map(drop)
-}
-
-fn fail(db: &Connection, consumer: EventConsumer, seq: i64, reason: &str) -> rusqlite::Result<()> {
-    let sql = "UPDATE events SET pending = pending & ~?2, failure = ?3 WHERE seq = ?1";
-    db.prepare_cached(sql)?.execute(params![seq, consumer.bit(), reason])?;
-    let old = "DELETE FROM events WHERE failure IS NOT NULL AND pending = 0 AND seq <= \
-               (SELECT seq FROM events INDEXED BY events_failed WHERE failure IS NOT NULL \
-                ORDER BY seq DESC LIMIT 1 OFFSET ?1)";
-    db.prepare_cached(old)?.execute([integer(MAX_FAILED_EVENTS)]).map(drop)
 }

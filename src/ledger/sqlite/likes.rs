@@ -11,7 +11,7 @@ use super::rows::{post_id_at, user_id_at};
 use super::{SqliteLedger, UNLIMITED, count, integer, json_text, natural, quarantine, readable_page};
 use crate::ledger::quarantine::report_unreadable;
 use crate::ledger::{
-    LikeBatch, LikeStore, ListPage, Quarantined, REVERT, Result, RevertReason, Reverted, SettledLikes,
+    Fault, LikeBatch, LikeStore, ListPage, Quarantined, REVERT, Result, RevertReason, Reverted, SettledLikes,
 };
 use crate::model::{CommentId, ContentId, DomainEvent, LikeChange, Millis, PostId, Tally, User, UserId};
 
@@ -238,7 +238,8 @@ fn untold(db: &Connection, partition: u16, limit: usize) -> rusqlite::Result<(Ve
                 let id: i64 = row.get(0)?;
                 let text = |column| row.get_ref(column).map(|value| format!("{value:?}"));
                 let content = format!("{} {} {}", text(1)?, text(2)?, text(3)?);
-                unreadable.push((id, Quarantined::new(REVERT, id.to_string(), content, error.to_string())));
+                let fault = Fault::now(error.to_string(), 1);
+                unreadable.push((id, Quarantined::new(REVERT, id.to_string(), content, fault)));
             }
         }
     }

@@ -175,8 +175,12 @@ impl Ledger for SqliteLedger {
 
     async fn ping(&self) -> Result<()> {
         let reads = self.read(|db| db.query_row("SELECT count(*) FROM schema_migrations", [], |_| Ok(())));
-        // An empty transaction shows that the write lock is available.
-        let writes = self.write(|_| Ok(()));
+        // A small write: a full disk and a file that became read only accept an empty transaction.
+        let writes = self.write(|db| {
+            let sql =
+                "INSERT INTO meta (name, value) VALUES ('probe', '1') ON CONFLICT DO UPDATE SET value = 3 - value";
+            db.prepare_cached(sql)?.execute([]).map(drop)
+        });
         self.within(async { tokio::try_join!(reads, writes).map(drop) }).await
     }
 

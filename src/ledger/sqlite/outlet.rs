@@ -6,11 +6,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{SqliteLedger, count, events, integer, json_text, natural, readable};
-use crate::ledger::outlet::{FAILED_ENTRIES_KEPT, MAX_FAILED_ENTRIES, MAX_HELD_ENTRIES, lease_name};
+use super::{SqliteLedger, count, events, integer, json_text, natural, quarantine, readable};
+use crate::ledger::outlet::{FAILED_ENTRIES_KEPT, MAX_HELD_ENTRIES, lease_name};
+use crate::ledger::quarantine::webhook_prefix;
 use crate::ledger::{
-    EventConsumer, FailedEntry, HeldEntry, NewOutletEntry, OutletBacklog, OutletBatch, OutletEnd, OutletEntry,
-    OutletSettlement, OutletStore, Result,
+    EventConsumer, Fault, HeldEntry, NewOutletEntry, OutletBacklog, OutletBatch, OutletEnd, OutletEntry,
+    OutletSettlement, OutletStore, Quarantined, Result, WEBHOOK,
 };
 use crate::model::{DomainEvent, EventOwner, Millis};
 
@@ -69,11 +70,17 @@ impl OutletStore for SqliteLedger {
         self.read(|db| {
             let sql = "SELECT c.name, c.cursor, \
                     (SELECT at FROM outlet WHERE position > c.cursor ORDER BY position LIMIT 1), \
-                    (SELECT min(at) FROM outlet_held h WHERE h.consumer = c.name AND failed_at IS NULL), \
-                    (SELECT count(*) FROM outlet_held h WHERE h.consumer = c.name AND failed_at IS NULL), \
-                    (SELECT count(*) FROM outlet_held h WHERE h.consumer = c.name AND failed_at IS NOT NULL) \
-                FROM outlet_consumers c";
-            db.prepare_cached(sql)?.query_map([], backlog)?.collect()
+                    (SELECT min(at) FROM outlet_held h WHERE h.consumer = c.name), \
+                    (SELECT count(*) FROM outlet_held h WHERE h.consumer = c.name), \
+                    0 FROM outlet_consumers c";
+            let mut backlogs: Vec<OutletBacklog> =
+                db.prepare_cached(sql)?.query_map([], backlog)?.collect::<rusqlite::Result<_>>()?;
+            let sql = "SELECT count(*) FROM quarantine WHERE kind = ?1 AND substr(name, 1, length(?2)) = ?2";
+            for backlog in &mut backlogs {
+                let of_consumer = params![WEBHOOK, webhook_prefix(&backlog.consumer)];
+                backlog.failed = db.prepare_cached(sql)?.query_row(of_consumer, |row| row.get(0).map(natural))?;
+            }
+            Ok(backlogs)
         })
         .await
     }
@@ -102,26 +109,6 @@ impl OutletStore for SqliteLedger {
     ) -> Result<bool> {
         let (consumer, holder, settlement) = (consumer.to_owned(), holder.to_owned(), settlement.clone());
         self.write(move |db| settle(db, &consumer, &holder, &settlement, now)).await
-    }
-
-    async fn failed_entries(&self, limit: usize) -> Result<Vec<FailedEntry>> {
-        self.read(move |db| {
-            let sql = "SELECT position, at, kind, owner, body, held_at, attempts, due_at, reason, failed_at, consumer \
-                       FROM outlet_held WHERE failed_at IS NOT NULL ORDER BY failed_at DESC, position DESC LIMIT ?1";
-            let failed = |row: &Row<'_>| Ok(FailedEntry { consumer: row.get(10)?, held: held(row)? });
-            readable("outlet_held", db.prepare_cached(sql)?.query([count(limit)])?, failed)
-        })
-        .await
-    }
-
-    async fn replay_entry(&self, consumer: &str, position: u64, now: Millis) -> Result<bool> {
-        let consumer = consumer.to_owned();
-        self.write(move |db| {
-            let sql = "UPDATE outlet_held SET failed_at = NULL, due_at = ?3, held_at = ?3, attempts = 0 \
-                       WHERE consumer = ?1 AND position = ?2 AND failed_at IS NOT NULL";
-            Ok(db.prepare_cached(sql)?.execute(params![consumer, integer(position), integer(now)])? == 1)
-        })
-        .await
     }
 }
 
@@ -153,7 +140,7 @@ fn held(row: &Row<'_>) -> rusqlite::Result<HeldEntry> {
         attempts: row.get(6)?,
         due_at: row.get::<_, Option<i64>>(7)?.map(natural),
         reason: row.get(8)?,
-        failed_at: row.get::<_, Option<i64>>(9)?.map(natural),
+        failed_at: None,
     })
 }
 
@@ -202,8 +189,10 @@ fn trim(db: &Connection, before: Millis, now: Millis, limit: usize) -> rusqlite:
         db.prepare_cached("UPDATE outlet_end SET trimmed = max(trimmed, ?1)")?.execute([last])?;
     }
     let kept = u64::try_from(FAILED_ENTRIES_KEPT.as_millis()).unwrap_or(u64::MAX);
-    let sql = "DELETE FROM outlet_held WHERE coalesce(failed_at, held_at) < ?1";
-    db.prepare_cached(sql)?.execute([integer(now.saturating_sub(kept))])?;
+    let before = integer(now.saturating_sub(kept));
+    db.prepare_cached("DELETE FROM outlet_held WHERE held_at < ?1")?.execute([before])?;
+    let sql = "DELETE FROM quarantine WHERE kind = ?1 AND at < ?2";
+    db.prepare_cached(sql)?.execute(params![WEBHOOK, before])?;
     Ok(removed.len())
 }
 
@@ -211,7 +200,7 @@ fn batch(db: &Connection, consumer: &str, now: Millis, limit: usize) -> rusqlite
     let snapshot = db.unchecked_transaction()?;
     let Some(cursor) = cursor(&snapshot, consumer)? else { return Ok(None) };
     let sql = "SELECT count(*) FROM (SELECT 1 FROM outlet_held INDEXED BY outlet_held_owner \
-               WHERE consumer = ?1 AND failed_at IS NULL LIMIT ?2)";
+               WHERE consumer = ?1 LIMIT ?2)";
     let most = integer(MAX_HELD_ENTRIES);
     let number: i64 = snapshot.prepare_cached(sql)?.query_row(params![consumer, most], |row| row.get(0))?;
     let mut batch = OutletBatch { cursor, end: end(&snapshot)?, held: natural(number), ..OutletBatch::default() };
@@ -221,14 +210,14 @@ fn batch(db: &Connection, consumer: &str, now: Millis, limit: usize) -> rusqlite
     if batch.held == 0 {
         return Ok(Some(batch));
     }
-    let sql = "SELECT position, at, kind, owner, body, held_at, attempts, due_at, reason, failed_at \
+    let sql = "SELECT position, at, kind, owner, body, held_at, attempts, due_at, reason \
                FROM outlet_held INDEXED BY outlet_held_due \
-               WHERE consumer = ?1 AND failed_at IS NULL AND due_at <= ?2 ORDER BY due_at LIMIT ?3";
+               WHERE consumer = ?1 AND due_at <= ?2 ORDER BY due_at LIMIT ?3";
     let wanted = params![consumer, integer(now), count(limit)];
     batch.due = readable("outlet_held", snapshot.prepare_cached(sql)?.query(wanted)?, held)?;
     let owners: HashSet<&str> = batch.entries.iter().map(|entry| entry.owner.as_str()).collect();
     let sql = "SELECT value FROM json_each(?2) WHERE EXISTS (SELECT 1 FROM outlet_held INDEXED BY outlet_held_owner \
-               WHERE consumer = ?1 AND owner = value AND failed_at IS NULL)";
+               WHERE consumer = ?1 AND owner = value)";
     let wanted = params![consumer, json_text(&owners)?];
     let owner = |row: &Row<'_>| Ok(EventOwner::from_stored(row.get_ref(0)?.as_str()?));
     batch.owners_held = snapshot.prepare_cached(sql)?.query_map(wanted, owner)?.collect::<rusqlite::Result<_>>()?;
@@ -256,30 +245,32 @@ fn settle(
         let row = params![consumer, integer(*position)];
         owners.extend(db.prepare_cached(sql)?.query_row(row, |row| row.get::<_, String>(0)).optional()?);
     }
-    let next = "UPDATE outlet_held SET due_at = ?3 WHERE consumer = ?1 AND due_at IS NULL AND failed_at IS NULL \
+    let next = "UPDATE outlet_held SET due_at = ?3 WHERE consumer = ?1 AND due_at IS NULL \
                 AND position = (SELECT min(position) FROM outlet_held INDEXED BY outlet_held_owner \
-                                WHERE consumer = ?1 AND owner = ?2 AND failed_at IS NULL)";
+                                WHERE consumer = ?1 AND owner = ?2)";
     for owner in owners {
         db.prepare_cached(next)?.execute(params![consumer, owner, integer(now)])?;
-    }
-    if settlement.held.iter().any(|entry| entry.failed_at.is_some()) {
-        let old = "DELETE FROM outlet_held WHERE consumer = ?1 AND failed_at IS NOT NULL AND position <= \
-                   (SELECT position FROM outlet_held INDEXED BY outlet_held_failed \
-                    WHERE consumer = ?1 AND failed_at IS NOT NULL ORDER BY position DESC LIMIT 1 OFFSET ?2)";
-        db.prepare_cached(old)?.execute(params![consumer, integer(MAX_FAILED_ENTRIES)])?;
     }
     let sql = "UPDATE outlet_consumers SET cursor = ?2 WHERE name = ?1 AND cursor < ?2";
     db.prepare_cached(sql)?.execute(params![consumer, integer(settlement.cursor)])?;
     Ok(true)
 }
 
+/// Holds an entry, or moves it to the quarantine if it was given up.
 fn hold(db: &Connection, consumer: &str, held: &HeldEntry) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO outlet_held \
-               (consumer, position, at, kind, owner, body, held_at, attempts, due_at, reason, failed_at) \
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) \
-               ON CONFLICT DO UPDATE SET attempts = excluded.attempts, due_at = excluded.due_at, \
-                   reason = excluded.reason, failed_at = excluded.failed_at";
     let HeldEntry { entry, held_at, attempts, due_at, reason, failed_at } = held;
+    if let Some(at) = failed_at {
+        let sql = "DELETE FROM outlet_held WHERE consumer = ?1 AND position = ?2";
+        db.prepare_cached(sql)?.execute(params![consumer, integer(entry.position)])?;
+        let name = format!("{}{}", webhook_prefix(consumer), entry.position);
+        let fault = Fault { reason: reason.clone(), attempts: *attempts, at: *at };
+        return quarantine::replace(db, &Quarantined::new(WEBHOOK, name, content(consumer, entry)?, fault));
+    }
+    let sql = "INSERT INTO outlet_held \
+               (consumer, position, at, kind, owner, body, held_at, attempts, due_at, reason) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) \
+               ON CONFLICT DO UPDATE SET attempts = excluded.attempts, due_at = excluded.due_at, \
+                   reason = excluded.reason";
     let row = params![
         consumer,
         integer(entry.position),
@@ -291,7 +282,14 @@ fn hold(db: &Connection, consumer: &str, held: &HeldEntry) -> rusqlite::Result<(
         attempts,
         due_at.map(integer),
         reason,
-        failed_at.map(integer),
     ];
     db.prepare_cached(sql)?.execute(row).map(drop)
+}
+
+/// An entry in quarantine.
+fn content(consumer: &str, entry: &OutletEntry) -> rusqlite::Result<String> {
+    let OutletEntry { position, at, kind, owner, body } = entry;
+    json_text(&serde_json::json!({
+        "consumer": consumer, "position": position, "at": at, "kind": kind, "owner": owner.as_str(), "body": body,
+    }))
 }

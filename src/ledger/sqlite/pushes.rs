@@ -6,11 +6,11 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::devices::{device, json_at};
 use super::rows::user_id_at;
-use super::{SqliteLedger, count, integer, natural, readable};
-use crate::ledger::pushes::{ACCEPTED_KEPT, ClearPace, MAX_COUNTED_PUSHES, MAX_FAILED_PUSHES};
+use super::{SqliteLedger, count, integer, json_text, natural, quarantine, readable};
+use crate::ledger::pushes::{ACCEPTED_KEPT, ClearPace, MAX_COUNTED_PUSHES};
 use crate::ledger::{
-    CLEAR_KIND, ClearPlan, DeviceSession, FailedPush, NotificationGroup, PushBacklog, PushKey, PushLease, PushPlan,
-    PushResult, PushStore, QueuedPush, Result, SettledPush,
+    CLEAR_KIND, ClearPlan, DeviceSession, Fault, NotificationGroup, PUSH, PushBacklog, PushKey, PushLease, PushPlan,
+    PushResult, PushStore, Quarantined, QueuedPush, Result, SettledPush,
 };
 use crate::model::{DeviceId, Millis, PostId, UserId};
 
@@ -85,17 +85,6 @@ impl PushStore for SqliteLedger {
         self.read(|db| {
             let sql = "SELECT due_at FROM push_queue INDEXED BY push_queue_due WHERE state = 0 ORDER BY due_at LIMIT 1";
             db.prepare_cached(sql)?.query_row([], |row| row.get(0).map(natural)).optional()
-        })
-        .await
-    }
-
-    async fn failed_pushes(&self, limit: usize) -> Result<Vec<FailedPush>> {
-        self.read(move |db| {
-            let sql = "SELECT user, device, item, kind, reason, at FROM push_failures ORDER BY seq DESC LIMIT ?1";
-            let failed = |row: &Row<'_>| {
-                Ok(FailedPush { key: key(row)?, kind: row.get(3)?, reason: row.get(4)?, at: row.get(5).map(natural)? })
-            };
-            readable("push_failures", db.prepare_cached(sql)?.query([count(limit)])?, failed)
         })
         .await
     }
@@ -193,18 +182,19 @@ fn settle(
     now: Millis,
     digest: Millis,
 ) -> rusqlite::Result<bool> {
-    let sql = "SELECT kind, seq, sends, sent_at > 0 FROM push_queue WHERE user = ?1 AND device = ?2 AND item = ?3 \
+    let sql = "SELECT kind, seq, sends, sent_at > 0, attempts FROM push_queue WHERE user = ?1 AND device = ?2 AND item = ?3 \
                AND holder = ?4 AND due_at = ?5 AND state = 0";
     let (user, device, item) = (push.key.user.as_str(), push.key.device.as_str(), integer(push.key.item));
     let held = params![user, device, item, &*lease.holder, integer(lease.until)];
     let read = |row: &Row<'_>| {
-        Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?, row.get::<_, bool>(3)?))
+        let (kind, seq, sends): (String, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        Ok((kind, seq, sends, row.get::<_, bool>(3)?, row.get::<_, i64>(4)?))
     };
-    let Some((kind, seq, sends, was_sent)) = db.prepare_cached(sql)?.query_row(held, read).optional()? else {
+    let Some((kind, seq, sends, was_sent, attempts)) = db.prepare_cached(sql)?.query_row(held, read).optional()? else {
         return Ok(false);
     };
     if let PushResult::Failed(reason) = &push.result {
-        fail(db, push, &kind, reason, now)?;
+        fail(db, push, (&kind, attempts), (reason, now))?;
     }
     let has_grown = seq > push.seq;
     if matches!(push.result, PushResult::Unwanted | PushResult::Failed(_)) && !has_grown && !was_sent {
@@ -245,13 +235,21 @@ fn clear_pace(db: &Connection, user: &str, device: &str) -> rusqlite::Result<Cle
     Ok(if is_apns == Some(true) { ClearPace::APNS } else { ClearPace::USUAL })
 }
 
-/// Records that a push was given up.
-fn fail(db: &Connection, push: &SettledPush, kind: &str, reason: &str, now: Millis) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO push_failures (user, device, item, kind, reason, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-    let (user, device, item) = (push.key.user.as_str(), push.key.device.as_str(), integer(push.key.item));
-    db.prepare_cached(sql)?.execute(params![user, device, item, kind, reason, integer(now)])?;
-    let sql = "DELETE FROM push_failures WHERE seq <= (SELECT max(seq) FROM push_failures) - ?1";
-    db.prepare_cached(sql)?.execute([integer(MAX_FAILED_PUSHES)]).map(drop)
+/// Moves a push that was given up to the quarantine.
+fn fail(
+    db: &Connection,
+    push: &SettledPush,
+    (kind, attempts): (&str, i64),
+    fault: (&str, Millis),
+) -> rusqlite::Result<()> {
+    let PushKey { user, device, item } = &push.key;
+    let (user, device) = (user.as_str(), device.as_str());
+    let content = json_text(&serde_json::json!({
+        "user": user, "device": device, "item": item, "kind": kind, "seq": push.seq,
+    }))?;
+    let attempts = u32::try_from(attempts).unwrap_or(u32::MAX);
+    let fault = Fault { reason: fault.0.to_owned(), attempts, at: fault.1 };
+    quarantine::replace(db, &Quarantined::new(PUSH, format!("{user}/{device}/{item}"), content, fault))
 }
 
 /// Reads `user, device, item` from the first columns.

@@ -3,13 +3,22 @@
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{SqliteLedger, count, integer, jobs, likes, natural, work};
-use crate::ledger::quarantine::{MAX_QUARANTINED, released_work};
+use super::{SqliteLedger, count, events, integer, jobs, likes, natural, work};
+use crate::ledger::pushes::ACCEPTED_KEPT;
+use crate::ledger::quarantine::{MAX_QUARANTINED, NEVER, released_work, report_dropped};
 use crate::ledger::{
-    Fence, JOB, JobId, LIKE, QuarantineStore, Quarantined, Result, RevertReason, Reverted, SkippedLike,
+    ERASURE, EVENT, Erasure, EventConsumer, Fault, Fence, JOB, JobId, LIKE, POST_ALERT, PUSH, PostAlertJob,
+    QuarantineStore, Quarantined, REVERT, Result, RetryOutcome, RevertReason, Reverted, SkippedLike, WEBHOOK,
+    like_name,
 };
 use crate::model::Millis;
 
+/// A query of items.
+macro_rules! listing {
+    ($condition:literal) => {
+        concat!("SELECT id, kind, name, content, reason, attempts, at, is_retried FROM quarantine WHERE ", $condition)
+    };
+}
 #[async_trait]
 impl QuarantineStore for SqliteLedger {
     async fn quarantine_job(&self, id: JobId, fence: &Fence, reason: &str, now: Millis) -> Result<bool> {
@@ -22,21 +31,91 @@ impl QuarantineStore for SqliteLedger {
         self.write(move |db| skip_like(db, &skipped)).await
     }
 
-    async fn quarantine(&self, entries: &[Quarantined]) -> Result<()> {
-        let entries = entries.to_vec();
-        self.write(move |db| entries.iter().try_for_each(|entry| put(db, entry))).await
+    async fn quarantine_event(&self, consumer: EventConsumer, seq: i64, fault: &Fault) -> Result<()> {
+        let fault = fault.clone();
+        self.write(move |db| event(db, consumer, seq, &fault)).await
     }
 
-    async fn quarantined(&self, limit: usize) -> Result<Vec<Quarantined>> {
-        self.read(move |db| {
-            let sql = "SELECT kind, name, content, reason, at FROM quarantine ORDER BY id LIMIT ?1";
-            db.prepare_cached(sql)?.query_map([count(limit)], quarantined)?.collect()
+    async fn quarantine_post_alert(&self, job: &PostAlertJob, fault: &Fault) -> Result<()> {
+        let (job, fault) = (*job, fault.clone());
+        self.write(move |db| post_alert(db, &job, &fault)).await
+    }
+
+    async fn quarantine_erasure(&self, erasure: &Erasure, holder: &str, fault: &Fault) -> Result<()> {
+        let (erasure, holder, fault) = (erasure.clone(), holder.to_owned(), fault.clone());
+        self.write(move |db| {
+            let sql = "UPDATE erasures SET holder = '', lease_until = ?3 WHERE user = ?1 AND holder = ?2";
+            if db.prepare_cached(sql)?.execute(params![erasure.user.as_str(), holder, integer(NEVER)])? == 0 {
+                return Ok(());
+            }
+            let content = format!("{{\"at\":{}}}", erasure.at);
+            replace(db, &Quarantined::new(ERASURE, erasure.user.to_string(), content, fault))
         })
         .await
     }
 
-    async fn release_job(&self, id: JobId) -> Result<bool> {
-        self.write(move |db| release(db, id)).await
+    async fn quarantine(&self, items: &[Quarantined]) -> Result<()> {
+        let items = items.to_vec();
+        self.write(move |db| items.iter().try_for_each(|item| put(db, item))).await
+    }
+
+    async fn quarantined(&self, kind: Option<&str>, after: i64, limit: usize) -> Result<Vec<Quarantined>> {
+        let kind = kind.map(str::to_owned);
+        self.read(move |db| match kind {
+            None => {
+                let sql = listing!("id > ?1 ORDER BY id LIMIT ?2");
+                db.prepare_cached(sql)?.query_map(params![after, count(limit)], quarantined)?.collect()
+            }
+            Some(kind) => {
+                let sql = listing!("kind = ?1 AND id > ?2 ORDER BY id LIMIT ?3");
+                db.prepare_cached(sql)?.query_map(params![kind, after, count(limit)], quarantined)?.collect()
+            }
+        })
+        .await
+    }
+
+    async fn quarantined_item(&self, kind: &str, name: &str) -> Result<Option<Quarantined>> {
+        let key = [kind.to_owned(), name.to_owned()];
+        self.read(move |db| {
+            db.prepare_cached(listing!("kind = ?1 AND name = ?2"))?.query_row(key, quarantined).optional()
+        })
+        .await
+    }
+
+    async fn retry_quarantined(&self, kind: &str, name: &str, now: Millis) -> Result<RetryOutcome> {
+        let (kind, name) = (kind.to_owned(), name.to_owned());
+        self.write(move |db| retry(db, &kind, &name, now)).await
+    }
+
+    async fn requested_retries(&self, kind: &str, limit: usize) -> Result<Vec<Quarantined>> {
+        let kind = kind.to_owned();
+        self.read(move |db| {
+            let sql = listing!("kind = ?1 AND is_retried ORDER BY id LIMIT ?2");
+            db.prepare_cached(sql)?.query_map(params![kind, count(limit)], quarantined)?.collect()
+        })
+        .await
+    }
+
+    async fn refuse_retry(&self, kind: &str, name: &str, reason: &str) -> Result<()> {
+        let row = [kind.to_owned(), name.to_owned(), reason.to_owned()];
+        self.write(move |db| {
+            let sql = "UPDATE quarantine SET is_retried = 0, reason = ?3 WHERE kind = ?1 AND name = ?2";
+            db.prepare_cached(sql)?.execute(row).map(drop)
+        })
+        .await
+    }
+
+    async fn drop_quarantined(&self, kind: &str, name: &str) -> Result<bool> {
+        let (kind, name) = (kind.to_owned(), name.to_owned());
+        self.write(move |db| {
+            if kind == ERASURE {
+                let sql = "DELETE FROM erasures WHERE user = ?1 AND lease_until = ?2";
+                db.prepare_cached(sql)?.execute(params![name, integer(NEVER)])?;
+            }
+            let sql = "DELETE FROM quarantine WHERE kind = ?1 AND name = ?2";
+            Ok(db.prepare_cached(sql)?.execute([&kind, &name])? > 0)
+        })
+        .await
     }
 
     async fn quarantine_size(&self) -> Result<u64> {
@@ -54,7 +133,8 @@ fn job(db: &Connection, id: JobId, reason: &str, now: Millis) -> rusqlite::Resul
                SELECT ?1, CAST(id AS TEXT), json_object('work', CAST(work AS TEXT), 'author', CAST(author AS TEXT), \
                    'partition', partition, 'cursor', CAST(cursor AS TEXT), 'created_at', created_at), ?3, ?4 \
                FROM jobs WHERE id = ?2 \
-               ON CONFLICT DO UPDATE SET content = excluded.content, reason = excluded.reason, at = excluded.at";
+               ON CONFLICT DO UPDATE SET content = excluded.content, reason = excluded.reason, at = excluded.at, \
+                   is_retried = 0";
     if db.prepare_cached(sql)?.execute(params![JOB, integer(id.0), reason, integer(now)])? > 0 {
         trim(db, JOB)?;
     }
@@ -62,53 +142,140 @@ fn job(db: &Connection, id: JobId, reason: &str, now: Millis) -> rusqlite::Resul
 }
 
 fn skip_like(db: &Connection, skipped: &SkippedLike) -> rusqlite::Result<Option<Vec<Reverted>>> {
-    let SkippedLike { partition, from, to, content, reason, like, now } = skipped;
+    let SkippedLike { partition, from, to, content, reason, attempts, like, now } = skipped;
     if likes::position(db, *partition)? != *from {
         return Ok(None);
     }
-    let (name, content, reason) = (format!("{partition} {to}"), content.clone(), reason.clone());
-    put(db, &Quarantined { kind: LIKE.to_owned(), name, content, reason, at: *now })?;
+    let fault = Fault { reason: reason.clone(), attempts: *attempts, at: *now };
+    put(db, &Quarantined::new(LIKE, like_name(*partition, to), content.clone(), fault))?;
     let reverted = like.iter().map(|like| likes::revert(db, *partition, like, RevertReason::Failed));
     let reverted = reverted.collect::<rusqlite::Result<_>>()?;
     likes::set_position(db, *partition, to)?;
     Ok(Some(reverted))
 }
 
-pub(super) fn put(db: &Connection, entry: &Quarantined) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO quarantine (kind, name, content, reason, at) VALUES (?1, ?2, ?3, ?4, ?5) \
-               ON CONFLICT DO NOTHING";
-    let row = params![entry.kind, entry.name, entry.content, entry.reason, integer(entry.at)];
+/// Moves an event to the quarantine for a consumer.
+fn event(db: &Connection, consumer: EventConsumer, seq: i64, fault: &Fault) -> rusqlite::Result<()> {
+    let Fault { reason, attempts, at } = fault;
+    // `CAST`: the columns of an event that cannot be decoded may have any type.
+    let sql = "INSERT INTO quarantine (kind, name, content, reason, attempts, at) \
+               SELECT ?1, ?2 || '/' || seq, \
+                   json_object('seq', seq, 'pending', ?4, 'at', at, 'event', CAST(event AS TEXT)), ?5, ?6, ?7 \
+               FROM events WHERE seq = ?3 AND pending & ?4 <> 0 \
+               ON CONFLICT DO UPDATE SET content = excluded.content, reason = excluded.reason, \
+                   attempts = excluded.attempts, at = excluded.at, is_retried = 0";
+    let row = params![EVENT, consumer.name(), seq, consumer.bit(), reason, attempts, integer(*at)];
     if db.prepare_cached(sql)?.execute(row)? > 0 {
-        trim(db, &entry.kind)?;
+        trim(db, EVENT)?;
+    }
+    events::finish(db, consumer, &[seq])
+}
+
+/// Moves the alerts about a post to the quarantine. Its job counts as done, so that it does not begin again.
+fn post_alert(db: &Connection, job: &PostAlertJob, fault: &Fault) -> rusqlite::Result<()> {
+    let post = integer(job.post.0);
+    let sql = "SELECT json_object('post', post, 'cursor', cursor, 'created_at', created_at) \
+               FROM post_alert_jobs WHERE post = ?1 AND state = 0";
+    let content = db.prepare_cached(sql)?.query_row([post], |row| row.get(0)).optional()?;
+    let Some(content) = content else { return Ok(()) };
+    let sql = "UPDATE post_alert_jobs SET state = 1, holder = NULL, due_at = ?2 WHERE post = ?1";
+    db.prepare_cached(sql)?.execute(params![post, integer(fault.at.saturating_add(ACCEPTED_KEPT))])?;
+    replace(db, &Quarantined::new(POST_ALERT, job.post.to_string(), content, fault.clone()))
+}
+
+/// Adds an item, unless there is one of that name.
+pub(super) fn put(db: &Connection, item: &Quarantined) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO quarantine (kind, name, content, reason, attempts, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
+               ON CONFLICT DO NOTHING";
+    insert(db, sql, item)
+}
+
+/// Adds an item in place of one of that name.
+pub(super) fn replace(db: &Connection, item: &Quarantined) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO quarantine (kind, name, content, reason, attempts, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
+               ON CONFLICT DO UPDATE SET content = excluded.content, reason = excluded.reason, \
+                   attempts = excluded.attempts, at = excluded.at, is_retried = 0";
+    insert(db, sql, item)
+}
+
+fn insert(db: &Connection, sql: &str, item: &Quarantined) -> rusqlite::Result<()> {
+    let Quarantined { kind, name, content, reason, attempts, at, .. } = item;
+    if db.prepare_cached(sql)?.execute(params![kind, name, content, reason, attempts, integer(*at)])? > 0 {
+        trim(db, kind)?;
     }
     Ok(())
 }
 
-/// Deletes the oldest entries of a kind, beyond the maximum.
+/// Deletes the oldest items of a kind, beyond the maximum.
 fn trim(db: &Connection, kind: &str) -> rusqlite::Result<()> {
     let sql = "DELETE FROM quarantine WHERE kind = ?1 AND id <= \
                (SELECT id FROM quarantine WHERE kind = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)";
-    db.prepare_cached(sql)?.execute(params![kind, integer(MAX_QUARANTINED)]).map(drop)
+    let dropped = db.prepare_cached(sql)?.execute(params![kind, integer(MAX_QUARANTINED)])?;
+    report_dropped(kind, dropped as u64);
+    Ok(())
 }
 
-fn release(db: &Connection, id: JobId) -> rusqlite::Result<bool> {
-    let (name, read) = (id.to_string(), "SELECT content FROM quarantine WHERE kind = ?1 AND name = ?2");
-    let content = db.prepare_cached(read)?.query_row([JOB, &name], |row| row.get::<_, String>(0)).optional()?;
-    let Some(content) = content else { return Ok(false) };
-    let sql = "INSERT INTO jobs (id, partition, author, work, cursor, created_at) \
-               VALUES (?1, ?2 ->> 'partition', ?2 ->> 'author', coalesce(?3, ?2 ->> 'work'), ?2 ->> 'cursor', \
-                   ?2 ->> 'created_at')";
-    db.prepare_cached(sql)?.execute(params![integer(id.0), content, released_work(&content)])?;
-    db.prepare_cached("DELETE FROM quarantine WHERE kind = ?1 AND name = ?2")?.execute([JOB, &name])?;
-    Ok(true)
+fn retry(db: &Connection, kind: &str, name: &str, now: Millis) -> rusqlite::Result<RetryOutcome> {
+    if matches!(kind, LIKE | REVERT) {
+        let sql = "UPDATE quarantine SET is_retried = 1 WHERE kind = ?1 AND name = ?2";
+        let found = db.prepare_cached(sql)?.execute([kind, name])? > 0;
+        return Ok(if found { RetryOutcome::Requested } else { RetryOutcome::Absent });
+    }
+    let sql = "DELETE FROM quarantine WHERE kind = ?1 AND name = ?2 RETURNING content";
+    let content = db.prepare_cached(sql)?.query_row([kind, name], |row| row.get::<_, String>(0)).optional()?;
+    let Some(content) = content else { return Ok(RetryOutcome::Absent) };
+    let now = integer(now);
+    match kind {
+        JOB => _ = db.prepare_cached(RETRY_JOB)?.execute(params![name, content, released_work(&content)])?,
+        EVENT => _ = db.prepare_cached(RETRY_EVENT)?.execute([content])?,
+        WEBHOOK => _ = db.prepare_cached(RETRY_WEBHOOK)?.execute(params![content, now])?,
+        PUSH => _ = db.prepare_cached(RETRY_PUSH)?.execute(params![content, now])?,
+        POST_ALERT => _ = db.prepare_cached(RETRY_POST_ALERT)?.execute(params![content, now])?,
+        ERASURE => _ = db.prepare_cached("UPDATE erasures SET lease_until = 0 WHERE user = ?1")?.execute([name])?,
+        _ => return Ok(RetryOutcome::Absent),
+    }
+    Ok(RetryOutcome::Returned)
 }
+
+/// The owner of its partition runs it.
+const RETRY_JOB: &str = "\
+    INSERT INTO jobs (id, partition, author, work, cursor, created_at) \
+    VALUES (CAST(?1 AS INTEGER), ?2 ->> 'partition', ?2 ->> 'author', coalesce(?3, ?2 ->> 'work'), ?2 ->> 'cursor', \
+        ?2 ->> 'created_at')";
+
+/// Another consumer may not have processed the event yet.
+const RETRY_EVENT: &str = "\
+    INSERT INTO events (seq, at, event, pending) \
+    VALUES (?1 ->> 'seq', ?1 ->> 'at', ?1 ->> 'event', ?1 ->> 'pending') \
+    ON CONFLICT (seq) DO UPDATE SET pending = pending | excluded.pending";
+
+/// Later entries of the owner wait behind it again.
+const RETRY_WEBHOOK: &str = "\
+    INSERT INTO outlet_held (consumer, position, at, kind, owner, body, held_at, attempts, due_at, reason) \
+    VALUES (?1 ->> 'consumer', ?1 ->> 'position', ?1 ->> 'at', ?1 ->> 'kind', ?1 ->> 'owner', ?1 ->> 'body', \
+        ?2, 0, ?2, 'sent again by an operator') ON CONFLICT DO NOTHING";
+
+/// A group that has grown since may be queued already.
+const RETRY_PUSH: &str = "\
+    INSERT INTO push_queue (user, device, item, kind, seq, state, due_at, queued_at) \
+    VALUES (?1 ->> 'user', ?1 ->> 'device', ?1 ->> 'item', ?1 ->> 'kind', ?1 ->> 'seq', 0, ?2, ?2) \
+    ON CONFLICT DO UPDATE SET state = 0, seq = max(seq, excluded.seq), due_at = excluded.due_at, \
+        queued_at = excluded.queued_at, attempts = 0, first_tried_at = 0 WHERE state = 1";
+
+const RETRY_POST_ALERT: &str = "\
+    INSERT INTO post_alert_jobs (post, cursor, state, due_at, created_at) \
+    VALUES (?1 ->> 'post', ?1 ->> 'cursor', 0, ?2, ?1 ->> 'created_at') \
+    ON CONFLICT DO UPDATE SET state = 0, cursor = excluded.cursor, due_at = excluded.due_at, holder = NULL";
 
 fn quarantined(row: &Row<'_>) -> rusqlite::Result<Quarantined> {
     Ok(Quarantined {
-        kind: row.get(0)?,
-        name: row.get(1)?,
-        content: row.get(2)?,
-        reason: row.get(3)?,
-        at: natural(row.get(4)?),
+        id: row.get(0)?,
+        kind: row.get(1)?,
+        name: row.get(2)?,
+        content: row.get(3)?,
+        reason: row.get(4)?,
+        attempts: row.get(5)?,
+        at: natural(row.get(6)?),
+        is_retried: row.get(7)?,
     })
 }

@@ -213,10 +213,10 @@ impl Server {
         assert!(sent.expect("to run kill").success());
     }
 
-    /// Waits until `/ready` reports success.
+    /// Waits until the server answers and its stores work.
     pub async fn ready(&self) {
         let until = Instant::now() + PATIENCE;
-        while self.probe("/ready").await.is_none_or(|answer| answer.status != StatusCode::OK) {
+        while self.probe("/health/stores").await.is_none_or(|answer| answer.status != StatusCode::OK) {
             assert!(Instant::now() < until, "the server is not ready:\n{}", self.log());
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

@@ -391,12 +391,9 @@ CREATE TABLE events (
     -- JSON.
     event   text NOT NULL,
     -- A bit for each consumer that has not processed it yet.
-    pending int NOT NULL,
-    -- Why a consumer gave up on it.
-    failure text
+    pending int NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX events_pending ON events (seq) WHERE pending <> 0;
-CREATE INDEX events_failed ON events (seq) WHERE failure IS NOT NULL;
 
 -- The one process that works for a consumer, and until when, by the clock of this server.
 CREATE TABLE event_leases (
@@ -542,19 +539,24 @@ CREATE TABLE pulled_end (
 ) WITH (fillfactor = 10);
 INSERT INTO pulled_end (mark) VALUES (0);
 
--- Jobs and likes that cannot be decoded or always fail, with the reason.
+-- Items of all kinds of work that cannot be decoded, always fail or were given up, with the reason.
 CREATE TABLE quarantine (
-    id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    kind    text COLLATE "C" NOT NULL,
-    name    text COLLATE "C" NOT NULL,
-    -- Of a job: its row as JSON.
-    content text NOT NULL,
-    reason  text NOT NULL,
-    at      bigint NOT NULL
+    id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    kind       text COLLATE "C" NOT NULL,
+    -- Unique in its kind.
+    name       text COLLATE "C" NOT NULL,
+    -- What a retry needs, as JSON. Of a like: its entry in the queue.
+    content    text NOT NULL,
+    reason     text NOT NULL,
+    attempts   bigint NOT NULL DEFAULT 0,
+    at         bigint NOT NULL,
+    -- Whether a running node is to try it again.
+    is_retried boolean NOT NULL DEFAULT false
 );
 CREATE UNIQUE INDEX quarantine_name ON quarantine (kind, name);
--- Drops the oldest entries of a kind.
+-- Lists a kind, and drops its oldest items.
 CREATE INDEX quarantine_kind ON quarantine (kind, id);
+CREATE INDEX quarantine_retried ON quarantine (kind, id) WHERE is_retried;
 
 -- Devices and pushes
 -- ------------------
@@ -614,18 +616,6 @@ CREATE TABLE push_queue (
 ) WITH (fillfactor = 80);
 CREATE INDEX push_queue_due ON push_queue (state, due_at);
 
--- Pushes that were given up, the newest.
-CREATE TABLE push_failures (
-    seq    bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    owner  text COLLATE "C" NOT NULL,
-    device text COLLATE "C" NOT NULL,
-    item   bigint NOT NULL,
-    kind   text NOT NULL,
-    reason text NOT NULL,
-    at     bigint NOT NULL
-);
-CREATE INDEX push_failures_owner ON push_failures (owner);
-
 -- Posts whose alerts are still to be queued for the devices of the users who asked for them (post_alerts).
 CREATE TABLE post_alert_jobs (
     post       bigint PRIMARY KEY,
@@ -672,7 +662,7 @@ CREATE TABLE outlet_consumers (
     position bigint NOT NULL
 ) WITH (fillfactor = 50);
 
--- Entries that a consumer did not take yet though its cursor is past them, and those that were given up.
+-- Entries that a consumer did not take yet though its cursor is past them.
 CREATE TABLE outlet_held (
     consumer  text COLLATE "C" NOT NULL,
     position  bigint NOT NULL,
@@ -686,13 +676,10 @@ CREATE TABLE outlet_held (
     -- When it is sent again. NULL: once the entries of the user before it are settled.
     due_at    bigint,
     reason    text NOT NULL,
-    -- When it was given up.
-    failed_at bigint,
     PRIMARY KEY (consumer, position)
 ) WITH (fillfactor = 80);
-CREATE INDEX outlet_held_due ON outlet_held (consumer, due_at) WHERE failed_at IS NULL;
-CREATE INDEX outlet_held_owner ON outlet_held (consumer, owner, position) WHERE failed_at IS NULL;
-CREATE INDEX outlet_held_failed ON outlet_held (consumer, position) WHERE failed_at IS NOT NULL;
+CREATE INDEX outlet_held_due ON outlet_held (consumer, due_at);
+CREATE INDEX outlet_held_owner ON outlet_held (consumer, owner, position);
 
 -- Requests
 -- --------

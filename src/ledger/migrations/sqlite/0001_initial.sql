@@ -375,12 +375,9 @@ CREATE TABLE events (
     -- JSON.
     event   TEXT NOT NULL,
     -- A bit for each consumer that has not processed it yet.
-    pending INTEGER NOT NULL,
-    -- Why a consumer gave up on it.
-    failure TEXT
+    pending INTEGER NOT NULL
 );
 CREATE INDEX events_pending ON events (seq) WHERE pending <> 0;
-CREATE INDEX events_failed ON events (seq) WHERE failure IS NOT NULL;
 
 -- The one process that works for a consumer, and until when, by the clock of this machine.
 CREATE TABLE event_leases (
@@ -506,19 +503,24 @@ CREATE UNIQUE INDEX pulled_job ON pulled (job);
 -- The entries of an author after a mark.
 CREATE INDEX pulled_author ON pulled (author, mark);
 
--- Jobs and likes that cannot be decoded or always fail, with the reason.
+-- Items of all kinds of work that cannot be decoded, always fail or were given up, with the reason.
 CREATE TABLE quarantine (
-    id      INTEGER PRIMARY KEY AUTOINCREMENT,
-    kind    TEXT NOT NULL,
-    name    TEXT NOT NULL,
-    -- Of a job: its row as JSON.
-    content TEXT NOT NULL,
-    reason  TEXT NOT NULL,
-    at      INTEGER NOT NULL
+    id         INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind       TEXT NOT NULL,
+    -- Unique in its kind.
+    name       TEXT NOT NULL,
+    -- What a retry needs, as JSON. Of a like: its entry in the queue.
+    content    TEXT NOT NULL,
+    reason     TEXT NOT NULL,
+    attempts   INTEGER NOT NULL DEFAULT 0,
+    at         INTEGER NOT NULL,
+    -- Whether a running node is to try it again.
+    is_retried INTEGER NOT NULL DEFAULT 0
 );
 CREATE UNIQUE INDEX quarantine_name ON quarantine (kind, name);
--- Drops the oldest entries of a kind.
+-- Lists a kind, and drops its oldest items.
 CREATE INDEX quarantine_kind ON quarantine (kind, id);
+CREATE INDEX quarantine_retried ON quarantine (kind, id) WHERE is_retried;
 
 -- Devices and pushes
 -- ------------------
@@ -578,18 +580,6 @@ CREATE TABLE push_queue (
 ) WITHOUT ROWID;
 CREATE INDEX push_queue_due ON push_queue (state, due_at);
 
--- Pushes that were given up, the newest.
-CREATE TABLE push_failures (
-    seq    INTEGER PRIMARY KEY AUTOINCREMENT,
-    user   TEXT NOT NULL,
-    device TEXT NOT NULL,
-    item   INTEGER NOT NULL,
-    kind   TEXT NOT NULL,
-    reason TEXT NOT NULL,
-    at     INTEGER NOT NULL
-);
-CREATE INDEX push_failures_user ON push_failures (user);
-
 -- Posts whose alerts are still to be queued for the devices of the users who asked for them (post_alerts).
 CREATE TABLE post_alert_jobs (
     post       INTEGER PRIMARY KEY NOT NULL,
@@ -636,7 +626,7 @@ CREATE TABLE outlet_consumers (
     cursor INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- Entries that a consumer did not take yet though its cursor is past them, and those that were given up.
+-- Entries that a consumer did not take yet though its cursor is past them.
 CREATE TABLE outlet_held (
     consumer  TEXT NOT NULL,
     position  INTEGER NOT NULL,
@@ -650,13 +640,10 @@ CREATE TABLE outlet_held (
     -- When it is sent again. NULL: once the entries of the user before it are settled.
     due_at    INTEGER,
     reason    TEXT NOT NULL,
-    -- When it was given up.
-    failed_at INTEGER,
     PRIMARY KEY (consumer, position)
 ) WITHOUT ROWID;
-CREATE INDEX outlet_held_due ON outlet_held (consumer, due_at) WHERE failed_at IS NULL;
-CREATE INDEX outlet_held_owner ON outlet_held (consumer, owner, position) WHERE failed_at IS NULL;
-CREATE INDEX outlet_held_failed ON outlet_held (consumer, position) WHERE failed_at IS NOT NULL;
+CREATE INDEX outlet_held_due ON outlet_held (consumer, due_at);
+CREATE INDEX outlet_held_owner ON outlet_held (consumer, owner, position);
 
 -- Requests
 -- --------

@@ -216,7 +216,10 @@ BEGIN
     WHERE q.owner = p_user AND q.device = x.device AND q.item = x.item;
     GET DIAGNOSTICS removed = ROW_COUNT;
     remaining := remaining - removed;
-    DELETE FROM push_failures WHERE seq IN (SELECT seq FROM push_failures WHERE owner = p_user LIMIT remaining);
+    -- The names of pushes begin with the user and `/`; `0` follows `/`.
+    DELETE FROM quarantine WHERE id IN (
+        SELECT id FROM quarantine WHERE kind = 'push' AND name >= p_user || '/' AND name < p_user || '0'
+        LIMIT remaining);
     GET DIAGNOSTICS removed = ROW_COUNT;
     remaining := remaining - removed;
     IF remaining <= 0 THEN

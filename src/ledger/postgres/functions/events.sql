@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- The event outbox.
 
 -- Leases the events of a consumer to a holder, unless another one has the lease. Returns whether it has it now.
@@ -15,14 +15,6 @@ END $$;
 
 -- A consumer has processed events: they are removed if no other waits for them.
 CREATE OR REPLACE FUNCTION feedline_finish_events(p_done bigint[], p_consumer_bit int) RETURNS void LANGUAGE sql AS $$
-    DELETE FROM events WHERE seq = ANY (p_done) AND pending & ~p_consumer_bit = 0 AND failure IS NULL;
+    DELETE FROM events WHERE seq = ANY (p_done) AND pending & ~p_consumer_bit = 0;
     UPDATE events SET pending = pending & ~p_consumer_bit WHERE seq = ANY (p_done);
-$$;
-
--- A consumer gives up on an event. Of failed events the newest `p_kept` are kept.
-CREATE OR REPLACE FUNCTION feedline_fail_event(p_event bigint, p_consumer_bit int, p_reason text, p_kept bigint)
-RETURNS void LANGUAGE sql AS $$
-    UPDATE events SET pending = pending & ~p_consumer_bit, failure = p_reason WHERE seq = p_event;
-    DELETE FROM events WHERE failure IS NOT NULL AND pending = 0 AND seq <= (
-        SELECT seq FROM events WHERE failure IS NOT NULL ORDER BY seq DESC LIMIT 1 OFFSET p_kept);
 $$;

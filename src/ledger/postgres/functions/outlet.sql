@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- The outlet.
 
 -- As feedline_restrict, and writes an event for each follow that ends: `p_events` has one for each reader.
@@ -59,7 +59,8 @@ BEGIN
     IF removed > 0 THEN
         UPDATE outlet_end SET trimmed = greatest(trimmed, top);
     END IF;
-    DELETE FROM outlet_held WHERE coalesce(failed_at, held_at) < p_held_before;
+    DELETE FROM outlet_held WHERE held_at < p_held_before;
+    DELETE FROM quarantine WHERE kind = 'webhook' AND at < p_held_before;
     RETURN removed;
 END $$;
 
@@ -81,7 +82,7 @@ BEGIN
         RETURN;
     END IF;
     SELECT count(*) INTO held FROM (
-        SELECT FROM outlet_held h WHERE h.consumer = p_consumer AND h.failed_at IS NULL LIMIT p_max_held) t;
+        SELECT FROM outlet_held h WHERE h.consumer = p_consumer LIMIT p_max_held) t;
     RETURN QUERY SELECT 'cursor'::text, cursor_position, e.last, NULL::text, NULL::text, NULL::text, e.trimmed, held
         FROM outlet_end e;
     IF held < p_max_held THEN
@@ -91,23 +92,24 @@ BEGIN
     IF held > 0 THEN
         RETURN QUERY SELECT 'due'::text, h.position, h.at, h.kind, h.owner, h.body, h.held_at, h.attempts
             FROM outlet_held h
-            WHERE h.consumer = p_consumer AND h.failed_at IS NULL AND h.due_at <= p_now
+            WHERE h.consumer = p_consumer AND h.due_at <= p_now
             ORDER BY h.due_at LIMIT p_max;
         RETURN QUERY SELECT DISTINCT 'user'::text, 0::bigint, 0::bigint, NULL::text, n.owner, NULL::text, 0::bigint,
                 0::bigint
             FROM (SELECT o.owner FROM outlet o WHERE o.position > cursor_position ORDER BY o.position LIMIT p_max) n
             WHERE EXISTS (
                 SELECT FROM outlet_held h
-                WHERE h.consumer = p_consumer AND h.owner = n.owner AND h.failed_at IS NULL);
+                WHERE h.consumer = p_consumer AND h.owner = n.owner);
     END IF;
 END $$;
 
--- Settles a batch, if the holder has the lease: holds entries (`p_positions` and the arrays after it), removes held
--- entries that were delivered, makes the next entries of their users due, and moves the cursor forward.
+-- Settles a batch, if the holder has the lease: holds entries (`p_positions` and the arrays after it), moves those that
+-- were given up to the quarantine, removes held entries that were delivered, makes the next entries of their users due,
+-- and moves the cursor forward. `p_prefix`: that of the names in quarantine.
 CREATE OR REPLACE FUNCTION feedline_settle_outlet(
     p_consumer text, p_lease text, p_holder text, p_cursor bigint, p_positions bigint[], p_ats bigint[],
     p_kinds text[], p_owners text[], p_bodies text[], p_held_ats bigint[], p_attempts bigint[], p_dues bigint[],
-    p_reasons text[], p_failed_ats bigint[], p_delivered bigint[], p_now bigint, p_max_failed bigint
+    p_reasons text[], p_failed_ats bigint[], p_delivered bigint[], p_now bigint, p_prefix text
 ) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     touched text[];
@@ -116,27 +118,33 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    INSERT INTO outlet_held (consumer, position, at, kind, owner, body, held_at, attempts, due_at, reason, failed_at)
-    SELECT p_consumer, t.* FROM unnest(p_positions, p_ats, p_kinds, p_owners, p_bodies, p_held_ats, p_attempts, p_dues,
-        p_reasons, p_failed_ats) AS t
+    INSERT INTO outlet_held (consumer, position, at, kind, owner, body, held_at, attempts, due_at, reason)
+    SELECT p_consumer, t.position, t.at, t.kind, t.owner, t.body, t.held_at, t.attempts, t.due_at, t.reason
+    FROM unnest(p_positions, p_ats, p_kinds, p_owners, p_bodies, p_held_ats, p_attempts, p_dues, p_reasons,
+        p_failed_ats) AS t (position, at, kind, owner, body, held_at, attempts, due_at, reason, failed_at)
+    WHERE t.failed_at IS NULL
     ON CONFLICT (consumer, position) DO UPDATE SET attempts = excluded.attempts, due_at = excluded.due_at,
-        reason = excluded.reason, failed_at = excluded.failed_at;
+        reason = excluded.reason;
+    INSERT INTO quarantine (kind, name, content, reason, attempts, at)
+    SELECT 'webhook', p_prefix || t.position, json_build_object('consumer', p_consumer, 'position', t.position,
+        'at', t.at, 'kind', t.kind, 'owner', t.owner, 'body', t.body)::text, t.reason, t.attempts, t.failed_at
+    FROM unnest(p_positions, p_ats, p_kinds, p_owners, p_bodies, p_attempts, p_reasons, p_failed_ats)
+        AS t (position, at, kind, owner, body, attempts, reason, failed_at)
+    WHERE t.failed_at IS NOT NULL
+    ON CONFLICT (kind, name) DO UPDATE SET content = excluded.content, reason = excluded.reason,
+        attempts = excluded.attempts, at = excluded.at, is_retried = false;
+    DELETE FROM outlet_held h USING unnest(p_positions, p_failed_ats) AS t (position, failed_at)
+    WHERE h.consumer = p_consumer AND h.position = t.position AND t.failed_at IS NOT NULL;
     WITH gone AS (
         DELETE FROM outlet_held WHERE consumer = p_consumer AND position = ANY (p_delivered) RETURNING owner
     )
     SELECT array_agg(owner) INTO touched FROM gone;
     UPDATE outlet_held h SET due_at = p_now
     FROM (SELECT DISTINCT owner FROM unnest(touched || p_owners) AS t (owner)) u
-    WHERE h.consumer = p_consumer AND h.due_at IS NULL AND h.failed_at IS NULL AND h.owner = u.owner
+    WHERE h.consumer = p_consumer AND h.due_at IS NULL AND h.owner = u.owner
         AND h.position = (
             SELECT min(first.position) FROM outlet_held first
-            WHERE first.consumer = p_consumer AND first.owner = u.owner AND first.failed_at IS NULL);
-    IF cardinality(array_remove(p_failed_ats, NULL)) > 0 THEN
-        DELETE FROM outlet_held WHERE consumer = p_consumer AND failed_at IS NOT NULL AND position <= (
-            SELECT old.position FROM outlet_held old
-            WHERE old.consumer = p_consumer AND old.failed_at IS NOT NULL
-            ORDER BY old.position DESC LIMIT 1 OFFSET p_max_failed);
-    END IF;
+            WHERE first.consumer = p_consumer AND first.owner = u.owner);
     UPDATE outlet_consumers SET position = p_cursor WHERE name = p_consumer AND position < p_cursor;
     RETURN true;
 END $$;

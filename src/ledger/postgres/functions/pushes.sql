@@ -44,13 +44,11 @@ $$;
 -- Returns the number of settled pushes.
 CREATE OR REPLACE FUNCTION feedline_settle_pushes(
     p_holder text, p_until bigint, p_owners text[], p_devices text[], p_items bigint[], p_seqs bigint[],
-    p_results text[], p_dues bigint[], p_reasons text[], p_now bigint, p_kept bigint, p_digest bigint,
-    p_max_failures bigint
+    p_results text[], p_dues bigint[], p_reasons text[], p_now bigint, p_kept bigint, p_digest bigint
 ) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     held push_queue%ROWTYPE;
     settled bigint := 0;
-    has_failed boolean := false;
 BEGIN
     FOR n IN 1 .. coalesce(array_length(p_owners, 1), 0) LOOP
         SELECT * INTO held FROM push_queue
@@ -59,9 +57,12 @@ BEGIN
         CONTINUE WHEN NOT FOUND;
         settled := settled + 1;
         IF p_results[n] = 'failed' THEN
-            has_failed := true;
-            INSERT INTO push_failures (owner, device, item, kind, reason, at)
-            VALUES (held.owner, held.device, held.item, held.kind, p_reasons[n], p_now);
+            INSERT INTO quarantine (kind, name, content, reason, attempts, at)
+            VALUES ('push', held.owner || '/' || held.device || '/' || held.item, json_build_object(
+                'user', held.owner, 'device', held.device, 'item', held.item, 'kind', held.kind,
+                'seq', p_seqs[n])::text, p_reasons[n], held.attempts, p_now)
+            ON CONFLICT (kind, name) DO UPDATE SET content = excluded.content, reason = excluded.reason,
+                attempts = excluded.attempts, at = excluded.at, is_retried = false;
         END IF;
         IF p_results[n] IN ('unwanted', 'failed') AND held.seq <= p_seqs[n] AND held.sent_at = 0 THEN
             DELETE FROM push_queue WHERE owner = held.owner AND device = held.device AND item = held.item;
@@ -87,10 +88,6 @@ BEGIN
             queued_at = CASE WHEN p_results[n] IN ('deferred', 'retry', 'postponed') THEN held.queued_at ELSE p_now END
         WHERE owner = held.owner AND device = held.device AND item = held.item;
     END LOOP;
-    IF has_failed THEN
-        DELETE FROM push_failures WHERE seq <= (
-            SELECT seq FROM push_failures ORDER BY seq DESC OFFSET p_max_failures LIMIT 1);
-    END IF;
     RETURN settled;
 END $$;
 

@@ -1,15 +1,20 @@
 -- revision: 1
--- Jobs and likes that cannot be decoded or always fail.
+-- Items that cannot be decoded, always fail or were given up.
 
--- Removes the oldest entries of a kind but for the newest `p_kept`.
-CREATE OR REPLACE FUNCTION feedline_trim_quarantine(p_kind text, p_kept bigint) RETURNS void LANGUAGE sql AS $$
-    DELETE FROM quarantine WHERE kind = p_kind AND id <= (
-        SELECT id FROM quarantine WHERE kind = p_kind ORDER BY id DESC LIMIT 1 OFFSET p_kept)
-$$;
+-- Adds an item in place of one of that name.
+CREATE OR REPLACE FUNCTION feedline_put_quarantined(
+    p_kind text, p_name text, p_content text, p_reason text, p_attempts bigint, p_now bigint
+) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO quarantine (kind, name, content, reason, attempts, at)
+    VALUES (p_kind, p_name, p_content, p_reason, p_attempts, p_now)
+    ON CONFLICT (kind, name) DO UPDATE SET content = excluded.content, reason = excluded.reason,
+        attempts = excluded.attempts, at = excluded.at, is_retried = false;
+END $$;
 
 -- Moves a job to the quarantine, if its partition has this owner. Returns whether it did.
 CREATE OR REPLACE FUNCTION feedline_quarantine_job(
-    p_job bigint, p_partition text, p_generation bigint, p_reason text, p_now bigint, p_kept bigint
+    p_job bigint, p_partition text, p_generation bigint, p_reason text, p_now bigint
 ) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     job jobs;
@@ -20,37 +25,119 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    INSERT INTO quarantine (kind, name, content, reason, at)
-    VALUES ('job', p_job::text, json_build_object(
+    PERFORM feedline_put_quarantined('job', p_job::text, json_build_object(
         'work', job.work, 'author', job.author, 'partition', job.partition, 'cursor', job.cursor,
-        'created_at', job.created_at)::text, p_reason, p_now)
-    ON CONFLICT (kind, name) DO UPDATE SET content = excluded.content, reason = excluded.reason, at = excluded.at;
-    PERFORM feedline_trim_quarantine('job', p_kept);
+        'created_at', job.created_at)::text, p_reason, 0, p_now);
     RETURN true;
 END $$;
 
--- Moves a job back, for the owner of its partition. Returns whether it existed.
-CREATE OR REPLACE FUNCTION feedline_release_job(p_job bigint, p_work text) RETURNS boolean LANGUAGE plpgsql AS $$
+-- Moves an event to the quarantine for a consumer. Other consumers still get it.
+CREATE OR REPLACE FUNCTION feedline_quarantine_event(
+    p_event bigint, p_consumer text, p_consumer_bit int, p_reason text, p_attempts bigint, p_now bigint
+) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-    job json;
+    found_event events;
 BEGIN
-    DELETE FROM quarantine WHERE kind = 'job' AND name = p_job::text RETURNING content::json INTO job;
+    SELECT * INTO found_event FROM events WHERE seq = p_event AND pending & p_consumer_bit <> 0 FOR UPDATE;
     IF NOT FOUND THEN
-        RETURN false;
+        RETURN;
     END IF;
-    INSERT INTO jobs (id, partition, author, work, cursor, created_at) OVERRIDING SYSTEM VALUE
-    VALUES (p_job, (job ->> 'partition')::smallint, job ->> 'author', coalesce(p_work, job ->> 'work'),
-        job ->> 'cursor', (job ->> 'created_at')::bigint);
-    -- The job is read again, although later ones are finished.
-    UPDATE work_partitions SET floor = least(floor, p_job - 1) WHERE name = 'fanout/' || (job ->> 'partition');
-    RETURN true;
+    PERFORM feedline_put_quarantined('event', p_consumer || '/' || p_event, json_build_object(
+        'seq', p_event, 'pending', p_consumer_bit, 'at', found_event.at, 'event', found_event.event)::text,
+        p_reason, p_attempts, p_now);
+    PERFORM feedline_finish_events(ARRAY[p_event], p_consumer_bit);
+END $$;
+
+-- Moves the alerts about a post to the quarantine. Its job counts as done, so that it does not begin again.
+CREATE OR REPLACE FUNCTION feedline_quarantine_post_alert(
+    p_post bigint, p_reason text, p_attempts bigint, p_now bigint, p_done_until bigint
+) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    job post_alert_jobs;
+BEGIN
+    SELECT * INTO job FROM post_alert_jobs WHERE post = p_post AND state = 0 FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    UPDATE post_alert_jobs SET state = 1, holder = NULL, due_at = p_done_until WHERE post = p_post;
+    PERFORM feedline_put_quarantined('post_alert', p_post::text, json_build_object(
+        'post', job.post, 'cursor', job.cursor, 'created_at', job.created_at)::text, p_reason, p_attempts, p_now);
+END $$;
+
+-- Sets an erasure aside that `p_holder` has claimed: nobody claims it before `p_never`.
+CREATE OR REPLACE FUNCTION feedline_quarantine_erasure(
+    p_user text, p_holder text, p_reason text, p_attempts bigint, p_now bigint, p_never bigint
+) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    begun bigint;
+BEGIN
+    UPDATE erasures SET holder = '', lease_until = p_never WHERE owner = p_user AND holder = p_holder
+    RETURNING at INTO begun;
+    IF FOUND THEN
+        PERFORM feedline_put_quarantined('erasure', p_user, json_build_object('at', begun)::text, p_reason,
+            p_attempts, p_now);
+    END IF;
+END $$;
+
+-- Returns an item to the work of its kind, or asks running nodes to do so. Returns what became of it: `absent`,
+-- `returned` or `requested`. `p_work`: the work of a job, if it differs from that in quarantine.
+CREATE OR REPLACE FUNCTION feedline_retry_quarantined(p_kind text, p_name text, p_work text, p_now bigint)
+RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    item json;
+BEGIN
+    IF p_kind IN ('like', 'revert') THEN
+        UPDATE quarantine SET is_retried = true WHERE kind = p_kind AND name = p_name;
+        RETURN CASE WHEN FOUND THEN 'requested' ELSE 'absent' END;
+    END IF;
+    DELETE FROM quarantine WHERE kind = p_kind AND name = p_name RETURNING content::json INTO item;
+    IF NOT FOUND THEN
+        RETURN 'absent';
+    END IF;
+    CASE p_kind
+    WHEN 'job' THEN
+        -- The owner of its partition reads it again, although later ones are finished.
+        INSERT INTO jobs (id, partition, author, work, cursor, created_at) OVERRIDING SYSTEM VALUE
+        VALUES (p_name::bigint, (item ->> 'partition')::smallint, item ->> 'author', coalesce(p_work, item ->> 'work'),
+            item ->> 'cursor', (item ->> 'created_at')::bigint);
+        UPDATE work_partitions SET floor = least(floor, p_name::bigint - 1)
+        WHERE name = 'fanout/' || (item ->> 'partition');
+    WHEN 'event' THEN
+        -- Another consumer may not have processed it yet.
+        INSERT INTO events AS e (seq, at, event, pending) OVERRIDING SYSTEM VALUE
+        VALUES ((item ->> 'seq')::bigint, (item ->> 'at')::bigint, item ->> 'event', (item ->> 'pending')::int)
+        ON CONFLICT (seq) DO UPDATE SET pending = e.pending | excluded.pending;
+    WHEN 'webhook' THEN
+        -- Later entries of the owner wait behind it again.
+        INSERT INTO outlet_held (consumer, position, at, kind, owner, body, held_at, attempts, due_at, reason)
+        VALUES (item ->> 'consumer', (item ->> 'position')::bigint, (item ->> 'at')::bigint, item ->> 'kind',
+            item ->> 'owner', item ->> 'body', p_now, 0, p_now, 'sent again by an operator')
+        ON CONFLICT DO NOTHING;
+    WHEN 'push' THEN
+        -- A group that has grown since may be queued already.
+        INSERT INTO push_queue AS q (owner, device, item, kind, seq, state, due_at, queued_at)
+        VALUES (item ->> 'user', item ->> 'device', (item ->> 'item')::bigint, item ->> 'kind',
+            (item ->> 'seq')::bigint, 0, p_now, p_now)
+        ON CONFLICT (owner, device, item) DO UPDATE SET state = 0, seq = greatest(q.seq, excluded.seq),
+            due_at = excluded.due_at, queued_at = excluded.queued_at, attempts = 0, first_tried_at = 0
+        WHERE q.state = 1;
+    WHEN 'post_alert' THEN
+        INSERT INTO post_alert_jobs (post, cursor, state, due_at, created_at)
+        VALUES ((item ->> 'post')::bigint, item ->> 'cursor', 0, p_now, (item ->> 'created_at')::bigint)
+        ON CONFLICT (post) DO UPDATE SET state = 0, cursor = excluded.cursor, due_at = excluded.due_at, holder = NULL;
+    WHEN 'erasure' THEN
+        UPDATE erasures SET lease_until = 0 WHERE owner = p_name;
+    ELSE
+        RETURN 'absent';
+    END CASE;
+    RETURN 'returned';
 END $$;
 
 -- Sets an entry of the queue of likes aside and moves its partition on, if it stands at `p_from`. A like is stored as
 -- reverted. `moved`: whether the partition stood there; `note`: the revert.
 CREATE OR REPLACE FUNCTION feedline_skip_like(
-    p_partition int, p_from text, p_to text, p_name text, p_content text, p_reason text, p_now bigint, p_kept bigint,
-    p_user text, p_object text, p_revert_reason text
+    p_partition int, p_from text, p_to text, p_name text, p_content text, p_reason text, p_attempts bigint,
+    p_now bigint, p_user text, p_object text, p_revert_reason text
 ) RETURNS TABLE (moved boolean, note bigint) LANGUAGE plpgsql AS $$
 DECLARE
     current_position text;
@@ -62,9 +149,8 @@ BEGIN
         RETURN QUERY SELECT false, NULL::bigint;
         RETURN;
     END IF;
-    INSERT INTO quarantine (kind, name, content, reason, at) VALUES ('like', p_name, p_content, p_reason, p_now)
-    ON CONFLICT (kind, name) DO NOTHING;
-    PERFORM feedline_trim_quarantine('like', p_kept);
+    INSERT INTO quarantine (kind, name, content, reason, attempts, at)
+    VALUES ('like', p_name, p_content, p_reason, p_attempts, p_now) ON CONFLICT (kind, name) DO NOTHING;
     IF p_user IS NOT NULL THEN
         INSERT INTO like_reverts (partition, owner, object, reason)
         VALUES (p_partition, p_user, p_object, p_revert_reason) RETURNING id INTO revert_id;

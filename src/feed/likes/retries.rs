@@ -1,0 +1,90 @@
+//! Returns likes and reverts from the quarantine to their work, when an operator asked for it.
+//!
+//! Their work is in the broker: the queue of likes, and the logs of notifications. The command therefore leaves a request
+//! in the ledger, and any node carries it out. Two nodes that do so at once change nothing more.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::entry;
+use super::intake::LikeIntake;
+use super::like_quarantine::UNKNOWN;
+use super::memory::LikeMemory;
+use super::reverts::RevertPublisher;
+use crate::feed::error::Result;
+use crate::feed::runtime::Runtime;
+use crate::ledger::{LIKE, Ledger, Quarantined, REVERT, RevertContent, RevertReason, Reverted};
+use crate::model::{ContentId, UserId};
+
+/// The interval at which requests are looked for.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
+
+/// The requests of one step.
+const MAX_STEP: usize = 100;
+
+/// Carries out requests for retries.
+pub(crate) struct LikeRetries {
+    ledger: Arc<dyn Ledger>,
+    runtime: Arc<Runtime>,
+    memory: Arc<LikeMemory>,
+    intake: Arc<LikeIntake>,
+    reverts: Arc<RevertPublisher>,
+}
+
+impl LikeRetries {
+    /// Retries of this ledger: see [`start`](Self::start).
+    pub(crate) fn new(
+        ledger: Arc<dyn Ledger>,
+        runtime: Arc<Runtime>,
+        memory: Arc<LikeMemory>,
+        intake: Arc<LikeIntake>,
+        reverts: Arc<RevertPublisher>,
+    ) -> Self {
+        Self { ledger, runtime, memory, intake, reverts }
+    }
+
+    /// Works until the process stops.
+    pub(crate) fn start(self: &Arc<Self>) {
+        let retries = Arc::clone(self);
+        self.runtime.spawn(async move {
+            while retries.runtime.sleep(POLL_INTERVAL.mul_f64(rand::random_range(0.8..1.2))).await {
+                if let Err(error) = retries.step().await {
+                    tracing::warn!(%error, "retries of likes wait for their stores");
+                }
+            }
+        });
+    }
+
+    async fn step(&self) -> Result<()> {
+        for item in self.ledger.requested_retries(LIKE, MAX_STEP).await? {
+            match entry::decode(item.content.as_bytes()) {
+                Some(change) => {
+                    self.intake.enqueue(self.memory.partition(change.object), &change, None).await?;
+                    self.ledger.drop_quarantined(LIKE, &item.name).await?;
+                }
+                None => self.ledger.refuse_retry(LIKE, &item.name, UNKNOWN).await?,
+            }
+        }
+        for item in self.ledger.requested_retries(REVERT, MAX_STEP).await? {
+            match reverted(&item) {
+                Some(reverted) => {
+                    self.reverts.push(&reverted).await?;
+                    self.ledger.drop_quarantined(REVERT, &item.name).await?;
+                }
+                None => self.ledger.refuse_retry(REVERT, &item.name, "it cannot be decoded").await?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The revert of an item; `None` if it cannot be decoded.
+fn reverted(item: &Quarantined) -> Option<Reverted> {
+    let RevertContent { user, object, reason } = serde_json::from_str(&item.content).ok()?;
+    Some(Reverted {
+        id: item.name.parse().ok()?,
+        user: UserId::parse(&user)?,
+        object: ContentId::parse(&object)?,
+        reason: RevertReason::parse(&reason)?,
+    })
+}

@@ -1,0 +1,56 @@
+//! The policies that decide which items are set aside, one for each kind of work.
+
+use std::sync::Arc;
+
+use super::base::Base;
+use crate::feed::notifications::EventQuarantine;
+use crate::feed::work::{QuarantinePolicy, WorkHealth};
+
+/// The policies of this process. A kind has its own, because only items of the same kind show that others succeed.
+pub(super) struct Policies {
+    pub(super) jobs: Arc<QuarantinePolicy>,
+    pub(super) pull_log: Arc<QuarantinePolicy>,
+    pub(super) likes: Arc<QuarantinePolicy>,
+    pub(super) reverts: Arc<QuarantinePolicy>,
+    pub(super) outlet: Arc<QuarantinePolicy>,
+    pub(super) post_alerts: Arc<QuarantinePolicy>,
+    pub(super) erasures: Arc<QuarantinePolicy>,
+    notifications: Arc<QuarantinePolicy>,
+    like_notifications: Arc<QuarantinePolicy>,
+}
+
+impl Policies {
+    pub(super) fn new(base: &Base) -> Self {
+        Self {
+            jobs: base.quarantine_policy(),
+            pull_log: base.quarantine_policy(),
+            likes: base.quarantine_policy(),
+            reverts: base.quarantine_policy(),
+            outlet: base.quarantine_policy(),
+            post_alerts: base.quarantine_policy(),
+            erasures: base.quarantine_policy(),
+            notifications: base.quarantine_policy(),
+            like_notifications: base.quarantine_policy(),
+        }
+    }
+
+    /// Those of the consumers of events.
+    pub(super) fn events(&self) -> EventQuarantine {
+        EventQuarantine { notifications: self.notifications.clone(), likes: self.like_notifications.clone() }
+    }
+
+    /// What the work waits for, by kind.
+    pub(super) fn health(&self) -> WorkHealth {
+        WorkHealth::new(vec![
+            ("jobs", self.jobs.clone()),
+            ("pull_log", self.pull_log.clone()),
+            ("likes", self.likes.clone()),
+            ("reverts", self.reverts.clone()),
+            ("notifications", self.notifications.clone()),
+            ("like_notifications", self.like_notifications.clone()),
+            ("outlet", self.outlet.clone()),
+            ("post_alerts", self.post_alerts.clone()),
+            ("erasures", self.erasures.clone()),
+        ])
+    }
+}
