@@ -13,8 +13,8 @@ pub enum Refusal {
     NoPermission,
     /// The store accepts no writes, for example a replica.
     ReadOnly,
-    /// The disk, or a quota of it, is full, or cannot be written.
-    DiskFull,
+    /// The disk, or a quota of it, is full, or it cannot be read or written.
+    Disk,
     /// The store has reached its limit of memory.
     OutOfMemory,
     /// The store has reached its limit of connections.
@@ -30,7 +30,7 @@ impl Refusal {
     pub const ALL: [Self; 7] = [
         Self::NoPermission,
         Self::ReadOnly,
-        Self::DiskFull,
+        Self::Disk,
         Self::OutOfMemory,
         Self::TooManyConnections,
         Self::NotReady,
@@ -42,7 +42,7 @@ impl Refusal {
         match self {
             Self::NoPermission => "no permission",
             Self::ReadOnly => "read only",
-            Self::DiskFull => "disk full",
+            Self::Disk => "disk full or broken",
             Self::OutOfMemory => "out of memory",
             Self::TooManyConnections => "too many connections",
             Self::NotReady => "not ready",

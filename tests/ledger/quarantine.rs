@@ -56,7 +56,7 @@ async fn quarantined_jobs_wait_for_release(ledger: Any) {
     let back = load_all(&*ledger, &owned).await.pop().expect("the job").job;
     assert_eq!(back, Ok(Job { cursor: "f07".into(), ..job.clone() }));
     // A released job may be quarantined again.
-    assert!(ledger.quarantine_job(job.id, 2, "again", NOW + 1).await.unwrap().was_held);
+    assert!(set_aside(&owned, "again", NOW + 1).await);
     assert_eq!(ledger.quarantined(Some(JOB), 0, 9).await.unwrap()[0].reason, "again");
 }
 
@@ -86,7 +86,8 @@ async fn quarantine_entries_are_unique_and_bounded(ledger: Any) {
     let kept = ledger.quarantined(None, 0, 9).await.unwrap();
     assert_eq!(kept.iter().map(|entry| entry.kind.as_str()).collect::<Vec<_>>(), [LIKE, REVERT]);
     assert!(kept[0].content.ends_with(" nonsense"), "{kept:?}");
-    assert!(!ledger.release_job(JobId(7)).await.unwrap(), "it is no job");
+    assert_eq!(retry(&*ledger, JOB, "7").await, RetryOutcome::Absent, "it is no job");
+    assert_eq!((kept[1].attempts, kept[1].is_retried), (5, false));
 }
 
 async fn skipped_likes_are_reverted_and_the_partition_continues(ledger: Any) {

@@ -37,7 +37,7 @@ fn refusal(code: &str, details: &str) -> Option<Refusal> {
         "NOPERM" | "NOAUTH" | "WRONGPASS" | "DENIED" => Refusal::NoPermission,
         "READONLY" => Refusal::ReadOnly,
         // The last snapshot or write of the append-only file failed.
-        "MISCONF" => Refusal::DiskFull,
+        "MISCONF" => Refusal::Disk,
         "OOM" => Refusal::OutOfMemory,
         // The scripts are loaded again before this error counts.
         "LOADING" | "BUSY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "NOREPLICAS" | "NOSCRIPT" | "UNKILLABLE" => {
@@ -48,8 +48,8 @@ fn refusal(code: &str, details: &str) -> Option<Refusal> {
         "ERR" if details.starts_with("unknown command") || details.starts_with("Unknown Redis command") => {
             Refusal::SchemaDamaged
         }
-        // Versions before 7.0.1, in a script.
-        "ERR" if details.contains("can't run this command") => Refusal::NoPermission,
+        // Redis 7.0, in a script.
+        "ERR" if details.starts_with("The user executing the script can't") => Refusal::NoPermission,
         _ => return None,
     })
 }
@@ -64,14 +64,15 @@ mod tests {
         value.extract_error().expect_err("an error")
     }
 
-    const REFUSALS: [(&str, Refusal); 18] = [
+    const REFUSALS: [(&str, Refusal); 19] = [
         ("NOPERM this user has no permissions to run the 'set' command", Refusal::NoPermission),
         ("NOPERM ACL failure in script: No permissions to access a key", Refusal::NoPermission),
         ("NOAUTH Authentication required.", Refusal::NoPermission),
         ("WRONGPASS invalid username-password pair or user is disabled.", Refusal::NoPermission),
         ("ERR The user executing the script can't run this command or subcommand", Refusal::NoPermission),
+        ("ERR The user executing the script can't access at least one of the keys", Refusal::NoPermission),
         ("READONLY You can't write against a read only replica.", Refusal::ReadOnly),
-        ("MISCONF Redis is configured to save RDB snapshots", Refusal::DiskFull),
+        ("MISCONF Redis is configured to save RDB snapshots", Refusal::Disk),
         ("OOM command not allowed when used memory > 'maxmemory'.", Refusal::OutOfMemory),
         ("ERR max number of clients reached", Refusal::TooManyConnections),
         ("LOADING Redis is loading the dataset in memory", Refusal::NotReady),

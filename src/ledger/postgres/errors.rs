@@ -23,6 +23,8 @@ pub(super) enum RetryDecision {
     Retry,
     /// Use another connection: this one is lost or unusable. The outcome of a write is unknown.
     Reconnect,
+    /// Return the error to the caller. Replace the connection unless it is new: another one may lead to another server.
+    Replace,
 }
 
 /// Classifies an error.
@@ -50,7 +52,7 @@ fn classify_code(code: &str, text: String) -> ClassifiedError {
         // The server's `statement_timeout` ended the statement, before the caller's time limit.
         "57014" => (LedgerError::Unreachable(text), RetryDecision::GiveUp),
         // A standby has replaced the server, or the database became read only for new connections.
-        "25006" => (LedgerError::Refused(Refusal::ReadOnly, text), RetryDecision::Reconnect),
+        "25006" => (LedgerError::Refused(Refusal::ReadOnly, text), RetryDecision::Replace),
         // A proxy in between has lost the prepared statements, or the server ended an idle transaction.
         "26000" | "25P02" | "25P03" | "25P04" => (LedgerError::Unreachable(text), RetryDecision::Reconnect),
         _ => match (refusal(code), code.get(..2)) {
@@ -67,7 +69,7 @@ fn classify_code(code: &str, text: String) -> ClassifiedError {
 fn refusal(code: &str) -> Option<Refusal> {
     Some(match code {
         "42501" => Refusal::NoPermission,
-        "53100" => Refusal::DiskFull,
+        "53100" => Refusal::Disk,
         "53200" => Refusal::OutOfMemory,
         "53300" => Refusal::TooManyConnections,
         // A database, schema, table, column, function or object is missing, or was replaced by another one.
@@ -78,7 +80,7 @@ fn refusal(code: &str) -> Option<Refusal> {
             // A limit of the server's configuration.
             "53" => Refusal::NotReady,
             // The server cannot read or write its files.
-            "58" => Refusal::DiskFull,
+            "58" => Refusal::Disk,
             _ => return None,
         },
     })
@@ -115,8 +117,8 @@ mod tests {
             ("28000", Refusal::NoPermission),
             ("28P01", Refusal::NoPermission),
             ("25006", Refusal::ReadOnly),
-            ("53100", Refusal::DiskFull),
-            ("58030", Refusal::DiskFull),
+            ("53100", Refusal::Disk),
+            ("58030", Refusal::Disk),
             ("53200", Refusal::OutOfMemory),
             ("53300", Refusal::TooManyConnections),
             ("53400", Refusal::NotReady),
@@ -130,7 +132,7 @@ mod tests {
             let (error, _) = classified(code);
             assert!(matches!(&error, LedgerError::Refused(found, _) if *found == refusal), "{code}: {error:?}");
         }
-        assert_eq!(classified("25006").1, RetryDecision::Reconnect, "another connection may lead to another server");
+        assert_eq!(classified("25006").1, RetryDecision::Replace, "another connection may lead to another server");
         assert_eq!(classified("42501").1, RetryDecision::GiveUp, "a right is not got by another connection");
     }
 

@@ -40,6 +40,10 @@ const TRIES: u32 = 5;
 const MIN_RECONNECT_DELAY: Duration = Duration::from_millis(50);
 const MAX_RECONNECT_DELAY: Duration = Duration::from_secs(3);
 
+/// The age from which a connection to a server that takes no writes is replaced. Younger ones stay: if all servers take
+/// no writes, replacing each connection at once would leave none for reads.
+const MIN_AGE_TO_REPLACE: Duration = Duration::from_secs(3);
+
 /// How long calls wait for the comparison, counted from the beginning of the generation. A comparison takes some
 /// milliseconds if the broker responds.
 const COMPARISON_PATIENCE: Duration = Duration::from_secs(1);
@@ -62,6 +66,7 @@ struct PooledConnection {
     statements: Mutex<HashMap<&'static str, Statement>>,
     /// The number of calls in flight.
     waiting: AtomicUsize,
+    opened: Instant,
     /// When the last reply arrived.
     heard: Mutex<Instant>,
     slot: usize,
@@ -261,11 +266,12 @@ impl PoolState {
                 Ok(rows) => return Ok(rows),
                 Err(error) => classify(&error),
             };
-            if recovery == RetryDecision::Reconnect {
+            let is_old = link.opened.elapsed() >= MIN_AGE_TO_REPLACE;
+            if recovery == RetryDecision::Reconnect || (recovery == RetryDecision::Replace && is_old) {
                 self.retire(link.slot, link.number);
             }
             let again = match recovery {
-                RetryDecision::GiveUp => false,
+                RetryDecision::GiveUp | RetryDecision::Replace => false,
                 RetryDecision::Retry => true,
                 RetryDecision::Reconnect => kind != CallKind::Write,
             };
@@ -349,6 +355,7 @@ impl PoolState {
             client,
             statements: Mutex::default(),
             waiting: AtomicUsize::new(0),
+            opened: Instant::now(),
             heard: Mutex::new(Instant::now()),
             slot,
             number,

@@ -37,7 +37,7 @@ fn refusal(code: ErrorCode, text: &str) -> Option<Refusal> {
     Some(match code {
         PermissionDenied | AuthorizationForStatementDenied => Refusal::NoPermission,
         ReadOnly => Refusal::ReadOnly,
-        DiskFull | CannotOpen => Refusal::DiskFull,
+        DiskFull | CannotOpen => Refusal::Disk,
         OutOfMemory => Refusal::OutOfMemory,
         NotADatabase | SchemaChanged => Refusal::SchemaDamaged,
         Unknown if MISSING.iter().any(|missing| text.contains(missing)) => Refusal::SchemaDamaged,
@@ -74,8 +74,8 @@ mod tests {
             (ffi::SQLITE_AUTH, Refusal::NoPermission),
             (ffi::SQLITE_READONLY, Refusal::ReadOnly),
             (ffi::SQLITE_READONLY_DBMOVED, Refusal::ReadOnly),
-            (ffi::SQLITE_FULL, Refusal::DiskFull),
-            (ffi::SQLITE_CANTOPEN, Refusal::DiskFull),
+            (ffi::SQLITE_FULL, Refusal::Disk),
+            (ffi::SQLITE_CANTOPEN, Refusal::Disk),
             (ffi::SQLITE_NOMEM, Refusal::OutOfMemory),
             (ffi::SQLITE_NOTADB, Refusal::SchemaDamaged),
         ] {
@@ -109,7 +109,7 @@ mod tests {
         }
         db.pragma_update(None, "max_page_count", 2).expect("a limit");
         let full = of(&db, "INSERT INTO t VALUES (hex(zeroblob(99999)))");
-        assert!(matches!(full, LedgerError::Refused(Refusal::DiskFull, _)), "{full:?}");
+        assert!(matches!(full, LedgerError::Refused(Refusal::Disk, _)), "{full:?}");
         let reader = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY).expect("a reader");
         let refused = of(&reader, "INSERT INTO t VALUES ('a')");
         assert!(matches!(refused, LedgerError::Refused(Refusal::ReadOnly, _)), "{refused:?}");

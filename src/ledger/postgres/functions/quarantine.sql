@@ -84,13 +84,13 @@ END $$;
 CREATE OR REPLACE FUNCTION feedline_retry_quarantined(p_kind text, p_name text, p_work text, p_now bigint)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
-    item json;
+    kept json;
 BEGIN
     IF p_kind IN ('like', 'revert') THEN
         UPDATE quarantine SET is_retried = true WHERE kind = p_kind AND name = p_name;
         RETURN CASE WHEN FOUND THEN 'requested' ELSE 'absent' END;
     END IF;
-    DELETE FROM quarantine WHERE kind = p_kind AND name = p_name RETURNING content::json INTO item;
+    DELETE FROM quarantine WHERE kind = p_kind AND name = p_name RETURNING content::json INTO kept;
     IF NOT FOUND THEN
         RETURN 'absent';
     END IF;
@@ -98,32 +98,32 @@ BEGIN
     WHEN 'job' THEN
         -- The owner of its partition reads it again, although later ones are finished.
         INSERT INTO jobs (id, partition, author, work, cursor, created_at) OVERRIDING SYSTEM VALUE
-        VALUES (p_name::bigint, (item ->> 'partition')::smallint, item ->> 'author', coalesce(p_work, item ->> 'work'),
-            item ->> 'cursor', (item ->> 'created_at')::bigint);
+        VALUES (p_name::bigint, (kept ->> 'partition')::smallint, kept ->> 'author', coalesce(p_work, kept ->> 'work'),
+            kept ->> 'cursor', (kept ->> 'created_at')::bigint);
         UPDATE work_partitions SET floor = least(floor, p_name::bigint - 1)
-        WHERE name = 'fanout/' || (item ->> 'partition');
+        WHERE name = 'fanout/' || (kept ->> 'partition');
     WHEN 'event' THEN
         -- Another consumer may not have processed it yet.
         INSERT INTO events AS e (seq, at, event, pending) OVERRIDING SYSTEM VALUE
-        VALUES ((item ->> 'seq')::bigint, (item ->> 'at')::bigint, item ->> 'event', (item ->> 'pending')::int)
+        VALUES ((kept ->> 'seq')::bigint, (kept ->> 'at')::bigint, kept ->> 'event', (kept ->> 'pending')::int)
         ON CONFLICT (seq) DO UPDATE SET pending = e.pending | excluded.pending;
     WHEN 'webhook' THEN
         -- Later entries of the owner wait behind it again.
         INSERT INTO outlet_held (consumer, position, at, kind, owner, body, held_at, attempts, due_at, reason)
-        VALUES (item ->> 'consumer', (item ->> 'position')::bigint, (item ->> 'at')::bigint, item ->> 'kind',
-            item ->> 'owner', item ->> 'body', p_now, 0, p_now, 'sent again by an operator')
+        VALUES (kept ->> 'consumer', (kept ->> 'position')::bigint, (kept ->> 'at')::bigint, kept ->> 'kind',
+            kept ->> 'owner', kept ->> 'body', p_now, 0, p_now, 'sent again by an operator')
         ON CONFLICT DO NOTHING;
     WHEN 'push' THEN
         -- A group that has grown since may be queued already.
         INSERT INTO push_queue AS q (owner, device, item, kind, seq, state, due_at, queued_at)
-        VALUES (item ->> 'user', item ->> 'device', (item ->> 'item')::bigint, item ->> 'kind',
-            (item ->> 'seq')::bigint, 0, p_now, p_now)
+        VALUES (kept ->> 'user', kept ->> 'device', (kept ->> 'item')::bigint, kept ->> 'kind',
+            (kept ->> 'seq')::bigint, 0, p_now, p_now)
         ON CONFLICT (owner, device, item) DO UPDATE SET state = 0, seq = greatest(q.seq, excluded.seq),
             due_at = excluded.due_at, queued_at = excluded.queued_at, attempts = 0, first_tried_at = 0
         WHERE q.state = 1;
     WHEN 'post_alert' THEN
         INSERT INTO post_alert_jobs (post, cursor, state, due_at, created_at)
-        VALUES ((item ->> 'post')::bigint, item ->> 'cursor', 0, p_now, (item ->> 'created_at')::bigint)
+        VALUES ((kept ->> 'post')::bigint, kept ->> 'cursor', 0, p_now, (kept ->> 'created_at')::bigint)
         ON CONFLICT (post) DO UPDATE SET state = 0, cursor = excluded.cursor, due_at = excluded.due_at, holder = NULL;
     WHEN 'erasure' THEN
         UPDATE erasures SET lease_until = 0 WHERE owner = p_name;
