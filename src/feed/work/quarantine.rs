@@ -32,7 +32,7 @@ const ALONE_TIME: Duration = Duration::from_secs(15);
 const STUCK_TIME: Duration = Duration::from_secs(600);
 
 /// How long a reason is shown after the last failure; workers retry more often.
-const REASON_SHOWN: Duration = Duration::from_secs(30);
+const REASON_SHOWN: Duration = Duration::from_secs(15);
 
 /// Decides about the items of one kind of work.
 pub(crate) struct QuarantinePolicy {

@@ -33,6 +33,13 @@ pub(super) fn classify(error: &Error) -> ClassifiedError {
     if let Some(code) = error.code() {
         return classify_code(code.code(), text);
     }
+    // The client asks each server whether it takes writes, and refuses those that do not.
+    if text.contains("does not allow writes") {
+        return ClassifiedError {
+            error: LedgerError::Refused(Refusal::ReadOnly, text),
+            recovery: RetryDecision::GiveUp,
+        };
+    }
     // Not from the server: the connection is lost, or the reply violates the protocol.
     let of_the_line = error.is_closed() || error.source().is_some_and(|source| source.is::<std::io::Error>());
     let (error, recovery) = if of_the_line {

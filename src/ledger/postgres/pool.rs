@@ -138,6 +138,8 @@ struct PoolState {
     /// The number of statements sent.
     round_trips: AtomicU64,
     admission: watch::Sender<Admission>,
+    /// Why the last attempt to connect failed; `None`: it succeeded.
+    connect_error: Mutex<Option<LedgerError>>,
     /// Whether generations are compared with the broker. If not, every generation is admitted.
     compared: AtomicBool,
     /// The start time of the server of the current generation. Locked while a connection is put into its slot.
@@ -162,6 +164,7 @@ impl Pool {
             calls: TaskTracker::new(),
             round_trips: AtomicU64::new(0),
             admission: watch::Sender::new(Admission { generation: 0, since: Instant::now(), admitted: 0 }),
+            connect_error: Mutex::default(),
             compared: AtomicBool::new(false),
             server: Mutex::default(),
         });
@@ -309,7 +312,7 @@ impl PoolState {
         let usable = standing.filter(|link| !link.client.is_closed() && link.generation <= admitted);
         let counted = usable.map(|link| (link.waiting.load(Ordering::Relaxed), link));
         match counted.min_by_key(|(waiting, _)| *waiting) {
-            None => Err(LedgerError::Unreachable("not connected, trying to".to_owned())),
+            None => Err(self.connect_error.lock().clone().unwrap_or_else(not_connected)),
             Some((DEPTH.., _)) => Err(LedgerError::Busy),
             Some((_, link)) => Ok(link),
         }
@@ -362,6 +365,7 @@ impl PoolState {
             generation: self.admission.borrow().generation,
         };
         *self.slots[slot].link.lock() = Some(Arc::new(link));
+        *self.connect_error.lock() = None;
         drop(server);
         if gone || *self.slots[slot].lost.borrow() >= number {
             // The connection was lost before it was in its slot, where the loss would have been detected.
@@ -404,6 +408,7 @@ impl PoolState {
                 number += 1;
                 let Err(error) = self.connect(slot, number).await else { break };
                 tracing::debug!(slot, %error, "cannot connect to the ledger");
+                *self.connect_error.lock() = Some(error);
                 tokio::time::sleep(backoff.next_delay()).await;
             }
             if before > 0 {
@@ -411,6 +416,10 @@ impl PoolState {
             }
         }
     }
+}
+
+fn not_connected() -> LedgerError {
+    LedgerError::Unreachable("not connected, trying to".to_owned())
 }
 
 fn not_compared() -> LedgerError {
