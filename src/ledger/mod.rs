@@ -105,7 +105,8 @@ pub enum LedgerError {
     /// The store refuses all such calls for now. Nothing was written.
     #[error("the ledger refuses to work ({0}): {1}")]
     Refused(Refusal, String),
-    /// The store returned an error that concerns this call, and persists when the call is repeated. Nothing was written.
+    /// The store returned an error that concerns this call, and persists when the call is repeated. Nothing was
+    /// written.
     #[error("the ledger failed: {0}")]
     Failed(String),
 }

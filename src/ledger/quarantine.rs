@@ -168,7 +168,8 @@ pub trait QuarantineStore: Send + Sync {
     /// Moves the alerts about a post to the quarantine. A repeated fan-out does not begin them again.
     async fn quarantine_post_alert(&self, job: &PostAlertJob, fault: &Fault) -> Result<()>;
 
-    /// Sets an erasure aside that `holder` has claimed. The user stays erased; the rest of the data stays until a retry.
+    /// Sets an erasure aside that `holder` has claimed. The user stays erased; the rest of the data stays until a
+    /// retry.
     async fn quarantine_erasure(&self, erasure: &Erasure, holder: &str, fault: &Fault) -> Result<()>;
 
     /// Adds items. Those whose kind and name exist already are left as they are.
@@ -182,8 +183,8 @@ pub trait QuarantineStore: Send + Sync {
 
     /// Returns an item to the work of its kind, in one transaction, or asks running nodes to do so.
     ///
-    /// A job then compares the post with the current state of the inboxes, because later jobs of its author may have run
-    /// since.
+    /// A job then compares the post with the current state of the inboxes, because later jobs of its author may have
+    /// run since.
     async fn retry_quarantined(&self, kind: &str, name: &str, now: Millis) -> Result<RetryOutcome>;
 
     /// The items of a kind that running nodes are to return to their work, oldest first.

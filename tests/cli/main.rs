@@ -416,7 +416,7 @@ fn the_quarantine_is_listed_retried_and_dropped() {
     }
     for wrong in [&["retry"][..], &["drop", "job"], &["drop", "job", "7", "--all"], &["show", "jobs", "7"], &[]] {
         let (status, stdout, stderr) = answer(wrong);
-        assert!(status == 2 && stdout.is_empty() && stderr.contains("Usage"), "{wrong:?}: {stderr}");
+        assert!(status == 2 && stdout.is_empty() && stderr.contains("--help"), "{wrong:?}: {stderr}");
     }
 
     let db = rusqlite::Connection::open(dir.path().join("data/feedline.db")).unwrap();

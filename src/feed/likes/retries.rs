@@ -1,7 +1,7 @@
 //! Returns likes and reverts from the quarantine to their work, when an operator asked for it.
 //!
-//! Their work is in the broker: the queue of likes, and the logs of notifications. The command therefore leaves a request
-//! in the ledger, and any node carries it out. Two nodes that do so at once change nothing more.
+//! Their work is in the broker: the queue of likes, and the logs of notifications. The command therefore leaves a
+//! request in the ledger, and any node carries it out. Two nodes that do so at once change nothing more.
 
 use std::sync::Arc;
 use std::time::Duration;

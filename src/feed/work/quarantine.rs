@@ -5,8 +5,8 @@
 //!
 //! - A store that is unreachable or refuses to work ([`FeedError::is_outage`]) never counts against an item.
 //! - Any other error counts, and the item is set aside once it failed several times while others of its kind succeeded.
-//! - An item that fails alone, while no other one of its kind was tried, is set aside after more attempts and some time,
-//!   if both stores take a small write.
+//! - An item that fails alone, while no other one of its kind was tried, is set aside after more attempts and some
+//!   time, if both stores take a small write.
 //! - If several fail and none succeeds, the cause is not a single item. The work waits, as in an outage. Items that
 //!   block all workers must not wait for ever, though: one is set aside after [`STUCK_TIME`].
 

@@ -48,7 +48,7 @@ const BACKLOGS: &str = "\
             (SELECT min(h.at) FROM outlet_held h WHERE h.consumer = c.name)),
         (SELECT count(*) FROM outlet_held h WHERE h.consumer = c.name),
         (SELECT count(*) FROM quarantine q WHERE q.kind = 'webhook'
-            AND starts_with(q.name, CASE WHEN starts_with(c.name, 'webhook:') THEN substr(c.name, 9) ELSE c.name END || '/'))
+            AND starts_with(q.name, regexp_replace(c.name, '^webhook:', '') || '/'))
     FROM outlet_consumers c ORDER BY c.name";
 
 const BATCH: &str = "\

@@ -182,8 +182,8 @@ fn settle(
     now: Millis,
     digest: Millis,
 ) -> rusqlite::Result<bool> {
-    let sql = "SELECT kind, seq, sends, sent_at > 0, attempts FROM push_queue WHERE user = ?1 AND device = ?2 AND item = ?3 \
-               AND holder = ?4 AND due_at = ?5 AND state = 0";
+    let sql = "SELECT kind, seq, sends, sent_at > 0, attempts FROM push_queue \
+               WHERE user = ?1 AND device = ?2 AND item = ?3 AND holder = ?4 AND due_at = ?5 AND state = 0";
     let (user, device, item) = (push.key.user.as_str(), push.key.device.as_str(), integer(push.key.item));
     let held = params![user, device, item, &*lease.holder, integer(lease.until)];
     let read = |row: &Row<'_>| {
