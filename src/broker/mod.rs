@@ -62,7 +62,7 @@ pub use self::memory::MemoryBroker;
 pub use self::outlet::{OutletRecord, OutletStream};
 pub use self::permits::{Permit, PermitRequest, PermitStore};
 pub use self::presence::{PresenceStats, PresenceStore, PresentClient};
-pub use self::queue::{Claim, DurableQueue, PARTITION_LEASE, QueueItem, QueueOffset, QueuedEntry};
+pub use self::queue::{DurableQueue, QueueItem, QueueOffset, QueuePage, QueuedEntry};
 pub use self::redis::{RedisBroker, RedisOptions, raw};
 pub use self::signal::{EmulatedCommands, LiveItems, LiveItemsTaken, SettlementEvent, Signal};
 pub use self::tallies::{TALLY_TTL, TallyStore};

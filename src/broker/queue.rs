@@ -1,10 +1,10 @@
 //! A durable write-behind queue in a few partitions, each in order.
 //!
-//! An entry that was [enqueued](DurableQueue::enqueue) survives the end of any process. A partition has one reader at a
-//! time. The reader stores its offset in the ledger, in the transaction that processes the entries. So the queue needs
-//! no acknowledgements: a new reader of a partition continues at the offset in the ledger, and processing an entry
-//! again has no effect. (A consumer group of Redis would deliver the entries of one partition to several readers, out
-//! of order, and have a second record of what is processed.)
+//! An entry that was [enqueued](DurableQueue::enqueue) survives the end of any process. The process that owns a
+//! partition in the ledger (`feed/work/`) reads it, and stores its offset in the ledger, in the transaction that
+//! processes the entries. So the queue needs no leases and no acknowledgements: a new owner of a partition continues at
+//! the offset in the ledger, and processing an entry again has no effect. (A consumer group of Redis would deliver the
+//! entries of one partition to several readers, out of order, and have a second record of what is processed.)
 //!
 //! [`RedisBroker`](super::RedisBroker) keeps it in Streams, for any number of processes; [`Journal`](super::Journal) in
 //! files, for one. A Redis whose append-only file is flushed every second (its default) loses up to a second of
@@ -12,7 +12,6 @@
 //! none.
 
 use std::fmt;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -20,9 +19,6 @@ use serde::{Deserialize, Serialize};
 
 use super::Result;
 use crate::model::Epoch;
-
-/// The lease of a partition: how long a reader keeps it without renewing it.
-pub const PARTITION_LEASE: Duration = Duration::from_secs(5);
 
 /// The offset of an entry in its partition. Later entries have greater offsets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -78,9 +74,9 @@ pub struct QueuedEntry {
     pub body: Bytes,
 }
 
-/// The entries that a reader receives with the lease of its partition.
+/// Entries of a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claim {
+pub struct QueuePage {
     /// The epoch of the partition. A partition that was lost and begins again has another one. Offsets of two epochs
     /// cannot be compared.
     pub life: Epoch,
@@ -99,16 +95,12 @@ pub trait DurableQueue: Send + Sync + 'static {
     /// together had `most` entries. After `Unreachable`, each entry may have been appended or not.
     async fn enqueue(&self, items: &[QueueItem], most: u64) -> Result<Vec<Option<QueueOffset>>>;
 
-    /// Leases a partition to `holder` for [`PARTITION_LEASE`] from now, and reads up to `limit` entries after an
-    /// offset. `None` if another holder has the lease.
-    async fn claim(&self, partition: u16, holder: &str, after: QueueOffset, limit: usize) -> Result<Option<Claim>>;
+    /// Reads up to `limit` entries of a partition after an offset.
+    async fn read(&self, partition: u16, after: QueueOffset, limit: usize) -> Result<QueuePage>;
 
-    /// Ends the lease of a partition, if `holder` has it.
-    async fn release(&self, partition: u16, holder: &str) -> Result<()>;
-
-    /// Removes the entries below an offset, if the partition still has this epoch and `holder` still has the lease: a
-    /// holder that lost its lease without noticing removes nothing.
-    async fn trim(&self, partition: u16, holder: &str, life: &Epoch, before: QueueOffset) -> Result<()>;
+    /// Removes the entries below an offset. Returns `false` and removes nothing if the partition has another epoch, or
+    /// an owner of a greater generation has trimmed it: the caller lost the partition without noticing.
+    async fn trim(&self, partition: u16, generation: u64, life: &Epoch, before: QueueOffset) -> Result<bool>;
 
     /// The number of entries in all partitions.
     async fn length(&self) -> Result<u64>;

@@ -55,7 +55,7 @@ pub(crate) mod topics;
 mod visibility;
 pub(crate) mod web_push_key;
 mod wiring;
-mod work;
+pub(crate) mod work;
 mod write_path;
 
 pub(crate) use call::Call;

@@ -88,7 +88,7 @@ pub struct Feed {
     /// What happened, for consumers outside of Feedline.
     pub(crate) outlet: Outlet,
     /// Owns partitions of durable work.
-    pub(super) owner: Arc<Owner>,
+    pub(crate) owner: Arc<Owner>,
     pub(super) jobs: Arc<JobQueue>,
     /// Decides which jobs of post alerts are set aside; `push/` runs them.
     pub(crate) post_alert_quarantine: Arc<QuarantinePolicy>,
@@ -123,6 +123,12 @@ impl Feed {
         self.outlet.start().await
     }
 
+    /// Leaves the work of the feed itself to other processes: for one that only sends. To be called before senders
+    /// name their partitions.
+    pub fn forgo_work(&self) {
+        self.owner.forgo_all();
+    }
+
     /// As [`start`](Self::start), for a process that only sends pushes: it follows the revocations, and keeps its
     /// caches coherent.
     ///
@@ -132,7 +138,9 @@ impl Feed {
         self.lineage.start().await?;
         self.ids.start().await?;
         self.revocations.start().await?;
-        self.outlet.register().await
+        self.outlet.register().await?;
+        self.owner.start().await;
+        Ok(())
     }
 
     /// Answers requests that wait for something to happen: the process drains.

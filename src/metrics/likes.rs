@@ -37,7 +37,7 @@ impl LikeMetrics {
 
     pub(super) fn register(&self, r: &mut Registry) {
         r.register("likes_queue", "Likes of all nodes waiting to be settled and announced", self.queue.clone());
-        let oldest = "Age of the oldest like that this node is settling";
+        let oldest = "Age of the oldest like waiting to be settled and announced";
         r.register_with_unit("likes_oldest", oldest, Unit::Seconds, self.oldest.clone());
         r.register("likes_queued", "Likes acknowledged", self.queued.clone());
         r.register(
@@ -69,8 +69,7 @@ impl LikeMetrics {
         self.reverted.get_or_create(&ByReason { reason }).inc();
     }
 
-    /// Sets the number of likes waiting to be settled, and the age of the oldest one that this node is settling, in
-    /// milliseconds.
+    /// Sets the number of likes in the queue, and the age of the oldest one in milliseconds.
     pub fn waiting(&self, likes: u64, age: Millis) {
         self.queue.set(i64::try_from(likes).unwrap_or(i64::MAX));
         self.oldest.set(seconds(age));

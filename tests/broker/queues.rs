@@ -2,10 +2,9 @@
 
 use std::fs;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
-use feedline::broker::{BrokerError, DurableQueue, Flush, Journal, QueueItem, QueueOffset, RedisBroker};
+use feedline::broker::{BrokerError, DurableQueue, Flush, Journal, LedgerRecord, QueueItem, QueueOffset, RedisBroker};
 use tempfile::TempDir;
 
 use crate::engine::redis_options;
@@ -61,44 +60,35 @@ fn items(bodies: &[&'static str]) -> Vec<QueueItem> {
 }
 
 async fn all(queue: &dyn DurableQueue) -> Vec<Bytes> {
-    let claim = queue.claim(0, "me", QueueOffset::ZERO, 100).await.expect("to claim").expect("the partition is free");
-    claim.items.into_iter().map(|item| item.body).collect()
+    let page = queue.read(0, QueueOffset::ZERO, 100).await.expect("to read");
+    page.items.into_iter().map(|item| item.body).collect()
 }
 
 #[tokio::test]
-async fn redis_partitions_have_one_reader_until_release() {
-    let mut kind = Kind::redis();
-    let queue = kind.open().await;
-    for _ in 0..2 {
-        assert!(queue.claim(0, "one", QueueOffset::ZERO, 1).await.expect("to claim").is_some());
-        assert!(queue.claim(0, "other", QueueOffset::ZERO, 1).await.expect("to claim").is_none());
+async fn former_owners_trim_nothing() {
+    let server = RedisServer::start_appending();
+    let broker = RedisBroker::connect(redis_options(&server)).await.expect("to connect");
+    broker.use_incarnation("one");
+    let mut place = QueueOffset::ZERO;
+    for partition in [0, 1] {
+        let items = items(&["a", "b"]).into_iter().map(|item| QueueItem { partition, ..item }).collect::<Vec<_>>();
+        place = broker.enqueue(&items, 9).await.expect("to enqueue")[0].expect("room");
     }
-    assert!(queue.claim(1, "other", QueueOffset::ZERO, 1).await.expect("to claim").is_some());
-    queue.release(0, "other").await.expect("release succeeds");
-    assert!(queue.claim(0, "other", QueueOffset::ZERO, 1).await.expect("to claim").is_none());
-    queue.release(0, "one").await.expect("release succeeds");
-    assert!(queue.claim(0, "other", QueueOffset::ZERO, 1).await.expect("to claim").is_some());
-}
-
-#[tokio::test]
-async fn readers_without_a_lease_trim_and_release_nothing() {
-    let mut kind = Kind::redis();
-    let queue = kind.open().await;
-    let place = queue.enqueue(&items(&["a", "b"]), 9).await.expect("to enqueue")[1].expect("room");
-    let life =
-        queue.claim(0, "paused", QueueOffset::ZERO, 9).await.expect("to claim").expect("the partition is free").life;
-    // The process pauses for longer than its lease, which expires by Redis's clock.
-    let Kind::Redis(server) = &kind else { panic!("Redis") };
-    assert_eq!(server.ask("PEXPIRE feedline:{likes}:h:0 1"), ":1");
-    tokio::time::sleep(Duration::from_millis(20)).await;
-    let claimed = queue.claim(0, "next", QueueOffset::ZERO, 9).await.expect("to claim").expect("the lease has expired");
-    assert_eq!((claimed.items.len(), &claimed.life), (2, &life));
-    queue.trim(0, "paused", &life, place.next()).await.expect("an answer");
-    queue.release(0, "paused").await.expect("an answer");
-    assert_eq!(queue.length().await.expect("a length"), 2);
-    assert!(queue.claim(0, "paused", QueueOffset::ZERO, 9).await.expect("to claim").is_none());
-    queue.trim(0, "next", &life, place.next()).await.expect("to trim");
-    assert_eq!(queue.length().await.expect("a length"), 0);
+    let life = broker.read(0, QueueOffset::ZERO, 9).await.expect("to read").life;
+    let trim = async |generation| broker.trim(0, generation, &life, place.next()).await.expect("an answer");
+    assert!(broker.trim(0, 7, &life, QueueOffset::ZERO).await.expect("an answer"), "another process owns it");
+    assert!(!trim(6).await);
+    assert_eq!(broker.read(0, QueueOffset::ZERO, 9).await.expect("to read").items.len(), 2);
+    let life_1 = broker.read(1, QueueOffset::ZERO, 9).await.expect("to read").life;
+    assert!(broker.trim(1, 6, &life_1, QueueOffset::ZERO).await.expect("an answer"), "partitions are independent");
+    assert!(trim(7).await && trim(8).await);
+    assert!(broker.read(0, QueueOffset::ZERO, 9).await.expect("to read").items.len() < 2);
+    assert!(!trim(7).await);
+    // A restored ledger counts from a lower generation, and nobody is refused for good.
+    broker.use_incarnation("two");
+    assert!(trim(3).await && !trim(2).await);
+    let kept: i64 = server.ask("PTTL feedline:{likes}:f:0").trim_start_matches(':').parse().expect("a number");
+    assert!(kept > 0, "{kept}");
 }
 
 #[tokio::test]
@@ -108,7 +98,7 @@ async fn truncated_streams_reuse_no_offset() {
     queue.enqueue(&items(&["a"]), 9).await.expect("to enqueue");
     // The offset read so far is ahead of the Stream, as after a crash with the clock set back.
     let read = QueueOffset { major: u64::from(u32::MAX) * 1_000, minor: 7 };
-    assert!(queue.claim(0, "me", read, 9).await.expect("to claim").expect("the partition is free").items.is_empty());
+    assert!(queue.read(0, read, 9).await.expect("to read").items.is_empty());
     let place = queue.enqueue(&items(&["b"]), 9).await.expect("to enqueue")[0];
     assert!(place > Some(read), "{place:?}");
 }
@@ -198,7 +188,7 @@ async fn files_older_than_the_ledger_reuse_no_offset() {
     assert!(place > settled, "{place} after {settled}");
     // Offsets also stay unique if the clock is set back, once the ledger's offset is known.
     let ahead = QueueOffset { major: place.major + 1_000_000_000, minor: 0 };
-    assert!(queue.claim(0, "me", ahead, 9).await.expect("to claim").expect("the partition is free").items.is_empty());
+    assert!(queue.read(0, ahead, 9).await.expect("to read").items.is_empty());
     let place = queue.enqueue(&items(&["d"]), 9).await.expect("to enqueue")[0].expect("room");
     assert!(place > ahead, "{place} after {ahead}");
     drop(queue);
@@ -217,7 +207,7 @@ async fn settled_files_are_removed() {
         last = queue.enqueue(&large, 100).await.expect("to enqueue").pop().flatten().expect("room");
     }
     assert!(files() > few + 2, "{}", files());
-    let life = queue.claim(0, "me", QueueOffset::ZERO, 1).await.unwrap().unwrap().life;
-    queue.trim(0, "me", &life, last.next()).await.expect("to trim");
+    let life = queue.read(0, QueueOffset::ZERO, 1).await.expect("to read").life;
+    assert!(queue.trim(0, 1, &life, last.next()).await.expect("to trim"));
     assert_eq!(files(), few);
 }

@@ -23,7 +23,7 @@ use crate::postgres_server::PostgresServer;
 use crate::redis_server::RedisServer;
 use crate::server::{API_KEY, PATIENCE, Server};
 
-/// The longest time until likes are settled after a kill: first, the lease of a partition must expire.
+/// The longest time until likes are settled after a kill: first, the lease of the process must expire.
 pub(crate) const RECOVERY: Duration = Duration::from_secs(40);
 
 /// The file name of a SQLite ledger in its folder.

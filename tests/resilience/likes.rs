@@ -155,8 +155,8 @@ async fn paused_settlers_change_nothing_after_their_lease() {
     for n in 0..20 {
         assert!(backend.note(&book, ports[0], &format!("u{n}"), id, true).await);
     }
-    // The first node has all partitions. It is paused with these likes claimed, or just before, but without the lock of
-    // the ledger's file, which would block all writers.
+    // The first node owns partitions. It is paused with these likes read, or just before, but without the lock of the
+    // ledger's file, which would block all writers.
     let db = field.connection();
     db.busy_timeout(Duration::from_millis(500)).expect("a timeout");
     loop {

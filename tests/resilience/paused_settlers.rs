@@ -14,7 +14,7 @@ use crate::likes::{load, more};
 use crate::random::SeededRandom;
 use crate::server::Server;
 
-/// Longer than all leases. The longest is that of a partition of likes, five seconds.
+/// Longer than all leases. The longest is that of a process in the ledger, five seconds.
 const PAUSE: Duration = Duration::from_millis(6_500);
 
 const POSTS: usize = 100;
@@ -32,7 +32,7 @@ async fn pause_without_lock(node: &Server, file: Option<&Connection>) {
     }
 }
 
-/// The nodes are paused in turn, with or without claimed likes. After a pause, a node does not settle likes again that
+/// Each node owns partitions. They are paused in turn, with or without likes that they have read. After a pause, a node does not settle likes again that
 /// the other node has settled.
 async fn paused_settlers_settle_every_like_once(field: Field) {
     let seed = SeededRandom::seed();
@@ -47,7 +47,6 @@ async fn paused_settlers_settle_every_like_once(field: Field) {
     }
     let (book, over) = (Book::default(), Arc::new(AtomicBool::new(false)));
     let (people, acknowledged) = load(&field, &posts, &book, &over, seed);
-    // The first node has all partitions.
     for round in 0..chaos::rounds(2, 16) {
         more(&acknowledged, 50).await;
         tokio::time::sleep(Duration::from_micros(random.below(150_000) as u64)).await;

@@ -26,7 +26,7 @@ use parking_lot::Mutex;
 
 pub use self::segment::Flush;
 use self::segment::{Segment, SegmentContent, SegmentRecord};
-use super::{BrokerError, Claim, DurableQueue, QueueItem, QueueOffset, QueuedEntry, Result};
+use super::{BrokerError, DurableQueue, QueueItem, QueueOffset, QueuePage, QueuedEntry, Result};
 use crate::broker::epoch::new_epoch;
 use crate::model::Epoch;
 
@@ -315,28 +315,25 @@ impl DurableQueue for Journal {
         Ok(written.into_iter().map(|number| number.map(place)).collect())
     }
 
-    async fn claim(&self, _: u16, _: &str, after: QueueOffset, limit: usize) -> Result<Option<Claim>> {
+    async fn read(&self, _: u16, after: QueueOffset, limit: usize) -> Result<QueuePage> {
         let mut waiting = self.shared.waiting.lock();
         // Files that were restored or truncated must not assign numbers again that the ledger has recorded as settled.
         waiting.next = waiting.next.max(after.major.saturating_add(1));
         let from = waiting.entries.partition_point(|(number, _)| place(*number) <= after);
         let entries = waiting.entries.range(from..).take(limit);
         let items = entries.map(|(number, body)| QueuedEntry { place: place(*number), body: body.clone() }).collect();
-        Ok(Some(Claim { life: Arc::clone(&self.life), items }))
+        Ok(QueuePage { life: Arc::clone(&self.life), items })
     }
 
-    async fn release(&self, _: u16, _: &str) -> Result<()> {
-        Ok(())
-    }
-
-    async fn trim(&self, _: u16, _: &str, life: &Epoch, before: QueueOffset) -> Result<()> {
+    /// Only the process that locks the folder can trim, so generations do not matter.
+    async fn trim(&self, _: u16, _: u64, life: &Epoch, before: QueueOffset) -> Result<bool> {
         if *life != self.life {
-            return Ok(());
+            return Ok(false);
         }
         let shared = Arc::clone(&self.shared);
         // The number of the first entry to keep.
         let first = before.major + u64::from(before.minor > 0);
-        blocking(move || shared.trim(first).map_err(|error| failed(&error))).await
+        blocking(move || shared.trim(first).map_err(|error| failed(&error))).await.map(|()| true)
     }
 
     async fn length(&self) -> Result<u64> {

@@ -8,7 +8,7 @@
 //! | `<prefix>:{<channel>}:p`, `…:q`, `…:u` | presence: entries (a HASH), expiry by client and by user (ZSETs) |
 //! | `<prefix>:job:<run>:<id>` | a job of fan-out in one run: a HASH of its last attempt and the pages written |
 //! | `<prefix>:node:<n>`, `<prefix>:nodes` | the holder of a node number; the time up to which its holders may have generated ids: a HASH |
-//! | `<prefix>:{likes}:q:<p>`, `…:h:<p>`, `…:e:<p>` | a partition of the queue: a Stream, the holder of its lease, its epoch |
+//! | `<prefix>:{likes}:q:<p>`, `…:f:<p>`, `…:e:<p>` | a partition of the queue: a Stream, the generation of its last owner (a fence), its epoch |
 //! | `<prefix>:{invalidation}:l`, `…:m`, `…:n` | the invalidation log: a Stream with ids `0-<sequence>`, its metadata, and the nodes that follow it |
 //! | `<prefix>:invalidation`, `<prefix>:confirmation:<node>` | pub/sub: invalidations; and for each node, the confirmations of the other nodes |
 //! | `<prefix>:rate:<key>` | a shared rate limit: when its bucket is full again |
@@ -123,9 +123,9 @@ impl Keys {
         format!("{}:nodes", self.prefix)
     }
 
-    /// A partition of the queue: the holder of its lease, the Stream, its epoch.
+    /// A partition of the queue: the fence of its owners, the Stream, its epoch.
     pub(super) fn partition(&self, number: u16) -> [String; 3] {
-        ["h", "q", "e"].map(|what| format!("{}likes}}:{what}:{number}", self.open))
+        ["f", "q", "e"].map(|what| format!("{}likes}}:{what}:{number}", self.open))
     }
 
     /// The tally of an object.

@@ -1,5 +1,7 @@
 //! The queue in Streams: one for each partition, with ids that Redis generates.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use redis::Value;
@@ -8,11 +10,15 @@ use super::commands::millis;
 use super::scripts::SCRIPTS;
 use super::{RedisBroker, replies};
 use crate::broker::epoch::new_epoch;
-use crate::broker::{BrokerError, Claim, DurableQueue, PARTITION_LEASE, QueueItem, QueueOffset, QueuedEntry, Result};
+use crate::broker::{BrokerError, DurableQueue, QueueItem, QueueOffset, QueuePage, QueuedEntry, Result};
 use crate::model::Epoch;
 
 /// The number of partitions. After a change of the number, waiting entries would be read from the wrong partitions.
 const PARTITIONS: u16 = 8;
+
+/// How long the generation of an owner is kept after it trimmed. A ledger that was restored without notice counts
+/// generations from a lower one: its owners are refused for this time, not for good.
+const FENCE_KEPT: Duration = Duration::from_secs(660);
 
 fn strange(what: &str) -> BrokerError {
     BrokerError::Failed(format!("cannot make sense of an answer: {what}"))
@@ -53,27 +59,21 @@ impl DurableQueue for RedisBroker {
         places.into_iter().map(place).collect()
     }
 
-    async fn claim(&self, partition: u16, holder: &str, after: QueueOffset, limit: usize) -> Result<Option<Claim>> {
-        let mut call = SCRIPTS.claim.call(3);
-        call.arg(&self.keys.partition(partition)[..]).arg(holder).arg(millis(PARTITION_LEASE));
-        call.arg(after.to_string()).arg(i64::try_from(limit).unwrap_or(i64::MAX)).arg(&*new_epoch());
-        let answer = self.commands.send(&call).await?;
-        let Some((life, entries)) = replies::parse::<Option<(String, Vec<Value>)>>(answer)? else { return Ok(None) };
+    async fn read(&self, partition: u16, after: QueueOffset, limit: usize) -> Result<QueuePage> {
+        let mut call = SCRIPTS.read_queue.call(2);
+        call.arg(&self.keys.partition(partition)[1..]).arg(after.to_string());
+        call.arg(i64::try_from(limit).unwrap_or(i64::MAX)).arg(&*new_epoch());
+        let (life, entries): (String, Vec<Value>) = replies::parse(self.commands.send(&call).await?)?;
         let items = entries.into_iter().map(waiting).collect::<Option<_>>().ok_or_else(|| strange("an entry"))?;
-        Ok(Some(Claim { life: life.into(), items }))
+        Ok(QueuePage { life: life.into(), items })
     }
 
-    async fn release(&self, partition: u16, holder: &str) -> Result<()> {
-        let [lease, _, _] = self.keys.partition(partition);
-        let mut call = SCRIPTS.release.call(1);
-        call.arg(lease).arg(holder);
-        self.commands.send(&call).await.map(drop)
-    }
-
-    async fn trim(&self, partition: u16, holder: &str, life: &Epoch, before: QueueOffset) -> Result<()> {
+    async fn trim(&self, partition: u16, generation: u64, life: &Epoch, before: QueueOffset) -> Result<bool> {
+        let incarnation = self.incarnation.read().clone();
         let mut call = SCRIPTS.trim.call(3);
-        call.arg(&self.keys.partition(partition)[..]).arg(holder).arg(&**life).arg(before.to_string());
-        self.commands.send(&call).await.map(drop)
+        call.arg(&self.keys.partition(partition)[..]).arg(generation).arg(&*incarnation);
+        call.arg(&**life).arg(before.to_string()).arg(millis(FENCE_KEPT));
+        replies::parse(self.commands.send(&call).await?)
     }
 
     async fn length(&self) -> Result<u64> {

@@ -54,8 +54,7 @@ pub(super) struct Scripts {
     pub(super) lease: Script,
     pub(super) release_node: Script,
     pub(super) enqueue: Script,
-    pub(super) claim: Script,
-    pub(super) release: Script,
+    pub(super) read_queue: Script,
     pub(super) trim: Script,
     pub(super) tally: Script,
     pub(super) tallies: Script,
@@ -66,7 +65,7 @@ pub(super) struct Scripts {
 }
 
 impl Scripts {
-    pub(super) fn all(&self) -> [&Script; 31] {
+    pub(super) fn all(&self) -> [&Script; 30] {
         [
             &self.append,
             &self.publish,
@@ -90,8 +89,7 @@ impl Scripts {
             &self.lease,
             &self.release_node,
             &self.enqueue,
-            &self.claim,
-            &self.release,
+            &self.read_queue,
             &self.trim,
             &self.tally,
             &self.tallies,
@@ -173,8 +171,7 @@ pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     lease: Script::new(include_str!("scripts/lease.lua")),
     release_node: Script::new(include_str!("scripts/release_node.lua")),
     enqueue: Script::new(include_str!("scripts/enqueue.lua")),
-    claim: Script::new(include_str!("scripts/claim.lua")),
-    release: Script::new(include_str!("scripts/release.lua")),
+    read_queue: Script::new(include_str!("scripts/read_queue.lua")),
     trim: Script::new(include_str!("scripts/trim.lua")),
     tally: Script::new(include_str!("scripts/tally.lua")),
     tallies: Script::new(include_str!("scripts/tallies.lua")),

@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::batch_size::{BatchFailure, BatchSize, MAX_BATCH};
 use super::count_publisher::{CountPublisher, PendingCounts};
@@ -12,7 +11,7 @@ use super::like_quarantine::LikeQuarantine;
 use super::reverts::{PendingReverts, RevertPublisher};
 use super::settler_state::{SettlerState, parse_position, position};
 use super::throttle::Throttle;
-use crate::broker::{Broker, Claim, DurableQueue, QueueOffset, SettlementEvent, Signal};
+use crate::broker::{Broker, DurableQueue, QueueOffset, QueuePage, QueuedEntry, SettlementEvent, Signal};
 use crate::feed::error::{Result, isolate};
 use crate::feed::event_queue::EventQueue;
 use crate::feed::lineage::LineageTracker;
@@ -39,7 +38,6 @@ pub(crate) struct BatchSettler {
     /// Signals settlements to all nodes.
     pub(crate) broker: Arc<dyn Broker>,
     pub(crate) queue: Arc<dyn DurableQueue>,
-    /// Its holder name identifies this process in the leases of partitions.
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) lineage: Arc<LineageTracker>,
     pub(crate) eligibility: Arc<Eligibility>,
@@ -56,40 +54,17 @@ pub(crate) struct BatchSettler {
     pub(crate) metrics: Arc<Metrics>,
     /// Publications of one object's counts per second (`likes.counts_per_second`).
     pub(crate) counts_per_second: u32,
-    /// For each batch under way, the time at which its oldest like was acknowledged.
-    pub(crate) oldest: OldestLikes,
-}
-
-/// For each partition, the time at which the oldest like of the current batch was acknowledged, in Unix milliseconds; 0
-/// without a batch.
-pub(crate) struct OldestLikes(Vec<AtomicU64>);
-
-impl OldestLikes {
-    /// Creates the state for this many partitions, without batches.
-    pub(crate) fn new(partitions: u16) -> Self {
-        Self((0..partitions).map(|_| AtomicU64::new(0)).collect())
-    }
-
-    fn set(&self, partition: u16, at: u64) {
-        self.0[usize::from(partition)].store(at, Ordering::Relaxed);
-    }
-
-    /// The age of the oldest like in all batches, in milliseconds; 0 without a batch.
-    pub(super) fn age(&self) -> u64 {
-        let oldest = self.0.iter().map(|at| at.load(Ordering::Relaxed)).filter(|at| *at > 0).min();
-        oldest.map_or(0, |at| now().saturating_sub(at))
-    }
 }
 
 impl BatchSettler {
     /// Takes over a partition, starting at the ledger's position and with the counts that the last settler may not have
     /// published.
-    pub(super) async fn take_over(&self, partition: u16, first: Claim) -> Result<SettlerState> {
+    pub(super) async fn take_over(&self, partition: u16) -> Result<SettlerState> {
         let incarnation = self.lineage.incarnation();
         let position = self.ledger.like_position(partition).await?;
-        let through = parse_position(&position, &first.life).unwrap_or(QueueOffset::ZERO);
+        let QueuePage { life: epoch, mut items } = self.queue.read(partition, QueueOffset::ZERO, MAX_BATCH).await?;
+        let through = parse_position(&position, &epoch).unwrap_or(QueueOffset::ZERO);
         let mut unpublished: HashMap<ContentId, QueueOffset> = HashMap::new();
-        let (epoch, mut items) = (first.life, first.items);
         while let Some(last) = items.last() {
             let reached = last.place;
             let settled = items.iter().take_while(|item| item.place <= through);
@@ -99,8 +74,8 @@ impl BatchSettler {
             if reached >= through {
                 break;
             }
-            let next = self.queue.claim(partition, self.runtime.holder(), reached, MAX_BATCH).await?;
-            items = next.filter(|next| next.life == epoch).map_or_else(Vec::new, |next| next.items);
+            let next = self.queue.read(partition, reached, MAX_BATCH).await?;
+            items = if next.life == epoch { next.items } else { Vec::new() };
         }
         let mut counts = PendingCounts::new(self.counts_per_second);
         let objects: Vec<ContentId> = unpublished.keys().copied().collect();
@@ -115,23 +90,20 @@ impl BatchSettler {
         Ok(SettlerState { epoch, incarnation, position, through, counts, reverts, trimmed, is_behind })
     }
 
-    /// Settles a claimed batch. A batch that always fails is halved, and an entry that always fails is quarantined.
+    /// Settles a batch of entries, at least one. A batch that always fails is halved, and an entry that always fails is quarantined.
     pub(super) async fn settle(
         &self,
         partition: u16,
         state: &mut SettlerState,
-        claim: Claim,
+        entries: &[QueuedEntry],
         size: &mut BatchSize,
     ) -> Result<BatchOutcome> {
-        let oldest = claim.items.iter().find_map(|item| entry::decode(&item.body)).map_or(0, |change| change.at);
-        self.oldest.set(partition, oldest);
-        let (many, first) = (claim.items.len(), claim.items[0].clone());
-        let (settled, cause) = isolate(self.settle_batch(partition, state, claim)).await;
+        let (many, first) = (entries.len(), entries[0].clone());
+        let (settled, cause) = isolate(self.settle_batch(partition, state, entries)).await;
         match settled {
             Ok(BatchOutcome::Applied) => {
                 self.quarantine.succeeded();
                 size.succeeded();
-                self.oldest.set(partition, 0);
                 Ok(BatchOutcome::Applied)
             }
             Ok(BatchOutcome::Moved) => Ok(BatchOutcome::Moved),
@@ -157,13 +129,18 @@ impl BatchSettler {
         }
     }
 
-    async fn settle_batch(&self, partition: u16, state: &mut SettlerState, claim: Claim) -> Result<BatchOutcome> {
-        let Some((first, last)) = claim.items.first().zip(claim.items.last()) else { return Ok(BatchOutcome::Applied) };
+    async fn settle_batch(
+        &self,
+        partition: u16,
+        state: &mut SettlerState,
+        entries: &[QueuedEntry],
+    ) -> Result<BatchOutcome> {
+        let Some((first, last)) = entries.first().zip(entries.last()) else { return Ok(BatchOutcome::Applied) };
         let (first, through) = (first.place, last.place);
-        let (merged, oldest) = entry::merge(&claim.items);
-        self.like_quarantine.set_unreadable_aside(partition, &state.epoch, &claim.items).await?;
+        let (merged, oldest) = entry::merge(entries);
+        self.like_quarantine.set_unreadable_aside(partition, &state.epoch, entries).await?;
         let many = merged.len();
-        let (changes, unseen) = self.split_by_eligibility(merged, throttle(claim.items.len())).await?;
+        let (changes, unseen) = self.split_by_eligibility(merged, throttle(entries.len())).await?;
         let (from, to) = (state.position.clone(), position(&state.epoch, through));
         let noted = self.events.max_likes_per_object();
         let likes = changes.iter().map(|change| (change.user.clone(), change.object, change.liked)).collect();
@@ -173,7 +150,7 @@ impl BatchSettler {
             self.events.wake(EventConsumer::Likes);
         }
         let age = oldest.map_or(0, |at| now().saturating_sub(at));
-        self.metrics.likes.settled(claim.items.len(), many, age);
+        self.metrics.likes.settled(entries.len(), many, age);
         self.advance(partition, state, to, (first, through), (settled, likes)).await?;
         Ok(BatchOutcome::Applied)
     }

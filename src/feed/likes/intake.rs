@@ -9,10 +9,10 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 
 use super::entry;
 use super::memory::LikeMemory;
-use super::wakers::SettlerWakers;
 use crate::broker::{BrokerError, DurableQueue, QueueItem, QueueOffset};
 use crate::feed::error::{FeedError, Result};
 use crate::feed::runtime::Runtime;
+use crate::feed::work::Waker;
 use crate::metrics::Metrics;
 use crate::model::LikeChange;
 
@@ -57,7 +57,7 @@ pub(crate) struct LikeIntake {
     queue: Arc<dyn DurableQueue>,
     runtime: Arc<Runtime>,
     memory: Arc<LikeMemory>,
-    settlers: Arc<SettlerWakers>,
+    settlers: Arc<[Waker]>,
     metrics: Arc<Metrics>,
     /// Likes that the queue may hold (`likes.queue_length`).
     capacity: u64,
@@ -72,7 +72,7 @@ impl LikeIntake {
         queue: Arc<dyn DurableQueue>,
         runtime: Arc<Runtime>,
         memory: Arc<LikeMemory>,
-        settlers: Arc<SettlerWakers>,
+        settlers: Arc<[Waker]>,
         metrics: Arc<Metrics>,
         capacity: u64,
     ) -> Self {
@@ -150,7 +150,7 @@ impl LikeIntake {
             }
             // If the caller gave up in the meantime, the like is settled anyway.
             let _ = like.reply.send(place);
-            self.settlers.wake(partition);
+            self.settlers[usize::from(partition)].notify_one();
         }
     }
 }

@@ -8,14 +8,14 @@
 //! | `intake.rs` | appends concurrent likes to the queue in one call |
 //! | `memory.rs`, `provisional.rs` | acknowledged states, and counts that include unsettled likes |
 //! | `pending_likes.rs`, `settlement_listener.rs` | likes of this node's clients, until they are settled |
-//! | `settler.rs`, `settler_state.rs`, `wakers.rs` | leases partitions of the queue, and claims batches of likes |
+//! | `settler.rs`, `settler_state.rs` | the work of a partition of the queue: reads batches of likes |
 //! | `batch_settler.rs` | moves a batch into the ledger, and publishes the result |
 //! | `batch_size.rs`, `like_quarantine.rs` | batches and entries that always fail |
 //! | `reverts.rs` | publishes reverted likes to their users |
 //! | `count_publisher.rs`, `throttle.rs` | counts on `post:<id>`, a few per second |
 //!
 //! A like has three stages. **Intake**: the like is checked against the caches, appended to the durable queue, and
-//! acknowledged. **Settling**: the partition's settler reads a batch, keeps the last state of each user and object, and
+//! acknowledged. **Settling**: the owner of the partition reads a batch, keeps the last state of each user and object, and
 //! writes rows, counts and its position in one ledger transaction. If it dies, the next settler continues at the
 //! ledger's position; the ledger refuses a batch that is read twice. **Publication**: absolute counts with versions.
 //! The queue is trimmed only up to the published entries, so that the next settler can publish the rest.
@@ -37,9 +37,8 @@ mod settlement_listener;
 mod settler;
 mod settler_state;
 mod throttle;
-mod wakers;
 
-pub(crate) use batch_settler::{BatchSettler, OldestLikes};
+pub(crate) use batch_settler::BatchSettler;
 pub(crate) use commands::{AcceptedLike, LikeService, LikeTarget};
 pub(crate) use count_publisher::CountPublisher;
 pub(crate) use eligibility::Eligibility;
@@ -51,4 +50,3 @@ pub(crate) use retries::LikeRetries;
 pub(crate) use reverts::RevertPublisher;
 pub(crate) use settlement_listener::{SettlementListener, SettlementNews, UserLike};
 pub(crate) use settler::Settlers;
-pub(crate) use wakers::SettlerWakers;

@@ -1,43 +1,39 @@
 //! Settlers: they move batches of likes from the partitions of the queue into the ledger, in order.
 //!
-//! A settler leases its partition in the queue, so that other settlers do not repeat its work. The ledger ensures that
-//! nothing is settled twice: it applies a batch only at the position where the last batch ended.
+//! The process that owns a partition settles it (`feed/work/`), so that others do not repeat its work. A settler that
+//! has lost its partition without noticing does no harm: the ledger applies a batch only at the position where the last
+//! batch ended, counts have versions, reverts have idempotency keys, and the queue refuses to be trimmed by a former
+//! owner.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
-use tokio::time::Instant;
+use async_trait::async_trait;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::batch_settler::{BatchOutcome, BatchSettler, throttle};
 use super::batch_size::BatchSize;
+use super::entry;
 use super::settler_state::SettlerState;
 use super::throttle::Throttle;
-use super::wakers::SettlerWakers;
-use crate::backoff::Backoff;
-use crate::broker::{DurableQueue, QueueOffset};
+use crate::broker::QueueOffset;
 use crate::feed::error::Result;
-use crate::feed::lineage::LineageTracker;
-use crate::feed::runtime::Runtime;
-use crate::metrics::Metrics;
+use crate::feed::runtime::now;
+use crate::feed::work::{Consumer, Owner, Pace, Partition, Ran, Waker, work};
+use crate::ledger::Fence;
+use crate::model::Millis;
 
-/// How long likes are collected before a partial batch is taken: the likes of a batch share a ledger transaction.
-const GATHER_TIME: Duration = Duration::from_millis(50);
+/// The kind of work in the names of partitions.
+const KIND: &str = "likes";
 
-/// Under load, when the last batch had more entries than this, likes are collected for longer. Larger batches amortise
-/// the write cost, and leave acknowledgements more of the cores.
+/// Other nodes append too, so a partition is also read without a wake-up by this node's intake. Likes are gathered
+/// before a partial batch is read: the likes of a batch share a ledger transaction.
+const PACE: Pace = Pace { poll: Duration::from_millis(250), gather: Duration::from_millis(50) };
+
+/// Under load, when the last batch had more entries than this, likes gather for longer. Larger batches amortise the
+/// write cost, and leave acknowledgements more of the cores.
 const LARGE_BATCH: usize = 100;
 const GATHER_TIME_UNDER_LOAD: Duration = Duration::from_millis(150);
-
-/// The interval at which a partition is read without a wake-up by this node's intake: other nodes append too.
-const POLL_INTERVAL: Duration = Duration::from_millis(250);
-
-/// The interval at which a node tries to lease a partition that another node holds.
-const LEASE_ATTEMPT_INTERVAL: Duration = Duration::from_millis(1_000);
-
-/// The first pause after a failure; it doubles up to [`MAX_BACKOFF`].
-const MIN_BACKOFF: Duration = Duration::from_millis(50);
-const MAX_BACKOFF: Duration = Duration::from_secs(2);
 
 /// A partition is behind when its last batch had this many entries or more.
 const BACKLOG: usize = 1_000;
@@ -50,174 +46,137 @@ const MAX_CONCURRENT_PARTITIONS: u32 = 2;
 /// The interval at which the length of the queue is measured.
 const MEASURE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The outcome of a poll.
-enum SettlerPoll {
-    /// There may be more to settle.
-    More,
-    /// This many entries were settled, and no more are left.
-    Settled(usize),
-    /// Another node holds the partition.
-    LeasedElsewhere,
-}
-
 /// The settlers of this node.
 pub(crate) struct Settlers {
-    queue: Arc<dyn DurableQueue>,
-    runtime: Arc<Runtime>,
-    lineage: Arc<LineageTracker>,
-    wakers: Arc<SettlerWakers>,
+    partitions: Vec<Partition>,
+    wakers: Arc<[Waker]>,
     batches: BatchSettler,
-    metrics: Arc<Metrics>,
-    /// Held while a batch is claimed and settled: all permits, or one of them for a partition that is behind.
+    /// Held while a batch is read and settled: all permits, or one of them for a partition that is behind.
     running: Semaphore,
 }
 
+/// The settler of a partition.
+struct Settler {
+    settlers: Arc<Settlers>,
+    partition: u16,
+    /// `None`: it is to be loaded.
+    state: Option<SettlerState>,
+    size: BatchSize,
+    /// The number of entries of the last batch.
+    last: usize,
+}
+
 impl Settlers {
-    /// Settlers that hand the batches of this queue to `batches`: see [`start`](Self::start).
-    pub(crate) fn new(wakers: Arc<SettlerWakers>, batches: BatchSettler) -> Self {
-        let (queue, runtime, lineage) = (batches.queue.clone(), batches.runtime.clone(), batches.lineage.clone());
-        let (metrics, running) = (batches.metrics.clone(), Semaphore::new(MAX_CONCURRENT_PARTITIONS as usize));
-        Self { queue, runtime, lineage, wakers, batches, metrics, running }
+    /// Settlers of the partitions that `owner` gets, with a waker for each: see [`start`](Self::start).
+    pub(crate) fn new(owner: &Owner, wakers: Arc<[Waker]>, batches: BatchSettler) -> Self {
+        let numbers = 0..batches.queue.partitions();
+        let partitions = numbers.map(|number| owner.partition(KIND, format!("{KIND}/{number}"))).collect();
+        Self { partitions, wakers, batches, running: Semaphore::new(MAX_CONCURRENT_PARTITIONS as usize) }
     }
 
     /// Settles until the process stops.
     pub(crate) fn start(self: &Arc<Self>) {
-        for partition in 0..self.queue.partitions() {
-            let run = move |settlers: Arc<Self>| async move { settlers.run(partition).await };
-            self.runtime.supervise("like_settlers", self, run);
+        for number in 0..self.batches.queue.partitions() {
+            self.batches.runtime.supervise("like_settlers", self, move |settlers| async move {
+                let (size, index) = (BatchSize::default(), usize::from(number));
+                let mut settler =
+                    Settler { settlers: Arc::clone(&settlers), partition: number, state: None, size, last: 0 };
+                let (partition, waker) = (&settlers.partitions[index], &settlers.wakers[index]);
+                work(partition, &settlers.batches.runtime, waker, PACE, &mut settler).await;
+            });
         }
-        self.runtime.supervise("like_metrics", self, |settlers| async move {
-            while settlers.runtime.sleep(MEASURE_INTERVAL).await {
-                settlers.measure().await;
+        self.batches.runtime.supervise("like_metrics", self, |settlers| async move {
+            while settlers.batches.runtime.sleep(MEASURE_INTERVAL).await {
+                if let Err(error) = settlers.measure().await {
+                    tracing::debug!(%error, "the queue of likes could not be measured");
+                }
             }
         });
     }
 
-    async fn measure(&self) {
-        match self.queue.length().await {
-            Ok(length) => self.metrics.likes.waiting(length, self.batches.oldest.age()),
-            Err(error) => tracing::debug!(%error, "the queue of likes could not be measured"),
+    async fn measure(&self) -> Result<()> {
+        let queue = &self.batches.queue;
+        let (length, mut oldest) = (queue.length().await?, None::<Millis>);
+        for partition in (0..queue.partitions()).take_while(|_| length > 0) {
+            let first = queue.read(partition, QueueOffset::ZERO, 1).await?.items.pop();
+            let at = first.and_then(|first| entry::decode(&first.body)).map(|change| change.at);
+            oldest = oldest.into_iter().chain(at).min();
         }
+        self.batches.metrics.likes.waiting(length, oldest.map_or(0, |at| now().saturating_sub(at)));
+        Ok(())
     }
 
-    /// Settles a partition while this node holds it, until the process stops.
-    async fn run(&self, partition: u16) {
-        let mut state = None;
-        let mut backoff = Backoff::new(MIN_BACKOFF, MAX_BACKOFF);
-        let mut size = BatchSize::default();
-        loop {
-            let begun = Instant::now();
-            let pause = match self.poll(partition, &mut state, &mut size).await {
-                Ok(outcome) => {
-                    backoff.reset();
-                    match outcome {
-                        SettlerPoll::More => Duration::ZERO,
-                        SettlerPoll::Settled(many) => self.wait_for_work(partition, &state, begun, many).await,
-                        SettlerPoll::LeasedElsewhere => LEASE_ATTEMPT_INTERVAL.mul_f64(rand::random_range(0.8..1.2)),
-                    }
-                }
-                Err(error) => {
-                    self.batches.quarantine.note_outage(&error);
-                    let pause = backoff.next_delay();
-                    tracing::warn!(%error, partition, ?pause, "the settling of likes waits for its stores");
-                    pause
-                }
-            };
-            if !self.runtime.sleep(pause).await {
-                break;
-            }
-        }
-        if let Some(mut state) = state {
-            // The next settler publishes the remaining counts, but not before this node's lease would have expired.
-            let published = self.batches.counts.publish_due(&mut state.counts, Throttle::Unthrottled).await;
-            let trimmed = self.trim(partition, &mut state).await;
-            if let Err(error) = published.and(trimmed) {
-                tracing::debug!(%error, partition, "the last counts are left to the next settler");
-            }
-            if let Err(error) = self.queue.release(partition, self.runtime.holder()).await {
-                tracing::debug!(%error, partition, "a partition was not released, its lease will run out");
-            }
-        }
-    }
-
-    /// Waits until there may be something to settle or to publish. Returns the remaining time to collect likes.
-    async fn wait_for_work(
-        &self,
-        partition: u16,
-        state: &Option<SettlerState>,
-        begun: Instant,
-        many: usize,
-    ) -> Duration {
-        let poll = begun + POLL_INTERVAL;
-        let until = state.as_ref().and_then(|state| state.counts.next_due()).map_or(poll, |due| due.min(poll));
-        tokio::select! {
-            () = self.wakers.wait(partition) => {}
-            () = tokio::time::sleep_until(until) => {}
-            () = self.runtime.stopped() => {}
-        }
-        let gather = if many > LARGE_BATCH { GATHER_TIME_UNDER_LOAD } else { GATHER_TIME };
-        gather.saturating_sub(begun.elapsed())
-    }
-
-    async fn poll(
-        &self,
-        partition: u16,
-        state: &mut Option<SettlerState>,
-        size: &mut BatchSize,
-    ) -> Result<SettlerPoll> {
-        // Acquired before the claim: while this task waits for the permits, other nodes may settle the batch.
-        let is_behind = state.as_ref().is_some_and(|state| state.is_behind);
+    /// Waits for a turn. `None`: the process stops.
+    async fn turn(&self, is_behind: bool) -> Option<SemaphorePermit<'_>> {
         let permits = if is_behind { 1 } else { MAX_CONCURRENT_PARTITIONS };
-        let permit = tokio::select! {
-            permit = self.running.acquire_many(permits) => permit,
-            () = self.runtime.stopped() => return Ok(SettlerPoll::Settled(0)),
-        };
-        let (after, limit) = (state.as_ref().map_or(QueueOffset::ZERO, |state| state.through), size.limit());
-        let claim = self.queue.claim(partition, self.runtime.holder(), after, limit).await?;
-        let Some(claim) = claim else {
-            *state = None;
-            return Ok(SettlerPoll::LeasedElsewhere);
-        };
-        let incarnation = self.lineage.incarnation();
-        if state.as_ref().is_some_and(|state| state.epoch != claim.life || state.incarnation != incarnation) {
-            // The queue was lost and restarted, or the ledger was replaced: the queue is read from its beginning.
-            *state = None;
-            return Ok(SettlerPoll::More);
-        }
-        let Some(current) = state.as_mut() else {
-            *state = Some(self.batches.take_over(partition, claim).await?);
-            return Ok(SettlerPoll::More);
-        };
-        let many = claim.items.len();
-        if many > 0 {
-            match self.batches.settle(partition, current, claim, size).await {
-                Ok(BatchOutcome::Applied) => {}
-                // Another node settled the batch, or this node did and missed the reply: the state is loaded again.
-                Ok(BatchOutcome::Moved) => {
-                    *state = None;
-                    return Ok(SettlerPoll::More);
-                }
-                Err(error) => {
-                    *state = None;
-                    return Err(error);
-                }
-            }
-        }
-        drop(permit);
-        current.is_behind = many >= BACKLOG;
-        self.batches.reverts.publish(partition, &mut current.reverts).await?;
-        self.batches.counts.publish_due(&mut current.counts, throttle(many)).await?;
-        self.trim(partition, current).await?;
-        Ok(if many == limit { SettlerPoll::More } else { SettlerPoll::Settled(many) })
+        let permit = self.batches.runtime.stopping().run_until_cancelled(self.running.acquire_many(permits)).await;
+        permit.and_then(std::result::Result::ok)
     }
 
     /// Removes settled and published entries from the queue.
-    async fn trim(&self, partition: u16, state: &mut SettlerState) -> Result<()> {
+    async fn trim(&self, partition: u16, fence: &Fence, state: &mut SettlerState) -> Result<()> {
         let before = state.counts.unpublished().unwrap_or_else(|| state.through.next());
-        if before > state.trimmed && state.through > QueueOffset::ZERO {
-            self.queue.trim(partition, self.runtime.holder(), &state.epoch, before).await?;
+        if before > state.trimmed
+            && state.through > QueueOffset::ZERO
+            && self.batches.queue.trim(partition, fence.generation, &state.epoch, before).await?
+        {
             state.trimmed = before;
         }
         Ok(())
+    }
+}
+
+#[async_trait]
+impl Consumer for Settler {
+    async fn begin(&mut self, _: &Fence) -> Result<()> {
+        self.state = None;
+        Ok(())
+    }
+
+    async fn run(&mut self, fence: &Fence) -> Result<Ran> {
+        let Settlers { batches, .. } = &*self.settlers;
+        let is_behind = self.state.as_ref().is_some_and(|state| state.is_behind);
+        let Some(turn) = self.settlers.turn(is_behind).await else { return Ok(Ran::Idle(None)) };
+        let Some(state) = &mut self.state else {
+            self.state = Some(batches.take_over(self.partition).await?);
+            return Ok(Ran::More);
+        };
+        let limit = self.size.limit();
+        let page = batches.queue.read(self.partition, state.through, limit).await?;
+        if state.epoch != page.life || state.incarnation != batches.lineage.incarnation() {
+            // The queue was lost and restarted, or the ledger was replaced: the queue is read from its beginning.
+            self.state = None;
+            return Ok(Ran::More);
+        }
+        let many = page.items.len();
+        self.last = many;
+        if many > 0 {
+            let settled = batches.settle(self.partition, state, &page.items, &mut self.size).await;
+            if !matches!(settled, Ok(BatchOutcome::Applied)) {
+                // Another node settled the batch, or this node did and missed the reply: the state is loaded again.
+                self.state = None;
+                return settled.map(|_| Ran::More);
+            }
+        }
+        drop(turn);
+        state.is_behind = many >= BACKLOG;
+        batches.reverts.publish(self.partition, &mut state.reverts).await?;
+        batches.counts.publish_due(&mut state.counts, throttle(many)).await?;
+        self.settlers.trim(self.partition, fence, state).await?;
+        Ok(if many == limit { Ran::More } else { Ran::Idle(state.counts.next_due()) })
+    }
+
+    fn gather_time(&self, pace: Pace) -> Duration {
+        if self.last > LARGE_BATCH { GATHER_TIME_UNDER_LOAD } else { pace.gather }
+    }
+
+    /// The next owner publishes the remaining counts, but it has to load them first.
+    async fn end(&mut self, fence: &Fence) {
+        let Some(state) = &mut self.state else { return };
+        let published = self.settlers.batches.counts.publish_due(&mut state.counts, Throttle::Unthrottled).await;
+        let trimmed = self.settlers.trim(self.partition, fence, state).await;
+        if let Err(error) = published.and(trimmed) {
+            tracing::debug!(%error, partition = self.partition, "the last counts are left to the next settler");
+        }
     }
 }

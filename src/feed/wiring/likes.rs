@@ -7,9 +7,10 @@ use super::policies::Policies;
 use crate::broker::DurableQueue;
 use crate::feed::likes::{
     BatchSettler, CountPublisher, Eligibility, LikeIntake, LikeMemory, LikeQuarantine, LikeRetries, LikeService,
-    OldestLikes, RevertPublisher, SettlementListener, SettlerWakers, Settlers,
+    RevertPublisher, SettlementListener, Settlers,
 };
 use crate::feed::options::FeedOptions;
+use crate::feed::work::Waker;
 use crate::model::Retention;
 
 /// The services of likes.
@@ -32,7 +33,7 @@ impl LikeServices {
     ) -> Self {
         let (ledger, broker) = (&base.ledger, &base.broker);
         let eligibility = Arc::new(Eligibility::new(base.visibility.clone(), base.contexts.clone()));
-        let wakers = Arc::new(SettlerWakers::new(queue.partitions()));
+        let wakers: Arc<[Waker]> = (0..queue.partitions()).map(|_| Waker::new()).collect();
         let intake = Arc::new(LikeIntake::new(
             queue.clone(),
             base.runtime.clone(),
@@ -62,7 +63,6 @@ impl LikeServices {
         let batches = BatchSettler {
             ledger: ledger.clone(),
             broker: broker.clone(),
-            oldest: OldestLikes::new(queue.partitions()),
             queue,
             runtime: base.runtime.clone(),
             lineage: base.lineage.clone(),
@@ -75,7 +75,7 @@ impl LikeServices {
             metrics: base.metrics.clone(),
             counts_per_second: options.likes.counts_per_second,
         };
-        let settlers = Arc::new(Settlers::new(wakers, batches));
+        let settlers = Arc::new(Settlers::new(&base.owner, wakers, batches));
         let settlements = Arc::new(SettlementListener::new(memory.clone()));
         let (visibility, intake_of) = (base.visibility.clone(), intake.clone());
         let likes = LikeService::new(ledger.clone(), broker.clone(), visibility, eligibility, memory, intake_of);

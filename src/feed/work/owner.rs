@@ -73,6 +73,11 @@ impl Owner {
         Partition { name, clock: Arc::clone(&self.clock), state, left: Arc::clone(&self.left) }
     }
 
+    /// Leaves the partitions so far to other processes. To be called before [`start`](Self::start).
+    pub(crate) fn forgo_all(&self) {
+        self.partitions.lock().clear();
+    }
+
     /// Begins the lease, and renews it until the process stops.
     pub(crate) async fn start(self: &Arc<Self>) {
         self.round().await;
@@ -123,7 +128,8 @@ impl Owner {
         let view = self.ledger.renew_work_lease(&lease).await?;
         self.clock.renew(asked);
         self.adopt(&view);
-        let given = self.given_away();
+        let mut given = self.given_away();
+        given.extend(self.unknown(&view));
         if !given.is_empty() {
             self.ledger.release_partitions(holder, &given).await?;
             given.iter().for_each(|fence| self.lose(&fence.partition));
@@ -167,6 +173,19 @@ impl Owner {
         let partitions = self.partitions.lock();
         let left = partitions.values().filter(|(_, state)| state.borrow().is_left);
         left.filter_map(|(_, state)| state.borrow().fence.clone()).collect()
+    }
+
+    /// The partitions that the ledger shows as owned by this process, while the process does not: the reply that gave
+    /// them was lost, or the lease had run out by the clocks of this machine alone. They are given back, and taken as
+    /// a new generation.
+    fn unknown(&self, view: &WorkView) -> Vec<Fence> {
+        let (holder, partitions) = (&**self.runtime.holder(), self.partitions.lock());
+        let is_unknown = |row: &&PartitionRow| {
+            let is_mine = row.owner.as_deref() == Some(holder);
+            is_mine && partitions.get(&*row.name).is_some_and(|(_, state)| state.borrow().fence.is_none())
+        };
+        let unknown = view.partitions.iter().filter(is_unknown);
+        unknown.map(|row| Fence { partition: row.name.as_str().into(), generation: row.generation }).collect()
     }
 
     fn lose(&self, name: &str) {

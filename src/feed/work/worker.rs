@@ -21,6 +21,8 @@ const MAX_BACKOFF: Duration = Duration::from_secs(2);
 pub(crate) enum Ran {
     /// More may wait: the next run begins at once.
     More,
+    /// More may wait: the next run begins after this pause.
+    Rest(Duration),
     /// Nothing is left. The next run begins when the worker is woken, at the latest at this time, or after the interval
     /// of polls.
     Idle(Option<Instant>),
@@ -39,6 +41,11 @@ pub(crate) trait Consumer: Send {
     /// # Errors
     /// If a store cannot be reached, or an item failed: the worker backs off and runs again.
     async fn run(&mut self, fence: &Fence) -> Result<Ran>;
+
+    /// The time in which items gather for the next run.
+    fn gather_time(&self, pace: Pace) -> Duration {
+        pace.gather
+    }
 
     /// Prepares the partition for another owner. Not called if the ownership was lost.
     async fn end(&mut self, _fence: &Fence) {}
@@ -77,6 +84,7 @@ pub(crate) async fn work(
             let ran = run(consumer, &fence, &mut has_begun).await;
             let pause = match ran {
                 Ok(Ran::More) => Duration::ZERO,
+                Ok(Ran::Rest(pause)) => pause,
                 Ok(Ran::Idle(due)) => {
                     let poll = started + pace.poll.mul_f64(rand::random_range(0.8..1.2));
                     tokio::select! {
@@ -85,7 +93,7 @@ pub(crate) async fn work(
                         () = tenure.ended() => {}
                         () = runtime.stopped() => {}
                     }
-                    pace.gather.saturating_sub(started.elapsed())
+                    consumer.gather_time(pace).saturating_sub(started.elapsed())
                 }
                 Err(ref error) => report(partition, error, backoff.next_delay()),
             };
