@@ -1,20 +1,9 @@
 //! The erasure of users: tombstones, and the removal of all their data in steps of bounded size.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 
-use super::Result;
+use super::{Fence, Result};
 use crate::model::{ContentId, Millis, NotificationId, Tally, UserId};
-
-/// The right of one process to work on an erasure.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ErasureLease {
-    /// The name of the process that works on the erasure.
-    pub holder: Arc<str>,
-    /// The end of the lease, in Unix milliseconds. The holder moves it with [`ErasureStore::advance_erasure`].
-    pub until: Millis,
-}
 
 /// An erasure that is not finished.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,8 +12,8 @@ pub struct Erasure {
     pub user: UserId,
     /// When the erasure began, in Unix milliseconds.
     pub at: Millis,
-    /// The time since which no more rows of the user were found, in Unix milliseconds. Set by the holder; `None` if the
-    /// last pass found some.
+    /// The time since which no more rows of the user were found, in Unix milliseconds; `None` if the last pass found
+    /// some.
     pub quiet_since: Option<Millis>,
 }
 
@@ -43,15 +32,16 @@ pub trait ErasureStore: Send + Sync {
     /// `false` and changes nothing if the user is a tombstone already.
     async fn begin_erasure(&self, user: &UserId, now: Millis) -> Result<bool>;
 
-    /// Claims the erasure that has waited longest among those without a lease at `now`.
-    async fn claim_erasure(&self, now: Millis, lease: &ErasureLease) -> Result<Option<Erasure>>;
+    /// The erasures that are due at `now`, the longest waiting first. The process that owns the partition of erasures
+    /// works on them.
+    async fn due_erasures(&self, now: Millis, limit: usize) -> Result<Vec<Erasure>>;
 
-    /// Extends the lease of an erasure and stores its `quiet_since`. Returns `false` if another holder has the lease;
-    /// the caller must stop.
-    async fn advance_erasure(&self, erasure: &Erasure, lease: &ErasureLease) -> Result<bool>;
+    /// Stores the `quiet_since` of an erasure, and when it is due again. Returns `false` and changes nothing if the
+    /// partition has another owner.
+    async fn advance_erasure(&self, fence: &Fence, erasure: &Erasure, due_at: Millis) -> Result<bool>;
 
-    /// Ends an erasure. Does nothing if another holder has the lease.
-    async fn finish_erasure(&self, user: &UserId, holder: &str) -> Result<()>;
+    /// Ends an erasure. Returns `false` and changes nothing if the partition has another owner.
+    async fn finish_erasure(&self, fence: &Fence, user: &UserId) -> Result<bool>;
 
     /// Removes posts of the user that were deleted before a time, with all comments, likes and favourites under them,
     /// including those of other users. Returns the number of rows; fewer than `limit` means that no more are left.

@@ -88,7 +88,7 @@ impl Fault {
     }
 }
 
-/// The end of the lease of an erasure that is set aside: no node claims it.
+/// When an erasure that is set aside is due.
 pub(super) const NEVER: Millis = 253_402_300_799_000;
 
 /// What became of a retry.
@@ -168,9 +168,9 @@ pub trait QuarantineStore: Send + Sync {
     /// Moves the alerts about a post to the quarantine. A repeated fan-out does not begin them again.
     async fn quarantine_post_alert(&self, job: &PostAlertJob, fault: &Fault) -> Result<()>;
 
-    /// Sets an erasure aside that `holder` has claimed. The user stays erased; the rest of the data stays until a
-    /// retry.
-    async fn quarantine_erasure(&self, erasure: &Erasure, holder: &str, fault: &Fault) -> Result<()>;
+    /// Sets an erasure aside, unless its partition has another owner. The user stays erased; the rest of the data stays
+    /// until a retry.
+    async fn quarantine_erasure(&self, fence: &Fence, erasure: &Erasure, fault: &Fault) -> Result<()>;
 
     /// Adds items. Those whose kind and name exist already are left as they are.
     async fn quarantine(&self, items: &[Quarantined]) -> Result<()>;

@@ -3,27 +3,24 @@
 use std::sync::Arc;
 
 use feedline::ledger::{
-    DeviceSession, Erasure, ErasureLease, IdempotentWrite, Ledger, NotificationEvent, PersonalData, ProfileChange,
-    RevocationKind, Thread, WriteLease,
+    DeviceSession, Erasure, IdempotentWrite, Ledger, NotificationEvent, PersonalData, ProfileChange, RevocationKind,
+    Thread, WriteLease,
 };
 use feedline::model::{
     CommentId, ContentId, NotificationId, NotificationKind, ObjectId, ObjectType, PostId, PushPreferences, Restriction,
 };
 
+use crate::partitions::{hand_over, own};
 use crate::personal::{comment, like};
 use crate::support::{NOW, account, conformance, delete, follow, id, publish, users};
 
 conformance! {
     tombstones_reserve_the_user_id
-    erasures_have_one_holder_until_they_finish
+    erasures_need_the_partition
     erasure_removes_likes_and_their_counts
     erasure_removes_the_user_from_notifications
     erasure_removes_rows_on_both_sides
     posts_are_erased_with_their_content_in_bounded_steps
-}
-
-fn until_then(holder: &str, until: u64) -> ErasureLease {
-    ErasureLease { holder: holder.into(), until }
 }
 
 type Any = Arc<dyn Ledger>;
@@ -57,29 +54,32 @@ async fn tombstones_reserve_the_user_id(ledger: Any) {
     assert!(!ledger.create_account(account("never-seen")).await.unwrap());
 }
 
-async fn erasures_have_one_holder_until_they_finish(ledger: Any) {
+async fn erasures_need_the_partition(ledger: Any) {
     users(&*ledger, &["ann", "bo"]).await;
     ledger.begin_erasure(&id("ann"), NOW).await.unwrap();
-    let claim = async |holder: &str, now: u64, until: u64| {
-        ledger
-            .claim_erasure(now, &until_then(holder, until))
-            .await
-            .expect("an answer")
-            .map(|it| (it.user, it.quiet_since))
+    let due = async |now: u64| {
+        let due = ledger.due_erasures(now, 9).await.expect("an answer");
+        due.into_iter().map(|it| (it.user, it.quiet_since)).collect::<Vec<_>>()
     };
-    assert_eq!(claim("w1", NOW, NOW + 10).await, Some((id("ann"), None)));
-    assert_eq!(claim("w2", NOW + 9, NOW + 99).await, None, "another worker holds it");
+    assert_eq!(due(NOW).await, [(id("ann"), None)]);
+    let former = own(&*ledger, "w1", "erasure").await;
     let quiet = Erasure { user: id("ann"), at: NOW, quiet_since: Some(NOW + 7) };
-    assert!(ledger.advance_erasure(&quiet, &until_then("w1", NOW + 20)).await.unwrap());
-    assert!(!ledger.advance_erasure(&quiet, &until_then("w2", NOW + 99)).await.unwrap(), "another holds it");
-    assert_eq!(claim("w2", NOW + 19, NOW + 99).await, None);
-    // w1 has crashed.
-    assert_eq!(claim("w2", NOW + 20, NOW + 99).await, Some((id("ann"), Some(NOW + 7))));
-    assert!(!ledger.advance_erasure(&quiet, &until_then("w1", NOW + 99)).await.unwrap());
-    ledger.finish_erasure(&id("ann"), "w1").await.unwrap();
-    assert_eq!(claim("w3", NOW + 99, NOW + 199).await, Some((id("ann"), Some(NOW + 7))), "w1 could not finish it");
-    ledger.finish_erasure(&id("ann"), "w3").await.unwrap();
-    assert_eq!(claim("w3", NOW + 999, NOW + 1_999).await, None);
+    assert!(ledger.advance_erasure(&former, &quiet, NOW + 20).await.unwrap());
+    assert_eq!(due(NOW + 19).await, []);
+    assert_eq!(due(NOW + 20).await, [(id("ann"), Some(NOW + 7))]);
+    // w1 was paused past its lease.
+    let owner = hand_over(&*ledger, "w1", "w2", "erasure").await;
+    assert!(!ledger.advance_erasure(&former, &Erasure { quiet_since: None, ..quiet.clone() }, 0).await.unwrap());
+    assert!(!ledger.finish_erasure(&former, &id("ann")).await.unwrap());
+    assert_eq!(due(NOW + 20).await, [(id("ann"), Some(NOW + 7))], "w1 changed nothing");
+    // The longest waiting one comes first.
+    ledger.begin_erasure(&id("bo"), NOW).await.unwrap();
+    assert_eq!(due(NOW + 20).await, [(id("bo"), None), (id("ann"), Some(NOW + 7))]);
+    assert_eq!(ledger.due_erasures(NOW + 20, 1).await.expect("an answer").len(), 1);
+    assert!(ledger.finish_erasure(&owner, &id("ann")).await.unwrap());
+    assert!(!ledger.finish_erasure(&owner, &id("ann")).await.unwrap(), "it is finished");
+    assert!(!ledger.advance_erasure(&owner, &quiet, 0).await.unwrap());
+    assert_eq!(due(NOW + 999).await, [(id("bo"), None)]);
 }
 
 async fn erasure_removes_likes_and_their_counts(ledger: Any) {

@@ -18,6 +18,7 @@ mod lock_waits;
 mod nodes;
 mod notifications;
 mod outlet;
+mod partitions;
 mod people;
 mod personal;
 mod post_alerts;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use feedline::ledger::{
-    ERASURE, EVENT, ErasureLease, EventConsumer, Fault, Fence, JOB, Job, JobId, LIKE, Ledger, MAX_QUARANTINED, POST_ALERT,
+    ERASURE, EVENT, EventConsumer, Fault, Fence, JOB, Job, JobId, LIKE, Ledger, MAX_QUARANTINED, POST_ALERT,
     PostAlertJob, Quarantined, REVERT, RetryOutcome, RevertReason, SkippedLike, Thread, VisibilityChange, Work,
     quarantine_dropped, unreadable_rows,
 };
@@ -160,25 +160,25 @@ async fn quarantined_post_alerts_continue_where_they_were(ledger: Any) {
 }
 
 async fn quarantined_erasures_wait_for_a_retry(ledger: Any) {
-    let lease = |until| ErasureLease { holder: "w1".into(), until };
     users(&*ledger, &["ann", "bo"]).await;
+    let owned = own_all(&*ledger, "w1").await.remove(0);
+    let former = Fence { generation: 0, ..owned.clone() };
     assert!(ledger.begin_erasure(&id("ann"), NOW).await.unwrap());
     assert!(ledger.begin_erasure(&id("bo"), NOW).await.unwrap());
     let later = NOW + 1_000_000_000_000;
-    for _ in 0..2 {
-        let erasure = ledger.claim_erasure(NOW, &lease(NOW + 9)).await.unwrap().expect("an erasure");
-        ledger.quarantine_erasure(&erasure, "w2", &fault()).await.unwrap();
-        assert!(ledger.advance_erasure(&erasure, &lease(NOW + 9)).await.unwrap(), "w2 does not hold it");
-        ledger.quarantine_erasure(&erasure, "w1", &fault()).await.unwrap();
-        assert!(!ledger.advance_erasure(&erasure, &lease(NOW + 9)).await.unwrap());
+    for left in [1, 0] {
+        let erasure = ledger.due_erasures(NOW, 9).await.unwrap().remove(0);
+        ledger.quarantine_erasure(&former, &erasure, &fault()).await.unwrap();
+        assert_eq!(ledger.due_erasures(later, 9).await.unwrap().len(), left + 1, "not its owner");
+        ledger.quarantine_erasure(&owned, &erasure, &fault()).await.unwrap();
+        assert_eq!(ledger.due_erasures(later, 9).await.unwrap().len(), left);
     }
-    assert_eq!(ledger.claim_erasure(later, &lease(later + 9)).await.unwrap(), None);
     assert_eq!(ledger.quarantined(Some(ERASURE), 0, 9).await.unwrap().len(), 2);
     assert!(ledger.users(&[id("ann")]).await.unwrap().is_empty(), "the user stays erased");
     assert_eq!(retry(&*ledger, ERASURE, "ann").await, RetryOutcome::Returned);
     assert!(ledger.drop_quarantined(ERASURE, "bo").await.unwrap());
-    assert_eq!(ledger.claim_erasure(NOW, &lease(NOW + 9)).await.unwrap().expect("an erasure").user, id("ann"));
-    assert_eq!(ledger.claim_erasure(later, &lease(later + 9)).await.unwrap().expect("only it").user, id("ann"));
+    let due = ledger.due_erasures(later, 9).await.unwrap();
+    assert_eq!(due.into_iter().map(|erasure| erasure.user).collect::<Vec<_>>(), [id("ann")]);
     assert_eq!(quarantined(&*ledger).await, []);
 }
 

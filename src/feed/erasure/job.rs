@@ -1,49 +1,53 @@
 //! The job that removes the data of an erased user.
 //!
-//! A pass processes all data of the user in pages, with pauses, so that the ledger's writer is never held for long.
-//! After a pass that finds nothing, the job waits [`GRACE`] and makes another: a write that began before the erasure
-//! may have ended after the first pass. If the second pass finds nothing either, the erasure is finished.
+//! One process works on erasures, one at a time (`feed/work/`). A pass processes all data of the user in pages, with
+//! pauses, so that the ledger's writer is never held for long. There is no cursor: the remaining rows are the progress,
+//! so another process that takes the work over begins a pass. After a pass that finds nothing, the erasure waits
+//! [`GRACE`] for another one: a write that began before the erasure may have ended after the first pass. If the second
+//! pass finds nothing either, the erasure is finished.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::Deserialize;
 
-use crate::backoff::Backoff;
 use crate::broker::Broker;
-use crate::feed::error::{Result, isolate};
+use crate::feed::error::{FeedError, Result, isolate};
 use crate::feed::identity::ErasureRecords;
 use crate::feed::likes::CountPublisher;
 use crate::feed::notifications::Notifications;
 use crate::feed::posts::CommentService;
 use crate::feed::runtime::{Runtime, now};
 use crate::feed::timelines::EdgeJobs;
-use crate::feed::work::{JobQueue, QuarantinePolicy};
-use crate::ledger::{Erasure, ErasureLease, Fault, Ledger, PersonalData, PersonalRow};
+use crate::feed::work::{Consumer, JobQueue, Owner, Pace, Partition, QuarantinePolicy, Ran, work};
+use crate::ledger::{Erasure, Fault, Fence, Ledger, PersonalData, PersonalRow};
 use crate::metrics::Metrics;
-use crate::model::{Channel, CommentId, Millis, ObjectId, ObjectType, PostId, UserId};
+use crate::model::{Channel, CommentId, ContentId, Millis, ObjectId, ObjectType, PostId, Tally, UserId};
+
+/// The name of the partition, and of its kind of work.
+const PARTITION: &str = "erasure";
 
 /// The longest duration of a write that was under way when its user was erased: longer than any ledger call.
 const GRACE: Duration = Duration::from_secs(12);
 
-/// The interval at which a node looks for erasures that no node is working on.
-const POLL_INTERVAL: Duration = Duration::from_secs(5);
+/// How long an erasure that failed waits, while others run.
+const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How long an erasure stays claimed without a renewal.
-const LEASE: Duration = Duration::from_secs(10);
+/// Erasures of other nodes are found at this interval.
+const PACE: Pace = Pace { poll: Duration::from_secs(5), gather: Duration::ZERO };
 
-/// The pause after a failure; it doubles up to [`MAX_BACKOFF`].
-const MIN_BACKOFF: Duration = Duration::from_millis(200);
-const MAX_BACKOFF: Duration = Duration::from_secs(10);
+/// Erasures in one look for those that are due. One of them runs; more are read because some may be unreadable.
+const MAX_DUE: usize = 16;
 
 /// The number of rows of a page, and the pause after it, in which other writes run.
 const PAGE: usize = 200;
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// The number of posts of one step. Each deletion creates a fan-out job; a small number keeps them from filling the
-/// lanes.
+/// queue of jobs.
 const POSTS_PER_PAGE: usize = 50;
 const PAUSE_AFTER_POSTS: Duration = Duration::from_millis(250);
 
@@ -53,29 +57,50 @@ const CONCURRENCY: usize = 4;
 /// The failing erasures that a process counts.
 const MAX_FAILING: usize = 1_000;
 
-/// An erasure that this node works on.
-struct Pass<'a> {
-    job: &'a ErasureJob,
+/// The parts of a pass, in order.
+const STAGES: [Stage; 9] = [
+    Stage::Followers,
+    Stage::Posts,
+    Stage::Following,
+    Stage::Comments,
+    Stage::Favourites,
+    Stage::Likes,
+    Stage::Notices,
+    Stage::Rest,
+    Stage::DeletedPosts,
+];
+
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    /// Follows by other users, and the posts in their timelines.
+    Followers,
+    /// Posts. Viewers of a post receive the same event as for any deletion.
+    Posts,
+    Following,
+    /// Comments on posts of other users. A comment with replies stays, without its author and text.
+    Comments,
+    Favourites,
+    Likes,
+    /// Notifications of other users about this user.
+    Notices,
+    Rest,
+    /// The remaining data of deleted posts, including other users' comments and likes. None of these rows is a write of
+    /// the user, so they do not count as found. Recently deleted posts wait until no write to them can be under way.
+    DeletedPosts,
+}
+
+/// A pass that is under way.
+struct Pass {
     erasure: Erasure,
+    begun: Millis,
+    /// The index in [`STAGES`].
+    stage: usize,
+    /// The key of the last row that the stage has processed.
+    cursor: String,
+    /// The last post that the pass has deleted.
+    before: PostId,
     /// Rows found in this pass.
     found: usize,
-}
-
-/// The reason why a pass ended.
-enum PassOutcome {
-    /// The pass processed everything.
-    Complete,
-    /// Another node has claimed the erasure.
-    Lost,
-}
-
-/// Returns from the pass if the erasure was lost.
-macro_rules! step {
-    ($step:expr) => {
-        if matches!($step.await?, PassOutcome::Lost) {
-            return Ok(PassOutcome::Lost);
-        }
-    };
 }
 
 /// Removes the data of erased users.
@@ -83,6 +108,7 @@ pub(crate) struct ErasureJob {
     ledger: Arc<dyn Ledger>,
     broker: Arc<dyn Broker>,
     runtime: Arc<Runtime>,
+    partition: Partition,
     records: Arc<ErasureRecords>,
     jobs: Arc<JobQueue>,
     edges: Arc<EdgeJobs>,
@@ -93,6 +119,14 @@ pub(crate) struct ErasureJob {
     metrics: Arc<Metrics>,
 }
 
+/// The worker of the partition.
+struct ErasureWorker {
+    job: Arc<ErasureJob>,
+    pass: Option<Pass>,
+    /// The consecutive failures of erasures while the stores worked.
+    failing: HashMap<UserId, u32>,
+}
+
 impl ErasureJob {
     /// A worker for the erasures of this ledger: see [`start`](Self::start).
     #[expect(clippy::too_many_arguments, reason = "a constructor names everything that the service can touch")]
@@ -100,6 +134,7 @@ impl ErasureJob {
         ledger: Arc<dyn Ledger>,
         broker: Arc<dyn Broker>,
         runtime: Arc<Runtime>,
+        owner: &Owner,
         records: Arc<ErasureRecords>,
         jobs: Arc<JobQueue>,
         edges: Arc<EdgeJobs>,
@@ -109,97 +144,99 @@ impl ErasureJob {
         quarantine: Arc<QuarantinePolicy>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { ledger, broker, runtime, records, jobs, edges, comments, notifications, counts, quarantine, metrics }
+        let partition = owner.partition(PARTITION, PARTITION);
+        Self {
+            ledger,
+            broker,
+            runtime,
+            partition,
+            records,
+            jobs,
+            edges,
+            comments,
+            notifications,
+            counts,
+            quarantine,
+            metrics,
+        }
     }
 
-    /// Works on erasures, one at a time, until the process stops.
+    /// Works on erasures until the process stops.
     pub(crate) fn start(self: &Arc<Self>) {
         self.runtime.supervise("erasures", self, |job| async move {
-            let mut backoff = Backoff::new(MIN_BACKOFF, MAX_BACKOFF);
-            let mut failing = HashMap::new();
-            loop {
-                let pause = match job.work(&mut failing).await {
-                    Ok(true) => Duration::ZERO,
-                    Ok(false) => POLL_INTERVAL.mul_f64(rand::random_range(0.8..1.2)),
-                    Err(error) => {
-                        job.quarantine.note_outage(&error);
-                        let pause = backoff.next_delay();
-                        tracing::warn!(%error, ?pause, "an erasure waits for its stores");
-                        if !job.runtime.sleep(pause).await {
-                            return;
-                        }
-                        continue;
-                    }
-                };
-                backoff.reset();
-                tokio::select! {
-                    more = job.runtime.sleep(pause) => if !more { return },
-                    () = job.records.job_woken(), if !pause.is_zero() => {}
-                }
-            }
+            let mut worker = ErasureWorker { job: Arc::clone(&job), pass: None, failing: HashMap::new() };
+            work(&job.partition, &job.runtime, job.records.waker(), PACE, &mut worker).await;
         });
     }
 
-    fn lease(&self, until: Millis) -> ErasureLease {
-        ErasureLease { holder: (**self.runtime.holder()).into(), until }
-    }
-
-    /// Claims an erasure and makes a pass. `false` if there is no erasure to process now. `failing`: the consecutive
-    /// failures of erasures while the stores worked.
-    async fn work(&self, failing: &mut HashMap<UserId, u32>) -> Result<bool> {
+    /// Begins a pass of the erasure that has waited longest; `None` if none is due.
+    async fn begin_pass(&self) -> Result<Option<Pass>> {
         let begun = now();
-        let lease = self.lease(after(begun, LEASE));
-        let Some(erasure) = self.ledger.claim_erasure(begun, &lease).await? else { return Ok(false) };
-        let (done, cause) = isolate(self.make_pass(erasure.clone(), begun)).await;
-        let error = match done {
-            Ok(()) => {
-                self.quarantine.succeeded();
-                failing.remove(&erasure.user);
-                return Ok(true);
-            }
-            Err(error) => error,
-        };
-        if error.is_outage() {
-            return Err(error);
-        }
-        if failing.len() >= MAX_FAILING {
-            failing.clear();
-        }
-        let failures = failing.entry(erasure.user.clone()).or_insert(0);
-        *failures += 1;
-        if !self.quarantine.admits(*failures, &error).await {
-            return Err(error);
-        }
-        tracing::error!(user = %erasure.user, cause, "an erasure always fails and was quarantined");
-        let fault = Fault::now(cause, *failures);
-        self.ledger.quarantine_erasure(&erasure, self.runtime.holder(), &fault).await?;
-        failing.remove(&erasure.user);
-        Ok(true)
-    }
-
-    async fn make_pass(&self, erasure: Erasure, begun: Millis) -> Result<()> {
+        let Some(erasure) = self.ledger.due_erasures(begun, MAX_DUE).await?.into_iter().next() else { return Ok(None) };
         // Another node may have begun the erasure a moment ago.
         self.records.hide(&erasure.user);
-        let mut pass = Pass { job: self, erasure, found: 0 };
-        if matches!(pass.run().await?, PassOutcome::Lost) {
-            return Ok(());
+        Ok(Some(Pass { erasure, begun, stage: 0, cursor: String::new(), before: PostId::MAX, found: 0 }))
+    }
+
+    /// Processes a page. Returns the pause after it; `None`: the pass has ended.
+    async fn step(&self, fence: &Fence, pass: &mut Pass) -> Result<Option<Duration>> {
+        let Some(stage) = STAGES.get(pass.stage).copied() else {
+            self.end_pass(fence, pass).await?;
+            return Ok(None);
+        };
+        let page = self.page(stage, pass).await?;
+        let is_more = page > 0 && !(matches!(stage, Stage::DeletedPosts) && page < PAGE);
+        if !is_more {
+            pass.stage += 1;
+            pass.cursor.clear();
         }
-        let Pass { mut erasure, found, .. } = pass;
-        match erasure.quiet_since {
-            _ if found > 0 => {
-                erasure.quiet_since = None;
-                self.ledger.advance_erasure(&erasure, &self.lease(0)).await?;
+        if page == 0 {
+            return Ok(Some(Duration::ZERO));
+        }
+        Ok(Some(match stage {
+            Stage::Posts => PAUSE_AFTER_POSTS,
+            _ => PAUSE,
+        }))
+    }
+
+    /// Processes the next page of a stage. Returns the number of its rows: none are left after an empty one.
+    async fn page(&self, stage: Stage, pass: &mut Pass) -> Result<usize> {
+        let found = match stage {
+            Stage::Followers => self.followers(pass).await?,
+            Stage::Posts => self.posts(pass).await?,
+            Stage::Following => self.following(pass).await?,
+            Stage::Comments => self.comments(pass).await?,
+            Stage::Favourites => self.favourites(pass).await?,
+            Stage::Likes => {
+                let tallies = self.ledger.erase_likes(&pass.erasure.user, PAGE).await?;
+                self.publish(&tallies).await?;
+                tallies.len()
             }
-            Some(since) if begun >= after(since, GRACE) => {
-                self.drop_channels(&erasure.user).await?;
-                self.ledger.finish_erasure(&erasure.user, self.runtime.holder()).await?;
+            Stage::Notices => self.notices(&pass.erasure.user).await?,
+            Stage::Rest => self.ledger.erase_rest(&pass.erasure.user, PAGE).await?,
+            Stage::DeletedPosts => {
+                let before = now().saturating_sub(millis(GRACE) / 2);
+                return Ok(self.ledger.erase_deleted_posts(&pass.erasure.user, before, PAGE).await?);
+            }
+        };
+        pass.found += found;
+        Ok(found)
+    }
+
+    /// After the last stage: another pass follows, or the erasure is finished.
+    async fn end_pass(&self, fence: &Fence, pass: &Pass) -> Result<()> {
+        let Erasure { user, at, quiet_since } = pass.erasure.clone();
+        let is_over = quiet_since.is_some_and(|since| pass.begun >= after(since, GRACE));
+        if pass.found == 0 && is_over {
+            self.drop_channels(&user).await?;
+            if self.ledger.finish_erasure(fence, &user).await? {
                 self.metrics.erased();
             }
-            since => {
-                erasure.quiet_since = since.or(Some(now()));
-                self.ledger.advance_erasure(&erasure, &self.lease(after(now(), GRACE))).await?;
-            }
+            return Ok(());
         }
+        let (quiet_since, due_at) =
+            if pass.found > 0 { (None, 0) } else { (quiet_since.or(Some(now())), after(now(), GRACE)) };
+        self.ledger.advance_erasure(fence, &Erasure { user, at, quiet_since }, due_at).await?;
         Ok(())
     }
 
@@ -218,6 +255,69 @@ impl ErasureJob {
         }
         Ok(())
     }
+
+    async fn publish(&self, tallies: &[(ContentId, Tally)]) -> Result<()> {
+        if tallies.is_empty() { Ok(()) } else { self.counts.publish(tallies).await }
+    }
+}
+
+#[async_trait]
+impl Consumer for ErasureWorker {
+    async fn begin(&mut self, _: &Fence) -> Result<()> {
+        self.pass = None;
+        Ok(())
+    }
+
+    async fn run(&mut self, fence: &Fence) -> Result<Ran> {
+        let pass = match self.pass.take() {
+            Some(pass) => Some(pass),
+            None => self.job.begin_pass().await?,
+        };
+        let Some(mut pass) = pass else { return Ok(Ran::Idle(None)) };
+        let (done, cause) = isolate(self.job.step(fence, &mut pass)).await;
+        match done {
+            Ok(Some(pause)) => {
+                self.pass = Some(pass);
+                Ok(Ran::Rest(pause))
+            }
+            Ok(None) => {
+                self.job.quarantine.succeeded();
+                self.failing.remove(&pass.erasure.user);
+                Ok(Ran::More)
+            }
+            Err(error) if self.is_at_fault(&pass.erasure.user, &error).await => {
+                let (user, failures) = (&pass.erasure.user, self.failing.remove(&pass.erasure.user));
+                tracing::error!(%user, cause, "an erasure always fails and was quarantined");
+                let fault = Fault::now(cause, failures.unwrap_or_default());
+                self.job.ledger.quarantine_erasure(fence, &pass.erasure, &fault).await?;
+                Ok(Ran::More)
+            }
+            Err(error) => {
+                // The pass begins again later, after other erasures. If this fails too, it begins again at once.
+                let due_at = after(now(), RETRY_INTERVAL);
+                if let Err(error) = self.job.ledger.advance_erasure(fence, &pass.erasure, due_at).await {
+                    tracing::debug!(%error, "an erasure that failed could not be postponed");
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+impl ErasureWorker {
+    /// Counts a failure. Returns whether the erasure is to be set aside.
+    async fn is_at_fault(&mut self, user: &UserId, error: &FeedError) -> bool {
+        if error.is_outage() {
+            return self.job.quarantine.admits(0, error).await;
+        }
+        if self.failing.len() >= MAX_FAILING {
+            self.failing.clear();
+        }
+        let failures = self.failing.entry(user.clone()).or_insert(0);
+        *failures += 1;
+        self.job.quarantine.admits(*failures, error).await
+    }
+
 }
 
 /// A favourite as [`PersonalData::Favourites`] lists it.
@@ -227,168 +327,81 @@ struct FavouriteRow {
     id: ObjectId,
 }
 
-impl Pass<'_> {
-    async fn run(&mut self) -> Result<PassOutcome> {
-        step!(self.followers());
-        step!(self.posts());
-        step!(self.following());
-        step!(self.comments());
-        step!(self.favourites());
-        step!(self.likes());
-        step!(self.notices());
-        step!(self.rest());
-        self.deleted_posts().await
-    }
-
-    /// After a page: extends the claim on the erasure, and pauses so that other writes can run.
-    async fn next(&mut self, found: usize, pause: Duration) -> Result<PassOutcome> {
-        self.found += found;
-        let lease = self.job.lease(after(now(), LEASE));
-        let is_held = self.job.ledger.advance_erasure(&self.erasure, &lease).await?;
-        let goes_on = is_held && self.job.runtime.sleep(pause).await;
-        Ok(if goes_on { PassOutcome::Complete } else { PassOutcome::Lost })
-    }
-
-    /// The next page of a user's own rows, after the key `after`; `None` at the end. Advances `after` to the end of the
-    /// page.
-    async fn personal_page(&self, data: PersonalData, after: &mut String) -> Result<Option<Vec<PersonalRow>>> {
-        let rows = self.job.ledger.personal_rows(&self.erasure.user, data, after, PAGE).await?;
-        let Some(last) = rows.last() else { return Ok(None) };
-        after.clone_from(&last.key);
-        Ok(Some(rows))
-    }
-
-    /// Removes follows by other users, and the posts from their timelines.
-    async fn followers(&mut self) -> Result<PassOutcome> {
-        let mut cursor = String::new();
-        loop {
-            let (job, user) = (self.job, &self.erasure.user);
-            let followers = job.ledger.followers_after(user, &cursor, PAGE).await?;
-            let Some(last) = followers.last() else { return Ok(PassOutcome::Complete) };
-            cursor = last.to_string();
-            let found = followers.len();
-            let ends = stream::iter(followers).map(|follower| async move { job.end_follow(&follower, user).await });
-            ends.buffer_unordered(CONCURRENCY).try_collect::<Vec<()>>().await?;
-            step!(self.next(found, PAUSE));
+/// The stages. Each method processes a page, and returns the number of its rows.
+impl ErasureJob {
+    /// The next page of a user's own rows.
+    async fn personal_page(&self, data: PersonalData, pass: &mut Pass) -> Result<Vec<PersonalRow>> {
+        let rows = self.ledger.personal_rows(&pass.erasure.user, data, &pass.cursor, PAGE).await?;
+        if let Some(last) = rows.last() {
+            pass.cursor.clone_from(&last.key);
         }
+        Ok(rows)
     }
 
-    /// Deletes posts. Viewers of a post receive the same event as for any deletion.
-    async fn posts(&mut self) -> Result<PassOutcome> {
-        let mut before = PostId::MAX;
-        loop {
-            let (job, user) = (self.job, &self.erasure.user);
-            let posts = job.ledger.author_posts(user, before, POSTS_PER_PAGE).await?;
-            let Some(last) = posts.last() else { return Ok(PassOutcome::Complete) };
-            before = *last;
-            for post in &posts {
-                let ticket = job.jobs.ticket(user);
-                let deletion = job.ledger.delete_post(*post, user, now()).await?;
-                job.jobs.submit(deletion, ticket);
-            }
-            step!(self.next(posts.len(), PAUSE_AFTER_POSTS));
+    async fn followers(&self, pass: &mut Pass) -> Result<usize> {
+        let user = &pass.erasure.user;
+        let followers = self.ledger.followers_after(user, &pass.cursor, PAGE).await?;
+        let Some(last) = followers.last() else { return Ok(0) };
+        pass.cursor = last.to_string();
+        let found = followers.len();
+        let ends = stream::iter(followers).map(|follower| async move { self.end_follow(&follower, user).await });
+        ends.buffer_unordered(CONCURRENCY).try_collect::<Vec<()>>().await?;
+        Ok(found)
+    }
+
+    async fn posts(&self, pass: &mut Pass) -> Result<usize> {
+        let user = &pass.erasure.user;
+        let posts = self.ledger.author_posts(user, pass.before, POSTS_PER_PAGE).await?;
+        for post in &posts {
+            let ticket = self.jobs.ticket(user);
+            let deletion = self.ledger.delete_post(*post, user, now()).await?;
+            self.jobs.submit(deletion, ticket);
+            pass.before = *post;
         }
+        Ok(posts.len())
     }
 
-    async fn following(&mut self) -> Result<PassOutcome> {
-        let mut after = String::new();
-        loop {
-            let (job, user) = (self.job, &self.erasure.user);
-            let Some(rows) = self.personal_page(PersonalData::Following, &mut after).await? else {
-                return Ok(PassOutcome::Complete);
-            };
-            for followee in rows.iter().filter_map(|row| row.other.as_ref()) {
-                job.end_follow(user, followee).await?;
-            }
-            step!(self.next(rows.len(), PAUSE));
+    async fn following(&self, pass: &mut Pass) -> Result<usize> {
+        let rows = self.personal_page(PersonalData::Following, pass).await?;
+        for followee in rows.iter().filter_map(|row| row.other.as_ref()) {
+            self.end_follow(&pass.erasure.user, followee).await?;
         }
+        Ok(rows.len())
     }
 
-    /// Deletes comments on posts of other users. A comment with replies stays, without its author and text. The logs of
-    /// these posts hold the text, so they are dropped; clients that recover from these logs reload the comments.
-    async fn comments(&mut self) -> Result<PassOutcome> {
-        let mut after = String::new();
-        loop {
-            let job = self.job;
-            let Some(rows) = self.personal_page(PersonalData::Comments, &mut after).await? else {
-                return Ok(PassOutcome::Complete);
-            };
-            let ids: Vec<CommentId> = rows.iter().filter_map(|row| CommentId::parse(&row.key)).collect();
-            let mut logs = BTreeSet::new();
-            for comment in job.ledger.comments(&ids).await? {
-                job.comments.remove(&comment, None).await?;
-                logs.insert(Channel::Post(comment.post).to_string());
-            }
-            job.broker.drop_logs(&Vec::from_iter(logs)).await?;
-            step!(self.next(rows.len(), PAUSE));
+    /// The logs of the posts hold the texts of the comments, so they are dropped; clients that recover from these logs
+    /// reload the comments.
+    async fn comments(&self, pass: &mut Pass) -> Result<usize> {
+        let rows = self.personal_page(PersonalData::Comments, pass).await?;
+        let ids: Vec<CommentId> = rows.iter().filter_map(|row| CommentId::parse(&row.key)).collect();
+        let mut logs = BTreeSet::new();
+        for comment in self.ledger.comments(&ids).await? {
+            self.comments.remove(&comment, None).await?;
+            logs.insert(Channel::Post(comment.post).to_string());
         }
+        self.broker.drop_logs(&Vec::from_iter(logs)).await?;
+        Ok(rows.len())
     }
 
-    async fn favourites(&mut self) -> Result<PassOutcome> {
-        let mut after = String::new();
-        loop {
-            let (job, user) = (self.job, &self.erasure.user);
-            let Some(rows) = self.personal_page(PersonalData::Favourites, &mut after).await? else {
-                return Ok(PassOutcome::Complete);
-            };
-            for row in &rows {
-                match serde_json::from_str::<FavouriteRow>(&row.json) {
-                    Ok(row) => _ = job.ledger.remove_favourite(user, &row.r#type, &row.id).await?,
-                    Err(error) => tracing::error!(%error, key = row.key, "a favourite cannot be read, it stays"),
+    async fn favourites(&self, pass: &mut Pass) -> Result<usize> {
+        let rows = self.personal_page(PersonalData::Favourites, pass).await?;
+        for row in &rows {
+            match serde_json::from_str::<FavouriteRow>(&row.json) {
+                Ok(favourite) => {
+                    self.ledger.remove_favourite(&pass.erasure.user, &favourite.r#type, &favourite.id).await?;
                 }
+                Err(error) => tracing::error!(%error, key = row.key, "a favourite cannot be read, it stays"),
             }
-            step!(self.next(rows.len(), PAUSE));
         }
+        Ok(rows.len())
     }
 
-    async fn likes(&mut self) -> Result<PassOutcome> {
-        loop {
-            let tallies = self.job.ledger.erase_likes(&self.erasure.user, PAGE).await?;
-            if tallies.is_empty() {
-                return Ok(PassOutcome::Complete);
-            }
-            self.job.counts.publish(&tallies).await?;
-            step!(self.next(tallies.len(), PAUSE));
+    async fn notices(&self, user: &UserId) -> Result<usize> {
+        let groups = self.ledger.erase_notices(user, PAGE).await?;
+        for (owner, group) in groups.iter().filter(|(owner, _)| owner != user) {
+            self.notifications.push_update(owner, *group).await?;
         }
-    }
-
-    /// Removes notifications of other users about this user.
-    async fn notices(&mut self) -> Result<PassOutcome> {
-        loop {
-            let user = &self.erasure.user;
-            let groups = self.job.ledger.erase_notices(user, PAGE).await?;
-            if groups.is_empty() {
-                return Ok(PassOutcome::Complete);
-            }
-            for (owner, group) in groups.iter().filter(|(owner, _)| owner != user) {
-                self.job.notifications.push_update(owner, *group).await?;
-            }
-            step!(self.next(groups.len(), PAUSE));
-        }
-    }
-
-    async fn rest(&mut self) -> Result<PassOutcome> {
-        loop {
-            let removed = self.job.ledger.erase_rest(&self.erasure.user, PAGE).await?;
-            if removed == 0 {
-                return Ok(PassOutcome::Complete);
-            }
-            step!(self.next(removed, PAUSE));
-        }
-    }
-
-    /// Removes the remaining data of deleted posts, including other users' comments and likes. None of these rows is a
-    /// write of the user, so they do not count as found. Recently deleted posts wait until no write to them can be
-    /// under way.
-    async fn deleted_posts(&mut self) -> Result<PassOutcome> {
-        loop {
-            let before = now().saturating_sub(millis(GRACE) / 2);
-            let removed = self.job.ledger.erase_deleted_posts(&self.erasure.user, before, PAGE).await?;
-            if removed < PAGE {
-                return Ok(PassOutcome::Complete);
-            }
-            step!(self.next(0, PAUSE));
-        }
+        Ok(groups.len())
     }
 }
 

@@ -37,9 +37,9 @@ impl ErasureRecords {
         self.wake.notify_one();
     }
 
-    /// Waits until there may be an erasure to process.
-    pub(crate) async fn job_woken(&self) {
-        self.wake.notified().await;
+    /// Wakes the job: see [`wake_job`](Self::wake_job).
+    pub(crate) fn waker(&self) -> &Notify {
+        &self.wake
     }
 
     /// Hides everything of an erased user on this node.

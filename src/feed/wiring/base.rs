@@ -215,6 +215,7 @@ impl Base {
             self.ledger.clone(),
             self.broker.clone(),
             self.runtime.clone(),
+            &self.owner,
             records,
             self.jobs.clone(),
             edges,

@@ -6,27 +6,27 @@ use tokio_postgres::Row;
 use super::PostgresLedger;
 use super::columns::{at, count, id_at, integer, natural_at, one};
 use super::rows::readable;
-use crate::ledger::{Erasure, ErasureLease, ErasureStore, Result};
+use crate::ledger::{Erasure, ErasureStore, Fence, Result};
 use crate::model::{CommentId, ContentId, Millis, NotificationId, PostId, Tally, UserId};
 
 const BEGIN: &str = "SELECT feedline_begin_erasure($1, $2)";
 
-/// Concurrent claims skip the row that another node is claiming.
-const CLAIM: &str = "\
-    WITH due AS MATERIALIZED (
-        SELECT owner FROM erasures WHERE lease_until <= $1 ORDER BY lease_until LIMIT 1 FOR UPDATE SKIP LOCKED
-    )
-    UPDATE erasures SET holder = $2, lease_until = $3 FROM due WHERE erasures.owner = due.owner
-    RETURNING erasures.owner, erasures.at, erasures.quiet_since";
+const DUE: &str = "SELECT owner, at, quiet_since FROM erasures WHERE due_at <= $1 ORDER BY due_at LIMIT $2";
 
-const ADVANCE: &str =
-    "UPDATE erasures SET lease_until = $3, quiet_since = $4 WHERE owner = $1 AND holder = $2 RETURNING 1";
+const ADVANCE: &str = "\
+    UPDATE erasures SET due_at = $4, quiet_since = $5
+    WHERE owner = $3 AND EXISTS (SELECT FROM work_partitions WHERE name = $1 AND generation = $2) RETURNING 1";
 
 /// Deletes the user's counters of favourites last: they are zero, and a favourite added during the erasure would create
 /// them again.
 const FINISH: &str = "\
-    WITH finished AS (DELETE FROM erasures WHERE owner = $1 AND holder = $2 RETURNING owner)
-    DELETE FROM favourites_of_users WHERE owner = (SELECT finished.owner FROM finished)";
+    WITH finished AS (
+        DELETE FROM erasures
+        WHERE owner = $3 AND EXISTS (SELECT FROM work_partitions WHERE name = $1 AND generation = $2) RETURNING owner
+    ), forgotten AS (
+        DELETE FROM favourites_of_users WHERE owner = (SELECT finished.owner FROM finished)
+    )
+    SELECT 1 FROM finished";
 
 const POSTS: &str = "SELECT feedline_erase_posts($1, $2, $3)";
 
@@ -42,24 +42,26 @@ impl ErasureStore for PostgresLedger {
         at(one(&self.pool.write(BEGIN, &[&user.as_str(), &integer(now)]).await?)?, 0)
     }
 
-    async fn claim_erasure(&self, now: Millis, lease: &ErasureLease) -> Result<Option<Erasure>> {
-        let rows = self.pool.write(CLAIM, &[&integer(now), &&*lease.holder, &integer(lease.until)]).await?;
-        let Some(row) = rows.first() else { return Ok(None) };
-        let quiet_since = at::<Option<i64>>(row, 2)?.map(|since| u64::try_from(since).unwrap_or_default());
-        let erasure = |row: &Row| Ok(Erasure { user: id_at(row, 0)?, at: natural_at(row, 1)?, quiet_since });
-        // An erasure that cannot be decoded is now leased, so the next claim returns another one.
-        Ok(readable("erasures", std::slice::from_ref(row), erasure).pop())
+    async fn due_erasures(&self, now: Millis, limit: usize) -> Result<Vec<Erasure>> {
+        let rows = self.pool.read(DUE, &[&integer(now), &count(limit)]).await?;
+        let erasure = |row: &Row| {
+            let quiet_since = at::<Option<i64>>(row, 2)?.map(|since| u64::try_from(since).unwrap_or_default());
+            Ok(Erasure { user: id_at(row, 0)?, at: natural_at(row, 1)?, quiet_since })
+        };
+        Ok(readable("erasures", &rows, erasure))
     }
 
-    async fn advance_erasure(&self, erasure: &Erasure, lease: &ErasureLease) -> Result<bool> {
+    async fn advance_erasure(&self, fence: &Fence, erasure: &Erasure, due_at: Millis) -> Result<bool> {
+        let (name, generation, user) = (&*fence.partition, integer(fence.generation), erasure.user.as_str());
         let quiet = erasure.quiet_since.map(integer);
-        let rows =
-            self.pool.write(ADVANCE, &[&erasure.user.as_str(), &&*lease.holder, &integer(lease.until), &quiet]).await?;
+        let rows = self.pool.write(ADVANCE, &[&name, &generation, &user, &integer(due_at), &quiet]).await?;
         Ok(!rows.is_empty())
     }
 
-    async fn finish_erasure(&self, user: &UserId, holder: &str) -> Result<()> {
-        self.pool.write(FINISH, &[&user.as_str(), &holder]).await.map(drop)
+    async fn finish_erasure(&self, fence: &Fence, user: &UserId) -> Result<bool> {
+        let (name, generation) = (&*fence.partition, integer(fence.generation));
+        let rows = self.pool.write(FINISH, &[&name, &generation, &user.as_str()]).await?;
+        Ok(!rows.is_empty())
     }
 
     async fn erase_deleted_posts(&self, user: &UserId, before: Millis, limit: usize) -> Result<usize> {

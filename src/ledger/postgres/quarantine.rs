@@ -23,7 +23,7 @@ const QUARANTINE_EVENT: &str = "SELECT feedline_quarantine_event($1, $2, $3, $4,
 
 const QUARANTINE_POST_ALERT: &str = "SELECT feedline_quarantine_post_alert($1, $2, $3, $4, $5)";
 
-const QUARANTINE_ERASURE: &str = "SELECT feedline_quarantine_erasure($1, $2, $3, $4, $5, $6)";
+const QUARANTINE_ERASURE: &str = "SELECT feedline_quarantine_erasure($1, $2, $3, $4, $5, $6, $7)";
 
 const PUT: &str = "\
     INSERT INTO quarantine (kind, name, content, reason, attempts, at) VALUES ($1, $2, $3, $4, $5, $6)
@@ -57,7 +57,7 @@ const DROP: &str = "\
     WITH gone AS (DELETE FROM quarantine WHERE kind = $1 AND name = $2 RETURNING kind, name),
     ended AS (
         DELETE FROM erasures USING gone
-        WHERE gone.kind = 'erasure' AND erasures.owner = gone.name AND erasures.lease_until = $3
+        WHERE gone.kind = 'erasure' AND erasures.owner = gone.name AND erasures.due_at = $3
     )
     SELECT 1 FROM gone";
 
@@ -127,9 +127,11 @@ impl QuarantineStore for PostgresLedger {
         Ok(())
     }
 
-    async fn quarantine_erasure(&self, erasure: &Erasure, holder: &str, fault: &Fault) -> Result<()> {
+    async fn quarantine_erasure(&self, fence: &Fence, erasure: &Erasure, fault: &Fault) -> Result<()> {
         let (reason, attempts, now) = columns(fault);
-        let parameters: Parameters<'_> = &[&erasure.user.as_str(), &holder, &reason, &attempts, &now, &integer(NEVER)];
+        let (name, generation, user) = (&*fence.partition, integer(fence.generation), erasure.user.as_str());
+        let parameters: Parameters<'_> =
+            &[&name, &generation, &user, &reason, &attempts, &now, &integer(NEVER)];
         self.pool.write(QUARANTINE_ERASURE, parameters).await?;
         self.trim_quarantine(ERASURE).await;
         Ok(())

@@ -4,9 +4,9 @@ use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::rows::user_id_at;
-use super::{SqliteLedger, count, favourites, integer, is_undecodable, likes, natural, revocations};
-use crate::ledger::quarantine::report_unreadable;
-use crate::ledger::{Erasure, ErasureLease, ErasureStore, Result, Revocation, RevocationKind};
+use super::work::is_owned;
+use super::{SqliteLedger, count, favourites, integer, likes, natural, readable, revocations};
+use crate::ledger::{Erasure, ErasureStore, Fence, Result, Revocation, RevocationKind};
 use crate::model::{CommentId, ContentId, Millis, NotificationId, ObjectId, ObjectType, PostId, Tally, UserId};
 
 #[async_trait]
@@ -16,27 +16,35 @@ impl ErasureStore for SqliteLedger {
         self.write(move |db| begin(db, &user, now)).await
     }
 
-    async fn claim_erasure(&self, now: Millis, lease: &ErasureLease) -> Result<Option<Erasure>> {
-        let lease = lease.clone();
-        self.write(move |db| claim(db, now, &lease)).await
-    }
-
-    async fn advance_erasure(&self, erasure: &Erasure, lease: &ErasureLease) -> Result<bool> {
-        let (erasure, lease) = (erasure.clone(), lease.clone());
-        self.write(move |db| {
-            let sql = "UPDATE erasures SET lease_until = ?3, quiet_since = ?4 WHERE user = ?1 AND holder = ?2";
-            let quiet = erasure.quiet_since.map(integer);
-            let row = params![erasure.user.as_str(), &*lease.holder, integer(lease.until), quiet];
-            Ok(db.prepare_cached(sql)?.execute(row)? == 1)
+    async fn due_erasures(&self, now: Millis, limit: usize) -> Result<Vec<Erasure>> {
+        self.read(move |db| {
+            let sql = "SELECT user, at, quiet_since FROM erasures INDEXED BY erasures_due \
+                       WHERE due_at <= ?1 ORDER BY due_at LIMIT ?2";
+            let erasure = |row: &Row<'_>| {
+                let quiet_since = row.get::<_, Option<i64>>(2)?.map(natural);
+                Ok(Erasure { user: user_id_at(row, 0)?, at: natural(row.get(1)?), quiet_since })
+            };
+            let mut statement = db.prepare_cached(sql)?;
+            readable("erasures", statement.query(params![integer(now), count(limit)])?, erasure)
         })
         .await
     }
 
-    async fn finish_erasure(&self, user: &UserId, holder: &str) -> Result<()> {
-        let (user, holder) = (user.clone(), holder.to_owned());
+    async fn advance_erasure(&self, fence: &Fence, erasure: &Erasure, due_at: Millis) -> Result<bool> {
+        let (fence, erasure) = (fence.clone(), erasure.clone());
         self.write(move |db| {
-            let sql = "DELETE FROM erasures WHERE user = ?1 AND holder = ?2";
-            db.prepare_cached(sql)?.execute([user.as_str(), &holder]).map(drop)
+            let sql = "UPDATE erasures SET due_at = ?2, quiet_since = ?3 WHERE user = ?1";
+            let row = params![erasure.user.as_str(), integer(due_at), erasure.quiet_since.map(integer)];
+            Ok(is_owned(db, &fence)? && db.prepare_cached(sql)?.execute(row)? == 1)
+        })
+        .await
+    }
+
+    async fn finish_erasure(&self, fence: &Fence, user: &UserId) -> Result<bool> {
+        let (fence, user) = (fence.clone(), user.clone());
+        self.write(move |db| {
+            let sql = "DELETE FROM erasures WHERE user = ?1";
+            Ok(is_owned(db, &fence)? && db.prepare_cached(sql)?.execute([user.as_str()])? == 1)
         })
         .await
     }
@@ -74,7 +82,7 @@ fn begin(db: &Connection, user: &UserId, now: Millis) -> rusqlite::Result<bool> 
     db.prepare_cached("DELETE FROM user_terms WHERE user = ?1")?.execute([id])?;
     db.prepare_cached("DELETE FROM accounts WHERE user = ?1")?.execute([id])?;
     db.prepare_cached("DELETE FROM profiles WHERE user = ?1")?.execute([id])?;
-    let sql = "INSERT INTO erasures (user, at, holder, lease_until) VALUES (?1, ?2, '', 0)";
+    let sql = "INSERT INTO erasures (user, at, due_at) VALUES (?1, ?2, 0)";
     db.prepare_cached(sql)?.execute(params![id, at])?;
     let entry = Revocation {
         kind: RevocationKind::Erased,
@@ -86,26 +94,6 @@ fn begin(db: &Connection, user: &UserId, now: Millis) -> rusqlite::Result<bool> 
         expires_at: None,
     };
     revocations::revoke(db, &entry).map(|_| true)
-}
-
-fn claim(db: &Connection, now: Millis, lease: &ErasureLease) -> rusqlite::Result<Option<Erasure>> {
-    let sql = "UPDATE erasures SET holder = ?1, lease_until = ?2 WHERE user = ( \
-                   SELECT user FROM erasures INDEXED BY erasures_due \
-                   WHERE lease_until <= ?3 ORDER BY lease_until LIMIT 1 \
-               ) RETURNING user, at, quiet_since";
-    let erasure = |row: &Row<'_>| {
-        let quiet_since = row.get::<_, Option<i64>>(2)?.map(natural);
-        Ok(Erasure { user: user_id_at(row, 0)?, at: natural(row.get(1)?), quiet_since })
-    };
-    let claim = params![&*lease.holder, integer(lease.until), integer(now)];
-    match db.prepare_cached(sql)?.query_row(claim, erasure).optional() {
-        // The erasure is now leased, so the next claim returns another one.
-        Err(error) if is_undecodable(&error) => {
-            report_unreadable("erasures", &"claimed", &error);
-            Ok(None)
-        }
-        claimed => claimed,
-    }
 }
 
 /// Runs a `DELETE` with two parameters, an id and the maximal number of rows, and subtracts the removed rows from

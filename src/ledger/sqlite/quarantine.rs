@@ -41,11 +41,12 @@ impl QuarantineStore for SqliteLedger {
         self.write(move |db| post_alert(db, &job, &fault)).await
     }
 
-    async fn quarantine_erasure(&self, erasure: &Erasure, holder: &str, fault: &Fault) -> Result<()> {
-        let (erasure, holder, fault) = (erasure.clone(), holder.to_owned(), fault.clone());
+    async fn quarantine_erasure(&self, fence: &Fence, erasure: &Erasure, fault: &Fault) -> Result<()> {
+        let (fence, erasure, fault) = (fence.clone(), erasure.clone(), fault.clone());
         self.write(move |db| {
-            let sql = "UPDATE erasures SET holder = '', lease_until = ?3 WHERE user = ?1 AND holder = ?2";
-            if db.prepare_cached(sql)?.execute(params![erasure.user.as_str(), holder, integer(NEVER)])? == 0 {
+            let sql = "UPDATE erasures SET due_at = ?2 WHERE user = ?1 AND due_at <> ?2";
+            let row = params![erasure.user.as_str(), integer(NEVER)];
+            if !work::is_owned(db, &fence)? || db.prepare_cached(sql)?.execute(row)? == 0 {
                 return Ok(());
             }
             let content = format!("{{\"at\":{}}}", erasure.at);
@@ -109,7 +110,7 @@ impl QuarantineStore for SqliteLedger {
         let (kind, name) = (kind.to_owned(), name.to_owned());
         self.write(move |db| {
             if kind == ERASURE {
-                let sql = "DELETE FROM erasures WHERE user = ?1 AND lease_until = ?2";
+                let sql = "DELETE FROM erasures WHERE user = ?1 AND due_at = ?2";
                 db.prepare_cached(sql)?.execute(params![name, integer(NEVER)])?;
             }
             let sql = "DELETE FROM quarantine WHERE kind = ?1 AND name = ?2";
@@ -231,7 +232,7 @@ fn retry(db: &Connection, kind: &str, name: &str, now: Millis) -> rusqlite::Resu
         WEBHOOK => _ = db.prepare_cached(RETRY_WEBHOOK)?.execute(params![content, now])?,
         PUSH => _ = db.prepare_cached(RETRY_PUSH)?.execute(params![content, now])?,
         POST_ALERT => _ = db.prepare_cached(RETRY_POST_ALERT)?.execute(params![content, now])?,
-        ERASURE => _ = db.prepare_cached("UPDATE erasures SET lease_until = 0 WHERE user = ?1")?.execute([name])?,
+        ERASURE => _ = db.prepare_cached("UPDATE erasures SET due_at = 0 WHERE user = ?1")?.execute([name])?,
         _ => return Ok(RetryOutcome::Absent),
     }
     Ok(RetryOutcome::Returned)

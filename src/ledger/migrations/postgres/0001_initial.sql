@@ -86,8 +86,8 @@ INSERT INTO revocations_end (seq) VALUES (0);
 CREATE TABLE erasures (
     owner       text COLLATE "C" PRIMARY KEY,
     at          bigint NOT NULL,
-    holder      text NOT NULL,
-    lease_until bigint NOT NULL,
+    -- When the next pass may begin.
+    due_at      bigint NOT NULL,
     -- Since when nothing of the user was found. NULL: something was found since.
     quiet_since bigint
 ) WITH (fillfactor = 70);

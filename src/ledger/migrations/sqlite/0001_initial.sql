@@ -68,13 +68,12 @@ CREATE INDEX revocations_expiry ON revocations (expires_at);
 CREATE TABLE erasures (
     user        TEXT PRIMARY KEY NOT NULL REFERENCES users (id),
     at          INTEGER NOT NULL,
-    holder      TEXT NOT NULL,
-    lease_until INTEGER NOT NULL,
+    -- When the next pass may begin.
+    due_at      INTEGER NOT NULL,
     -- Since when nothing of the user was found. NULL: something was found since.
     quiet_since INTEGER
 ) WITHOUT ROWID;
--- Claims.
-CREATE INDEX erasures_due ON erasures (lease_until);
+CREATE INDEX erasures_due ON erasures (due_at);
 
 -- Follows and restrictions
 -- ------------------------

@@ -14,7 +14,7 @@ BEGIN
     DELETE FROM user_terms WHERE owner = p_user;
     DELETE FROM accounts WHERE "user" = p_user;
     DELETE FROM profiles WHERE owner = p_user;
-    INSERT INTO erasures (owner, at, holder, lease_until) VALUES (p_user, p_now, '', 0);
+    INSERT INTO erasures (owner, at, due_at) VALUES (p_user, p_now, 0);
     PERFORM feedline_revoke('erased', p_user, NULL, p_now, NULL, p_now, 9223372036854775807, true);
     RETURN true;
 END $$;

@@ -64,14 +64,15 @@ BEGIN
         'post', job.post, 'cursor', job.cursor, 'created_at', job.created_at)::text, p_reason, p_attempts, p_now);
 END $$;
 
--- Sets an erasure aside that `p_holder` has claimed: nobody claims it before `p_never`.
+-- Sets an erasure aside, if the partition has this owner: it is not due before `p_never`.
 CREATE OR REPLACE FUNCTION feedline_quarantine_erasure(
-    p_user text, p_holder text, p_reason text, p_attempts bigint, p_now bigint, p_never bigint
+    p_partition text, p_generation bigint, p_user text, p_reason text, p_attempts bigint, p_now bigint, p_never bigint
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     begun bigint;
 BEGIN
-    UPDATE erasures SET holder = '', lease_until = p_never WHERE owner = p_user AND holder = p_holder
+    UPDATE erasures SET due_at = p_never WHERE owner = p_user AND due_at <> p_never
+        AND EXISTS (SELECT FROM work_partitions WHERE name = p_partition AND generation = p_generation)
     RETURNING at INTO begun;
     IF FOUND THEN
         PERFORM feedline_put_quarantined('erasure', p_user, json_build_object('at', begun)::text, p_reason,
@@ -126,7 +127,7 @@ BEGIN
         VALUES ((kept ->> 'post')::bigint, kept ->> 'cursor', 0, p_now, (kept ->> 'created_at')::bigint)
         ON CONFLICT (post) DO UPDATE SET state = 0, cursor = excluded.cursor, due_at = excluded.due_at, holder = NULL;
     WHEN 'erasure' THEN
-        UPDATE erasures SET lease_until = 0 WHERE owner = p_name;
+        UPDATE erasures SET due_at = 0 WHERE owner = p_name;
     ELSE
         RETURN 'absent';
     END CASE;
