@@ -211,6 +211,10 @@ async fn start_background(
     metrics: &Arc<Metrics>,
 ) -> anyhow::Result<()> {
     let cannot = "the stores cannot be compared, or the broker gives this node no number";
+    if role == Role::Push {
+        feed.forgo_work();
+    }
+    let bridge = push_bridge(config, feed, metrics)?;
     match role {
         Role::Everything => {
             feed.start().await.context(cannot)?;
@@ -218,18 +222,26 @@ async fn start_background(
         }
         Role::Push => feed.start_for_pushes().await.context(cannot)?,
     }
-    if config.push.enabled {
-        let (providers, texts) = push_providers(&config.push)?;
-        let options = PushBridgeOptions {
-            grace: config.push.grace,
-            timeout: config.push.timeout,
-            time_to_live: config.push.ttl,
-            digest: config.push.digest,
-        };
-        PushBridge::new(Arc::clone(feed), Arc::new(providers), texts, Arc::clone(metrics), options).start();
+    if let Some(bridge) = bridge {
+        bridge.start();
     }
     OutletWorkers::new(config, feed, broker, metrics)?.start();
     Ok(())
+}
+
+/// The push bridge; `None` if it is disabled.
+fn push_bridge(config: &Config, feed: &Arc<Feed>, metrics: &Arc<Metrics>) -> anyhow::Result<Option<Arc<PushBridge>>> {
+    if !config.push.enabled {
+        return Ok(None);
+    }
+    let (providers, texts) = push_providers(&config.push)?;
+    let options = PushBridgeOptions {
+        grace: config.push.grace,
+        timeout: config.push.timeout,
+        time_to_live: config.push.ttl,
+        digest: config.push.digest,
+    };
+    Ok(Some(PushBridge::new(Arc::clone(feed), Arc::new(providers), texts, Arc::clone(metrics), options)))
 }
 
 /// The maximum number of connections of `server.admin_listen`, for a few metrics collectors and load balancers. Their

@@ -4,7 +4,7 @@
 
 use async_trait::async_trait;
 
-use super::{PushLease, Result};
+use super::{Fence, Result};
 use crate::model::{Millis, PostId, UserId};
 
 /// A post whose alerts are to be queued.
@@ -21,10 +21,6 @@ pub struct PostAlertJob {
 pub struct PostAlertPage {
     /// The post.
     pub post: PostId,
-    /// The lease of the job.
-    pub lease: PushLease,
-    /// The end of the lease after this page, in Unix milliseconds.
-    pub renewed_until: Millis,
     /// When the pushes are due, in Unix milliseconds.
     pub due_at: Millis,
     /// The number of users.
@@ -34,11 +30,11 @@ pub struct PostAlertPage {
 /// The state of a job after a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PostAlertProgress {
-    /// More users are left. The lease is renewed.
+    /// More users are left.
     More,
     /// All users are served, or the post is deleted.
     Done,
-    /// Another process has the job. Nothing was queued.
+    /// There is no such job, or its partition has another owner. Nothing was queued.
     Lost,
 }
 
@@ -53,18 +49,18 @@ pub struct PostAlertReader {
     pub seen: PostId,
 }
 
-/// Jobs that queue alerts about posts. A page is queued and recorded in one transaction, so that each user is served
-/// once, whichever processes work on a job.
+/// Jobs that queue alerts about posts. The process that owns their partition works on them. A page is queued and
+/// recorded in one transaction, so that each user is served once.
 #[async_trait]
 pub trait PostAlertStore: Send + Sync {
     /// Creates the job of a post, unless there is or was one.
     async fn start_post_alerts(&self, post: PostId, now: Millis) -> Result<()>;
 
-    /// Leases up to `limit` jobs, the oldest first.
-    async fn lease_post_alerts(&self, now: Millis, lease: &PushLease, limit: usize) -> Result<Vec<PostAlertJob>>;
+    /// The oldest jobs that are not done.
+    async fn post_alert_jobs(&self, limit: usize) -> Result<Vec<PostAlertJob>>;
 
-    /// Queues a page of alerts, and renews the lease.
-    async fn queue_post_alerts(&self, page: &PostAlertPage, now: Millis) -> Result<PostAlertProgress>;
+    /// Queues a page of alerts.
+    async fn queue_post_alerts(&self, fence: &Fence, page: &PostAlertPage, now: Millis) -> Result<PostAlertProgress>;
 
     /// The pairs of a user and an author for which the user has alerts.
     async fn post_alert_readers(&self, pairs: &[(UserId, UserId)]) -> Result<Vec<PostAlertReader>>;

@@ -1,4 +1,8 @@
 //! The loop of the bridge: leases pushes that are due, and hands them to batches.
+//!
+//! Pushes are not a partition of work (`feed/work/`): a provider answers slowly, so thousands of requests are in flight,
+//! in all processes that run a bridge, and in any order. Each row has its own lease, and its own time of the next
+//! attempt; a push that fails is retried or given up by what its provider answered (`settlement.rs`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,11 +49,12 @@ const FORGET_PAUSE: Duration = Duration::from_millis(50);
 /// Sends the pushes of all users. Any number of processes can run one.
 pub struct PushBridge {
     sender: PushSender,
+    alerts: Arc<PostAlertWorker>,
     batches: Arc<Semaphore>,
 }
 
 impl PushBridge {
-    /// A bridge from this feed to these providers: see [`start`](Self::start).
+    /// A bridge from this feed to these providers, created before the feed starts: see [`start`](Self::start).
     pub fn new(
         feed: Arc<Feed>,
         providers: Arc<Providers>,
@@ -58,7 +63,8 @@ impl PushBridge {
         options: PushBridgeOptions,
     ) -> Arc<Self> {
         let batches = Arc::new(Semaphore::new(MAX_BATCHES));
-        Arc::new(Self { sender: PushSender { feed, providers, texts, metrics, options }, batches })
+        let alerts = Arc::new(PostAlertWorker::new(Arc::clone(&feed), millis(options.grace)));
+        Arc::new(Self { sender: PushSender { feed, providers, texts, metrics, options }, alerts, batches })
     }
 
     /// Works until the feed stops.
@@ -66,8 +72,7 @@ impl PushBridge {
         let runtime = &self.sender.feed.runtime;
         runtime.supervise("pushes", self, |bridge| async move { bridge.run().await });
         runtime.supervise("push_upkeep", self, |bridge| async move { bridge.upkeep().await });
-        let alerts = PostAlertWorker::new(Arc::clone(&self.sender.feed), millis(self.sender.options.grace));
-        runtime.supervise("post_alerts", &Arc::new(alerts), |alerts| async move { alerts.run().await });
+        runtime.supervise("post_alerts", &self.alerts, |alerts| async move { alerts.run().await });
     }
 
     async fn run(self: &Arc<Self>) {

@@ -3,7 +3,8 @@
 //! Notifications are queued for devices in the transaction that writes them (`ledger/pushes.rs`). After a grace period,
 //! [`PushBridge`] leases them, checks again whether they may be sent (`feed/pushes/`), renders their texts, and sends
 //! them with the transport of the device. A push is settled with its outcome: accepted, retried later, or given up with
-//! a reason. Several processes can run the bridge; a killed one loses its leases, and nothing else.
+//! a reason. Several processes can run the bridge; a killed one loses its leases, and nothing else. Unlike other durable
+//! work, pushes have leases of their own, because many are in flight: see `bridge.rs`.
 //!
 //! | file or folder | contents |
 //! |---|---|
@@ -12,7 +13,7 @@
 //! | `digest.rs` | the message for several notifications that are due at once |
 //! | `message.rs` | the message for a device |
 //! | `sender.rs` | what batches have in common |
-//! | `post_alerts.rs` | the job that queues alerts about posts |
+//! | `post_alerts.rs` | the work that queues alerts about posts |
 //! | `registration.rs` | which devices may be registered |
 //! | `setup.rs` | transports and texts, from the configuration |
 //! | `settlement.rs` | what an outcome means for a push |

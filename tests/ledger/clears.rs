@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use feedline::ledger::{
     CLEAR_KIND, ClearPlan, DeviceRegistration, DeviceSession, Ledger, MarkOutcome, NotificationEvent, NotificationMark,
-    PushLease, PushPlan, PushResult, QueuedPush, SettledPush, UserNotifications,
+    PostAlertPage, PushLease, PushPlan, PushResult, QueuedPush, SettledPush, UserNotifications,
 };
 use feedline::model::{NotificationKind, PostId, PushTarget};
 
 use crate::devices::{device, register};
+use crate::partitions::own;
 use crate::support::{NOW, conformance, id, publish, users};
 
 conformance! {
@@ -184,10 +185,9 @@ async fn posts_that_were_seen_get_silent_messages(ledger: Any) {
     publish(&*ledger, post.0, "bo").await;
     ledger.enable_post_alerts(&id("ann"), &id("bo"), NOW, 9).await.expect("an answer");
     ledger.start_post_alerts(post, NOW).await.expect("an answer");
-    ledger.lease_post_alerts(NOW, &lease(NOW), 9).await.expect("jobs");
-    let page =
-        feedline::ledger::PostAlertPage { post, lease: lease(NOW), renewed_until: NOW + 1, due_at: NOW, users: 9 };
-    ledger.queue_post_alerts(&page, NOW).await.expect("an answer");
+    let owner = own(&*ledger, "w1", "post_alerts").await;
+    let page = PostAlertPage { post, due_at: NOW, users: 9 };
+    ledger.queue_post_alerts(&owner, &page, NOW).await.expect("an answer");
     let pushes = due(&*ledger, NOW).await;
     assert_eq!(pushes.len(), 3);
     accept(&*ledger, &pushes, NOW, NOW).await;

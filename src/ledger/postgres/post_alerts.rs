@@ -6,23 +6,14 @@ use super::PostgresLedger;
 use super::columns::{at, count, id_at, integer, natural_at, one};
 use super::pool::Parameters;
 use crate::ledger::pushes::ACCEPTED_KEPT;
-use crate::ledger::{
-    PostAlertJob, PostAlertPage, PostAlertProgress, PostAlertReader, PostAlertStore, PushLease, Result,
-};
+use crate::ledger::{Fence, PostAlertJob, PostAlertPage, PostAlertProgress, PostAlertReader, PostAlertStore, Result};
 use crate::model::{Millis, PostId, UserId};
 
-const START: &str = "INSERT INTO post_alert_jobs (post, due_at, created_at) VALUES ($1, $2, $2) ON CONFLICT DO NOTHING";
+const START: &str = "INSERT INTO post_alert_jobs (post, at) VALUES ($1, $2) ON CONFLICT DO NOTHING";
 
-/// Other processes skip the rows that this statement locks.
-const LEASE: &str = "\
-    WITH due AS MATERIALIZED (
-        SELECT post FROM post_alert_jobs WHERE state = 0 AND due_at <= $1
-        ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED
-    )
-    UPDATE post_alert_jobs j SET holder = $3, due_at = $4 FROM due WHERE j.post = due.post
-    RETURNING j.post, j.created_at";
+const JOBS: &str = "SELECT post, at FROM post_alert_jobs WHERE state = 0 ORDER BY at LIMIT $1";
 
-const QUEUE: &str = "SELECT feedline_queue_post_alerts($1, $2, $3, $4, $5, $6, $7, $8)";
+const QUEUE: &str = "SELECT feedline_queue_post_alerts($1, $2, $3, $4, $5, $6, $7)";
 
 const READERS: &str = "\
     SELECT p.owner, p.author, coalesce(m.post, 0)
@@ -36,21 +27,17 @@ impl PostAlertStore for PostgresLedger {
         self.pool.write(START, &[&integer(post.0), &integer(now)]).await.map(drop)
     }
 
-    async fn lease_post_alerts(&self, now: Millis, lease: &PushLease, limit: usize) -> Result<Vec<PostAlertJob>> {
-        let parameters: Parameters<'_> = &[&integer(now), &count(limit), &&*lease.holder, &integer(lease.until)];
-        let rows = self.pool.write(LEASE, parameters).await?;
+    async fn post_alert_jobs(&self, limit: usize) -> Result<Vec<PostAlertJob>> {
+        let rows = self.pool.read(JOBS, &[&count(limit)]).await?;
         let job = |row| Ok(PostAlertJob { post: PostId(natural_at(row, 0)?), created_at: natural_at(row, 1)? });
-        let mut jobs: Vec<PostAlertJob> = rows.iter().map(job).collect::<Result<_>>()?;
-        jobs.sort_unstable_by_key(|job| job.created_at);
-        Ok(jobs)
+        rows.iter().map(job).collect()
     }
 
-    async fn queue_post_alerts(&self, page: &PostAlertPage, now: Millis) -> Result<PostAlertProgress> {
+    async fn queue_post_alerts(&self, fence: &Fence, page: &PostAlertPage, now: Millis) -> Result<PostAlertProgress> {
         let parameters: Parameters<'_> = &[
+            &&*fence.partition,
+            &integer(fence.generation),
             &integer(page.post.0),
-            &&*page.lease.holder,
-            &integer(page.lease.until),
-            &integer(page.renewed_until),
             &integer(now),
             &integer(page.due_at),
             &count(page.users),

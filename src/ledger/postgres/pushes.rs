@@ -71,7 +71,7 @@ const FORGET: &str = "\
 
 const FORGET_JOBS: &str = "\
     DELETE FROM post_alert_jobs WHERE post IN (
-        SELECT post FROM post_alert_jobs WHERE state = 1 AND due_at <= $1 LIMIT $2)";
+        SELECT post FROM post_alert_jobs WHERE state = 1 AND at <= $1 LIMIT $2)";
 
 const BACKLOG: &str = "\
     SELECT count(*), min(due_at) FROM (

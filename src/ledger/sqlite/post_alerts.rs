@@ -1,43 +1,38 @@
 //! Alerts about posts.
 
 use async_trait::async_trait;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::rows::{post_id_at, user_id_at};
+use super::work::is_owned;
 use super::{SqliteLedger, count, integer, natural};
 use crate::ledger::pushes::ACCEPTED_KEPT;
-use crate::ledger::{
-    PostAlertJob, PostAlertPage, PostAlertProgress, PostAlertReader, PostAlertStore, PushLease, Result,
-};
+use crate::ledger::{Fence, PostAlertJob, PostAlertPage, PostAlertProgress, PostAlertReader, PostAlertStore, Result};
 use crate::model::{Millis, PostId, UserId};
 
 #[async_trait]
 impl PostAlertStore for SqliteLedger {
     async fn start_post_alerts(&self, post: PostId, now: Millis) -> Result<()> {
         self.write(move |db| {
-            let sql = "INSERT INTO post_alert_jobs (post, due_at, created_at) VALUES (?1, ?2, ?2) \
-                       ON CONFLICT DO NOTHING";
+            let sql = "INSERT INTO post_alert_jobs (post, at) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
             db.prepare_cached(sql)?.execute(params![integer(post.0), integer(now)]).map(drop)
         })
         .await
     }
 
-    async fn lease_post_alerts(&self, now: Millis, lease: &PushLease, limit: usize) -> Result<Vec<PostAlertJob>> {
-        // Usually there is no job, and the writer need not be asked.
-        let is_due = self.read(move |db| {
-            let sql = "SELECT EXISTS (SELECT 1 FROM post_alert_jobs WHERE state = 0 AND due_at <= ?1)";
-            db.prepare_cached(sql)?.query_row([integer(now)], |row| row.get::<_, bool>(0))
-        });
-        if !is_due.await? {
-            return Ok(Vec::new());
-        }
-        let lease = lease.clone();
-        self.write(move |db| self::lease(db, now, &lease, limit)).await
+    async fn post_alert_jobs(&self, limit: usize) -> Result<Vec<PostAlertJob>> {
+        self.read(move |db| {
+            let sql = "SELECT post, at FROM post_alert_jobs WHERE state = 0 ORDER BY at LIMIT ?1";
+            let mut statement = db.prepare_cached(sql)?;
+            let job = |row: &Row<'_>| Ok(PostAlertJob { post: post_id_at(row, 0)?, created_at: natural(row.get(1)?) });
+            statement.query_map([count(limit)], job)?.collect()
+        })
+        .await
     }
 
-    async fn queue_post_alerts(&self, page: &PostAlertPage, now: Millis) -> Result<PostAlertProgress> {
-        let page = page.clone();
-        self.write(move |db| queue(db, &page, now)).await
+    async fn queue_post_alerts(&self, fence: &Fence, page: &PostAlertPage, now: Millis) -> Result<PostAlertProgress> {
+        let (fence, page) = (fence.clone(), page.clone());
+        self.write(move |db| queue(db, &fence, &page, now)).await
     }
 
     async fn post_alert_readers(&self, pairs: &[(UserId, UserId)]) -> Result<Vec<PostAlertReader>> {
@@ -58,27 +53,11 @@ impl PostAlertStore for SqliteLedger {
     }
 }
 
-fn lease(db: &Connection, now: Millis, lease: &PushLease, limit: usize) -> rusqlite::Result<Vec<PostAlertJob>> {
-    let sql = "SELECT post, created_at FROM post_alert_jobs WHERE state = 0 AND due_at <= ?1 ORDER BY due_at LIMIT ?2";
-    let mut statement = db.prepare_cached(sql)?;
-    let jobs = statement.query_map(params![integer(now), count(limit)], |row| {
-        Ok(PostAlertJob { post: post_id_at(row, 0)?, created_at: row.get(1).map(natural)? })
-    })?;
-    let jobs: Vec<PostAlertJob> = jobs.collect::<rusqlite::Result<_>>()?;
-    let take = "UPDATE post_alert_jobs SET holder = ?2, due_at = ?3 WHERE post = ?1";
-    for job in &jobs {
-        db.prepare_cached(take)?.execute(params![integer(job.post.0), &*lease.holder, integer(lease.until)])?;
-    }
-    Ok(jobs)
-}
-
-fn queue(db: &Connection, page: &PostAlertPage, now: Millis) -> rusqlite::Result<PostAlertProgress> {
-    let post = integer(page.post.0);
-    let sql = "SELECT cursor FROM post_alert_jobs WHERE post = ?1 AND holder = ?2 AND due_at = ?3 AND state = 0";
-    let held = params![post, &*page.lease.holder, integer(page.lease.until)];
-    let Some(cursor) = db.prepare_cached(sql)?.query_row(held, |row| row.get::<_, String>(0)).optional()? else {
-        return Ok(PostAlertProgress::Lost);
-    };
+fn queue(db: &Connection, fence: &Fence, page: &PostAlertPage, now: Millis) -> rusqlite::Result<PostAlertProgress> {
+    let (post, is_owned) = (integer(page.post.0), is_owned(db, fence)?);
+    let sql = "SELECT cursor FROM post_alert_jobs WHERE post = ?1 AND state = 0";
+    let cursor = db.prepare_cached(sql)?.query_row([post], |row| row.get::<_, String>(0)).optional()?;
+    let Some(cursor) = cursor.filter(|_| is_owned) else { return Ok(PostAlertProgress::Lost) };
     let sql = "SELECT author FROM posts WHERE id = ?1 AND deleted_at IS NULL";
     let author = db.prepare_cached(sql)?.query_row([post], |row| user_id_at(row, 0)).optional()?;
     let last = match &author {
@@ -86,7 +65,7 @@ fn queue(db: &Connection, page: &PostAlertPage, now: Millis) -> rusqlite::Result
         None => None,
     };
     let Some((last, author)) = last.zip(author) else {
-        let sql = "UPDATE post_alert_jobs SET state = 1, cursor = '', holder = NULL, due_at = ?2 WHERE post = ?1";
+        let sql = "UPDATE post_alert_jobs SET state = 1, cursor = '', at = ?2 WHERE post = ?1";
         db.prepare_cached(sql)?.execute(params![post, integer(now.saturating_add(ACCEPTED_KEPT))])?;
         return Ok(PostAlertProgress::Done);
     };
@@ -96,8 +75,8 @@ fn queue(db: &Connection, page: &PostAlertPage, now: Millis) -> rusqlite::Result
                WHERE a.author = ?1 AND a.user > ?2 AND a.user <= ?3 ON CONFLICT DO NOTHING";
     let row = params![author.as_str(), cursor, last, post, integer(page.due_at), integer(now)];
     db.prepare_cached(sql)?.execute(row)?;
-    let sql = "UPDATE post_alert_jobs SET cursor = ?2, due_at = ?3 WHERE post = ?1";
-    db.prepare_cached(sql)?.execute(params![post, last, integer(page.renewed_until)])?;
+    let sql = "UPDATE post_alert_jobs SET cursor = ?2 WHERE post = ?1";
+    db.prepare_cached(sql)?.execute(params![post, last])?;
     Ok(PostAlertProgress::More)
 }
 

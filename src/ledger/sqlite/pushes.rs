@@ -61,7 +61,7 @@ impl PushStore for SqliteLedger {
             let sql = "DELETE FROM push_queue WHERE (user, device, item) IN (SELECT user, device, item \
                        FROM push_queue INDEXED BY push_queue_due WHERE state = 1 AND due_at <= ?1 LIMIT ?2)";
             let jobs = "DELETE FROM post_alert_jobs WHERE post IN \
-                        (SELECT post FROM post_alert_jobs WHERE state = 1 AND due_at <= ?1 LIMIT ?2)";
+                        (SELECT post FROM post_alert_jobs WHERE state = 1 AND at <= ?1 LIMIT ?2)";
             db.prepare_cached(jobs)?.execute(params![integer(now), count(limit)])?;
             db.prepare_cached(sql)?.execute(params![integer(now), count(limit)])
         })

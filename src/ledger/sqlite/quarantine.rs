@@ -175,11 +175,11 @@ fn event(db: &Connection, consumer: EventConsumer, seq: i64, fault: &Fault) -> r
 /// Moves the alerts about a post to the quarantine. Its job counts as done, so that it does not begin again.
 fn post_alert(db: &Connection, job: &PostAlertJob, fault: &Fault) -> rusqlite::Result<()> {
     let post = integer(job.post.0);
-    let sql = "SELECT json_object('post', post, 'cursor', cursor, 'created_at', created_at) \
+    let sql = "SELECT json_object('post', post, 'cursor', cursor, 'created_at', at) \
                FROM post_alert_jobs WHERE post = ?1 AND state = 0";
     let content = db.prepare_cached(sql)?.query_row([post], |row| row.get(0)).optional()?;
     let Some(content) = content else { return Ok(()) };
-    let sql = "UPDATE post_alert_jobs SET state = 1, holder = NULL, due_at = ?2 WHERE post = ?1";
+    let sql = "UPDATE post_alert_jobs SET state = 1, at = ?2 WHERE post = ?1";
     db.prepare_cached(sql)?.execute(params![post, integer(fault.at.saturating_add(ACCEPTED_KEPT))])?;
     replace(db, &Quarantined::new(POST_ALERT, job.post.to_string(), content, fault.clone()))
 }
@@ -231,7 +231,7 @@ fn retry(db: &Connection, kind: &str, name: &str, now: Millis) -> rusqlite::Resu
         EVENT => _ = db.prepare_cached(RETRY_EVENT)?.execute([content])?,
         WEBHOOK => _ = db.prepare_cached(RETRY_WEBHOOK)?.execute(params![content, now])?,
         PUSH => _ = db.prepare_cached(RETRY_PUSH)?.execute(params![content, now])?,
-        POST_ALERT => _ = db.prepare_cached(RETRY_POST_ALERT)?.execute(params![content, now])?,
+        POST_ALERT => _ = db.prepare_cached(RETRY_POST_ALERT)?.execute([content])?,
         ERASURE => _ = db.prepare_cached("UPDATE erasures SET due_at = 0 WHERE user = ?1")?.execute([name])?,
         _ => return Ok(RetryOutcome::Absent),
     }
@@ -264,9 +264,9 @@ const RETRY_PUSH: &str = "\
         queued_at = excluded.queued_at, attempts = 0, first_tried_at = 0 WHERE state = 1";
 
 const RETRY_POST_ALERT: &str = "\
-    INSERT INTO post_alert_jobs (post, cursor, state, due_at, created_at) \
-    VALUES (?1 ->> 'post', ?1 ->> 'cursor', 0, ?2, ?1 ->> 'created_at') \
-    ON CONFLICT DO UPDATE SET state = 0, cursor = excluded.cursor, due_at = excluded.due_at, holder = NULL";
+    INSERT INTO post_alert_jobs (post, cursor, state, at) \
+    VALUES (?1 ->> 'post', ?1 ->> 'cursor', 0, ?1 ->> 'created_at') \
+    ON CONFLICT DO UPDATE SET state = 0, cursor = excluded.cursor, at = excluded.at";
 
 fn quarantined(row: &Row<'_>) -> rusqlite::Result<Quarantined> {
     Ok(Quarantined {

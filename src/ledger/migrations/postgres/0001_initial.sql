@@ -618,18 +618,15 @@ CREATE INDEX push_queue_due ON push_queue (state, due_at);
 
 -- Posts whose alerts are still to be queued for the devices of the users who asked for them (post_alerts).
 CREATE TABLE post_alert_jobs (
-    post       bigint PRIMARY KEY,
+    post   bigint PRIMARY KEY,
     -- The last user that was served; empty before the first.
-    cursor     text COLLATE "C" NOT NULL DEFAULT '',
+    cursor text COLLATE "C" NOT NULL DEFAULT '',
     -- 0: under way. 1: done; kept for a day, so that a repeated fan-out does not begin it again.
-    state      smallint NOT NULL DEFAULT 0,
-    -- Under way: when it may be leased, or when its lease ends. Done: when the row is removed.
-    due_at     bigint NOT NULL,
-    -- The process that works on it.
-    holder     text,
-    created_at bigint NOT NULL
+    state  smallint NOT NULL DEFAULT 0,
+    -- Under way: when it was created. Done: when the row is removed.
+    at     bigint NOT NULL
 ) WITH (fillfactor = 80);
-CREATE INDEX post_alert_jobs_due ON post_alert_jobs (state, due_at);
+CREATE INDEX post_alert_jobs_due ON post_alert_jobs (state, at);
 
 -- The outlet
 -- ----------

@@ -59,9 +59,9 @@ BEGIN
     IF NOT FOUND THEN
         RETURN;
     END IF;
-    UPDATE post_alert_jobs SET state = 1, holder = NULL, due_at = p_done_until WHERE post = p_post;
+    UPDATE post_alert_jobs SET state = 1, at = p_done_until WHERE post = p_post;
     PERFORM feedline_put_quarantined('post_alert', p_post::text, json_build_object(
-        'post', job.post, 'cursor', job.cursor, 'created_at', job.created_at)::text, p_reason, p_attempts, p_now);
+        'post', job.post, 'cursor', job.cursor, 'created_at', job.at)::text, p_reason, p_attempts, p_now);
 END $$;
 
 -- Sets an erasure aside, if the partition has this owner: it is not due before `p_never`.
@@ -123,9 +123,9 @@ BEGIN
             due_at = excluded.due_at, queued_at = excluded.queued_at, attempts = 0, first_tried_at = 0
         WHERE q.state = 1;
     WHEN 'post_alert' THEN
-        INSERT INTO post_alert_jobs (post, cursor, state, due_at, created_at)
-        VALUES ((kept ->> 'post')::bigint, kept ->> 'cursor', 0, p_now, (kept ->> 'created_at')::bigint)
-        ON CONFLICT (post) DO UPDATE SET state = 0, cursor = excluded.cursor, due_at = excluded.due_at, holder = NULL;
+        INSERT INTO post_alert_jobs (post, cursor, state, at)
+        VALUES ((kept ->> 'post')::bigint, kept ->> 'cursor', 0, (kept ->> 'created_at')::bigint)
+        ON CONFLICT (post) DO UPDATE SET state = 0, cursor = excluded.cursor, at = excluded.at;
     WHEN 'erasure' THEN
         UPDATE erasures SET due_at = 0 WHERE owner = p_name;
     ELSE
