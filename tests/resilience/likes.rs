@@ -177,6 +177,22 @@ async fn paused_settlers_change_nothing_after_their_lease() {
     field.settled_as(&book).await;
 }
 
+/// A node that stops gives its partitions back at once: its lease would end after the test.
+#[tokio::test]
+async fn stopped_settlers_give_their_partitions_back() {
+    let mut field = Field::redis(2, &[("fanout.lease", "2m")]).await;
+    let mut posts = Vec::new();
+    for n in 0..20 {
+        posts.push(post(&field.nodes[0], "ann", &format!("post {n}")).await);
+    }
+    field.nodes[0].stop().await;
+    let (book, backend, port) = (Book::default(), Backend::new(), field.nodes[1].port());
+    for id in posts {
+        assert!(backend.note(&book, port, "bo", id, true).await);
+    }
+    field.settled_as(&book).await;
+}
+
 async fn the_last_acknowledged_state_wins(field: Field) {
     let seed = SeededRandom::seed();
     let mut random = SeededRandom::new(seed);

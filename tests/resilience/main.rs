@@ -8,6 +8,7 @@ mod connected_first;
 mod crashes;
 mod edits;
 mod emulation;
+mod erasures;
 mod hints;
 mod idempotency;
 mod invalidation;
