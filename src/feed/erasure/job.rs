@@ -25,7 +25,7 @@ use crate::feed::timelines::EdgeJobs;
 use crate::feed::work::{Consumer, JobQueue, Owner, Pace, Partition, QuarantinePolicy, Ran, work};
 use crate::ledger::{Erasure, Fault, Fence, Ledger, PersonalData, PersonalRow};
 use crate::metrics::Metrics;
-use crate::model::{Channel, CommentId, ContentId, Millis, ObjectId, ObjectType, PostId, Tally, UserId};
+use crate::model::{Channel, CommentId, Millis, ObjectId, ObjectType, PostId, UserId};
 
 /// The name of the partition, and of its kind of work.
 const PARTITION: &str = "erasure";
@@ -70,7 +70,7 @@ const STAGES: [Stage; 9] = [
     Stage::DeletedPosts,
 ];
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// Follows by other users, and the posts in their timelines.
     Followers,
@@ -184,43 +184,34 @@ impl ErasureJob {
             self.end_pass(fence, pass).await?;
             return Ok(None);
         };
-        let page = self.page(stage, pass).await?;
-        let is_more = page > 0 && !(matches!(stage, Stage::DeletedPosts) && page < PAGE);
-        if !is_more {
+        let found = self.page(stage, pass).await?;
+        if found == 0 {
             pass.stage += 1;
             pass.cursor.clear();
-        }
-        if page == 0 {
             return Ok(Some(Duration::ZERO));
         }
-        Ok(Some(match stage {
-            Stage::Posts => PAUSE_AFTER_POSTS,
-            _ => PAUSE,
-        }))
+        if stage != Stage::DeletedPosts {
+            pass.found += found;
+        }
+        Ok(Some(if stage == Stage::Posts { PAUSE_AFTER_POSTS } else { PAUSE }))
     }
 
     /// Processes the next page of a stage. Returns the number of its rows: none are left after an empty one.
     async fn page(&self, stage: Stage, pass: &mut Pass) -> Result<usize> {
-        let found = match stage {
-            Stage::Followers => self.followers(pass).await?,
-            Stage::Posts => self.posts(pass).await?,
-            Stage::Following => self.following(pass).await?,
-            Stage::Comments => self.comments(pass).await?,
-            Stage::Favourites => self.favourites(pass).await?,
-            Stage::Likes => {
-                let tallies = self.ledger.erase_likes(&pass.erasure.user, PAGE).await?;
-                self.publish(&tallies).await?;
-                tallies.len()
-            }
-            Stage::Notices => self.notices(&pass.erasure.user).await?,
-            Stage::Rest => self.ledger.erase_rest(&pass.erasure.user, PAGE).await?,
+        match stage {
+            Stage::Followers => self.followers(pass).await,
+            Stage::Posts => self.posts(pass).await,
+            Stage::Following => self.following(pass).await,
+            Stage::Comments => self.comments(pass).await,
+            Stage::Favourites => self.favourites(pass).await,
+            Stage::Likes => self.likes(&pass.erasure.user).await,
+            Stage::Notices => self.notices(&pass.erasure.user).await,
+            Stage::Rest => Ok(self.ledger.erase_rest(&pass.erasure.user, PAGE).await?),
             Stage::DeletedPosts => {
                 let before = now().saturating_sub(millis(GRACE) / 2);
-                return Ok(self.ledger.erase_deleted_posts(&pass.erasure.user, before, PAGE).await?);
+                Ok(self.ledger.erase_deleted_posts(&pass.erasure.user, before, PAGE).await?)
             }
-        };
-        pass.found += found;
-        Ok(found)
+        }
     }
 
     /// After the last stage: another pass follows, or the erasure is finished.
@@ -254,10 +245,6 @@ impl ErasureJob {
             self.edges.run_now(job).await;
         }
         Ok(())
-    }
-
-    async fn publish(&self, tallies: &[(ContentId, Tally)]) -> Result<()> {
-        if tallies.is_empty() { Ok(()) } else { self.counts.publish(tallies).await }
     }
 }
 
@@ -394,6 +381,14 @@ impl ErasureJob {
             }
         }
         Ok(rows.len())
+    }
+
+    async fn likes(&self, user: &UserId) -> Result<usize> {
+        let tallies = self.ledger.erase_likes(user, PAGE).await?;
+        if !tallies.is_empty() {
+            self.counts.publish(&tallies).await?;
+        }
+        Ok(tallies.len())
     }
 
     async fn notices(&self, user: &UserId) -> Result<usize> {
