@@ -200,7 +200,7 @@ async fn likes_and_reverts_are_retried_on_request(ledger: Any) {
 
 async fn items_are_listed_page_by_page_and_dropped(ledger: Any) {
     let item = |number: usize| {
-        let kind = if number % 2 == 0 { LIKE } else { REVERT };
+        let kind = if number.is_multiple_of(2) { LIKE } else { REVERT };
         Quarantined::new(kind, number.to_string(), String::new(), fault())
     };
     ledger.quarantine(&(0..5).map(item).collect::<Vec<_>>()).await.unwrap();

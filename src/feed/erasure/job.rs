@@ -304,7 +304,6 @@ impl ErasureWorker {
         *failures += 1;
         self.job.quarantine.admits(*failures, error).await
     }
-
 }
 
 /// A favourite as [`PersonalData::Favourites`] lists it.

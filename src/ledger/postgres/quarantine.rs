@@ -130,8 +130,7 @@ impl QuarantineStore for PostgresLedger {
     async fn quarantine_erasure(&self, fence: &Fence, erasure: &Erasure, fault: &Fault) -> Result<()> {
         let (reason, attempts, now) = columns(fault);
         let (name, generation, user) = (&*fence.partition, integer(fence.generation), erasure.user.as_str());
-        let parameters: Parameters<'_> =
-            &[&name, &generation, &user, &reason, &attempts, &now, &integer(NEVER)];
+        let parameters: Parameters<'_> = &[&name, &generation, &user, &reason, &attempts, &now, &integer(NEVER)];
         self.pool.write(QUARANTINE_ERASURE, parameters).await?;
         self.trim_quarantine(ERASURE).await;
         Ok(())
