@@ -35,7 +35,7 @@ pub struct FanoutConfig {
     pub page: usize,
     /// The number of jobs that a node runs concurrently.
     pub workers: usize,
-    /// The lease of a job: how long a worker owns the job without renewing the lease.
+    /// How long a process owns partitions of work without renewing its lease.
     pub lease: Duration,
 }
 

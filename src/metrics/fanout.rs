@@ -46,7 +46,7 @@ impl FanoutMetrics {
             self.lag.clone(),
         );
         r.register("fanout_inboxes", "Inboxes processed by fan-out, by outcome", self.inboxes.clone());
-        r.register("fanout_jobs", "Unfinished fan-out jobs of all nodes", self.jobs.clone());
+        r.register("fanout_jobs", "Unfinished fan-out jobs of the partitions that this node owns", self.jobs.clone());
         r.register_with_unit(
             "fanout_oldest",
             "Age of the oldest unfinished fan-out job",
