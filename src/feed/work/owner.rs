@@ -21,6 +21,9 @@ use crate::ledger::{self, Fence, Ledger, PartitionRow, WorkLease, WorkView};
 /// Rounds within the length of a lease.
 const ROUNDS_PER_LEASE: u32 = 5;
 
+/// The interval at which a worker checks whether a lease that may have run out was renewed late.
+const LAPSE_POLL_INTERVAL: Duration = Duration::from_millis(100);
+
 /// The state of a partition in this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Ownership {
@@ -230,8 +233,13 @@ impl Partition {
             let owned = state.borrow_and_update().clone();
             match owned {
                 Ownership { fence: Some(_), is_leaving: true, is_left: false } => self.leave(),
-                Ownership { fence: Some(fence), is_leaving: false, .. } => {
+                Ownership { fence: Some(fence), is_leaving: false, .. } if self.clock.is_valid() => {
                     return Tenure { partition: self.clone(), fence, state };
+                }
+                Ownership { fence: Some(_), is_leaving: false, .. } => {
+                    // The lease may have run out. It is renewed late, or the partition is lost.
+                    let _ = tokio::time::timeout(LAPSE_POLL_INTERVAL, state.changed()).await;
+                    continue;
                 }
                 Ownership { .. } => {}
             }
@@ -282,5 +290,27 @@ impl Drop for Tenure {
         if self.state.borrow().is_leaving {
             self.partition.leave();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn nothing_is_owned_while_the_lease_may_have_run_out() {
+        let clock = Arc::new(LeaseClock::new(Duration::from_secs(60)));
+        let fence = Fence { partition: "a".into(), generation: 1 };
+        let (state, _) = watch::channel(Ownership { fence: Some(fence.clone()), ..Ownership::default() });
+        let partition = Partition { name: "a".into(), clock: Arc::clone(&clock), state, left: Arc::default() };
+        // A worker that is told otherwise would turn without a pause, and block the threads of the runtime.
+        let owned = partition.owned();
+        tokio::pin!(owned);
+        assert!(tokio::time::timeout(Duration::from_millis(20), &mut owned).await.is_err());
+        assert_eq!(partition.fence(), None);
+        // The renewal arrives late.
+        clock.renew(RenewalTime::now());
+        let tenure = tokio::time::timeout(Duration::from_secs(20), owned).await.expect("it is owned");
+        assert_eq!(tenure.fence(), Some(&fence));
     }
 }
