@@ -100,7 +100,7 @@ pub(crate) async fn work(
             if ran.is_ok() {
                 backoff.reset();
             }
-            if !runtime.sleep(pause).await {
+            if !runtime.sleep(pause).await || runtime.stopping().is_cancelled() {
                 return finish(tenure, consumer, has_begun).await;
             }
         }
