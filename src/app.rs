@@ -215,6 +215,7 @@ async fn start_background(
         feed.forgo_work();
     }
     let bridge = push_bridge(config, feed, metrics)?;
+    let outlet = OutletWorkers::new(config, feed, broker, metrics)?;
     match role {
         Role::Everything => {
             feed.start().await.context(cannot)?;
@@ -225,7 +226,7 @@ async fn start_background(
     if let Some(bridge) = bridge {
         bridge.start();
     }
-    OutletWorkers::new(config, feed, broker, metrics)?.start();
+    outlet.start();
     Ok(())
 }
 

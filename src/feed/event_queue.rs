@@ -1,7 +1,8 @@
 //! The event queue: writes put events into it, and workers turn them into notifications and into entries of the outlet.
 //!
-//! The ledger stores the queue. This module holds the state that workers of this process share with writes: wake-ups,
-//! and the number of likes that get an event.
+//! The ledger stores the queue. Each consumer is a partition of work (`feed/work/`). This module wakes their workers:
+//! directly if this process owns the partition, else with a signal. It also measures, on every node, how much waits:
+//! while many events of likes wait, settlers write no more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,62 +10,102 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::runtime::Runtime;
-use crate::ledger::EventConsumer;
+use super::error::Result;
+use super::runtime::{Runtime, now};
+use super::work::{Owner, Partition, Waker};
+use crate::broker::{Broker, Signal};
+use crate::ledger::{EventConsumer, Ledger};
+use crate::metrics::Metrics;
 
 /// The maximal number of new likes of one object that get an event in one settlement. Also the number of waiting like
 /// events at which new likes get none.
 const LIKES_PER_OBJECT: usize = 500;
 const MAX_WAITING_LIKE_EVENTS: u64 = 2_000;
 
+/// The shortest time between two signals to other nodes.
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// The interval at which the number of waiting events is read.
+const MEASURE_INTERVAL: Duration = Duration::from_millis(500);
+
 /// The event queue of this process.
 pub(crate) struct EventQueue {
+    ledger: Arc<dyn Ledger>,
+    broker: Arc<dyn Broker>,
     runtime: Arc<Runtime>,
-    notifications: Wakers,
-    likes: Wakers,
-    /// Nobody waits for it without an outlet.
-    outlet: Wakers,
-    /// Like events that waited when the queue was last read.
+    metrics: Arc<Metrics>,
+    notifications: ConsumerWork,
+    likes: ConsumerWork,
+    /// `None` without an outlet.
+    outlet: Option<ConsumerWork>,
+    /// This process wrote events whose consumers have other owners.
+    to_signal: Notify,
+    /// Like events that waited when they were last counted.
     waiting_likes: AtomicU64,
 }
 
-/// The wake-ups of one consumer.
-#[derive(Default)]
-struct Wakers {
-    /// This process wrote an event.
-    written: Notify,
-    /// Another process wrote an event.
-    signalled: Notify,
+/// The work of one consumer.
+pub(crate) struct ConsumerWork {
+    /// Its partition.
+    pub(crate) partition: Partition,
+    /// Wakes its worker.
+    pub(crate) waker: Waker,
+}
+
+impl ConsumerWork {
+    fn new(owner: &Owner, kind: &str, consumer: EventConsumer) -> Self {
+        let partition = owner.partition(kind, format!("events/{}", consumer.name()));
+        Self { partition, waker: Waker::new() }
+    }
 }
 
 impl EventQueue {
-    /// An empty queue: its workers sleep.
-    pub(crate) fn new(runtime: Arc<Runtime>) -> Self {
-        let waiting_likes = AtomicU64::new(0);
-        let [notifications, likes, outlet] = std::array::from_fn(|_| Wakers::default());
-        Self { runtime, notifications, likes, outlet, waiting_likes }
+    /// An empty queue: its workers sleep. `outlet`: whether there is an outlet.
+    pub(crate) fn new(
+        ledger: Arc<dyn Ledger>,
+        broker: Arc<dyn Broker>,
+        runtime: Arc<Runtime>,
+        owner: &Owner,
+        metrics: Arc<Metrics>,
+        outlet: bool,
+    ) -> Self {
+        let consumer = |consumer| ConsumerWork::new(owner, "events", consumer);
+        Self {
+            ledger,
+            broker,
+            runtime,
+            metrics,
+            notifications: consumer(EventConsumer::Notifications),
+            likes: consumer(EventConsumer::Likes),
+            // A kind of its own: during a change of the configuration, not every process has it.
+            outlet: outlet.then(|| ConsumerWork::new(owner, "events/outlet", EventConsumer::Outlet)),
+            to_signal: Notify::new(),
+            waiting_likes: AtomicU64::new(0),
+        }
+    }
+
+    /// Signals and measures until the process stops.
+    pub(crate) fn start(self: &Arc<Self>) {
+        let queue = Arc::clone(self);
+        self.runtime.spawn(async move { queue.signal_others().await });
+        let queue = Arc::clone(self);
+        self.runtime.spawn(async move { queue.keep_measuring().await });
     }
 
     /// Wakes the consumer: this process wrote an event. The outlet gets most events of the others, and wakes with them.
     pub(crate) fn wake(&self, consumer: EventConsumer) {
-        self.wakers(consumer).written.notify_one();
-        self.outlet.written.notify_one();
+        for work in [self.consumer(consumer), self.outlet.as_ref()].into_iter().flatten() {
+            match work.partition.fence() {
+                Some(_) => work.waker.notify_one(),
+                None => self.to_signal.notify_one(),
+            }
+        }
     }
 
     /// Wakes the consumers: another process wrote an event.
     pub(crate) fn on_signal(&self) {
-        self.notifications.signalled.notify_one();
-        self.likes.signalled.notify_one();
-        self.outlet.signalled.notify_one();
-    }
-
-    /// Waits up to `at_most` for an event. Returns whether this process wrote it; `None` if the process stops.
-    pub(crate) async fn wait(&self, consumer: EventConsumer, at_most: Duration) -> Option<bool> {
-        let wakers = self.wakers(consumer);
-        tokio::select! {
-            () = wakers.written.notified() => Some(true),
-            () = wakers.signalled.notified() => Some(false),
-            more = self.runtime.sleep(at_most) => more.then_some(false),
+        for work in [Some(&self.notifications), Some(&self.likes), self.outlet.as_ref()].into_iter().flatten() {
+            work.waker.notify_one();
         }
     }
 
@@ -73,19 +114,49 @@ impl EventQueue {
         if self.waiting_likes.load(Ordering::Relaxed) < MAX_WAITING_LIKE_EVENTS { LIKES_PER_OBJECT } else { 0 }
     }
 
-    /// Records the number of waiting like events.
-    pub(crate) fn set_waiting_likes(&self, waiting: u64) {
+    /// The work of a consumer; `None`: the outlet, and there is none.
+    pub(crate) fn consumer(&self, consumer: EventConsumer) -> Option<&ConsumerWork> {
+        match consumer {
+            EventConsumer::Notifications => Some(&self.notifications),
+            EventConsumer::Likes => Some(&self.likes),
+            EventConsumer::Outlet => self.outlet.as_ref(),
+        }
+    }
+
+    async fn signal_others(&self) {
+        loop {
+            tokio::select! {
+                () = self.to_signal.notified() => {}
+                () = self.runtime.stopped() => return,
+            }
+            // If the signal is lost, the owners poll.
+            let _ = self.broker.signal(Signal::EventsWritten).await;
+            if !self.runtime.sleep(SIGNAL_INTERVAL).await {
+                return;
+            }
+        }
+    }
+
+    async fn keep_measuring(&self) {
+        loop {
+            if let Err(error) = self.measure().await {
+                tracing::debug!(%error, "waiting events were not counted");
+            }
+            if !self.runtime.sleep(MEASURE_INTERVAL.mul_f64(rand::random_range(0.8..1.2))).await {
+                return;
+            }
+        }
+    }
+
+    async fn measure(&self) -> Result<()> {
+        let backlog = self.ledger.event_backlog(EventConsumer::Notifications).await?;
+        self.metrics.event_backlog(backlog.events, backlog.oldest.map(|oldest| now().saturating_sub(oldest)));
+        let waiting = self.ledger.event_backlog(EventConsumer::Likes).await?.events;
+        self.metrics.like_event_backlog(waiting);
         let before = self.waiting_likes.swap(waiting, Ordering::Relaxed);
         if before < MAX_WAITING_LIKE_EVENTS && waiting >= MAX_WAITING_LIKE_EVENTS {
             tracing::warn!(waiting, "likes come too fast for all of them to be notified of");
         }
-    }
-
-    fn wakers(&self, consumer: EventConsumer) -> &Wakers {
-        match consumer {
-            EventConsumer::Notifications => &self.notifications,
-            EventConsumer::Likes => &self.likes,
-            EventConsumer::Outlet => &self.outlet,
-        }
+        Ok(())
     }
 }

@@ -116,6 +116,7 @@ impl Feed {
         self.pull_log.start().await?;
         self.fanout.start();
         self.owner.start().await;
+        self.events.start();
         self.event_worker.start();
         self.like_intake.start();
         self.settlers.start();

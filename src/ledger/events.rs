@@ -1,7 +1,5 @@
 //! The queue of events. Each event is written in the transaction of its cause and processed later by consumers.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 
 use super::Result;
@@ -90,17 +88,11 @@ pub struct EventBacklog {
 /// [`NotificationStore::notify_many`](super::NotificationStore::notify_many) do, too.
 #[async_trait]
 pub trait EventStore: Send + Sync {
-    /// Leases a consumer to `holder` for `ttl` from now, by the clock of the store, unless another holder has the
-    /// lease. Returns whether `holder` has it.
-    async fn lease_events(&self, consumer: EventConsumer, holder: &str, ttl: Duration) -> Result<bool>;
-
-    /// Releases the lease if `holder` has it.
-    async fn release_events(&self, consumer: EventConsumer, holder: &str) -> Result<()>;
-
     /// The first events that wait for a consumer, ordered by number.
     async fn pending_events(&self, consumer: EventConsumer, limit: usize) -> Result<Vec<QueuedEvent>>;
 
-    /// Marks events as processed by the consumer. An event is removed once no consumer waits for it.
+    /// Marks events as processed by the consumer. An event is removed once no consumer waits for it. Also those that a
+    /// former owner of the consumer processed: what is done need not be repeated.
     async fn finish_events(&self, consumer: EventConsumer, done: &[i64]) -> Result<()>;
 
     /// The backlog of a consumer.

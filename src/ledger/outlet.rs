@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::Result;
+use super::{Fence, Result};
 use crate::model::{DomainEvent, EventOwner, Millis};
 
 /// The number of entries that one consumer holds at most, besides those that were given up. With more, it gets no new
@@ -135,8 +135,15 @@ pub trait OutletStore: Send + Sync {
     async fn append_events(&self, events: &[(Millis, DomainEvent)]) -> Result<()>;
 
     /// Appends events to the log, in order, and marks `done` as processed, in one transaction. Events that were
-    /// processed before are not appended again. Returns the end of the log.
-    async fn publish_outlet(&self, entries: &[NewOutletEntry], done: &[i64], now: Millis) -> Result<OutletEnd>;
+    /// processed before are not appended again. Returns the end of the log; `None`, and nothing changes, if the
+    /// partition has another owner.
+    async fn publish_outlet(
+        &self,
+        fence: &Fence,
+        entries: &[NewOutletEntry],
+        done: &[i64],
+        now: Millis,
+    ) -> Result<Option<OutletEnd>>;
 
     /// The end of the log.
     async fn outlet_end(&self) -> Result<OutletEnd>;
@@ -160,30 +167,18 @@ pub trait OutletStore: Send + Sync {
     /// The backlogs of all registered consumers.
     async fn outlet_backlogs(&self) -> Result<Vec<OutletBacklog>>;
 
-    /// Leases a consumer to `holder` for `ttl` from now, by the clock of the store, unless another holder has the
-    /// lease. Returns whether `holder` has it.
-    async fn lease_outlet(&self, consumer: &str, holder: &str, ttl: Duration) -> Result<bool>;
-
-    /// Releases the lease if `holder` has it.
-    async fn release_outlet(&self, consumer: &str, holder: &str) -> Result<()>;
-
     /// The work of a consumer, up to `limit` entries that are due and as many new ones. `None`: it is not registered.
     async fn outlet_batch(&self, consumer: &str, now: Millis, limit: usize) -> Result<Option<OutletBatch>>;
 
     /// Settles a batch in one transaction. Of an owner whose first held entry was settled, the next one becomes due.
-    /// Returns `false`, and changes nothing, if `holder` has lost the lease to another process.
+    /// Returns `false`, and changes nothing, if the partition has another owner.
     async fn settle_outlet(
         &self,
+        fence: &Fence,
         consumer: &str,
-        holder: &str,
         settlement: &OutletSettlement,
         now: Millis,
     ) -> Result<bool>;
-}
-
-/// The name of a consumer's lease.
-pub(super) fn lease_name(consumer: &str) -> String {
-    format!("outlet/{consumer}")
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use futures::{StreamExt, stream};
-use tokio_util::sync::CancellationToken;
 
 use super::delivery::{Attempt, WebhookTarget, given_up, not_yet_sent, stopping};
 use crate::feed::now;
@@ -28,18 +27,19 @@ struct LaneOutcome {
     held: Vec<HeldEntry>,
 }
 
-/// Sends the events of a batch. After `stop`, no attempt begins; what was not sent is held, and due at once.
+/// Sends the events of a batch. No attempt begins once this process may not send any more; what was not sent is held,
+/// and due at once.
 pub(super) async fn send_batch(
     target: &WebhookTarget,
     batch: OutletBatch,
     concurrency: usize,
-    stop: &CancellationToken,
+    may_send: &(dyn Fn() -> bool + Sync),
     metrics: &Arc<Metrics>,
 ) -> OutletSettlement {
     let cursor = batch.entries.last().map_or(batch.cursor, |last| last.position);
     let lanes = lanes(target, batch, now());
     let outcomes: Vec<LaneOutcome> = stream::iter(lanes.into_values())
-        .map(|lane| send_lane(target, lane, stop, metrics))
+        .map(|lane| send_lane(target, lane, may_send, metrics))
         .buffer_unordered(concurrency)
         .collect()
         .await;
@@ -99,7 +99,7 @@ fn lanes(target: &WebhookTarget, batch: OutletBatch, now: Millis) -> HashMap<Eve
 async fn send_lane(
     target: &WebhookTarget,
     lane: BTreeMap<u64, LaneEntry>,
-    stop: &CancellationToken,
+    may_send: &(dyn Fn() -> bool + Sync),
     metrics: &Arc<Metrics>,
 ) -> LaneOutcome {
     let mut outcome = LaneOutcome::default();
@@ -111,7 +111,7 @@ async fn send_lane(
             }
             continue;
         }
-        if stop.is_cancelled() {
+        if !may_send() {
             is_blocked = true;
             if !is_stored {
                 outcome.held.push(HeldEntry { due_at: Some(now()), reason: stopping().to_string(), ..held });

@@ -1,12 +1,12 @@
 //! The consumers of the outlet that this process serves: webhooks, and the copy in a Redis Stream.
 //!
-//! The log of the outlet is in the ledger (`feed/outlet/` fills it). Each consumer has a lease, so that one process at
-//! a time works for it; any number of processes can run all of them.
+//! The log of the outlet is in the ledger (`feed/outlet/` fills it). Each consumer is a partition of work
+//! (`feed/work/`), so that one process at a time works for it; any number of processes can run all of them.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `setup.rs` | the consumers that a configuration asks for |
-//! | `webhook_worker.rs` | the loop of a webhook: its lease, its batches |
+//! | `webhook_worker.rs` | the work for a webhook: its batches |
 //! | `lanes.rs` | a batch: the events of each user in order |
 //! | `delivery.rs` | one attempt, and what its outcome means for the event |
 //! | `stream_worker.rs` | copies the log to Redis |

@@ -11,7 +11,9 @@ use super::stream_worker::StreamWorker;
 use super::webhook_worker::{WebhookOptions, WebhookWorker};
 use crate::broker::Broker;
 use crate::config::{BrokerUrl, Config};
-use crate::feed::Feed;
+use crate::feed::work::{Consumer, Pace, Partition, Waker, work};
+use crate::feed::{Feed, Runtime};
+use crate::ledger::Ledger;
 use crate::metrics::Metrics;
 use crate::push::providers::ProvidersConfig;
 use crate::push::providers::endpoint::EndpointUrl;
@@ -62,19 +64,40 @@ pub fn outlet_targets(config: &Config) -> anyhow::Result<OutletTargets> {
     outlet.webhooks.iter().map(target).collect::<anyhow::Result<_>>().map(OutletTargets)
 }
 
+/// The log is read at this interval without a wake-up. Held entries are due with this precision.
+const PACE: Pace = Pace { poll: Duration::from_millis(500), gather: Duration::ZERO };
+
 /// The workers of all webhooks and of the stream.
 pub struct OutletWorkers {
-    feed: Arc<Feed>,
-    broker: Arc<dyn Broker>,
-    metrics: Arc<Metrics>,
-    targets: OutletTargets,
-    options: WebhookOptions,
-    /// The length of the stream; `None`: there is none.
-    stream: Option<u64>,
+    runtime: Arc<Runtime>,
+    webhooks: Vec<WebhookWorker>,
+    stream: Option<StreamWorker>,
+}
+
+/// What a consumer works with.
+pub(super) struct ConsumerContext {
+    /// The log.
+    pub(super) ledger: Arc<dyn Ledger>,
+    /// Its partition of work, which is woken when the log grows.
+    pub(super) partition: Partition,
+    /// Wakes its worker.
+    waker: Arc<Waker>,
+    /// Tells when the process stops.
+    pub(super) runtime: Arc<Runtime>,
+    /// Counts what was delivered.
+    pub(super) metrics: Arc<Metrics>,
+}
+
+impl ConsumerContext {
+    /// Has a consumer work until the process stops.
+    pub(super) async fn work(&self, consumer: &mut impl Consumer) {
+        work(&self.partition, &self.runtime, &self.waker, PACE, consumer).await;
+    }
 }
 
 impl OutletWorkers {
-    /// The workers of a configuration.
+    /// The workers of a configuration. To be called before the feed starts: it names their partitions. Each is a kind of
+    /// its own, since not every process sends the same ones while a configuration changes.
     ///
     /// # Errors
     /// The first setting that is not valid.
@@ -85,25 +108,27 @@ impl OutletWorkers {
         metrics: &Arc<Metrics>,
     ) -> anyhow::Result<Self> {
         let options = WebhookOptions { concurrency: config.outlet.concurrency, give_up: config.outlet.give_up };
-        let stream = config.outlet.stream.then_some(config.outlet.stream_length);
-        let (feed, broker, metrics) = (Arc::clone(feed), Arc::clone(broker), Arc::clone(metrics));
-        Ok(Self { feed, broker, metrics, targets: outlet_targets(config)?, options, stream })
+        let context = |name: &str| ConsumerContext {
+            ledger: feed.ledger.clone(),
+            partition: feed.owner.partition(name, name),
+            waker: feed.outlet.appended.waker(),
+            runtime: feed.runtime.clone(),
+            metrics: metrics.clone(),
+        };
+        let targets = outlet_targets(config)?.0.into_iter();
+        let webhooks = targets.map(|target| WebhookWorker::new(context(&target.consumer), target, options)).collect();
+        let length = config.outlet.stream_length;
+        let stream = config.outlet.stream.then(|| StreamWorker::new(context("stream"), broker.clone(), length));
+        Ok(Self { runtime: feed.runtime.clone(), webhooks, stream })
     }
 
     /// Works until the feed stops.
     pub fn start(self) {
-        let Self { feed, broker, metrics, targets, options, stream } = self;
-        for target in targets.0 {
-            let (ledger, runtime) = (Arc::clone(&feed.ledger), Arc::clone(&feed.runtime));
-            let (appended, metrics) = (Arc::clone(&feed.outlet.appended), Arc::clone(&metrics));
-            let worker = WebhookWorker::new(ledger, Arc::clone(&runtime), appended, metrics, target, options);
-            runtime.supervise("webhooks", &Arc::new(worker), |worker| async move { worker.run().await });
+        for worker in self.webhooks {
+            self.runtime.supervise("webhooks", &Arc::new(worker), |worker| async move { worker.run().await });
         }
-        if let Some(length) = stream {
-            let (ledger, runtime) = (Arc::clone(&feed.ledger), Arc::clone(&feed.runtime));
-            let appended = Arc::clone(&feed.outlet.appended);
-            let worker = StreamWorker::new(ledger, broker, Arc::clone(&runtime), appended, metrics, length);
-            runtime.supervise("outlet_stream", &Arc::new(worker), |worker| async move { worker.run().await });
+        if let Some(worker) = self.stream {
+            self.runtime.supervise("outlet_stream", &Arc::new(worker), |worker| async move { worker.run().await });
         }
     }
 }

@@ -1,13 +1,13 @@
 //! The workers of the event queue: they turn events into notifications.
 //!
 //! An event (a post that mentions users, a comment, a follow, a like) is written to the ledger's queue in the
-//! transaction of the write. Writes therefore do not wait for notifications, and no event is lost. One process at a
-//! time, the holder of the lease, takes events in order, expands them to their recipients, and records notifications in
-//! batches. After each batch it pauses for as long as the batch took: it shares the disk with posts and likes, and has
-//! the lowest priority.
+//! transaction of the write. Writes therefore do not wait for notifications, and no event is lost. The owner of the
+//! partition `events/notifications` (`feed/work/`) takes events in order, expands them to their recipients, and records
+//! notifications in batches. After each batch it pauses for as long as the batch took: it shares the disk with posts
+//! and likes, and has the lowest priority.
 //!
-//! Likes have a separate consumer, with pauses of half a second, so that other events do not wait behind a burst of
-//! likes. While many like events wait, no more are written; some likes then have no notification.
+//! Likes are a separate partition, `events/likes`, with pauses of half a second, so that other events do not wait behind
+//! a burst of likes. While many like events wait, no more are written; some likes then have no notification.
 //!
 //! Delivery is at least once. Each group in the ledger stores the last event of each user, so that a repeat changes
 //! nothing. An event that cannot be decoded, or that keeps failing, is quarantined with the reason, and counted.
@@ -18,33 +18,27 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use async_trait::async_trait;
 use tokio::time::Instant;
 
 use super::failing_events::{EventQuarantine, FailingEvents};
 use super::like_notifications::like_notifications;
 use super::{Notifications, PendingNotification};
-use crate::backoff::Backoff;
-use crate::broker::{Broker, Signal};
 use crate::feed::content::PostCache;
-use crate::feed::error::{Result, isolate};
+use crate::feed::error::{FeedError, Result, isolate};
 use crate::feed::event_queue::EventQueue;
-use crate::feed::runtime::{Runtime, now};
+use crate::feed::runtime::Runtime;
 use crate::feed::visibility::{CommentContexts, VisibilityPolicy};
-use crate::ledger::{EventConsumer, Fault, Ledger, QueuedEvent};
+use crate::feed::work::{Consumer, Pace, Ran, work};
+use crate::ledger::{EventConsumer, Fault, Fence, Ledger, QueuedEvent};
 use crate::metrics::Metrics;
 use crate::model::{Comment, CommentId, ContentId, DomainEvent, NotificationKind, PostId, UserId};
 
-/// How long a process keeps the lease without a renewal, and the maximum age of the lease when a batch begins.
-const LEASE: Duration = Duration::from_secs(5);
-const LEASE_RENEWAL: Duration = Duration::from_secs(1);
+/// The queue is read at this interval without a wake-up.
+const PACE: Pace = Pace { poll: Duration::from_millis(500), gather: MIN_PAUSE };
 
-/// The interval at which the queue is read without a signal.
-const POLL_INTERVAL: Duration = Duration::from_millis(500);
-
-/// The shortest time between two polls, and between two signals to other nodes.
+/// The shortest time between two batches.
 const MIN_PAUSE: Duration = Duration::from_millis(5);
-const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The longest pause between two batches.
 const MAX_REST: Duration = Duration::from_millis(250);
@@ -62,9 +56,6 @@ const LIKES_EVENTS: usize = 20;
 /// Attempts at a whole batch while the ledger returns permanent errors. After that, each event is processed alone.
 const MAX_ATTEMPTS: u32 = 3;
 
-/// The longest pause between two attempts while a store cannot be reached.
-const MAX_BACKOFF: Duration = Duration::from_secs(3);
-
 /// The pause while only events wait that failed a moment ago.
 const FAILING_PAUSE: Duration = Duration::from_millis(100);
 
@@ -77,27 +68,11 @@ enum PollOutcome {
     Empty,
     /// Only events wait that failed a moment ago.
     Failing,
-    /// Events wait, and another process holds the lease.
-    LeasedElsewhere,
-}
-
-/// The leases of this process, by consumer: the time until which each is certainly held.
-#[derive(Default)]
-struct Leases {
-    notifications: Mutex<Option<Instant>>,
-    likes: Mutex<Option<Instant>>,
-}
-
-impl Leases {
-    fn of(&self, consumer: EventConsumer) -> &Mutex<Option<Instant>> {
-        if consumer == EventConsumer::Likes { &self.likes } else { &self.notifications }
-    }
 }
 
 /// Turns events into notifications.
 pub(crate) struct EventWorker {
     ledger: Arc<dyn Ledger>,
-    broker: Arc<dyn Broker>,
     runtime: Arc<Runtime>,
     queue: Arc<EventQueue>,
     posts: Arc<PostCache>,
@@ -106,7 +81,6 @@ pub(crate) struct EventWorker {
     notifications: Arc<Notifications>,
     quarantine: EventQuarantine,
     metrics: Arc<Metrics>,
-    leases: Leases,
 }
 
 impl EventWorker {
@@ -114,7 +88,6 @@ impl EventWorker {
     #[expect(clippy::too_many_arguments, reason = "a constructor names everything that the service can touch")]
     pub(crate) fn new(
         ledger: Arc<dyn Ledger>,
-        broker: Arc<dyn Broker>,
         runtime: Arc<Runtime>,
         queue: Arc<EventQueue>,
         posts: Arc<PostCache>,
@@ -124,79 +97,21 @@ impl EventWorker {
         quarantine: EventQuarantine,
         metrics: Arc<Metrics>,
     ) -> Self {
-        let leases = Leases::default();
-        Self { ledger, broker, runtime, queue, posts, comments, visibility, notifications, quarantine, metrics, leases }
+        Self { ledger, runtime, queue, posts, comments, visibility, notifications, quarantine, metrics }
     }
 
     /// Works until the process stops.
     pub(crate) fn start(self: &Arc<Self>) {
         for consumer in [EventConsumer::Notifications, EventConsumer::Likes] {
             self.runtime.supervise("event_workers", self, move |worker| async move {
-                worker.run(consumer).await;
-                if worker.leases.of(consumer).lock().take().is_some()
-                    && let Err(error) = worker.ledger.release_events(consumer, worker.runtime.holder()).await
-                {
-                    tracing::debug!(%error, "the lease of the event queue could not be given up and will run out");
-                }
+                let Some(own) = worker.queue.consumer(consumer) else { return };
+                let mut batches = Batches { worker: &worker, consumer, failing: FailingEvents::default() };
+                work(&own.partition, &worker.runtime, &own.waker, PACE, &mut batches).await;
             });
         }
     }
 
-    async fn run(&self, consumer: EventConsumer) {
-        let (mut failing, mut signalled_at) = (FailingEvents::default(), None::<Instant>);
-        let mut backoff = Backoff::new(2 * MIN_PAUSE, MAX_BACKOFF);
-        let mut written = false;
-        loop {
-            let began = Instant::now();
-            let pause = match self.poll(consumer, &mut failing).await {
-                Ok(PollOutcome::Processed) => {
-                    backoff.reset();
-                    self.queue.wake(EventConsumer::Outlet);
-                    match consumer {
-                        EventConsumer::Likes => LIKES_PAUSE,
-                        _ => began.elapsed().clamp(MIN_PAUSE, MAX_REST),
-                    }
-                }
-                Ok(outcome) => {
-                    backoff.reset();
-                    if outcome == PollOutcome::LeasedElsewhere
-                        && written
-                        && signalled_at.is_none_or(|at| at.elapsed() > SIGNAL_INTERVAL)
-                    {
-                        signalled_at = Some(Instant::now());
-                        // If the signal is lost, the other process polls.
-                        let _ = self.broker.signal(Signal::EventsWritten).await;
-                    }
-                    match (outcome, consumer) {
-                        (PollOutcome::Failing, _) => FAILING_PAUSE,
-                        (PollOutcome::LeasedElsewhere, EventConsumer::Likes) => LIKES_PAUSE,
-                        _ => Duration::ZERO,
-                    }
-                }
-                Err(error) => {
-                    self.quarantine.of(consumer).note_outage(&error);
-                    tracing::warn!(%error, "notifications wait for the ledger");
-                    backoff.next_delay()
-                }
-            };
-            written = false;
-            if !pause.is_zero() {
-                if !self.runtime.sleep(pause).await {
-                    return;
-                }
-                continue;
-            }
-            match self.queue.wait(consumer, POLL_INTERVAL.mul_f64(rand::random_range(0.8..1.2))).await {
-                Some(by_this_process) => written = by_this_process,
-                None => return,
-            }
-            if !self.runtime.sleep(MIN_PAUSE).await {
-                return;
-            }
-        }
-    }
-
-    /// Processes a batch, if events wait and no other process holds the lease.
+    /// Processes a batch, if events wait.
     async fn poll(&self, consumer: EventConsumer, failing: &mut FailingEvents) -> Result<PollOutcome> {
         let most = match consumer {
             EventConsumer::Likes => LIKES_BATCH,
@@ -205,9 +120,6 @@ impl EventWorker {
         let mut batch = self.read_events(consumer, most).await?;
         if batch.is_empty() {
             return Ok(PollOutcome::Empty);
-        }
-        if !self.lease_events(consumer).await? {
-            return Ok(PollOutcome::LeasedElsewhere);
         }
         let mut sum = 0;
         let fits = batch.iter().take_while(|event| {
@@ -288,40 +200,18 @@ impl EventWorker {
         Ok(true)
     }
 
-    /// The first waiting events, enough for a batch. Also measures how many events wait.
+    /// The first waiting events, enough for a batch.
     async fn read_events(&self, consumer: EventConsumer, most: usize) -> Result<Vec<QueuedEvent>> {
         let limit = match consumer {
             EventConsumer::Likes => LIKES_EVENTS,
             _ => BATCH,
         };
         let mut first = self.ledger.pending_events(consumer, limit).await?;
-        let all_read = first.len() < limit;
-        if !all_read && limit < BATCH && first.iter().map(recipients).sum::<usize>() < most {
+        let has_more = first.len() == limit;
+        if has_more && limit < BATCH && first.iter().map(recipients).sum::<usize>() < most {
             first = self.ledger.pending_events(consumer, BATCH).await?;
         }
-        let waiting = match all_read {
-            true => first.len() as u64,
-            false => self.ledger.event_backlog(consumer).await?.events,
-        };
-        let oldest = first.first().map(|event| now().saturating_sub(event.at));
-        match consumer {
-            EventConsumer::Likes => {
-                self.queue.set_waiting_likes(waiting);
-                self.metrics.like_event_backlog(waiting);
-            }
-            _ => self.metrics.event_backlog(waiting, oldest),
-        }
         Ok(first)
-    }
-
-    async fn lease_events(&self, consumer: EventConsumer) -> Result<bool> {
-        let (now, leased_until) = (Instant::now(), self.leases.of(consumer));
-        if leased_until.lock().is_some_and(|until| until > now + LEASE - LEASE_RENEWAL) {
-            return Ok(true);
-        }
-        let is_ours = self.ledger.lease_events(consumer, self.runtime.holder(), LEASE).await?;
-        *leased_until.lock() = is_ours.then_some(now + LEASE);
-        Ok(is_ours)
     }
 
     async fn quarantine_unreadable(
@@ -439,6 +329,38 @@ impl EventWorker {
             post_authors: posts.into_iter().map(|(id, cached)| (id, cached.post.author.clone())).collect(),
             threads: self.comments.authors_in_threads(replied_to.into_iter().map(Some)).await?,
         })
+    }
+}
+
+/// The batches of one consumer.
+struct Batches<'a> {
+    worker: &'a EventWorker,
+    consumer: EventConsumer,
+    failing: FailingEvents,
+}
+
+#[async_trait]
+impl Consumer for Batches<'_> {
+    async fn begin(&mut self, _fence: &Fence) -> Result<()> {
+        self.failing = FailingEvents::default();
+        Ok(())
+    }
+
+    async fn run(&mut self, _fence: &Fence) -> Result<Ran> {
+        let began = Instant::now();
+        match self.worker.poll(self.consumer, &mut self.failing).await? {
+            PollOutcome::Empty => return Ok(Ran::Idle(None)),
+            PollOutcome::Failing => return Ok(Ran::Rest(FAILING_PAUSE)),
+            PollOutcome::Processed => self.worker.queue.wake(EventConsumer::Outlet),
+        }
+        Ok(Ran::Rest(match self.consumer {
+            EventConsumer::Likes => LIKES_PAUSE,
+            _ => began.elapsed().clamp(MIN_PAUSE, MAX_REST),
+        }))
+    }
+
+    fn failed(&self, error: &FeedError) {
+        self.worker.quarantine.of(self.consumer).note_outage(error);
     }
 }
 

@@ -1,31 +1,46 @@
 //! Wakes the consumers of this process when the log of the outlet has new entries.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
+
+use crate::feed::work::Waker;
 
 /// The signal that the log has new entries. It may be missed; consumers that wait also poll.
 #[derive(Debug)]
-pub(crate) struct AppendedSignal(watch::Sender<()>);
+pub(crate) struct AppendedSignal {
+    readers: watch::Sender<()>,
+    workers: Mutex<Vec<Arc<Waker>>>,
+}
 
 /// The signals since a moment.
 pub(crate) struct AppendedWatch(watch::Receiver<()>);
 
 impl Default for AppendedSignal {
     fn default() -> Self {
-        Self(watch::Sender::new(()))
+        Self { readers: watch::Sender::new(()), workers: Mutex::default() }
     }
 }
 
 impl AppendedSignal {
     /// Wakes all that wait.
     pub(crate) fn notify(&self) {
-        self.0.send_replace(());
+        self.readers.send_replace(());
+        self.workers.lock().iter().for_each(|waker| waker.notify_one());
     }
 
     /// Begins to listen. A consumer that reads the log afterwards misses no entry.
     pub(crate) fn listen(&self) -> AppendedWatch {
-        AppendedWatch(self.0.subscribe())
+        AppendedWatch(self.readers.subscribe())
+    }
+
+    /// A waker of a worker of this process.
+    pub(crate) fn waker(&self) -> Arc<Waker> {
+        let waker: Arc<Waker> = Arc::default();
+        self.workers.lock().push(Arc::clone(&waker));
+        waker
     }
 }
 

@@ -1,9 +1,9 @@
 //! The outlet: what happened in the feed, for consumers outside of Feedline.
 //!
 //! Writes put events into the ledger's queue in their own transaction (`ledger/events.rs`). One process at a time
-//! appends them to a log (`ledger/outlet.rs`), which all consumers read with a cursor: backends over HTTP, and the
-//! webhooks and the Redis Stream of `crate::outlet`. Without consumers, no event is written for the outlet, and none of
-//! its tasks runs.
+//! (`feed/work/`) appends them to a log (`ledger/outlet.rs`), which all consumers read with a cursor: backends over
+//! HTTP, and the webhooks and the Redis Stream of `crate::outlet`. Without consumers, no event is written for the
+//! outlet, and none of its tasks runs.
 //!
 //! | file | contents |
 //! |---|---|
@@ -97,9 +97,9 @@ impl Outlet {
         });
         let publisher = options.enabled.then(|| {
             let (ledger, runtime, appended) = (ledger.clone(), runtime.clone(), appended.clone());
-            OutletPublisher::new(ledger, broker, runtime, queue, appended, quarantine, metrics.clone())
+            OutletPublisher::new(ledger, broker, runtime, queue.clone(), appended, quarantine, metrics.clone())
         });
-        let upkeep = Arc::new(OutletUpkeep::new(ledger.clone(), runtime, metrics, options.retention));
+        let upkeep = Arc::new(OutletUpkeep::new(ledger.clone(), runtime, queue, metrics, options.retention));
         let users = activity.clone().filter(|_| options.users);
         let channels = activity.filter(|_| options.channels);
         Self { reader, appended, users, channels, ledger, publisher, upkeep, registered: options.registered.clone() }

@@ -1,12 +1,13 @@
-//! The upkeep of the log: its retention, and the backlogs of consumers as metrics. Every node does it; the work is
-//! little, and repeating it harms nothing.
+//! The upkeep of the log: its retention, and the backlogs of consumers as metrics. Every node measures; the owner of the
+//! partition `events/outlet` also removes old entries. A repeated removal harms nothing, so the ledger checks no fence.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::feed::error::Result;
+use crate::feed::event_queue::EventQueue;
 use crate::feed::runtime::{Runtime, now};
-use crate::ledger::Ledger;
+use crate::ledger::{EventConsumer, Ledger};
 use crate::metrics::Metrics;
 
 /// The time until a process without an outlet removes what an earlier one left.
@@ -23,6 +24,7 @@ const MAX_TRIMMED: usize = 1_000;
 pub(super) struct OutletUpkeep {
     ledger: Arc<dyn Ledger>,
     runtime: Arc<Runtime>,
+    queue: Arc<EventQueue>,
     metrics: Arc<Metrics>,
     retention: Duration,
 }
@@ -32,10 +34,11 @@ impl OutletUpkeep {
     pub(super) fn new(
         ledger: Arc<dyn Ledger>,
         runtime: Arc<Runtime>,
+        queue: Arc<EventQueue>,
         metrics: Arc<Metrics>,
         retention: Duration,
     ) -> Self {
-        Self { ledger, runtime, metrics, retention }
+        Self { ledger, runtime, queue, metrics, retention }
     }
 
     /// Works until the process stops. Without an outlet, old entries of an earlier one are removed once.
@@ -73,7 +76,9 @@ impl OutletUpkeep {
     }
 
     async fn run(&self) -> Result<()> {
-        self.trim().await?;
+        if self.queue.consumer(EventConsumer::Outlet).is_some_and(|own| own.partition.fence().is_some()) {
+            self.trim().await?;
+        }
         let now = now();
         let end = self.ledger.outlet_end().await?;
         for backlog in self.ledger.outlet_backlogs().await? {

@@ -165,7 +165,6 @@ impl Base {
     pub(super) fn event_worker(&self, notifications: Arc<Notifications>, quarantine: EventQuarantine) -> EventWorker {
         EventWorker::new(
             self.ledger.clone(),
-            self.broker.clone(),
             self.runtime.clone(),
             self.events.clone(),
             self.cache.clone(),

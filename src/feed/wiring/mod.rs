@@ -141,8 +141,15 @@ impl Feed {
         let owner = Arc::new(Owner::new(ledger.clone(), broker.clone(), runtime.clone(), length));
         let base = Base {
             jobs: Arc::new(JobQueue::new(broker.clone(), runtime.clone(), &owner)),
+            events: Arc::new(EventQueue::new(
+                ledger.clone(),
+                broker.clone(),
+                runtime.clone(),
+                &owner,
+                metrics.clone(),
+                options.outlet.enabled,
+            )),
             owner,
-            events: Arc::new(EventQueue::new(runtime.clone())),
             ledger,
             broker,
             runtime,

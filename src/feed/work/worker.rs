@@ -47,6 +47,9 @@ pub(crate) trait Consumer: Send {
         pace.gather
     }
 
+    /// A run failed, and the worker backs off. A consumer with a [policy](super::QuarantinePolicy) notes the outage.
+    fn failed(&self, _error: &FeedError) {}
+
     /// Prepares the partition for another owner. Not called if the ownership was lost.
     async fn end(&mut self, _fence: &Fence) {}
 }
@@ -95,7 +98,10 @@ pub(crate) async fn work(
                     }
                     consumer.gather_time(pace).saturating_sub(started.elapsed())
                 }
-                Err(ref error) => report(partition, error, backoff.next_delay()),
+                Err(ref error) => {
+                    consumer.failed(error);
+                    report(partition, error, backoff.next_delay())
+                }
             };
             if ran.is_ok() {
                 backoff.reset();

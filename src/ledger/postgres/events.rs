@@ -1,7 +1,5 @@
 //! The queue of events. Each write stores its event in the same statement; see the other files.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
@@ -9,10 +7,6 @@ use super::PostgresLedger;
 use super::columns::{at, count, json_text, natural_at, one};
 use crate::ledger::{EventBacklog, EventConsumer, EventStore, QueuedEvent, Result};
 use crate::model::DomainEvent;
-
-pub(super) const LEASE: &str = "SELECT feedline_lease_events($1, $2, $3)";
-
-pub(super) const RELEASE: &str = "DELETE FROM event_leases WHERE consumer = $1 AND holder = $2";
 
 pub(super) const PENDING: &str = "\
     SELECT seq, at, event FROM events WHERE pending <> 0 AND pending & $1 <> 0 ORDER BY seq LIMIT $2";
@@ -23,15 +17,6 @@ const BACKLOG: &str = "SELECT count(*), min(at) FROM events WHERE pending <> 0 A
 
 #[async_trait]
 impl EventStore for PostgresLedger {
-    async fn lease_events(&self, consumer: EventConsumer, holder: &str, ttl: Duration) -> Result<bool> {
-        let ttl = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX >> 20);
-        at(one(&self.pool.write(LEASE, &[&consumer.name(), &holder, &ttl]).await?)?, 0)
-    }
-
-    async fn release_events(&self, consumer: EventConsumer, holder: &str) -> Result<()> {
-        self.pool.write(RELEASE, &[&consumer.name(), &holder]).await.map(drop)
-    }
-
     async fn pending_events(&self, consumer: EventConsumer, limit: usize) -> Result<Vec<QueuedEvent>> {
         self.pool.read(PENDING, &[&consumer.bit(), &count(limit)]).await?.iter().map(queued).collect()
     }

@@ -1,19 +1,17 @@
 //! The log of the outlet and its consumers. Functions of the database: `functions/outlet.sql`.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
 use super::PostgresLedger;
 use super::columns::{at, count, integer, natural_at, one, plain};
-use super::events::{self, NewEvent};
+use super::events::NewEvent;
 use super::pool::Parameters;
 use super::rows::readable;
-use crate::ledger::outlet::{FAILED_ENTRIES_KEPT, MAX_HELD_ENTRIES, lease_name};
+use crate::ledger::outlet::{FAILED_ENTRIES_KEPT, MAX_HELD_ENTRIES};
 use crate::ledger::quarantine::webhook_prefix;
 use crate::ledger::{
-    EventConsumer, HeldEntry, LedgerError, NewOutletEntry, OutletBacklog, OutletBatch, OutletEnd, OutletEntry,
+    EventConsumer, Fence, HeldEntry, LedgerError, NewOutletEntry, OutletBacklog, OutletBatch, OutletEnd, OutletEntry,
     OutletSettlement, OutletStore, Result, WEBHOOK,
 };
 use crate::model::{DomainEvent, EventOwner, Millis};
@@ -23,7 +21,9 @@ const APPEND_EVENTS: &str = "\
     SELECT at, event, pending FROM unnest($1::bigint[], $2::text[], $3::int[]) WITH ORDINALITY
         AS t (at, event, pending, place) ORDER BY place";
 
-const PUBLISH: &str = "SELECT end_last, end_trimmed FROM feedline_publish_outlet($1, $2, $3, $4, $5, $6, $7, $8)";
+const PUBLISH: &str = "\
+    SELECT end_last, end_trimmed FROM feedline_publish_outlet($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+    WHERE end_last IS NOT NULL";
 
 const END: &str = "SELECT last, trimmed FROM outlet_end";
 
@@ -76,15 +76,23 @@ impl OutletStore for PostgresLedger {
         self.pool.write(APPEND_EVENTS, &[&times, &texts, &pending]).await.map(drop)
     }
 
-    async fn publish_outlet(&self, entries: &[NewOutletEntry], done: &[i64], now: Millis) -> Result<OutletEnd> {
+    async fn publish_outlet(
+        &self,
+        fence: &Fence,
+        entries: &[NewOutletEntry],
+        done: &[i64],
+        now: Millis,
+    ) -> Result<Option<OutletEnd>> {
         let events: Vec<i64> = entries.iter().map(|entry| entry.event).collect();
         let times: Vec<i64> = entries.iter().map(|entry| integer(entry.at)).collect();
         let kinds: Vec<&str> = entries.iter().map(|entry| entry.kind.as_str()).collect();
         let owners: Vec<&str> = entries.iter().map(|entry| entry.owner.as_str()).collect();
         let bodies: Vec<&str> = entries.iter().map(|entry| entry.body.as_str()).collect();
         let (bit, now) = (EventConsumer::Outlet.bit(), integer(now));
-        let parameters: Parameters<'_> = &[&events, &times, &kinds, &owners, &bodies, &done, &bit, &now];
-        end(one(&self.pool.write(PUBLISH, parameters).await?)?)
+        let (partition, generation) = (&*fence.partition, integer(fence.generation));
+        let parameters: Parameters<'_> =
+            &[&partition, &generation, &events, &times, &kinds, &owners, &bodies, &done, &bit, &now];
+        self.pool.write(PUBLISH, parameters).await?.first().map(end).transpose()
     }
 
     async fn outlet_end(&self) -> Result<OutletEnd> {
@@ -121,15 +129,6 @@ impl OutletStore for PostgresLedger {
         self.pool.read(BACKLOGS, &[]).await?.iter().map(backlog).collect()
     }
 
-    async fn lease_outlet(&self, consumer: &str, holder: &str, ttl: Duration) -> Result<bool> {
-        let ttl = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX >> 20);
-        at(one(&self.pool.write(events::LEASE, &[&lease_name(consumer), &holder, &ttl]).await?)?, 0)
-    }
-
-    async fn release_outlet(&self, consumer: &str, holder: &str) -> Result<()> {
-        self.pool.write(events::RELEASE, &[&lease_name(consumer), &holder]).await.map(drop)
-    }
-
     async fn outlet_batch(&self, consumer: &str, now: Millis, limit: usize) -> Result<Option<OutletBatch>> {
         let parameters: Parameters<'_> = &[&consumer, &integer(now), &count(limit), &integer(MAX_HELD_ENTRIES)];
         batch(&self.pool.read(BATCH, parameters).await?)
@@ -137,8 +136,8 @@ impl OutletStore for PostgresLedger {
 
     async fn settle_outlet(
         &self,
+        fence: &Fence,
         consumer: &str,
-        holder: &str,
         settlement: &OutletSettlement,
         now: Millis,
     ) -> Result<bool> {
@@ -157,9 +156,9 @@ impl OutletStore for PostgresLedger {
         let failed: Vec<Option<i64>> = held.iter().map(|held| held.failed_at.map(integer)).collect();
         let delivered: Vec<i64> = settlement.delivered.iter().map(|position| integer(*position)).collect();
         let parameters: Parameters<'_> = &[
+            &&*fence.partition,
+            &integer(fence.generation),
             &consumer,
-            &lease_name(consumer),
-            &holder,
             &integer(settlement.cursor),
             &positions,
             &times,

@@ -1,7 +1,5 @@
 //! The queue of events.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use rusqlite::{Connection, Row, params};
 
@@ -11,16 +9,6 @@ use crate::model::{DomainEvent, Millis};
 
 #[async_trait]
 impl EventStore for SqliteLedger {
-    async fn lease_events(&self, consumer: EventConsumer, holder: &str, ttl: Duration) -> Result<bool> {
-        let holder = holder.to_owned();
-        self.write(move |db| lease(db, consumer.name(), &holder, ttl)).await
-    }
-
-    async fn release_events(&self, consumer: EventConsumer, holder: &str) -> Result<()> {
-        let holder = holder.to_owned();
-        self.write(move |db| release(db, consumer.name(), &holder)).await
-    }
-
     async fn pending_events(&self, consumer: EventConsumer, limit: usize) -> Result<Vec<QueuedEvent>> {
         self.read(move |db| {
             db.prepare_cached(PENDING)?.query_map([consumer.bit().into(), count(limit)], queued)?.collect()
@@ -67,20 +55,6 @@ pub(super) fn append(db: &Connection, event: Option<&DomainEvent>, at: Millis, o
     let sql = "INSERT INTO events (at, event, pending) VALUES (?1, ?2, ?3)";
     let row = params![integer(at), json_text(event)?, pending];
     db.prepare_cached(sql)?.execute(row).map(drop)
-}
-
-pub(super) fn lease(db: &Connection, name: &str, holder: &str, ttl: Duration) -> rusqlite::Result<bool> {
-    let sql = "INSERT INTO event_leases (consumer, holder, until) \
-               VALUES (?1, ?2, CAST(unixepoch('subsec') * 1000 AS INTEGER) + ?3) \
-               ON CONFLICT DO UPDATE SET holder = excluded.holder, until = excluded.until \
-               WHERE holder = excluded.holder OR until <= CAST(unixepoch('subsec') * 1000 AS INTEGER)";
-    let ttl = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX >> 8);
-    Ok(db.prepare_cached(sql)?.execute(params![name, holder, ttl])? == 1)
-}
-
-pub(super) fn release(db: &Connection, name: &str, holder: &str) -> rusqlite::Result<()> {
-    let sql = "DELETE FROM event_leases WHERE consumer = ?1 AND holder = ?2";
-    db.prepare_cached(sql)?.execute([name, holder]).map(drop)
 }
 
 pub(super) fn finish(db: &Connection, consumer: EventConsumer, done: &[i64]) -> rusqlite::Result<()> {

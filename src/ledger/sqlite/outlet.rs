@@ -1,16 +1,15 @@
 //! The log of the outlet and its consumers.
 
 use std::collections::{BTreeSet, HashSet};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{SqliteLedger, count, events, integer, json_text, natural, quarantine, readable};
-use crate::ledger::outlet::{FAILED_ENTRIES_KEPT, MAX_HELD_ENTRIES, lease_name};
+use super::{SqliteLedger, count, events, integer, json_text, natural, quarantine, readable, work};
+use crate::ledger::outlet::{FAILED_ENTRIES_KEPT, MAX_HELD_ENTRIES};
 use crate::ledger::quarantine::webhook_prefix;
 use crate::ledger::{
-    EventConsumer, Fault, HeldEntry, NewOutletEntry, OutletBacklog, OutletBatch, OutletEnd, OutletEntry,
+    EventConsumer, Fault, Fence, HeldEntry, NewOutletEntry, OutletBacklog, OutletBatch, OutletEnd, OutletEntry,
     OutletSettlement, OutletStore, Quarantined, Result, WEBHOOK,
 };
 use crate::model::{DomainEvent, EventOwner, Millis};
@@ -24,9 +23,15 @@ impl OutletStore for SqliteLedger {
             .await
     }
 
-    async fn publish_outlet(&self, entries: &[NewOutletEntry], done: &[i64], now: Millis) -> Result<OutletEnd> {
-        let (entries, done) = (entries.to_vec(), done.to_vec());
-        self.write(move |db| publish(db, &entries, &done, now)).await
+    async fn publish_outlet(
+        &self,
+        fence: &Fence,
+        entries: &[NewOutletEntry],
+        done: &[i64],
+        now: Millis,
+    ) -> Result<Option<OutletEnd>> {
+        let (fence, entries, done) = (fence.clone(), entries.to_vec(), done.to_vec());
+        self.write(move |db| work::is_owned(db, &fence)?.then(|| publish(db, &entries, &done, now)).transpose()).await
     }
 
     async fn outlet_end(&self) -> Result<OutletEnd> {
@@ -85,16 +90,6 @@ impl OutletStore for SqliteLedger {
         .await
     }
 
-    async fn lease_outlet(&self, consumer: &str, holder: &str, ttl: Duration) -> Result<bool> {
-        let (name, holder) = (lease_name(consumer), holder.to_owned());
-        self.write(move |db| events::lease(db, &name, &holder, ttl)).await
-    }
-
-    async fn release_outlet(&self, consumer: &str, holder: &str) -> Result<()> {
-        let (name, holder) = (lease_name(consumer), holder.to_owned());
-        self.write(move |db| events::release(db, &name, &holder)).await
-    }
-
     async fn outlet_batch(&self, consumer: &str, now: Millis, limit: usize) -> Result<Option<OutletBatch>> {
         let consumer = consumer.to_owned();
         self.read(move |db| batch(db, &consumer, now, limit)).await
@@ -102,13 +97,13 @@ impl OutletStore for SqliteLedger {
 
     async fn settle_outlet(
         &self,
+        fence: &Fence,
         consumer: &str,
-        holder: &str,
         settlement: &OutletSettlement,
         now: Millis,
     ) -> Result<bool> {
-        let (consumer, holder, settlement) = (consumer.to_owned(), holder.to_owned(), settlement.clone());
-        self.write(move |db| settle(db, &consumer, &holder, &settlement, now)).await
+        let (fence, consumer, settlement) = (fence.clone(), consumer.to_owned(), settlement.clone());
+        self.write(move |db| settle(db, &fence, &consumer, &settlement, now)).await
     }
 }
 
@@ -226,13 +221,12 @@ fn batch(db: &Connection, consumer: &str, now: Millis, limit: usize) -> rusqlite
 
 fn settle(
     db: &Connection,
+    fence: &Fence,
     consumer: &str,
-    holder: &str,
     settlement: &OutletSettlement,
     now: Millis,
 ) -> rusqlite::Result<bool> {
-    let sql = "SELECT 1 FROM event_leases WHERE consumer = ?1 AND holder = ?2";
-    if !db.prepare_cached(sql)?.exists(params![lease_name(consumer), holder])? {
+    if !work::is_owned(db, fence)? {
         return Ok(false);
     }
     let mut owners: BTreeSet<String> = BTreeSet::new();

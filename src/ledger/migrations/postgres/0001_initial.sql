@@ -395,13 +395,6 @@ CREATE TABLE events (
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX events_pending ON events (seq) WHERE pending <> 0;
 
--- The one process that works for a consumer, and until when, by the clock of this server.
-CREATE TABLE event_leases (
-    consumer text COLLATE "C" PRIMARY KEY,
-    holder   text NOT NULL,
-    until    timestamptz NOT NULL
-);
-
 -- One row for each user who ever had a notification. `latest` is the last `seq` of their notifications; `read_upto` and
 -- `seen_upto` are such numbers as well. Writes that change the notifications of a user lock the row first.
 CREATE TABLE notified (

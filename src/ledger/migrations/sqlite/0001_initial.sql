@@ -378,13 +378,6 @@ CREATE TABLE events (
 );
 CREATE INDEX events_pending ON events (seq) WHERE pending <> 0;
 
--- The one process that works for a consumer, and until when, by the clock of this machine.
-CREATE TABLE event_leases (
-    consumer TEXT PRIMARY KEY NOT NULL,
-    holder   TEXT NOT NULL,
-    until    INTEGER NOT NULL
-) WITHOUT ROWID;
-
 -- One row for each user who ever had a notification. `latest` is the last `seq` of their notifications; `read_upto` and
 -- `seen_upto` are such numbers as well.
 CREATE TABLE notified (

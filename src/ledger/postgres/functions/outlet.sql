@@ -1,4 +1,4 @@
--- revision: 2
+-- revision: 1
 -- The outlet.
 
 -- As feedline_restrict, and writes an event for each follow that ends: `p_events` has one for each reader.
@@ -22,14 +22,18 @@ BEGIN
 END $$;
 
 -- Appends events to the log, unless they were processed before, and marks `p_done` as processed. Returns the end of the
--- log.
+-- log; NULL if the partition has another owner.
 CREATE OR REPLACE FUNCTION feedline_publish_outlet(
-    p_events bigint[], p_ats bigint[], p_kinds text[], p_owners text[], p_bodies text[], p_done bigint[],
-    p_consumer_bit int, p_now bigint, OUT end_last bigint, OUT end_trimmed bigint
+    p_partition text, p_generation bigint, p_events bigint[], p_ats bigint[], p_kinds text[], p_owners text[],
+    p_bodies text[], p_done bigint[], p_consumer_bit int, p_now bigint, OUT end_last bigint, OUT end_trimmed bigint
 ) LANGUAGE plpgsql AS $$
 DECLARE
     appended bigint;
 BEGIN
+    PERFORM FROM work_partitions WHERE name = p_partition AND generation = p_generation FOR SHARE;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
     SELECT last, trimmed INTO end_last, end_trimmed FROM outlet_end FOR UPDATE;
     INSERT INTO outlet (position, at, published_at, kind, owner, body)
     SELECT end_last + row_number() OVER (ORDER BY new.place), new.at, p_now, new.kind, new.owner, new.body
@@ -103,18 +107,18 @@ BEGIN
     END IF;
 END $$;
 
--- Settles a batch, if the holder has the lease: holds entries (`p_positions` and the arrays after it), moves those that
--- were given up to the quarantine, removes held entries that were delivered, makes the next entries of their users due,
--- and moves the cursor forward. `p_prefix`: that of the names in quarantine.
+-- Settles a batch, unless the partition has another owner: holds entries (`p_positions` and the arrays after it), moves
+-- those that were given up to the quarantine, removes held entries that were delivered, makes the next entries of their
+-- users due, and moves the cursor forward. `p_prefix`: that of the names in quarantine.
 CREATE OR REPLACE FUNCTION feedline_settle_outlet(
-    p_consumer text, p_lease text, p_holder text, p_cursor bigint, p_positions bigint[], p_ats bigint[],
+    p_partition text, p_generation bigint, p_consumer text, p_cursor bigint, p_positions bigint[], p_ats bigint[],
     p_kinds text[], p_owners text[], p_bodies text[], p_held_ats bigint[], p_attempts bigint[], p_dues bigint[],
     p_reasons text[], p_failed_ats bigint[], p_delivered bigint[], p_now bigint, p_prefix text
 ) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     touched text[];
 BEGIN
-    PERFORM FROM event_leases WHERE consumer = p_lease AND holder = p_holder FOR SHARE;
+    PERFORM FROM work_partitions WHERE name = p_partition AND generation = p_generation FOR SHARE;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
