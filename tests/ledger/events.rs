@@ -1,7 +1,6 @@
 //! Conformance tests of the event queue. Each case takes an empty ledger.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use feedline::ledger::{CommentOutcome, EventConsumer, Ledger, NotificationEvent, NotificationMark, UserNotifications};
 use feedline::model::{Comment, CommentId, ContentId, DomainEvent, NotificationId, NotificationKind, Post, PostId};
@@ -11,7 +10,6 @@ use crate::support::{NOW, conformance, follow, id, ids, post, publish, store, us
 conformance! {
     events_are_queued_with_their_write
     acknowledged_events_are_removed
-    consumers_have_one_worker_at_a_time
     events_are_enqueued_once
     one_call_notifies_many_users
 }
@@ -19,7 +17,6 @@ conformance! {
 type Any = Arc<dyn Ledger>;
 
 const CONSUMER: EventConsumer = EventConsumer::Notifications;
-const HOUR: Duration = Duration::from_secs(3_600);
 
 /// Pending events with their numbers.
 async fn pending(ledger: &dyn Ledger) -> Vec<(i64, DomainEvent)> {
@@ -104,20 +101,6 @@ async fn acknowledged_events_are_removed(ledger: Any) {
     assert_eq!(ledger.event_backlog(CONSUMER).await.unwrap().oldest, None);
     follow(&*ledger, &id("ann"), &id("bo")).await;
     assert!(pending(&*ledger).await[0].0 > third, "numbers are not reused");
-}
-
-async fn consumers_have_one_worker_at_a_time(ledger: Any) {
-    let take = async |holder: &str, ttl| ledger.lease_events(CONSUMER, holder, ttl).await.unwrap();
-    assert!(take("one", HOUR).await);
-    assert!(take("one", HOUR).await, "it is renewed");
-    assert!(!take("two", HOUR).await);
-    ledger.release_events(CONSUMER, "two").await.unwrap();
-    assert!(!take("two", HOUR).await, "only the owner can release it");
-    ledger.release_events(CONSUMER, "one").await.unwrap();
-    assert!(take("two", Duration::from_millis(50)).await);
-    tokio::time::sleep(Duration::from_millis(60)).await;
-    assert!(take("one", HOUR).await, "it has expired");
-    assert!(!take("two", HOUR).await);
 }
 
 async fn events_are_enqueued_once(ledger: Any) {

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use feedline::ledger::{
-    EventConsumer, HeldEntry, Ledger, NewOutletEntry, NotificationEvent, OutletEnd, OutletEntry, OutletSettlement,
-    PushPlan, RetryOutcome, UserNotifications, WEBHOOK,
+    EventConsumer, Fence, HeldEntry, Ledger, NewOutletEntry, NotificationEvent, OutletEnd, OutletEntry,
+    OutletSettlement, PushPlan, RetryOutcome, UserNotifications, WEBHOOK,
 };
 use feedline::model::{DomainEvent, NotificationId, NotificationKind, Post, PostId, Restriction};
 
 use crate::support::{
-    NOW, conformance, delete, follow, id, ids, outlet_conformance, post, publish, store, unfollow, users,
+    NOW, conformance, delete, follow, id, ids, outlet_conformance, own, post, publish, store, unfollow, users,
 };
 
 mod off {
@@ -33,7 +33,8 @@ mod on {
         consumers_begin_at_the_end_and_never_go_back
         held_entries_wait_for_those_before_them
         entries_that_were_given_up_can_be_replayed
-        only_the_holder_settles
+        only_the_owner_appends
+        only_the_owner_settles
         old_entries_are_trimmed
         a_new_incarnation_skips_ids
     }
@@ -42,7 +43,9 @@ mod on {
 type Any = Arc<dyn Ledger>;
 
 const OUTLET: EventConsumer = EventConsumer::Outlet;
-const HOUR: Duration = Duration::from_secs(3_600);
+const PUBLISHER: &str = "events/outlet";
+/// A lease that lasts for a whole test.
+const MINUTES: Duration = Duration::from_secs(300);
 const HOOK: &str = "webhook:hook";
 
 async fn pending(ledger: &dyn Ledger) -> Vec<(i64, DomainEvent)> {
@@ -140,6 +143,12 @@ async fn events_cost_no_round_trip(ledger: Any) {
     assert_eq!(ledger.round_trips() - begun, 3);
 }
 
+/// A process that owns the publisher from now on: it takes the partition of its predecessor.
+async fn publisher(ledger: &dyn Ledger) -> Fence {
+    ledger.end_work_lease("p1").await.expect("an answer");
+    own(ledger, "p1", PUBLISHER, MINUTES).await.expect("the partition")
+}
+
 /// Appends an entry for each user.
 async fn append(ledger: &dyn Ledger, names: &[&str], now: u64) -> OutletEnd {
     users(ledger, names).await;
@@ -148,7 +157,8 @@ async fn append(ledger: &dyn Ledger, names: &[&str], now: u64) -> OutletEnd {
     let waiting = pending(ledger).await;
     let entries: Vec<NewOutletEntry> = waiting.iter().map(|(seq, event)| entry(*seq, event, now)).collect();
     let done: Vec<i64> = waiting.iter().map(|(seq, _)| *seq).collect();
-    ledger.publish_outlet(&entries, &done, now).await.expect("an answer")
+    let fence = publisher(ledger).await;
+    ledger.publish_outlet(&fence, &entries, &done, now).await.expect("an answer").expect("the owner")
 }
 
 fn entry(event: i64, what: &DomainEvent, now: u64) -> NewOutletEntry {
@@ -164,12 +174,16 @@ async fn the_log_is_appended_once_and_in_order(ledger: Any) {
     let waiting = pending(&*ledger).await;
     let entries: Vec<NewOutletEntry> = waiting.iter().map(|(seq, event)| entry(*seq, event, NOW)).collect();
     let done: Vec<i64> = waiting.iter().map(|(seq, _)| *seq).collect();
-    let first = ledger.publish_outlet(&entries[..2], &done[..2], NOW).await.unwrap();
+    let fence = publisher(&*ledger).await;
+    let publish = async |entries: &[NewOutletEntry], done: &[i64]| {
+        ledger.publish_outlet(&fence, entries, done, NOW).await.unwrap().expect("the owner")
+    };
+    let first = publish(&entries[..2], &done[..2]).await;
     assert_eq!((first.last, pending(&*ledger).await.len()), (2, 1));
     // Another process published a part before.
-    let end = ledger.publish_outlet(&entries, &done, NOW).await.unwrap();
+    let end = publish(&entries, &done).await;
     assert_eq!(end, OutletEnd { last: 3, trimmed: 0 });
-    assert_eq!(ledger.publish_outlet(&entries, &done, NOW).await.unwrap(), end);
+    assert_eq!(publish(&entries, &done).await, end);
     assert!(pending(&*ledger).await.is_empty());
     let all = ledger.outlet_entries(0, 10).await.unwrap();
     let users: Vec<(u64, &str)> = all.iter().map(|entry| (entry.position, entry.owner.as_str())).collect();
@@ -197,15 +211,30 @@ async fn consumers_begin_at_the_end_and_never_go_back(ledger: Any) {
     assert_eq!(backlogs.iter().find(|backlog| backlog.consumer == "app").expect("a backlog").oldest, None);
 }
 
-/// A ledger with entries of these users, all of them new to the webhook, which `w1` works for.
-async fn hooked(ledger: &dyn Ledger, names: &[&str]) -> Vec<OutletEntry> {
+/// The same end of the log, and the same waiting events, as long as a process does not own the publisher.
+async fn only_the_owner_appends(ledger: Any) {
+    users(&*ledger, &["ann"]).await;
+    ledger.append_events(&[(NOW, DomainEvent::UserAway { user: id("ann") })]).await.expect("an answer");
+    let waiting = pending(&*ledger).await;
+    let (entries, done) = ([entry(waiting[0].0, &waiting[0].1, NOW)], [waiting[0].0]);
+    let former = own(&*ledger, "p1", PUBLISHER, Duration::from_millis(50)).await.expect("the partition");
+    assert_eq!(own(&*ledger, "p2", PUBLISHER, MINUTES).await, None, "it has an owner");
+    tokio::time::sleep(Duration::from_millis(80)).await;
+    let fence = own(&*ledger, "p2", PUBLISHER, MINUTES).await.expect("the lease has run out");
+    assert_eq!(ledger.publish_outlet(&former, &entries, &done, NOW).await.unwrap(), None);
+    assert_eq!((ledger.outlet_end().await.unwrap().last, pending(&*ledger).await), (0, waiting), "nothing changed");
+    assert!(ledger.publish_outlet(&fence, &entries, &done, NOW).await.unwrap().is_some());
+}
+
+/// A ledger with entries of these users, all of them new to the webhook, and its owner.
+async fn hooked(ledger: &dyn Ledger, names: &[&str]) -> (Vec<OutletEntry>, Fence) {
     ledger.register_outlet_consumers(&[HOOK.into()]).await.unwrap();
-    assert!(ledger.lease_outlet(HOOK, "w1", HOUR).await.unwrap());
+    let fence = own(ledger, "w1", HOOK, MINUTES).await.expect("the partition");
     append(ledger, names, NOW).await;
     let batch = ledger.outlet_batch(HOOK, NOW, 100).await.unwrap().expect("a consumer");
     assert_eq!((batch.cursor, batch.held, batch.due.len(), batch.owners_held.len()), (0, 0, 0, 0));
     assert_eq!(batch.entries.len(), names.len());
-    batch.entries
+    (batch.entries, fence)
 }
 
 fn held(entry: &OutletEntry, due_at: Option<u64>) -> HeldEntry {
@@ -213,9 +242,16 @@ fn held(entry: &OutletEntry, due_at: Option<u64>) -> HeldEntry {
     HeldEntry { entry: entry.clone(), held_at: NOW, attempts: 1, due_at, reason, failed_at: None }
 }
 
-async fn settle(ledger: &dyn Ledger, cursor: u64, held: Vec<HeldEntry>, delivered: &[u64], now: u64) {
+/// Settles a batch as the owner.
+async fn settle(
+    (ledger, fence): (&dyn Ledger, &Fence),
+    cursor: u64,
+    held: Vec<HeldEntry>,
+    delivered: &[u64],
+    now: u64,
+) {
     let settlement = OutletSettlement { cursor, held, delivered: delivered.to_vec() };
-    assert!(ledger.settle_outlet(HOOK, "w1", &settlement, now).await.expect("an answer"));
+    assert!(ledger.settle_outlet(fence, HOOK, &settlement, now).await.expect("an answer"));
 }
 
 /// The positions of the entries that are due.
@@ -226,36 +262,38 @@ async fn due(ledger: &dyn Ledger, now: u64) -> Vec<u64> {
 
 async fn held_entries_wait_for_those_before_them(ledger: Any) {
     assert_eq!(ledger.outlet_batch("webhook:other", NOW, 9).await.unwrap(), None);
-    let entries = hooked(&*ledger, &["ann", "bo", "ann", "ann"]).await;
+    let (entries, fence) = hooked(&*ledger, &["ann", "bo", "ann", "ann"]).await;
+    let owner: (&dyn Ledger, _) = (&*ledger, &fence);
     // The first one of ann was refused. The second one waits for it, the third one is not read yet.
-    settle(&*ledger, 3, vec![held(&entries[0], Some(NOW + 10)), held(&entries[2], None)], &[], NOW).await;
+    settle(owner, 3, vec![held(&entries[0], Some(NOW + 10)), held(&entries[2], None)], &[], NOW).await;
     assert!(due(&*ledger, NOW + 9).await.is_empty());
     let batch = ledger.outlet_batch(HOOK, NOW + 10, 100).await.unwrap().expect("a consumer");
     assert_eq!((batch.cursor, batch.held), (3, 2));
     assert_eq!(batch.entries, entries[3..]);
     assert!(batch.owners_held.contains(&(&id("ann")).into()) && !batch.owners_held.contains(&(&id("bo")).into()));
     assert_eq!((batch.due.len(), batch.due[0].attempts, &batch.due[0].entry), (1, 1, &entries[0]));
-    settle(&*ledger, 4, vec![held(&entries[3], None)], &[], NOW + 10).await;
+    settle(owner, 4, vec![held(&entries[3], None)], &[], NOW + 10).await;
     // Again refused: the others still wait.
     let again = HeldEntry { attempts: 2, ..held(&entries[0], Some(NOW + 30)) };
-    settle(&*ledger, 4, vec![again], &[], NOW + 10).await;
+    settle(owner, 4, vec![again], &[], NOW + 10).await;
     assert!(due(&*ledger, NOW + 29).await.is_empty());
-    settle(&*ledger, 4, vec![], &[1], NOW + 30).await;
+    settle(owner, 4, vec![], &[1], NOW + 30).await;
     assert_eq!(due(&*ledger, NOW + 30).await, [3], "the next one of ann is due at once");
-    settle(&*ledger, 4, vec![], &[3], NOW + 31).await;
+    settle(owner, 4, vec![], &[3], NOW + 31).await;
     assert_eq!(due(&*ledger, NOW + 31).await, [4]);
-    settle(&*ledger, 0, vec![], &[4], NOW + 31).await;
+    settle(owner, 0, vec![], &[4], NOW + 31).await;
     let batch = ledger.outlet_batch(HOOK, NOW + 99, 100).await.unwrap().expect("a consumer");
     assert_eq!((batch.cursor, batch.held, batch.due.len(), batch.entries.len()), (4, 0, 0, 0));
 }
 
 async fn entries_that_were_given_up_can_be_replayed(ledger: Any) {
-    let entries = hooked(&*ledger, &["ann", "ann"]).await;
-    settle(&*ledger, 2, vec![held(&entries[0], Some(NOW)), held(&entries[1], None)], &[], NOW).await;
+    let (entries, fence) = hooked(&*ledger, &["ann", "ann"]).await;
+    let owner: (&dyn Ledger, _) = (&*ledger, &fence);
+    settle(owner, 2, vec![held(&entries[0], Some(NOW)), held(&entries[1], None)], &[], NOW).await;
     let failed = HeldEntry { failed_at: Some(NOW + 5), due_at: None, ..held(&entries[0], None) };
-    settle(&*ledger, 2, vec![failed], &[], NOW + 5).await;
+    settle(owner, 2, vec![failed], &[], NOW + 5).await;
     assert_eq!(due(&*ledger, NOW + 5).await, [2], "it no longer holds up the next one");
-    settle(&*ledger, 2, vec![], &[2], NOW + 5).await;
+    settle(owner, 2, vec![], &[2], NOW + 5).await;
     let listed = ledger.quarantined(Some(WEBHOOK), 0, 9).await.unwrap();
     assert_eq!(listed.len(), 1);
     assert_eq!((listed[0].name.as_str(), listed[0].at), ("hook/1", NOW + 5));
@@ -271,20 +309,17 @@ async fn entries_that_were_given_up_can_be_replayed(ledger: Any) {
     assert_eq!(ledger.outlet_backlogs().await.unwrap()[0].failed, 0);
 }
 
-async fn only_the_holder_settles(ledger: Any) {
-    let entries = hooked(&*ledger, &["ann"]).await;
+async fn only_the_owner_settles(ledger: Any) {
+    let (entries, former) = hooked(&*ledger, &["ann"]).await;
     let settlement =
         OutletSettlement { cursor: 1, held: vec![held(&entries[0], Some(NOW))], ..OutletSettlement::default() };
-    assert!(!ledger.lease_outlet(HOOK, "w2", HOUR).await.unwrap());
-    assert!(!ledger.settle_outlet(HOOK, "w2", &settlement, NOW).await.unwrap());
+    assert_eq!(own(&*ledger, "w2", HOOK, MINUTES).await, None, "it has an owner");
+    ledger.end_work_lease("w1").await.unwrap();
+    let fence = own(&*ledger, "w2", HOOK, MINUTES).await.expect("it was given back");
+    assert!(!ledger.settle_outlet(&former, HOOK, &settlement, NOW).await.unwrap());
     let batch = ledger.outlet_batch(HOOK, NOW, 9).await.unwrap().expect("a consumer");
     assert_eq!((batch.cursor, batch.held), (0, 0), "nothing changed");
-    ledger.release_outlet(HOOK, "w2").await.unwrap();
-    assert!(!ledger.lease_outlet(HOOK, "w2", HOUR).await.unwrap());
-    ledger.release_outlet(HOOK, "w1").await.unwrap();
-    assert!(ledger.lease_outlet(HOOK, "w2", HOUR).await.unwrap());
-    assert!(!ledger.settle_outlet(HOOK, "w1", &settlement, NOW).await.unwrap());
-    assert!(ledger.settle_outlet(HOOK, "w2", &settlement, NOW).await.unwrap());
+    assert!(ledger.settle_outlet(&fence, HOOK, &settlement, NOW).await.unwrap());
 }
 
 async fn old_entries_are_trimmed(ledger: Any) {

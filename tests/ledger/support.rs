@@ -69,6 +69,15 @@ pub(crate) fn work_lease(holder: &str, millis: u64) -> WorkLease {
     WorkLease { holder: holder.into(), length: Duration::from_millis(millis), kinds: vec!["fanout".into()] }
 }
 
+/// Takes a partition of work for a process, with a lease of this length. `None`: another process owns it.
+pub(crate) async fn own(ledger: &dyn Ledger, holder: &str, partition: &str, length: Duration) -> Option<Fence> {
+    let lease = WorkLease { holder: holder.into(), length, kinds: vec![] };
+    let view = ledger.renew_work_lease(&lease).await.expect("a lease");
+    let last = view.partitions.iter().find(|row| row.name == partition).map_or(0, |row| row.generation);
+    let wanted = [Fence { partition: partition.into(), generation: last }];
+    ledger.take_partitions(holder, &wanted).await.expect("an answer").pop()
+}
+
 /// Takes all partitions of fan-out for a process, which has a lease of a minute.
 pub(crate) async fn own_all(ledger: &dyn Ledger, holder: &str) -> Vec<Fence> {
     let view = ledger.renew_work_lease(&work_lease(holder, 60_000)).await.expect("a lease");

@@ -296,6 +296,58 @@ impl Drop for Tenure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::broker::{InboxOptions, MemoryBroker};
+    use crate::ledger::{SqliteLedger, SqliteOptions, WorkStore as _};
+
+    const LENGTH: Duration = Duration::from_secs(5);
+
+    fn lease(holder: &Arc<str>) -> WorkLease {
+        WorkLease { holder: holder.clone(), length: LENGTH, kinds: vec![] }
+    }
+
+    async fn owner() -> (Owner, Arc<SqliteLedger>, tempfile::TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let ledger = Arc::new(SqliteLedger::open(SqliteOptions::new(folder.path().join("l.db"))).await.unwrap());
+        let broker = Arc::new(MemoryBroker::new(InboxOptions { length: 10, idle: Duration::from_secs(60) }));
+        (Owner::new(ledger.clone(), broker, Runtime::new(), LENGTH), ledger, folder)
+    }
+
+    #[tokio::test]
+    async fn a_partition_whose_reply_was_lost_is_owned_again() {
+        let (owner, ledger, _folder) = owner().await;
+        let partition = owner.partition("kind", "kind/0");
+        let holder = owner.runtime.holder();
+        ledger.renew_work_lease(&lease(holder)).await.unwrap();
+        let lost =
+            ledger.take_partitions(holder, &[Fence { partition: "kind/0".into(), generation: 0 }]).await.unwrap();
+        assert_eq!(lost.len(), 1);
+        owner.round().await;
+        owner.round().await;
+        assert_eq!(partition.fence().map(|fence| fence.generation), Some(lost[0].generation + 1));
+    }
+
+    #[tokio::test]
+    async fn forgone_partitions_are_left_to_others() {
+        let (owner, _ledger, _folder) = owner().await;
+        let forgone = owner.partition("feed", "feed/0");
+        owner.forgo_all();
+        let kept = owner.partition("sender", "sender");
+        owner.round().await;
+        assert!(forgone.fence().is_none() && kept.fence().is_some());
+    }
+
+    #[tokio::test]
+    async fn a_stop_gives_back_at_once() {
+        let (owner, ledger, _folder) = owner().await;
+        let partition = owner.partition("kind", "kind/0");
+        owner.round().await;
+        let former = partition.fence().expect("it is owned");
+        owner.stop().await;
+        assert_eq!(partition.fence(), None);
+        let other: Arc<str> = "other".into();
+        ledger.renew_work_lease(&lease(&other)).await.unwrap();
+        assert_eq!(ledger.take_partitions(&other, &[former]).await.unwrap().len(), 1);
+    }
 
     #[tokio::test]
     async fn nothing_is_owned_while_the_lease_may_have_run_out() {
