@@ -111,7 +111,7 @@ async fn another_node_takes_over_from_a_killed_one() {
     let mut cluster = Cluster::start_on_postgres(RedisServer::start(), 2, &borrowed(&keys(&receiver))).await;
     let mut all = posts(&cluster.nodes[0], 20).await;
     receiver.wait(PATIENCE, |accepted| distinct(accepted) == 20).await;
-    // One of the two holds the leases. The other one writes and delivers what follows.
+    // One of the two owns the webhook. The other one writes and delivers what follows.
     let mut holder = 0;
     for (n, node) in cluster.nodes.iter().enumerate() {
         let name = "feedline_outlet_delivered_total{consumer=\"webhook:hook\"}";
@@ -138,7 +138,7 @@ async fn a_process_for_pushes_alone_sends_webhooks() {
     keys.push(("outlet.stream", "true".into()));
     let mut cluster = Cluster::start_with(1, &borrowed(&keys)).await;
     let _process = PushProcess::start(&cluster.nodes[0]);
-    let all = posts(&cluster.nodes[0], 8).await;
+    let mut all = posts(&cluster.nodes[0], 8).await;
     let until = Instant::now() + PATIENCE;
     while receiver.deliveries().len() < 4 {
         assert!(Instant::now() < until, "{:?}", receiver.deliveries());
@@ -149,6 +149,11 @@ async fn a_process_for_pushes_alone_sends_webhooks() {
     cluster.nodes[0].kill();
     works.store(true, Relaxed);
     let accepted = receiver.wait(2 * PATIENCE, |accepted| distinct(accepted) == 8).await;
+    check(&accepted, &all);
+    // It left the other work alone: a node that starts again appends its events to the log.
+    cluster.nodes[0].start_again().await;
+    all.extend(posts(&cluster.nodes[0], 4).await);
+    let accepted = receiver.wait(2 * PATIENCE, |accepted| distinct(accepted) == 12).await;
     check(&accepted, &all);
 }
 
