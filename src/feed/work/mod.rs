@@ -27,7 +27,7 @@ mod worker;
 
 pub use health::StoreHealth;
 pub(crate) use health::WorkHealth;
-pub(crate) use job_queue::{JobQueue, QueuedJob, WriteTicket};
-pub(crate) use owner::{Owner, Partition, Tenure};
+pub(crate) use job_queue::{JobQueue, QueuedJob};
+pub(crate) use owner::{Owner, Partition};
 pub(crate) use quarantine::QuarantinePolicy;
 pub(crate) use worker::{Consumer, Pace, Ran, Waker, work};
