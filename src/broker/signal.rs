@@ -20,6 +20,8 @@ pub enum Signal {
     PullLogAppended,
     /// Jobs of this partition of fan-out wait in the ledger for its owner.
     JobsWaiting(u16),
+    /// A process has given partitions of work back.
+    WorkFreed,
     /// The queue of notification events has new entries.
     EventsWritten,
     /// The log of the outlet has new entries.
@@ -210,6 +212,7 @@ mod tests {
         let signals = [
             Signal::PullLogAppended,
             Signal::JobsWaiting(17),
+            Signal::WorkFreed,
             Signal::EventsWritten,
             Signal::LedgerReplaced,
             Signal::RevocationsAppended,

@@ -86,10 +86,8 @@ impl EventQueue {
 
     /// Signals and measures until the process stops.
     pub(crate) fn start(self: &Arc<Self>) {
-        let queue = Arc::clone(self);
-        self.runtime.spawn(async move { queue.signal_others().await });
-        let queue = Arc::clone(self);
-        self.runtime.spawn(async move { queue.keep_measuring().await });
+        self.runtime.supervise("event_signals", self, |queue| async move { queue.signal_others().await });
+        self.runtime.supervise("event_backlog", self, |queue| async move { queue.keep_measuring().await });
     }
 
     /// Wakes the consumer: this process wrote an event. The outlet gets most events of the others, and wakes with them.

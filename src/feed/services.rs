@@ -168,6 +168,7 @@ impl Feed {
         match signal {
             Signal::PullLogAppended => self.pull_log.on_signal(),
             Signal::JobsWaiting(partition) => self.jobs.on_signal(partition),
+            Signal::WorkFreed => self.owner.on_freed(),
             Signal::EventsWritten => self.events.on_signal(),
             Signal::OutletAppended => self.outlet.appended.notify(),
             Signal::LedgerReplaced => self.lineage.compare_soon(),

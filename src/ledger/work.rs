@@ -80,4 +80,7 @@ pub trait WorkStore: Send + Sync {
 
     /// Ends the lease of a process: another one may take its partitions at once.
     async fn end_work_lease(&self, holder: &str) -> Result<()>;
+
+    /// Ends the leases of all other processes: the caller knows that none of them is alive.
+    async fn end_other_work_leases(&self, holder: &str) -> Result<()>;
 }

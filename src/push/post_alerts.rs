@@ -83,6 +83,10 @@ impl PostAlerts<'_> {
 
 #[async_trait]
 impl Consumer for PostAlerts<'_> {
+    fn failed(&self, error: &FeedError) {
+        self.worker.feed.post_alert_quarantine.note_outage(error);
+    }
+
     /// Queues a page of each job. One that fails does not hold back the others.
     async fn run(&mut self, fence: &Fence) -> Result<Ran, FeedError> {
         let jobs = self.worker.feed.ledger.post_alert_jobs(MAX_JOBS).await?;

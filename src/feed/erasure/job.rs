@@ -255,6 +255,10 @@ impl Consumer for ErasureWorker {
         Ok(())
     }
 
+    fn failed(&self, error: &FeedError) {
+        self.job.quarantine.note_outage(error);
+    }
+
     async fn run(&mut self, fence: &Fence) -> Result<Ran> {
         let pass = match self.pass.take() {
             Some(pass) => Some(pass),

@@ -17,7 +17,7 @@ use super::entry;
 use super::settler_state::SettlerState;
 use super::throttle::Throttle;
 use crate::broker::QueueOffset;
-use crate::feed::error::Result;
+use crate::feed::error::{FeedError, Result};
 use crate::feed::runtime::now;
 use crate::feed::work::{Consumer, Owner, Pace, Partition, Ran, Waker, work};
 use crate::ledger::Fence;
@@ -164,6 +164,10 @@ impl Consumer for Settler {
         batches.counts.publish_due(&mut state.counts, throttle(many)).await?;
         self.settlers.trim(self.partition, fence, state).await?;
         Ok(if many == limit { Ran::More } else { Ran::Idle(state.counts.next_due()) })
+    }
+
+    fn failed(&self, error: &FeedError) {
+        self.settlers.batches.quarantine.note_outage(error);
     }
 
     fn gather_time(&self, pace: Pace) -> Duration {

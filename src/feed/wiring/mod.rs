@@ -137,8 +137,8 @@ impl Feed {
             notification_renderer.clone(),
             lease,
         ));
-        let length = options.fanout.lease;
-        let owner = Arc::new(Owner::new(ledger.clone(), broker.clone(), runtime.clone(), length));
+        let (is_alone, length) = (!options.pushes.several_nodes, options.fanout.lease);
+        let owner = Arc::new(Owner::new(ledger.clone(), broker.clone(), runtime.clone(), is_alone, length));
         let base = Base {
             jobs: Arc::new(JobQueue::new(broker.clone(), runtime.clone(), &owner)),
             events: Arc::new(EventQueue::new(

@@ -131,7 +131,11 @@ impl JobQueue {
             Added::Queued | Added::Known => {}
             // Loaded once half of the author's jobs are done.
             Added::Refused if queues.is_saturated(&author) => {}
-            Added::Refused => self.want(&mut state, partition),
+            Added::Refused if queues.fence().is_some() => self.want(&mut state, partition),
+            Added::Refused => {
+                drop(state);
+                self.wake_owner(partition);
+            }
         }
     }
 

@@ -14,7 +14,7 @@ use tokio::sync::{Notify, watch};
 
 use super::lease_clock::{LeaseClock, RenewalTime};
 use super::shares::plan;
-use crate::broker::Broker;
+use crate::broker::{Broker, Signal};
 use crate::feed::runtime::Runtime;
 use crate::ledger::{self, Fence, Ledger, PartitionRow, WorkLease, WorkView};
 
@@ -40,10 +40,12 @@ pub(crate) struct Owner {
     ledger: Arc<dyn Ledger>,
     broker: Arc<dyn Broker>,
     runtime: Arc<Runtime>,
+    /// Whether no other process can be alive: the broker is in the memory of this one.
+    is_alone: bool,
     clock: Arc<LeaseClock>,
     /// By name, with the kind of work. Filled before [`start`](Self::start).
     partitions: Mutex<HashMap<Arc<str>, (Arc<str>, watch::Sender<Ownership>)>>,
-    /// Signals that a worker has given a partition away.
+    /// Signals that a worker has given a partition away, or that another process has.
     left: Arc<Notify>,
 }
 
@@ -57,15 +59,17 @@ pub(crate) struct Partition {
 }
 
 impl Owner {
-    /// An owner of nothing. Its lease has this length.
+    /// An owner of nothing. Its lease has this length. `is_alone`: former processes have ended, whatever their leases
+    /// say.
     pub(crate) fn new(
         ledger: Arc<dyn Ledger>,
         broker: Arc<dyn Broker>,
         runtime: Arc<Runtime>,
+        is_alone: bool,
         length: Duration,
     ) -> Self {
         let (clock, partitions, left) = (Arc::new(LeaseClock::new(length)), Mutex::default(), Arc::default());
-        Self { ledger, broker, runtime, clock, partitions, left }
+        Self { ledger, broker, runtime, is_alone, clock, partitions, left }
     }
 
     /// A partition that this process is to own. To be called before [`start`](Self::start). Processes share the
@@ -83,6 +87,11 @@ impl Owner {
 
     /// Begins the lease, and renews it until the process stops.
     pub(crate) async fn start(self: &Arc<Self>) {
+        if self.is_alone
+            && let Err(error) = self.ledger.end_other_work_leases(self.runtime.holder()).await
+        {
+            tracing::warn!(%error, "the work of a former process waits until its lease has run out");
+        }
         self.round().await;
         self.runtime.supervise("work_owner", self, |owner| async move {
             let every = owner.clock.length() / ROUNDS_PER_LEASE;
@@ -104,6 +113,17 @@ impl Owner {
         if let Err(error) = self.ledger.end_work_lease(self.runtime.holder()).await {
             tracing::warn!(%error, "the partitions of work were not given back, their lease will run out");
         }
+        self.signal_freed().await;
+    }
+
+    /// Another process has given partitions back.
+    pub(crate) fn on_freed(&self) {
+        self.left.notify_one();
+    }
+
+    /// Partitions are free. If the signal is lost, the other processes see it in their next rounds.
+    async fn signal_freed(&self) {
+        let _ = self.broker.signal(Signal::WorkFreed).await;
     }
 
     async fn round(&self) {
@@ -136,6 +156,7 @@ impl Owner {
         if !given.is_empty() {
             self.ledger.release_partitions(holder, &given).await?;
             given.iter().for_each(|fence| self.lose(&fence.partition));
+            self.signal_freed().await;
         }
         let plan = plan(&view, &wanted, holder);
         for name in &plan.give_away {
@@ -309,7 +330,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let ledger = Arc::new(SqliteLedger::open(SqliteOptions::new(folder.path().join("l.db"))).await.unwrap());
         let broker = Arc::new(MemoryBroker::new(InboxOptions { length: 10, idle: Duration::from_secs(60) }));
-        (Owner::new(ledger.clone(), broker, Runtime::new(), LENGTH), ledger, folder)
+        (Owner::new(ledger.clone(), broker, Runtime::new(), false, LENGTH), ledger, folder)
     }
 
     #[tokio::test]

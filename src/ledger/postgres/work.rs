@@ -17,6 +17,8 @@ const RELEASE: &str = "\
 
 const END: &str = "SELECT feedline_end_work_lease($1)";
 
+const END_OTHERS: &str = "DELETE FROM work_nodes WHERE holder <> $1";
+
 #[async_trait]
 impl WorkStore for PostgresLedger {
     async fn renew_work_lease(&self, lease: &WorkLease) -> Result<WorkView> {
@@ -39,6 +41,10 @@ impl WorkStore for PostgresLedger {
 
     async fn end_work_lease(&self, holder: &str) -> Result<()> {
         self.pool.write(END, &[&holder]).await.map(drop)
+    }
+
+    async fn end_other_work_leases(&self, holder: &str) -> Result<()> {
+        self.pool.write(END_OTHERS, &[&holder]).await.map(drop)
     }
 }
 

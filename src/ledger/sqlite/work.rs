@@ -43,6 +43,14 @@ impl WorkStore for SqliteLedger {
         })
         .await
     }
+
+    async fn end_other_work_leases(&self, holder: &str) -> Result<()> {
+        let holder = holder.to_owned();
+        self.write(move |db| {
+            db.prepare_cached("DELETE FROM work_nodes WHERE holder <> ?1")?.execute([holder]).map(drop)
+        })
+        .await
+    }
 }
 
 /// The clock that measures leases, in Unix milliseconds: that of the machine with the file.
