@@ -1,9 +1,8 @@
 //! The feed: connected followers, posts by several HTTP writers: posts and deliveries a second, CPU time, latency.
 //!
-//! The floor has the same followers and the same writers. On Redis, a script that does the least with Redis is measured
-//! as well.
+//! The floor has the same followers and the same writers. On Redis, a peer is measured as well: a script that does the
+//! least with Redis, or another system.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -12,8 +11,8 @@ use clap::{Args, ValueEnum};
 use super::client::MAX_SOCKETS;
 use super::context::BenchContext;
 use super::feed_graph::FeedGraph;
+use super::feed_peer;
 use super::feed_report::{self, FeedGoals, FeedResult, FeedRuns};
-use super::feed_script;
 use super::feed_side::{FeedSide, MeasuredProcess};
 use super::ledger::LedgerKind;
 use super::likers::LoadPace;
@@ -58,10 +57,11 @@ pub(super) struct FeedLoad {
     /// The part of the top rate at which latencies are measured again; 0 leaves this out
     #[arg(long, value_name = "PART", default_value_t = 0.8, value_parser = part_or_nothing)]
     load: f64,
-    /// The script to compare with on Redis [default: tests/baseline/feed.mjs]
-    #[arg(long, value_name = "PATH")]
-    script: Option<PathBuf>,
-    /// Leaves out the floor and the script
+    /// Command that runs another system to compare with; it listens on HOST and PORT, and may use REDIS_URL and PREFIX
+    /// [default on Redis: node tests/baseline/feed.mjs]
+    #[arg(long, value_name = "COMMAND")]
+    beside: Option<String>,
+    /// Leaves out the floor and the peer
     #[arg(long)]
     alone: bool,
 }
@@ -87,7 +87,7 @@ struct FeedServers {
     server: ServerProcess,
     redis: Option<ServerProcess>,
     floor: Option<ServerProcess>,
-    script: Option<ServerProcess>,
+    peer: Option<ServerProcess>,
 }
 
 /// Runs the scenario.
@@ -121,15 +121,16 @@ impl FeedServers {
         graph.load(bench, &setup.ledger).await?;
         let server = bench.start_server(&setup).await?;
         let floor = if load.alone { None } else { Some(bench.start_floor().await?) };
-        let mut script = None;
-        if load.is_on_redis(bench) && !load.alone {
+        let mut peer = None;
+        if load.beside.is_some() || load.is_on_redis(bench) && !load.alone {
             let core = bench.pinning.cores().map(|cores| cores.server);
-            match feed_script::start(load.script.as_deref(), &setup.broker, &setup.prefix, core).await {
-                Ok(started) => script = Some(started),
+            match feed_peer::start(load.beside.as_deref(), &setup.broker, &setup.prefix, core).await {
+                Ok(started) => peer = Some(started),
+                Err(error) if load.beside.is_some() => return Err(error),
                 Err(error) => report.notes.push(format!("not compared with the script: {error:#}")),
             }
         }
-        Ok(Self { setup, server, redis, floor, script })
+        Ok(Self { setup, server, redis, floor, peer })
     }
 
     /// Measures all systems: in turn, or one after the other if their sockets do not fit into this process together.
@@ -140,7 +141,7 @@ impl FeedServers {
         graph: FeedGraph,
         report: &mut Report,
     ) -> Result<Vec<FeedResult>> {
-        let systems = 1 + usize::from(self.floor.is_some()) + usize::from(self.script.is_some());
+        let systems = 1 + usize::from(self.floor.is_some()) + usize::from(self.peer.is_some());
         bench.start_progress(systems);
         if systems * graph.sockets <= MAX_SOCKETS {
             let mut sides = Vec::new();
@@ -158,7 +159,7 @@ impl FeedServers {
         Ok(results)
     }
 
-    /// Connects to a system: 0 is the server, then come the floor and the script.
+    /// Connects to a system: 0 is the server, then come the floor and the peer.
     async fn open(&self, bench: &BenchContext, system: usize, graph: FeedGraph) -> Result<FeedSide<'_>> {
         let redis = self.redis.as_ref().map(|redis| measured("redis", redis));
         if system == 0 {
@@ -171,17 +172,16 @@ impl FeedServers {
             let processes = std::iter::once(measured("server", &self.server)).chain(redis).chain(postgres).collect();
             return FeedSide::feedline(bench, self.server.feedline(), &self.setup.secret, graph, processes).await;
         }
-        let others =
-            self.floor.iter().map(|floor| ("floor", floor)).chain(self.script.iter().map(|own| ("script", own)));
+        let others = self.floor.iter().map(|floor| ("floor", floor)).chain(self.peer.iter().map(|peer| ("peer", peer)));
         let Some((name, server)) = others.into_iter().nth(system - 1) else { anyhow::bail!("there is no such system") };
-        let redis = redis.filter(|_| name == "script");
+        let redis = redis.filter(|_| name == "peer");
         let processes = std::iter::once(measured(name, server)).chain(redis).collect();
         FeedSide::floor(bench, server.floor(), graph, processes).await
     }
 
     async fn stop(self, bench: &BenchContext) -> Result<()> {
         self.server.stop().await?;
-        for server in self.floor.into_iter().chain(self.script) {
+        for server in self.floor.into_iter().chain(self.peer) {
             server.stop().await?;
         }
         bench.tear_down(self.setup).await?;
@@ -193,7 +193,8 @@ impl FeedServers {
 }
 
 fn measured<'a>(name: &'static str, server: &'a ServerProcess) -> MeasuredProcess<'a> {
-    MeasuredProcess { name, process: &server.process, with_children: false }
+    // A peer may start other processes.
+    MeasuredProcess { name, process: &server.process, with_children: name == "peer" }
 }
 
 /// Measures some systems in turn, for each number of writers.

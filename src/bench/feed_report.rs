@@ -32,7 +32,7 @@ pub(super) struct FeedGoals {
 }
 
 impl FeedGoals {
-    /// The goal for posts a second, as a ratio to the script's.
+    /// The goal for posts a second, as a ratio to the peer's.
     fn posts(self) -> Goal {
         Goal::RatioAtLeast(if self.on_postgres { 2.0 } else { 3.0 })
     }
@@ -46,11 +46,11 @@ impl FeedGoals {
 /// Adds the rows and notes of all systems; the server is the first.
 pub(super) fn fill(report: &mut Report, writers: &[usize], load: f64, goals: FeedGoals, results: &[FeedResult]) {
     let other = |name: &str| results.iter().find(|result| result.name == name);
-    let (floor, script) = (other("floor"), other("script"));
+    let (floor, peer) = (other("floor"), other("peer"));
     for (at, &writers) in writers.iter().enumerate() {
         let runs = &results[0].runs[at];
         let top = FeedRows { runs: &runs.top, floor: floor.map(|floor| &*floor.runs[at].top) };
-        let script = script.map(|script| &*script.runs[at].top);
+        let peer = peer.map(|peer| &*peer.runs[at].top);
         report.rows.push(top.row(
             format!("{writers} writers: deliveries"),
             ("deliveries/s", Better::More),
@@ -65,15 +65,15 @@ pub(super) fn fill(report: &mut Report, writers: &[usize], load: f64, goals: Fee
             goal: fewer_goal,
             ..top.alone("  posts", "posts/s", Better::More, |run| run.posts)
         });
-        if let Some(script) = script {
+        if let Some(peer) = peer {
             report.rows.push(Row {
-                against: Some(("script", posts(script))),
+                against: Some(("peer", posts(peer))),
                 goal: Some(goals.posts()),
-                ..top.alone("  posts, beside the script's", "posts/s", Better::More, |run| run.posts)
+                ..top.alone("  posts, beside the peer's", "posts/s", Better::More, |run| run.posts)
             });
         }
         cpu_rows(report, &top, goals.embedded(Goal::AtMost(0.3)).filter(|_| writers == 8));
-        latency_rows(report, &top, script);
+        latency_rows(report, &top, peer);
         let paced = FeedRows { runs: &runs.paced, floor: None };
         if !runs.paced.is_empty() {
             for (place, name) in PERCENTILES.into_iter().enumerate() {
@@ -103,12 +103,12 @@ fn cpu_rows(report: &mut Report, top: &FeedRows<'_>, goal: Option<Goal>) {
     }
 }
 
-fn latency_rows(report: &mut Report, top: &FeedRows<'_>, script: Option<&[FeedRun]>) {
+fn latency_rows(report: &mut Report, top: &FeedRows<'_>, peer: Option<&[FeedRun]>) {
     for (place, name) in PERCENTILES.into_iter().enumerate() {
         let name = format!("  publish to socket, {name}");
-        match script {
-            Some(script) => report.rows.push(Row {
-                against: Some(("script", each(script, |run| run.latency[place]))),
+        match peer {
+            Some(peer) => report.rows.push(Row {
+                against: Some(("peer", each(peer, |run| run.latency[place]))),
                 goal: (place == 1).then_some(Goal::RatioAtMost(1.0)),
                 ..top.alone(&name, "ms", Better::Less, |run| run.latency[place])
             }),

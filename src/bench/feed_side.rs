@@ -87,7 +87,7 @@ impl<'a> FeedSide<'a> {
         Self::open(bench, "server", target, (&greetings, "\"connect\":"), (graph, api), processes).await
     }
 
-    /// Connects all followers of a graph to the floor, or to the script, which has the same interface.
+    /// Connects all followers of a graph to the floor, or to a peer, which has the same interface.
     pub(super) async fn floor(
         bench: &BenchContext,
         target: SocketTarget,

@@ -18,7 +18,7 @@ use super::likers::LoadPace;
 pub(super) enum PostApi {
     /// Feedline's, called by a backend with this API key.
     Feedline { key: String },
-    /// The floor's; the script has the same.
+    /// The floor's; a peer has the same.
     Floor,
 }
 

@@ -13,7 +13,7 @@
 //! | `broadcast_room`, `publishers`, `api_probe` | load: a channel with its publishers; other calls meanwhile |
 //! | `client`, `greeting`, `frames`, `messages` | load: clients of sockets and streams, counters of messages |
 //! | `arrivals`, `socket_group`, `target` | load: arrivals at all clients, groups of them, endpoints |
-//! | `feed_graph`, `feed_writers`, `feed_deliveries`, `feed_side`, `feed_script`, `feed_report` | parts of `feed` |
+//! | `feed_graph`, `feed_writers`, `feed_deliveries`, `feed_side`, `feed_peer`, `feed_report` | parts of `feed` |
 //! | `likers`, `http_client` | load: clients that like; HTTP requests |
 //! | `push_queue`, `push_metrics` | load: devices and notifications that are due; the pushes that were accepted |
 //! | `server`, `postgres`, `process`, `pin` | the measured servers, child processes, and their cores |
@@ -35,8 +35,8 @@ mod fanout_setup;
 mod feed;
 mod feed_deliveries;
 mod feed_graph;
+mod feed_peer;
 mod feed_report;
-mod feed_script;
 mod feed_side;
 mod feed_writers;
 mod floor;
