@@ -158,3 +158,57 @@ impl EventQueue {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+    use crate::broker::{InboxOptions, MemoryBroker, MessageListener, PresenceEvent};
+    use crate::ledger::{SqliteLedger, SqliteOptions};
+    use crate::model::{Entry, PositionRef};
+
+    #[derive(Default)]
+    struct Signals(AtomicUsize);
+
+    impl MessageListener for Signals {
+        fn entry(&self, _: &str, _: Option<PositionRef<'_>>, _: &Entry) {}
+        fn presence_event(&self, _: &str, _: &PresenceEvent) {}
+        fn resync(&self) {}
+
+        fn signal(&self, signal: Signal) {
+            assert_eq!(signal, Signal::EventsWritten);
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[tokio::test]
+    async fn an_event_wakes_the_owner_wherever_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let ledger = Arc::new(SqliteLedger::open(SqliteOptions::new(folder.path().join("l.db"))).await.unwrap());
+        let broker = Arc::new(MemoryBroker::new(InboxOptions { length: 10, idle: Duration::from_secs(60) }));
+        let (signals, runtime) = (Arc::new(Signals::default()), Runtime::new());
+        broker.listen(signals.clone());
+        let owner = Owner::new(ledger.clone(), broker.clone(), runtime.clone(), Duration::from_secs(60));
+        let (owner, metrics) = (Arc::new(owner), Arc::new(Metrics::new()));
+        let queue = Arc::new(EventQueue::new(ledger, broker, runtime.clone(), &owner, metrics, true));
+        queue.start();
+        for _ in 0..100 {
+            queue.wake(EventConsumer::Likes);
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        let signalled = signals.0.load(Ordering::Relaxed);
+        assert!((1..50).contains(&signalled), "one signal for many events: {signalled}");
+        // The last signal may be on its way.
+        tokio::time::sleep(2 * SIGNAL_INTERVAL).await;
+        let signalled = signals.0.load(Ordering::Relaxed);
+        owner.start().await;
+        queue.wake(EventConsumer::Likes);
+        for consumer in [EventConsumer::Likes, EventConsumer::Outlet] {
+            queue.consumer(consumer).unwrap().waker.notified().await;
+        }
+        tokio::time::sleep(2 * SIGNAL_INTERVAL).await;
+        assert_eq!(signals.0.load(Ordering::Relaxed), signalled, "the owner is this process");
+        runtime.stop().await;
+    }
+}

@@ -96,8 +96,8 @@ impl ConsumerContext {
 }
 
 impl OutletWorkers {
-    /// The workers of a configuration. To be called before the feed starts: it names their partitions. Each is a kind of
-    /// its own, since not every process sends the same ones while a configuration changes.
+    /// The workers of a configuration. To be called before the feed starts: it names their partitions. Each is a kind
+    /// of its own, since not every process sends the same ones while a configuration changes.
     ///
     /// # Errors
     /// The first setting that is not valid.

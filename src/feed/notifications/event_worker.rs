@@ -6,8 +6,8 @@
 //! notifications in batches. After each batch it pauses for as long as the batch took: it shares the disk with posts
 //! and likes, and has the lowest priority.
 //!
-//! Likes are a separate partition, `events/likes`, with pauses of half a second, so that other events do not wait behind
-//! a burst of likes. While many like events wait, no more are written; some likes then have no notification.
+//! Likes are a separate partition, `events/likes`, with pauses of half a second, so that other events do not wait
+//! behind a burst of likes. While many like events wait, no more are written; some likes then have no notification.
 //!
 //! Delivery is at least once. Each group in the ledger stores the last event of each user, so that a repeat changes
 //! nothing. An event that cannot be decoded, or that keeps failing, is quarantined with the reason, and counted.

@@ -1,5 +1,6 @@
-//! The upkeep of the log: its retention, and the backlogs of consumers as metrics. Every node measures; the owner of the
-//! partition `events/outlet` also removes old entries. A repeated removal harms nothing, so the ledger checks no fence.
+//! The upkeep of the log: its retention, and the backlogs of consumers as metrics. Every node measures; the owner of
+//! the partition `events/outlet` also removes old entries. A repeated removal harms nothing, so the ledger checks no
+//! fence.
 
 use std::sync::Arc;
 use std::time::Duration;
