@@ -376,6 +376,8 @@ async fn undecodable_events_do_not_block_others() {
     until(&server, "ann", |page| page["items"].as_array().is_some_and(|items| items.len() == 2)).await;
     server.metric_is("feedline_events_failed_total", 2.0).await;
     server.metric_is("feedline_events_pending", 0.0).await;
-    let kept = db.query_row("SELECT count(*) FROM events WHERE failure <> ''", [], |row| row.get::<_, i64>(0));
+    let kept = db.query_row("SELECT count(*) FROM quarantine WHERE kind = 'event' AND reason <> ''", [], |row| {
+        row.get::<_, i64>(0)
+    });
     assert_eq!(kept.expect("a count"), 2, "with the reasons");
 }
