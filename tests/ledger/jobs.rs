@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use feedline::ledger::{Backlog, Fence, JobId, JobRequest, Ledger, LoadedJob, WorkView};
+use feedline::ledger::{Backlog, Fault, Fence, JobId, JobRequest, Ledger, LoadedJob, WorkView};
 
 use crate::support::{NOW, backlog, conformance, fence_of, id, load_all, own_all, post, publish, users, work_lease};
 
@@ -72,7 +72,7 @@ async fn a_lost_ownership_changes_nothing(ledger: Any) {
     let old = fence_of(&former, &job);
     assert!(!ledger.advance_job(job.id, old, "fan-900").await.unwrap());
     assert_eq!(ledger.finish_jobs(&[(job.id, old.clone())]).await.unwrap(), []);
-    assert!(!ledger.quarantine_job(job.id, old, "why", NOW).await.unwrap());
+    assert!(!ledger.quarantine_job(job.id, old, &Fault::now("why", 1)).await.unwrap());
     assert_eq!(load_all(&*ledger, &former).await, []);
     let loaded = load_all(&*ledger, &owned).await;
     assert_eq!(numbers(&loaded), [job.id, edge.id]);
@@ -98,6 +98,8 @@ async fn partitions_are_given_back(ledger: Any) {
     assert_eq!(taken, [Fence { generation: 2, ..given }]);
     ledger.end_work_lease("w1").await.unwrap();
     ledger.end_work_lease("nobody").await.unwrap();
+    ledger.renew_work_lease(&work_lease("w3", 60_000)).await.unwrap();
+    ledger.end_other_work_leases("w2").await.unwrap();
     let view = ledger.renew_work_lease(&work_lease("w2", 60_000)).await.unwrap();
     assert_eq!(view.nodes.len(), 1);
     assert_eq!(view.partitions.iter().filter(|row| row.owner.is_some()).count(), 1);

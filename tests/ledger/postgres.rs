@@ -69,7 +69,9 @@ async fn jobs_behind_the_floor_are_not_read() {
                  SELECT floor FROM work_partitions WHERE name = 'fanout/{partition}')"
         );
         let plan = server.client(&name).await.query(&sql, &[]).await.unwrap();
-        let lines = plan.iter().map(|row| row.get::<_, String>(0)).filter(|line| line.contains("Buffers: "));
+        // Of the execution, not of the planning.
+        let lines = plan.iter().map(|row| row.get::<_, String>(0));
+        let lines = lines.take_while(|line| !line.starts_with("Planning")).filter(|line| line.contains("Buffers: "));
         lines.filter_map(|line| line.split("hit=").nth(1)?.split(' ').next()?.parse::<u64>().ok()).max().unwrap_or(0)
     };
     let before = buffers().await;

@@ -40,7 +40,10 @@ async fn quarantined_jobs_wait_for_release(ledger: Any) {
     ledger.end_work_lease("w1").await.unwrap();
     let owned = own_all(&*ledger, "w2").await;
     let set_aside = async |owned: &[Fence], why: &str, at| {
-        ledger.quarantine_job(job.id, fence_of(owned, &job), why, at).await.unwrap()
+        ledger
+            .quarantine_job(job.id, fence_of(owned, &job), &Fault { reason: why.into(), attempts: 5, at })
+            .await
+            .unwrap()
     };
     assert!(!set_aside(&former, "why", NOW).await, "not its owner");
     assert!(set_aside(&owned, "why", NOW).await);
@@ -70,7 +73,7 @@ async fn released_visibility_changes_use_the_current_visibility(ledger: Any) {
     let change = VisibilityChange { before: Visibility::Public, after: Visibility::Followers };
     let narrow = |change| Work::RevokeVisibility { post: PostId(1), author: id("ann"), change };
     let job = jobs.iter().find(|job| job.work == narrow(Some(change.clone()))).expect("a job");
-    assert!(ledger.quarantine_job(job.id, fence_of(&owned, job), "why", NOW).await.unwrap());
+    assert!(ledger.quarantine_job(job.id, fence_of(&owned, job), &fault()).await.unwrap());
     assert_eq!(retry(&*ledger, JOB, &job.id.to_string()).await, RetryOutcome::Returned);
     let back = load_all(&*ledger, &owned).await.into_iter().find(|loaded| loaded.id == job.id).expect("the job");
     assert_eq!(back.job.map(|job| job.work), Ok(narrow(None)));

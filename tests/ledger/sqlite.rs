@@ -151,7 +151,7 @@ async fn unusable_files_are_reported_with_the_reason() {
         Err(error) => error.to_string().replace(&folder.path().display().to_string(), ""),
     };
     std::fs::write(&path, "This is not a database, though long enough to have the header of one.".repeat(20)).unwrap();
-    assert_eq!(refusal().await, "the ledger failed: /wrong.db: file is not a database");
+    assert_eq!(refusal().await, "the ledger refuses to work (schema damaged): /wrong.db: file is not a database");
     std::fs::remove_file(&path).unwrap();
 
     std::fs::create_dir(&path).unwrap();

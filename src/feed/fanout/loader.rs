@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::feed::runtime::{Runtime, now};
 use crate::feed::work::JobQueue;
-use crate::ledger::{self, JobId, Ledger, LoadedJob};
+use crate::ledger::{self, Fault, JobId, Ledger, LoadedJob};
 use crate::metrics::Metrics;
 
 /// The interval at which all owned partitions are loaded without a signal: signals may be lost.
@@ -87,7 +87,7 @@ impl Loader {
             let request = requests.iter().find(|request| request.partition == *partition);
             let Some((reason, request)) = job.as_ref().err().zip(request) else { continue };
             tracing::error!(job = %id, reason, "a job cannot be decoded and was quarantined");
-            self.ledger.quarantine_job(*id, &request.fence, reason, now()).await?;
+            self.ledger.quarantine_job(*id, &request.fence, &Fault::now(reason.as_str(), 0)).await?;
         }
         self.jobs.add_loaded(&requests, loaded);
         Ok(())

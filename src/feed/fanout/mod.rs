@@ -55,13 +55,13 @@ use super::favourites::FavouriteService;
 use super::invalidation::Invalidator;
 use super::lineage::LineageTracker;
 use super::options::FanoutOptions;
-use super::runtime::{Runtime, now};
+use super::runtime::Runtime;
 use super::timelines::EdgeJobs;
 use super::visibility::VisibilityPolicy;
 use super::work::{JobQueue, Partition, QuarantinePolicy, QueuedJob};
 use crate::backoff::Backoff;
 use crate::broker::Broker;
-use crate::ledger::Ledger;
+use crate::ledger::{Fault, Ledger};
 use crate::metrics::Metrics;
 use crate::supervisor::OnPanic;
 
@@ -233,7 +233,9 @@ impl FanoutWorkers {
                 }
                 Err(error) => {
                     failures = if error.is_outage() { 0 } else { failures + 1 };
-                    if self.quarantine.admits(failures, &error).await && self.set_aside(queued, &error, cause).await {
+                    if self.quarantine.admits(failures, &error).await
+                        && self.set_aside(queued, &error, cause, failures).await
+                    {
                         return None;
                     }
                     tracing::warn!(%error, %job, failures, ?pause, "a fan-out waits for its stores");
@@ -252,10 +254,10 @@ impl FanoutWorkers {
 
     /// Quarantines a job that always fails, so that the author's next one runs. `false` if the ledger could not be
     /// written.
-    async fn set_aside(&self, queued: &QueuedJob, error: &FeedError, cause: String) -> bool {
+    async fn set_aside(&self, queued: &QueuedJob, error: &FeedError, cause: String, failures: u32) -> bool {
         let QueuedJob { job, fence, .. } = queued;
         let reason = if matches!(error, FeedError::Internal) { cause } else { error.to_string() };
-        match self.ledger.quarantine_job(job.id, fence, &reason, now()).await {
+        match self.ledger.quarantine_job(job.id, fence, &Fault::now(reason.as_str(), failures)).await {
             Ok(_) => {
                 tracing::error!(job = %job.id, work = ?job.work, reason, "a job always fails and was quarantined");
                 true

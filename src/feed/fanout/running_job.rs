@@ -28,6 +28,9 @@ impl WriteTokens {
     }
 }
 
+/// The greatest number of an attempt that is tried after unknown ones.
+const MAX_RETRY: u32 = 1 << 18;
+
 /// The state of a worker with a job.
 pub(super) struct RunningJob {
     pub(super) tokens: WriteTokens,
@@ -100,9 +103,18 @@ impl Attempts {
         if !self.advance(job).await? {
             return Ok(false);
         }
-        let Some(progress) = self.broker.begin_attempt(&job.tokens.attempt).await? else { return Ok(false) };
-        job.progress = progress;
-        Ok(true)
+        // This process may have attempted the job before, in the same ownership: it was retried from the quarantine, or
+        // its removal from the ledger failed. The number of that attempt is not known, so greater ones are tried.
+        loop {
+            if let Some(progress) = self.broker.begin_attempt(&job.tokens.attempt).await? {
+                job.progress = progress;
+                return Ok(true);
+            }
+            if job.tokens.attempt.retry >= MAX_RETRY {
+                return Ok(false);
+            }
+            job.tokens.attempt.retry = job.tokens.attempt.retry * 2 + 1;
+        }
     }
 
     /// Whether this process owns the partition, as far as it knows without a call. Writes the cursor to the ledger from

@@ -14,7 +14,7 @@ use crate::ledger::{
 };
 use crate::model::Millis;
 
-const QUARANTINE_JOB: &str = "SELECT feedline_quarantine_job($1, $2, $3, $4, $5)";
+const QUARANTINE_JOB: &str = "SELECT feedline_quarantine_job($1, $2, $3, $4, $5, $6)";
 
 const SKIP_LIKE: &str = "\
     SELECT moved, note FROM feedline_skip_like($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
@@ -75,9 +75,10 @@ impl PostgresLedger {
 
 #[async_trait]
 impl QuarantineStore for PostgresLedger {
-    async fn quarantine_job(&self, id: JobId, fence: &Fence, reason: &str, now: Millis) -> Result<bool> {
+    async fn quarantine_job(&self, id: JobId, fence: &Fence, fault: &Fault) -> Result<bool> {
         let (partition, generation) = (&*fence.partition, integer(fence.generation));
-        let parameters: Parameters<'_> = &[&integer(id.0), &partition, &generation, &plain(reason), &integer(now)];
+        let (reason, attempts, now) = columns(fault);
+        let parameters: Parameters<'_> = &[&integer(id.0), &partition, &generation, &reason, &attempts, &now];
         let was_moved = at(one(&self.pool.write(QUARANTINE_JOB, parameters).await?)?, 0)?;
         if was_moved {
             self.trim_quarantine(JOB).await;

@@ -1,5 +1,7 @@
 //! The quarantine.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -21,9 +23,9 @@ macro_rules! listing {
 }
 #[async_trait]
 impl QuarantineStore for SqliteLedger {
-    async fn quarantine_job(&self, id: JobId, fence: &Fence, reason: &str, now: Millis) -> Result<bool> {
-        let (fence, reason) = (fence.clone(), reason.to_owned());
-        self.write(move |db| Ok(work::is_owned(db, &fence)? && job(db, id, &reason, now)?)).await
+    async fn quarantine_job(&self, id: JobId, fence: &Fence, fault: &Fault) -> Result<bool> {
+        let (fence, fault) = (fence.clone(), fault.clone());
+        self.write(move |db| Ok(work::is_owned(db, &fence)? && job(db, id, &fault)?)).await
     }
 
     async fn skip_like(&self, skipped: &SkippedLike) -> Result<Option<Vec<Reverted>>> {
@@ -57,7 +59,12 @@ impl QuarantineStore for SqliteLedger {
 
     async fn quarantine(&self, items: &[Quarantined]) -> Result<()> {
         let items = items.to_vec();
-        self.write(move |db| items.iter().try_for_each(|item| put(db, item))).await
+        self.write(move |db| {
+            let kinds: BTreeSet<&str> = items.iter().map(|item| item.kind.as_str()).collect();
+            items.iter().try_for_each(|item| insert(db, PUT, item).map(drop))?;
+            kinds.into_iter().try_for_each(|kind| trim(db, kind))
+        })
+        .await
     }
 
     async fn quarantined(&self, kind: Option<&str>, after: i64, limit: usize) -> Result<Vec<Quarantined>> {
@@ -128,16 +135,13 @@ impl QuarantineStore for SqliteLedger {
 }
 
 /// Moves a job to the quarantine. Returns whether it existed.
-fn job(db: &Connection, id: JobId, reason: &str, now: Millis) -> rusqlite::Result<bool> {
+fn job(db: &Connection, id: JobId, fault: &Fault) -> rusqlite::Result<bool> {
     // `CAST`: the columns of a job that cannot be decoded may have any type.
-    let sql = "INSERT INTO quarantine (kind, name, content, reason, at) \
-               SELECT ?1, CAST(id AS TEXT), json_object('work', CAST(work AS TEXT), 'author', CAST(author AS TEXT), \
-                   'partition', partition, 'cursor', CAST(cursor AS TEXT), 'created_at', created_at), ?3, ?4 \
-               FROM jobs WHERE id = ?2 \
-               ON CONFLICT DO UPDATE SET content = excluded.content, reason = excluded.reason, at = excluded.at, \
-                   is_retried = 0";
-    if db.prepare_cached(sql)?.execute(params![JOB, integer(id.0), reason, integer(now)])? > 0 {
-        trim(db, JOB)?;
+    let sql = "SELECT json_object('work', CAST(work AS TEXT), 'author', CAST(author AS TEXT), 'partition', partition, \
+                   'cursor', CAST(cursor AS TEXT), 'created_at', created_at) FROM jobs WHERE id = ?1";
+    let content = db.prepare_cached(sql)?.query_row([integer(id.0)], |row| row.get(0)).optional()?;
+    if let Some(content) = content {
+        replace(db, &Quarantined::new(JOB, id.to_string(), content, fault.clone()))?;
     }
     jobs::remove(db, id)
 }
@@ -186,25 +190,25 @@ fn post_alert(db: &Connection, job: &PostAlertJob, fault: &Fault) -> rusqlite::R
 
 /// Adds an item, unless there is one of that name.
 pub(super) fn put(db: &Connection, item: &Quarantined) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO quarantine (kind, name, content, reason, attempts, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
-               ON CONFLICT DO NOTHING";
-    insert(db, sql, item)
+    if insert(db, PUT, item)? { trim(db, &item.kind) } else { Ok(()) }
 }
+
+const PUT: &str = "INSERT INTO quarantine (kind, name, content, reason, attempts, at) \
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING";
 
 /// Adds an item in place of one of that name.
 pub(super) fn replace(db: &Connection, item: &Quarantined) -> rusqlite::Result<()> {
     let sql = "INSERT INTO quarantine (kind, name, content, reason, attempts, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
                ON CONFLICT DO UPDATE SET content = excluded.content, reason = excluded.reason, \
                    attempts = excluded.attempts, at = excluded.at, is_retried = 0";
-    insert(db, sql, item)
+    insert(db, sql, item)?;
+    trim(db, &item.kind)
 }
 
-fn insert(db: &Connection, sql: &str, item: &Quarantined) -> rusqlite::Result<()> {
+/// Returns whether the item was written.
+fn insert(db: &Connection, sql: &str, item: &Quarantined) -> rusqlite::Result<bool> {
     let Quarantined { kind, name, content, reason, attempts, at, .. } = item;
-    if db.prepare_cached(sql)?.execute(params![kind, name, content, reason, attempts, integer(*at)])? > 0 {
-        trim(db, kind)?;
-    }
-    Ok(())
+    Ok(db.prepare_cached(sql)?.execute(params![kind, name, content, reason, attempts, integer(*at)])? > 0)
 }
 
 /// Deletes the oldest items of a kind, beyond the maximum.

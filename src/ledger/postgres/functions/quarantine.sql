@@ -14,7 +14,7 @@ END $$;
 
 -- Moves a job to the quarantine, if its partition has this owner. Returns whether it did.
 CREATE OR REPLACE FUNCTION feedline_quarantine_job(
-    p_job bigint, p_partition text, p_generation bigint, p_reason text, p_now bigint
+    p_job bigint, p_partition text, p_generation bigint, p_reason text, p_attempts bigint, p_now bigint
 ) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     job jobs;
@@ -27,7 +27,7 @@ BEGIN
     END IF;
     PERFORM feedline_put_quarantined('job', p_job::text, json_build_object(
         'work', job.work, 'author', job.author, 'partition', job.partition, 'cursor', job.cursor,
-        'created_at', job.created_at)::text, p_reason, 0, p_now);
+        'created_at', job.created_at)::text, p_reason, p_attempts, p_now);
     RETURN true;
 END $$;
 

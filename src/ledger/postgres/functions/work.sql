@@ -54,19 +54,20 @@ RETURNS TABLE (name text, generation bigint) LANGUAGE plpgsql AS $$
 DECLARE
     clock bigint;
 BEGIN
+    IF NOT feedline_has_work_lease(p_holder, feedline_clock()) THEN
+        RETURN;
+    END IF;
     INSERT INTO work_partitions (name)
     SELECT wanted FROM unnest(p_names) AS wanted
     WHERE NOT EXISTS (SELECT FROM work_partitions known WHERE known.name = wanted)
     ORDER BY wanted ON CONFLICT DO NOTHING;
     PERFORM FROM work_partitions WHERE name = ANY (p_names) ORDER BY name FOR UPDATE;
+    -- The lease may have run out while this waited for the rows.
     clock := feedline_clock();
-    IF NOT feedline_has_work_lease(p_holder, clock) THEN
-        RETURN;
-    END IF;
     RETURN QUERY
     UPDATE work_partitions p SET holder = p_holder, generation = p.generation + 1
     FROM unnest(p_names, p_generations) AS wanted (name, generation)
-    WHERE p.name = wanted.name AND p.generation = wanted.generation
+    WHERE p.name = wanted.name AND p.generation = wanted.generation AND feedline_has_work_lease(p_holder, clock)
         AND NOT coalesce(feedline_has_work_lease(p.holder, clock), false)
     RETURNING p.name, p.generation;
 END $$;
