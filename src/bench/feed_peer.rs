@@ -12,8 +12,8 @@ use super::process::{ServerProcess, free_address};
 /// (`npm ci --prefix tests`).
 const SCRIPT: &str = "tests/baseline/feed.mjs";
 
-/// Starts a command of a shell, by default the script with Node, on one core if given. The command listens on `HOST` and
-/// `PORT`, and may use the Redis at `REDIS_URL` with keys that begin with `PREFIX`.
+/// Starts a command of a shell, by default the script with Node, on one core if given. The command listens on `HOST`
+/// and `PORT`, and may use the Redis at `REDIS_URL` with keys that begin with `PREFIX`.
 pub(super) async fn start(
     command: Option<&str>,
     redis: &str,

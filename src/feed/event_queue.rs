@@ -189,7 +189,7 @@ mod tests {
         let broker = Arc::new(MemoryBroker::new(InboxOptions { length: 10, idle: Duration::from_secs(60) }));
         let (signals, runtime) = (Arc::new(Signals::default()), Runtime::new());
         broker.listen(signals.clone());
-        let owner = Owner::new(ledger.clone(), broker.clone(), runtime.clone(), Duration::from_secs(60));
+        let owner = Owner::new(ledger.clone(), broker.clone(), runtime.clone(), false, Duration::from_secs(60));
         let (owner, metrics) = (Arc::new(owner), Arc::new(Metrics::new()));
         let queue = Arc::new(EventQueue::new(ledger, broker, runtime.clone(), &owner, metrics, true));
         queue.start();

@@ -33,9 +33,9 @@ pub(super) async fn health() -> Response<Body> {
     json_answer(StatusCode::OK, r#"{"status":"ok"}"#)
 }
 
-/// Returns 200 if all background tasks run and no shutdown is in progress, also while a store is away: if all nodes left
-/// the load balancer then, it
-/// would help nobody. The body says what the stores and the work of this process wait for.
+/// Returns 200 if all background tasks run and no shutdown is in progress, also while a store is away: if all nodes
+/// left the load balancer then, it would help nobody. The body says what the stores and the work of this process wait
+/// for.
 pub(super) async fn ready(State(parts): State<Arc<ProbeParts>>) -> Response<Body> {
     if parts.draining.is_cancelled() {
         return problem(StatusCode::SERVICE_UNAVAILABLE, "draining", "a shutdown is under way");

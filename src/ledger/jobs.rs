@@ -220,8 +220,8 @@ pub trait JobStore: Send + Sync {
     /// Removes a job whose effect does not depend on its order: its command has run it. No ownership is needed.
     async fn remove_job(&self, id: JobId) -> Result<()>;
 
-    /// Raises the floors of partitions up to `candidate`, but not past an unfinished job. All jobs up to `candidate` must
-    /// be visible or impossible: it was the greatest number longer ago than any write may take to commit.
+    /// Raises the floors of partitions up to `candidate`, but not past an unfinished job. All jobs up to `candidate`
+    /// must be visible or impossible: it was the greatest number longer ago than any write may take to commit.
     async fn raise_floors(&self, partitions: &[(u16, Fence)], candidate: JobId) -> Result<()>;
 
     /// The backlog of these partitions.

@@ -153,8 +153,8 @@ pub struct SkippedLike {
 /// The quarantine.
 #[async_trait]
 pub trait QuarantineStore: Send + Sync {
-    /// Moves a job to the quarantine. Returns `false`, and changes nothing, if the partition has another owner or the job
-    /// is finished.
+    /// Moves a job to the quarantine. Returns `false`, and changes nothing, if the partition has another owner or the
+    /// job is finished.
     async fn quarantine_job(&self, id: JobId, fence: &Fence, fault: &Fault) -> Result<bool>;
 
     /// Sets an entry of the queue of likes aside and moves its partition on, in one transaction. The like is noted as

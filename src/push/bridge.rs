@@ -1,8 +1,8 @@
 //! The loop of the bridge: leases pushes that are due, and hands them to batches.
 //!
-//! Pushes are not a partition of work (`feed/work/`): a provider answers slowly, so thousands of requests are in flight,
-//! in all processes that run a bridge, and in any order. Each row has its own lease, and its own time of the next
-//! attempt; a push that fails is retried or given up by what its provider answered (`settlement.rs`).
+//! Pushes are not a partition of work (`feed/work/`): a provider answers slowly, so thousands of requests are in
+//! flight, in all processes that run a bridge, and in any order. Each row has its own lease, and its own time of the
+//! next attempt; a push that fails is retried or given up by what its provider answered (`settlement.rs`).
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,8 +3,8 @@
 //! Notifications are queued for devices in the transaction that writes them (`ledger/pushes.rs`). After a grace period,
 //! [`PushBridge`] leases them, checks again whether they may be sent (`feed/pushes/`), renders their texts, and sends
 //! them with the transport of the device. A push is settled with its outcome: accepted, retried later, or given up with
-//! a reason. Several processes can run the bridge; a killed one loses its leases, and nothing else. Unlike other durable
-//! work, pushes have leases of their own, because many are in flight: see `bridge.rs`.
+//! a reason. Several processes can run the bridge; a killed one loses its leases, and nothing else. Unlike other
+//! durable work, pushes have leases of their own, because many are in flight: see `bridge.rs`.
 //!
 //! | file or folder | contents |
 //! |---|---|

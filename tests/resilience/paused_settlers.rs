@@ -32,8 +32,8 @@ async fn pause_without_lock(node: &Server, file: Option<&Connection>) {
     }
 }
 
-/// Each node owns partitions. They are paused in turn, with or without likes that they have read. After a pause, a node does not settle likes again that
-/// the other node has settled.
+/// Each node owns partitions. They are paused in turn, with or without likes that they have read. After a pause, a node
+/// does not settle likes again that the other node has settled.
 async fn paused_settlers_settle_every_like_once(field: Field) {
     let seed = SeededRandom::seed();
     let mut random = SeededRandom::new(seed);

@@ -1,13 +1,13 @@
 //! Fan-out: brings posts, edits and removals to the inboxes of followers.
 //!
-//! A job is written with the post, in one transaction, and belongs to the partition of its author. The process that owns
-//! the partition runs it (`feed/work/`): at once if it wrote the post itself, else when it is signalled, or polls. The
-//! jobs of an author run in order, authors beside each other.
+//! A job is written with the post, in one transaction, and belongs to the partition of its author. The process that
+//! owns the partition runs it (`feed/work/`): at once if it wrote the post itself, else when it is signalled, or polls.
+//! The jobs of an author run in order, authors beside each other.
 //!
 //! Workers scan the followers page by page, and the broker stores with the job which followers each page served. A job
-//! that was loaded from the ledger, and a repeated attempt, first read that state, and the broker then refuses the pages
-//! of all earlier attempts. The attempt continues where they ended, without searching inboxes. The cursor is written to
-//! the ledger from time to time.
+//! that was loaded from the ledger, and a repeated attempt, first read that state, and the broker then refuses the
+//! pages of all earlier attempts. The attempt continues where they ended, without searching inboxes. The cursor is
+//! written to the ledger from time to time.
 //!
 //! | file | contents |
 //! |---|---|

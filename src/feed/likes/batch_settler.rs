@@ -90,7 +90,8 @@ impl BatchSettler {
         Ok(SettlerState { epoch, incarnation, position, through, counts, reverts, trimmed, is_behind })
     }
 
-    /// Settles a batch of entries, at least one. A batch that always fails is halved, and an entry that always fails is quarantined.
+    /// Settles a batch of entries, at least one. A batch that always fails is halved, and an entry that always fails is
+    /// quarantined.
     pub(super) async fn settle(
         &self,
         partition: u16,

@@ -15,8 +15,8 @@
 //! | `count_publisher.rs`, `throttle.rs` | counts on `post:<id>`, a few per second |
 //!
 //! A like has three stages. **Intake**: the like is checked against the caches, appended to the durable queue, and
-//! acknowledged. **Settling**: the owner of the partition reads a batch, keeps the last state of each user and object, and
-//! writes rows, counts and its position in one ledger transaction. If it dies, the next settler continues at the
+//! acknowledged. **Settling**: the owner of the partition reads a batch, keeps the last state of each user and object,
+//! and writes rows, counts and its position in one ledger transaction. If it dies, the next settler continues at the
 //! ledger's position; the ledger refuses a batch that is read twice. **Publication**: absolute counts with versions.
 //! The queue is trimmed only up to the published entries, so that the next settler can publish the rest.
 

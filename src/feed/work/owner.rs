@@ -35,6 +35,12 @@ struct Ownership {
     is_left: bool,
 }
 
+/// A partition that this process is to own.
+struct OwnedWork {
+    kind: Arc<str>,
+    state: watch::Sender<Ownership>,
+}
+
 /// The owner of partitions: this process.
 pub(crate) struct Owner {
     ledger: Arc<dyn Ledger>,
@@ -43,8 +49,8 @@ pub(crate) struct Owner {
     /// Whether no other process can be alive: the broker is in the memory of this one.
     is_alone: bool,
     clock: Arc<LeaseClock>,
-    /// By name, with the kind of work. Filled before [`start`](Self::start).
-    partitions: Mutex<HashMap<Arc<str>, (Arc<str>, watch::Sender<Ownership>)>>,
+    /// By name. Filled before [`start`](Self::start).
+    partitions: Mutex<HashMap<Arc<str>, OwnedWork>>,
     /// Signals that a worker has given a partition away, or that another process has.
     left: Arc<Notify>,
 }
@@ -76,7 +82,7 @@ impl Owner {
     /// partitions of one kind equally.
     pub(crate) fn partition(&self, kind: &str, name: impl Into<Arc<str>>) -> Partition {
         let (name, (state, _)) = (name.into(), watch::channel(Ownership::default()));
-        self.partitions.lock().insert(Arc::clone(&name), (kind.into(), state.clone()));
+        self.partitions.lock().insert(Arc::clone(&name), OwnedWork { kind: kind.into(), state: state.clone() });
         Partition { name, clock: Arc::clone(&self.clock), state, left: Arc::clone(&self.left) }
     }
 
@@ -141,7 +147,7 @@ impl Owner {
         let holder = self.runtime.holder();
         let wanted: Vec<(Arc<str>, Arc<str>)> = {
             let partitions = self.partitions.lock();
-            partitions.iter().map(|(name, (kind, _))| (Arc::clone(name), Arc::clone(kind))).collect()
+            partitions.iter().map(|(name, work)| (Arc::clone(name), Arc::clone(&work.kind))).collect()
         };
         let mut kinds: Vec<String> = wanted.iter().map(|(_, kind)| kind.to_string()).collect();
         kinds.sort_unstable();
@@ -164,7 +170,7 @@ impl Owner {
         }
         if !plan.take.is_empty() {
             for fence in self.ledger.take_partitions(holder, &plan.take).await? {
-                tracing::debug!(partition = %fence.partition, generation = fence.generation, "owns a partition of work");
+                tracing::debug!(partition = %fence.partition, generation = fence.generation, "owns a partition");
                 let name = Arc::clone(&fence.partition);
                 self.change(&name, |state| *state = Ownership { fence: Some(fence), ..Ownership::default() });
             }
@@ -176,7 +182,7 @@ impl Owner {
     fn adopt(&self, view: &WorkView) {
         let holder: &str = self.runtime.holder();
         let rows: HashMap<&str, &PartitionRow> = view.partitions.iter().map(|row| (row.name.as_str(), row)).collect();
-        for (name, (_, state)) in &*self.partitions.lock() {
+        for (name, OwnedWork { state, .. }) in &*self.partitions.lock() {
             let is_mine = |fence: &Fence| {
                 let row = rows.get(&**name);
                 row.is_some_and(|row| row.owner.as_deref() == Some(holder) && row.generation == fence.generation)
@@ -195,8 +201,8 @@ impl Owner {
     /// The partitions whose workers have stopped because they are given away.
     fn given_away(&self) -> Vec<Fence> {
         let partitions = self.partitions.lock();
-        let left = partitions.values().filter(|(_, state)| state.borrow().is_left);
-        left.filter_map(|(_, state)| state.borrow().fence.clone()).collect()
+        let left = partitions.values().filter(|work| work.state.borrow().is_left);
+        left.filter_map(|work| work.state.borrow().fence.clone()).collect()
     }
 
     /// The partitions that the ledger shows as owned by this process, while the process does not: the reply that gave
@@ -206,7 +212,7 @@ impl Owner {
         let (holder, partitions) = (&**self.runtime.holder(), self.partitions.lock());
         let is_unknown = |row: &&PartitionRow| {
             let is_mine = row.owner.as_deref() == Some(holder);
-            is_mine && partitions.get(&*row.name).is_some_and(|(_, state)| state.borrow().fence.is_none())
+            is_mine && partitions.get(&*row.name).is_some_and(|work| work.state.borrow().fence.is_none())
         };
         let unknown = view.partitions.iter().filter(is_unknown);
         unknown.map(|row| Fence { partition: row.name.as_str().into(), generation: row.generation }).collect()
@@ -217,14 +223,14 @@ impl Owner {
     }
 
     fn lose_all(&self) {
-        for (_, state) in self.partitions.lock().values() {
+        for OwnedWork { state, .. } in self.partitions.lock().values() {
             state.send_if_modified(|state| std::mem::take(state).fence.is_some());
         }
     }
 
     fn change(&self, name: &str, change: impl FnOnce(&mut Ownership)) {
-        if let Some((_, state)) = self.partitions.lock().get(name) {
-            state.send_modify(change);
+        if let Some(work) = self.partitions.lock().get(name) {
+            work.state.send_modify(change);
         }
     }
 }
