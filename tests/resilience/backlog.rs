@@ -14,22 +14,25 @@ use crate::random::SeededRandom;
 use crate::redis_server::RedisServer;
 use crate::server::PATIENCE;
 
-const AUTHORS: usize = 20;
+/// The number of authors.
+pub(crate) const AUTHORS: usize = 20;
 const READERS: usize = 8;
 
 /// The longest time without progress while a node is paused: the pause, plus the expiry of its leases.
 const STALL: Duration = Duration::from_secs(10);
 
-fn author(n: usize) -> String {
+/// The id of an author.
+pub(crate) fn author(n: usize) -> String {
     format!("a{n:02}")
 }
 
-fn reader(n: usize) -> String {
+/// The id of a reader.
+pub(crate) fn reader(n: usize) -> String {
     format!("r{n}")
 }
 
 /// Creates `many` posts, by all authors in turn.
-fn posts(many: usize) -> Vec<Post> {
+pub(crate) fn posts(many: usize) -> Vec<Post> {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock");
     let now = u64::try_from(since.as_millis()).expect("a time");
     let post = |n: usize| {
@@ -53,7 +56,7 @@ fn posts(many: usize) -> Vec<Post> {
 }
 
 /// The posts in an inbox, in the order of insertion.
-fn written(cluster: &Cluster, reader: &str) -> Vec<u64> {
+pub(crate) fn written(cluster: &Cluster, reader: &str) -> Vec<u64> {
     let log = cluster.redis.ask_all(&format!("XRANGE feedline:{{timeline:{reader}}}:l - +"));
     let lines: Vec<&str> = log.lines().collect();
     let at = |n: usize| lines.get(n + 2).and_then(|id| id.parse().ok()).expect("a post");

@@ -1,11 +1,12 @@
 //! Several nodes with one ledger and one Redis.
 
+use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use feedline::ledger::{
-    BulkLoad, Durability, FANOUT_PARTITIONS, JobStore, PostStore, PostgresLedger, PostgresOptions, PostgresUrl,
-    SqliteLedger, SqliteOptions,
+    BulkLoad, Durability, FANOUT_PARTITIONS, Ledger, PostgresLedger, PostgresOptions, PostgresUrl, SqliteLedger,
+    SqliteOptions, WorkLease,
 };
 use feedline::model::{Post, UserId};
 use serde_json::{Value, json};
@@ -58,14 +59,7 @@ impl Shared {
         (Self::Postgres(PostgresLedger::open(options).await.expect("a ledger")), url)
     }
 
-    fn posts(&self) -> &dyn PostStore {
-        match self {
-            Self::Sqlite { ledger, .. } => ledger,
-            Self::Postgres(ledger) => ledger,
-        }
-    }
-
-    fn jobs(&self) -> &dyn JobStore {
+    fn stores(&self) -> &dyn Ledger {
         match self {
             Self::Sqlite { ledger, .. } => ledger,
             Self::Postgres(ledger) => ledger,
@@ -152,11 +146,33 @@ impl Cluster {
     /// Stores posts with unclaimed fan-out jobs, `at_once` at a time. The authors must exist.
     pub(crate) async fn write_unclaimed(&self, posts: &[Post], at_once: usize) {
         for posts in posts.chunks(at_once) {
-            let created = posts.iter().map(|post| self.ledger.posts().create_post(post));
+            let created = posts.iter().map(|post| self.ledger.stores().create_post(post));
             for created in futures::future::join_all(created).await {
                 created.expect("a post").expect("a new post");
             }
         }
+    }
+
+    /// The number of partitions of fan-out that each process owns, of those with a valid lease.
+    pub(crate) async fn shares(&self) -> BTreeMap<String, u16> {
+        // A process that does no work has no share.
+        let lease = WorkLease { holder: "test".into(), length: LEASE, kinds: Vec::new() };
+        let view = self.ledger.stores().renew_work_lease(&lease).await.expect("the owners");
+        let fanout = view.partitions.into_iter().filter(|partition| partition.name.starts_with("fanout/"));
+        let mut shares = BTreeMap::new();
+        fanout.filter_map(|partition| partition.owner).for_each(|owner| *shares.entry(owner).or_default() += 1);
+        shares
+    }
+
+    /// The names of the items in quarantine.
+    pub(crate) async fn quarantined(&self) -> Vec<String> {
+        let items = self.ledger.stores().quarantined(None, 0, 99).await.expect("a list");
+        items.into_iter().map(|item| format!("{} {}", item.kind, item.name)).collect()
+    }
+
+    /// The URL of the nodes' ledger.
+    pub(crate) fn ledger_url(&self) -> &str {
+        self.keys.iter().find(|(key, _)| key == "ledger.url").map_or("", |(_, url)| url)
     }
 
     /// The number of jobs in the ledger.
@@ -164,7 +180,7 @@ impl Cluster {
         // A paused node may hold a lock.
         let begun = Instant::now();
         loop {
-            match self.ledger.jobs().backlog(&Vec::from_iter(0..FANOUT_PARTITIONS)).await {
+            match self.ledger.stores().backlog(&Vec::from_iter(0..FANOUT_PARTITIONS)).await {
                 Ok(backlog) => return backlog.jobs,
                 Err(error) => assert!(begun.elapsed() < PATIENCE, "{error}"),
             }

@@ -22,6 +22,7 @@ mod nodes;
 mod notifications;
 mod outages;
 mod outlet;
+mod partitions;
 mod paused_nodes;
 mod paused_settlers;
 mod postgres;
