@@ -86,7 +86,7 @@ async fn write_until(over: &AtomicBool, ports: &[u16], seed: u64) -> Vec<Vec<Ack
             let count = acknowledged.len();
             let first = if n % 2 == 0 { n + count } else { n };
             acknowledged.push(post_somewhere(ports, first, &author(n), &format!("{n}-{count}-{seed}")).await);
-            tokio::time::sleep(Duration::from_millis(random.below(80) as u64)).await;
+            tokio::time::sleep(Duration::from_millis(random.below(160) as u64)).await;
         }
         acknowledged
     };
