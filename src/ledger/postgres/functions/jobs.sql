@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- Fan-out jobs: see `ledger/jobs.rs`.
 
 -- Submits a job. `p_job` is JSON with the columns `partition`, `author` and `work`. Returns its number, and that of the
@@ -14,8 +14,10 @@ DECLARE
     new_id bigint;
 BEGIN
     SELECT floor INTO finished FROM work_partitions WHERE name = 'fanout/' || in_partition;
+    -- Comparisons of rows leave the planner only the index by author.
     SELECT id INTO previous FROM jobs
-    WHERE author = of_author AND id > coalesce(finished, 0) ORDER BY id DESC LIMIT 1;
+    WHERE (author, id) > (of_author, coalesce(finished, 0)) AND (author, id) <= (of_author, 9223372036854775807)
+    ORDER BY author DESC, id DESC LIMIT 1;
     INSERT INTO jobs (partition, author, work, created_at) VALUES (in_partition, of_author, job ->> 'work', p_now)
     RETURNING id INTO new_id;
     RETURN ARRAY[new_id, coalesce(previous, 0)];
