@@ -84,7 +84,7 @@ async fn write_until(over: &AtomicBool, ports: &[u16], seed: u64) -> Vec<Vec<Ack
         let (mut random, mut acknowledged) = (SeededRandom::new(seed.wrapping_add(n as u64)), Vec::new());
         while !over.load(Ordering::Relaxed) {
             let count = acknowledged.len();
-            let first = if n % 2 == 0 { n + count } else { n };
+            let first = if n.is_multiple_of(2) { n + count } else { n };
             acknowledged.push(post_somewhere(ports, first, &author(n), &format!("{n}-{count}-{seed}")).await);
             tokio::time::sleep(Duration::from_millis(random.below(160) as u64)).await;
         }
