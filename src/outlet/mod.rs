@@ -11,6 +11,7 @@
 //! | `delivery.rs` | one attempt, and what its outcome means for the event |
 //! | `stream_worker.rs` | copies the log to Redis |
 
+mod consumer_context;
 mod delivery;
 mod lanes;
 mod setup;

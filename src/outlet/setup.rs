@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
+use super::consumer_context::ConsumerContext;
 use super::delivery::WebhookTarget;
 use super::stream_worker::StreamWorker;
 use super::webhook_worker::{WebhookOptions, WebhookWorker};
@@ -64,35 +65,11 @@ pub fn outlet_targets(config: &Config) -> anyhow::Result<OutletTargets> {
     outlet.webhooks.iter().map(target).collect::<anyhow::Result<_>>().map(OutletTargets)
 }
 
-/// The log is read at this interval without a wake-up. Held entries are due with this precision.
-const PACE: Pace = Pace { poll: Duration::from_millis(500), gather: Duration::ZERO };
-
 /// The workers of all webhooks and of the stream.
 pub struct OutletWorkers {
     runtime: Arc<Runtime>,
     webhooks: Vec<WebhookWorker>,
     stream: Option<StreamWorker>,
-}
-
-/// What a consumer works with.
-pub(super) struct ConsumerContext {
-    /// The log.
-    pub(super) ledger: Arc<dyn Ledger>,
-    /// Its partition of work, which is woken when the log grows.
-    pub(super) partition: Partition,
-    /// Wakes its worker.
-    waker: Arc<Waker>,
-    /// Tells when the process stops.
-    pub(super) runtime: Arc<Runtime>,
-    /// Counts what was delivered.
-    pub(super) metrics: Arc<Metrics>,
-}
-
-impl ConsumerContext {
-    /// Has a consumer work until the process stops.
-    pub(super) async fn work(&self, consumer: &mut impl Consumer) {
-        work(&self.partition, &self.runtime, &self.waker, PACE, consumer).await;
-    }
 }
 
 impl OutletWorkers {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::setup::ConsumerContext;
+use super::consumer_context::ConsumerContext;
 use crate::broker::{Broker, OutletRecord};
 use crate::feed::FeedError;
 use crate::feed::work::{Consumer, Ran};

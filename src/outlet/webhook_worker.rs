@@ -7,9 +7,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::time::Instant;
 
+use super::consumer_context::ConsumerContext;
 use super::delivery::WebhookTarget;
 use super::lanes::{give_up_old, send_batch};
-use super::setup::ConsumerContext;
 use crate::feed::work::{Consumer, Ran};
 use crate::feed::{Result, now};
 use crate::ledger::{Fence, OutletBatch, OutletSettlement};

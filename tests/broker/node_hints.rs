@@ -41,7 +41,7 @@ fn record(server: &RedisServer, user: &UserId) -> Option<String> {
 }
 
 async fn fan(node: &Engine, id: u64, users: &[UserId]) -> Result<Vec<Receipt>, BrokerError> {
-    let (attempt, entry, author) = (node.attempt(id.try_into().unwrap()), post(id), user("author"));
+    let (attempt, entry, author) = (node.attempt(id), post(id), user("author"));
     let page = PageRecipients::Users(0);
     let page = FanOut { attempt: &attempt, page: &page, entry: &entry, author: &author, users, created_at: 0 };
     match node.broker.fan_out(page).await? {

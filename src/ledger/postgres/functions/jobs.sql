@@ -1,4 +1,4 @@
--- revision: 2
+-- revision: 1
 -- Fan-out jobs: see `ledger/jobs.rs`.
 
 -- Submits a job. `p_job` is JSON with the columns `partition`, `author` and `work`. Returns its number, and that of the

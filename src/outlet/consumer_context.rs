@@ -1,0 +1,33 @@
+//! What a consumer of the outlet works with.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::feed::Runtime;
+use crate::feed::work::{Consumer, Pace, Partition, Waker, work};
+use crate::ledger::Ledger;
+use crate::metrics::Metrics;
+
+/// The log is read at this interval without a wake-up. Held entries are due with this precision.
+const PACE: Pace = Pace { poll: Duration::from_millis(500), gather: Duration::ZERO };
+
+/// What a consumer works with.
+pub(super) struct ConsumerContext {
+    /// The log.
+    pub(super) ledger: Arc<dyn Ledger>,
+    /// Its partition of work, which is woken when the log grows.
+    pub(super) partition: Partition,
+    /// Wakes its worker.
+    waker: Arc<Waker>,
+    /// Tells when the process stops.
+    pub(super) runtime: Arc<Runtime>,
+    /// Counts what was delivered.
+    pub(super) metrics: Arc<Metrics>,
+}
+
+impl ConsumerContext {
+    /// Has a consumer work until the process stops.
+    pub(super) async fn work(&self, consumer: &mut impl Consumer) {
+        work(&self.partition, &self.runtime, &self.waker, PACE, consumer).await;
+    }
+}
