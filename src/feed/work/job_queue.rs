@@ -141,7 +141,9 @@ impl JobQueue {
 
     /// Wakes the owner of a partition whose jobs wait in the ledger.
     pub(crate) fn wake_owner(&self, partition: u16) {
-        if self.partitions[usize::from(partition)].fence().is_some() {
+        // A partition that is being given away is still owned, but its jobs are not loaded here any more.
+        let is_loaded_here = self.state.lock().partitions[usize::from(partition)].fence().is_some();
+        if is_loaded_here {
             return self.on_signal(partition);
         }
         let broker = Arc::clone(&self.broker);
