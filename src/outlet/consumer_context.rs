@@ -18,7 +18,7 @@ pub(super) struct ConsumerContext {
     /// Its partition of work, which is woken when the log grows.
     pub(super) partition: Partition,
     /// Wakes its worker.
-    waker: Arc<Waker>,
+    pub(super) waker: Arc<Waker>,
     /// Tells when the process stops.
     pub(super) runtime: Arc<Runtime>,
     /// Counts what was delivered.

@@ -8,6 +8,7 @@
 //! | `setup.rs` | the consumers that a configuration asks for |
 //! | `webhook_worker.rs` | the work for a webhook: its batches |
 //! | `lanes.rs` | a batch: the events of each user in order |
+//! | `consumer_context.rs` | what a consumer works with |
 //! | `delivery.rs` | one attempt, and what its outcome means for the event |
 //! | `stream_worker.rs` | copies the log to Redis |
 

@@ -21,7 +21,7 @@ use crate::ledger::{FANOUT_PARTITIONS, Fence, JobId, JobRequest, LoadedJob, NewJ
 use crate::model::UserId;
 
 /// The number of writes whose jobs are in flight.
-const MAX_IN_FLIGHT: usize = 32;
+const MAX_IN_FLIGHT: usize = 12;
 
 /// The longest time for which a write waits for a slot: longer than some hundred writers need in turn, and far below
 /// the timeouts of clients.

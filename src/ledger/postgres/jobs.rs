@@ -11,17 +11,17 @@ use crate::ledger::{
 };
 use crate::model::{Millis, UserId};
 
-/// Each partition is read from its index, behind the floor. Comparisons of rows leave the planner no other index: when
-/// almost all rows are removed ones that cannot be vacuumed, it expects an empty table, and reads any index whole.
+/// Each partition is read from its index, behind the floor. `id + 0` is what the index contains: it leaves the planner no
+/// other index. When almost all rows are removed ones that cannot be vacuumed, it expects an empty table, and reads any
+/// index that fits whole.
 pub(super) const LOAD: &str = "\
     SELECT job.id, mine.partition, job.work, job.cursor, job.created_at
     FROM unnest($1::smallint[], $2::text[], $3::bigint[], $4::bigint[]) AS mine (partition, name, generation, most)
     JOIN work_partitions owned ON owned.name = mine.name AND owned.generation = mine.generation
     CROSS JOIN LATERAL (
         SELECT id, work, cursor, created_at FROM jobs
-        WHERE (jobs.partition, jobs.id) > (mine.partition, owned.floor)
-            AND (jobs.partition, jobs.id) <= (mine.partition, 9223372036854775807) AND jobs.author <> ALL ($5)
-        ORDER BY jobs.partition, jobs.id LIMIT mine.most
+        WHERE jobs.partition = mine.partition AND jobs.id + 0 > owned.floor AND jobs.author <> ALL ($5)
+        ORDER BY jobs.id + 0 LIMIT mine.most
     ) job";
 
 /// Runs with `synchronous_commit` off: the progress of a job need not be on the disk before other work continues. If a
@@ -45,10 +45,8 @@ const REMOVE: &str = "\
 
 pub(super) const RAISE_FLOORS: &str = "\
     UPDATE work_partitions SET floor = least($4, coalesce((
-        SELECT id - 1 FROM jobs
-        WHERE (jobs.partition, jobs.id) > (mine.partition, work_partitions.floor)
-            AND (jobs.partition, jobs.id) <= (mine.partition, 9223372036854775807)
-        ORDER BY jobs.partition, jobs.id LIMIT 1), $4))
+        SELECT min(id + 0) - 1 FROM jobs
+        WHERE jobs.partition = mine.partition AND jobs.id + 0 > work_partitions.floor), $4))
     FROM unnest($1::smallint[], $2::text[], $3::bigint[]) AS mine (partition, name, generation)
     WHERE work_partitions.name = mine.name AND work_partitions.generation = mine.generation AND floor < $4
         AND set_config('synchronous_commit', 'off', true) = 'off'";
@@ -59,8 +57,7 @@ pub(super) const BACKLOG: &str = "\
     LEFT JOIN work_partitions owned ON owned.name = 'fanout/' || mine.partition
     CROSS JOIN LATERAL (
         SELECT count(*) AS jobs, min(created_at) AS oldest FROM jobs
-        WHERE (jobs.partition, jobs.id) > (mine.partition, coalesce(owned.floor, 0))
-            AND (jobs.partition, jobs.id) <= (mine.partition, 9223372036854775807)
+        WHERE jobs.partition = mine.partition AND jobs.id + 0 > coalesce(owned.floor, 0)
     ) waiting";
 
 #[async_trait]

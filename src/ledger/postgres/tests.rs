@@ -6,8 +6,8 @@ use feedline_test_support::postgres_server::{PostgresServer, shared};
 
 use super::endpoint::Endpoint;
 use super::{
-    PostgresLedger, PostgresOptions, PostgresUrl, comments, conversations, counts, edges, favourites, hydration, jobs,
-    likes, notifications, people, personal, posts, previews, pull_log, restrictions, timeline, topics, visible_posts,
+    PostgresLedger, PostgresOptions, PostgresUrl, comments, conversations, counts, edges, favourites, hydration, likes,
+    notifications, people, personal, posts, previews, pull_log, restrictions, timeline, topics, visible_posts,
 };
 use crate::ledger::{
     BulkLoad as _, CountStore as _, Durability, Ledger as _, PeopleStore as _, PersonalData, PostStore as _,

@@ -14,10 +14,8 @@ DECLARE
     new_id bigint;
 BEGIN
     SELECT floor INTO finished FROM work_partitions WHERE name = 'fanout/' || in_partition;
-    -- Comparisons of rows leave the planner only the index by author.
     SELECT id INTO previous FROM jobs
-    WHERE (author, id) > (of_author, coalesce(finished, 0)) AND (author, id) <= (of_author, 9223372036854775807)
-    ORDER BY author DESC, id DESC LIMIT 1;
+    WHERE author = of_author AND id - 0 > coalesce(finished, 0) ORDER BY id - 0 DESC LIMIT 1;
     INSERT INTO jobs (partition, author, work, created_at) VALUES (in_partition, of_author, job ->> 'work', p_now)
     RETURNING id INTO new_id;
     RETURN ARRAY[new_id, coalesce(previous, 0)];

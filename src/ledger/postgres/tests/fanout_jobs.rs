@@ -1,5 +1,7 @@
 //! The statements of fan-out jobs: their plans, and their commits.
 
+use feedline_test_support::postgres_server::shared;
+
 use super::{Cost, cost, ledger};
 use crate::ledger::Ledger as _;
 use crate::ledger::postgres::{PostgresLedger, PostgresOptions, PostgresUrl, endpoint::Endpoint, jobs};
@@ -13,6 +15,10 @@ async fn jobs_are_read_by_partition(ledger: &PostgresLedger) {
     ] {
         let Cost { plan, .. } = cost(ledger, sql, arguments).await;
         assert!(plan.contains("jobs_partition"), "{plan}");
+    }
+    for (sql, arguments) in [(jobs::ADVANCE, "1, 'c', 'fanout/1', 1"), (jobs::FINISH, "'{1}', '{fanout/1}', '{1}'")] {
+        let Cost { plan, .. } = cost(ledger, sql, arguments).await;
+        assert!(plan.contains("jobs_pkey"), "{plan}");
     }
 }
 
