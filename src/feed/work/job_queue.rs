@@ -20,8 +20,9 @@ use crate::feed::runtime::Runtime;
 use crate::ledger::{FANOUT_PARTITIONS, Fence, JobId, JobRequest, LoadedJob, NewJob, fanout_partition};
 use crate::model::UserId;
 
-/// The number of writes whose jobs are in flight.
-const MAX_IN_FLIGHT: usize = 12;
+/// The number of writes whose jobs are in flight. With 32 writers on the embedded stores, 12 instead of 32 gave a third
+/// fewer posts a second, and a 99th percentile of deliveries of 61 instead of 86 ms.
+const MAX_IN_FLIGHT: usize = 32;
 
 /// The longest time for which a write waits for a slot: longer than some hundred writers need in turn, and far below
 /// the timeouts of clients.
