@@ -7,7 +7,8 @@ use std::time::Duration;
 /// How long a message waits for its reader.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Output that is dropped once its reader has gone, as in `feedline quarantine list | head -1`. Other errors are reported.
+/// Output that is dropped once its reader has gone, as in `feedline quarantine list | head -1`. Other errors are
+/// reported.
 pub(crate) struct Output<W>(W);
 
 /// Standard output.

@@ -125,7 +125,7 @@ pub struct ListPage<T> {
 
 /// The durable store. Every method returns within the configured timeout, with an error if necessary. A write is
 /// durable when its method returns. The exception is the progress of a job ([`JobStore::advance_job`],
-/// [`JobStore::finish_job`]): a crash of the store may lose it if no other write followed.
+/// [`JobStore::finish_jobs`]): a crash of the store may lose it if no other write followed.
 #[async_trait]
 pub trait Ledger:
     PeopleStore

@@ -65,7 +65,8 @@ async fn jobs_behind_the_floor_are_not_read() {
     let job = publish(&*ledger, 1, "ann").await;
     let buffers = async || {
         let sql = format!(
-            "EXPLAIN (ANALYZE, BUFFERS, FORMAT TEXT) SELECT count(*) FROM jobs WHERE partition = {partition} AND id + 0 > (
+            "EXPLAIN (ANALYZE, BUFFERS, FORMAT TEXT)
+             SELECT count(*) FROM jobs WHERE partition = {partition} AND id + 0 > (
                  SELECT floor FROM work_partitions WHERE name = 'fanout/{partition}')"
         );
         let plan = server.client(&name).await.query(&sql, &[]).await.unwrap();

@@ -11,9 +11,9 @@ use crate::ledger::{
 };
 use crate::model::{Millis, UserId};
 
-/// Each partition is read from its index, behind the floor. `id + 0` is what the index contains: it leaves the planner no
-/// other index. When almost all rows are removed ones that cannot be vacuumed, it expects an empty table, and reads any
-/// index that fits whole.
+/// Each partition is read from its index, behind the floor. `id + 0` is what the index contains: it leaves the planner
+/// no other index. When almost all rows are removed ones that cannot be vacuumed, it expects an empty table, and reads
+/// any index that fits whole.
 pub(super) const LOAD: &str = "\
     SELECT job.id, mine.partition, job.work, job.cursor, job.created_at
     FROM unnest($1::smallint[], $2::text[], $3::bigint[], $4::bigint[]) AS mine (partition, name, generation, most)
