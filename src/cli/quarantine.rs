@@ -13,6 +13,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
 
+use super::output::stdout;
+
 /// The items of one read.
 const PAGE: usize = 500;
 
@@ -92,7 +94,7 @@ pub(crate) fn quarantine(config: &Config, args: &QuarantineArgs) -> anyhow::Resu
 }
 
 async fn list(ledger: &dyn Ledger, kind: Option<&str>, as_json: bool) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut out = stdout();
     let (mut after, mut number) = (0, 0);
     if as_json {
         write!(out, "[")?;
@@ -128,7 +130,7 @@ async fn show(ledger: &dyn Ledger, kind: &str, name: &str) -> anyhow::Result<()>
     let mut shown = summary(&item);
     // The content of a like is no JSON.
     shown["content"] = serde_json::from_str(&item.content).unwrap_or(Value::String(item.content));
-    writeln!(std::io::stdout().lock(), "{shown:#}")?;
+    writeln!(stdout(), "{shown:#}")?;
     Ok(())
 }
 
@@ -152,7 +154,7 @@ async fn change(ledger: &dyn Ledger, selection: &Selection, change: Change) -> a
         }
     }
     if number == 0 {
-        writeln!(std::io::stdout().lock(), "nothing is in quarantine")?;
+        writeln!(stdout(), "nothing is in quarantine")?;
     }
     Ok(())
 }
@@ -169,7 +171,7 @@ async fn change_one(ledger: &dyn Ledger, kind: &str, name: &str, change: Change)
         Change::Drop if kind == ERASURE => "was dropped; the data that is left stays",
         Change::Drop => "was dropped",
     };
-    writeln!(std::io::stdout().lock(), "{kind} {name} {done}")?;
+    writeln!(stdout(), "{kind} {name} {done}")?;
     Ok(true)
 }
 

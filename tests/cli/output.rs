@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::{err, feedline, out, run};
 
 /// Commands, with their exit codes. `serve` is tested in `tests/resilience/logs.rs`, a run of `bench` takes too long.
-const COMMANDS: [(&[&str], i32); 22] = [
+const COMMANDS: [(&[&str], i32); 21] = [
     (&["--help"], 0),
     (&["--version"], 0),
     (&["no-such-command"], 2),
@@ -22,13 +22,12 @@ const COMMANDS: [(&[&str], i32); 22] = [
     (&["restore", "missing.db"], 1),
     (&["erasures", "list"], 0),
     (&["erasures", "apply", "old.log"], 0),
-    (&["jobs"], 0),
-    (&["jobs", "retry"], 0),
-    (&["jobs", "retry", "7"], 1),
-    (&["push", "failed"], 0),
+    (&["quarantine", "list"], 0),
+    (&["quarantine", "list", "--json"], 0),
+    (&["quarantine", "show", "job", "7"], 1),
+    (&["quarantine", "retry", "job", "7"], 1),
+    (&["quarantine", "drop", "job", "7"], 1),
     (&["push", "test", "--user", "ann", "--device", "phone"], 1),
-    (&["outlet", "failed"], 0),
-    (&["outlet", "replay"], 0),
     (&["outlet", "refill"], 1),
     (&["seed-demo", "--help"], 0),
     (&["bench", "--help"], 0),
@@ -87,8 +86,11 @@ fn all_commands_are_tested() {
 fn output_that_cannot_be_stored_is_an_error() {
     let dir = prepared();
     let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let failed = feedline(&dir, &["jobs"]).stdout(full()).output().unwrap();
+    let failed = feedline(&dir, &["quarantine", "list"]).stdout(full()).output().unwrap();
     assert_eq!(failed.status.code(), Some(1), "{failed:?}");
     assert!(err(&failed).contains("No space left"), "{failed:?}");
-    assert_eq!(feedline(&dir, &["jobs"]).stdout(full()).stderr(full()).output().unwrap().status.code(), Some(1));
+    assert_eq!(
+        feedline(&dir, &["quarantine", "list"]).stdout(full()).stderr(full()).output().unwrap().status.code(),
+        Some(1)
+    );
 }

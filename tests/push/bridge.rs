@@ -124,9 +124,9 @@ async fn fcm_receives_a_notification_and_ends_a_device() {
     let reason = "feedline_push_failed_total{platform=\"fcm\",reason=\"invalid_argument\"}";
     server.metric_is(reason, 1.0).await;
     assert_eq!(devices(&server).await, 1, "it is kept");
-    let failed = server.command(&["push", "failed"]);
+    let failed = server.command(&["quarantine", "list", "--kind", "push"]);
     let failed = String::from_utf8_lossy(&failed.stdout).into_owned();
-    assert!(failed.starts_with("mention ") && failed.contains("invalid_argument"), "{failed}");
+    assert!(failed.starts_with("push ") && failed.contains("invalid_argument"), "{failed}");
 
     service.answer(provider(move |_| fcm_error(404, "UNREGISTERED", json!({}))));
     server.post("bo", "@ann the last one").await;
