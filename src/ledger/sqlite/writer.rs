@@ -40,9 +40,13 @@ impl Writer {
         let commits = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&commits);
         // The checkpointer ends after the writer: the last connection to be closed copies the log into the file, and of
-        // two that are closed at once neither does. The database is dropped first.
+        // two that are closed at once neither does. The closure holds the whole pair, not its first field alone, and
+        // drops the database first.
         let parts = (db, grown);
-        lane.spawn("ledger_writer", "ledger-writer", move || serve(&parts.0, &queue, &counter))?;
+        lane.spawn("ledger_writer", "ledger-writer", move || {
+            let (db, _grown) = &parts;
+            serve(db, &queue, &counter);
+        })?;
         lane.spawn("ledger_checkpoints", "ledger-log", move || checkpointer::serve(&log, &wake_ups))?;
         Ok(Self { lane: Arc::new(lane), commits })
     }
