@@ -19,7 +19,7 @@ pub(super) struct ConsumerContext {
     pub(super) partition: Partition,
     /// Wakes its worker.
     pub(super) waker: Arc<Waker>,
-    /// Tells when the process stops.
+    /// Cancelled when the process stops.
     pub(super) runtime: Arc<Runtime>,
     /// Counts what was delivered.
     pub(super) metrics: Arc<Metrics>,

@@ -22,12 +22,12 @@ conformance! {
 
 type Any = Arc<dyn Ledger>;
 
-async fn restrict(ledger: &dyn Ledger, barrier: Restriction, maker: &str, whom: &str) -> Option<Vec<NewJob>> {
-    ledger.restrict(barrier, &id(maker), &id(whom), NOW).await.expect("an answer")
+async fn restrict(ledger: &dyn Ledger, kind: Restriction, maker: &str, restricted: &str) -> Option<Vec<NewJob>> {
+    ledger.restrict(kind, &id(maker), &id(restricted), NOW).await.expect("an answer")
 }
 
-async fn unrestrict(ledger: &dyn Ledger, barrier: Restriction, maker: &str, whom: &str) -> Option<Vec<NewJob>> {
-    ledger.unrestrict(barrier, &id(maker), &id(whom), NOW).await.expect("an answer")
+async fn unrestrict(ledger: &dyn Ledger, kind: Restriction, maker: &str, restricted: &str) -> Option<Vec<NewJob>> {
+    ledger.unrestrict(kind, &id(maker), &id(restricted), NOW).await.expect("an answer")
 }
 
 fn work(jobs: Option<Vec<NewJob>>) -> Vec<Work> {

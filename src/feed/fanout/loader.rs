@@ -111,7 +111,8 @@ impl Loader {
         }
     }
 
-    /// Raises floors to the number that was the greatest so long ago that no write can bring a smaller one.
+    /// Raises the floors to the number that was the greatest [`LATEST_COMMIT`] ago: every write with a smaller number
+    /// has committed or failed since.
     async fn raise_floors(&self) {
         let mut seen: VecDeque<(Instant, JobId)> = VecDeque::new();
         let mut raised = JobId(0);

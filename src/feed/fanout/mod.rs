@@ -180,7 +180,7 @@ impl FanoutWorkers {
         self.finisher.flush().await;
     }
 
-    /// Runs a job that its author's turn brought.
+    /// Runs the next job of an author.
     async fn run(self: &Arc<Self>, mut queued: QueuedJob) {
         let (partition, author) = (queued.job.partition(), queued.job.work.author().clone());
         let (fence, mut running) = (queued.fence.clone(), RunningJob::new(&queued));

@@ -21,9 +21,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use tokio::sync::Notify;
+use tokio::sync::{Mutex, Notify};
 use tokio::time::Instant;
 
+use crate::backoff::Backoff;
 use crate::broker::{Attempt, Broker, Pull};
 use crate::feed::content::PostCache;
 use crate::feed::error::{Result, isolate};
@@ -38,6 +39,10 @@ use crate::model::{Entry, UserId};
 
 /// How often the log is read without a signal.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The first pause after a failed read; it doubles up to [`MAX_BACKOFF`].
+const MIN_BACKOFF: Duration = Duration::from_millis(200);
+const MAX_BACKOFF: Duration = Duration::from_secs(2);
 
 /// The maximal number of entries of one ledger call.
 const MAX_ENTRIES: usize = 100;
@@ -73,6 +78,17 @@ pub(crate) struct PullLog {
     page_size: usize,
     /// Signals that the log may have grown.
     grown: Notify,
+    /// Kept over a restart of the task.
+    progress: Mutex<LogProgress>,
+}
+
+/// How far this node has read the log.
+#[derive(Default)]
+struct LogProgress {
+    /// The number of the last entry that was read.
+    done: u64,
+    /// The consecutive failures of the next entry.
+    failures: u32,
 }
 
 impl PullLog {
@@ -92,7 +108,6 @@ impl PullLog {
         inbox_ttl: Duration,
         page_size: usize,
     ) -> Self {
-        let grown = Notify::new();
         Self {
             ledger,
             broker,
@@ -106,7 +121,8 @@ impl PullLog {
             metrics,
             inbox_ttl,
             page_size,
-            grown,
+            grown: Notify::new(),
+            progress: Mutex::default(),
         }
     }
 
@@ -120,41 +136,41 @@ impl PullLog {
     /// # Errors
     /// If a store cannot be reached.
     pub(crate) async fn start(self: &Arc<Self>) -> Result<()> {
-        let mut done = self.ledger.pulled_top().await?;
-        self.lineage.note_number(PULLED, done).await?;
-        self.cursor.begin(done);
-        let log = Arc::clone(self);
-        self.runtime.spawn(async move {
-            let mut cleaned = Instant::now();
-            let mut pause = POLL_INTERVAL;
-            let mut failures = 0;
-            loop {
-                tokio::select! {
-                    more = log.runtime.sleep(pause.mul_f64(rand::random_range(0.8..1.2))) => if !more { return },
-                    () = log.grown.notified() => {}
-                }
-                pause = POLL_INTERVAL;
-                if let Err(error) = log.follow_log(&mut done, &mut failures).await {
-                    tracing::warn!(%error, "pulled posts wait for a store");
-                    pause = Duration::from_millis(200);
-                    if !log.runtime.sleep(pause).await {
-                        return;
-                    }
-                }
-                if cleaned.elapsed() > CLEANUP_INTERVAL {
-                    cleaned = Instant::now();
-                    log.drop_old().await;
-                }
-            }
-        });
+        let top = self.ledger.pulled_top().await?;
+        self.lineage.note_number(PULLED, top).await?;
+        self.cursor.begin(top);
+        self.progress.lock().await.done = top;
+        self.runtime.supervise("pull_log", self, |log| async move { log.follow().await });
         Ok(())
     }
 
-    /// Appends all entries after `done`, and advances `done` to the last one. Skips an entry that always fails:
-    /// `failures` counts the consecutive failures of the next entry.
-    async fn follow_log(&self, done: &mut u64, failures: &mut u32) -> Result<()> {
+    async fn follow(&self) {
+        let mut progress = self.progress.lock().await;
+        let mut backoff = Backoff::new(MIN_BACKOFF, MAX_BACKOFF);
+        let mut cleaned = Instant::now();
         loop {
-            let entries = self.ledger.pulled_after(*done, MAX_ENTRIES).await?;
+            tokio::select! {
+                more = self.runtime.sleep(POLL_INTERVAL.mul_f64(rand::random_range(0.8..1.2))) => if !more { return },
+                () = self.grown.notified() => {}
+            }
+            while let Err(error) = self.catch_up_with_log(&mut progress).await {
+                tracing::warn!(%error, "pulled posts wait for a store");
+                if !self.runtime.sleep(backoff.next_delay()).await {
+                    return;
+                }
+            }
+            backoff.reset();
+            if cleaned.elapsed() > CLEANUP_INTERVAL {
+                cleaned = Instant::now();
+                self.drop_old().await;
+            }
+        }
+    }
+
+    /// Appends all entries that this node has not read yet. Skips an entry that always fails.
+    async fn catch_up_with_log(&self, progress: &mut LogProgress) -> Result<()> {
+        loop {
+            let entries = self.ledger.pulled_after(progress.done, MAX_ENTRIES).await?;
             if entries.is_empty() {
                 return Ok(());
             }
@@ -163,8 +179,8 @@ impl PullLog {
                 match appended {
                     Ok(()) => self.quarantine.succeeded(),
                     Err(error) => {
-                        *failures = if error.is_outage() { 0 } else { *failures + 1 };
-                        if !self.quarantine.admits(*failures, &error).await {
+                        progress.failures = if error.is_outage() { 0 } else { progress.failures + 1 };
+                        if !self.quarantine.admits(progress.failures, &error).await {
                             return Err(error);
                         }
                         let mark = pulled.mark;
@@ -175,8 +191,7 @@ impl PullLog {
                         );
                     }
                 }
-                *failures = 0;
-                *done = pulled.mark;
+                *progress = LogProgress { done: pulled.mark, failures: 0 };
             }
         }
     }

@@ -45,8 +45,7 @@ impl LikeRetries {
 
     /// Works until the process stops.
     pub(crate) fn start(self: &Arc<Self>) {
-        let retries = Arc::clone(self);
-        self.runtime.spawn(async move {
+        self.runtime.supervise("like_retries", self, |retries| async move {
             while retries.runtime.sleep(POLL_INTERVAL.mul_f64(rand::random_range(0.8..1.2))).await {
                 if let Err(error) = retries.step().await {
                     tracing::warn!(%error, "retries of likes wait for their stores");

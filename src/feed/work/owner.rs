@@ -382,7 +382,7 @@ mod tests {
         let fence = Fence { partition: "a".into(), generation: 1 };
         let (state, _) = watch::channel(Ownership { fence: Some(fence.clone()), ..Ownership::default() });
         let partition = Partition { name: "a".into(), clock: Arc::clone(&clock), state, left: Arc::default() };
-        // A worker that is told otherwise would turn without a pause, and block the threads of the runtime.
+        // If `owned` returned here, the worker would loop without a pause and block the threads of the runtime.
         let owned = partition.owned();
         tokio::pin!(owned);
         assert!(tokio::time::timeout(Duration::from_millis(20), &mut owned).await.is_err());

@@ -28,7 +28,8 @@ pub(crate) enum Ran {
     Idle(Option<Instant>),
 }
 
-/// The work of one partition. A consumer keeps its state between runs; it is told when an ownership begins and ends.
+/// The work of one partition. A consumer keeps its state between runs. The worker calls `begin` and `end` when an
+/// ownership begins and ends.
 #[async_trait]
 pub(crate) trait Consumer: Send {
     /// Loads the state for a new ownership. Nothing is left of former ones.

@@ -640,7 +640,8 @@ CREATE TABLE outlet (
     body         text NOT NULL
 );
 
--- The last position of the log, and the last one that was trimmed. Whoever appends locks the row until its commit.
+-- The last position of the log, and the last one that was trimmed. A transaction that appends locks the row until it
+-- commits.
 CREATE TABLE outlet_end (
     one     boolean PRIMARY KEY DEFAULT true CHECK (one),
     last    bigint NOT NULL,
