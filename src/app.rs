@@ -278,8 +278,11 @@ fn warn_of_risks(config: &Config) {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Instant;
 
     use feedline_test_support::redis_server::RedisServer;
+    use feedline_test_support::server::{PATIENCE, Server};
 
     use super::*;
 
@@ -322,6 +325,40 @@ mod tests {
         let leases = redis.calls("evalsha");
         assert!(App::start(&config, &secrets, Role::Everything).await.is_err());
         assert!(redis.calls("evalsha") > leases && !has_number(), "and when a start fails");
+    }
+
+    #[tokio::test]
+    async fn ready_fails_while_a_task_is_away() {
+        const TASK: &str = "test_app";
+        let folder = tempfile::tempdir().unwrap();
+        let (config, secrets) = configure(folder.path(), "memory:");
+        let app = App::start(&config, &secrets, Role::Everything).await.unwrap();
+        let port = app.address().port();
+        let get = async |path: &str| Server::request_at(port, "GET", path, &[], "").await.expect("an answer");
+        let fails = Arc::new((AtomicBool::new(true), app.feed.runtime.clone()));
+        app.feed.runtime.supervise(TASK, &fails, |fails| async move {
+            assert!(!fails.0.load(Ordering::Relaxed), "a bug");
+            fails.1.stopped().await;
+        });
+        // Tasks of other tests of this process may be away, too.
+        let until_away = async |is_away: bool| {
+            let deadline = Instant::now() + PATIENCE;
+            loop {
+                let answer = get("/ready").await;
+                let message = answer.body["error"]["message"].as_str().unwrap_or_default();
+                if message.contains(TASK) == is_away {
+                    return answer;
+                }
+                assert!(Instant::now() < deadline, "{answer:?}");
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let answer = until_away(true).await;
+        assert_eq!((answer.status.as_u16(), &answer.body["error"]["code"]), (503, &"tasks_away".into()));
+        assert_eq!(get("/health").await.status, 200, "the process runs");
+        fails.0.store(false, Ordering::Relaxed);
+        until_away(false).await;
+        tokio::time::timeout(PATIENCE, app.stop()).await.expect("a supervised task does not hold up the stop");
     }
 
     #[tokio::test]

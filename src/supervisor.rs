@@ -222,10 +222,11 @@ mod tests {
     async fn tasks_that_end_at_once_are_restarted_ever_later() {
         const TASK: &str = "test_delays";
         let handle = supervise_while_held(TASK, Arc::new(()), |_| async {});
-        sleep(Duration::from_millis(700)).await;
+        sleep(Duration::from_millis(1_500)).await;
+        // Constant delays would give at least 15.
         let restarts = restarts_of(TASK);
-        assert!((1..10).contains(&restarts), "{restarts} restarts");
-        assert!(away().contains(&TASK));
+        assert!((1..=7).contains(&restarts), "{restarts} restarts");
+        until(|| away().contains(&TASK)).await;
         drop(handle);
         // A task that is aborted is not away.
         until(|| !away().contains(&TASK)).await;

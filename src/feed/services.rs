@@ -92,6 +92,9 @@ pub struct Feed {
     pub(super) jobs: Arc<JobQueue>,
     /// Decides which jobs of post alerts are set aside; `push/` runs them.
     pub(crate) post_alert_quarantine: Arc<QuarantinePolicy>,
+    /// What webhooks, and the Stream of the outlet, wait for.
+    pub(crate) webhook_waits: Arc<QuarantinePolicy>,
+    pub(crate) stream_waits: Arc<QuarantinePolicy>,
     pub(super) work: WorkHealth,
     pub(super) fanout: Arc<FanoutWorkers>,
     pub(super) pull_log: Arc<PullLog>,

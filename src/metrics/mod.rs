@@ -209,7 +209,7 @@ impl Metrics {
         self.fanout.register(r);
         r.register(
             "events_pending",
-            "Events of all nodes waiting to become notifications",
+            "Events waiting to become notifications; 0 on all nodes but one",
             self.events_pending.clone(),
         );
         let pending = "Events of likes of all nodes waiting to become notifications";

@@ -51,10 +51,14 @@ impl OutletMetrics {
         r.register("outlet_given_up", "Events that this node set aside", self.failed.clone());
         let missed = "Events that were older than outlet.retention before the consumer took them";
         r.register("outlet_missed", missed, self.missed.clone());
-        r.register("outlet_waiting", "Events that a consumer has not taken yet", self.waiting.clone());
-        let lag = "Age of the oldest event that a consumer has not taken yet";
+        r.register(
+            "outlet_waiting",
+            "Events that a consumer has not taken yet; one node measures it",
+            self.waiting.clone(),
+        );
+        let lag = "Age of the oldest event that a consumer has not taken yet; one node measures it";
         r.register_with_unit("outlet_lag", lag, Unit::Seconds, self.lag.clone());
-        let aside = "Events that are set aside, see `feedline quarantine list`";
+        let aside = "Events that are set aside, see `feedline quarantine list`; one node measures it";
         r.register("outlet_set_aside", aside, self.set_aside.clone());
         let dropped = "Connections and departures of users that caused no event, because too many waited";
         r.register("outlet_activity_dropped", dropped, self.activity_dropped.clone());
@@ -91,6 +95,13 @@ impl OutletMetrics {
         self.waiting.get_or_create(&of(consumer)).set(number(waiting));
         self.lag.get_or_create(&of(consumer)).set(seconds(age));
         self.set_aside.get_or_create(&of(consumer)).set(number(set_aside));
+    }
+
+    /// Forgets the backlogs: another node measures them.
+    pub fn forget_backlogs(&self) {
+        self.waiting.clear();
+        self.lag.clear();
+        self.set_aside.clear();
     }
 
     /// Counts reports of connections that were dropped.

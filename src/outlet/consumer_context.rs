@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::feed::Runtime;
-use crate::feed::work::{Consumer, Pace, Partition, Waker, work};
+use crate::feed::work::{Consumer, Pace, Partition, QuarantinePolicy, Waker, work};
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
 
@@ -17,6 +17,8 @@ pub(super) struct ConsumerContext {
     pub(super) ledger: Arc<dyn Ledger>,
     /// Its partition of work, which is woken when the log grows.
     pub(super) partition: Partition,
+    /// Shows what its work waits for.
+    pub(super) waits: Arc<QuarantinePolicy>,
     /// Wakes its worker.
     pub(super) waker: Arc<Waker>,
     /// Cancelled when the process stops.

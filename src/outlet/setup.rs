@@ -12,6 +12,7 @@ use super::stream_worker::StreamWorker;
 use super::webhook_worker::{WebhookOptions, WebhookWorker};
 use crate::broker::Broker;
 use crate::config::{BrokerUrl, Config};
+use crate::feed::work::QuarantinePolicy;
 use crate::feed::{Feed, Runtime};
 use crate::metrics::Metrics;
 use crate::push::providers::ProvidersConfig;
@@ -83,17 +84,21 @@ impl OutletWorkers {
         metrics: &Arc<Metrics>,
     ) -> anyhow::Result<Self> {
         let options = WebhookOptions { concurrency: config.outlet.concurrency, give_up: config.outlet.give_up };
-        let context = |name: &str| ConsumerContext {
+        let context = |name: &str, waits: &Arc<QuarantinePolicy>| ConsumerContext {
             ledger: feed.ledger.clone(),
             partition: feed.owner.partition(name, name),
+            waits: waits.clone(),
             waker: feed.outlet.appended.waker(),
             runtime: feed.runtime.clone(),
             metrics: metrics.clone(),
         };
         let targets = outlet_targets(config)?.0.into_iter();
-        let webhooks = targets.map(|target| WebhookWorker::new(context(&target.consumer), target, options)).collect();
+        let webhook =
+            |target: WebhookTarget| WebhookWorker::new(context(&target.consumer, &feed.webhook_waits), target, options);
+        let webhooks = targets.map(webhook).collect();
         let length = config.outlet.stream_length;
-        let stream = config.outlet.stream.then(|| StreamWorker::new(context("stream"), broker.clone(), length));
+        let stream = || StreamWorker::new(context("stream", &feed.stream_waits), broker.clone(), length);
+        let stream = config.outlet.stream.then(stream);
         Ok(Self { runtime: feed.runtime.clone(), webhooks, stream })
     }
 

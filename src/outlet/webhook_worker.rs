@@ -11,7 +11,7 @@ use super::consumer_context::ConsumerContext;
 use super::delivery::WebhookTarget;
 use super::lanes::{give_up_old, send_batch};
 use crate::feed::work::{Consumer, Ran};
-use crate::feed::{Result, now};
+use crate::feed::{FeedError, Result, now};
 use crate::ledger::{Fence, OutletBatch, OutletSettlement};
 
 /// The new entries of a batch, and the held ones.
@@ -140,7 +140,12 @@ impl Consumer for Batches<'_> {
         let settlement = self.unsettled.insert(settlement);
         let is_settled = worker.context.ledger.settle_outlet(fence, &worker.target.consumer, settlement, now()).await?;
         self.unsettled = None;
+        worker.context.waits.succeeded();
         // If not, another process owns the partition now.
         Ok(if is_settled { Ran::More } else { Ran::Idle(None) })
+    }
+
+    fn failed(&self, error: &FeedError) {
+        self.worker.context.waits.note_failure(error);
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::feed::work::{Consumer, Pace, Partition, Ran, Waker, work};
-use crate::feed::{Feed, FeedError, now as unix_now};
+use crate::feed::{Feed, FeedError, isolate, now as unix_now};
 use crate::ledger::{Fault, Fence, PostAlertJob, PostAlertPage, PostAlertProgress};
 use crate::model::{Millis, PostId};
 
@@ -64,7 +64,7 @@ struct PostAlerts<'a> {
 
 impl PostAlerts<'_> {
     /// Records the failure of a job, and sets it aside if it is at fault.
-    async fn failed(&mut self, job: &PostAlertJob, error: &FeedError) -> Result<(), FeedError> {
+    async fn failed(&mut self, job: &PostAlertJob, error: &FeedError, cause: String) -> Result<(), FeedError> {
         if self.failing.len() >= MAX_FAILING {
             self.failing.clear();
         }
@@ -74,7 +74,7 @@ impl PostAlerts<'_> {
         tracing::warn!(post = %job.post, failures, "the alerts about a post fail");
         if feed.post_alert_quarantine.admits(failures, error).await {
             tracing::error!(post = %job.post, "the alerts about a post always fail and were quarantined");
-            feed.ledger.quarantine_post_alert(job, &Fault::now(error.reason(), failures)).await?;
+            feed.ledger.quarantine_post_alert(job, &Fault::now(cause, failures)).await?;
             self.failing.remove(&job.post);
         }
         Ok(())
@@ -92,7 +92,8 @@ impl Consumer for PostAlerts<'_> {
         let jobs = self.worker.feed.ledger.post_alert_jobs(MAX_JOBS).await?;
         let mut ran = if jobs.is_empty() { Ok(Ran::Idle(None)) } else { Ok(Ran::More) };
         for job in jobs {
-            match self.worker.queue_page(fence, &job).await {
+            let (queued, cause) = isolate(self.worker.queue_page(fence, &job)).await;
+            match queued {
                 Ok(PostAlertProgress::More | PostAlertProgress::Done) => {
                     self.worker.feed.post_alert_quarantine.succeeded();
                     self.failing.remove(&job.post);
@@ -100,7 +101,7 @@ impl Consumer for PostAlerts<'_> {
                 Ok(PostAlertProgress::Lost) => return Ok(Ran::Idle(None)),
                 Err(error) if error.is_outage() => return Err(error),
                 Err(error) => {
-                    self.failed(&job, &error).await?;
+                    self.failed(&job, &error, cause).await?;
                     ran = Err(error);
                 }
             }

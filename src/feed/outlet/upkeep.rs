@@ -77,9 +77,11 @@ impl OutletUpkeep {
     }
 
     async fn run(&self) -> Result<()> {
-        if self.queue.consumer(EventConsumer::Outlet).is_some_and(|own| own.partition.fence().is_some()) {
-            self.trim().await?;
+        if self.queue.consumer(EventConsumer::Outlet).is_none_or(|work| work.partition.fence().is_none()) {
+            self.metrics.outlet.forget_backlogs();
+            return Ok(());
         }
+        self.trim().await?;
         let now = now();
         let end = self.ledger.outlet_end().await?;
         for backlog in self.ledger.outlet_backlogs().await? {

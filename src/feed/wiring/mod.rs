@@ -200,6 +200,8 @@ impl Feed {
             outlet: base.outlet(policies.outlet.clone(), options),
             event_worker: Arc::new(base.event_worker(notifications.clone(), policies.events())),
             post_alert_quarantine: policies.post_alerts.clone(),
+            webhook_waits: policies.webhooks.clone(),
+            stream_waits: policies.stream.clone(),
             work: policies.health(),
             erasure_job: Arc::new(erasure_job),
             fanout: Arc::new(fanout),

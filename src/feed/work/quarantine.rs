@@ -73,6 +73,11 @@ impl QuarantinePolicy {
         }
     }
 
+    /// Records a failure of work whose items are never set aside for it.
+    pub(crate) fn note_failure(&self, error: &FeedError) {
+        self.state.lock().failed(0, error, Instant::now());
+    }
+
     /// Why the work waits. `None`: it goes on.
     pub(crate) fn waits_for(&self) -> Option<String> {
         self.state.lock().waits_for(Instant::now())
