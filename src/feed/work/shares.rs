@@ -41,6 +41,8 @@ pub(super) fn plan(view: &WorkView, wanted: &[(Arc<str>, Arc<str>)], holder: &st
         let room = share.saturating_sub(mine.len());
         let fence = |(name, generation): (&Arc<str>, u64)| Fence { partition: Arc::clone(name), generation };
         plan.take.extend(free.into_iter().take(room).map(fence));
+        // The same ones in each round, until the ledger shows them as released.
+        mine.sort_unstable();
         plan.give_away.extend(mine.into_iter().skip(share).cloned());
     }
     plan
