@@ -220,14 +220,18 @@ tokio::task_local! {
 }
 
 /// Runs work whose failure is recorded for an operator. A panic counts as an [internal](FeedError::Internal) error. The
-/// second part of the result is the cause, if the work failed with an internal error.
+/// second part of the result is the cause, if the work failed.
 pub(crate) async fn isolate<T>(work: impl Future<Output = Result<T>>) -> (Result<T>, String) {
     let work = async {
         let done = AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| {
             note_cause(&"it panicked, see the log");
             Err(FeedError::Internal)
         });
-        let cause = CAUSE.with(RefCell::take);
+        let cause = match &done {
+            Ok(_) => None,
+            Err(FeedError::Internal) => CAUSE.with(RefCell::take),
+            Err(error) => Some(error.reason()),
+        };
         (done, cause.unwrap_or_else(|| "unknown, see the log".to_owned()))
     };
     CAUSE.scope(RefCell::new(None), work).await

@@ -156,7 +156,6 @@ impl Feed {
     /// the node number is released.
     pub async fn stop(&self) {
         self.runtime.stop().await;
-        self.fanout.flush().await;
         self.owner.stop().await;
         self.ids.release().await;
     }

@@ -30,6 +30,6 @@ pub(super) struct ConsumerContext {
 impl ConsumerContext {
     /// Has a consumer work until the process stops.
     pub(super) async fn work(&self, consumer: &mut impl Consumer) {
-        work(&self.partition, &self.runtime, &self.waker, PACE, consumer).await;
+        work(&self.partition, &self.runtime, &self.waker, PACE, &self.waits, consumer).await;
     }
 }

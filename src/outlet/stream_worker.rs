@@ -58,14 +58,9 @@ impl StreamWorker {
 #[async_trait]
 impl Consumer for &StreamWorker {
     async fn run(&mut self, _fence: &Fence) -> Result<Ran, FeedError> {
-        let ran = self.step().await?;
-        self.context.waits.succeeded();
+        let ran = self.step().await.inspect_err(|_| self.context.metrics.outlet.rejected(CONSUMER, "unavailable"))?;
+        self.context.waits.succeeded(CONSUMER);
         Ok(ran)
-    }
-
-    fn failed(&self, error: &FeedError) {
-        self.context.metrics.outlet.rejected(CONSUMER, "unavailable");
-        self.context.waits.note_failure(error);
     }
 }
 

@@ -11,7 +11,7 @@ use super::consumer_context::ConsumerContext;
 use super::delivery::WebhookTarget;
 use super::lanes::{give_up_old, send_batch};
 use crate::feed::work::{Consumer, Ran};
-use crate::feed::{FeedError, Result, now};
+use crate::feed::{Result, now};
 use crate::ledger::{Fence, OutletBatch, OutletSettlement};
 
 /// The new entries of a batch, and the held ones.
@@ -57,7 +57,6 @@ impl WebhookWorker {
             ledger.register_outlet_consumers(std::slice::from_ref(consumer)).await?;
             return Ok(ControlFlow::Break(Ran::Idle(None)));
         };
-        self.count_missed(&batch);
         if limit == 1 && !batch.entries.is_empty() {
             // A held event may be the cause of the failures: it must not be the only one that is tried.
             batch.due.clear();
@@ -75,6 +74,7 @@ impl WebhookWorker {
         if batch.due.is_empty() && batch.entries.is_empty() {
             return None;
         }
+        self.count_missed(&batch);
         let may_send = || {
             !self.context.runtime.stopping().is_cancelled() && self.context.partition.fence().as_ref() == Some(fence)
         };
@@ -140,12 +140,8 @@ impl Consumer for Batches<'_> {
         let settlement = self.unsettled.insert(settlement);
         let is_settled = worker.context.ledger.settle_outlet(fence, &worker.target.consumer, settlement, now()).await?;
         self.unsettled = None;
-        worker.context.waits.succeeded();
+        worker.context.waits.succeeded(&worker.target.consumer);
         // If not, another process owns the partition now.
         Ok(if is_settled { Ran::More } else { Ran::Idle(None) })
-    }
-
-    fn failed(&self, error: &FeedError) {
-        self.worker.context.waits.note_failure(error);
     }
 }

@@ -1,6 +1,5 @@
 //! The job of alerts about posts: queues pushes for the users who asked for them, page by page.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,8 +7,8 @@ use async_trait::async_trait;
 
 use crate::feed::work::{Consumer, Pace, Partition, Ran, Waker, work};
 use crate::feed::{Feed, FeedError, isolate, now as unix_now};
-use crate::ledger::{Fault, Fence, PostAlertJob, PostAlertPage, PostAlertProgress};
-use crate::model::{Millis, PostId};
+use crate::ledger::{Fence, PostAlertJob, PostAlertPage, PostAlertProgress};
+use crate::model::Millis;
 
 /// The name of the partition, and of its kind of work.
 const PARTITION: &str = "post_alerts";
@@ -22,9 +21,6 @@ const USERS: usize = 500;
 
 /// The fan-out, on any node, creates the jobs: they are found at this interval.
 const PACE: Pace = Pace { poll: Duration::from_millis(500), gather: Duration::ZERO };
-
-/// The failing jobs that a process counts.
-const MAX_FAILING: usize = 1_000;
 
 /// Queues alerts, while this process owns their partition.
 pub(super) struct PostAlertWorker {
@@ -43,8 +39,8 @@ impl PostAlertWorker {
 
     /// Works until the feed stops.
     pub(super) async fn run(&self) {
-        let mut alerts = PostAlerts { worker: self, failing: HashMap::new() };
-        work(&self.partition, &self.feed.runtime, &Waker::new(), PACE, &mut alerts).await;
+        let Self { feed, partition, .. } = self;
+        work(partition, &feed.runtime, &Waker::new(), PACE, &feed.post_alert_quarantine, &mut PostAlerts(self)).await;
     }
 
     async fn queue_page(&self, fence: &Fence, job: &PostAlertJob) -> Result<PostAlertProgress, FeedError> {
@@ -56,52 +52,28 @@ impl PostAlertWorker {
 }
 
 /// The alerts of an ownership.
-struct PostAlerts<'a> {
-    worker: &'a PostAlertWorker,
-    /// The consecutive failures of jobs while the stores worked.
-    failing: HashMap<PostId, u32>,
-}
-
-impl PostAlerts<'_> {
-    /// Records the failure of a job, and sets it aside if it is at fault.
-    async fn failed(&mut self, job: &PostAlertJob, error: &FeedError, cause: String) -> Result<(), FeedError> {
-        if self.failing.len() >= MAX_FAILING {
-            self.failing.clear();
-        }
-        let failures = self.failing.entry(job.post).or_insert(0);
-        *failures += 1;
-        let (failures, feed) = (*failures, &self.worker.feed);
-        tracing::warn!(post = %job.post, failures, "the alerts about a post fail");
-        if feed.post_alert_quarantine.admits(failures, error).await {
-            tracing::error!(post = %job.post, "the alerts about a post always fail and were quarantined");
-            feed.ledger.quarantine_post_alert(job, &Fault::now(cause, failures)).await?;
-            self.failing.remove(&job.post);
-        }
-        Ok(())
-    }
-}
+struct PostAlerts<'a>(&'a PostAlertWorker);
 
 #[async_trait]
 impl Consumer for PostAlerts<'_> {
-    fn failed(&self, error: &FeedError) {
-        self.worker.feed.post_alert_quarantine.note_outage(error);
-    }
-
     /// Queues a page of each job. One that fails does not hold back the others.
     async fn run(&mut self, fence: &Fence) -> Result<Ran, FeedError> {
-        let jobs = self.worker.feed.ledger.post_alert_jobs(MAX_JOBS).await?;
+        let Self(worker) = self;
+        let (ledger, policy) = (&worker.feed.ledger, &worker.feed.post_alert_quarantine);
+        let jobs = ledger.post_alert_jobs(MAX_JOBS).await?;
         let mut ran = if jobs.is_empty() { Ok(Ran::Idle(None)) } else { Ok(Ran::More) };
         for job in jobs {
-            let (queued, cause) = isolate(self.worker.queue_page(fence, &job)).await;
+            let (queued, cause) = isolate(worker.queue_page(fence, &job)).await;
             match queued {
-                Ok(PostAlertProgress::More | PostAlertProgress::Done) => {
-                    self.worker.feed.post_alert_quarantine.succeeded();
-                    self.failing.remove(&job.post);
-                }
+                Ok(PostAlertProgress::More | PostAlertProgress::Done) => policy.succeeded(job.post),
                 Ok(PostAlertProgress::Lost) => return Ok(Ran::Idle(None)),
                 Err(error) if error.is_outage() => return Err(error),
                 Err(error) => {
-                    self.failed(&job, &error, cause).await?;
+                    tracing::warn!(post = %job.post, cause, "the alerts about a post fail");
+                    if let Some(fault) = policy.failed(job.post, &error, cause).await {
+                        tracing::error!(post = %job.post, "the alerts about a post always fail and were quarantined");
+                        ledger.quarantine_post_alert(&job, &fault).await?;
+                    }
                     ran = Err(error);
                 }
             }

@@ -6,7 +6,7 @@
 //! [`GRACE`] for another one: a write that began before the erasure may have ended after the first pass. If the second
 //! pass finds nothing either, the erasure is finished.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use serde::Deserialize;
 
 use crate::broker::Broker;
-use crate::feed::error::{FeedError, Result, isolate};
+use crate::feed::error::{Result, isolate};
 use crate::feed::identity::ErasureRecords;
 use crate::feed::likes::CountPublisher;
 use crate::feed::notifications::Notifications;
@@ -23,7 +23,7 @@ use crate::feed::posts::CommentService;
 use crate::feed::runtime::{Runtime, now};
 use crate::feed::timelines::EdgeJobs;
 use crate::feed::work::{Consumer, JobQueue, Owner, Pace, Partition, QuarantinePolicy, Ran, work};
-use crate::ledger::{Erasure, Fault, Fence, Ledger, PersonalData, PersonalRow};
+use crate::ledger::{Erasure, Fence, Ledger, LedgerError, PersonalData, PersonalRow};
 use crate::metrics::Metrics;
 use crate::model::{Channel, CommentId, Millis, ObjectId, ObjectType, PostId, UserId};
 
@@ -53,9 +53,6 @@ const PAUSE_AFTER_POSTS: Duration = Duration::from_millis(250);
 
 /// The number of rows of a page that are processed concurrently.
 const CONCURRENCY: usize = 4;
-
-/// The failing erasures that a process counts.
-const MAX_FAILING: usize = 1_000;
 
 /// The parts of a pass, in order.
 const STAGES: [Stage; 9] = [
@@ -123,8 +120,6 @@ pub(crate) struct ErasureJob {
 struct ErasureWorker {
     job: Arc<ErasureJob>,
     pass: Option<Pass>,
-    /// The consecutive failures of erasures while the stores worked.
-    failing: HashMap<UserId, u32>,
 }
 
 impl ErasureJob {
@@ -164,8 +159,8 @@ impl ErasureJob {
     /// Works on erasures until the process stops.
     pub(crate) fn start(self: &Arc<Self>) {
         self.runtime.supervise("erasures", self, |job| async move {
-            let mut worker = ErasureWorker { job: Arc::clone(&job), pass: None, failing: HashMap::new() };
-            work(&job.partition, &job.runtime, job.records.waker(), PACE, &mut worker).await;
+            let mut worker = ErasureWorker { job: Arc::clone(&job), pass: None };
+            work(&job.partition, &job.runtime, job.records.waker(), PACE, &job.quarantine, &mut worker).await;
         });
     }
 
@@ -255,10 +250,6 @@ impl Consumer for ErasureWorker {
         Ok(())
     }
 
-    fn failed(&self, error: &FeedError) {
-        self.job.quarantine.note_outage(error);
-    }
-
     async fn run(&mut self, fence: &Fence) -> Result<Ran> {
         let pass = match self.pass.take() {
             Some(pass) => Some(pass),
@@ -272,18 +263,16 @@ impl Consumer for ErasureWorker {
                 Ok(Ran::Rest(pause))
             }
             Ok(None) => {
-                self.job.quarantine.succeeded();
-                self.failing.remove(&pass.erasure.user);
-                Ok(Ran::More)
-            }
-            Err(error) if self.is_at_fault(&pass.erasure.user, &error).await => {
-                let (user, failures) = (&pass.erasure.user, self.failing.remove(&pass.erasure.user));
-                tracing::error!(%user, cause, "an erasure always fails and was quarantined");
-                let fault = Fault::now(cause, failures.unwrap_or_default());
-                self.job.ledger.quarantine_erasure(fence, &pass.erasure, &fault).await?;
+                self.job.quarantine.succeeded(&pass.erasure.user);
                 Ok(Ran::More)
             }
             Err(error) => {
+                if let Some(fault) = self.job.quarantine.failed(&pass.erasure.user, &error, cause).await {
+                    let (user, reason) = (&pass.erasure.user, &fault.reason);
+                    tracing::error!(%user, reason, "an erasure always fails and was quarantined");
+                    self.job.ledger.quarantine_erasure(fence, &pass.erasure, &fault).await?;
+                    return Ok(Ran::More);
+                }
                 // The pass begins again later, after other erasures. If this fails too, it begins again at once.
                 let due_at = after(now(), RETRY_INTERVAL);
                 if let Err(error) = self.job.ledger.advance_erasure(fence, &pass.erasure, due_at).await {
@@ -292,21 +281,6 @@ impl Consumer for ErasureWorker {
                 Err(error)
             }
         }
-    }
-}
-
-impl ErasureWorker {
-    /// Counts a failure. Returns whether the erasure is to be set aside.
-    async fn is_at_fault(&mut self, user: &UserId, error: &FeedError) -> bool {
-        if error.is_outage() {
-            return self.job.quarantine.admits(0, error).await;
-        }
-        if self.failing.len() >= MAX_FAILING {
-            self.failing.clear();
-        }
-        let failures = self.failing.entry(user.clone()).or_insert(0);
-        *failures += 1;
-        self.job.quarantine.admits(*failures, error).await
     }
 }
 
@@ -353,7 +327,8 @@ impl ErasureJob {
 
     async fn following(&self, pass: &mut Pass) -> Result<usize> {
         let rows = self.personal_page(PersonalData::Following, pass).await?;
-        for followee in rows.iter().filter_map(|row| row.other.as_ref()) {
+        for row in &rows {
+            let followee = row.other.as_ref().ok_or_else(|| unreadable("follow", row, &"no user"))?;
             self.end_follow(&pass.erasure.user, followee).await?;
         }
         Ok(rows.len())
@@ -363,7 +338,8 @@ impl ErasureJob {
     /// reload the comments.
     async fn comments(&self, pass: &mut Pass) -> Result<usize> {
         let rows = self.personal_page(PersonalData::Comments, pass).await?;
-        let ids: Vec<CommentId> = rows.iter().filter_map(|row| CommentId::parse(&row.key)).collect();
+        let id = |row: &PersonalRow| CommentId::parse(&row.key).ok_or_else(|| unreadable("comment", row, &"no id"));
+        let ids = rows.iter().map(id).collect::<std::result::Result<Vec<_>, _>>()?;
         let mut logs = BTreeSet::new();
         for comment in self.ledger.comments(&ids).await? {
             self.comments.remove(&comment, None).await?;
@@ -376,12 +352,9 @@ impl ErasureJob {
     async fn favourites(&self, pass: &mut Pass) -> Result<usize> {
         let rows = self.personal_page(PersonalData::Favourites, pass).await?;
         for row in &rows {
-            match serde_json::from_str::<FavouriteRow>(&row.json) {
-                Ok(favourite) => {
-                    self.ledger.remove_favourite(&pass.erasure.user, &favourite.r#type, &favourite.id).await?;
-                }
-                Err(error) => tracing::error!(%error, key = row.key, "a favourite cannot be read, it stays"),
-            }
+            let FavouriteRow { r#type, id } =
+                serde_json::from_str(&row.json).map_err(|error| unreadable("favourite", row, &error))?;
+            self.ledger.remove_favourite(&pass.erasure.user, &r#type, &id).await?;
         }
         Ok(rows.len())
     }
@@ -401,6 +374,11 @@ impl ErasureJob {
         }
         Ok(groups.len())
     }
+}
+
+/// The error of a row that cannot be removed. The erasure fails, instead of looking for more for ever.
+fn unreadable(kind: &str, row: &PersonalRow, why: &dyn std::fmt::Display) -> LedgerError {
+    LedgerError::Failed(format!("the {kind} {:?} cannot be read: {why}", row.key))
 }
 
 fn millis(time: Duration) -> Millis {

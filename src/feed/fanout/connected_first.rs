@@ -81,8 +81,8 @@ impl ConnectedFirst {
         // The author's own timeline comes first.
         pages.next.extend(followers.own.take());
         while let Some(last) = users.last().map(ToString::to_string) {
-            if !self.attempts.may_go_on(job).await? {
-                return Ok(Some(JobOutcome::Lost));
+            if let Some(outcome) = self.attempts.check(job).await? {
+                return Ok(Some(outcome));
             }
             let read_on = async {
                 let is_last = users.len() < CHUNK;

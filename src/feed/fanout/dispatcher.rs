@@ -82,14 +82,9 @@ impl Dispatcher {
     pub(super) async fn attempt(&self, queued: &QueuedJob, running: &mut RunningJob) -> Result<JobOutcome> {
         let job = &queued.job;
         self.lineage.note_number(JOBS, job.id.0).await?;
-        if let Work::Follow { .. } | Work::Unfollow { .. } | Work::Detach { .. } = &job.work {
-            return Ok(match self.edges.run(job, queued.is_repeated).await? {
-                EdgeOutcome::Done => JobOutcome::Done,
-                EdgeOutcome::Repeat => JobOutcome::Repeat,
-            });
-        }
-        if !self.attempts.begin(running).await? {
-            return Ok(JobOutcome::Lost);
+        let is_edge = matches!(job.work, Work::Follow { .. } | Work::Unfollow { .. } | Work::Detach { .. });
+        if !is_edge && let Some(outcome) = self.attempts.begin(running).await? {
+            return Ok(outcome);
         }
         match &job.work {
             Work::Post { post, author } => self.fan_out_post(job, *post, author, running).await,
@@ -101,9 +96,10 @@ impl Dispatcher {
                 // The entry of an edit shows the post, so every node must drop the former version first. The command
                 // also waits for that, but its node may have died.
                 self.invalidator.invalidate(&[Invalidation::Post(*post)]).await?;
-                if running.is_fresh() {
+                if running.is_unpublished() {
                     let before = removed(*post, author, visibility, GoneReason::Hidden);
                     self.channels.publish_edit(job.id, before, topics).await?;
+                    running.has_published = true;
                 }
                 let (entry, recipients) = (Entry::Edited(*post), Recipients::RemainingViewers { before: visibility });
                 self.dispatch(&scan(job, &entry, recipients), running).await
@@ -129,7 +125,12 @@ impl Dispatcher {
                 };
                 self.dispatch(&scan, running).await
             }
-            Work::Follow { .. } | Work::Unfollow { .. } | Work::Detach { .. } => Ok(JobOutcome::Done),
+            Work::Follow { .. } | Work::Unfollow { .. } | Work::Detach { .. } => {
+                Ok(match self.edges.run(job, queued.is_repeated).await? {
+                    EdgeOutcome::Done => JobOutcome::Done,
+                    EdgeOutcome::Repeat => JobOutcome::Repeat,
+                })
+            }
         }
     }
 
@@ -147,8 +148,9 @@ impl Dispatcher {
         // A deleted post is not fanned out any further.
         let Some(cached) = self.posts.get([post]).await?.remove(&post) else { return Ok(JobOutcome::Done) };
         let entry = Entry::Post(post);
-        if running.is_fresh() {
+        if running.is_unpublished() {
             self.channels.publish(job.id, author, &cached.post.topics, &entry).await?;
+            running.has_published = true;
         }
         self.dispatch(&scan(job, &entry, Recipients::Viewers), running).await
     }
@@ -162,10 +164,11 @@ impl Dispatcher {
     ) -> Result<JobOutcome> {
         let PostRemoved { post, author, visibility, .. } = removal.clone();
         self.invalidator.invalidate(&[Invalidation::Post(post)]).await?;
-        if running.is_fresh() {
+        if running.is_unpublished() {
             let removal = Entry::PostRemoved(Box::new(removal));
             self.channels.publish(job.id, &author, topics, &removal).await?;
             self.channels.publish_to_post(job.id, post, &removal).await?;
+            running.has_published = true;
         }
         let entry = Entry::Gone(post, GoneReason::Deleted);
         let outcome = self.dispatch(&scan(job, &entry, Recipients::Holders { before: &visibility }), running).await?;
@@ -183,10 +186,10 @@ impl Dispatcher {
         if !job.is_fresh() {
             return self.scanner.run(scan, job).await;
         }
-        let most = self.push_limit;
+        let push_limit = self.push_limit;
         // Hysteresis: an author whose follower count fluctuates around the limit keeps the mode. Two posts in a row
         // with different modes could overtake each other.
-        let lower = most - most / 5;
+        let lower = push_limit - push_limit / 5;
         let followers = self.scanner.cached_followers(scan.author);
         let needs_no_alerts = |followers: &CachedFollowers| !self.post_alerts || followers.is_without_alerts();
         if followers.as_ref().is_some_and(|followers| followers.len() <= lower && needs_no_alerts(followers)) {
@@ -204,7 +207,7 @@ impl Dispatcher {
             // Before the first follower is served: a repeated attempt does not come here.
             self.ledger.start_post_alerts(*post, now()).await?;
         }
-        if mode.followers > most || (mode.pulled && mode.followers > lower) {
+        if mode.followers > push_limit || (mode.pulled && mode.followers > lower) {
             return self.append_to_pull_log(scan, job).await;
         }
         self.scanner.run(scan, job).await
@@ -222,8 +225,9 @@ impl Dispatcher {
             return Ok(JobOutcome::Fenced);
         }
         // Nodes read entries without their recipients. Some entries apply only to inboxes that hold the post.
-        let (id, look) = (job.tokens.attempt.job, scan.recipients.needs_look());
-        self.ledger.pull(id, scan.author, scan.entry, look, now()).await?;
+        let id = job.tokens.attempt.job;
+        let needs_search = scan.recipients.needs_look();
+        self.ledger.pull(id, scan.author, scan.entry, needs_search, now()).await?;
         if let Err(error) = self.broker.signal(Signal::PullLogAppended).await {
             tracing::debug!(%error, job = %id, "an entry of the pull log was not signalled, nodes poll it");
         }

@@ -59,8 +59,8 @@ impl FollowerScanner {
         let mut writing: VecDeque<(String, WritingPage)> = VecDeque::new();
         loop {
             while writing.len() < MAX_CONCURRENT_PAGES {
-                if !self.attempts.may_go_on(job).await? {
-                    return Ok(JobOutcome::Lost);
+                if let Some(outcome) = self.attempts.check(job).await? {
+                    return Ok(outcome);
                 }
                 let next = self.next_page(scan.author, &mut followers, &ahead, &job.progress).await?;
                 let Some((users, to)) = next else { break };

@@ -86,8 +86,11 @@ impl Loader {
         for LoadedJob { id, partition, job } in &loaded {
             let request = requests.iter().find(|request| request.partition == *partition);
             let Some((reason, request)) = job.as_ref().err().zip(request) else { continue };
-            tracing::error!(job = %id, reason, "a job cannot be decoded and was quarantined");
-            self.ledger.quarantine_job(*id, &request.fence, &Fault::now(reason.as_str(), 0)).await?;
+            match self.ledger.quarantine_job(*id, &request.fence, &Fault::now(reason.as_str(), 0)).await {
+                Ok(_) => tracing::error!(job = %id, reason, "a job cannot be decoded and was quarantined"),
+                // The jobs that can be decoded do not wait for it.
+                Err(error) => tracing::warn!(%error, job = %id, reason, "a job that cannot be decoded stays"),
+            }
         }
         self.jobs.add_loaded(&requests, loaded);
         Ok(())

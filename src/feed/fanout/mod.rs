@@ -50,7 +50,7 @@ use self::loader::Loader;
 use self::page_writer::PageWriter;
 use self::running_job::{Attempts, JobOutcome, RunningJob};
 use super::content::PostCache;
-use super::error::{FeedError, isolate};
+use super::error::isolate;
 use super::favourites::FavouriteService;
 use super::invalidation::Invalidator;
 use super::lineage::LineageTracker;
@@ -58,10 +58,10 @@ use super::options::FanoutOptions;
 use super::runtime::Runtime;
 use super::timelines::EdgeJobs;
 use super::visibility::VisibilityPolicy;
-use super::work::{JobQueue, Partition, QuarantinePolicy, QueuedJob};
+use super::work::{JobQueue, QuarantinePolicy, QueuedJob};
 use crate::backoff::Backoff;
 use crate::broker::Broker;
-use crate::ledger::{Fault, Ledger};
+use crate::ledger::{FANOUT_PARTITIONS, Fault, Ledger};
 use crate::metrics::Metrics;
 use crate::supervisor::OnPanic;
 
@@ -71,6 +71,9 @@ const MAX_BACKOFF: Duration = Duration::from_secs(2);
 
 /// The pause before a job that asks for it is repeated.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The interval at which a job whose lease may have run out checks whether it was renewed late.
+const LAPSE_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The workers of this process.
 pub(crate) struct FanoutWorkers {
@@ -141,11 +144,9 @@ impl FanoutWorkers {
 
     /// Starts the workers, and loads jobs of the partitions that this process owns.
     pub(crate) fn start(self: &Arc<Self>) {
-        for partition in self.jobs.partitions() {
-            let partition = partition.clone();
-            self.runtime.supervise("fanout_ownership", self, move |workers| {
-                let partition = partition.clone();
-                async move { workers.follow_ownership(&partition).await }
+        for number in 0..FANOUT_PARTITIONS {
+            self.runtime.supervise("fanout_ownership", self, move |workers| async move {
+                workers.follow_ownership(number).await;
             });
         }
         for _ in 0..self.concurrency.max(1) {
@@ -161,11 +162,12 @@ impl FanoutWorkers {
     }
 
     /// Runs the jobs of a partition while this process owns it.
-    async fn follow_ownership(&self, partition: &Partition) {
+    async fn follow_ownership(&self, number: u16) {
+        let partition = &self.jobs.partitions()[usize::from(number)];
         let stopping = self.runtime.stopping();
         while let Some(mut tenure) = stopping.run_until_cancelled(partition.owned()).await {
             let Some(fence) = tenure.fence().cloned() else { continue };
-            let number = self.jobs.begin(&fence);
+            self.jobs.begin(number, &fence);
             let has_ended = stopping.run_until_cancelled(tenure.ended()).await;
             self.jobs.end(number).await;
             self.finisher.flush().await;
@@ -173,11 +175,6 @@ impl FanoutWorkers {
                 return;
             }
         }
-    }
-
-    /// Removes finished jobs from the ledger before the process ends.
-    pub(crate) async fn flush(&self) {
-        self.finisher.flush().await;
     }
 
     /// Runs the next job of an author.
@@ -193,10 +190,14 @@ impl FanoutWorkers {
         let outcome = self.attempt_until_done(&queued, &mut running).await;
         // A writer that waits for a slot may begin.
         queued.slot = None;
-        self.jobs.stopped(partition, &author, &fence);
         match outcome {
-            Some(JobOutcome::Done) => self.finisher.add(queued.job, fence.clone(), running.tokens.attempt),
+            Some(JobOutcome::Done) => {
+                // Before the job stops: the end of an ownership waits for that, and then removes what is finished.
+                self.finisher.add(queued.job, fence.clone(), running.tokens.attempt);
+                self.jobs.stopped(partition, &author, &fence);
+            }
             Some(JobOutcome::Repeat) => {
+                self.jobs.stopped(partition, &author, &fence);
                 queued.is_repeated = true;
                 let workers = Arc::clone(self);
                 self.runtime.spawn(async move {
@@ -206,7 +207,10 @@ impl FanoutWorkers {
                 });
             }
             // It is quarantined, or belongs to another owner, or the process stops.
-            Some(JobOutcome::Lost | JobOutcome::Fenced) | None => self.jobs.removed(queued.job.id, &author, &fence),
+            Some(JobOutcome::Lost | JobOutcome::Fenced) | None => {
+                self.jobs.stopped(partition, &author, &fence);
+                self.jobs.removed(id, &author, &fence);
+            }
         }
     }
 
@@ -214,38 +218,41 @@ impl FanoutWorkers {
     /// it is quarantined, or the process stops.
     async fn attempt_until_done(&self, queued: &QueuedJob, running: &mut RunningJob) -> Option<JobOutcome> {
         let mut backoff = Backoff::new(MIN_BACKOFF, MAX_BACKOFF);
-        let (job, mut failures) = (queued.job.id, 0);
+        let job = queued.job.id;
         loop {
             let (outcome, cause) = isolate(self.dispatcher.attempt(queued, running)).await;
             let pause = backoff.next_delay();
             match outcome {
                 Ok(JobOutcome::Done) => {
-                    self.quarantine.succeeded();
+                    self.quarantine.succeeded(job);
                     return Some(JobOutcome::Done);
                 }
                 Ok(JobOutcome::Repeat) => return Some(JobOutcome::Repeat),
                 Ok(JobOutcome::Lost) => {
-                    tracing::info!(%job, "another process owns the job's partition now");
+                    tracing::info!(%job, "the job is finished, or another process owns its partition");
                     return Some(JobOutcome::Lost);
                 }
                 Ok(JobOutcome::Fenced) => {
-                    tracing::info!(%job, "the broker refused a page, another attempt begins");
+                    tracing::info!(%job, "a page was refused, or the lease may have run out: another attempt begins");
                 }
                 Err(error) => {
-                    failures = if error.is_outage() { 0 } else { failures + 1 };
-                    if self.quarantine.admits(failures, &error).await
-                        && self.set_aside(queued, &error, cause, failures).await
+                    tracing::warn!(%error, %job, ?pause, "a fan-out waits for its stores");
+                    if let Some(fault) = self.quarantine.failed(job, &error, cause).await
+                        && self.set_aside(queued, &fault).await
                     {
                         return None;
                     }
-                    tracing::warn!(%error, %job, failures, ?pause, "a fan-out waits for its stores");
                 }
             }
             if !self.runtime.sleep(pause).await {
                 return None;
             }
-            if !self.attempts.may_write(running) {
-                return Some(JobOutcome::Lost);
+            // If the lease is renewed late, the job keeps its place.
+            while !self.attempts.may_write(running) {
+                let has_ended = !self.jobs.owns(queued.job.partition(), &queued.fence);
+                if has_ended || !self.runtime.sleep(LAPSE_POLL_INTERVAL).await {
+                    return Some(JobOutcome::Lost);
+                }
             }
             // A page whose write seemed to fail may have been written, or may still be under way.
             running.tokens.attempt.retry += 1;
@@ -254,10 +261,10 @@ impl FanoutWorkers {
 
     /// Quarantines a job that always fails, so that the author's next one runs. `false` if the ledger could not be
     /// written.
-    async fn set_aside(&self, queued: &QueuedJob, error: &FeedError, cause: String, failures: u32) -> bool {
+    async fn set_aside(&self, queued: &QueuedJob, fault: &Fault) -> bool {
         let QueuedJob { job, fence, .. } = queued;
-        let reason = if matches!(error, FeedError::Internal) { cause } else { error.to_string() };
-        match self.ledger.quarantine_job(job.id, fence, &Fault::now(reason.as_str(), failures)).await {
+        let reason = &fault.reason;
+        match self.ledger.quarantine_job(job.id, fence, fault).await {
             Ok(_) => {
                 tracing::error!(job = %job.id, work = ?job.work, reason, "a job always fails and was quarantined");
                 true

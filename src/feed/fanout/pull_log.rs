@@ -7,7 +7,8 @@
 //!
 //! Each inbox has a *mark*, the number of the last entry that it has. A write that appends entries raises the mark in
 //! the same step, and entries at or below the mark are not appended again. Repeats are therefore harmless, and a user
-//! may be connected to several nodes. Raising the mark is safe, because everything below it has been delivered:
+//! may be connected to several nodes. Raising the mark is safe, because everything below it has been delivered, except
+//! entries that always fail: a node skips these, and connected followers do not get them.
 //!
 //! - a node processes entries in order and keeps a list of the [present](crate::feed::timelines::Presence) users. It
 //!   admits a user only once the user's inbox has caught up with the node, so no user on it misses an entry;
@@ -78,17 +79,8 @@ pub(crate) struct PullLog {
     page_size: usize,
     /// Signals that the log may have grown.
     grown: Notify,
-    /// Kept over a restart of the task.
-    progress: Mutex<LogProgress>,
-}
-
-/// How far this node has read the log.
-#[derive(Default)]
-struct LogProgress {
-    /// The number of the last entry that was read.
-    done: u64,
-    /// The consecutive failures of the next entry.
-    failures: u32,
+    /// The number of the last entry that this node has read. Kept over a restart of the task.
+    done: Mutex<u64>,
 }
 
 impl PullLog {
@@ -122,7 +114,7 @@ impl PullLog {
             inbox_ttl,
             page_size,
             grown: Notify::new(),
-            progress: Mutex::default(),
+            done: Mutex::default(),
         }
     }
 
@@ -139,13 +131,13 @@ impl PullLog {
         let top = self.ledger.pulled_top().await?;
         self.lineage.note_number(PULLED, top).await?;
         self.cursor.begin(top);
-        self.progress.lock().await.done = top;
+        *self.done.lock().await = top;
         self.runtime.supervise("pull_log", self, |log| async move { log.follow().await });
         Ok(())
     }
 
     async fn follow(&self) {
-        let mut progress = self.progress.lock().await;
+        let mut done = self.done.lock().await;
         let mut backoff = Backoff::new(MIN_BACKOFF, MAX_BACKOFF);
         let mut cleaned = Instant::now();
         loop {
@@ -153,7 +145,7 @@ impl PullLog {
                 more = self.runtime.sleep(POLL_INTERVAL.mul_f64(rand::random_range(0.8..1.2))) => if !more { return },
                 () = self.grown.notified() => {}
             }
-            while let Err(error) = self.catch_up_with_log(&mut progress).await {
+            while let Err(error) = self.catch_up_with_log(&mut done).await {
                 tracing::warn!(%error, "pulled posts wait for a store");
                 if !self.runtime.sleep(backoff.next_delay()).await {
                     return;
@@ -168,30 +160,25 @@ impl PullLog {
     }
 
     /// Appends all entries that this node has not read yet. Skips an entry that always fails.
-    async fn catch_up_with_log(&self, progress: &mut LogProgress) -> Result<()> {
+    async fn catch_up_with_log(&self, done: &mut u64) -> Result<()> {
         loop {
-            let entries = self.ledger.pulled_after(progress.done, MAX_ENTRIES).await?;
+            let entries = self.ledger.pulled_after(*done, MAX_ENTRIES).await?;
             if entries.is_empty() {
                 return Ok(());
             }
             for pulled in entries {
                 let (appended, cause) = isolate(self.append_here(&pulled)).await;
                 match appended {
-                    Ok(()) => self.quarantine.succeeded(),
+                    Ok(()) => self.quarantine.succeeded(pulled.mark),
                     Err(error) => {
-                        progress.failures = if error.is_outage() { 0 } else { progress.failures + 1 };
-                        if !self.quarantine.admits(progress.failures, &error).await {
+                        let Some(fault) = self.quarantine.failed(pulled.mark, &error, cause).await else {
                             return Err(error);
-                        }
-                        let mark = pulled.mark;
-                        tracing::error!(
-                            mark,
-                            cause,
-                            "an entry of the pulled log always fails and is skipped on this node"
-                        );
+                        };
+                        let (mark, reason) = (pulled.mark, fault.reason);
+                        tracing::error!(mark, reason, "an entry of the pull log always fails; this node skips it");
                     }
                 }
-                *progress = LogProgress { done: pulled.mark, failures: 0 };
+                *done = pulled.mark;
             }
         }
     }

@@ -40,6 +40,9 @@ pub(super) struct RunningJob {
     pub(super) cursor: String,
     /// Whether an earlier owner may have begun the job.
     is_loaded: bool,
+    /// Whether this process has appended the change to the logs of shared channels. They know a repeat for five minutes
+    /// only.
+    pub(super) has_published: bool,
     /// When the cursor was last written to the ledger, or the work began.
     advanced: Instant,
 }
@@ -54,8 +57,14 @@ impl RunningJob {
             progress: JobProgress::default(),
             cursor: job.cursor.clone(),
             is_loaded: *is_loaded,
+            has_published: false,
             advanced: Instant::now(),
         }
+    }
+
+    /// Whether the change is still to be appended to the logs of shared channels.
+    pub(super) fn is_unpublished(&self) -> bool {
+        self.is_fresh() && !self.has_published
     }
 
     /// Whether no earlier attempt is known to have written anything.
@@ -70,9 +79,10 @@ pub(super) enum JobOutcome {
     Done,
     /// The job has to be repeated later.
     Repeat,
-    /// Another process owns the partition.
+    /// The job is finished, or another process owns the partition.
     Lost,
-    /// The broker refused a page: another attempt shows whether this process still owns the partition.
+    /// The broker refused a page, or the lease may have run out: another attempt shows whether this process still owns
+    /// the partition.
     Fenced,
 }
 
@@ -91,45 +101,45 @@ impl Attempts {
 
     /// Begins an attempt. The first attempt at a job that its write handed over begins without a call. Others ask the
     /// ledger whether the partition is still owned, load the progress from the broker, and fence the pages of earlier
-    /// attempts. `false` if another process owns the partition.
+    /// attempts. Returns the outcome of an attempt that cannot begin.
     ///
     /// # Errors
     /// If a store cannot be reached.
-    pub(super) async fn begin(&self, job: &mut RunningJob) -> Result<bool> {
+    pub(super) async fn begin(&self, job: &mut RunningJob) -> Result<Option<JobOutcome>> {
         job.tokens.attempt.run = self.broker.run()?;
         if !job.is_loaded && job.tokens.attempt.retry == 0 {
-            return Ok(self.may_write(job));
+            return Ok((!self.may_write(job)).then_some(JobOutcome::Fenced));
         }
         if !self.advance(job).await? {
-            return Ok(false);
+            return Ok(Some(JobOutcome::Lost));
         }
         // This process may have attempted the job before, in the same ownership: it was retried from the quarantine, or
         // its removal from the ledger failed. The number of that attempt is not known, so greater ones are tried.
         loop {
             if let Some(progress) = self.broker.begin_attempt(&job.tokens.attempt).await? {
                 job.progress = progress;
-                return Ok(true);
+                return Ok(None);
             }
             if job.tokens.attempt.retry >= MAX_RETRY {
-                return Ok(false);
+                return Ok(Some(JobOutcome::Lost));
             }
             job.tokens.attempt.retry = job.tokens.attempt.retry * 2 + 1;
         }
     }
 
-    /// Whether this process owns the partition, as far as it knows without a call. Writes the cursor to the ledger from
-    /// time to time, which shows it for certain.
+    /// Returns the outcome of an attempt that must not go on: the lease may have run out, or another process owns the
+    /// partition. The cursor is written to the ledger from time to time, which shows the latter.
     ///
     /// # Errors
     /// If the ledger cannot be reached.
-    pub(super) async fn may_go_on(&self, job: &mut RunningJob) -> Result<bool> {
+    pub(super) async fn check(&self, job: &mut RunningJob) -> Result<Option<JobOutcome>> {
         if !self.may_write(job) {
-            return Ok(false);
+            return Ok(Some(JobOutcome::Fenced));
         }
-        if job.advanced.elapsed() < CURSOR_INTERVAL {
-            return Ok(true);
+        if job.advanced.elapsed() < CURSOR_INTERVAL || self.advance(job).await? {
+            return Ok(None);
         }
-        self.advance(job).await
+        Ok(Some(JobOutcome::Lost))
     }
 
     /// Whether a write is allowed now.

@@ -17,7 +17,7 @@ use crate::feed::event_queue::EventQueue;
 use crate::feed::lineage::LineageTracker;
 use crate::feed::runtime::{Runtime, now};
 use crate::feed::work::QuarantinePolicy;
-use crate::ledger::{EventConsumer, Fault, Ledger, LikeBatch, SettledLikes};
+use crate::ledger::{EventConsumer, Ledger, LikeBatch, SettledLikes};
 use crate::metrics::Metrics;
 use crate::model::{ContentId, LikeChange, UserId};
 
@@ -100,32 +100,30 @@ impl BatchSettler {
         size: &mut BatchSize,
     ) -> Result<BatchOutcome> {
         let (many, first) = (entries.len(), entries[0].clone());
+        let item = |entry: &QueuedEntry| format!("{partition} {}", entry.place);
         let (settled, cause) = isolate(self.settle_batch(partition, state, entries)).await;
         match settled {
             Ok(BatchOutcome::Applied) => {
-                self.quarantine.succeeded();
+                self.quarantine.succeeded(item(&first));
                 size.succeeded();
                 Ok(BatchOutcome::Applied)
             }
             Ok(BatchOutcome::Moved) => Ok(BatchOutcome::Moved),
             Err(error) => match size.failed(many, &error) {
-                BatchFailure::Outage => {
-                    self.quarantine.note_outage(&error);
-                    Err(error)
-                }
+                BatchFailure::Outage => Err(error),
                 // The ledger may be ahead of this node.
                 BatchFailure::Batch => Ok(BatchOutcome::Moved),
-                BatchFailure::Single(failures) if self.quarantine.admits(failures, &error).await => {
+                BatchFailure::Single => {
+                    let fault = self.quarantine.failed(item(&first), &error, cause).await;
+                    let Some(fault) = fault else { return Err(error) };
                     let place = first.place;
                     let to = position(&state.epoch, place);
-                    let fault = Fault::now(cause, failures);
                     let skipped = self.like_quarantine.skip(partition, &state.position, &to, first, fault).await?;
                     if let Some(settled) = skipped {
                         self.advance(partition, state, to, (place, place), (settled, Vec::new())).await?;
                     }
                     Ok(BatchOutcome::Moved)
                 }
-                BatchFailure::Single(_) => Err(error),
             },
         }
     }

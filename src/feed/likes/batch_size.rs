@@ -9,13 +9,11 @@ pub(super) const MAX_BATCH: usize = 4_000;
 #[derive(Debug)]
 pub(super) struct BatchSize {
     limit: usize,
-    /// Consecutive failures of a batch of one entry.
-    failures: u32,
 }
 
 impl Default for BatchSize {
     fn default() -> Self {
-        Self { limit: MAX_BATCH, failures: 0 }
+        Self { limit: MAX_BATCH }
     }
 }
 
@@ -27,7 +25,7 @@ impl BatchSize {
 
     /// Records a settled batch: the next one may be larger.
     pub(super) fn succeeded(&mut self) {
-        *self = Self { limit: (2 * self.limit).min(MAX_BATCH), failures: 0 };
+        self.limit = (2 * self.limit).min(MAX_BATCH);
     }
 
     /// Records the failure of a batch of `entries` entries.
@@ -36,12 +34,7 @@ impl BatchSize {
             return BatchFailure::Outage;
         }
         self.limit = (entries / 2).max(1);
-        if entries > 1 {
-            self.failures = 0;
-            return BatchFailure::Batch;
-        }
-        self.failures += 1;
-        BatchFailure::Single(self.failures)
+        if entries > 1 { BatchFailure::Batch } else { BatchFailure::Single }
     }
 }
 
@@ -52,8 +45,8 @@ pub(super) enum BatchFailure {
     Outage,
     /// An entry is at fault; the next batch is smaller.
     Batch,
-    /// The only entry of the batch is at fault, with the number of consecutive failures.
-    Single(u32),
+    /// The only entry of the batch failed.
+    Single,
 }
 
 #[cfg(test)]
@@ -70,9 +63,8 @@ mod tests {
         }
         assert!(steps <= 12, "{steps}");
         assert_eq!(size.failed(1, &FeedError::Unavailable), BatchFailure::Outage);
-        assert_eq!(size.failed(1, &FeedError::Internal), BatchFailure::Single(1));
-        assert_eq!(size.failed(1, &FeedError::Internal), BatchFailure::Single(2));
+        assert_eq!(size.failed(1, &FeedError::Internal), BatchFailure::Single);
         size.succeeded();
-        assert_eq!((size.limit(), size.failures), (2, 0));
+        assert_eq!(size.limit(), 2);
     }
 }

@@ -11,9 +11,9 @@ use super::intake::LikeIntake;
 use super::like_quarantine::UNKNOWN;
 use super::memory::LikeMemory;
 use super::reverts::RevertPublisher;
-use crate::feed::error::Result;
+use crate::feed::error::{FeedError, Result, isolate};
 use crate::feed::runtime::Runtime;
-use crate::ledger::{LIKE, Ledger, Quarantined, REVERT, RevertContent, RevertReason, Reverted};
+use crate::ledger::{LIKE, Ledger, LedgerError, Quarantined, REVERT, RevertContent, RevertReason, Reverted};
 use crate::model::{ContentId, UserId};
 
 /// The interval at which requests are looked for.
@@ -55,26 +55,32 @@ impl LikeRetries {
     }
 
     async fn step(&self) -> Result<()> {
-        for item in self.ledger.requested_retries(LIKE, MAX_STEP).await? {
-            match entry::decode(item.content.as_bytes()) {
-                Some(change) => {
-                    self.intake.enqueue(self.memory.partition(change.object), &change, None).await?;
-                    self.ledger.drop_quarantined(LIKE, &item.name).await?;
+        for kind in [LIKE, REVERT] {
+            for item in self.ledger.requested_retries(kind, MAX_STEP).await? {
+                // One that fails again does not hold up the others.
+                let (retried, cause) = isolate(self.retry(&item)).await;
+                match retried {
+                    Ok(()) => drop(self.ledger.drop_quarantined(kind, &item.name).await?),
+                    Err(error) if error.is_outage() => return Err(error),
+                    Err(_) => drop(self.ledger.refuse_retry(kind, &item.name, &cause).await?),
                 }
-                None => self.ledger.refuse_retry(LIKE, &item.name, UNKNOWN).await?,
-            }
-        }
-        for item in self.ledger.requested_retries(REVERT, MAX_STEP).await? {
-            match reverted(&item) {
-                Some(reverted) => {
-                    self.reverts.push(&reverted).await?;
-                    self.ledger.drop_quarantined(REVERT, &item.name).await?;
-                }
-                None => self.ledger.refuse_retry(REVERT, &item.name, "it cannot be decoded").await?,
             }
         }
         Ok(())
     }
+
+    async fn retry(&self, item: &Quarantined) -> Result<()> {
+        if item.kind == REVERT {
+            return self.reverts.push(&reverted(item).ok_or_else(|| unreadable("it cannot be decoded"))?).await;
+        }
+        let change = entry::decode(item.content.as_bytes()).ok_or_else(|| unreadable(UNKNOWN))?;
+        self.intake.enqueue(self.memory.partition(change.object), &change, None).await?;
+        Ok(())
+    }
+}
+
+fn unreadable(why: &str) -> FeedError {
+    LedgerError::Failed(why.to_owned()).into()
 }
 
 /// The revert of an item; `None` if it cannot be decoded.

@@ -11,7 +11,7 @@ use crate::broker::{Append, Broker};
 use crate::feed::error::{Result, isolate};
 use crate::feed::lineage::LineageTracker;
 use crate::feed::work::QuarantinePolicy;
-use crate::ledger::{Fault, Ledger, REVERTS, Reverted};
+use crate::ledger::{Ledger, REVERTS, Reverted};
 use crate::model::{Channel, Entry, Event, Retention};
 
 /// Reverts of one step.
@@ -21,14 +21,12 @@ const MAX_STEP: usize = 200;
 pub(super) struct PendingReverts {
     /// Whether the ledger may have pending reverts.
     any: bool,
-    /// Consecutive failures of the oldest revert while the stores answered.
-    failures: u32,
 }
 
 impl PendingReverts {
     /// Initial state: the last settler may have left reverts.
     pub(super) fn unknown() -> Self {
-        Self { any: true, failures: 0 }
+        Self { any: true }
     }
 
     /// Records that a batch added reverts.
@@ -75,15 +73,12 @@ impl RevertPublisher {
                 self.memory.states.remove(&(reverted.user.clone(), reverted.object));
                 let (published, cause) = isolate(self.push(reverted)).await;
                 let Err(error) = published else {
-                    self.quarantine.succeeded();
+                    self.quarantine.succeeded(reverted.id);
                     continue;
                 };
                 pending.any = true;
-                pending.failures = if error.is_outage() { 0 } else { pending.failures + 1 };
-                if !self.quarantine.admits(pending.failures, &error).await {
-                    return Err(error);
-                }
-                let fault = Fault::now(cause, std::mem::take(&mut pending.failures));
+                let fault = self.quarantine.failed(reverted.id, &error, cause).await;
+                let Some(fault) = fault else { return Err(error) };
                 self.like_quarantine.set_revert_aside(reverted, fault).await?;
             }
             if !reverts.is_empty() {

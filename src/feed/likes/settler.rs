@@ -17,7 +17,7 @@ use super::entry;
 use super::settler_state::SettlerState;
 use super::throttle::Throttle;
 use crate::broker::QueueOffset;
-use crate::feed::error::{FeedError, Result};
+use crate::feed::error::Result;
 use crate::feed::runtime::now;
 use crate::feed::work::{Consumer, Owner, Pace, Partition, Ran, Waker, work};
 use crate::ledger::Fence;
@@ -82,7 +82,8 @@ impl Settlers {
                 let mut settler =
                     Settler { settlers: Arc::clone(&settlers), partition: number, state: None, size, last: 0 };
                 let (partition, waker) = (&settlers.partitions[index], &settlers.wakers[index]);
-                work(partition, &settlers.batches.runtime, waker, PACE, &mut settler).await;
+                let BatchSettler { runtime, quarantine, .. } = &settlers.batches;
+                work(partition, runtime, waker, PACE, quarantine, &mut settler).await;
             });
         }
         self.batches.runtime.supervise("like_metrics", self, |settlers| async move {
@@ -129,7 +130,7 @@ impl Settlers {
 #[async_trait]
 impl Consumer for Settler {
     async fn begin(&mut self, _: &Fence) -> Result<()> {
-        self.state = None;
+        (self.state, self.size) = (None, BatchSize::default());
         Ok(())
     }
 
@@ -160,14 +161,11 @@ impl Consumer for Settler {
         }
         drop(turn);
         state.is_behind = many >= BACKLOG;
-        batches.reverts.publish(self.partition, &mut state.reverts).await?;
         batches.counts.publish_due(&mut state.counts, throttle(many)).await?;
         self.settlers.trim(self.partition, fence, state).await?;
+        // Last: a revert that fails does not hold up the counts.
+        batches.reverts.publish(self.partition, &mut state.reverts).await?;
         Ok(if many == limit { Ran::More } else { Ran::Idle(state.counts.next_due()) })
-    }
-
-    fn failed(&self, error: &FeedError) {
-        self.settlers.batches.quarantine.note_outage(error);
     }
 
     fn gather_time(&self, pace: Pace) -> Duration {

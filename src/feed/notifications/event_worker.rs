@@ -25,7 +25,7 @@ use super::failing_events::{EventQuarantine, FailingEvents};
 use super::like_notifications::like_notifications;
 use super::{Notifications, PendingNotification};
 use crate::feed::content::PostCache;
-use crate::feed::error::{FeedError, Result, isolate};
+use crate::feed::error::{Result, isolate};
 use crate::feed::event_queue::EventQueue;
 use crate::feed::runtime::Runtime;
 use crate::feed::visibility::{CommentContexts, VisibilityPolicy};
@@ -58,17 +58,6 @@ const MAX_ATTEMPTS: u32 = 3;
 
 /// The pause while only events wait that failed a moment ago.
 const FAILING_PAUSE: Duration = Duration::from_millis(100);
-
-/// The outcome of a poll.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum PollOutcome {
-    /// A batch was processed; there may be more.
-    Processed,
-    /// No event waits.
-    Empty,
-    /// Only events wait that failed a moment ago.
-    Failing,
-}
 
 /// Turns events into notifications.
 pub(crate) struct EventWorker {
@@ -106,41 +95,50 @@ impl EventWorker {
             self.runtime.supervise("event_workers", self, move |worker| async move {
                 let Some(own) = worker.queue.consumer(consumer) else { return };
                 let mut batches = Batches { worker: &worker, consumer, failing: FailingEvents::default() };
-                work(&own.partition, &worker.runtime, &own.waker, PACE, &mut batches).await;
+                let policy = worker.quarantine.of(consumer);
+                work(&own.partition, &worker.runtime, &own.waker, PACE, policy, &mut batches).await;
             });
         }
     }
 
     /// Processes a batch, if events wait.
-    async fn poll(&self, consumer: EventConsumer, failing: &mut FailingEvents) -> Result<PollOutcome> {
-        let most = match consumer {
+    async fn poll(&self, consumer: EventConsumer, failing: &mut FailingEvents) -> Result<Ran> {
+        let began = Instant::now();
+        let max_recipients = match consumer {
             EventConsumer::Likes => LIKES_BATCH,
             _ => BATCH_RECIPIENTS,
         };
-        let mut batch = self.read_events(consumer, most).await?;
+        let mut batch = self.read_events(consumer, max_recipients).await?;
         if batch.is_empty() {
-            return Ok(PollOutcome::Empty);
+            return Ok(Ran::Idle(None));
         }
         let mut sum = 0;
         let fits = batch.iter().take_while(|event| {
-            let fits = sum < most;
+            let fits = sum < max_recipients;
             sum += recipients(event);
             fits
         });
         batch.truncate(fits.count());
         let batch = self.quarantine_unreadable(consumer, batch).await?;
         let (alone, batch): (Vec<_>, Vec<_>) = batch.into_iter().partition(|(seq, _)| failing.contains(*seq));
-        let mut outcome = PollOutcome::Failing;
+        let mut has_processed = false;
         if !batch.is_empty() || alone.is_empty() {
             self.process_batch(consumer, batch, failing).await?;
-            outcome = PollOutcome::Processed;
+            has_processed = true;
         }
         for event in alone {
             if failing.is_due(event.0) && self.process_alone(consumer, event, failing).await? {
-                outcome = PollOutcome::Processed;
+                has_processed = true;
             }
         }
-        Ok(outcome)
+        if !has_processed {
+            return Ok(Ran::Rest(FAILING_PAUSE));
+        }
+        self.queue.wake(EventConsumer::Outlet);
+        Ok(Ran::Rest(match consumer {
+            EventConsumer::Likes => LIKES_PAUSE,
+            _ => began.elapsed().clamp(MIN_PAUSE, MAX_REST),
+        }))
     }
 
     /// Processes a batch. If it keeps failing while the stores work, its events are processed alone.
@@ -169,7 +167,7 @@ impl EventWorker {
         }
         let done: Vec<i64> = batch.iter().map(|(seq, _)| *seq).collect();
         self.ledger.finish_events(consumer, &done).await?;
-        self.quarantine.of(consumer).succeeded();
+        self.quarantine.of(consumer).succeeded(batch[0].0);
         Ok(())
     }
 
@@ -185,15 +183,13 @@ impl EventWorker {
         match processed {
             Ok(()) => {
                 self.ledger.finish_events(consumer, &[seq]).await?;
-                policy.succeeded();
+                policy.succeeded(seq);
             }
             Err(error) if error.is_outage() => return Err(error),
             Err(error) => {
-                let failures = failing.failed(seq);
-                if !policy.admits(failures, &error).await {
-                    return Ok(false);
-                }
-                self.set_aside(consumer, seq, &Fault::now(cause, failures)).await?;
+                failing.failed(seq);
+                let Some(fault) = policy.failed(seq, &error, cause).await else { return Ok(false) };
+                self.set_aside(consumer, seq, &fault).await?;
             }
         }
         failing.remove(seq);
@@ -201,14 +197,14 @@ impl EventWorker {
     }
 
     /// The first waiting events, enough for a batch.
-    async fn read_events(&self, consumer: EventConsumer, most: usize) -> Result<Vec<QueuedEvent>> {
+    async fn read_events(&self, consumer: EventConsumer, max_recipients: usize) -> Result<Vec<QueuedEvent>> {
         let limit = match consumer {
             EventConsumer::Likes => LIKES_EVENTS,
             _ => BATCH,
         };
         let mut first = self.ledger.pending_events(consumer, limit).await?;
         let has_more = first.len() == limit;
-        if has_more && limit < BATCH && first.iter().map(recipients).sum::<usize>() < most {
+        if has_more && limit < BATCH && first.iter().map(recipients).sum::<usize>() < max_recipients {
             first = self.ledger.pending_events(consumer, BATCH).await?;
         }
         Ok(first)
@@ -347,20 +343,7 @@ impl Consumer for Batches<'_> {
     }
 
     async fn run(&mut self, _fence: &Fence) -> Result<Ran> {
-        let began = Instant::now();
-        match self.worker.poll(self.consumer, &mut self.failing).await? {
-            PollOutcome::Empty => return Ok(Ran::Idle(None)),
-            PollOutcome::Failing => return Ok(Ran::Rest(FAILING_PAUSE)),
-            PollOutcome::Processed => self.worker.queue.wake(EventConsumer::Outlet),
-        }
-        Ok(Ran::Rest(match self.consumer {
-            EventConsumer::Likes => LIKES_PAUSE,
-            _ => began.elapsed().clamp(MIN_PAUSE, MAX_REST),
-        }))
-    }
-
-    fn failed(&self, error: &FeedError) {
-        self.worker.quarantine.of(self.consumer).note_outage(error);
+        self.worker.poll(self.consumer, &mut self.failing).await
     }
 }
 

@@ -30,7 +30,7 @@ impl EventQuarantine {
 pub(super) struct FailingEvents {
     /// Consecutive failures of batches.
     pub(super) batches: u32,
-    /// The consecutive failures of events that are tried alone, and when they are due.
+    /// The failures of events that are tried alone, and when they are due.
     events: HashMap<i64, (u32, Instant)>,
 }
 
@@ -44,13 +44,12 @@ impl FailingEvents {
         self.events.get(&seq).is_none_or(|(_, due)| *due <= Instant::now())
     }
 
-    /// Records a failure. Returns the number of consecutive failures.
-    pub(super) fn failed(&mut self, seq: i64) -> u32 {
+    /// Records a failure: the event is due after a pause, which doubles.
+    pub(super) fn failed(&mut self, seq: i64) {
         let (failures, due) = self.events.entry(seq).or_insert((0, Instant::now()));
         let pause = MIN_PAUSE.saturating_mul(1 << (*failures).min(5)).min(MAX_PAUSE);
         *failures += 1;
         *due = Instant::now() + pause.mul_f64(rand::random_range(0.5..1.5));
-        *failures
     }
 
     pub(super) fn remove(&mut self, seq: i64) {

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use super::appended::AppendedSignal;
 use super::entries::entries;
 use crate::broker::{Broker, Signal};
-use crate::feed::error::{FeedError, Result, isolate};
+use crate::feed::error::{Result, isolate};
 use crate::feed::event_queue::EventQueue;
 use crate::feed::runtime::{Runtime, now};
 use crate::feed::work::{Consumer, Pace, QuarantinePolicy, Ran, work};
@@ -54,8 +54,8 @@ impl OutletPublisher {
     pub(super) fn start(self: &Arc<Self>) {
         self.runtime.supervise("outlet_publisher", self, |publisher| async move {
             let Some(own) = publisher.queue.consumer(EventConsumer::Outlet) else { return };
-            let mut steps = Steps { publisher: &publisher, failures: 0 };
-            work(&own.partition, &publisher.runtime, &own.waker, PACE, &mut steps).await;
+            let mut steps = Steps { publisher: &publisher, is_failing: false };
+            work(&own.partition, &publisher.runtime, &own.waker, PACE, &publisher.quarantine, &mut steps).await;
         });
     }
 
@@ -91,43 +91,34 @@ impl OutletPublisher {
 /// The steps of a publisher.
 struct Steps<'a> {
     publisher: &'a OutletPublisher,
-    /// Consecutive failures of the first event while the stores work.
-    failures: u32,
+    /// Whether the last step failed.
+    is_failing: bool,
 }
 
 #[async_trait]
 impl Consumer for Steps<'_> {
     async fn begin(&mut self, _fence: &Fence) -> Result<()> {
-        self.failures = 0;
+        self.is_failing = false;
         Ok(())
     }
 
     /// Appends the first events. After a failure only the first one: it may be at fault, and is set aside if it is.
     async fn run(&mut self, fence: &Fence) -> Result<Ran> {
         let (publisher, policy) = (self.publisher, &self.publisher.quarantine);
-        let limit = if self.failures > 0 { 1 } else { BATCH };
+        let limit = if self.is_failing { 1 } else { BATCH };
         let waiting = publisher.ledger.pending_events(EventConsumer::Outlet, limit).await?;
         let Some(first) = waiting.first().map(|queued| queued.seq) else { return Ok(Ran::Idle(None)) };
         let (published, cause) = isolate(publisher.publish(fence, waiting)).await;
+        self.is_failing = published.is_err();
         match published {
-            Ok(true) => {
-                self.failures = 0;
-                policy.succeeded();
-            }
+            Ok(true) => policy.succeeded(first),
             // Another process owns the partition now.
             Ok(false) => return Ok(Ran::Idle(None)),
             Err(error) => {
-                self.failures = if error.is_outage() { 0 } else { self.failures + 1 };
-                if !policy.admits(self.failures, &error).await {
-                    return Err(error);
-                }
-                publisher.set_aside(first, &Fault::now(cause, std::mem::take(&mut self.failures))).await?;
+                let Some(fault) = policy.failed(first, &error, cause).await else { return Err(error) };
+                publisher.set_aside(first, &fault).await?;
             }
         }
         Ok(Ran::Rest(MIN_PAUSE))
-    }
-
-    fn failed(&self, error: &FeedError) {
-        self.publisher.quarantine.note_outage(error);
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::backfill::Backfill;
 use crate::broker::Invalidation;
-use crate::feed::error::Result;
+use crate::feed::error::{FeedError, Result};
 use crate::feed::invalidation::Invalidator;
 use crate::feed::work::JobQueue;
 use crate::ledger::{Job, Ledger, NewJob, Work};
@@ -151,7 +151,7 @@ impl EdgeJobs {
             | Work::Delete { .. }
             | Work::Edit { .. }
             | Work::RevokeVisibility { .. }
-            | Work::GrantVisibility { .. } => Ok(EdgeOutcome::Done),
+            | Work::GrantVisibility { .. } => Err(FeedError::Internal),
         }
     }
 

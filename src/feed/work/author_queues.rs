@@ -166,7 +166,11 @@ impl<S> AuthorQueues<S> {
         }
         let Some(queue) = self.authors.get_mut(author) else { return false };
         queue.is_scheduled = !queue.waiting.is_empty();
-        queue.is_scheduled
+        let is_scheduled = queue.is_scheduled;
+        if queue.known.is_empty() && !is_scheduled {
+            self.authors.remove(author);
+        }
+        is_scheduled
     }
 
     /// Queues a job again, behind those that wait. Returns whether its author is to be scheduled.

@@ -201,15 +201,17 @@ impl JobQueue {
         self.partitions[usize::from(partition)].fence().as_ref() == Some(fence)
     }
 
-    /// Begins an ownership: the jobs of the partition are loaded. Returns its number.
-    pub(crate) fn begin(&self, fence: &Fence) -> u16 {
-        let name = |partition: &Partition| partition.name() == &fence.partition;
-        let at = self.partitions.iter().position(name).unwrap_or_default();
-        let number = u16::try_from(at).unwrap_or_default();
+    /// Whether the jobs of a partition are queued here, under this ownership. It stays so while the lease may have run
+    /// out, until the ownership has ended.
+    pub(crate) fn owns(&self, partition: u16, fence: &Fence) -> bool {
+        self.state.lock().partitions[usize::from(partition)].fence() == Some(fence)
+    }
+
+    /// Begins an ownership: the jobs of the partition are loaded.
+    pub(crate) fn begin(&self, partition: u16, fence: &Fence) {
         let mut state = self.state.lock();
-        state.partitions[at].begin(fence.clone());
-        self.want(&mut state, number);
-        number
+        state.partitions[usize::from(partition)].begin(fence.clone());
+        self.want(&mut state, partition);
     }
 
     /// Ends an ownership, and waits until no job of the partition is running.
@@ -288,7 +290,9 @@ impl JobQueue {
         let mut state = self.state.lock();
         let mut room = MAX_JOBS.saturating_sub(state.len());
         let (mut requests, mut skipped) = (Vec::new(), Vec::new());
-        for partition in 0..FANOUT_PARTITIONS {
+        // The room goes to other partitions each time.
+        let first = rand::random_range(0..FANOUT_PARTITIONS);
+        for partition in (first..FANOUT_PARTITIONS).chain(0..first) {
             let (at, new) = (usize::from(partition), room.min(LOADED_AT_ONCE));
             let queues = &mut state.partitions[at];
             let Some(fence) = queues.fence().cloned() else { continue };

@@ -270,19 +270,23 @@ impl Partition {
                 }
                 Ownership { .. } => {}
             }
-            if state.changed().await.is_err() {
-                // The owner is gone: the process stops.
-                std::future::pending::<()>().await;
-            }
+            // It cannot fail: this partition holds the sender.
+            let _ = state.changed().await;
         }
     }
 }
 
 impl Partition {
-    /// The worker of a partition that is to be given away has stopped.
+    /// The worker has stopped. If the partition is to be given away, it can be now.
     fn leave(&self) {
-        self.state.send_modify(|state| state.is_left = true);
-        self.left.notify_one();
+        let has_left = self.state.send_if_modified(|state| {
+            let has_left = state.is_leaving && !state.is_left;
+            state.is_left |= has_left;
+            has_left
+        });
+        if has_left {
+            self.left.notify_one();
+        }
     }
 }
 
@@ -305,18 +309,15 @@ impl Tenure {
     /// Waits until the ownership has ended, or the partition is to be given away.
     pub(crate) async fn ended(&mut self) {
         while self.fence().is_some() {
-            if self.state.changed().await.is_err() {
-                return;
-            }
+            // It cannot fail: the partition holds the sender.
+            let _ = self.state.changed().await;
         }
     }
 }
 
 impl Drop for Tenure {
     fn drop(&mut self) {
-        if self.state.borrow().is_leaving {
-            self.partition.leave();
-        }
+        self.partition.leave();
     }
 }
 

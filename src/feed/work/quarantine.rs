@@ -1,15 +1,18 @@
 //! Decides which items of work are set aside because they fail by themselves.
 //!
 //! An item that always fails would block everything behind it. An item that fails because a store does not work must
-//! wait instead: otherwise an outage would lose work. The policy decides by what else happens:
+//! wait instead: otherwise an outage would lose work. The decision depends on the other items of its kind:
 //!
-//! - A store that is unreachable or refuses to work ([`FeedError::is_outage`]) never counts against an item.
+//! - A store that is unreachable or refuses to work ([`FeedError::is_outage`]) never counts against an item. All items
+//!   that failed before it begin anew.
 //! - Any other error counts, and the item is set aside once it failed several times while others of its kind succeeded.
 //! - An item that fails alone, while no other one of its kind was tried, is set aside after more attempts and some
 //!   time, if both stores take a small write.
 //! - If several fail and none succeeds, the cause is not a single item. The work waits, as in an outage. Items that
 //!   block all workers must not wait for ever, though: one is set aside after [`STUCK_TIME`].
 
+use std::collections::HashMap;
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +21,7 @@ use tokio::time::Instant;
 
 use crate::broker::Broker;
 use crate::feed::error::FeedError;
-use crate::ledger::Ledger;
+use crate::ledger::{Fault, Ledger};
 
 /// The number of consecutive failures before an item is set aside, if others succeed, and if it fails alone.
 const MIN_FAILURES: u32 = 5;
@@ -30,6 +33,12 @@ const SUCCESS_DELAY: Duration = Duration::from_millis(500);
 /// How long nothing of a kind succeeded when the only item that fails is set aside, and when one of several is.
 const ALONE_TIME: Duration = Duration::from_secs(15);
 const STUCK_TIME: Duration = Duration::from_secs(600);
+
+/// An item that has not failed for this long begins anew: another process runs it now.
+const FORGET_AFTER: Duration = STUCK_TIME;
+
+/// The failing items of a kind that a process counts.
+const MAX_FAILING: usize = 1_000;
 
 /// How long a reason is shown after the last failure; workers retry more often.
 const REASON_SHOWN: Duration = Duration::from_secs(15);
@@ -47,35 +56,31 @@ impl QuarantinePolicy {
         Self { ledger, broker, state: Mutex::default() }
     }
 
-    /// Records that an item succeeded.
-    pub(crate) fn succeeded(&self) {
-        self.state.lock().succeeded(Instant::now());
+    /// Records that an item succeeded. `item`: its name among the items of the kind.
+    pub(crate) fn succeeded(&self, item: impl Display) {
+        self.state.lock().succeeded(item, Instant::now());
     }
 
-    /// Records a failure, and decides whether to set the item aside. `failures` counts the consecutive failures of the
-    /// item that are no outages, including this one; 0 for an outage.
-    pub(crate) async fn admits(&self, failures: u32, error: &FeedError) -> bool {
-        if !self.state.lock().failed(failures, error, Instant::now()) {
-            return false;
-        }
+    /// Records a failure of an item. Returns the fault with which it is to be quarantined; `None`: it is tried again.
+    /// `cause`: the error, for operators.
+    pub(crate) async fn failed(&self, item: impl Display, error: &FeedError, cause: String) -> Option<Fault> {
+        let item = item.to_string();
+        let failures = self.state.lock().failed(&item, error, &cause, Instant::now())?;
         let (ledger, broker) = tokio::join!(self.ledger.ping(), self.broker.ping());
         if let Err(error) = ledger.map_err(FeedError::from).and(broker.map_err(FeedError::from)) {
-            self.state.lock().failed(0, &error, Instant::now());
-            return false;
+            self.note_failure(&error);
+            return None;
         }
-        self.state.lock().set_aside(failures, Instant::now())
+        self.state.lock().set_aside(&item, failures, Instant::now()).then(|| Fault::now(cause, failures))
     }
 
-    /// Records an outage that concerns all items of the kind. Other errors are left to [`admits`](Self::admits).
-    pub(crate) fn note_outage(&self, error: &FeedError) {
-        if error.is_outage() {
-            self.state.lock().failed(0, error, Instant::now());
-        }
-    }
-
-    /// Records a failure of work whose items are never set aside for it.
+    /// Records a failure that concerns no single item. The reason of an item that failed a moment ago is kept: it is
+    /// more exact.
     pub(crate) fn note_failure(&self, error: &FeedError) {
-        self.state.lock().failed(0, error, Instant::now());
+        let (mut state, now) = (self.state.lock(), Instant::now());
+        if error.is_outage() || state.waits_for(now).is_none() {
+            state.note_failure(error, error.reason(), now);
+        }
     }
 
     /// Why the work waits. `None`: it goes on.
@@ -87,36 +92,55 @@ impl QuarantinePolicy {
 /// What happened to the items of a kind.
 #[derive(Debug, Default)]
 struct PolicyState {
+    /// The failing items, with the number of their consecutive failures that are no outages, and the last one.
+    failing: HashMap<String, (u32, Instant)>,
     last_success: Option<Instant>,
     /// When an item last failed for the first time. Every item that fails now began before that.
     last_onset: Option<Instant>,
-    /// The items that began to fail since the last success.
-    failing: u32,
-    /// When the first of these began, or one was set aside.
+    /// When items began to fail after the last success, or when one was set aside since.
     failing_since: Option<Instant>,
     /// The last failure, and its reason.
     waits: Option<(Instant, String)>,
 }
 
 impl PolicyState {
-    fn succeeded(&mut self, now: Instant) {
-        *self = Self { last_success: Some(now), last_onset: self.last_onset, ..Self::default() };
+    fn succeeded(&mut self, item: impl Display, now: Instant) {
+        if !self.failing.is_empty() {
+            self.failing.remove(&item.to_string());
+        }
+        if self.last_onset.is_some_and(|onset| now < onset + SUCCESS_DELAY) {
+            // It may have been under way when others began to fail.
+            return;
+        }
+        (self.last_success, self.failing_since, self.waits) = (Some(now), None, None);
     }
 
-    /// Records a failure. Returns whether the item is to be set aside.
-    fn failed(&mut self, failures: u32, error: &FeedError, now: Instant) -> bool {
-        self.waits = Some((now, error.reason()));
-        if failures == 0 || error.is_outage() {
-            // Items that failed before the outage begin anew.
-            (self.last_onset, self.failing, self.failing_since) = (None, 0, None);
-            return false;
+    /// Records a failure. Returns the number of consecutive failures if the item is at fault.
+    fn failed(&mut self, item: &str, error: &FeedError, cause: &str, now: Instant) -> Option<u32> {
+        self.note_failure(error, cause.to_owned(), now);
+        if error.is_outage() {
+            return None;
         }
-        if failures == 1 || self.last_onset.is_none() {
+        self.failing.retain(|_, (_, last)| now.saturating_duration_since(*last) < FORGET_AFTER);
+        if self.failing.len() >= MAX_FAILING && !self.failing.contains_key(item) {
+            self.failing.clear();
+        }
+        let (failures, last) = self.failing.entry(item.to_owned()).or_insert((0, now));
+        (*failures, *last) = (*failures + 1, now);
+        let failures = *failures;
+        if failures == 1 {
             self.last_onset = Some(now);
-            self.failing += 1;
         }
         self.failing_since.get_or_insert(now);
-        self.is_at_fault(failures, now)
+        self.is_at_fault(failures, now).then_some(failures)
+    }
+
+    fn note_failure(&mut self, error: &FeedError, reason: String, now: Instant) {
+        self.waits = Some((now, reason));
+        if error.is_outage() {
+            self.failing.clear();
+            (self.last_onset, self.failing_since) = (None, None);
+        }
     }
 
     /// Whether an item that failed so often is at fault itself.
@@ -128,18 +152,18 @@ impl PolicyState {
         if others.is_some_and(|(success, onset)| success >= onset + SUCCESS_DELAY) {
             return true;
         }
-        let patience = if self.failing <= 1 { ALONE_TIME } else { STUCK_TIME };
+        let patience = if self.failing.len() <= 1 { ALONE_TIME } else { STUCK_TIME };
         let waited = self.failing_since.is_some_and(|since| now.saturating_duration_since(since) >= patience);
         failures >= MIN_FAILURES_ALONE && waited
     }
 
     /// Records that an item is set aside, unless it is not at fault any more.
-    fn set_aside(&mut self, failures: u32, now: Instant) -> bool {
+    fn set_aside(&mut self, item: &str, failures: u32, now: Instant) -> bool {
         if !self.is_at_fault(failures, now) {
             return false;
         }
-        self.failing = self.failing.saturating_sub(1);
-        self.failing_since = (self.failing > 0).then_some(now);
+        self.failing.remove(item);
+        self.failing_since = (!self.failing.is_empty()).then_some(now);
         self.waits = None;
         true
     }
@@ -156,86 +180,104 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Fails an item `failures` times, once a second. Returns whether it is at fault after the last one.
-    fn fail(state: &mut PolicyState, from: Instant, failures: std::ops::RangeInclusive<u32>) -> bool {
-        let begun = *failures.start();
-        failures.map(|count| state.failed(count, &FeedError::Internal, from + SECOND * (count - begun))).last()
-            == Some(true)
+    impl PolicyState {
+        /// Fails an item, which is quarantined if it is at fault. Returns whether it is.
+        fn fail(&mut self, item: &str, now: Instant) -> bool {
+            let failures = self.failed(item, &FeedError::Internal, "a bug", now);
+            failures.is_some_and(|failures| self.set_aside(item, failures, now))
+        }
+
+        /// Fails an item once a second. Returns the seconds after which it is set aside.
+        fn fail_for(&mut self, item: &str, from: Instant, seconds: std::ops::Range<u32>) -> Option<u32> {
+            seconds.into_iter().find(|second| self.fail(item, from + SECOND * *second))
+        }
     }
 
     #[test]
     fn items_that_fail_while_others_succeed_are_set_aside() {
         let (mut state, now) = (PolicyState::default(), Instant::now());
-        assert!(!fail(&mut state, now, 1..=4));
-        state.succeeded(now + SECOND * 4);
-        assert!(!fail(&mut state, now + SECOND * 4, 4..=4), "too few failures");
-        assert!(fail(&mut state, now + SECOND * 5, 5..=5));
-        assert!(state.set_aside(5, now + SECOND * 5));
-        // Others that began to fail before this success are at fault, too.
-        assert!(fail(&mut state, now + SECOND * 6, 6..=6));
+        assert_eq!(state.fail_for("a", now, 0..4), None);
+        state.succeeded("b", now + SECOND * 3);
+        assert_eq!(state.fail_for("a", now, 4..9), Some(4), "the fifth failure");
+        // The failures of one item do not count against another.
+        assert_eq!(state.fail_for("c", now, 5..9), None);
+        state.succeeded("c", now + SECOND * 9);
+        state.succeeded("b", now + SECOND * 10);
+        assert_eq!(state.fail_for("c", now, 11..15), None, "it succeeded, and begins anew");
     }
 
     #[test]
     fn successes_that_were_under_way_do_not_count() {
         let (mut state, now) = (PolicyState::default(), Instant::now());
-        state.succeeded(now);
-        state.failed(1, &FeedError::Internal, now);
-        state.succeeded(now + SUCCESS_DELAY / 2);
-        assert!(!fail(&mut state, now + SECOND, 2..=7), "the success may have been under way");
-        state.succeeded(now + SECOND * 8);
-        assert!(fail(&mut state, now + SECOND * 9, 8..=8));
+        state.succeeded("b", now);
+        state.fail("a", now);
+        state.succeeded("b", now + SUCCESS_DELAY / 2);
+        assert_eq!(state.fail_for("a", now, 1..8), None, "the success may have been under way");
+        state.succeeded("b", now + SECOND * 8);
+        assert_eq!(state.fail_for("a", now, 9..12), Some(9));
     }
 
     #[test]
     fn an_item_that_fails_alone_is_set_aside_later() {
         let (mut state, now) = (PolicyState::default(), Instant::now());
-        assert!(!fail(&mut state, now, 1..=12), "it failed often, and not for long");
-        assert!(!state.failed(MIN_FAILURES_ALONE - 1, &FeedError::Internal, now + ALONE_TIME), "it did not fail often");
-        assert!(state.failed(MIN_FAILURES_ALONE, &FeedError::Internal, now + ALONE_TIME));
-        assert!(state.set_aside(MIN_FAILURES_ALONE, now + ALONE_TIME));
-        assert!(!fail(&mut state, now + ALONE_TIME, 1..=9), "the next one waits as long");
+        assert_eq!(state.fail_for("a", now, 0..30), Some(15), "it failed often, and for long");
+        assert_eq!(state.fail_for("b", now, 16..60), Some(31), "the next one waits as long");
+        let later = now + SECOND * 100;
+        assert!(!state.fail("c", later) && !state.fail("c", later + ALONE_TIME), "it did not fail often");
     }
 
     #[test]
     fn nothing_is_set_aside_while_everything_fails() {
         let (mut state, now) = (PolicyState::default(), Instant::now());
-        state.succeeded(now);
-        for count in 1..=60 {
-            for _ in 0..3 {
-                assert!(!state.failed(count, &FeedError::Internal, now + SECOND * count), "{count}");
+        for item in ["a", "b", "c"] {
+            assert!(!state.fail(item, now));
+        }
+        // It was under way.
+        state.succeeded("d", now + SUCCESS_DELAY / 2);
+        for seconds in 1..600 {
+            for item in ["a", "b", "c"] {
+                assert!(!state.fail(item, now + SECOND * seconds), "{seconds}");
             }
         }
         // Items that block all workers do not wait for ever.
         let later = now + STUCK_TIME + SECOND;
-        assert!(state.failed(61, &FeedError::Internal, later) && state.set_aside(61, later));
-        assert!(!state.failed(61, &FeedError::Internal, later), "one at a time");
-        state.succeeded(later + SECOND);
-        assert!(state.failed(62, &FeedError::Internal, later + SECOND));
+        assert!(state.fail("a", later) && !state.fail("b", later), "one at a time");
+        state.succeeded("d", later + SECOND);
+        assert!(state.fail("b", later + SECOND * 2));
     }
 
     #[test]
     fn outages_count_against_nothing() {
         let (mut state, now) = (PolicyState::default(), Instant::now());
         let away = FeedError::StoreAway("no permission".into());
-        assert!(!fail(&mut state, now, 1..=4));
-        assert!(!state.failed(0, &away, now + SECOND * 5));
-        for seconds in 6..90 {
-            // Even a caller that counts outages.
-            assert!(!state.failed(seconds, &away, now + SECOND * seconds));
+        assert_eq!(state.fail_for("a", now, 0..4), None);
+        for seconds in 5..90 {
+            assert_eq!(state.failed("a", &away, "no permission", now + SECOND * seconds), None);
         }
         let later = now + SECOND * 90;
         assert_eq!(state.waits_for(later).as_deref(), Some("no permission"));
-        assert!(!state.failed(5, &FeedError::Internal, later), "it begins anew");
-        state.succeeded(later + SECOND);
+        assert!(!state.fail("a", later), "it begins anew");
+        state.succeeded("b", later + SECOND);
         assert_eq!(state.waits_for(later + SECOND), None);
-        assert!(state.failed(6, &FeedError::Internal, later + SECOND));
+        assert_eq!(state.fail_for("a", later, 2..9), Some(5), "the fifth failure since");
     }
 
     #[test]
     fn reasons_are_shown_for_a_while() {
         let (mut state, now) = (PolicyState::default(), Instant::now());
-        state.failed(1, &FeedError::Internal, now);
-        assert!(state.waits_for(now + SECOND).is_some());
+        state.fail("a", now);
+        assert_eq!(state.waits_for(now + SECOND).as_deref(), Some("a bug"));
         assert_eq!(state.waits_for(now + REASON_SHOWN), None, "the work goes on elsewhere");
+    }
+
+    #[test]
+    fn the_counted_items_are_bounded() {
+        let (mut state, now) = (PolicyState::default(), Instant::now());
+        for item in 0..=MAX_FAILING {
+            state.fail(&item.to_string(), now);
+        }
+        assert_eq!(state.failing.len(), 1);
+        state.fail("later", now + FORGET_AFTER);
+        assert_eq!(state.failing.len(), 1, "those that another process runs are forgotten");
     }
 }

@@ -7,6 +7,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::owner::{Partition, Tenure};
+use super::quarantine::QuarantinePolicy;
 use crate::backoff::Backoff;
 use crate::feed::error::{FeedError, Result};
 use crate::feed::runtime::Runtime;
@@ -48,9 +49,6 @@ pub(crate) trait Consumer: Send {
         pace.gather
     }
 
-    /// A run failed, and the worker backs off. A consumer with a [policy](super::QuarantinePolicy) notes the outage.
-    fn failed(&self, _error: &FeedError) {}
-
     /// Prepares the partition for another owner. Not called if the ownership was lost.
     async fn end(&mut self, _fence: &Fence) {}
 }
@@ -68,12 +66,13 @@ pub(crate) struct Pace {
     pub(crate) gather: Duration,
 }
 
-/// Runs a partition whenever this process owns it, until the process stops.
+/// Runs a partition whenever this process owns it, until the process stops. `policy` learns of failed runs.
 pub(crate) async fn work(
     partition: &Partition,
     runtime: &Runtime,
     waker: &Waker,
     pace: Pace,
+    policy: &QuarantinePolicy,
     consumer: &mut impl Consumer,
 ) {
     loop {
@@ -100,7 +99,7 @@ pub(crate) async fn work(
                     consumer.gather_time(pace).saturating_sub(started.elapsed())
                 }
                 Err(ref error) => {
-                    consumer.failed(error);
+                    policy.note_failure(error);
                     report(partition, error, backoff.next_delay())
                 }
             };
