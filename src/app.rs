@@ -335,8 +335,8 @@ mod tests {
         let app = App::start(&config, &secrets, Role::Everything).await.unwrap();
         let port = app.address().port();
         let get = async |path: &str| Server::request_at(port, "GET", path, &[], "").await.expect("an answer");
-        let fails = Arc::new((AtomicBool::new(true), app.feed.runtime.clone()));
-        app.feed.runtime.supervise(TASK, &fails, |fails| async move {
+        let fails = Arc::new((AtomicBool::new(true), app.feed.base.runtime.clone()));
+        app.feed.base.runtime.supervise(TASK, &fails, |fails| async move {
             assert!(!fails.0.load(Ordering::Relaxed), "a bug");
             fails.1.stopped().await;
         });

@@ -22,7 +22,7 @@ pub struct Executor {
 impl Executor {
     /// An executor for this feed: see [`start`](Self::start).
     pub fn new(feed: Arc<Feed>) -> Self {
-        let keys = IdempotencyKeys::new(feed.ledger.clone(), feed.ids.clone(), feed.runtime.clone());
+        let keys = IdempotencyKeys::new(feed.base.ledger.clone(), feed.base.ids.clone(), feed.base.runtime.clone());
         Self { feed, keys: Arc::new(keys), heavy: HeavyReads::new() }
     }
 
@@ -36,7 +36,7 @@ impl Executor {
     /// # Errors
     /// Everything in [`FeedError`].
     pub async fn run(&self, operation: &Operation, mut request: Request) -> Result<Bytes> {
-        let identity = &self.feed.identity;
+        let identity = &self.feed.base.identity;
         if operation.access == Access::User {
             request.caller.user()?;
         }
@@ -49,10 +49,10 @@ impl Executor {
         };
         identity.authorize(request.caller.reader(), &request.credential, new).await?;
         let write = take_key(operation, &mut request)?;
-        if let Err(limited) = admit(&self.feed.rates, operation, &request).await {
+        if let Err(limited) = admit(&self.feed.base.rates, operation, &request).await {
             // A repeat writes nothing and returns the reply of the first request. Its look-up counts as a read.
             let stored = match &write {
-                Some(write) if self.feed.rates.take_user_reads(&write.user, 1).is_ok() => {
+                Some(write) if self.feed.base.rates.take_user_reads(&write.user, 1).is_ok() => {
                     self.keys.recall(write).await?
                 }
                 _ => None,
@@ -69,7 +69,7 @@ impl Executor {
             let reader = caller.reader().cloned();
             let call = Call { caller, credential, origin, client, reserved: None, attempt: Attempt::First };
             let reply = handler(feed, call, input).await?;
-            self.feed.rates.take_answer(reader.as_ref(), origin, reply.len())?;
+            self.feed.base.rates.take_answer(reader.as_ref(), origin, reply.len())?;
             return Ok(reply);
         };
         let keys = Arc::clone(&self.keys);
@@ -78,7 +78,7 @@ impl Executor {
         };
         // The task continues if the client disconnects. Otherwise its key would stay in use without a running write.
         let reserves_id = matches!(operation.effect, Effect::Create(_));
-        let running = self.feed.runtime.spawn(async move { keys.run_once(&write, reserves_id, run).await });
+        let running = self.feed.base.runtime.spawn(async move { keys.run_once(&write, reserves_id, run).await });
         running.await.unwrap_or(Err(FeedError::Internal))
     }
 }

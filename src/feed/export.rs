@@ -18,10 +18,10 @@ use tokio::sync::Semaphore;
 use super::call::Caller;
 use super::error::{FeedError, NO_USER, Result};
 use super::export_rows::ExportedRows;
-use super::identity::IdentityService;
 use super::paging::{PageCursor, decode_cursor};
 use super::rendering::NotificationRenderer;
-use crate::ledger::{Ledger, PersonalData};
+use crate::feed::base::Base;
+use crate::ledger::PersonalData;
 use crate::model::{PostId, Profile, UserDetails, UserId};
 
 /// Exports that one node processes concurrently; further ones wait.
@@ -127,8 +127,7 @@ struct PageBudget {
 
 /// Exports the data of users.
 pub(crate) struct Exports {
-    ledger: Arc<dyn Ledger>,
-    identity: Arc<IdentityService>,
+    base: Arc<Base>,
     notifications: NotificationRenderer,
     /// Exports under way on this node.
     running: Semaphore,
@@ -136,12 +135,8 @@ pub(crate) struct Exports {
 
 impl Exports {
     /// Exports from this ledger.
-    pub(crate) fn new(
-        ledger: Arc<dyn Ledger>,
-        identity: Arc<IdentityService>,
-        notifications: NotificationRenderer,
-    ) -> Self {
-        Self { ledger, identity, notifications, running: Semaphore::new(MAX_CONCURRENT_EXPORTS) }
+    pub(crate) fn new(base: Arc<Base>, notifications: NotificationRenderer) -> Self {
+        Self { base, notifications, running: Semaphore::new(MAX_CONCURRENT_EXPORTS) }
     }
 
     pub(crate) async fn own(&self, caller: Caller, request: ExportRequest) -> Result<Export> {
@@ -154,7 +149,7 @@ impl Exports {
     /// [`FeedError::NotFound`] if the user does not exist, [`FeedError::Invalid`] if the cursor is not that of an
     /// export, [`FeedError::TooMany`] if too many exports are in progress.
     pub(crate) async fn page(&self, user: &UserId, cursor: Option<&str>) -> Result<Export> {
-        if self.identity.is_erased(user) {
+        if self.base.identity.is_erased(user) {
             return Err(NO_USER);
         }
         let reached: Option<ExportCursor> = decode_cursor(cursor)?;
@@ -164,10 +159,10 @@ impl Exports {
         let mut export = Export { user: None, has_password: None, read: None, rows: BTreeMap::new(), next: None };
         let is_first = reached.is_none();
         if is_first {
-            let Profile { user: own, about, .. } = self.ledger.profile(user, Some(user)).await?.ok_or(NO_USER)?;
+            let Profile { user: own, about, .. } = self.base.ledger.profile(user, Some(user)).await?.ok_or(NO_USER)?;
             export.user = Some(UserDetails { user: own, about });
-            export.has_password = Some(self.ledger.account(user).await?.is_some());
-            export.read = Some(self.ledger.read_marker(user).await?);
+            export.has_password = Some(self.base.ledger.account(user).await?.is_some());
+            export.read = Some(self.base.ledger.read_marker(user).await?);
         }
         let mut reached = reached.unwrap_or(ExportCursor { section: 0, key: String::new() });
         let mut budget = PageBudget { rows: MAX_PAGE_ROWS, bytes: MAX_PAGE_BYTES };
@@ -199,13 +194,13 @@ impl Exports {
         budget: &mut PageBudget,
     ) -> Result<bool> {
         loop {
-            let rows = self.ledger.personal_rows(user, data, &reached.key, ROWS_PER_READ).await?;
+            let rows = self.base.ledger.personal_rows(user, data, &reached.key, ROWS_PER_READ).await?;
             if rows.is_empty() {
                 return Ok(true);
             }
             for row in rows {
                 reached.key = row.key;
-                if row.other.is_some_and(|other| self.identity.is_erased(&other)) {
+                if row.other.is_some_and(|other| self.base.identity.is_erased(&other)) {
                     continue;
                 }
                 if !export.add(name, row.json, budget)? {
@@ -226,7 +221,7 @@ impl Exports {
     ) -> Result<bool> {
         loop {
             let before = reached.key.parse().ok();
-            let groups = self.ledger.notifications(user, before, ROWS_PER_READ).await?;
+            let groups = self.base.ledger.notifications(user, before, ROWS_PER_READ).await?;
             let Some(last) = groups.last().map(|group| group.seq) else { return Ok(true) };
             let mut has_room = true;
             for notification in self.notifications.render(user, groups).await? {

@@ -12,9 +12,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::error::Result;
+use super::call::Call;
+use super::error::{FeedError, Result};
+use super::input::Done;
 use super::lineage::DerivedState;
-use crate::broker::{Broker, CacheLease, Confirmation, Invalidation};
+use crate::broker::{Attempt, Broker, CacheLease, Confirmation, Invalidation};
 use crate::metrics::Metrics;
 
 /// A cache that takes part in invalidation.
@@ -74,6 +76,26 @@ impl Invalidator {
                 tracing::debug!(unconfirmed, "nodes did not confirm an invalidation, their caches are out of use");
             }
             self.metrics.invalidation_confirmed(begun.elapsed(), unconfirmed);
+        }
+    }
+
+    /// The result of a deletion that may be a repeat: an object that does not exist may have been deleted by an earlier
+    /// attempt, which may have ended before the invalidation.
+    ///
+    /// # Errors
+    /// The errors of the deletion, except `not_found` for a repeat; or the broker cannot be reached.
+    pub(crate) async fn repeated_deletion(
+        &self,
+        call: &Call,
+        done: Result<Done>,
+        change: Invalidation,
+    ) -> Result<Done> {
+        match (done, call.attempt) {
+            (Err(FeedError::NotFound(_)), Attempt::Repeated) => {
+                self.invalidate(&[change]).await?;
+                Ok(Done {})
+            }
+            (done, _) => done,
         }
     }
 

@@ -12,10 +12,11 @@
 //! | visibility | `visibility/`, `content/`, `caching/` |
 //! | identity | `identity/`, `rate_limits` |
 //! | durable work | `work/` |
-//! | submission | `event_queue`, `write_path`, `invalidation` |
+//! | submission | `event_queue`, `invalidation`, `base` |
 //! | stores in step | `lineage`, `node_ids`, `id_maker`, `pause_detector`, `runtime` |
 //! | shared by all | `call`, `error`, `error_kind`, `input`, `expand`, `paging`, `query_values`, `options` |
 
+mod base;
 mod caching;
 mod call;
 mod content;
@@ -56,11 +57,10 @@ mod visibility;
 pub(crate) mod web_push_key;
 mod wiring;
 pub(crate) mod work;
-mod write_path;
 
 pub(crate) use call::Call;
 pub use call::{Caller, Credential, Origin};
-pub use devices::{InvalidAddress, TargetValidator};
+pub use devices::target_validator::{InvalidAddress, TargetValidator};
 pub use error::{FeedError, Result};
 pub(crate) use error::{StoredError, isolate, whole_seconds};
 pub use error_kind::ErrorKind;

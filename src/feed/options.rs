@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::devices::TargetValidator;
+use super::devices::target_validator::TargetValidator;
 use super::outlet::OutletOptions;
 use crate::ledger::PushPlan;
 use crate::net::TrustedProxies;

@@ -2,59 +2,38 @@
 
 use std::sync::Arc;
 
+use super::base::Base;
 use super::devices::Devices;
 use super::erasure::{ErasureJob, ErasureService};
 use super::error::Result;
-use super::event_queue::EventQueue;
 use super::export::Exports;
 use super::fanout::{FanoutWorkers, PullLog};
 use super::favourites::FavouriteService;
-use super::identity::{AccountService, AuthorizationChecks, IdentityService, RevocationService};
-use super::invalidation::Invalidator;
+use super::identity::{AccountService, AuthorizationChecks, RevocationService};
 use super::likes::{LikeIntake, LikeMemory, LikeRetries, LikeService, SettlementListener, Settlers};
-use super::lineage::LineageTracker;
-use super::node_ids::NodeIds;
 use super::notifications::{Conversations, EventWorker, Notifications};
 use super::outlet::Outlet;
 use super::people::{Follows, Profiles, Restrictions, UserSearch};
 use super::posts::{CommentReader, CommentService, PostEditor, PostService};
 use super::pushes::{LiveSockets, PushReview};
-use super::rate_limits::RateLimits;
 use super::rendering::EventRenderer;
-use super::runtime::Runtime;
 use super::timelines::{Inboxes, ReadMarkers, TimelinePages};
 use super::topics::TopicService;
-use super::visibility::{AccessChecks, VisibilityPolicy};
+use super::visibility::AccessChecks;
 use super::web_push_key::WebPushKeys;
-use super::work::{JobQueue, Owner, QuarantinePolicy, StoreHealth, WorkHealth};
-use crate::broker::{Broker, Signal};
-use crate::ledger::Ledger;
+use super::work::{QuarantinePolicy, StoreHealth, WorkHealth};
+use crate::broker::Signal;
 
 /// The services of the feed. The table of operations calls the ones that clients use.
 pub struct Feed {
-    /// Read by `store_health`, and used for the idempotency keys of `api/`.
-    pub(crate) ledger: Arc<dyn Ledger>,
-    pub(super) broker: Arc<dyn Broker>,
-    /// Background tasks, and the name of this process in leases.
-    pub(crate) runtime: Arc<Runtime>,
-    /// Makes ids; `api/` reserves one with each idempotency key.
-    pub(crate) ids: Arc<NodeIds>,
-    pub(super) lineage: Arc<LineageTracker>,
-    pub(super) events: Arc<EventQueue>,
-    /// Authenticates callers, for operations and the gateway.
-    pub(crate) identity: Arc<IdentityService>,
+    /// What nearly all services use; `api/`, the gateway and `push/` as well.
+    pub(crate) base: Arc<Base>,
     /// Revokes tokens and sessions; backends may do so for any user.
     pub(crate) revocations: Arc<RevocationService>,
     /// The connections that a revocation or an erasure concerns. The gateway closes them.
     pub(crate) authorization_checks: Arc<AuthorizationChecks>,
     /// The users whose subscriptions to posts and profiles must be checked again. The gateway checks them.
     pub(crate) access_checks: Arc<AccessChecks>,
-    /// Enforces the rate limits of reads, writes and publications.
-    pub(crate) rates: Arc<RateLimits>,
-    /// Decides about visibility. The gateway checks subscriptions with it.
-    pub(crate) visibility: Arc<VisibilityPolicy>,
-    /// Drops cached state. The hub passes the invalidations of other nodes to it.
-    pub(crate) invalidator: Arc<Invalidator>,
     /// Renders log entries. The hub pushes the result.
     pub(crate) event_renderer: Arc<EventRenderer>,
     /// The inboxes. The hub keeps those of connected users up to date.
@@ -87,9 +66,6 @@ pub struct Feed {
     pub(crate) topics: TopicService,
     /// What happened, for consumers outside of Feedline.
     pub(crate) outlet: Outlet,
-    /// Owns partitions of durable work.
-    pub(crate) owner: Arc<Owner>,
-    pub(super) jobs: Arc<JobQueue>,
     /// Decides which jobs of post alerts are set aside; `push/` runs them.
     pub(crate) post_alert_quarantine: Arc<QuarantinePolicy>,
     /// What webhooks, and the Stream of the outlet, wait for.
@@ -112,14 +88,14 @@ impl Feed {
     /// # Errors
     /// If a store cannot be reached, or no number can be leased.
     pub async fn start(&self) -> Result<()> {
-        self.lineage.start().await?;
-        self.ids.start().await?;
+        self.base.lineage.start().await?;
+        self.base.ids.start().await?;
         self.revocations.start().await?;
         self.erasure_job.start();
         self.pull_log.start().await?;
         self.fanout.start();
-        self.owner.start().await;
-        self.events.start();
+        self.base.owner.start().await;
+        self.base.events.start();
         self.event_worker.start();
         self.like_intake.start();
         self.settlers.start();
@@ -130,7 +106,7 @@ impl Feed {
     /// Leaves the work of the feed itself to other processes: for one that only sends. To be called before senders
     /// name their partitions.
     pub fn forgo_work(&self) {
-        self.owner.forgo_all();
+        self.base.owner.forgo_all();
     }
 
     /// As [`start`](Self::start), for a process that only sends pushes: it follows the revocations, and keeps its
@@ -139,11 +115,11 @@ impl Feed {
     /// # Errors
     /// As for [`start`](Self::start).
     pub async fn start_for_pushes(&self) -> Result<()> {
-        self.lineage.start().await?;
-        self.ids.start().await?;
+        self.base.lineage.start().await?;
+        self.base.ids.start().await?;
         self.revocations.start().await?;
         self.outlet.register().await?;
-        self.owner.start().await;
+        self.base.owner.start().await;
         Ok(())
     }
 
@@ -155,25 +131,25 @@ impl Feed {
     /// Stops the background work, also after a failed start. Unfinished jobs stay in the ledger for other nodes, and
     /// the node number is released.
     pub async fn stop(&self) {
-        self.runtime.stop().await;
-        self.owner.stop().await;
-        self.ids.release().await;
+        self.base.runtime.stop().await;
+        self.base.owner.stop().await;
+        self.base.ids.release().await;
     }
 
     /// Asks both stores whether they work, and collects what the work of this process waits for.
     pub async fn store_health(&self) -> StoreHealth {
-        self.work.read(&*self.ledger, &*self.broker).await
+        self.work.read(&*self.base.ledger, &*self.base.broker).await
     }
 
     /// Handles a signal of any node.
     pub fn on_signal(&self, signal: Signal) {
         match signal {
             Signal::PullLogAppended => self.pull_log.on_signal(),
-            Signal::JobsWaiting(partition) => self.jobs.on_signal(partition),
-            Signal::WorkFreed => self.owner.on_freed(),
-            Signal::EventsWritten => self.events.on_signal(),
+            Signal::JobsWaiting(partition) => self.base.jobs.on_signal(partition),
+            Signal::WorkFreed => self.base.owner.on_freed(),
+            Signal::EventsWritten => self.base.events.on_signal(),
             Signal::OutletAppended => self.outlet.appended.notify(),
-            Signal::LedgerReplaced => self.lineage.compare_soon(),
+            Signal::LedgerReplaced => self.base.lineage.compare_soon(),
             Signal::RevocationsAppended => self.revocations.on_signal(),
             Signal::LikesSettled(settlement) => self.settlements.on_settled(settlement),
             Signal::ProbeSockets { request, items } => self.live_sockets.on_probe(request, items),
@@ -195,8 +171,8 @@ impl Feed {
         self.revocations.on_signal();
         self.like_memory.on_resync();
         // If the broker lost its record of the ledger, the record must be written before the next number is used.
-        self.lineage.compare_soon();
+        self.base.lineage.compare_soon();
         // If the broker lost its data, it may give this node's number to another node.
-        self.ids.renew_soon();
+        self.base.ids.renew_soon();
     }
 }

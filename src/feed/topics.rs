@@ -10,8 +10,9 @@ use super::error::{FeedError, Result};
 use super::input::{OwnList, PostPage, TopicList};
 use super::paging::{PageBuilder, PageCursor, PostPageBuilder};
 use super::rendering::PostRenderer;
-use super::visibility::{ViewContext, VisibilityPolicy};
-use crate::ledger::{Ledger, Topic, TopicCursor};
+use super::visibility::ViewContext;
+use crate::feed::base::Base;
+use crate::ledger::{Topic, TopicCursor};
 use crate::model::{Millis, PostId, is_topic};
 
 /// The number of a topic's newest posts that can be read.
@@ -56,15 +57,14 @@ impl PageCursor for TopicCursor {
 
 /// Topics and their posts.
 pub(crate) struct TopicService {
-    ledger: Arc<dyn Ledger>,
-    visibility: Arc<VisibilityPolicy>,
+    base: Arc<Base>,
     renderer: Arc<PostRenderer>,
 }
 
 impl TopicService {
     /// Reads the topics of this ledger.
-    pub(crate) fn new(ledger: Arc<dyn Ledger>, visibility: Arc<VisibilityPolicy>, renderer: Arc<PostRenderer>) -> Self {
-        Self { ledger, visibility, renderer }
+    pub(crate) fn new(base: Arc<Base>, renderer: Arc<PostRenderer>) -> Self {
+        Self { base, renderer }
     }
 
     pub(crate) async fn list(&self, _: Caller, list: OwnList) -> Result<TopicPage> {
@@ -72,7 +72,7 @@ impl TopicService {
         let mut page = PageBuilder::new(cursor, limit);
         while let Some((after, count)) = page.wants() {
             let begun = after.as_ref().map(|cursor| cursor.begun);
-            let topics = self.ledger.topics(after, count).await?;
+            let topics = self.base.ledger.topics(after, count).await?;
             let begun = begun.or_else(|| topics.first().map(|topic| topic.last)).unwrap_or(PostId::ZERO);
             page.take(topics.into_iter().map(|Topic { name, posts, last }| {
                 let posts = posts.min(MAX_TOPIC_POSTS as u64);
@@ -90,13 +90,17 @@ impl TopicService {
             return Err(FeedError::invalid("name", "a topic is 1 to 100 letters, digits and underscores"));
         }
         let ((limit, cursor), expand) = (list.page.decode()?, list.expand.decode()?);
-        let ids = self.ledger.topic_posts(&name, PostId::MAX, MAX_TOPIC_POSTS).await?;
+        let ids = self.base.ledger.topic_posts(&name, PostId::MAX, MAX_TOPIC_POSTS).await?;
         let mut page = PostPageBuilder::new(cursor, limit);
         while let Some((before, count)) = page.wants_posts() {
             let ids: Vec<PostId> = ids.iter().copied().filter(|id| *id < before).take(count).collect();
             page.take_posts(
                 &ids,
-                &self.visibility.visible_posts(caller.reader(), ViewContext::Unrequested, ids.iter().copied()).await?,
+                &self
+                    .base
+                    .visibility
+                    .visible_posts(caller.reader(), ViewContext::Unrequested, ids.iter().copied())
+                    .await?,
             );
         }
         let (items, next) = page.finish();

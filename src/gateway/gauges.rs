@@ -24,8 +24,8 @@ impl GaugeReader {
             channels: self.hub.channels(),
             queue_bytes: self.connections.queued_bytes(),
             broker_round_trips: self.broker.round_trips(),
-            ledger_round_trips: self.feed.ledger.round_trips(),
-            cache_lease: self.feed.invalidator.holds_lease(),
+            ledger_round_trips: self.feed.base.ledger.round_trips(),
+            cache_lease: self.feed.base.invalidator.holds_lease(),
         }
     }
 }

@@ -256,7 +256,7 @@ impl Gateway {
         supervised.spawn("like_receipts", receipts, |receipts| async move { receipts.run().await });
         let revocations = RevocationWatcher {
             checks: Arc::clone(&feed.authorization_checks),
-            identity: Arc::clone(&feed.identity),
+            identity: Arc::clone(&feed.base.identity),
             sockets: Arc::clone(&sockets),
         };
         supervised.spawn("revocation_watcher", revocations, |revocations| async move { revocations.run().await });
@@ -276,7 +276,7 @@ impl Gateway {
             commands: Arc::new(commands),
             users: UserConnections::new(options.connections_per_user),
             connections: Arc::clone(&connections),
-            identity: Arc::clone(&feed.identity),
+            identity: Arc::clone(&feed.base.identity),
             metrics: Arc::clone(metrics),
             outbox: options.outbox,
             pacer,
@@ -297,7 +297,7 @@ impl Gateway {
         let emulation = Emulation {
             sessions,
             broker: Arc::clone(broker),
-            rates: Arc::clone(&feed.rates),
+            rates: Arc::clone(&feed.base.rates),
             metrics: Arc::clone(metrics),
             message_bytes: options.message_bytes,
         };
@@ -400,15 +400,15 @@ fn command_runner(
             hub: Arc::clone(hub),
             sockets,
             presence: Arc::new(PresenceTracker::new(Arc::clone(broker), tasks, ttl, occupancy)),
-            identity: Arc::clone(&feed.identity),
-            rates: Arc::clone(&feed.rates),
-            visibility: Arc::clone(&feed.visibility),
+            identity: Arc::clone(&feed.base.identity),
+            rates: Arc::clone(&feed.base.rates),
+            visibility: Arc::clone(&feed.base.visibility),
             single,
         },
         channels: ChannelCommands {
             broker: Arc::clone(broker),
             logs: Arc::clone(logs),
-            rates: Arc::clone(&feed.rates),
+            rates: Arc::clone(&feed.base.rates),
             sessions: Arc::clone(&parts.sessions),
         },
         rpc: RpcRunner {

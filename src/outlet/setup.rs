@@ -85,11 +85,11 @@ impl OutletWorkers {
     ) -> anyhow::Result<Self> {
         let options = WebhookOptions { concurrency: config.outlet.concurrency, give_up: config.outlet.give_up };
         let context = |name: &str, waits: &Arc<QuarantinePolicy>| ConsumerContext {
-            ledger: feed.ledger.clone(),
-            partition: feed.owner.partition(name, name),
+            ledger: feed.base.ledger.clone(),
+            partition: feed.base.owner.partition(name, name),
             waits: waits.clone(),
             waker: feed.outlet.appended.waker(),
-            runtime: feed.runtime.clone(),
+            runtime: feed.base.runtime.clone(),
             metrics: metrics.clone(),
         };
         let targets = outlet_targets(config)?.0.into_iter();
@@ -99,7 +99,7 @@ impl OutletWorkers {
         let length = config.outlet.stream_length;
         let stream = || StreamWorker::new(context("stream", &feed.stream_waits), broker.clone(), length);
         let stream = config.outlet.stream.then(stream);
-        Ok(Self { runtime: feed.runtime.clone(), webhooks, stream })
+        Ok(Self { runtime: feed.base.runtime.clone(), webhooks, stream })
     }
 
     /// Works until the feed stops.

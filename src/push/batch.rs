@@ -109,7 +109,7 @@ impl Batch<'_> {
         let ends = self.ends.min(Instant::now() + MAX_SLOT_WAIT);
         let slot = tokio::select! {
             slot = timeout_at(ends, self.sender.providers.reserve(&target)) => slot.ok(),
-            () = self.sender.feed.runtime.stopped() => None,
+            () = self.sender.feed.base.runtime.stopped() => None,
         };
         let busy = slot.is_none().then_some(target.platform());
         ReservedGroup { group: MessageGroup { pushes, slot: slot.flatten() }, busy }
@@ -177,7 +177,7 @@ impl Batch<'_> {
             read_at = Instant::now();
             let keys: Vec<PushKey> =
                 groups.iter().flat_map(|group| &group.pushes).map(|push| push.key.clone()).collect();
-            match feed.ledger.reload_pushes(&keys, &self.lease, unix_now()).await {
+            match feed.base.ledger.reload_pushes(&keys, &self.lease, unix_now()).await {
                 Ok(fresh) => refresh(&mut groups, fresh),
                 Err(error) => return Err((groups, error.into())),
             }
@@ -298,7 +298,7 @@ impl Batch<'_> {
             return PushResult::Failed("not_configured".into());
         }
         let stopping = async {
-            sender.feed.runtime.stopped().await;
+            sender.feed.base.runtime.stopped().await;
             tokio::time::sleep(STOP_TIMEOUT).await;
         };
         let unfinished = |code| Outcome::retry(Scope::Provider, Reason::new(code));
@@ -345,7 +345,7 @@ impl Batch<'_> {
     /// registered again since the push was leased.
     async fn remove_device(&self, push: &QueuedPush, device: &Device, since: Option<Millis>) {
         let since = since.unwrap_or(device.seen_at.saturating_add(1));
-        match self.sender.feed.ledger.forget_address(&push.key.user, &device.target, since).await {
+        match self.sender.feed.base.ledger.forget_address(&push.key.user, &device.target, since).await {
             Ok(true) => self.sender.metrics.pushes.token_removed(device.target.platform().as_str()),
             Ok(false) => {}
             // The provider will say so again.

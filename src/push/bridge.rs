@@ -69,7 +69,7 @@ impl PushBridge {
 
     /// Works until the feed stops.
     pub fn start(self: &Arc<Self>) {
-        let runtime = &self.sender.feed.runtime;
+        let runtime = &self.sender.feed.base.runtime;
         runtime.supervise("pushes", self, |bridge| async move { bridge.run().await });
         runtime.supervise("push_upkeep", self, |bridge| async move { bridge.upkeep().await });
         runtime.supervise("post_alerts", &self.alerts, |alerts| async move { alerts.run().await });
@@ -80,7 +80,7 @@ impl PushBridge {
         loop {
             let permit = tokio::select! {
                 permit = Arc::clone(&self.batches).acquire_owned() => permit,
-                () = self.sender.feed.runtime.stopped() => return,
+                () = self.sender.feed.base.runtime.stopped() => return,
             };
             let Ok(permit) = permit else { return };
             let pause = match self.begin_batch(permit).await {
@@ -97,7 +97,7 @@ impl PushBridge {
                     backoff.next_delay()
                 }
             };
-            if !self.sender.feed.runtime.sleep(pause).await {
+            if !self.sender.feed.base.runtime.sleep(pause).await {
                 return;
             }
         }
@@ -105,7 +105,7 @@ impl PushBridge {
 
     /// How long to wait for the next push.
     async fn until_next(&self) -> Duration {
-        let next = self.sender.feed.ledger.next_push().await.ok().flatten();
+        let next = self.sender.feed.base.ledger.next_push().await.ok().flatten();
         let wait = next.map_or(POLL_INTERVAL, |at| Duration::from_millis(at.saturating_sub(unix_now())));
         wait.clamp(MIN_PAUSE, POLL_INTERVAL.mul_f64(rand::random_range(0.8..1.2)))
     }
@@ -115,14 +115,14 @@ impl PushBridge {
         let (now, leased_at) = (unix_now(), Instant::now());
         let length = (self.sender.options.timeout * LEASE_IN_TIMEOUTS).max(MIN_LEASE);
         let until = now.saturating_add(millis(length));
-        let lease = PushLease { holder: Arc::clone(self.sender.feed.runtime.holder()), until };
+        let lease = PushLease { holder: Arc::clone(self.sender.feed.base.runtime.holder()), until };
         let ends = leased_at + length - length / LEASE_MARGIN;
-        let pushes = self.sender.feed.ledger.lease_pushes(now, &lease, BATCH).await?;
+        let pushes = self.sender.feed.base.ledger.lease_pushes(now, &lease, BATCH).await?;
         if pushes.is_empty() {
             return Ok(false);
         }
         let bridge = Arc::clone(self);
-        self.sender.feed.runtime.spawn(async move {
+        self.sender.feed.base.runtime.spawn(async move {
             let _permit = permit;
             let batch = Batch { sender: &bridge.sender, lease, leased_at, ends };
             batch.send(pushes).await;
@@ -131,9 +131,9 @@ impl PushBridge {
     }
 
     async fn upkeep(&self) {
-        while self.sender.feed.runtime.sleep(UPKEEP_INTERVAL.mul_f64(rand::random_range(0.8..1.2))).await {
+        while self.sender.feed.base.runtime.sleep(UPKEEP_INTERVAL.mul_f64(rand::random_range(0.8..1.2))).await {
             let now = unix_now();
-            match self.sender.feed.ledger.push_backlog(now).await {
+            match self.sender.feed.base.ledger.push_backlog(now).await {
                 Ok(backlog) => {
                     let oldest = backlog.oldest.map(|oldest| now.saturating_sub(oldest));
                     self.sender.metrics.pushes.backlog(backlog.pushes, oldest);
@@ -150,7 +150,7 @@ impl PushBridge {
     async fn forget(&self) -> bool {
         let ends = Instant::now() + UPKEEP_INTERVAL;
         while Instant::now() < ends {
-            match self.sender.feed.ledger.forget_pushes(unix_now(), MAX_FORGOTTEN).await {
+            match self.sender.feed.base.ledger.forget_pushes(unix_now(), MAX_FORGOTTEN).await {
                 Ok(MAX_FORGOTTEN) => {}
                 Ok(_) => return true,
                 Err(error) => {
@@ -158,7 +158,7 @@ impl PushBridge {
                     return true;
                 }
             }
-            if !self.sender.feed.runtime.sleep(FORGET_PAUSE).await {
+            if !self.sender.feed.base.runtime.sleep(FORGET_PAUSE).await {
                 return false;
             }
         }

@@ -33,21 +33,22 @@ pub(super) struct PostAlertWorker {
 impl PostAlertWorker {
     /// A worker of this feed, created before the feed starts.
     pub(super) fn new(feed: Arc<Feed>, grace: Millis) -> Self {
-        let partition = feed.owner.partition(PARTITION, PARTITION);
+        let partition = feed.base.owner.partition(PARTITION, PARTITION);
         Self { feed, partition, grace }
     }
 
     /// Works until the feed stops.
     pub(super) async fn run(&self) {
         let Self { feed, partition, .. } = self;
-        work(partition, &feed.runtime, &Waker::new(), PACE, &feed.post_alert_quarantine, &mut PostAlerts(self)).await;
+        work(partition, &feed.base.runtime, &Waker::new(), PACE, &feed.post_alert_quarantine, &mut PostAlerts(self))
+            .await;
     }
 
     async fn queue_page(&self, fence: &Fence, job: &PostAlertJob) -> Result<PostAlertProgress, FeedError> {
         let now = unix_now();
         let due_at = job.created_at.saturating_add(self.grace).max(now);
         let page = PostAlertPage { post: job.post, due_at, users: USERS };
-        Ok(self.feed.ledger.queue_post_alerts(fence, &page, now).await?)
+        Ok(self.feed.base.ledger.queue_post_alerts(fence, &page, now).await?)
     }
 }
 
@@ -59,7 +60,7 @@ impl Consumer for PostAlerts<'_> {
     /// Queues a page of each job. One that fails does not hold back the others.
     async fn run(&mut self, fence: &Fence) -> Result<Ran, FeedError> {
         let Self(worker) = self;
-        let (ledger, policy) = (&worker.feed.ledger, &worker.feed.post_alert_quarantine);
+        let (ledger, policy) = (&worker.feed.base.ledger, &worker.feed.post_alert_quarantine);
         let jobs = ledger.post_alert_jobs(MAX_JOBS).await?;
         let mut ran = if jobs.is_empty() { Ok(Ran::Idle(None)) } else { Ok(Ran::More) };
         for job in jobs {

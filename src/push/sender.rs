@@ -63,11 +63,11 @@ impl PushSender {
         let mut backoff = Backoff::new(MIN_PAUSE, MAX_PAUSE);
         while !settled.is_empty() && lease.until > unix_now() {
             let (now, digest) = (unix_now(), millis(self.options.digest));
-            match self.feed.ledger.settle_pushes(&settled, lease, now, digest).await {
+            match self.feed.base.ledger.settle_pushes(&settled, lease, now, digest).await {
                 Ok(_) => return reservations.into_iter().flatten().for_each(SendReservation::recorded),
                 Err(error) => tracing::warn!(%error, pushes = settled.len(), "sent pushes are not recorded yet"),
             }
-            if !self.feed.runtime.sleep(backoff.next_delay()).await {
+            if !self.feed.base.runtime.sleep(backoff.next_delay()).await {
                 return;
             }
         }

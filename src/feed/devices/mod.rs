@@ -1,20 +1,21 @@
 //! Devices that receive pushes, and the pushes that their owners want.
 
 mod input;
+pub(super) mod target_validator;
 mod time_zones;
 
-use std::fmt::{Debug, Display};
 use std::sync::Arc;
 
 pub(crate) use self::input::{DeviceList, DeviceView, OneDevice, RegisterDevice};
+use self::target_validator::{InvalidAddress, TargetValidator};
 use super::call::{Call, Caller, Credential};
 use super::error::{FeedError, Result};
-use super::identity::IdentityService;
 use super::input::{Done, NoInput};
 use super::runtime::now;
 use crate::auth::TokenKind;
-use crate::ledger::{DeviceRegistration, DeviceSession, Ledger};
-use crate::model::{Platform, PushPreferences, PushTarget};
+use crate::feed::base::Base;
+use crate::ledger::{DeviceRegistration, DeviceSession};
+use crate::model::{Platform, PushPreferences};
 
 /// The maximal number of devices of a user. One more replaces the device that was registered longest ago: apps that are
 /// installed again and again leave devices behind.
@@ -22,44 +23,14 @@ const MAX_DEVICES: usize = 20;
 
 /// Registers devices, and stores the preferences of their owners.
 pub(crate) struct Devices {
-    ledger: Arc<dyn Ledger>,
-    identity: Arc<IdentityService>,
+    base: Arc<Base>,
     validator: Arc<dyn TargetValidator>,
-}
-
-/// Decides which addresses of devices may be registered. The transports know what they can reach.
-pub trait TargetValidator: Debug + Send + Sync {
-    /// Checks an address. Makes no request.
-    ///
-    /// # Errors
-    /// If no push would ever be sent to it.
-    fn validate(&self, target: &PushTarget) -> std::result::Result<(), InvalidAddress>;
-}
-
-/// Why an address is refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InvalidAddress {
-    /// The member of the registration at fault.
-    pub field: &'static str,
-    /// The rule that it violates.
-    pub problem: String,
-}
-
-impl InvalidAddress {
-    /// An error of a member.
-    pub fn new(field: &'static str, problem: impl Display) -> Self {
-        Self { field, problem: problem.to_string() }
-    }
 }
 
 impl Devices {
     /// Devices in this ledger.
-    pub(crate) fn new(
-        ledger: Arc<dyn Ledger>,
-        identity: Arc<IdentityService>,
-        validator: Arc<dyn TargetValidator>,
-    ) -> Self {
-        Self { ledger, identity, validator }
+    pub(crate) fn new(base: Arc<Base>, validator: Arc<dyn TargetValidator>) -> Self {
+        Self { base, validator }
     }
 
     pub(crate) async fn register(&self, call: Call, device: RegisterDevice) -> Result<DeviceView> {
@@ -71,23 +42,23 @@ impl Devices {
         let validated = self.validator.validate(&device.target);
         validated.map_err(|InvalidAddress { field, problem }| FeedError::invalid(field, problem))?;
         let registration = DeviceRegistration { session: session(&call.credential), device };
-        self.identity.ensure_user(user).await?;
-        let device = self.ledger.register_device(user, &registration, MAX_DEVICES).await?;
+        self.base.identity.ensure_user(user).await?;
+        let device = self.base.ledger.register_device(user, &registration, MAX_DEVICES).await?;
         device.map(DeviceView::from).ok_or(FeedError::Unauthorized("this session has ended"))
     }
 
     pub(crate) async fn list(&self, caller: Caller, _: NoInput) -> Result<DeviceList> {
-        let devices = self.ledger.devices(caller.user()?).await?;
+        let devices = self.base.ledger.devices(caller.user()?).await?;
         Ok(DeviceList { items: devices.into_iter().map(DeviceView::from).collect() })
     }
 
     pub(crate) async fn remove(&self, caller: Caller, device: OneDevice) -> Result<Done> {
-        self.ledger.remove_device(caller.user()?, &device.id).await?;
+        self.base.ledger.remove_device(caller.user()?, &device.id).await?;
         Ok(Done {})
     }
 
     pub(crate) async fn preferences(&self, caller: Caller, _: NoInput) -> Result<PushPreferences> {
-        Ok(self.ledger.push_preferences(caller.user()?).await?.unwrap_or_default())
+        Ok(self.base.ledger.push_preferences(caller.user()?).await?.unwrap_or_default())
     }
 
     pub(crate) async fn set_preferences(
@@ -97,8 +68,8 @@ impl Devices {
     ) -> Result<PushPreferences> {
         let user = caller.user()?;
         input::check_preferences(&preferences)?;
-        self.identity.ensure_user(user).await?;
-        self.ledger.set_push_preferences(user, &preferences).await?;
+        self.base.identity.ensure_user(user).await?;
+        self.base.ledger.set_push_preferences(user, &preferences).await?;
         Ok(preferences)
     }
 }

@@ -2,22 +2,21 @@
 
 use std::sync::Arc;
 
-use crate::broker::{Append, Broker};
-use crate::feed::content::PostCache;
+use crate::broker::Append;
+use crate::feed::base::Base;
 use crate::feed::error::Result;
 use crate::ledger::JobId;
 use crate::model::{Channel, Entry, GoneReason, PostId, PostRemoved, Retention, UserId, Visibility};
 
 /// Appends to the logs of shared channels.
 pub(super) struct ChannelUpdates {
-    broker: Arc<dyn Broker>,
-    posts: Arc<PostCache>,
+    base: Arc<Base>,
 }
 
 impl ChannelUpdates {
     /// Appends to the logs of this broker.
-    pub(super) fn new(broker: Arc<dyn Broker>, posts: Arc<PostCache>) -> Self {
-        Self { broker, posts }
+    pub(super) fn new(base: Arc<Base>) -> Self {
+        Self { base }
     }
 
     /// Appends an entry to the profile of an author and to topics.
@@ -48,7 +47,7 @@ impl ChannelUpdates {
     /// If a store cannot be reached.
     pub(super) async fn publish_edit(&self, job: JobId, before: PostRemoved, topics: &[String]) -> Result<()> {
         let id = before.post;
-        let Some(cached) = self.posts.get([id]).await?.remove(&id) else { return Ok(()) };
+        let Some(cached) = self.base.posts.get([id]).await?.remove(&id) else { return Ok(()) };
         let edited = Entry::Edited(id);
         let everywhere = [Channel::User(before.author.clone()), Channel::Post(id)];
         let narrowed = before.visibility != cached.post.visibility;
@@ -77,7 +76,7 @@ impl ChannelUpdates {
     async fn append(&self, channel: &Channel, entry: &Entry, key: &str) -> Result<()> {
         let (channel, retention) = (channel.to_string(), Retention::SHARED);
         let append = Append { channel: &channel, entry, retention, idempotency_key: Some(key), version: None };
-        self.broker.append(append).await?;
+        self.base.broker.append(append).await?;
         Ok(())
     }
 }

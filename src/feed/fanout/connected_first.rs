@@ -7,13 +7,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::follower_cache::{CachedFollowers, FollowerCache};
 use super::page_writer::{PageWriter, WritingPage};
 use super::running_job::{Attempts, JobOutcome, RunningJob, WriteTokens};
 use super::scan::{FollowerScan, MAX_CONCURRENT_PAGES, RemainingFollowers};
-use crate::broker::{Broker, PageRecipients};
+use crate::broker::PageRecipients;
+use crate::feed::base::Base;
 use crate::feed::error::{FeedError, Result};
-use crate::ledger::Ledger;
+use crate::feed::visibility::CachedFollowers;
 use crate::model::UserId;
 
 /// The number of followers that are read, and whose connections are looked up, in one step.
@@ -33,9 +33,7 @@ struct Pages<'a, 'b> {
 
 /// Serves connected followers.
 pub(super) struct ConnectedFirst {
-    ledger: Arc<dyn Ledger>,
-    followers: Arc<FollowerCache>,
-    broker: Arc<dyn Broker>,
+    base: Arc<Base>,
     attempts: Arc<Attempts>,
     writer: Arc<PageWriter>,
     /// Inboxes of a page (`fanout.page`).
@@ -44,20 +42,13 @@ pub(super) struct ConnectedFirst {
 
 impl ConnectedFirst {
     /// Looks connections up in this broker.
-    pub(super) fn new(
-        ledger: Arc<dyn Ledger>,
-        followers: Arc<FollowerCache>,
-        broker: Arc<dyn Broker>,
-        attempts: Arc<Attempts>,
-        writer: Arc<PageWriter>,
-        page_size: usize,
-    ) -> Self {
-        Self { ledger, followers, broker, attempts, writer, page_size }
+    pub(super) fn new(base: Arc<Base>, attempts: Arc<Attempts>, writer: Arc<PageWriter>, page_size: usize) -> Self {
+        Self { base, attempts, writer, page_size }
     }
 
     /// The followers of an author, if they are cached.
     pub(super) fn cached_followers(&self, author: &UserId) -> Option<Arc<CachedFollowers>> {
-        self.followers.cached(author)
+        self.base.followers.cached(author)
     }
 
     /// Serves connected followers, and notes them for the second pass. Returns an outcome if the attempt ends here.
@@ -70,7 +61,7 @@ impl ConnectedFirst {
         followers: &mut RemainingFollowers,
         job: &mut RunningJob,
     ) -> Result<Option<JobOutcome>> {
-        let mut users = self.followers.first(scan.author, CHUNK).await?;
+        let mut users = self.base.followers.first(scan.author, CHUNK).await?;
         if users.len() <= self.page_size {
             // All followers fit on one page.
             (followers.first_page, followers.more) = (Some(users), false);
@@ -86,9 +77,13 @@ impl ConnectedFirst {
             }
             let read_on = async {
                 let is_last = users.len() < CHUNK;
-                Ok(if is_last { Vec::new() } else { self.ledger.followers_after(scan.author, &last, CHUNK).await? })
+                Ok(if is_last {
+                    Vec::new()
+                } else {
+                    self.base.ledger.followers_after(scan.author, &last, CHUNK).await?
+                })
             };
-            let look_up = async { Ok::<_, FeedError>(self.broker.connected(&users).await?) };
+            let look_up = async { Ok::<_, FeedError>(self.base.broker.connected(&users).await?) };
             let (connected, more) = tokio::try_join!(look_up, read_on)?;
             for (user, _) in users.into_iter().zip(connected).filter(|(_, connected)| *connected) {
                 followers.served.insert(user.clone());

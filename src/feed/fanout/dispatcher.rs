@@ -3,85 +3,44 @@
 use std::sync::Arc;
 
 use super::channel_updates::{ChannelUpdates, removed};
-use super::follower_cache::CachedFollowers;
 use super::follower_scanner::FollowerScanner;
 use super::page_writer::PageWriter;
 use super::running_job::{Attempts, JobOutcome, RunningJob};
 use super::scan::FollowerScan;
-use crate::broker::{Broker, Invalidation, PageRecipients, Signal};
-use crate::feed::content::PostCache;
+use crate::broker::{Invalidation, PageRecipients, Signal};
+use crate::feed::base::Base;
 use crate::feed::error::Result;
 use crate::feed::favourites::FavouriteService;
-use crate::feed::invalidation::Invalidator;
-use crate::feed::lineage::LineageTracker;
-use crate::feed::options::FanoutOptions;
 use crate::feed::runtime::now;
 use crate::feed::timelines::{EdgeJobs, EdgeOutcome};
-use crate::feed::visibility::Recipients;
+use crate::feed::visibility::{CachedFollowers, Recipients};
 use crate::feed::work::QueuedJob;
-use crate::ledger::{JOBS, Job, Ledger, VisibilityChange, Work};
+use crate::ledger::{JOBS, Job, VisibilityChange, Work};
 use crate::model::{Entry, GoneReason, PostId, PostRemoved, UserId};
 
 /// Dispatches jobs: to follower scans, to the pull log, or to edge jobs.
 pub(super) struct Dispatcher {
-    ledger: Arc<dyn Ledger>,
-    broker: Arc<dyn Broker>,
-    lineage: Arc<LineageTracker>,
-    posts: Arc<PostCache>,
-    invalidator: Arc<Invalidator>,
-    favourites: Arc<FavouriteService>,
-    edges: Arc<EdgeJobs>,
-    channels: ChannelUpdates,
-    attempts: Arc<Attempts>,
-    writer: Arc<PageWriter>,
-    scanner: FollowerScanner,
+    pub(super) base: Arc<Base>,
+    pub(super) favourites: Arc<FavouriteService>,
+    pub(super) edges: Arc<EdgeJobs>,
+    pub(super) channels: ChannelUpdates,
+    pub(super) attempts: Arc<Attempts>,
+    pub(super) writer: Arc<PageWriter>,
+    pub(super) scanner: FollowerScanner,
     /// Followers past which an author's posts go to the pull log (`fanout.push_limit`).
-    push_limit: u64,
+    pub(super) push_limit: u64,
     /// Whether alerts about posts are pushed.
-    post_alerts: bool,
+    pub(super) post_alerts: bool,
 }
 
 impl Dispatcher {
-    /// A dispatcher to these services.
-    #[expect(clippy::too_many_arguments, reason = "a constructor names everything that the service can touch")]
-    pub(super) fn new(
-        ledger: Arc<dyn Ledger>,
-        broker: Arc<dyn Broker>,
-        lineage: Arc<LineageTracker>,
-        posts: Arc<PostCache>,
-        invalidator: Arc<Invalidator>,
-        favourites: Arc<FavouriteService>,
-        edges: Arc<EdgeJobs>,
-        channels: ChannelUpdates,
-        attempts: Arc<Attempts>,
-        writer: Arc<PageWriter>,
-        scanner: FollowerScanner,
-        options: FanoutOptions,
-    ) -> Self {
-        Self {
-            ledger,
-            broker,
-            lineage,
-            posts,
-            invalidator,
-            favourites,
-            edges,
-            channels,
-            attempts,
-            writer,
-            scanner,
-            push_limit: options.push_limit,
-            post_alerts: options.post_alerts,
-        }
-    }
-
     /// Makes one attempt at a job.
     ///
     /// # Errors
     /// If a store cannot be reached: the attempt is repeated.
     pub(super) async fn attempt(&self, queued: &QueuedJob, running: &mut RunningJob) -> Result<JobOutcome> {
         let job = &queued.job;
-        self.lineage.note_number(JOBS, job.id.0).await?;
+        self.base.lineage.note_number(JOBS, job.id.0).await?;
         let is_edge = matches!(job.work, Work::Follow { .. } | Work::Unfollow { .. } | Work::Detach { .. });
         if !is_edge && let Some(outcome) = self.attempts.begin(running).await? {
             return Ok(outcome);
@@ -95,7 +54,7 @@ impl Dispatcher {
             Work::Edit { post, author, topics, visibility } => {
                 // The entry of an edit shows the post, so every node must drop the former version first. The command
                 // also waits for that, but its node may have died.
-                self.invalidator.invalidate(&[Invalidation::Post(*post)]).await?;
+                self.base.invalidator.invalidate(&[Invalidation::Post(*post)]).await?;
                 if running.is_unpublished() {
                     let before = removed(*post, author, visibility, GoneReason::Hidden);
                     self.channels.publish_edit(job.id, before, topics).await?;
@@ -106,7 +65,7 @@ impl Dispatcher {
             }
             Work::RevokeVisibility { post, change, .. } => {
                 // Another node may have edited the post and died before this node received the invalidation.
-                self.posts.invalidate(*post);
+                self.base.posts.invalidate(*post);
                 let recipients = match change {
                     Some(VisibilityChange { before, after }) => Recipients::FormerViewers { before, after },
                     None => Recipients::NonViewers,
@@ -114,7 +73,7 @@ impl Dispatcher {
                 self.dispatch(&scan(job, &Entry::Gone(*post, GoneReason::Hidden), recipients), running).await
             }
             Work::GrantVisibility { post, change, .. } => {
-                self.posts.invalidate(*post);
+                self.base.posts.invalidate(*post);
                 let entry = Entry::Post(*post);
                 let scan = match change {
                     Some(VisibilityChange { before, after }) => {
@@ -143,10 +102,10 @@ impl Dispatcher {
     ) -> Result<JobOutcome> {
         if !running.is_fresh() {
             // Another node may have deleted the post while this node was cut off from the broker.
-            self.posts.invalidate(post);
+            self.base.posts.invalidate(post);
         }
         // A deleted post is not fanned out any further.
-        let Some(cached) = self.posts.get([post]).await?.remove(&post) else { return Ok(JobOutcome::Done) };
+        let Some(cached) = self.base.posts.get([post]).await?.remove(&post) else { return Ok(JobOutcome::Done) };
         let entry = Entry::Post(post);
         if running.is_unpublished() {
             self.channels.publish(job.id, author, &cached.post.topics, &entry).await?;
@@ -163,7 +122,7 @@ impl Dispatcher {
         running: &mut RunningJob,
     ) -> Result<JobOutcome> {
         let PostRemoved { post, author, visibility, .. } = removal.clone();
-        self.invalidator.invalidate(&[Invalidation::Post(post)]).await?;
+        self.base.invalidator.invalidate(&[Invalidation::Post(post)]).await?;
         if running.is_unpublished() {
             let removal = Entry::PostRemoved(Box::new(removal));
             self.channels.publish(job.id, &author, topics, &removal).await?;
@@ -196,7 +155,7 @@ impl Dispatcher {
             // Most authors: the ledger need not be asked for their mode.
             return self.scanner.run(scan, job).await;
         }
-        let mode = self.ledger.fanout_mode(scan.author).await?;
+        let mode = self.base.ledger.fanout_mode(scan.author).await?;
         if let Some(followers) = followers.filter(|_| !mode.has_alerts) {
             followers.note_without_alerts();
         }
@@ -205,7 +164,7 @@ impl Dispatcher {
             && let (Entry::Post(post), Recipients::Viewers) = (scan.entry, &scan.recipients)
         {
             // Before the first follower is served: a repeated attempt does not come here.
-            self.ledger.start_post_alerts(*post, now()).await?;
+            self.base.ledger.start_post_alerts(*post, now()).await?;
         }
         if mode.followers > push_limit || (mode.pulled && mode.followers > lower) {
             return self.append_to_pull_log(scan, job).await;
@@ -227,8 +186,8 @@ impl Dispatcher {
         // Nodes read entries without their recipients. Some entries apply only to inboxes that hold the post.
         let id = job.tokens.attempt.job;
         let needs_search = scan.recipients.needs_look();
-        self.ledger.pull(id, scan.author, scan.entry, needs_search, now()).await?;
-        if let Err(error) = self.broker.signal(Signal::PullLogAppended).await {
+        self.base.ledger.pull(id, scan.author, scan.entry, needs_search, now()).await?;
+        if let Err(error) = self.base.broker.signal(Signal::PullLogAppended).await {
             tracing::debug!(%error, job = %id, "an entry of the pull log was not signalled, nodes poll it");
         }
         Ok(JobOutcome::Done)

@@ -9,11 +9,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::broker::{Broker, JobAttempt};
-use crate::feed::runtime::{Runtime, now};
-use crate::feed::work::JobQueue;
-use crate::ledger::{Fence, Job, JobId, Ledger};
-use crate::metrics::Metrics;
+use crate::broker::JobAttempt;
+use crate::feed::base::Base;
+use crate::feed::runtime::now;
+use crate::ledger::{Fence, Job, JobId};
 use crate::model::Millis;
 
 /// How long a finished job waits for others.
@@ -32,11 +31,7 @@ pub(super) struct FinishedJob {
 
 /// Finished jobs that are still in the ledger. Bounded by the jobs in memory: these stay known until they are removed.
 pub(super) struct Finisher {
-    ledger: Arc<dyn Ledger>,
-    broker: Arc<dyn Broker>,
-    runtime: Arc<Runtime>,
-    jobs: Arc<JobQueue>,
-    metrics: Arc<Metrics>,
+    base: Arc<Base>,
     waiting: Mutex<Vec<FinishedJob>>,
     queued: Notify,
     is_full: Notify,
@@ -44,15 +39,9 @@ pub(super) struct Finisher {
 
 impl Finisher {
     /// Removes jobs from this ledger: see [`run`](Self::run).
-    pub(super) fn new(
-        ledger: Arc<dyn Ledger>,
-        broker: Arc<dyn Broker>,
-        runtime: Arc<Runtime>,
-        jobs: Arc<JobQueue>,
-        metrics: Arc<Metrics>,
-    ) -> Self {
+    pub(super) fn new(base: Arc<Base>) -> Self {
         let (waiting, queued, is_full) = (Mutex::default(), Notify::new(), Notify::new());
-        Self { ledger, broker, runtime, jobs, metrics, waiting, queued, is_full }
+        Self { base, waiting, queued, is_full }
     }
 
     /// Adds a finished job.
@@ -71,10 +60,10 @@ impl Finisher {
         loop {
             tokio::select! {
                 () = self.queued.notified() => {}
-                () = self.runtime.stopped() => return,
+                () = self.base.runtime.stopped() => return,
             }
             tokio::select! {
-                more = self.runtime.sleep(DELAY) => if !more { return },
+                more = self.base.runtime.sleep(DELAY) => if !more { return },
                 () = self.is_full.notified() => {}
             }
             self.flush().await;
@@ -88,15 +77,15 @@ impl Finisher {
             return;
         }
         let ids: Vec<(JobId, Fence)> = finished.iter().map(|it| (it.job.id, it.fence.clone())).collect();
-        let removed = self.ledger.finish_jobs(&ids).await.unwrap_or_else(|error| {
+        let removed = self.base.ledger.finish_jobs(&ids).await.unwrap_or_else(|error| {
             tracing::warn!(%error, jobs = ids.len(), "finished jobs could not be removed, they will be repeated");
             Vec::new()
         });
         let mut retired = Vec::new();
         for FinishedJob { job, fence, attempt, finished_at } in finished {
-            self.jobs.removed(job.id, job.work.author(), &fence);
+            self.base.jobs.removed(job.id, job.work.author(), &fence);
             if removed.contains(&job.id) {
-                self.metrics.fanout.done(finished_at.saturating_sub(job.created_at));
+                self.base.metrics.fanout.done(finished_at.saturating_sub(job.created_at));
                 // A job for one inbox begins no attempt.
                 retired.extend((!attempt.run.is_empty()).then_some(attempt));
             }
@@ -107,8 +96,8 @@ impl Finisher {
     /// Removes the state of jobs from the broker. Nobody waits for the calls: if one fails, the broker keeps the state
     /// of the job for a day.
     fn retire(&self, attempts: Vec<JobAttempt>) {
-        let broker = Arc::clone(&self.broker);
-        self.runtime.spawn(async move {
+        let broker = Arc::clone(&self.base.broker);
+        self.base.runtime.spawn(async move {
             let calls: Vec<_> = attempts.iter().map(|attempt| broker.retire_job(attempt)).collect();
             for (outcome, attempt) in futures::future::join_all(calls).await.into_iter().zip(&attempts) {
                 if let Err(error) = outcome {

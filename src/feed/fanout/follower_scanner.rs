@@ -7,37 +7,26 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::connected_first::ConnectedFirst;
-use super::follower_cache::CachedFollowers;
 use super::page_writer::{PageWriter, WritingPage};
 use super::running_job::{Attempts, JobOutcome, RunningJob};
 use super::scan::{FollowerScan, MAX_CONCURRENT_PAGES, RemainingFollowers};
 use crate::broker::{JobProgress, PageRecipients};
+use crate::feed::base::Base;
 use crate::feed::error::Result;
-use crate::ledger::Ledger;
+use crate::feed::visibility::CachedFollowers;
 use crate::model::UserId;
 
 /// Scans followers.
 pub(super) struct FollowerScanner {
-    ledger: Arc<dyn Ledger>,
-    attempts: Arc<Attempts>,
-    writer: Arc<PageWriter>,
-    connected_first: ConnectedFirst,
+    pub(super) base: Arc<Base>,
+    pub(super) attempts: Arc<Attempts>,
+    pub(super) writer: Arc<PageWriter>,
+    pub(super) connected_first: ConnectedFirst,
     /// Inboxes of a page (`fanout.page`).
-    page_size: usize,
+    pub(super) page_size: usize,
 }
 
 impl FollowerScanner {
-    /// Reads followers from this ledger.
-    pub(super) fn new(
-        ledger: Arc<dyn Ledger>,
-        attempts: Arc<Attempts>,
-        writer: Arc<PageWriter>,
-        connected_first: ConnectedFirst,
-        page_size: usize,
-    ) -> Self {
-        Self { ledger, attempts, writer, connected_first, page_size }
-    }
-
     /// The followers of an author, if they are cached.
     pub(super) fn cached_followers(&self, author: &UserId) -> Option<Arc<CachedFollowers>> {
         self.connected_first.cached_followers(author)
@@ -96,7 +85,7 @@ impl FollowerScanner {
             if let Some(to) = progress.advance(&followers.cursor) {
                 followers.cursor = to.to_owned();
             }
-            users = self.ledger.followers_after(author, &followers.cursor, size).await?;
+            users = self.base.ledger.followers_after(author, &followers.cursor, size).await?;
             followers.more = users.len() == size;
             if let Some(last) = users.last() {
                 followers.cursor = last.to_string();

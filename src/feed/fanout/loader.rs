@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::feed::runtime::{Runtime, now};
-use crate::feed::work::JobQueue;
-use crate::ledger::{self, Fault, JobId, Ledger, LoadedJob};
-use crate::metrics::Metrics;
+use crate::feed::base::Base;
+use crate::feed::runtime::now;
+use crate::ledger::{self, Fault, JobId, LoadedJob};
 
 /// The interval at which all owned partitions are loaded without a signal: signals may be lost.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -28,49 +27,41 @@ const LATEST_COMMIT: Duration = Duration::from_secs(60);
 
 /// Loads jobs.
 pub(super) struct Loader {
-    ledger: Arc<dyn Ledger>,
-    runtime: Arc<Runtime>,
-    jobs: Arc<JobQueue>,
-    metrics: Arc<Metrics>,
+    base: Arc<Base>,
 }
 
 impl Loader {
     /// Loads from this ledger into this queue: see [`start`](Self::start).
-    pub(super) fn new(
-        ledger: Arc<dyn Ledger>,
-        runtime: Arc<Runtime>,
-        jobs: Arc<JobQueue>,
-        metrics: Arc<Metrics>,
-    ) -> Self {
-        Self { ledger, runtime, jobs, metrics }
+    pub(super) fn new(base: Arc<Base>) -> Self {
+        Self { base }
     }
 
     /// Loads, measures and raises floors until the process stops.
     pub(super) fn start(self: &Arc<Self>) {
-        self.runtime.supervise("fanout_loader", self, |loader| async move { loader.load_all().await });
-        self.runtime.supervise("fanout_backlog", self, |loader| async move {
+        self.base.runtime.supervise("fanout_loader", self, |loader| async move { loader.load_all().await });
+        self.base.runtime.supervise("fanout_backlog", self, |loader| async move {
             loader.measure().await;
-            while loader.runtime.sleep(MEASURE_INTERVAL.mul_f64(rand::random_range(0.8..1.2))).await {
+            while loader.base.runtime.sleep(MEASURE_INTERVAL.mul_f64(rand::random_range(0.8..1.2))).await {
                 loader.measure().await;
             }
         });
-        self.runtime.supervise("fanout_floors", self, |loader| async move { loader.raise_floors().await });
+        self.base.runtime.supervise("fanout_floors", self, |loader| async move { loader.raise_floors().await });
     }
 
     async fn load_all(&self) {
         let mut poll_at = Instant::now();
         loop {
             let is_poll = tokio::select! {
-                () = self.jobs.load_wanted() => Instant::now() >= poll_at,
+                () = self.base.jobs.load_wanted() => Instant::now() >= poll_at,
                 () = tokio::time::sleep_until(poll_at) => true,
-                () = self.runtime.stopped() => return,
+                () = self.base.runtime.stopped() => return,
             };
             if is_poll {
                 poll_at = Instant::now() + POLL_INTERVAL.mul_f64(rand::random_range(0.8..1.2));
             }
             if let Err(error) = self.load(is_poll).await {
                 tracing::warn!(%error, "jobs that wait could not be loaded");
-                if !self.runtime.sleep(RETRY_INTERVAL.mul_f64(rand::random_range(0.5..1.5))).await {
+                if !self.base.runtime.sleep(RETRY_INTERVAL.mul_f64(rand::random_range(0.5..1.5))).await {
                     return;
                 }
             }
@@ -78,38 +69,38 @@ impl Loader {
     }
 
     async fn load(&self, all: bool) -> ledger::Result<()> {
-        let (requests, skip) = self.jobs.requests(all);
+        let (requests, skip) = self.base.jobs.requests(all);
         if requests.is_empty() {
             return Ok(());
         }
-        let loaded = self.ledger.load_jobs(&requests, &skip).await?;
+        let loaded = self.base.ledger.load_jobs(&requests, &skip).await?;
         for LoadedJob { id, partition, job } in &loaded {
             let request = requests.iter().find(|request| request.partition == *partition);
             let Some((reason, request)) = job.as_ref().err().zip(request) else { continue };
-            match self.ledger.quarantine_job(*id, &request.fence, &Fault::now(reason.as_str(), 0)).await {
+            match self.base.ledger.quarantine_job(*id, &request.fence, &Fault::now(reason.as_str(), 0)).await {
                 Ok(_) => tracing::error!(job = %id, reason, "a job cannot be decoded and was quarantined"),
                 // The jobs that can be decoded do not wait for it.
                 Err(error) => tracing::warn!(%error, job = %id, reason, "a job that cannot be decoded stays"),
             }
         }
-        self.jobs.add_loaded(&requests, loaded);
+        self.base.jobs.add_loaded(&requests, loaded);
         Ok(())
     }
 
     /// Counts the jobs of the partitions that this process owns, so that each job is counted by one process. The owner
     /// of the first partition also counts the quarantine.
     async fn measure(&self) {
-        let owned: Vec<u16> = self.jobs.owned().into_iter().map(|(partition, _)| partition).collect();
-        match self.ledger.backlog(&owned).await {
+        let owned: Vec<u16> = self.base.jobs.owned().into_iter().map(|(partition, _)| partition).collect();
+        match self.base.ledger.backlog(&owned).await {
             Ok(backlog) => {
                 let age = backlog.oldest.map(|oldest| now().saturating_sub(oldest));
-                self.metrics.fanout.backlog(backlog.jobs, age);
+                self.base.metrics.fanout.backlog(backlog.jobs, age);
             }
             Err(error) => tracing::warn!(%error, "the fan-out backlog could not be counted"),
         }
-        let size = if owned.contains(&0) { self.ledger.quarantine_size().await } else { Ok(0) };
+        let size = if owned.contains(&0) { self.base.ledger.quarantine_size().await } else { Ok(0) };
         match size {
-            Ok(size) => self.metrics.quarantine(size),
+            Ok(size) => self.base.metrics.quarantine(size),
             Err(error) => tracing::warn!(%error, "the quarantine could not be counted"),
         }
     }
@@ -119,8 +110,8 @@ impl Loader {
     async fn raise_floors(&self) {
         let mut seen: VecDeque<(Instant, JobId)> = VecDeque::new();
         let mut raised = JobId(0);
-        while self.runtime.sleep(FLOOR_INTERVAL.mul_f64(rand::random_range(0.8..1.2))).await {
-            seen.push_back((Instant::now(), self.jobs.greatest_number()));
+        while self.base.runtime.sleep(FLOOR_INTERVAL.mul_f64(rand::random_range(0.8..1.2))).await {
+            seen.push_back((Instant::now(), self.base.jobs.greatest_number()));
             let mut candidate = raised;
             while let Some((at, number)) = seen.front()
                 && at.elapsed() >= LATEST_COMMIT
@@ -129,7 +120,7 @@ impl Loader {
                 seen.pop_front();
             }
             if candidate > raised {
-                match self.ledger.raise_floors(&self.jobs.owned(), candidate).await {
+                match self.base.ledger.raise_floors(&self.base.jobs.owned(), candidate).await {
                     Ok(()) => raised = candidate,
                     Err(error) => tracing::debug!(%error, "floors could not be raised"),
                 }

@@ -16,7 +16,6 @@
 //! | `dispatcher.rs` | runs each kind of job |
 //! | `running_job.rs` | the state of a worker with a job, and its attempts |
 //! | `follower_scanner.rs`, `scan.rs` | scans the followers, page by page |
-//! | `follower_cache.rs` | the followers of authors who have few, cached |
 //! | `connected_first.rs` | serves connected followers first |
 //! | `page_writer.rs` | writes pages of inboxes |
 //! | `finisher.rs` | removes finished jobs from the ledger |
@@ -27,7 +26,6 @@ mod channel_updates;
 mod connected_first;
 mod dispatcher;
 mod finisher;
-mod follower_cache;
 mod follower_scanner;
 mod loader;
 mod page_writer;
@@ -38,7 +36,6 @@ mod scan;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use follower_cache::FollowerCache;
 pub(crate) use pull_log::PullLog;
 
 use self::channel_updates::ChannelUpdates;
@@ -49,20 +46,14 @@ use self::follower_scanner::FollowerScanner;
 use self::loader::Loader;
 use self::page_writer::PageWriter;
 use self::running_job::{Attempts, JobOutcome, RunningJob};
-use super::content::PostCache;
 use super::error::isolate;
 use super::favourites::FavouriteService;
-use super::invalidation::Invalidator;
-use super::lineage::LineageTracker;
 use super::options::FanoutOptions;
-use super::runtime::Runtime;
 use super::timelines::EdgeJobs;
-use super::visibility::VisibilityPolicy;
-use super::work::{JobQueue, QuarantinePolicy, QueuedJob};
+use super::work::{QuarantinePolicy, QueuedJob};
 use crate::backoff::Backoff;
-use crate::broker::Broker;
-use crate::ledger::{FANOUT_PARTITIONS, Fault, Ledger};
-use crate::metrics::Metrics;
+use crate::feed::base::Base;
+use crate::ledger::{FANOUT_PARTITIONS, Fault};
 use crate::supervisor::OnPanic;
 
 /// The first pause after a failed attempt; it doubles up to [`MAX_BACKOFF`].
@@ -77,9 +68,7 @@ const LAPSE_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The workers of this process.
 pub(crate) struct FanoutWorkers {
-    ledger: Arc<dyn Ledger>,
-    runtime: Arc<Runtime>,
-    jobs: Arc<JobQueue>,
+    base: Arc<Base>,
     /// Decides when a job has failed often enough to be quarantined.
     quarantine: Arc<QuarantinePolicy>,
     attempts: Arc<Attempts>,
@@ -92,84 +81,72 @@ pub(crate) struct FanoutWorkers {
 
 impl FanoutWorkers {
     /// Workers that run the jobs of this queue: see [`start`](Self::start).
-    #[expect(clippy::too_many_arguments, reason = "a constructor names everything that the service can touch")]
     pub(crate) fn new(
-        ledger: Arc<dyn Ledger>,
-        followers: Arc<FollowerCache>,
-        broker: Arc<dyn Broker>,
-        runtime: Arc<Runtime>,
-        jobs: Arc<JobQueue>,
-        quarantine: Arc<QuarantinePolicy>,
-        lineage: Arc<LineageTracker>,
-        posts: Arc<PostCache>,
-        visibility: Arc<VisibilityPolicy>,
-        invalidator: Arc<Invalidator>,
-        favourites: Arc<FavouriteService>,
+        base: Arc<Base>,
         edges: Arc<EdgeJobs>,
-        metrics: Arc<Metrics>,
+        favourites: Arc<FavouriteService>,
+        quarantine: Arc<QuarantinePolicy>,
         options: FanoutOptions,
     ) -> Self {
-        let finisher = Finisher::new(ledger.clone(), broker.clone(), runtime.clone(), jobs.clone(), metrics.clone());
-        let loader = Loader::new(ledger.clone(), runtime.clone(), jobs.clone(), metrics.clone());
-        let attempts = Arc::new(Attempts::new(ledger.clone(), broker.clone(), jobs.clone()));
-        let writer = PageWriter::new(broker.clone(), runtime.clone(), jobs.clone(), visibility, metrics);
-        let writer = Arc::new(writer);
-        let connected_first = ConnectedFirst::new(
-            ledger.clone(),
-            followers,
-            broker.clone(),
-            attempts.clone(),
-            writer.clone(),
-            options.page,
-        );
-        let scanner =
-            FollowerScanner::new(ledger.clone(), attempts.clone(), writer.clone(), connected_first, options.page);
-        let dispatcher = Dispatcher::new(
-            ledger.clone(),
-            broker.clone(),
-            lineage,
-            posts.clone(),
-            invalidator,
+        let attempts = Arc::new(Attempts::new(base.clone()));
+        let writer = Arc::new(PageWriter::new(base.clone()));
+        let connected_first = ConnectedFirst::new(base.clone(), attempts.clone(), writer.clone(), options.page);
+        let dispatcher = Dispatcher {
+            channels: ChannelUpdates::new(base.clone()),
+            scanner: FollowerScanner {
+                base: base.clone(),
+                attempts: attempts.clone(),
+                writer: writer.clone(),
+                connected_first,
+                page_size: options.page,
+            },
+            base: base.clone(),
             favourites,
             edges,
-            ChannelUpdates::new(broker, posts),
-            attempts.clone(),
+            attempts: attempts.clone(),
             writer,
-            scanner,
-            options,
-        );
-        let (finisher, loader) = (Arc::new(finisher), Arc::new(loader));
-        Self { ledger, runtime, jobs, quarantine, attempts, finisher, loader, dispatcher, concurrency: options.workers }
+            push_limit: options.push_limit,
+            post_alerts: options.post_alerts,
+        };
+        Self {
+            finisher: Arc::new(Finisher::new(base.clone())),
+            loader: Arc::new(Loader::new(base.clone())),
+            base,
+            quarantine,
+            attempts,
+            dispatcher,
+            concurrency: options.workers,
+        }
     }
 
     /// Starts the workers, and loads jobs of the partitions that this process owns.
     pub(crate) fn start(self: &Arc<Self>) {
         for number in 0..FANOUT_PARTITIONS {
-            self.runtime.supervise("fanout_ownership", self, move |workers| async move {
+            self.base.runtime.supervise("fanout_ownership", self, move |workers| async move {
                 workers.follow_ownership(number).await;
             });
         }
         for _ in 0..self.concurrency.max(1) {
-            self.runtime.supervise("fanout_worker", self, |workers| async move {
-                let stopping = workers.runtime.stopping().clone();
-                while let Some(queued) = stopping.run_until_cancelled(workers.jobs.next()).await {
+            self.base.runtime.supervise("fanout_worker", self, |workers| async move {
+                let stopping = workers.base.runtime.stopping().clone();
+                while let Some(queued) = stopping.run_until_cancelled(workers.base.jobs.next()).await {
                     workers.run(queued).await;
                 }
             });
         }
-        self.runtime.supervise("fanout_finisher", &self.finisher, |finisher| async move { finisher.run().await });
+        self.base.runtime.supervise("fanout_finisher", &self.finisher, |finisher| async move { finisher.run().await });
         self.loader.start();
     }
 
     /// Runs the jobs of a partition while this process owns it.
     async fn follow_ownership(&self, number: u16) {
-        let partition = &self.jobs.partitions()[usize::from(number)];
-        let stopping = self.runtime.stopping();
+        let partition = &self.base.jobs.partitions()[usize::from(number)];
+        let stopping = self.base.runtime.stopping();
         while let Some(mut tenure) = stopping.run_until_cancelled(partition.owned()).await {
             let Some(fence) = tenure.fence().cloned() else { continue };
-            self.jobs.begin(number, &fence);
+            self.base.jobs.begin(number, &fence);
             let has_ended = stopping.run_until_cancelled(tenure.ended()).await;
-            self.jobs.end(number).await;
+            self.base.jobs.end(number).await;
             self.finisher.flush().await;
             if has_ended.is_none() {
                 return;
@@ -184,8 +161,8 @@ impl FanoutWorkers {
         let id = queued.job.id;
         // The job is loaded again.
         let _on_panic = OnPanic(|| {
-            self.jobs.stopped(partition, &author, &fence);
-            self.jobs.removed(id, &author, &fence);
+            self.base.jobs.stopped(partition, &author, &fence);
+            self.base.jobs.removed(id, &author, &fence);
         });
         let outcome = self.attempt_until_done(&queued, &mut running).await;
         // A writer that waits for a slot may begin.
@@ -194,22 +171,22 @@ impl FanoutWorkers {
             Some(JobOutcome::Done) => {
                 // Before the job stops: the end of an ownership waits for that, and then removes what is finished.
                 self.finisher.add(queued.job, fence.clone(), running.tokens.attempt);
-                self.jobs.stopped(partition, &author, &fence);
+                self.base.jobs.stopped(partition, &author, &fence);
             }
             Some(JobOutcome::Repeat) => {
-                self.jobs.stopped(partition, &author, &fence);
+                self.base.jobs.stopped(partition, &author, &fence);
                 queued.is_repeated = true;
                 let workers = Arc::clone(self);
-                self.runtime.spawn(async move {
-                    if workers.runtime.sleep(REPEAT_INTERVAL.mul_f64(rand::random_range(0.8..1.2))).await {
-                        workers.jobs.repeat(queued);
+                self.base.runtime.spawn(async move {
+                    if workers.base.runtime.sleep(REPEAT_INTERVAL.mul_f64(rand::random_range(0.8..1.2))).await {
+                        workers.base.jobs.repeat(queued);
                     }
                 });
             }
             // It is quarantined, or belongs to another owner, or the process stops.
             Some(JobOutcome::Lost | JobOutcome::Fenced) | None => {
-                self.jobs.stopped(partition, &author, &fence);
-                self.jobs.removed(id, &author, &fence);
+                self.base.jobs.stopped(partition, &author, &fence);
+                self.base.jobs.removed(id, &author, &fence);
             }
         }
     }
@@ -244,13 +221,13 @@ impl FanoutWorkers {
                     }
                 }
             }
-            if !self.runtime.sleep(pause).await {
+            if !self.base.runtime.sleep(pause).await {
                 return None;
             }
             // If the lease is renewed late, the job keeps its place.
             while !self.attempts.may_write(running) {
-                let has_ended = !self.jobs.owns(queued.job.partition(), &queued.fence);
-                if has_ended || !self.runtime.sleep(LAPSE_POLL_INTERVAL).await {
+                let has_ended = !self.base.jobs.owns(queued.job.partition(), &queued.fence);
+                if has_ended || !self.base.runtime.sleep(LAPSE_POLL_INTERVAL).await {
                     return Some(JobOutcome::Lost);
                 }
             }
@@ -264,7 +241,7 @@ impl FanoutWorkers {
     async fn set_aside(&self, queued: &QueuedJob, fault: &Fault) -> bool {
         let QueuedJob { job, fence, .. } = queued;
         let reason = &fault.reason;
-        match self.ledger.quarantine_job(job.id, fence, fault).await {
+        match self.base.ledger.quarantine_job(job.id, fence, fault).await {
             Ok(_) => {
                 tracing::error!(job = %job.id, work = ?job.work, reason, "a job always fails and was quarantined");
                 true

@@ -7,12 +7,9 @@ use tokio::task::JoinHandle;
 
 use super::running_job::WriteTokens;
 use super::scan::FollowerScan;
-use crate::broker::{self, Broker, FanOut, FannedOut, PageRecipients};
+use crate::broker::{self, FanOut, FannedOut, PageRecipients};
+use crate::feed::base::Base;
 use crate::feed::error::{FeedError, Result};
-use crate::feed::runtime::Runtime;
-use crate::feed::visibility::VisibilityPolicy;
-use crate::feed::work::JobQueue;
-use crate::metrics::Metrics;
 use crate::model::{Entry, Millis, UserId};
 
 /// A page that the broker is writing.
@@ -24,26 +21,16 @@ const MAX_INBOXES_UNDER_WAY: u32 = 6_000;
 
 /// Writes pages.
 pub(super) struct PageWriter {
-    broker: Arc<dyn Broker>,
-    runtime: Arc<Runtime>,
-    jobs: Arc<JobQueue>,
-    visibility: Arc<VisibilityPolicy>,
-    metrics: Arc<Metrics>,
+    base: Arc<Base>,
     /// A permit for each inbox under way.
     under_way: Arc<Semaphore>,
 }
 
 impl PageWriter {
     /// Writes pages to this broker, for recipients that the policy selects.
-    pub(super) fn new(
-        broker: Arc<dyn Broker>,
-        runtime: Arc<Runtime>,
-        jobs: Arc<JobQueue>,
-        visibility: Arc<VisibilityPolicy>,
-        metrics: Arc<Metrics>,
-    ) -> Self {
+    pub(super) fn new(base: Arc<Base>) -> Self {
         let under_way = Arc::new(Semaphore::new(MAX_INBOXES_UNDER_WAY as usize));
-        Self { broker, runtime, jobs, visibility, metrics, under_way }
+        Self { base, under_way }
     }
 
     /// Starts the write of one page, for the users that are recipients of the entry.
@@ -58,7 +45,7 @@ impl PageWriter {
         users: Vec<UserId>,
     ) -> Result<WritingPage> {
         let page = self.prepare(scan, tokens, page, users).await?;
-        Ok(self.runtime.spawn(async move { page.write().await }))
+        Ok(self.base.runtime.spawn(async move { page.write().await }))
     }
 
     /// Writes one page, without a task of its own: nothing else of the job is to be done meanwhile. `false` if the
@@ -85,13 +72,13 @@ impl PageWriter {
         users: Vec<UserId>,
     ) -> Result<PreparedPage> {
         let post = scan.entry.post().ok_or(FeedError::Internal)?;
-        let users = self.visibility.select_recipients(post, scan.author, scan.recipients, users).await?;
+        let users = self.base.visibility.select_recipients(post, scan.author, scan.recipients, users).await?;
         let inboxes = u32::try_from(users.len()).unwrap_or(u32::MAX).min(MAX_INBOXES_UNDER_WAY);
         // Pages under way end by themselves, so a job that waits here for its own earlier pages goes on.
         let _permits = Arc::clone(&self.under_way).acquire_many_owned(inboxes).await.ok();
-        let (broker, jobs, tokens) = (Arc::clone(&self.broker), Arc::clone(&self.jobs), tokens.clone());
-        let (entry, author, created_at) = (scan.entry.clone(), scan.author.clone(), scan.created_at);
-        Ok(PreparedPage { broker, jobs, tokens, page, entry, author, users, created_at, _permits })
+        let (base, tokens, created_at) = (Arc::clone(&self.base), tokens.clone(), scan.created_at);
+        let (entry, author) = (scan.entry.clone(), scan.author.clone());
+        Ok(PreparedPage { base, tokens, page, entry, author, users, created_at, _permits })
     }
 
     /// Waits for a page. `false` if the broker has refused it.
@@ -106,7 +93,7 @@ impl PageWriter {
     fn note(&self, page: &FannedOut) -> bool {
         match page {
             FannedOut::Written(receipts) => {
-                self.metrics.fanout.fanned_out(receipts);
+                self.base.metrics.fanout.fanned_out(receipts);
                 true
             }
             FannedOut::Fenced => false,
@@ -116,8 +103,7 @@ impl PageWriter {
 
 /// A page with its recipients.
 struct PreparedPage {
-    broker: Arc<dyn Broker>,
-    jobs: Arc<JobQueue>,
+    base: Arc<Base>,
     tokens: WriteTokens,
     page: PageRecipients,
     entry: Entry,
@@ -131,11 +117,12 @@ impl PreparedPage {
     async fn write(&self) -> broker::Result<FannedOut> {
         // The process may have been paused since the last renewal of the lease, for longer than the broker keeps the
         // state of a job that another node finished.
-        if !self.tokens.are_valid(&self.jobs) {
+        if !self.tokens.are_valid(&self.base.jobs) {
             return Ok(FannedOut::Fenced);
         }
         let Self { tokens, page, entry, author, users, created_at, .. } = self;
-        self.broker
+        self.base
+            .broker
             .fan_out(FanOut { attempt: &tokens.attempt, page, entry, author, users, created_at: *created_at })
             .await
     }

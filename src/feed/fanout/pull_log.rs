@@ -26,16 +26,14 @@ use tokio::sync::{Mutex, Notify};
 use tokio::time::Instant;
 
 use crate::backoff::Backoff;
-use crate::broker::{Attempt, Broker, Pull};
-use crate::feed::content::PostCache;
+use crate::broker::{Attempt, Pull};
+use crate::feed::base::Base;
 use crate::feed::error::{Result, isolate};
-use crate::feed::lineage::LineageTracker;
-use crate::feed::runtime::{Runtime, now};
+use crate::feed::runtime::now;
 use crate::feed::timelines::{CatchUp, PullCursor};
-use crate::feed::visibility::{Recipients, VisibilityPolicy};
+use crate::feed::visibility::Recipients;
 use crate::feed::work::QuarantinePolicy;
-use crate::ledger::{Ledger, PULLED, PullLogEntry};
-use crate::metrics::Metrics;
+use crate::ledger::{PULLED, PullLogEntry};
 use crate::model::{Entry, UserId};
 
 /// How often the log is read without a signal.
@@ -62,17 +60,11 @@ const EXTRA_RETENTION: Duration = Duration::from_secs(24 * 3600);
 
 /// Appends the entries of the pull log to the inboxes of connected users.
 pub(crate) struct PullLog {
-    ledger: Arc<dyn Ledger>,
-    broker: Arc<dyn Broker>,
-    runtime: Arc<Runtime>,
-    posts: Arc<PostCache>,
-    visibility: Arc<VisibilityPolicy>,
+    base: Arc<Base>,
     catch_up: Arc<CatchUp>,
     cursor: Arc<PullCursor>,
-    lineage: Arc<LineageTracker>,
     /// Decides when an entry has failed often enough to be skipped.
     quarantine: Arc<QuarantinePolicy>,
-    metrics: Arc<Metrics>,
     /// How long an inbox is kept while its owner is away.
     inbox_ttl: Duration,
     /// Inboxes of a page (`fanout.page`).
@@ -85,37 +77,15 @@ pub(crate) struct PullLog {
 
 impl PullLog {
     /// A reader of the pull log of this ledger: see [`start`](Self::start).
-    #[expect(clippy::too_many_arguments, reason = "a constructor names everything that the service can touch")]
     pub(crate) fn new(
-        ledger: Arc<dyn Ledger>,
-        broker: Arc<dyn Broker>,
-        runtime: Arc<Runtime>,
-        posts: Arc<PostCache>,
-        visibility: Arc<VisibilityPolicy>,
+        base: Arc<Base>,
         catch_up: Arc<CatchUp>,
         cursor: Arc<PullCursor>,
-        lineage: Arc<LineageTracker>,
         quarantine: Arc<QuarantinePolicy>,
-        metrics: Arc<Metrics>,
         inbox_ttl: Duration,
         page_size: usize,
     ) -> Self {
-        Self {
-            ledger,
-            broker,
-            runtime,
-            posts,
-            visibility,
-            catch_up,
-            cursor,
-            lineage,
-            quarantine,
-            metrics,
-            inbox_ttl,
-            page_size,
-            grown: Notify::new(),
-            done: Mutex::default(),
-        }
+        Self { base, catch_up, cursor, quarantine, inbox_ttl, page_size, grown: Notify::new(), done: Mutex::default() }
     }
 
     /// Wakes the reader: the log may have grown.
@@ -128,11 +98,11 @@ impl PullLog {
     /// # Errors
     /// If a store cannot be reached.
     pub(crate) async fn start(self: &Arc<Self>) -> Result<()> {
-        let top = self.ledger.pulled_top().await?;
-        self.lineage.note_number(PULLED, top).await?;
+        let top = self.base.ledger.pulled_top().await?;
+        self.base.lineage.note_number(PULLED, top).await?;
         self.cursor.begin(top);
         *self.done.lock().await = top;
-        self.runtime.supervise("pull_log", self, |log| async move { log.follow().await });
+        self.base.runtime.supervise("pull_log", self, |log| async move { log.follow().await });
         Ok(())
     }
 
@@ -142,12 +112,12 @@ impl PullLog {
         let mut cleaned = Instant::now();
         loop {
             tokio::select! {
-                more = self.runtime.sleep(POLL_INTERVAL.mul_f64(rand::random_range(0.8..1.2))) => if !more { return },
+                more = self.base.runtime.sleep(POLL_INTERVAL.mul_f64(rand::random_range(0.8..1.2))) => if !more { return },
                 () = self.grown.notified() => {}
             }
             while let Err(error) = self.catch_up_with_log(&mut done).await {
                 tracing::warn!(%error, "pulled posts wait for a store");
-                if !self.runtime.sleep(backoff.next_delay()).await {
+                if !self.base.runtime.sleep(backoff.next_delay()).await {
                     return;
                 }
             }
@@ -162,7 +132,7 @@ impl PullLog {
     /// Appends all entries that this node has not read yet. Skips an entry that always fails.
     async fn catch_up_with_log(&self, done: &mut u64) -> Result<()> {
         loop {
-            let entries = self.ledger.pulled_after(*done, MAX_ENTRIES).await?;
+            let entries = self.base.ledger.pulled_after(*done, MAX_ENTRIES).await?;
             if entries.is_empty() {
                 return Ok(());
             }
@@ -185,11 +155,11 @@ impl PullLog {
 
     /// Appends an entry to the inboxes of connected followers. A repeat changes nothing.
     async fn append_here(&self, pulled: &PullLogEntry) -> Result<()> {
-        self.lineage.note_number(PULLED, pulled.mark).await?;
+        self.base.lineage.note_number(PULLED, pulled.mark).await?;
         let present = self.cursor.begin(pulled.mark);
         let Some(post) = pulled.entry.post() else { return Ok(()) };
         let cached = match pulled.entry {
-            Entry::Post(id) => match self.posts.get([id]).await?.remove(&id) {
+            Entry::Post(id) => match self.base.posts.get([id]).await?.remove(&id) {
                 Some(cached) => Some(cached),
                 // The post was deleted: the deletion has an entry of its own.
                 None => return Ok(()),
@@ -197,16 +167,16 @@ impl PullLog {
             _ => None,
         };
         for asked in present.chunks(MAX_USERS_PER_CALL) {
-            let followers = self.ledger.followers_among(&pulled.author, asked).await?;
+            let followers = self.base.ledger.followers_among(&pulled.author, asked).await?;
             let (author, recipients) = (&pulled.author, Recipients::of(&pulled.entry));
-            let followers = self.visibility.select_recipients(post, author, recipients, followers).await?;
+            let followers = self.base.visibility.select_recipients(post, author, recipients, followers).await?;
             let pages: Vec<_> = followers.chunks(self.page_size).map(|users| self.append_to(pulled, users)).collect();
             stream::iter(pages).buffer_unordered(MAX_CONCURRENT_PAGES).try_collect::<()>().await?;
             if let Some(cached) = &cached {
                 self.catch_up.recheck(followers.into_iter().map(|user| (user, Arc::clone(cached))).collect()).await?;
             }
         }
-        self.metrics.fanout.pulled(now().saturating_sub(pulled.at));
+        self.base.metrics.fanout.pulled(now().saturating_sub(pulled.at));
         Ok(())
     }
 
@@ -214,7 +184,7 @@ impl PullLog {
     async fn append_to(&self, pulled: &PullLogEntry, users: &[UserId]) -> Result<()> {
         let attempt = if pulled.repeated { Attempt::Repeated } else { Attempt::First };
         let page = Pull { mark: pulled.mark, entry: &pulled.entry, users, attempt };
-        self.metrics.fanout.fanned_out(&self.broker.pull(page).await?);
+        self.base.metrics.fanout.fanned_out(&self.base.broker.pull(page).await?);
         Ok(())
     }
 
@@ -222,7 +192,7 @@ impl PullLog {
     async fn drop_old(&self) {
         let kept = self.inbox_ttl.saturating_add(EXTRA_RETENTION);
         let before = now().saturating_sub(u64::try_from(kept.as_millis()).unwrap_or(u64::MAX));
-        match self.ledger.forget_pulled(before, MAX_DROPPED).await {
+        match self.base.ledger.forget_pulled(before, MAX_DROPPED).await {
             Ok(0) => {}
             Ok(entries) => tracing::debug!(entries, "dropped old entries of the pulled log"),
             Err(error) => tracing::warn!(%error, "old entries of the pulled log could not be dropped"),

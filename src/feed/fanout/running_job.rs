@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::broker::{Broker, JobAttempt, JobProgress};
+use crate::broker::{JobAttempt, JobProgress};
+use crate::feed::base::Base;
 use crate::feed::error::Result;
 use crate::feed::work::{JobQueue, QueuedJob};
-use crate::ledger::{Fence, Ledger};
+use crate::ledger::Fence;
 
 /// How often the cursor of a long job is written to the ledger.
 const CURSOR_INTERVAL: Duration = Duration::from_secs(2);
@@ -88,15 +89,13 @@ pub(super) enum JobOutcome {
 
 /// Begins attempts, and checks the ownership of running jobs.
 pub(super) struct Attempts {
-    ledger: Arc<dyn Ledger>,
-    broker: Arc<dyn Broker>,
-    jobs: Arc<JobQueue>,
+    base: Arc<Base>,
 }
 
 impl Attempts {
     /// Attempts at the jobs of this queue.
-    pub(super) fn new(ledger: Arc<dyn Ledger>, broker: Arc<dyn Broker>, jobs: Arc<JobQueue>) -> Self {
-        Self { ledger, broker, jobs }
+    pub(super) fn new(base: Arc<Base>) -> Self {
+        Self { base }
     }
 
     /// Begins an attempt. The first attempt at a job that its write handed over begins without a call. Others ask the
@@ -106,7 +105,7 @@ impl Attempts {
     /// # Errors
     /// If a store cannot be reached.
     pub(super) async fn begin(&self, job: &mut RunningJob) -> Result<Option<JobOutcome>> {
-        job.tokens.attempt.run = self.broker.run()?;
+        job.tokens.attempt.run = self.base.broker.run()?;
         if !job.is_loaded && job.tokens.attempt.retry == 0 {
             return Ok((!self.may_write(job)).then_some(JobOutcome::Fenced));
         }
@@ -116,7 +115,7 @@ impl Attempts {
         // This process may have attempted the job before, in the same ownership: it was retried from the quarantine, or
         // its removal from the ledger failed. The number of that attempt is not known, so greater ones are tried.
         loop {
-            if let Some(progress) = self.broker.begin_attempt(&job.tokens.attempt).await? {
+            if let Some(progress) = self.base.broker.begin_attempt(&job.tokens.attempt).await? {
                 job.progress = progress;
                 return Ok(None);
             }
@@ -144,11 +143,11 @@ impl Attempts {
 
     /// Whether a write is allowed now.
     pub(super) fn may_write(&self, job: &RunningJob) -> bool {
-        job.tokens.are_valid(&self.jobs)
+        job.tokens.are_valid(&self.base.jobs)
     }
 
     async fn advance(&self, job: &mut RunningJob) -> Result<bool> {
         job.advanced = Instant::now();
-        Ok(self.ledger.advance_job(job.tokens.attempt.job, &job.tokens.fence, &job.cursor).await?)
+        Ok(self.base.ledger.advance_job(job.tokens.attempt.job, &job.tokens.fence, &job.cursor).await?)
     }
 }

@@ -17,13 +17,13 @@ use super::call::Caller;
 use super::content::CachedPost;
 use super::error::{FeedError, NO_POST, NO_USER, Result};
 use super::expand::Expand;
-use super::identity::IdentityService;
 use super::input::Done;
 use super::paging::{PageBuilder, PageCursor as _};
 use super::rendering::PostRenderer;
 use super::runtime::now;
-use super::visibility::{ViewContext, VisibilityPolicy};
-use crate::ledger::{Favourite, FavouriteOutcome, Ledger};
+use super::visibility::ViewContext;
+use crate::feed::base::Base;
+use crate::ledger::{Favourite, FavouriteOutcome};
 use crate::model::{Millis, ObjectId, ObjectType, Person, PostId, UserId};
 
 /// The maximal number of objects of one check.
@@ -45,9 +45,7 @@ struct FavouriteSource<'a> {
 
 /// The favourites of users.
 pub(crate) struct FavouriteService {
-    ledger: Arc<dyn Ledger>,
-    identity: Arc<IdentityService>,
-    visibility: Arc<VisibilityPolicy>,
+    base: Arc<Base>,
     renderer: Arc<PostRenderer>,
     /// The maximal number of favourites of one type per user.
     max_favourites: u64,
@@ -55,25 +53,19 @@ pub(crate) struct FavouriteService {
 
 impl FavouriteService {
     /// Favourites of this ledger.
-    pub(crate) fn new(
-        ledger: Arc<dyn Ledger>,
-        identity: Arc<IdentityService>,
-        visibility: Arc<VisibilityPolicy>,
-        renderer: Arc<PostRenderer>,
-        max_favourites: u64,
-    ) -> Self {
-        Self { ledger, identity, visibility, renderer, max_favourites }
+    pub(crate) fn new(base: Arc<Base>, renderer: Arc<PostRenderer>, max_favourites: u64) -> Self {
+        Self { base, renderer, max_favourites }
     }
 
     pub(crate) async fn add(&self, caller: Caller, object: OneObject) -> Result<FavouriteItem> {
         let user = caller.user()?;
         let id = named(&object.kind, object.id)?;
         if let Some(post) = post_of(&object.kind, &id) {
-            self.visibility.post(Some(user), post).await?;
+            self.base.visibility.post(Some(user), post).await?;
         }
-        self.identity.ensure_user(user).await?;
+        self.base.identity.ensure_user(user).await?;
         let most = self.max_favourites;
-        match self.ledger.add_favourite(user, &object.kind, &id, now(), most).await? {
+        match self.base.ledger.add_favourite(user, &object.kind, &id, now(), most).await? {
             FavouriteOutcome::Since(created_at) => Ok(FavouriteItem { id, created_at, post: None }),
             FavouriteOutcome::Full => {
                 Err(FeedError::LimitExceeded { field: "id", what: "favourites of one type", most })
@@ -84,7 +76,7 @@ impl FavouriteService {
 
     pub(crate) async fn remove(&self, caller: Caller, object: OneObject) -> Result<Done> {
         let id = named(&object.kind, object.id)?;
-        self.ledger.remove_favourite(caller.user()?, &object.kind, &id).await?;
+        self.base.ledger.remove_favourite(caller.user()?, &object.kind, &id).await?;
         Ok(Done {})
     }
 
@@ -108,7 +100,7 @@ impl FavouriteService {
             return Err(FeedError::LimitExceeded { field: "ids", what: "ids at once", most: MAX_CHECKED as u64 });
         }
         let ids = objects.ids.into_iter().map(|id| named(&objects.kind, id)).collect::<Result<Vec<_>>>()?;
-        let found = self.ledger.favourites_among(user, &objects.kind, &ids).await?;
+        let found = self.base.ledger.favourites_among(user, &objects.kind, &ids).await?;
         let found = self.with_visibility(user, &objects.kind, found).await?;
         let since: HashMap<ObjectId, Millis> = found
             .into_iter()
@@ -126,13 +118,13 @@ impl FavouriteService {
         let (reader, (limit, cursor)) = (caller.reader(), list.page.decode::<i64>()?);
         let id = named(&list.kind, list.id)?;
         if let Some(post) = post_of(&list.kind, &id) {
-            self.visibility.post(reader, post).await?;
+            self.base.visibility.post(reader, post).await?;
         }
         let mut page = PageBuilder::new(cursor, limit);
         while let Some((before, wanted)) = page.wants() {
-            let holders = self.ledger.holders(&list.kind, &id, before, wanted).await?;
+            let holders = self.base.ledger.holders(&list.kind, &id, before, wanted).await?;
             let people: Vec<UserId> = holders.iter().map(|holder| holder.user.id.clone()).collect();
-            let seen = self.visibility.visible_users(reader, ViewContext::Direct, people).await?;
+            let seen = self.base.visibility.visible_users(reader, ViewContext::Direct, people).await?;
             page.take(holders.into_iter().map(|holder| {
                 let item = seen
                     .contains(&holder.user.id)
@@ -140,7 +132,7 @@ impl FavouriteService {
                 (holder.seq, item)
             }));
         }
-        let count = self.ledger.holders_count(&list.kind, &id).await?;
+        let count = self.base.ledger.holders_count(&list.kind, &id).await?;
         let (items, next) = page.finish();
         Ok(HolderPage { count, items, next: next.map(|seq| seq.encode()) })
     }
@@ -148,8 +140,8 @@ impl FavouriteService {
     pub(crate) async fn common(&self, caller: Caller, list: CommonList) -> Result<CommonPage> {
         let user = caller.user()?;
         let ((limit, cursor), expand) = (list.page.decode()?, list.expand.decode()?);
-        let seen = self.visibility.visible_users(Some(user), ViewContext::Direct, [list.user.clone()]).await?;
-        if seen.is_empty() || self.ledger.users(std::slice::from_ref(&list.user)).await?.is_empty() {
+        let seen = self.base.visibility.visible_users(Some(user), ViewContext::Direct, [list.user.clone()]).await?;
+        if seen.is_empty() || self.base.ledger.users(std::slice::from_ref(&list.user)).await?.is_empty() {
             return Err(NO_USER);
         }
         let source = FavouriteSource { user, kind: &list.kind, other: Some(&list.user) };
@@ -167,7 +159,7 @@ impl FavouriteService {
     pub(crate) async fn remove_deleted_post(&self, post: PostId) -> Result<()> {
         let Some(kind) = ObjectType::parse(ObjectType::POST) else { return Ok(()) };
         let id = ObjectId::from(post);
-        while self.ledger.forget_object(&kind, &id, REMOVAL_CHUNK).await? == REMOVAL_CHUNK {}
+        while self.base.ledger.forget_object(&kind, &id, REMOVAL_CHUNK).await? == REMOVAL_CHUNK {}
         Ok(())
     }
 
@@ -206,8 +198,8 @@ impl FavouriteService {
     async fn count_of(&self, source: &FavouriteSource<'_>) -> Result<u64> {
         if !source.kind.is_post() {
             return Ok(match source.other {
-                None => self.ledger.favourites_count(source.user, source.kind).await?,
-                Some(other) => self.ledger.common_favourites_count(source.user, other, source.kind).await?,
+                None => self.base.ledger.favourites_count(source.user, source.kind).await?,
+                Some(other) => self.base.ledger.common_favourites_count(source.user, other, source.kind).await?,
             });
         }
         let (mut count, mut before) = (0, None);
@@ -216,7 +208,7 @@ impl FavouriteService {
             let ended = read.len() < COUNT_CHUNK;
             before = read.last().map(|favourite| favourite.seq);
             let posts: Vec<PostId> = read.iter().filter_map(|favourite| favourite.id.post()).collect();
-            count += self.visibility.count_visible(source.user, &posts).await?;
+            count += self.base.visibility.count_visible(source.user, &posts).await?;
             if ended {
                 return Ok(count);
             }
@@ -231,8 +223,8 @@ impl FavouriteService {
     ) -> Result<Vec<Favourite>> {
         let (user, kind) = (source.user, source.kind);
         Ok(match source.other {
-            None => self.ledger.favourites(user, kind, before, limit).await?,
-            Some(other) => self.ledger.common_favourites(user, other, kind, before, limit).await?,
+            None => self.base.ledger.favourites(user, kind, before, limit).await?,
+            Some(other) => self.base.ledger.common_favourites(user, other, kind, before, limit).await?,
         })
     }
 
@@ -251,7 +243,7 @@ impl FavouriteService {
         }
         let ids = favourites.iter().filter_map(|favourite| favourite.id.post());
         let mut posts =
-            self.visibility.visible_posts(Some(reader), ViewContext::Direct, ids.collect::<Vec<_>>()).await?;
+            self.base.visibility.visible_posts(Some(reader), ViewContext::Direct, ids.collect::<Vec<_>>()).await?;
         let look = |favourite: Favourite| {
             let cached = favourite.id.post().and_then(|post| posts.remove(&post));
             ShownFavourite { favourite, object: cached.map_or(FavouriteObject::Invisible, FavouriteObject::Post) }

@@ -11,14 +11,12 @@ use super::like_quarantine::LikeQuarantine;
 use super::reverts::{PendingReverts, RevertPublisher};
 use super::settler_state::{SettlerState, parse_position, position};
 use super::throttle::Throttle;
-use crate::broker::{Broker, DurableQueue, QueueOffset, QueuePage, QueuedEntry, SettlementEvent, Signal};
+use crate::broker::{DurableQueue, QueueOffset, QueuePage, QueuedEntry, SettlementEvent, Signal};
+use crate::feed::base::Base;
 use crate::feed::error::{Result, isolate};
-use crate::feed::event_queue::EventQueue;
-use crate::feed::lineage::LineageTracker;
-use crate::feed::runtime::{Runtime, now};
+use crate::feed::runtime::now;
 use crate::feed::work::QuarantinePolicy;
-use crate::ledger::{EventConsumer, Ledger, LikeBatch, SettledLikes};
-use crate::metrics::Metrics;
+use crate::ledger::{EventConsumer, LikeBatch, SettledLikes};
 use crate::model::{ContentId, LikeChange, UserId};
 
 /// Likes whose eligibility is checked in one step.
@@ -34,24 +32,17 @@ pub(super) enum BatchOutcome {
 
 /// Settles batches. `wiring/likes.rs` sets the fields.
 pub(crate) struct BatchSettler {
-    pub(crate) ledger: Arc<dyn Ledger>,
-    /// Signals settlements to all nodes.
-    pub(crate) broker: Arc<dyn Broker>,
+    pub(crate) base: Arc<Base>,
     pub(crate) queue: Arc<dyn DurableQueue>,
-    pub(crate) runtime: Arc<Runtime>,
-    pub(crate) lineage: Arc<LineageTracker>,
     pub(crate) eligibility: Arc<Eligibility>,
     /// Publishes counts.
     pub(crate) counts: Arc<CountPublisher>,
     /// Publishes reverts to the users concerned.
     pub(crate) reverts: Arc<RevertPublisher>,
-    /// Receives the events of new likes, for their notifications.
-    pub(crate) events: Arc<EventQueue>,
     /// Quarantines entries that always fail.
     pub(crate) like_quarantine: LikeQuarantine,
     /// Decides when an entry has failed often enough to be quarantined.
     pub(crate) quarantine: Arc<QuarantinePolicy>,
-    pub(crate) metrics: Arc<Metrics>,
     /// Publications of one object's counts per second (`likes.counts_per_second`).
     pub(crate) counts_per_second: u32,
 }
@@ -60,8 +51,8 @@ impl BatchSettler {
     /// Takes over a partition, starting at the ledger's position and with the counts that the last settler may not have
     /// published.
     pub(super) async fn take_over(&self, partition: u16) -> Result<SettlerState> {
-        let incarnation = self.lineage.incarnation();
-        let position = self.ledger.like_position(partition).await?;
+        let incarnation = self.base.lineage.incarnation();
+        let position = self.base.ledger.like_position(partition).await?;
         let QueuePage { life: epoch, mut items } = self.queue.read(partition, QueueOffset::ZERO, MAX_BATCH).await?;
         let through = parse_position(&position, &epoch).unwrap_or(QueueOffset::ZERO);
         let mut unpublished: HashMap<ContentId, QueueOffset> = HashMap::new();
@@ -80,7 +71,7 @@ impl BatchSettler {
         let mut counts = PendingCounts::new(self.counts_per_second);
         let objects: Vec<ContentId> = unpublished.keys().copied().collect();
         for objects in objects.chunks(MAX_BATCH) {
-            for (object, tally) in self.ledger.like_tallies(objects).await? {
+            for (object, tally) in self.base.ledger.like_tallies(objects).await? {
                 counts.inherited(object, tally, unpublished.get(&object).copied().unwrap_or(through));
             }
         }
@@ -141,15 +132,15 @@ impl BatchSettler {
         let many = merged.len();
         let (changes, unseen) = self.split_by_eligibility(merged, throttle(entries.len())).await?;
         let (from, to) = (state.position.clone(), position(&state.epoch, through));
-        let noted = self.events.max_likes_per_object();
+        let noted = self.base.events.max_likes_per_object();
         let likes = changes.iter().map(|change| (change.user.clone(), change.object, change.liked)).collect();
         let batch = LikeBatch { partition, from, to: to.clone(), changes, unseen, noted, now: now() };
-        let Some(mut settled) = self.ledger.settle_likes(batch).await? else { return Ok(BatchOutcome::Moved) };
+        let Some(mut settled) = self.base.ledger.settle_likes(batch).await? else { return Ok(BatchOutcome::Moved) };
         if !std::mem::take(&mut settled.added).is_empty() {
-            self.events.wake(EventConsumer::Likes);
+            self.base.events.wake(EventConsumer::Likes);
         }
         let age = oldest.map_or(0, |at| now().saturating_sub(at));
-        self.metrics.likes.settled(entries.len(), many, age);
+        self.base.metrics.likes.settled(entries.len(), many, age);
         self.advance(partition, state, to, (first, through), (settled, likes)).await?;
         Ok(BatchOutcome::Applied)
     }
@@ -164,7 +155,7 @@ impl BatchSettler {
         (first, through): (QueueOffset, QueueOffset),
         (settled, likes): (SettledLikes, Vec<(UserId, ContentId, bool)>),
     ) -> Result<()> {
-        self.lineage.note_settled(partition, &state.epoch, through).await?;
+        self.base.lineage.note_settled(partition, &state.epoch, through).await?;
         (state.position, state.through) = (position, through);
         for (object, tally) in &settled.tallies {
             // An object without a version has never had counts.
@@ -173,7 +164,7 @@ impl BatchSettler {
             }
         }
         for reverted in &settled.reverted {
-            self.metrics.likes.reverted(reverted.reason.as_str());
+            self.base.metrics.likes.reverted(reverted.reason.as_str());
             state.reverts.added();
         }
         self.publish(partition, through, settled, likes).await;
@@ -215,7 +206,7 @@ impl BatchSettler {
             likes.retain(|(user, object, _)| !reverted.contains(&(user, *object)));
         }
         let settlement = SettlementEvent { partition, through, tallies, reverted, likes };
-        if let Err(error) = self.broker.signal(Signal::LikesSettled(settlement)).await {
+        if let Err(error) = self.base.broker.signal(Signal::LikesSettled(settlement)).await {
             tracing::debug!(%error, partition, "a settlement was not published");
         }
     }

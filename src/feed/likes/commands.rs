@@ -9,14 +9,14 @@ use super::eligibility::{Eligibility, LEDGER_TIMEOUT};
 use super::intake::LikeIntake;
 use super::memory::LikeMemory;
 use super::provisional::ProvisionalCount;
-use crate::broker::Broker;
+use crate::feed::base::Base;
 use crate::feed::call::{Call, Caller};
 use crate::feed::error::{FeedError, NO_POST, Result};
 use crate::feed::input::{PostList, UserPage};
 use crate::feed::paging::UserPageBuilder;
 use crate::feed::runtime::now;
-use crate::feed::visibility::{ViewContext, VisibilityPolicy};
-use crate::ledger::{Ledger, ListPage};
+use crate::feed::visibility::ViewContext;
+use crate::ledger::ListPage;
 use crate::model::{CommentId, ContentId, LikeChange, PostId};
 
 /// The acknowledgement of a like.
@@ -62,9 +62,7 @@ impl LikeTarget {
 
 /// Takes likes, and lists likers.
 pub(crate) struct LikeService {
-    ledger: Arc<dyn Ledger>,
-    broker: Arc<dyn Broker>,
-    visibility: Arc<VisibilityPolicy>,
+    base: Arc<Base>,
     eligibility: Arc<Eligibility>,
     memory: Arc<LikeMemory>,
     intake: Arc<LikeIntake>,
@@ -73,14 +71,12 @@ pub(crate) struct LikeService {
 impl LikeService {
     /// A service that checks likes with `eligibility` and appends them to the queue with `intake`.
     pub(crate) fn new(
-        ledger: Arc<dyn Ledger>,
-        broker: Arc<dyn Broker>,
-        visibility: Arc<VisibilityPolicy>,
+        base: Arc<Base>,
         eligibility: Arc<Eligibility>,
         memory: Arc<LikeMemory>,
         intake: Arc<LikeIntake>,
     ) -> Self {
-        Self { ledger, broker, visibility, eligibility, memory, intake }
+        Self { base, eligibility, memory, intake }
     }
 
     pub(crate) async fn add(&self, call: Call, target: LikeTarget) -> Result<AcceptedLike> {
@@ -94,14 +90,14 @@ impl LikeService {
     pub(crate) async fn likers(&self, caller: Caller, list: PostList) -> Result<UserPage> {
         let (limit, cursor) = list.page.decode()?;
         let reader = caller.reader();
-        if !self.visibility.can_see_post(reader, list.id).await? {
+        if !self.base.visibility.can_see_post(reader, list.id).await? {
             return Err(NO_POST);
         }
         let mut page = UserPageBuilder::new(cursor, limit);
         while let Some((before, count)) = page.wants_users() {
-            let ListPage { items: mut likers, next } = self.ledger.likers(list.id, before, count).await?;
+            let ListPage { items: mut likers, next } = self.base.ledger.likers(list.id, before, count).await?;
             let people = likers.iter().map(|user| user.id.clone()).collect::<Vec<_>>();
-            let seen = self.visibility.visible_users(reader, ViewContext::Direct, people).await?;
+            let seen = self.base.visibility.visible_users(reader, ViewContext::Direct, people).await?;
             likers.retain(|user| seen.contains(&user.id));
             page.take_users(likers, next);
         }
@@ -132,7 +128,7 @@ impl LikeService {
     /// Loads the count of an object from the broker, or from the ledger. `None` if neither answers in time.
     async fn load_count(&self, object: ContentId) -> Option<ProvisionalCount> {
         let counts = &self.memory.counts;
-        let cached = tokio::time::timeout(LEDGER_TIMEOUT, self.broker.tallies(&[object])).await.ok()?.ok()?;
+        let cached = tokio::time::timeout(LEDGER_TIMEOUT, self.base.broker.tallies(&[object])).await.ok()?.ok()?;
         if let Some(tally) = cached.into_iter().flatten().next() {
             return Some(counts.insert(object, tally));
         }
@@ -152,9 +148,9 @@ impl LikeService {
     }
 
     async fn fetch_counts(&self, objects: &[ContentId]) -> Result<()> {
-        let tallies = self.ledger.like_tallies(objects).await?;
+        let tallies = self.base.ledger.like_tallies(objects).await?;
         // If a settler has written a newer tally, the broker keeps that one.
-        self.broker.set_tallies(&tallies).await?;
+        self.base.broker.set_tallies(&tallies).await?;
         tallies.into_iter().for_each(|(object, tally)| _ = self.memory.counts.insert(object, tally));
         Ok(())
     }

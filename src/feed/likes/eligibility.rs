@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::feed::base::Base;
 use crate::feed::error::{NO_COMMENT, NO_POST, Result};
 use crate::feed::runtime::now;
-use crate::feed::visibility::{CommentContext, CommentContexts, VisibilityPolicy};
+use crate::feed::visibility::CommentContext;
 use crate::model::{CommentId, ContentId, UserId};
 
 /// How long a like waits for the ledger. After a timeout, likes are accepted unchecked for [`UNCHECKED_PERIOD`]: the
@@ -17,16 +18,15 @@ const UNCHECKED_PERIOD: Duration = Duration::from_secs(2);
 
 /// Checks likes.
 pub(crate) struct Eligibility {
-    visibility: Arc<VisibilityPolicy>,
-    comments: Arc<CommentContexts>,
+    base: Arc<Base>,
     /// Until when likes are accepted unchecked, in Unix milliseconds.
     unchecked_until: AtomicU64,
 }
 
 impl Eligibility {
     /// Checks against this policy.
-    pub(crate) fn new(visibility: Arc<VisibilityPolicy>, comments: Arc<CommentContexts>) -> Self {
-        Self { visibility, comments, unchecked_until: AtomicU64::new(0) }
+    pub(crate) fn new(base: Arc<Base>) -> Self {
+        Self { base, unchecked_until: AtomicU64::new(0) }
     }
 
     /// Whether likes are accepted unchecked, because the ledger did not answer recently.
@@ -44,7 +44,7 @@ impl Eligibility {
             return Ok(());
         }
         if let ContentId::Post(post) = object
-            && self.visibility.can_see_from_cache(user, post) == Some(true)
+            && self.base.visibility.can_see_from_cache(user, post) == Some(true)
         {
             return Ok(());
         }
@@ -77,7 +77,7 @@ impl Eligibility {
     /// # Errors
     /// If the ledger cannot be read.
     pub(super) async fn may_like(&self, pairs: &[(UserId, ContentId)]) -> Result<Vec<bool>> {
-        let mut contexts = self.comments.get(pairs.iter().filter_map(|(_, object)| comment(*object))).await?;
+        let mut contexts = self.base.contexts.get(pairs.iter().filter_map(|(_, object)| comment(*object))).await?;
         let may = self.may_like_in(pairs, &contexts).await?;
         // A deleted ancestor does not hide the comments below it, so cached denials are re-verified before use.
         let refused = pairs.iter().zip(&may).filter(|(_, may)| !**may).filter_map(|((_, object), _)| comment(*object));
@@ -89,10 +89,10 @@ impl Eligibility {
             return Ok(may);
         }
         for comment in &again {
-            self.comments.invalidate(*comment);
+            self.base.contexts.invalidate(*comment);
             contexts.remove(comment);
         }
-        contexts.extend(self.comments.get(again.into_iter()).await?);
+        contexts.extend(self.base.contexts.get(again.into_iter()).await?);
         self.may_like_in(pairs, &contexts).await
     }
 
@@ -111,8 +111,8 @@ impl Eligibility {
             let authors = context.iter().flat_map(|context| context.people());
             people.extend(authors.map(|person| (user.clone(), person.clone())));
         }
-        let mut sees_post = self.visibility.can_see_posts(&posts).await?.into_iter();
-        let mut sees_person = self.visibility.can_see_users(&people).await?.into_iter();
+        let mut sees_post = self.base.visibility.can_see_posts(&posts).await?.into_iter();
+        let mut sees_person = self.base.visibility.can_see_users(&people).await?.into_iter();
         let may = |(_, object): &(UserId, ContentId)| {
             let Some((_, context)) = place(object) else { return false };
             let people = context.map_or(0, |context| context.people().count());

@@ -10,10 +10,9 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use super::entry;
 use super::memory::LikeMemory;
 use crate::broker::{BrokerError, DurableQueue, QueueItem, QueueOffset};
+use crate::feed::base::Base;
 use crate::feed::error::{FeedError, Result};
-use crate::feed::runtime::Runtime;
 use crate::feed::work::Waker;
-use crate::metrics::Metrics;
 use crate::model::LikeChange;
 
 /// The maximal number of likes that wait to be appended. Further likes are rejected.
@@ -54,11 +53,10 @@ impl From<AppendFailure> for FeedError {
 
 /// Appends likes to the queue.
 pub(crate) struct LikeIntake {
+    base: Arc<Base>,
     queue: Arc<dyn DurableQueue>,
-    runtime: Arc<Runtime>,
     memory: Arc<LikeMemory>,
     settlers: Arc<[Waker]>,
-    metrics: Arc<Metrics>,
     /// Likes that the queue may hold (`likes.queue_length`).
     capacity: u64,
     waiting: mpsc::Sender<WaitingLike>,
@@ -69,20 +67,19 @@ pub(crate) struct LikeIntake {
 impl LikeIntake {
     /// An intake for this queue: see [`start`](Self::start).
     pub(crate) fn new(
+        base: Arc<Base>,
         queue: Arc<dyn DurableQueue>,
-        runtime: Arc<Runtime>,
         memory: Arc<LikeMemory>,
         settlers: Arc<[Waker]>,
-        metrics: Arc<Metrics>,
         capacity: u64,
     ) -> Self {
         let (waiting, receiver) = mpsc::channel(MAX_WAITING);
-        Self { queue, runtime, memory, settlers, metrics, capacity, waiting, receiver: Mutex::new(receiver) }
+        Self { base, queue, memory, settlers, capacity, waiting, receiver: Mutex::new(receiver) }
     }
 
     /// Appends likes until the process stops.
     pub(crate) fn start(self: &Arc<Self>) {
-        self.runtime.supervise("like_intake", self, |intake| async move { intake.run().await });
+        self.base.runtime.supervise("like_intake", self, |intake| async move { intake.run().await });
     }
 
     /// Appends a like together with concurrent ones. When it returns, the like is stored durably.
@@ -110,7 +107,7 @@ impl LikeIntake {
         loop {
             let received = tokio::select! {
                 received = receiver.recv_many(&mut batch, MAX_BATCH) => received,
-                () = self.runtime.stopped() => 0,
+                () = self.base.runtime.stopped() => 0,
             };
             if received == 0 {
                 break;
@@ -142,7 +139,7 @@ impl LikeIntake {
                 vec![Err(refusal); items.len()]
             }
         };
-        self.metrics.likes.queued(places.iter().filter(|place| place.is_ok()).count());
+        self.base.metrics.likes.queued(places.iter().filter(|place| place.is_ok()).count());
         for (like, place) in batch.drain(..).zip(places) {
             let partition = like.item.partition;
             if let (Ok(place), Some(client)) = (place, like.client) {

@@ -11,9 +11,9 @@ use super::intake::LikeIntake;
 use super::like_quarantine::UNKNOWN;
 use super::memory::LikeMemory;
 use super::reverts::RevertPublisher;
+use crate::feed::base::Base;
 use crate::feed::error::{FeedError, Result, isolate};
-use crate::feed::runtime::Runtime;
-use crate::ledger::{LIKE, Ledger, LedgerError, Quarantined, REVERT, RevertContent, RevertReason, Reverted};
+use crate::ledger::{LIKE, LedgerError, Quarantined, REVERT, RevertContent, RevertReason, Reverted};
 use crate::model::{ContentId, UserId};
 
 /// The interval at which requests are looked for.
@@ -24,8 +24,7 @@ const MAX_STEP: usize = 100;
 
 /// Carries out requests for retries.
 pub(crate) struct LikeRetries {
-    ledger: Arc<dyn Ledger>,
-    runtime: Arc<Runtime>,
+    base: Arc<Base>,
     memory: Arc<LikeMemory>,
     intake: Arc<LikeIntake>,
     reverts: Arc<RevertPublisher>,
@@ -34,19 +33,18 @@ pub(crate) struct LikeRetries {
 impl LikeRetries {
     /// Retries of this ledger: see [`start`](Self::start).
     pub(crate) fn new(
-        ledger: Arc<dyn Ledger>,
-        runtime: Arc<Runtime>,
+        base: Arc<Base>,
         memory: Arc<LikeMemory>,
         intake: Arc<LikeIntake>,
         reverts: Arc<RevertPublisher>,
     ) -> Self {
-        Self { ledger, runtime, memory, intake, reverts }
+        Self { base, memory, intake, reverts }
     }
 
     /// Works until the process stops.
     pub(crate) fn start(self: &Arc<Self>) {
-        self.runtime.supervise("like_retries", self, |retries| async move {
-            while retries.runtime.sleep(POLL_INTERVAL.mul_f64(rand::random_range(0.8..1.2))).await {
+        self.base.runtime.supervise("like_retries", self, |retries| async move {
+            while retries.base.runtime.sleep(POLL_INTERVAL.mul_f64(rand::random_range(0.8..1.2))).await {
                 if let Err(error) = retries.step().await {
                     tracing::warn!(%error, "retries of likes wait for their stores");
                 }
@@ -56,13 +54,13 @@ impl LikeRetries {
 
     async fn step(&self) -> Result<()> {
         for kind in [LIKE, REVERT] {
-            for item in self.ledger.requested_retries(kind, MAX_STEP).await? {
+            for item in self.base.ledger.requested_retries(kind, MAX_STEP).await? {
                 // One that fails again does not hold up the others.
                 let (retried, cause) = isolate(self.retry(&item)).await;
                 match retried {
-                    Ok(()) => drop(self.ledger.drop_quarantined(kind, &item.name).await?),
+                    Ok(()) => drop(self.base.ledger.drop_quarantined(kind, &item.name).await?),
                     Err(error) if error.is_outage() => return Err(error),
-                    Err(_) => drop(self.ledger.refuse_retry(kind, &item.name, &cause).await?),
+                    Err(_) => drop(self.base.ledger.refuse_retry(kind, &item.name, &cause).await?),
                 }
             }
         }

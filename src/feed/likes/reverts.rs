@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use super::like_quarantine::LikeQuarantine;
 use super::memory::LikeMemory;
-use crate::broker::{Append, Broker};
+use crate::broker::Append;
+use crate::feed::base::Base;
 use crate::feed::error::{Result, isolate};
-use crate::feed::lineage::LineageTracker;
 use crate::feed::work::QuarantinePolicy;
-use crate::ledger::{Ledger, REVERTS, Reverted};
+use crate::ledger::{REVERTS, Reverted};
 use crate::model::{Channel, Entry, Event, Retention};
 
 /// Reverts of one step.
@@ -37,9 +37,7 @@ impl PendingReverts {
 
 /// Publishes reverts.
 pub(crate) struct RevertPublisher {
-    ledger: Arc<dyn Ledger>,
-    broker: Arc<dyn Broker>,
-    lineage: Arc<LineageTracker>,
+    base: Arc<Base>,
     memory: Arc<LikeMemory>,
     quarantine: Arc<QuarantinePolicy>,
     like_quarantine: LikeQuarantine,
@@ -50,15 +48,13 @@ pub(crate) struct RevertPublisher {
 impl RevertPublisher {
     /// A publisher of the reverts in this ledger to this broker.
     pub(crate) fn new(
-        ledger: Arc<dyn Ledger>,
-        broker: Arc<dyn Broker>,
-        lineage: Arc<LineageTracker>,
+        base: Arc<Base>,
         memory: Arc<LikeMemory>,
         quarantine: Arc<QuarantinePolicy>,
         like_quarantine: LikeQuarantine,
         retention: Retention,
     ) -> Self {
-        Self { ledger, broker, lineage, memory, quarantine, like_quarantine, retention }
+        Self { base, memory, quarantine, like_quarantine, retention }
     }
 
     /// Publishes the pending reverts of a partition.
@@ -67,7 +63,7 @@ impl RevertPublisher {
     /// If a store cannot be reached; the reverts stay pending.
     pub(super) async fn publish(&self, partition: u16, pending: &mut PendingReverts) -> Result<()> {
         while pending.any {
-            let reverts = self.ledger.pending_reverts(partition, MAX_STEP).await?;
+            let reverts = self.base.ledger.pending_reverts(partition, MAX_STEP).await?;
             pending.any = reverts.len() == MAX_STEP;
             for reverted in &reverts {
                 self.memory.states.remove(&(reverted.user.clone(), reverted.object));
@@ -83,7 +79,7 @@ impl RevertPublisher {
             }
             if !reverts.is_empty() {
                 let ids: Vec<i64> = reverts.iter().map(|reverted| reverted.id).collect();
-                self.ledger.delete_reverts(&ids).await.inspect_err(|_| pending.any = true)?;
+                self.base.ledger.delete_reverts(&ids).await.inspect_err(|_| pending.any = true)?;
             }
         }
         Ok(())
@@ -91,12 +87,12 @@ impl RevertPublisher {
 
     /// Publishes a revert to its user. A repeat publishes it once.
     pub(super) async fn push(&self, Reverted { id, user, object, reason }: &Reverted) -> Result<()> {
-        self.lineage.note_number(REVERTS, u64::try_from(*id).unwrap_or_default()).await?;
+        self.base.lineage.note_number(REVERTS, u64::try_from(*id).unwrap_or_default()).await?;
         let event = Event::LikeReverted { id: object.number(), reason: *reason };
         let (channel, key) = (Channel::Notifications(user.clone()).to_string(), format!("revert {id}"));
         let (entry, retention) = (Entry::Data(event.encode()), self.retention);
         let append = Append { channel: &channel, entry: &entry, retention, idempotency_key: Some(&key), version: None };
-        self.broker.append(append).await?;
+        self.base.broker.append(append).await?;
         Ok(())
     }
 }

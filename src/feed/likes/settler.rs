@@ -77,17 +77,17 @@ impl Settlers {
     /// Settles until the process stops.
     pub(crate) fn start(self: &Arc<Self>) {
         for number in 0..self.batches.queue.partitions() {
-            self.batches.runtime.supervise("like_settlers", self, move |settlers| async move {
+            self.batches.base.runtime.supervise("like_settlers", self, move |settlers| async move {
                 let (size, index) = (BatchSize::default(), usize::from(number));
                 let mut settler =
                     Settler { settlers: Arc::clone(&settlers), partition: number, state: None, size, last: 0 };
                 let (partition, waker) = (&settlers.partitions[index], &settlers.wakers[index]);
-                let BatchSettler { runtime, quarantine, .. } = &settlers.batches;
-                work(partition, runtime, waker, PACE, quarantine, &mut settler).await;
+                let BatchSettler { base, quarantine, .. } = &settlers.batches;
+                work(partition, &base.runtime, waker, PACE, quarantine, &mut settler).await;
             });
         }
-        self.batches.runtime.supervise("like_metrics", self, |settlers| async move {
-            while settlers.batches.runtime.sleep(MEASURE_INTERVAL).await {
+        self.batches.base.runtime.supervise("like_metrics", self, |settlers| async move {
+            while settlers.batches.base.runtime.sleep(MEASURE_INTERVAL).await {
                 if let Err(error) = settlers.measure().await {
                     tracing::debug!(%error, "the queue of likes could not be measured");
                 }
@@ -103,14 +103,14 @@ impl Settlers {
             let at = first.and_then(|first| entry::decode(&first.body)).map(|change| change.at);
             oldest = oldest.into_iter().chain(at).min();
         }
-        self.batches.metrics.likes.waiting(length, oldest.map_or(0, |at| now().saturating_sub(at)));
+        self.batches.base.metrics.likes.waiting(length, oldest.map_or(0, |at| now().saturating_sub(at)));
         Ok(())
     }
 
     /// Waits for a turn. `None`: the process stops.
     async fn turn(&self, is_behind: bool) -> Option<SemaphorePermit<'_>> {
         let permits = if is_behind { 1 } else { MAX_CONCURRENT_PARTITIONS };
-        let permit = self.batches.runtime.stopping().run_until_cancelled(self.running.acquire_many(permits)).await;
+        let permit = self.batches.base.runtime.stopping().run_until_cancelled(self.running.acquire_many(permits)).await;
         permit.and_then(std::result::Result::ok)
     }
 
@@ -144,7 +144,7 @@ impl Consumer for Settler {
         };
         let limit = self.size.limit();
         let page = batches.queue.read(self.partition, state.through, limit).await?;
-        if state.epoch != page.life || state.incarnation != batches.lineage.incarnation() {
+        if state.epoch != page.life || state.incarnation != batches.base.lineage.incarnation() {
             // The queue was lost and restarted, or the ledger was replaced: the queue is read from its beginning.
             self.state = None;
             return Ok(Ran::More);

@@ -30,9 +30,10 @@ use super::paging::{PageBuilder, PageCursor as _};
 use super::pushes::clear_plan;
 use super::rendering::NotificationRenderer;
 use super::runtime::now;
-use super::visibility::{ViewContext, VisibilityPolicy};
-use crate::broker::{Append, Broker};
-use crate::ledger::{Ledger, MarkOutcome, NotificationEvent, NotificationMark, PushPlan, UserNotifications};
+use super::visibility::ViewContext;
+use crate::broker::Append;
+use crate::feed::base::Base;
+use crate::ledger::{MarkOutcome, NotificationEvent, NotificationMark, PushPlan, UserNotifications};
 use crate::model::{Channel, Entry, Event, Notification, NotificationId, NotificationKind, PostId, Retention, UserId};
 
 /// How long a group collects notifications, counted from its first one: "alice and 12 others" covers a day.
@@ -115,9 +116,7 @@ pub(crate) struct MarkRead {
 
 /// Notifications: the list of each user, and new ones.
 pub(crate) struct Notifications {
-    ledger: Arc<dyn Ledger>,
-    broker: Arc<dyn Broker>,
-    visibility: Arc<VisibilityPolicy>,
+    base: Arc<Base>,
     renderer: NotificationRenderer,
     /// How much of the log of each user is kept.
     retention: Retention,
@@ -128,14 +127,12 @@ pub(crate) struct Notifications {
 impl Notifications {
     /// Notifications stored in this ledger, pushed by this broker in logs with this retention, and queued for devices.
     pub(crate) fn new(
-        ledger: Arc<dyn Ledger>,
-        broker: Arc<dyn Broker>,
-        visibility: Arc<VisibilityPolicy>,
+        base: Arc<Base>,
         renderer: NotificationRenderer,
         retention: Retention,
         pushes: Option<PushPlan>,
     ) -> Self {
-        Self { ledger, broker, visibility, renderer, retention, pushes }
+        Self { base, renderer, retention, pushes }
     }
 
     /// Records and pushes a batch: the notifications of one user in order, several users concurrently. Users are not
@@ -154,7 +151,7 @@ impl Notifications {
         }
         let users: Vec<UserId> = by_user.keys().cloned().collect();
         // Mentioned users may not exist.
-        let known = self.ledger.users(&users).await?;
+        let known = self.base.ledger.users(&users).await?;
         let notifications =
             known.into_iter().filter_map(|user| by_user.remove(&user.id).map(|notifications| (user.id, notifications)));
         let wanted = stream::iter(notifications)
@@ -192,7 +189,7 @@ impl Notifications {
         let pairs: HashSet<(UserId, PostId)> = batch.iter().filter_map(pair).collect();
         if !pairs.is_empty() {
             let pairs: Vec<_> = pairs.into_iter().collect();
-            let muted: HashSet<_> = self.ledger.muted_conversations(&pairs).await?.into_iter().collect();
+            let muted: HashSet<_> = self.base.ledger.muted_conversations(&pairs).await?.into_iter().collect();
             if !muted.is_empty() {
                 batch.retain(|notification| pair(notification).is_none_or(|pair| !muted.contains(&pair)));
             }
@@ -207,7 +204,7 @@ impl Notifications {
             .subjects(user, notifications.iter().filter_map(|notification| notification.kind.object()))
             .await?;
         let people: HashSet<UserId> = notifications.iter().map(|notification| notification.by.clone()).collect();
-        let people = self.visibility.visible_users(Some(user), ViewContext::Unrequested, people).await?;
+        let people = self.base.visibility.visible_users(Some(user), ViewContext::Unrequested, people).await?;
         let wanted = |notification: &PendingNotification| {
             people.contains(&notification.by)
                 && notification.kind.object().is_none_or(|object| subjects.contains_key(&object))
@@ -222,7 +219,7 @@ impl Notifications {
     async fn note(&self, batch: &[UserNotifications]) -> Result<()> {
         let window = u64::try_from(GROUP_WINDOW.as_millis()).unwrap_or(u64::MAX);
         let mut failed_push = None;
-        for (user, groups) in self.ledger.notify_many(batch, now(), window, self.pushes).await? {
+        for (user, groups) in self.base.ledger.notify_many(batch, now(), window, self.pushes).await? {
             for group in groups {
                 failed_push = self.push(&user, &Entry::NotificationChanged(group.id)).await.err().or(failed_push);
             }
@@ -246,7 +243,7 @@ impl Notifications {
         let channel = Channel::Notifications(user.clone()).to_string();
         let append =
             Append { channel: &channel, entry, retention: self.retention, idempotency_key: None, version: None };
-        self.broker.append(append).await?;
+        self.base.broker.append(append).await?;
         Ok(())
     }
 
@@ -255,7 +252,7 @@ impl Notifications {
         let (limit, cursor) = list.page.decode::<i64>()?;
         let mut page = PageBuilder::with_max_reads(cursor, limit, MAX_READS);
         while let Some((before, count)) = page.wants() {
-            let groups = self.ledger.notifications(user, before, count).await?;
+            let groups = self.base.ledger.notifications(user, before, count).await?;
             let keys: Vec<i64> = groups.iter().map(|group| group.seq).collect();
             page.take_visible(keys, self.renderer.visible(user, groups).await?, |visible, seq| {
                 visible.group.seq == *seq
@@ -274,7 +271,7 @@ impl Notifications {
         let user = call.caller.user()?;
         let mark = if marking.seen { NotificationMark::Seen } else { NotificationMark::Read };
         let clear = self.pushes.map(|_| clear_plan(&call.credential));
-        let marked = self.ledger.mark_notifications(user, marking.id, mark, clear.as_ref()).await?;
+        let marked = self.base.ledger.mark_notifications(user, marking.id, mark, clear.as_ref()).await?;
         if marked == MarkOutcome::Nothing {
             return Err(FeedError::NotFound("no such notification"));
         }
@@ -290,7 +287,7 @@ impl Notifications {
     }
 
     async fn unread_counts(&self, user: &UserId) -> Result<UnreadCounts> {
-        let unread = self.ledger.unread_notifications(user, MAX_COUNTED).await?;
+        let unread = self.base.ledger.unread_notifications(user, MAX_COUNTED).await?;
         let unread = self.renderer.visible(user, unread).await?;
         let unseen = unread.iter().filter(|visible| !visible.group.seen).count();
         Ok(UnreadCounts { unread: unread.len(), unseen })

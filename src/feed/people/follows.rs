@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
+use crate::feed::base::Base;
 use crate::feed::call::Caller;
 use crate::feed::error::{FeedError, NO_USER, Result};
-use crate::feed::event_queue::EventQueue;
-use crate::feed::identity::IdentityService;
 use crate::feed::input::{Done, OneUser, OwnList, UserList, UserPage};
 use crate::feed::paging::UserPageBuilder;
 use crate::feed::runtime::now;
 use crate::feed::timelines::{EdgeChange, EdgeJobs};
-use crate::feed::visibility::{RelationCache, VisibilityPolicy};
-use crate::ledger::{EventConsumer, Ledger};
+use crate::ledger::EventConsumer;
 use crate::model::UserId;
 
 /// The follows of a user that are listed.
@@ -25,28 +23,16 @@ enum FollowList<'a> {
 
 /// The edges between users.
 pub(crate) struct Follows {
-    ledger: Arc<dyn Ledger>,
-    identity: Arc<IdentityService>,
-    relations: Arc<RelationCache>,
-    visibility: Arc<VisibilityPolicy>,
+    base: Arc<Base>,
     edges: Arc<EdgeJobs>,
-    events: Arc<EventQueue>,
     /// The maximal number of users that one user may follow.
     max_follows: u64,
 }
 
 impl Follows {
     /// Manages the follows in this ledger. `edges` changes the timelines; `events` causes the notifications.
-    pub(crate) fn new(
-        ledger: Arc<dyn Ledger>,
-        identity: Arc<IdentityService>,
-        relations: Arc<RelationCache>,
-        visibility: Arc<VisibilityPolicy>,
-        edges: Arc<EdgeJobs>,
-        events: Arc<EventQueue>,
-        max_follows: u64,
-    ) -> Self {
-        Self { ledger, identity, relations, visibility, edges, events, max_follows }
+    pub(crate) fn new(base: Arc<Base>, edges: Arc<EdgeJobs>, max_follows: u64) -> Self {
+        Self { base, edges, max_follows }
     }
 
     pub(crate) async fn follow(&self, caller: Caller, user: OneUser) -> Result<Done> {
@@ -54,11 +40,11 @@ impl Follows {
         if *reader == user.id {
             return Err(FeedError::invalid("id", "nobody follows themselves"));
         }
-        self.identity.ensure_user(reader).await?;
-        if self.ledger.users(std::slice::from_ref(&user.id)).await?.is_empty() {
+        self.base.identity.ensure_user(reader).await?;
+        if self.base.ledger.users(std::slice::from_ref(&user.id)).await?.is_empty() {
             return Err(NO_USER);
         }
-        let relation = self.relations.between(reader, &user.id).await?;
+        let relation = self.base.relations.between(reader, &user.id).await?;
         if relation.blocked {
             return Err(NO_USER);
         }
@@ -66,22 +52,22 @@ impl Follows {
             return Err(FeedError::Conflict { field: "id", message: "you block them" });
         }
         let most = self.max_follows;
-        if self.ledger.following_count(reader).await? >= most {
+        if self.base.ledger.following_count(reader).await? >= most {
             return Err(FeedError::LimitExceeded { field: "id", what: "people one follows", most });
         }
-        let job = self.ledger.follow(reader, &user.id, now()).await?;
+        let job = self.base.ledger.follow(reader, &user.id, now()).await?;
         let is_new = job.is_some();
         self.edges.apply(reader, &user.id, EdgeChange::Opens, job).await?;
         if is_new {
-            self.events.wake(EventConsumer::Notifications);
+            self.base.events.wake(EventConsumer::Notifications);
         }
         Ok(Done {})
     }
 
     pub(crate) async fn unfollow(&self, caller: Caller, user: OneUser) -> Result<Done> {
         let reader = caller.user()?;
-        let job = self.ledger.unfollow(reader, &user.id, now()).await?;
-        self.events.wake(EventConsumer::Outlet);
+        let job = self.base.ledger.unfollow(reader, &user.id, now()).await?;
+        self.base.events.wake(EventConsumer::Outlet);
         self.edges.apply(reader, &user.id, EdgeChange::Closes, job).await?;
         Ok(Done {})
     }
@@ -96,7 +82,7 @@ impl Follows {
 
     pub(crate) async fn friends(&self, caller: Caller, list: OwnList) -> Result<UserPage> {
         let me = caller.user()?;
-        self.identity.ensure_user(me).await?;
+        self.base.identity.ensure_user(me).await?;
         let list = UserList { id: me.clone(), page: list.page };
         self.list(&caller, &list, FollowList::FollowedBy(me)).await
     }
@@ -108,21 +94,23 @@ impl Follows {
     /// A page of users, without users that block the caller or that the caller blocks. Reads until the page is full.
     async fn list(&self, caller: &Caller, list: &UserList, follows: FollowList<'_>) -> Result<UserPage> {
         let (limit, cursor) = list.page.decode()?;
-        if !self.visibility.can_see_profile(caller.reader(), &list.id).await? {
+        if !self.base.visibility.can_see_profile(caller.reader(), &list.id).await? {
             return Err(NO_USER);
         }
         let mut page = UserPageBuilder::new(cursor, limit);
         while let Some((before, count)) = page.wants_users() {
             let listed = match follows {
-                FollowList::Followers => self.ledger.followers(&list.id, before, count).await?,
-                FollowList::Following => self.ledger.following(&list.id, before, count).await?,
-                FollowList::FollowedBy(user) => self.ledger.shared_followers(user, &list.id, before, count).await?,
+                FollowList::Followers => self.base.ledger.followers(&list.id, before, count).await?,
+                FollowList::Following => self.base.ledger.following(&list.id, before, count).await?,
+                FollowList::FollowedBy(user) => {
+                    self.base.ledger.shared_followers(user, &list.id, before, count).await?
+                }
             };
             // If the list is empty, its user may not exist.
-            if listed.items.is_empty() && self.ledger.users(std::slice::from_ref(&list.id)).await?.is_empty() {
+            if listed.items.is_empty() && self.base.ledger.users(std::slice::from_ref(&list.id)).await?.is_empty() {
                 return Err(NO_USER);
             }
-            page.take_users(self.visibility.without_blocked(caller.reader(), listed.items).await?, listed.next);
+            page.take_users(self.base.visibility.without_blocked(caller.reader(), listed.items).await?, listed.next);
         }
         Ok(page.finish().into())
     }

@@ -7,15 +7,13 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::broker::Invalidation;
+use crate::feed::base::Base;
 use crate::feed::call::Caller;
 use crate::feed::error::{FeedError, NO_USER, Result};
-use crate::feed::identity::IdentityService;
 use crate::feed::input::{Done, OneUser, checked_name, is_media_url};
-use crate::feed::invalidation::Invalidator;
 use crate::feed::patch::{clearable, present};
 use crate::feed::runtime::now;
-use crate::feed::visibility::{RelationCache, VisibilityPolicy};
-use crate::ledger::{Ledger, ProfileChange};
+use crate::ledger::ProfileChange;
 use crate::model::{Profile, UserDetails};
 
 /// The maximal number of authors for whose posts one user can have alerts. Each post costs a read of all users with
@@ -81,37 +79,27 @@ fn checked_data(data: Option<Map<String, Value>>) -> Result<Option<Map<String, V
 
 /// The profiles of users.
 pub(crate) struct Profiles {
-    ledger: Arc<dyn Ledger>,
-    identity: Arc<IdentityService>,
-    relations: Arc<RelationCache>,
-    visibility: Arc<VisibilityPolicy>,
-    invalidator: Arc<Invalidator>,
+    base: Arc<Base>,
 }
 
 impl Profiles {
     /// Manages the profiles in this ledger.
-    pub(crate) fn new(
-        ledger: Arc<dyn Ledger>,
-        identity: Arc<IdentityService>,
-        relations: Arc<RelationCache>,
-        visibility: Arc<VisibilityPolicy>,
-        invalidator: Arc<Invalidator>,
-    ) -> Self {
-        Self { ledger, identity, relations, visibility, invalidator }
+    pub(crate) fn new(base: Arc<Base>) -> Self {
+        Self { base }
     }
 
     pub(crate) async fn get(&self, caller: Caller, user: OneUser) -> Result<Profile> {
         let viewer = match &caller {
             Caller::User(viewer) => {
-                self.identity.ensure_user(viewer).await?;
+                self.base.identity.ensure_user(viewer).await?;
                 Some(viewer)
             }
             Caller::Anonymous => None,
         };
-        if !self.visibility.can_see_profile(viewer, &user.id).await? {
+        if !self.base.visibility.can_see_profile(viewer, &user.id).await? {
             return Err(NO_USER);
         }
-        self.ledger.profile(&user.id, viewer).await?.ok_or(NO_USER)
+        self.base.ledger.profile(&user.id, viewer).await?.ok_or(NO_USER)
     }
 
     pub(crate) async fn update(&self, caller: Caller, change: ProfileUpdate) -> Result<UserDetails> {
@@ -122,8 +110,8 @@ impl Profiles {
             bio: change.bio.map(checked_bio).transpose()?,
             data: change.data.map(checked_data).transpose()?,
         };
-        self.identity.ensure_user(user).await?;
-        self.ledger.update_user(user, &change).await?.ok_or(NO_USER)
+        self.base.identity.ensure_user(user).await?;
+        self.base.ledger.update_user(user, &change).await?.ok_or(NO_USER)
     }
 
     pub(crate) async fn enable_post_alerts(&self, caller: Caller, author: OneUser) -> Result<Done> {
@@ -131,21 +119,21 @@ impl Profiles {
         if *user == author.id {
             return Err(FeedError::invalid("id", "it is your own: you get no alerts about your own posts"));
         }
-        self.identity.ensure_user(user).await?;
-        if self.ledger.users(std::slice::from_ref(&author.id)).await?.is_empty() {
+        self.base.identity.ensure_user(user).await?;
+        if self.base.ledger.users(std::slice::from_ref(&author.id)).await?.is_empty() {
             return Err(NO_USER);
         }
         // Users that the author hides from may enable alerts, but receive none: a refusal would reveal the hide.
-        let relation = self.relations.between(user, &author.id).await?;
+        let relation = self.base.relations.between(user, &author.id).await?;
         if relation.blocked {
             return Err(NO_USER);
         }
         if relation.blocks {
             return Err(FeedError::Conflict { field: "id", message: "you block them" });
         }
-        if self.ledger.enable_post_alerts(user, &author.id, now(), MAX_POST_ALERTS).await? {
+        if self.base.ledger.enable_post_alerts(user, &author.id, now(), MAX_POST_ALERTS).await? {
             // Nodes may know that nobody had alerts for the author's posts.
-            self.invalidator.invalidate(&[Invalidation::Relation(user.clone(), author.id)]).await?;
+            self.base.invalidator.invalidate(&[Invalidation::Relation(user.clone(), author.id)]).await?;
             Ok(Done {})
         } else {
             let most = MAX_POST_ALERTS;
@@ -154,7 +142,7 @@ impl Profiles {
     }
 
     pub(crate) async fn disable_post_alerts(&self, caller: Caller, author: OneUser) -> Result<Done> {
-        self.ledger.disable_post_alerts(caller.user()?, &author.id).await?;
+        self.base.ledger.disable_post_alerts(caller.user()?, &author.id).await?;
         Ok(Done {})
     }
 }

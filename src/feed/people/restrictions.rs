@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
+use crate::feed::base::Base;
 use crate::feed::call::Caller;
 use crate::feed::error::{FeedError, NO_USER, Result};
-use crate::feed::identity::IdentityService;
 use crate::feed::input::{Done, OneUser, OwnList, UserPage};
 use crate::feed::paging::{PageBuilder, TimedUser};
 use crate::feed::runtime::now;
 use crate::feed::timelines::{EdgeChange, EdgeJobs};
-use crate::feed::visibility::VisibilityPolicy;
-use crate::ledger::Ledger;
 use crate::model::{Restriction, UserId};
 
 /// The last user of a page of restricted users.
@@ -18,21 +16,14 @@ type AfterRestriction = TimedUser<'r'>;
 
 /// Manages restrictions between users.
 pub(crate) struct Restrictions {
-    ledger: Arc<dyn Ledger>,
-    identity: Arc<IdentityService>,
-    visibility: Arc<VisibilityPolicy>,
+    base: Arc<Base>,
     edges: Arc<EdgeJobs>,
 }
 
 impl Restrictions {
     /// Manages the restrictions in this ledger. `edges` changes the timelines.
-    pub(crate) fn new(
-        ledger: Arc<dyn Ledger>,
-        identity: Arc<IdentityService>,
-        visibility: Arc<VisibilityPolicy>,
-        edges: Arc<EdgeJobs>,
-    ) -> Self {
-        Self { ledger, identity, visibility, edges }
+    pub(crate) fn new(base: Arc<Base>, edges: Arc<EdgeJobs>) -> Self {
+        Self { base, edges }
     }
 
     pub(crate) async fn hide(&self, caller: Caller, user: OneUser) -> Result<Done> {
@@ -76,12 +67,12 @@ impl Restrictions {
         let mut page = PageBuilder::new(cursor, limit);
         while let Some((after, count)) = page.wants() {
             let after = after.as_ref().map(|after| (after.at, &after.user));
-            let listed = self.ledger.restricted(restriction, maker, after, count).await?;
+            let listed = self.base.ledger.restricted(restriction, maker, after, count).await?;
             let (keys, users): (Vec<_>, Vec<_>) = listed
                 .into_iter()
                 .map(|listed| (AfterRestriction { at: listed.at, user: listed.user.id.clone() }, listed.user))
                 .unzip();
-            let shown = self.visibility.restricted_users(maker, users).await?;
+            let shown = self.base.visibility.restricted_users(maker, users).await?;
             page.take_visible(keys, shown, |user, key| user.id == key.user);
         }
         Ok(page.finish().into())
@@ -91,17 +82,17 @@ impl Restrictions {
         if user == other {
             return Err(FeedError::invalid("id", "nobody does that to themselves"));
         }
-        self.identity.ensure_user(user).await?;
-        if self.ledger.users(std::slice::from_ref(other)).await?.is_empty() {
+        self.base.identity.ensure_user(user).await?;
+        if self.base.ledger.users(std::slice::from_ref(other)).await?.is_empty() {
             return Err(NO_USER);
         }
-        let jobs = self.ledger.restrict(restriction, user, other, now()).await?;
+        let jobs = self.base.ledger.restrict(restriction, user, other, now()).await?;
         self.edges.apply(user, other, EdgeChange::Closes, jobs.unwrap_or_default()).await?;
         Ok(Done {})
     }
 
     async fn lift(&self, user: &UserId, restriction: Restriction, other: &UserId) -> Result<Done> {
-        let jobs = self.ledger.unrestrict(restriction, user, other, now()).await?;
+        let jobs = self.base.ledger.unrestrict(restriction, user, other, now()).await?;
         self.edges.apply(user, other, EdgeChange::Opens, jobs.unwrap_or_default()).await?;
         Ok(Done {})
     }

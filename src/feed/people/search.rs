@@ -8,12 +8,13 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::feed::base::Base;
 use crate::feed::call::Caller;
 use crate::feed::error::{FeedError, Result};
 use crate::feed::input::{OwnList, Search, UserPage};
 use crate::feed::paging::{PageBuilder, PageCursor};
-use crate::feed::visibility::{ViewContext, VisibilityPolicy};
-use crate::ledger::{Ledger, SuggestionLimits, UserMatch, fold};
+use crate::feed::visibility::ViewContext;
+use crate::ledger::{SuggestionLimits, UserMatch, fold};
 use crate::model::{User, UserId};
 
 /// The limits of suggestions: the latest 200 followees, and the latest 200 followees of each. That is at most 40,000
@@ -88,14 +89,13 @@ impl AfterMutual {
 
 /// Finds users.
 pub(crate) struct UserSearch {
-    ledger: Arc<dyn Ledger>,
-    visibility: Arc<VisibilityPolicy>,
+    base: Arc<Base>,
 }
 
 impl UserSearch {
     /// Searches this ledger.
-    pub(crate) fn new(ledger: Arc<dyn Ledger>, visibility: Arc<VisibilityPolicy>) -> Self {
-        Self { ledger, visibility }
+    pub(crate) fn new(base: Arc<Base>) -> Self {
+        Self { base }
     }
 
     pub(crate) async fn search(&self, caller: Caller, search: Search) -> Result<UserPage> {
@@ -110,14 +110,14 @@ impl UserSearch {
         let mut page = PageBuilder::with_max_reads(cursor, limit, MAX_READS);
         while let Some((after, count)) = page.wants() {
             let after = after.as_ref().map(|after| (after.term.as_str(), &after.user));
-            let found = self.ledger.search_users(&prefix, after, count).await?;
+            let found = self.base.ledger.search_users(&prefix, after, count).await?;
             let (keys, people): (Vec<_>, Vec<_>) = found
                 .into_iter()
                 .map(|UserMatch { term, user }| (AfterTerm { term, user: user.id.clone() }, user))
                 .unzip();
             // As on a profile, users who hide their posts from the caller are included: an omission would reveal the
             // hide.
-            let visible = self.visibility.without_blocked(caller.reader(), people).await?;
+            let visible = self.base.visibility.without_blocked(caller.reader(), people).await?;
             page.take_visible(keys, visible, |user, key| user.id == key.user);
         }
         Ok(page.finish().into())
@@ -126,12 +126,12 @@ impl UserSearch {
     pub(crate) async fn suggest(&self, caller: Caller, list: OwnList) -> Result<SuggestionPage> {
         let (limit, cursor) = list.page.decode::<AfterMutual>()?;
         let me = caller.user()?;
-        let mut people = self.ledger.second_degree(me, SUGGESTION_REACH).await?;
+        let mut people = self.base.ledger.second_degree(me, SUGGESTION_REACH).await?;
         if let Some(after) = &cursor {
             people.retain(|(user, mutual)| after.is_before(user, *mutual));
         }
         let ids: Vec<UserId> = people.iter().map(|(user, _)| user.clone()).collect();
-        let seen = self.visibility.visible_users(Some(me), ViewContext::Unrequested, ids).await?;
+        let seen = self.base.visibility.visible_users(Some(me), ViewContext::Unrequested, ids).await?;
         people.retain(|(user, _)| seen.contains(user));
         let mut page = PageBuilder::new(cursor, limit);
         page.take_rest(
@@ -139,7 +139,7 @@ impl UserSearch {
         );
         let (people, next) = page.finish();
         let ids: Vec<UserId> = people.iter().map(|(user, _)| user.clone()).collect();
-        let users = self.ledger.users(&ids).await?;
+        let users = self.base.ledger.users(&ids).await?;
         let mut users: HashMap<UserId, User> = users.into_iter().map(|user| (user.id.clone(), user)).collect();
         let suggestion = |(id, mutual)| Some(Suggestion { user: users.remove(&id)?, mutual });
         Ok(SuggestionPage {

@@ -10,13 +10,14 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::feed::base::Base;
 use crate::feed::call::Caller;
 use crate::feed::error::{NO_COMMENT, Result};
 use crate::feed::input::{CommentLikerList, CommentList, CommentOrder, OneComment, UserList, UserPage};
 use crate::feed::paging::{PageBuilder, PageCursor, TimedUser};
 use crate::feed::rendering::load_people;
-use crate::feed::visibility::{CommentContexts, ViewContext, VisibilityPolicy, shows_content};
-use crate::ledger::{Ledger, Thread};
+use crate::feed::visibility::{ViewContext, shows_content};
+use crate::ledger::Thread;
 use crate::model::{Comment, CommentId, Millis, Person, PostId, User, UserId};
 
 /// The maximal number of reads for one page if the reader may not see enough of the comments. After that the page is
@@ -53,19 +54,13 @@ type AfterLiker = TimedUser<'l'>;
 
 /// Reads comments.
 pub(crate) struct CommentReader {
-    ledger: Arc<dyn Ledger>,
-    visibility: Arc<VisibilityPolicy>,
-    contexts: Arc<CommentContexts>,
+    base: Arc<Base>,
 }
 
 impl CommentReader {
     /// Reads the comments of this ledger.
-    pub(crate) fn new(
-        ledger: Arc<dyn Ledger>,
-        visibility: Arc<VisibilityPolicy>,
-        contexts: Arc<CommentContexts>,
-    ) -> Self {
-        Self { ledger, visibility, contexts }
+    pub(crate) fn new(base: Arc<Base>) -> Self {
+        Self { base }
     }
 
     pub(crate) async fn get(&self, caller: Caller, comment: OneComment) -> Result<Comment> {
@@ -83,7 +78,7 @@ impl CommentReader {
                 (limit, cursor.map(|After(id)| id))
             }
         };
-        self.visibility.post(caller.reader(), list.id).await?;
+        self.base.visibility.post(caller.reader(), list.id).await?;
         if let Some(under) = list.reply_to {
             self.in_thread(&caller, list.id, under).await?;
         }
@@ -91,13 +86,15 @@ impl CommentReader {
         let mut page = PageBuilder::with_max_reads(cursor, limit, MAX_READS);
         while let Some((after, count)) = page.wants() {
             let read = match order {
-                CommentOrder::Newest => self.ledger.comments_in(thread, after.unwrap_or(CommentId::MAX), count).await?,
+                CommentOrder::Newest => {
+                    self.base.ledger.comments_in(thread, after.unwrap_or(CommentId::MAX), count).await?
+                }
                 CommentOrder::Oldest => {
-                    self.ledger.comments_after(thread, after.unwrap_or(CommentId::ZERO), count).await?
+                    self.base.ledger.comments_after(thread, after.unwrap_or(CommentId::ZERO), count).await?
                 }
             };
             let authors: HashSet<UserId> = read.iter().filter_map(|comment| comment.author.clone()).collect();
-            let seen = self.visibility.visible_users(caller.reader(), ViewContext::Direct, authors).await?;
+            let seen = self.base.visibility.visible_users(caller.reader(), ViewContext::Direct, authors).await?;
             page.take(read.into_iter().map(|comment| {
                 let is_visible = comment.author.as_ref().is_none_or(|author| seen.contains(author));
                 (comment.id, is_visible.then_some(comment))
@@ -115,12 +112,12 @@ impl CommentReader {
     pub(crate) async fn by_author(&self, caller: Caller, list: UserList) -> Result<CommentPage> {
         let (limit, cursor) = list.page.decode::<CommentId>()?;
         let reader = caller.reader();
-        if !shows_content(&*self.ledger, &self.visibility, reader, &list.id).await? {
+        if !shows_content(&*self.base.ledger, &self.base.visibility, reader, &list.id).await? {
             return self.page(reader, Vec::new(), None).await;
         }
         let mut page = PageBuilder::with_max_reads(cursor, limit, MAX_READS);
         while let Some((before, count)) = page.wants() {
-            let read = self.ledger.comments_by(&list.id, before.unwrap_or(CommentId::MAX), count).await?;
+            let read = self.base.ledger.comments_by(&list.id, before.unwrap_or(CommentId::MAX), count).await?;
             let visible = self.visible_among(reader, &read).await?;
             page.take(read.into_iter().map(|comment| (comment.id, visible.contains(&comment.id).then_some(comment))));
         }
@@ -137,9 +134,9 @@ impl CommentReader {
         let mut page = PageBuilder::new(cursor, limit);
         while let Some((after, count)) = page.wants() {
             let after = after.as_ref().map(|after| (after.at, &after.user));
-            let read = self.ledger.comment_likers(list.id, after, count).await?;
+            let read = self.base.ledger.comment_likers(list.id, after, count).await?;
             let people: Vec<UserId> = read.iter().map(|(_, user)| user.id.clone()).collect();
-            let seen = self.visibility.visible_users(caller.reader(), ViewContext::Direct, people).await?;
+            let seen = self.base.visibility.visible_users(caller.reader(), ViewContext::Direct, people).await?;
             page.take(read.into_iter().map(|(at, user): (Millis, User)| {
                 (AfterLiker { at, user: user.id.clone() }, seen.contains(&user.id).then_some(user))
             }));
@@ -153,8 +150,8 @@ impl CommentReader {
     /// # Errors
     /// `NO_COMMENT`; or the ledger cannot be read.
     pub(super) async fn visible(&self, caller: &Caller, id: CommentId) -> Result<(Comment, Vec<UserId>)> {
-        let comment = self.ledger.comments(&[id]).await?.pop().ok_or(NO_COMMENT)?;
-        if !self.visibility.can_see_post(caller.reader(), comment.post).await? {
+        let comment = self.base.ledger.comments(&[id]).await?.pop().ok_or(NO_COMMENT)?;
+        if !self.base.visibility.can_see_post(caller.reader(), comment.post).await? {
             return Err(NO_COMMENT);
         }
         self.with_ancestors(caller, comment).await
@@ -170,13 +167,13 @@ impl CommentReader {
         post: PostId,
         id: CommentId,
     ) -> Result<(Comment, Vec<UserId>)> {
-        let found = self.ledger.comments(&[id]).await?.pop();
+        let found = self.base.ledger.comments(&[id]).await?.pop();
         self.with_ancestors(caller, found.filter(|comment| comment.post == post).ok_or(NO_COMMENT)?).await
     }
 
     async fn with_ancestors(&self, caller: &Caller, comment: Comment) -> Result<(Comment, Vec<UserId>)> {
         let above = self.ancestors(comment.reply_to).await?;
-        if !self.visibility.can_see_all(caller.reader(), comment.author.iter().chain(&above)).await? {
+        if !self.base.visibility.can_see_all(caller.reader(), comment.author.iter().chain(&above)).await? {
             return Err(NO_COMMENT);
         }
         Ok((comment, above))
@@ -187,21 +184,21 @@ impl CommentReader {
     /// # Errors
     /// If the ledger cannot be read.
     pub(super) async fn ancestors(&self, parent: Option<CommentId>) -> Result<Vec<UserId>> {
-        Ok(self.contexts.authors_in_threads([parent]).await?.into_values().next().unwrap_or_default())
+        Ok(self.base.contexts.authors_in_threads([parent]).await?.into_values().next().unwrap_or_default())
     }
 
     /// Those of the comments whose post, author and ancestors the reader may see. The number of ledger calls does not
     /// depend on the number of comments.
     async fn visible_among(&self, reader: Option<&UserId>, comments: &[Comment]) -> Result<HashSet<CommentId>> {
         let posts = comments.iter().map(|comment| comment.post);
-        let posts = self.visibility.visible_posts(reader, ViewContext::Direct, posts).await?;
-        let threads = self.contexts.authors_in_threads(comments.iter().map(|comment| comment.reply_to)).await?;
+        let posts = self.base.visibility.visible_posts(reader, ViewContext::Direct, posts).await?;
+        let threads = self.base.contexts.authors_in_threads(comments.iter().map(|comment| comment.reply_to)).await?;
         let people_of = |comment: &Comment| -> Vec<UserId> {
             let above = comment.reply_to.and_then(|parent| threads.get(&parent)).into_iter().flatten();
             comment.author.iter().chain(above).cloned().collect()
         };
         let people: HashSet<UserId> = comments.iter().flat_map(people_of).collect();
-        let seen = self.visibility.visible_users(reader, ViewContext::Direct, people).await?;
+        let seen = self.base.visibility.visible_users(reader, ViewContext::Direct, people).await?;
         let is_visible = |comment: &&Comment| {
             posts.contains_key(&comment.post) && people_of(comment).iter().all(|person| seen.contains(person))
         };
@@ -215,7 +212,8 @@ impl CommentReader {
         next: Option<String>,
     ) -> Result<CommentPage> {
         self.add_flags(reader, &mut items).await?;
-        let people = load_people(&*self.ledger, items.iter().filter_map(|comment| comment.author.as_ref())).await?;
+        let people =
+            load_people(&*self.base.ledger, items.iter().filter_map(|comment| comment.author.as_ref())).await?;
         Ok(CommentPage { items, people, next })
     }
 
@@ -227,7 +225,7 @@ impl CommentReader {
         let existing = comments.iter().filter(|comment| comment.author.is_some());
         let ids: Vec<CommentId> = existing.map(|comment| comment.id).collect();
         let Some(reader) = reader.filter(|_| !ids.is_empty()) else { return Ok(()) };
-        let liked: HashSet<CommentId> = self.ledger.liked_comments(reader, &ids).await?.into_iter().collect();
+        let liked: HashSet<CommentId> = self.base.ledger.liked_comments(reader, &ids).await?.into_iter().collect();
         for comment in comments.iter_mut().filter(|comment| comment.author.is_some()) {
             comment.liked = Some(liked.contains(&comment.id));
         }

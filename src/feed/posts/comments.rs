@@ -9,14 +9,13 @@ use serde::Deserialize;
 
 use super::comment_reader::CommentReader;
 use super::draft::mentioned;
-use crate::broker::{Append, Broker, Invalidation};
+use crate::broker::{Append, Invalidation};
+use crate::feed::base::Base;
 use crate::feed::call::{Call, Caller};
 use crate::feed::error::{FeedError, NO_COMMENT, NO_POST, Result};
 use crate::feed::input::{Done, OneComment};
 use crate::feed::runtime::now;
-use crate::feed::visibility::VisibilityPolicy;
-use crate::feed::write_path::WritePath;
-use crate::ledger::{CommentEditOutcome, CommentOutcome, EventConsumer, Ledger, MAX_COMMENT_DEPTH, Tally};
+use crate::ledger::{CommentEditOutcome, CommentOutcome, EventConsumer, MAX_COMMENT_DEPTH, Tally};
 use crate::model::{Channel, Comment, CommentChanged, CommentId, DomainEvent, Entry, Event, PostId, Retention, UserId};
 
 /// A comment as its author writes it.
@@ -49,11 +48,7 @@ const MAX_EDIT_PAUSE: Duration = Duration::from_millis(50);
 
 /// The comments on posts.
 pub(crate) struct CommentService {
-    ledger: Arc<dyn Ledger>,
-    broker: Arc<dyn Broker>,
-    /// The services that all commands with writes share.
-    write: WritePath,
-    visibility: Arc<VisibilityPolicy>,
+    base: Arc<Base>,
     reader: Arc<CommentReader>,
     /// The maximal number of characters of a comment.
     max_text: usize,
@@ -61,23 +56,16 @@ pub(crate) struct CommentService {
 
 impl CommentService {
     /// Manages the comments in this ledger, and pushes them with this broker.
-    pub(crate) fn new(
-        ledger: Arc<dyn Ledger>,
-        broker: Arc<dyn Broker>,
-        write: WritePath,
-        visibility: Arc<VisibilityPolicy>,
-        reader: Arc<CommentReader>,
-        max_text: usize,
-    ) -> Self {
-        Self { ledger, broker, write, visibility, reader, max_text }
+    pub(crate) fn new(base: Arc<Base>, reader: Arc<CommentReader>, max_text: usize) -> Self {
+        Self { base, reader, max_text }
     }
 
     pub(crate) async fn create(&self, call: Call, draft: CommentDraft) -> Result<Comment> {
         let caller = &call.caller;
         let author = caller.user()?;
-        self.write.identity.ensure_user(author).await?;
+        self.base.identity.ensure_user(author).await?;
         self.check_comment(&draft.text)?;
-        self.visibility.post(caller.reader(), draft.id).await?;
+        self.base.visibility.post(caller.reader(), draft.id).await?;
         let above = match draft.reply_to {
             Some(parent) => {
                 let (parent, above) = self.comment(caller, draft.id, parent).await?;
@@ -85,7 +73,7 @@ impl CommentService {
             }
             None => Vec::new(),
         };
-        let id = CommentId(self.write.ids.for_call(&call, now())?.0);
+        let id = CommentId(self.base.ids.for_call(&call, now())?.0);
         let mut comment = Comment {
             id,
             post: draft.id,
@@ -99,8 +87,8 @@ impl CommentService {
             edited_at: None,
             liked: None,
         };
-        self.write.rates.take_mentions(&call, &comment.mentions).await?;
-        match self.ledger.create_comment(&comment).await? {
+        self.base.rates.take_mentions(&call, &comment.mentions).await?;
+        match self.base.ledger.create_comment(&comment).await? {
             CommentOutcome::Stored(tally) => self.push_change(author, &comment, &above, Some(tally)).await,
             // An earlier attempt stored the comment together with its event.
             CommentOutcome::Before => {}
@@ -111,7 +99,7 @@ impl CommentService {
                 return Err(FeedError::LimitExceeded { field: "reply_to", what: "replies to replies", most });
             }
         }
-        self.write.events.wake(EventConsumer::Notifications);
+        self.base.events.wake(EventConsumer::Notifications);
         comment.liked = Some(false);
         Ok(comment)
     }
@@ -134,12 +122,12 @@ impl CommentService {
             after.edited_at = Some(before.edited_at.map_or(now, |last| now.max(last + 1)));
             let event = DomainEvent::comment_edited(&before, &after);
             if let (0, Some(DomainEvent::CommentEdited { mentions, .. })) = (attempt, &event) {
-                self.write.rates.take_mentions(&call, mentions).await?;
+                self.base.rates.take_mentions(&call, mentions).await?;
             }
-            match self.ledger.edit_comment(&before, &after, event.as_ref()).await? {
+            match self.base.ledger.edit_comment(&before, &after, event.as_ref()).await? {
                 CommentEditOutcome::Edited => {
                     self.push_change(author, &after, &above, None).await;
-                    self.write.events.wake(EventConsumer::Notifications);
+                    self.base.events.wake(EventConsumer::Notifications);
                     self.reader.add_flags(Some(author), std::slice::from_mut(&mut after)).await?;
                     return Ok(after);
                 }
@@ -166,17 +154,17 @@ impl CommentService {
     pub(crate) async fn delete(&self, call: Call, comment: OneComment) -> Result<Done> {
         let id = comment.id;
         let done = self.delete_own(&call.caller, comment).await;
-        self.write.repeated_deletion(&call, done, Invalidation::Comment(id)).await
+        self.base.invalidator.repeated_deletion(&call, done, Invalidation::Comment(id)).await
     }
 
     /// Deletes a comment of the caller, or a comment on a post of the caller. The author of a comment may delete it
     /// even if the post is no longer visible to them.
     async fn delete_own(&self, caller: &Caller, comment: OneComment) -> Result<Done> {
         let user = caller.user()?;
-        let found = self.ledger.comments(&[comment.id]).await?.pop().ok_or(NO_COMMENT)?;
+        let found = self.base.ledger.comments(&[comment.id]).await?.pop().ok_or(NO_COMMENT)?;
         let author = found.author.clone().ok_or(NO_COMMENT)?;
         if author != *user {
-            let cached = self.visibility.post(caller.reader(), found.post).await.map_err(|error| match error {
+            let cached = self.base.visibility.post(caller.reader(), found.post).await.map_err(|error| match error {
                 FeedError::NotFound(_) => NO_COMMENT,
                 error => error,
             })?;
@@ -196,11 +184,11 @@ impl CommentService {
     /// If a store cannot be reached.
     pub(crate) async fn remove(&self, comment: &Comment, author: Option<&UserId>) -> Result<()> {
         let mut above = self.reader.ancestors(comment.reply_to).await?;
-        above.retain(|person| !self.write.identity.is_erased(person));
-        let deleted = self.ledger.delete_comment(comment.id).await?;
+        above.retain(|person| !self.base.identity.is_erased(person));
+        let deleted = self.base.ledger.delete_comment(comment.id).await?;
         let along = deleted.iter().flat_map(|gone| gone.along.iter().copied());
         let gone: Vec<_> = std::iter::once(comment.id).chain(along).map(Invalidation::Comment).collect();
-        let invalidated = self.write.invalidator.announce(&gone).await;
+        let invalidated = self.base.invalidator.announce(&gone).await;
         // `None`: a concurrent deletion came first, and pushes the removal.
         if let Some(gone) = deleted {
             let entry =
@@ -210,7 +198,7 @@ impl CommentService {
             events.extend(gone.along.into_iter().map(|id| entry(above.clone(), gone_comment(id, false))));
             self.push_under(comment.post, events, Some(gone.tally)).await;
         }
-        self.write.invalidator.confirm(invalidated?).await;
+        self.base.invalidator.confirm(invalidated?).await;
         Ok(())
     }
 
@@ -244,7 +232,7 @@ impl CommentService {
                 idempotency_key: None,
                 version,
             };
-            if let Err(error) = self.broker.append(append).await {
+            if let Err(error) = self.base.broker.append(append).await {
                 tracing::warn!(%error, %post, "a change under a post is stored and not pushed");
                 return;
             }

@@ -11,16 +11,14 @@ use serde_json::{Map, Value};
 
 use super::draft::{Draft, marked};
 use crate::broker::{Confirmation, Invalidation};
+use crate::feed::base::Base;
 use crate::feed::call::Call;
-use crate::feed::content::PostCache;
 use crate::feed::error::{FeedError, NO_POST, Result};
 use crate::feed::options::LimitOptions;
 use crate::feed::patch::{clearable, present};
 use crate::feed::rendering::PostRenderer;
 use crate::feed::runtime::now;
-use crate::feed::visibility::VisibilityPolicy;
-use crate::feed::write_path::WritePath;
-use crate::ledger::{EditOutcome, EventConsumer, Ledger};
+use crate::ledger::{EditOutcome, EventConsumer};
 use crate::model::{DomainEvent, Location, Media, Post, PostId, UserId, Visibility};
 
 /// The number of locks for edits: edits of posts with different locks run concurrently.
@@ -88,11 +86,7 @@ impl Edit {
 
 /// Edits posts.
 pub(crate) struct PostEditor {
-    ledger: Arc<dyn Ledger>,
-    /// The services that all commands with writes share.
-    write: WritePath,
-    cache: Arc<PostCache>,
-    visibility: Arc<VisibilityPolicy>,
+    base: Arc<Base>,
     renderer: Arc<PostRenderer>,
     limits: LimitOptions,
     locks: EditLocks,
@@ -100,30 +94,23 @@ pub(crate) struct PostEditor {
 
 impl PostEditor {
     /// Edits the posts in this ledger. Submits their fan-out to the job queue of `write`.
-    pub(crate) fn new(
-        ledger: Arc<dyn Ledger>,
-        write: WritePath,
-        cache: Arc<PostCache>,
-        visibility: Arc<VisibilityPolicy>,
-        renderer: Arc<PostRenderer>,
-        limits: LimitOptions,
-    ) -> Self {
-        Self { ledger, write, cache, visibility, renderer, limits, locks: EditLocks::new() }
+    pub(crate) fn new(base: Arc<Base>, renderer: Arc<PostRenderer>, limits: LimitOptions) -> Self {
+        Self { base, renderer, limits, locks: EditLocks::new() }
     }
 
     pub(crate) async fn edit(&self, call: Call, edit: Edit) -> Result<Box<RawValue>> {
         let author = call.caller.user()?;
         let id = edit.id;
-        if self.visibility.post(call.caller.reader(), id).await?.post.author != *author {
+        if self.base.visibility.post(call.caller.reader(), id).await?.post.author != *author {
             return Err(FeedError::Forbidden("only its author can edit a post"));
         }
         let confirmation = {
             let _turn = self.locks.lock(id).await?;
             self.apply_edit(&call, author, edit).await?
         };
-        self.write.invalidator.confirm(confirmation).await;
-        self.write.events.wake(EventConsumer::Notifications);
-        let cached = self.cache.get([id]).await?.remove(&id).ok_or(NO_POST)?;
+        self.base.invalidator.confirm(confirmation).await;
+        self.base.events.wake(EventConsumer::Notifications);
+        let cached = self.base.posts.get([id]).await?.remove(&id).ok_or(NO_POST)?;
         self.renderer.render(Some(author), &[cached]).await?.pop().ok_or(NO_POST)
     }
 
@@ -132,7 +119,7 @@ impl PostEditor {
     async fn apply_edit(&self, call: &Call, author: &UserId, edit: Edit) -> Result<Confirmation> {
         let id = edit.id;
         for attempt in 0..MAX_EDIT_ATTEMPTS {
-            let cached = self.cache.get([id]).await?.remove(&id).ok_or(NO_POST)?;
+            let cached = self.base.posts.get([id]).await?.remove(&id).ok_or(NO_POST)?;
             let before = &cached.post;
             let now = now();
             let mut post = edit.clone().apply_to(before.clone()).into_post(author, id, &self.limits)?;
@@ -141,17 +128,17 @@ impl PostEditor {
             post.edited_at = Some(before.edited_at.map_or(now, |last| now.max(last + 1)));
             let event = DomainEvent::post_edited(before, &post);
             if let (0, Some(DomainEvent::PostEdited { mentions, .. })) = (attempt, &event) {
-                self.write.rates.take_mentions(call, mentions).await?;
+                self.base.rates.take_mentions(call, mentions).await?;
             }
-            let turn = self.write.jobs.begin_write(author).await;
-            match self.ledger.edit_post(before, &post, event.as_ref()).await? {
+            let turn = self.base.jobs.begin_write(author).await;
+            match self.base.ledger.edit_post(before, &post, event.as_ref()).await? {
                 EditOutcome::Edited(jobs) => {
-                    let invalidated = self.write.invalidator.announce(&[Invalidation::Post(id)]).await;
-                    self.write.jobs.submit(jobs, turn);
+                    let invalidated = self.base.invalidator.announce(&[Invalidation::Post(id)]).await;
+                    self.base.jobs.submit(jobs, turn);
                     return invalidated;
                 }
                 EditOutcome::Missing => return Err(NO_POST),
-                EditOutcome::Conflict => self.cache.invalidate(id),
+                EditOutcome::Conflict => self.base.posts.invalidate(id),
             }
             let pause = MAX_EDIT_PAUSE.min(Duration::from_millis(2 << attempt.min(8)));
             tokio::time::sleep(pause.mul_f64(rand::random_range(0.0..1.0))).await;

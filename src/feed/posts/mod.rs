@@ -17,19 +17,18 @@ pub(crate) use draft::{Draft, mentioned};
 pub(crate) use edits::{Edit, PostEditor};
 
 use super::call::{Call, Caller};
-use super::content::{CachedPost, PostCache, append_members, with_counts};
+use super::content::{CachedPost, append_members, with_counts};
 use super::error::{FeedError, NO_POST, Result};
 use super::expand::ExpandField;
 use super::input::{AuthorList, Done, OnePost, PostFeed, PostPage, PostsByIds, ReadPost};
-use super::lineage::LineageTracker;
 use super::options::LimitOptions;
 use super::paging::{PageBuilder, PostPageBuilder};
 use super::rendering::PostRenderer;
 use super::runtime::now;
-use super::visibility::{ViewContext, VisibilityPolicy, check_profile, shows_content};
-use super::write_path::WritePath;
-use crate::broker::{Broker, Invalidation};
-use crate::ledger::{EventConsumer, JOBS, Ledger, VisiblePosts};
+use super::visibility::{ViewContext, check_profile, shows_content};
+use crate::broker::Invalidation;
+use crate::feed::base::Base;
+use crate::ledger::{EventConsumer, JOBS, VisiblePosts};
 use crate::model::{Person, PostCounts, PostFlags, PostId};
 
 /// The maximal number of posts that one call returns by id.
@@ -41,61 +40,45 @@ const MAX_READS: usize = 5;
 
 /// Creates, reads and deletes posts.
 pub(crate) struct PostService {
-    ledger: Arc<dyn Ledger>,
-    broker: Arc<dyn Broker>,
-    /// The services that all commands with writes share.
-    write: WritePath,
-    cache: Arc<PostCache>,
-    visibility: Arc<VisibilityPolicy>,
+    base: Arc<Base>,
     renderer: Arc<PostRenderer>,
-    lineage: Arc<LineageTracker>,
     limits: LimitOptions,
 }
 
 impl PostService {
     /// Manages the posts in this ledger. Submits their fan-out to the job queue of `write`.
-    #[expect(clippy::too_many_arguments, reason = "a constructor names everything that the service can touch")]
-    pub(crate) fn new(
-        ledger: Arc<dyn Ledger>,
-        broker: Arc<dyn Broker>,
-        write: WritePath,
-        cache: Arc<PostCache>,
-        visibility: Arc<VisibilityPolicy>,
-        renderer: Arc<PostRenderer>,
-        lineage: Arc<LineageTracker>,
-        limits: LimitOptions,
-    ) -> Self {
-        Self { ledger, broker, write, cache, visibility, renderer, lineage, limits }
+    pub(crate) fn new(base: Arc<Base>, renderer: Arc<PostRenderer>, limits: LimitOptions) -> Self {
+        Self { base, renderer, limits }
     }
 
     pub(crate) async fn create(&self, call: Call, draft: Draft) -> Result<Box<RawValue>> {
         let author = call.caller.user()?;
-        self.write.identity.ensure_user(author).await?;
+        self.base.identity.ensure_user(author).await?;
         let now = now();
-        let post = draft.into_post(author, self.write.ids.for_call(&call, now)?, &self.limits)?;
-        self.write.rates.take_mentions(&call, &post.mentions).await?;
-        let ticket = self.cache.ticket(post.id);
-        let turn = self.write.jobs.begin_write(author).await;
-        let Some(new) = self.ledger.create_post(&post).await? else {
+        let post = draft.into_post(author, self.base.ids.for_call(&call, now)?, &self.limits)?;
+        self.base.rates.take_mentions(&call, &post.mentions).await?;
+        let ticket = self.base.posts.ticket(post.id);
+        let turn = self.base.jobs.begin_write(author).await;
+        let Some(new) = self.base.ledger.create_post(&post).await? else {
             // An earlier attempt stored the post together with its job. Returns the same reply.
             let cached = CachedPost::new(post)?;
             return with_counts(cached.json_for(Some(author)), PostCounts::default(), Some(PostFlags::default()));
         };
-        let cached = self.cache.insert_new(post, ticket)?;
+        let cached = self.base.posts.insert_new(post, ticket)?;
         // Adds the post to the author's timeline before the reply. Records the number of the job concurrently, so that
         // the worker need not wait for it.
         let (merged, _noted) = tokio::join!(
-            self.broker.add_own_post(author, cached.post.id),
-            self.lineage.note_number(JOBS, new.job.id.0),
+            self.base.broker.add_own_post(author, cached.post.id),
+            self.base.lineage.note_number(JOBS, new.job.id.0),
         );
         if let Err(error) = merged {
             tracing::warn!(%error, post = %cached.post.id, "a post is stored, its author's timeline will follow");
         }
-        self.write.jobs.submit([new], turn);
+        self.base.jobs.submit([new], turn);
         // Nobody is notified of a post without mentions: it has an event for the outlet at most.
         let consumer =
             if cached.post.mentions.is_empty() { EventConsumer::Outlet } else { EventConsumer::Notifications };
-        self.write.events.wake(consumer);
+        self.base.events.wake(consumer);
         with_counts(cached.json_for(Some(author)), PostCounts::default(), Some(PostFlags::default()))
     }
 
@@ -105,7 +88,7 @@ impl PostService {
             people: BTreeMap<String, Person>,
         }
         let expand = post.expand.decode()?;
-        let cached = self.visibility.post(caller.reader(), post.id).await?;
+        let cached = self.base.visibility.post(caller.reader(), post.id).await?;
         let PostPage { mut items, people, .. } =
             self.renderer.render_page(caller.reader(), &[cached], None, &expand).await?;
         let post = items.pop().ok_or(NO_POST)?;
@@ -121,7 +104,8 @@ impl PostService {
             return Err(FeedError::LimitExceeded { field: "ids", what: "ids at once", most: MAX_BY_IDS as u64 });
         }
         let reader = caller.reader();
-        let mut visible = self.visibility.visible_posts(reader, ViewContext::Direct, list.ids.iter().copied()).await?;
+        let mut visible =
+            self.base.visibility.visible_posts(reader, ViewContext::Direct, list.ids.iter().copied()).await?;
         // An id that is named twice is returned at its first place.
         let posts: Vec<_> = list.ids.iter().filter_map(|id| visible.remove(id)).collect();
         self.renderer.render_page(reader, &posts, None, &expand).await
@@ -131,10 +115,14 @@ impl PostService {
         let ((limit, cursor), expand) = (list.page.decode()?, list.expand.decode()?);
         let mut page = PostPageBuilder::with_max_reads(cursor, limit, MAX_READS);
         while let Some((before, count)) = page.wants_posts() {
-            let ids = self.ledger.public_posts(before, count).await?;
+            let ids = self.base.ledger.public_posts(before, count).await?;
             page.take_posts(
                 &ids,
-                &self.visibility.visible_posts(caller.reader(), ViewContext::Unrequested, ids.iter().copied()).await?,
+                &self
+                    .base
+                    .visibility
+                    .visible_posts(caller.reader(), ViewContext::Unrequested, ids.iter().copied())
+                    .await?,
             );
         }
         let (items, next) = page.finish();
@@ -144,34 +132,34 @@ impl PostService {
     pub(crate) async fn delete(&self, call: Call, post: OnePost) -> Result<Done> {
         let id = post.id;
         let done = self.delete_own_post(&call.caller, post).await;
-        self.write.repeated_deletion(&call, done, Invalidation::Post(id)).await
+        self.base.invalidator.repeated_deletion(&call, done, Invalidation::Post(id)).await
     }
 
     async fn delete_own_post(&self, caller: &Caller, post: OnePost) -> Result<Done> {
         let author = caller.user()?;
-        if self.visibility.post(caller.reader(), post.id).await?.post.author != *author {
+        if self.base.visibility.post(caller.reader(), post.id).await?.post.author != *author {
             return Err(FeedError::Forbidden("only its author can delete a post"));
         }
-        let turn = self.write.jobs.begin_write(author).await;
-        let job = self.ledger.delete_post(post.id, author, now()).await?;
-        self.write.events.wake(EventConsumer::Outlet);
-        let invalidated = self.write.invalidator.announce(&[Invalidation::Post(post.id)]).await;
+        let turn = self.base.jobs.begin_write(author).await;
+        let job = self.base.ledger.delete_post(post.id, author, now()).await?;
+        self.base.events.wake(EventConsumer::Outlet);
+        let invalidated = self.base.invalidator.announce(&[Invalidation::Post(post.id)]).await;
         // Without a job, a concurrent deletion came first, and its job removes the post.
-        self.write.jobs.submit(job, turn);
-        self.write.invalidator.confirm(invalidated?).await;
+        self.base.jobs.submit(job, turn);
+        self.base.invalidator.confirm(invalidated?).await;
         Ok(Done {})
     }
 
     pub(crate) async fn by_author(&self, caller: Caller, list: AuthorList) -> Result<PostPage> {
         let ((limit, cursor), expand) = (list.page.decode()?, list.expand.decode()?);
-        check_profile(&*self.ledger, &self.visibility, caller.reader(), &list.id).await?;
+        check_profile(&*self.base.ledger, &self.base.visibility, caller.reader(), &list.id).await?;
         let mut page = PostPageBuilder::new(cursor, limit);
         while let Some((before, count)) = page.wants_posts() {
             let VisiblePosts { posts: ids, stopped_at } =
-                self.ledger.visible_posts(&list.id, caller.reader(), before, count).await?;
+                self.base.ledger.visible_posts(&list.id, caller.reader(), before, count).await?;
             page.take_posts(
                 &ids,
-                &self.visibility.visible_posts(caller.reader(), ViewContext::Direct, ids.iter().copied()).await?,
+                &self.base.visibility.visible_posts(caller.reader(), ViewContext::Direct, ids.iter().copied()).await?,
             );
             if let Some(post) = stopped_at {
                 page.stop_at(post);
@@ -185,13 +173,14 @@ impl PostService {
     pub(crate) async fn liked_by(&self, caller: Caller, list: AuthorList) -> Result<PostPage> {
         let ((limit, cursor), expand) = (list.page.decode::<PostId>()?, list.expand.decode()?);
         let reader = caller.reader();
-        if !shows_content(&*self.ledger, &self.visibility, reader, &list.id).await? {
+        if !shows_content(&*self.base.ledger, &self.base.visibility, reader, &list.id).await? {
             return self.renderer.render_page(reader, &[], None, &expand).await;
         }
         let mut page = PageBuilder::with_max_reads(cursor, limit, MAX_READS);
         while let Some((before, count)) = page.wants() {
-            let posts = self.ledger.likes_by(&list.id, before.unwrap_or(PostId::MAX), count).await?;
-            let mut visible = self.visibility.visible_posts(reader, ViewContext::Direct, posts.iter().copied()).await?;
+            let posts = self.base.ledger.likes_by(&list.id, before.unwrap_or(PostId::MAX), count).await?;
+            let mut visible =
+                self.base.visibility.visible_posts(reader, ViewContext::Direct, posts.iter().copied()).await?;
             page.take(posts.into_iter().map(|post| (post, visible.remove(&post))));
         }
         let (items, next) = page.finish();

@@ -28,14 +28,13 @@ use self::quiet_hours::quiet_until;
 pub(crate) use self::send_tally::SendReservation;
 use self::send_tally::SendTally;
 use self::texts::{load_texts, text_of};
-use super::content::PostCache;
 use super::error::Result;
 use super::identity::RevocationService;
 use super::rendering::NotificationRenderer;
 use super::runtime::now;
-use super::visibility::{RelationCache, VisibilityPolicy};
 use crate::auth::{TokenIdentity, TokenKind};
-use crate::ledger::{CLEAR_ITEM, CLEAR_KIND, DeviceSession, Ledger, MAX_NOTIFICATION_GROUPS, POST_KIND, QueuedPush};
+use crate::feed::base::Base;
+use crate::ledger::{CLEAR_ITEM, CLEAR_KIND, DeviceSession, MAX_NOTIFICATION_GROUPS, POST_KIND, QueuedPush};
 use crate::model::{Millis, Notification, NotificationId, NotificationSubject, PostId, UserId};
 
 /// The number of unread notifications that are read for a user: the greatest badge.
@@ -76,10 +75,9 @@ pub(crate) struct PushContent {
 
 /// Decides about pushes that are due.
 pub(crate) struct PushReview {
-    ledger: Arc<dyn Ledger>,
+    base: Arc<Base>,
     revocations: Arc<RevocationService>,
     renderer: NotificationRenderer,
-    posts: Arc<PostCache>,
     post_alerts: PostAlertReview,
     tally: Arc<SendTally>,
     /// How long after its notification a push is of use, in milliseconds.
@@ -102,17 +100,14 @@ struct UserState {
 impl PushReview {
     /// Reviews pushes with this ledger and these rules of visibility.
     pub(crate) fn new(
-        ledger: Arc<dyn Ledger>,
+        base: Arc<Base>,
         revocations: Arc<RevocationService>,
         renderer: NotificationRenderer,
-        posts: Arc<PostCache>,
-        visibility: Arc<VisibilityPolicy>,
-        relations: Arc<RelationCache>,
         time_to_live: Millis,
     ) -> Self {
-        let post_alerts = PostAlertReview::new(Arc::clone(&ledger), visibility, relations);
+        let post_alerts = PostAlertReview::new(base.clone());
         let tally = Arc::default();
-        Self { ledger, revocations, renderer, posts, post_alerts, tally, time_to_live }
+        Self { base, revocations, renderer, post_alerts, tally, time_to_live }
     }
 
     /// Decides about a batch, in its order. `live` is what was taken live. The number of ledger calls depends on the
@@ -134,7 +129,7 @@ impl PushReview {
         let muted = self.muted(open(), &states).await?;
         let shown = open().filter(|push| !push.preferences.private);
         let shown = shown.filter_map(|push| states.get(&push.key.user)?.due.get(&push.key.item));
-        let texts = load_texts(&*self.ledger, &self.posts, shown.filter_map(text_of)).await?;
+        let texts = load_texts(&*self.base.ledger, &self.base.posts, shown.filter_map(text_of)).await?;
         let decide = |push: &QueuedPush| {
             let Some(state) = states.get(&push.key.user) else { return PushDecision::Drop("read") };
             if push.kind == CLEAR_KIND {
@@ -218,12 +213,12 @@ impl PushReview {
     async fn state(&self, user: &UserId, items: &HashSet<u64>) -> Result<UserState> {
         let is_clear = items.contains(&CLEAR_ITEM);
         // Before the unread ones: none up to it is missing among them.
-        let newest = if is_clear { self.ledger.newest_notification(user).await? } else { None };
-        let mut groups = self.ledger.unread_notifications(user, MAX_UNREAD).await?;
+        let newest = if is_clear { self.base.ledger.newest_notification(user).await? } else { None };
+        let mut groups = self.base.ledger.unread_notifications(user, MAX_UNREAD).await?;
         let mut unlisted = NotificationId(0);
         if groups.len() == MAX_UNREAD {
             if is_clear {
-                let all = self.ledger.unread_notifications(user, MAX_GROUPS).await?;
+                let all = self.base.ledger.unread_notifications(user, MAX_GROUPS).await?;
                 let others = all.iter().map(|group| group.id).filter(|id| !groups.iter().any(|group| group.id == *id));
                 unlisted = others.max().unwrap_or(unlisted);
             }
@@ -231,14 +226,14 @@ impl PushReview {
             let found: HashSet<u64> = groups.iter().map(|group| group.id.0).collect();
             let others: Vec<NotificationId> = items.difference(&found).copied().map(NotificationId).collect();
             if !others.is_empty() {
-                let others = self.ledger.notifications_by_id(user, &others).await?;
+                let others = self.base.ledger.notifications_by_id(user, &others).await?;
                 groups.extend(others.into_iter().filter(|group| !group.read));
             }
         }
         let mut visible = self.renderer.visible(user, groups).await?;
         let unread = u32::try_from(visible.len().min(MAX_UNREAD)).unwrap_or(u32::MAX);
         let unseen = visible.iter().filter(|visible| !visible.group.seen).map(|visible| visible.group.id).collect();
-        let seen_post = if is_clear { self.ledger.read_marker(user).await? } else { PostId::ZERO };
+        let seen_post = if is_clear { self.base.ledger.read_marker(user).await? } else { PostId::ZERO };
         visible.retain(|visible| items.contains(&visible.group.id.0) && !visible.group.seen);
         let due = self.renderer.with_people(visible).await?;
         let due = due.into_iter().map(|notification| (notification.id.0, notification)).collect();
@@ -258,7 +253,7 @@ impl PushReview {
             return Ok(HashSet::new());
         }
         let pairs: Vec<_> = pairs.into_iter().collect();
-        Ok(self.ledger.muted_conversations(&pairs).await?.into_iter().collect())
+        Ok(self.base.ledger.muted_conversations(&pairs).await?.into_iter().collect())
     }
 }
 

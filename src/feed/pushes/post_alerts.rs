@@ -6,10 +6,11 @@ use std::sync::Arc;
 use futures::{StreamExt, stream};
 
 use super::live_sockets::LiveDeliveries;
+use crate::feed::base::Base;
 use crate::feed::content::CachedPost;
 use crate::feed::error::Result;
-use crate::feed::visibility::{RelationCache, ViewContext, VisibilityPolicy};
-use crate::ledger::{Ledger, POST_KIND, QueuedPush};
+use crate::feed::visibility::ViewContext;
+use crate::ledger::{POST_KIND, QueuedPush};
 use crate::model::{Notification, NotificationId, NotificationSubject, Person, PostId, UserId};
 
 /// The number of users whose posts are checked concurrently.
@@ -20,9 +21,7 @@ pub(super) type Item = (UserId, u64);
 
 /// Reviews alerts about posts.
 pub(super) struct PostAlertReview {
-    ledger: Arc<dyn Ledger>,
-    visibility: Arc<VisibilityPolicy>,
-    relations: Arc<RelationCache>,
+    base: Arc<Base>,
 }
 
 /// The alerts of a batch.
@@ -36,12 +35,8 @@ pub(super) struct PostAlerts {
 
 impl PostAlertReview {
     /// Reviews alerts with this ledger and these rules of visibility.
-    pub(super) fn new(
-        ledger: Arc<dyn Ledger>,
-        visibility: Arc<VisibilityPolicy>,
-        relations: Arc<RelationCache>,
-    ) -> Self {
-        Self { ledger, visibility, relations }
+    pub(super) fn new(base: Arc<Base>) -> Self {
+        Self { base }
     }
 
     /// Reviews the alerts among these pushes. `live` is what was taken live. Three ledger calls for a
@@ -68,7 +63,7 @@ impl PostAlertReview {
         let pairs: HashSet<(UserId, UserId)> =
             visible.iter().map(|(user, cached)| (user.clone(), cached.post.author.clone())).collect();
         let pairs: Vec<(UserId, UserId)> = pairs.into_iter().collect();
-        let readers = self.ledger.post_alert_readers(&pairs).await?;
+        let readers = self.base.ledger.post_alert_readers(&pairs).await?;
         let seen: HashMap<(UserId, UserId), PostId> =
             readers.into_iter().map(|reader| ((reader.user, reader.author), reader.seen)).collect();
         let has_timeline = |(user, cached): &(UserId, Arc<CachedPost>)| live.has_post(user, cached.post.id);
@@ -77,9 +72,9 @@ impl PostAlertReview {
             .filter(|visible| has_timeline(visible))
             .map(|(user, cached)| (user.clone(), cached.post.author.clone()))
             .collect();
-        let follows = self.relations.get(live_pairs).await?;
+        let follows = self.base.relations.get(live_pairs).await?;
         let authors: HashSet<UserId> = pairs.into_iter().map(|(_, author)| author).collect();
-        let authors = self.ledger.users(&authors.into_iter().collect::<Vec<_>>()).await?;
+        let authors = self.base.ledger.users(&authors.into_iter().collect::<Vec<_>>()).await?;
         let authors: HashMap<UserId, Person> =
             authors.into_iter().map(|author| (author.id.clone(), Person::from(author))).collect();
         for (user, cached) in visible {
@@ -117,8 +112,11 @@ impl PostAlertReview {
     ) -> Result<Vec<(UserId, Arc<CachedPost>)>> {
         let mut checked = stream::iter(posts)
             .map(|(user, ids)| async move {
-                let visible =
-                    self.visibility.visible_posts(Some(&user), ViewContext::Unrequested, ids.iter().copied()).await;
+                let visible = self
+                    .base
+                    .visibility
+                    .visible_posts(Some(&user), ViewContext::Unrequested, ids.iter().copied())
+                    .await;
                 (user, ids, visible)
             })
             .buffer_unordered(MAX_CONCURRENT_USERS);

@@ -4,19 +4,15 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::broker::Broker;
-use crate::feed::content::PostCache;
+use crate::feed::base::Base;
 use crate::feed::error::Result;
 use crate::feed::runtime::now;
 use crate::feed::visibility::{AccessContext, ViewContext};
-use crate::ledger::Ledger;
 use crate::model::{Entry, GoneReason, Millis, PostId, Relation, UserId, Visibility};
 
 /// Changes inboxes after edges have changed.
 pub(crate) struct Backfill {
-    ledger: Arc<dyn Ledger>,
-    broker: Arc<dyn Broker>,
-    posts: Arc<PostCache>,
+    base: Arc<Base>,
     /// The maximal number of posts of a new followee that are merged into an inbox. Older ones are read from the
     /// ledger.
     max_posts: usize,
@@ -24,13 +20,8 @@ pub(crate) struct Backfill {
 
 impl Backfill {
     /// Changes the inboxes in this broker.
-    pub(crate) fn new(
-        ledger: Arc<dyn Ledger>,
-        broker: Arc<dyn Broker>,
-        posts: Arc<PostCache>,
-        max_posts: usize,
-    ) -> Self {
-        Self { ledger, broker, posts, max_posts }
+    pub(crate) fn new(base: Arc<Base>, max_posts: usize) -> Self {
+        Self { base, max_posts }
     }
 
     /// Merges the posts of an author that the reader may see into the reader's inbox: posts above the inbox's floor, up
@@ -48,7 +39,7 @@ impl Backfill {
             merged = match (merged, is_in_timeline(relation)) {
                 (None, true) => Some(self.merge(reader, author, relation).await?),
                 (Some(posts), false) => {
-                    self.broker.purge_inbox(reader, &posts, GoneReason::Hidden).await?;
+                    self.base.broker.purge_inbox(reader, &posts, GoneReason::Hidden).await?;
                     None
                 }
                 (Some(_), true) | (None, false) => return Ok(()),
@@ -59,13 +50,13 @@ impl Backfill {
     /// Merges an author's newest posts into an inbox. Returns them.
     async fn merge(&self, reader: &UserId, author: &UserId, relation: Relation) -> Result<Vec<PostId>> {
         let most = self.max_posts;
-        let mut posts = self.ledger.author_posts(author, PostId::MAX, most + 1).await?;
+        let mut posts = self.base.ledger.author_posts(author, PostId::MAX, most + 1).await?;
         let floor = if posts.len() > most { posts.pop().unwrap_or(PostId::ZERO) } else { PostId::ZERO };
         posts.reverse();
-        let cached = self.posts.get(posts.iter().copied()).await?;
+        let cached = self.base.posts.get(posts.iter().copied()).await?;
         let access = AccessContext { reader: Some(reader), relation, view: ViewContext::Timeline };
         posts.retain(|id| cached.get(id).is_some_and(|cached| access.can_see(author, &cached.post.visibility)));
-        self.broker.merge_inbox(reader, &posts, floor).await?;
+        self.base.broker.merge_inbox(reader, &posts, floor).await?;
         Ok(posts)
     }
 
@@ -81,17 +72,17 @@ impl Backfill {
         if relation.followed {
             return self.merge_author(reader, author).await;
         }
-        let Some(inbox) = self.broker.read_inbox(reader).await? else { return Ok(()) };
+        let Some(inbox) = self.base.broker.read_inbox(reader).await? else { return Ok(()) };
         let held: BTreeSet<PostId> = inbox.entries.iter().filter_map(|(_, entry)| added_post(entry)).collect();
-        let posts = self.posts.get(held.iter().copied()).await?;
+        let posts = self.base.posts.get(held.iter().copied()).await?;
         let for_friends = |id: &PostId| {
             posts.get(id).is_some_and(|it| it.post.author == *author && it.post.visibility == Visibility::Friends)
         };
         let lost: Vec<PostId> = held.iter().copied().filter(for_friends).collect();
-        self.broker.purge_inbox(reader, &lost, GoneReason::Hidden).await?;
+        self.base.broker.purge_inbox(reader, &lost, GoneReason::Hidden).await?;
         // The fan-out of a deletion selects users that may see the post; from now on the reader may not be one of them.
         let deleted: Vec<PostId> = held.into_iter().filter(|id| !posts.contains_key(id)).collect();
-        self.broker.purge_inbox(reader, &deleted, GoneReason::Deleted).await?;
+        self.base.broker.purge_inbox(reader, &deleted, GoneReason::Deleted).await?;
         Ok(())
     }
 
@@ -115,18 +106,18 @@ impl Backfill {
         if is_back && is_repeated {
             return Ok(false);
         }
-        if let Some(inbox) = self.broker.read_inbox(reader).await? {
+        if let Some(inbox) = self.base.broker.read_inbox(reader).await? {
             let held: HashSet<PostId> = inbox.entries.iter().filter_map(|(_, entry)| added_post(entry)).collect();
             let mut held: Vec<PostId> = held.into_iter().collect();
             held.sort_unstable();
-            let posts = self.posts.get(held.iter().copied()).await?;
+            let posts = self.base.posts.get(held.iter().copied()).await?;
             let theirs = |id: &PostId| posts.get(id).is_some_and(|cached| cached.post.author == *author);
             let theirs: Vec<PostId> = held.iter().copied().filter(theirs).collect();
-            self.broker.purge_inbox(reader, &theirs, reason).await?;
+            self.base.broker.purge_inbox(reader, &theirs, reason).await?;
             // The fan-out of a deletion of one of these posts may omit the reader from now on, so deleted posts are
             // removed here.
             held.retain(|id| !posts.contains_key(id));
-            self.broker.purge_inbox(reader, &held, GoneReason::Deleted).await?;
+            self.base.broker.purge_inbox(reader, &held, GoneReason::Deleted).await?;
             // A concurrent follow may have merged the posts before they were removed.
             if is_back || is_in_timeline(self.relation_now(reader, author).await?) {
                 self.merge_author(reader, author).await?;
@@ -144,12 +135,12 @@ impl Backfill {
     /// If the ledger cannot be read.
     pub(super) async fn may_be_pulled(&self, author: &UserId, created_at: Millis, patience: Duration) -> Result<bool> {
         let since = Duration::from_millis(now().saturating_sub(created_at));
-        Ok(since < patience && self.ledger.fanout_mode(author).await?.pulled)
+        Ok(since < patience && self.base.ledger.fanout_mode(author).await?.pulled)
     }
 
     /// The current relation of two users in the ledger.
     async fn relation_now(&self, reader: &UserId, author: &UserId) -> Result<Relation> {
-        let relations = self.ledger.relations(&[(reader.clone(), author.clone())]).await?;
+        let relations = self.base.ledger.relations(&[(reader.clone(), author.clone())]).await?;
         Ok(relations.first().copied().unwrap_or_default())
     }
 }

@@ -4,13 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::backfill::Backfill;
-use crate::broker::Broker;
+use crate::feed::base::Base;
 use crate::feed::content::CachedPost;
 use crate::feed::error::Result;
-use crate::feed::lineage::LineageTracker;
-use crate::feed::visibility::{AccessContext, ViewContext, VisibilityPolicy};
-use crate::ledger::{Ledger, PULLED};
-use crate::metrics::Metrics;
+use crate::feed::visibility::{AccessContext, ViewContext};
+use crate::ledger::PULLED;
 use crate::model::{Entry, Epoch, GoneReason, Position, Post, PostId, UserId};
 
 /// The maximal number of entries of the pull log that are read for one inbox at once.
@@ -18,25 +16,14 @@ const MAX_ENTRIES: usize = 500;
 
 /// Brings inboxes up to the end of the pull log.
 pub(crate) struct CatchUp {
-    ledger: Arc<dyn Ledger>,
-    broker: Arc<dyn Broker>,
-    visibility: Arc<VisibilityPolicy>,
+    base: Arc<Base>,
     backfill: Arc<Backfill>,
-    lineage: Arc<LineageTracker>,
-    metrics: Arc<Metrics>,
 }
 
 impl CatchUp {
     /// Catches up the inboxes in this broker with the pull log of this ledger.
-    pub(crate) fn new(
-        ledger: Arc<dyn Ledger>,
-        broker: Arc<dyn Broker>,
-        visibility: Arc<VisibilityPolicy>,
-        backfill: Arc<Backfill>,
-        lineage: Arc<LineageTracker>,
-        metrics: Arc<Metrics>,
-    ) -> Self {
-        Self { ledger, broker, visibility, backfill, lineage, metrics }
+    pub(crate) fn new(base: Arc<Base>, backfill: Arc<Backfill>) -> Self {
+        Self { base, backfill }
     }
 
     /// Catches an inbox up from entry `mark` to the end of the log. `None` if the inbox has another epoch.
@@ -45,17 +32,17 @@ impl CatchUp {
     /// If a store cannot be reached.
     pub(super) async fn run(&self, user: &UserId, epoch: &Epoch, mut mark: u64) -> Result<Option<(Position, u64)>> {
         loop {
-            let due = self.ledger.pulled_for(user, mark, MAX_ENTRIES).await?;
+            let due = self.base.ledger.pulled_for(user, mark, MAX_ENTRIES).await?;
             let ids: HashSet<PostId> = due.entries.iter().filter_map(Entry::post).collect();
             let seen = match ids.is_empty() {
                 true => HashMap::new(),
-                false => self.visibility.visible_posts(Some(user), ViewContext::Timeline, ids).await?,
+                false => self.base.visibility.visible_posts(Some(user), ViewContext::Timeline, ids).await?,
             };
             let entries = net_entries(&due.entries, |id| seen.contains_key(id));
-            self.lineage.note_number(PULLED, due.mark).await?;
-            let appended = self.broker.catch_up_inbox(user, epoch, &entries, due.mark).await?;
+            self.base.lineage.note_number(PULLED, due.mark).await?;
+            let appended = self.base.broker.catch_up_inbox(user, epoch, &entries, due.mark).await?;
             let Some((position, written)) = appended else { return Ok(None) };
-            self.metrics.fanout.caught_up(written);
+            self.base.metrics.fanout.caught_up(written);
             let arrived = entries.iter().filter_map(|entry| match entry {
                 Entry::Post(id) => seen.get(id).map(|cached| (user.clone(), Arc::clone(cached))),
                 _ => None,
@@ -79,7 +66,7 @@ impl CatchUp {
         }
         let pairs: Vec<_> =
             appended.iter().map(|(reader, cached)| (reader.clone(), cached.post.author.clone())).collect();
-        let relations = self.ledger.relations(&pairs).await?;
+        let relations = self.base.ledger.relations(&pairs).await?;
         for ((reader, cached), relation) in appended.iter().zip(relations) {
             let Post { id, author, visibility, .. } = &cached.post;
             if (AccessContext { reader: Some(reader), relation, view: ViewContext::Timeline })
@@ -88,7 +75,7 @@ impl CatchUp {
                 continue;
             }
             let reason = if relation.follows { GoneReason::Hidden } else { GoneReason::Unfollowed };
-            self.broker.purge_inbox(reader, &[*id], reason).await?;
+            self.base.broker.purge_inbox(reader, &[*id], reason).await?;
             // If the reader may see the post again, the merge of that change skipped it, because it was in the inbox.
             self.backfill.merge_author(reader, author).await?;
         }

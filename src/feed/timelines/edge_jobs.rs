@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use super::backfill::Backfill;
 use crate::broker::Invalidation;
+use crate::feed::base::Base;
 use crate::feed::error::{FeedError, Result};
-use crate::feed::invalidation::Invalidator;
-use crate::feed::work::JobQueue;
-use crate::ledger::{Job, Ledger, NewJob, Work};
+use crate::ledger::{Job, NewJob, Work};
 use crate::model::{GoneReason, UserId};
 
 /// How long a node may still append posts of the pull log for readers that it selected before an edge changed. A node
@@ -38,21 +37,14 @@ pub(crate) enum EdgeOutcome {
 
 /// Runs the jobs of edges.
 pub(crate) struct EdgeJobs {
-    ledger: Arc<dyn Ledger>,
-    invalidator: Arc<Invalidator>,
-    jobs: Arc<JobQueue>,
+    base: Arc<Base>,
     backfill: Arc<Backfill>,
 }
 
 impl EdgeJobs {
     /// Runs jobs that change timelines by `backfill`. Wakes the owners of failed ones by `jobs`.
-    pub(crate) fn new(
-        ledger: Arc<dyn Ledger>,
-        invalidator: Arc<Invalidator>,
-        jobs: Arc<JobQueue>,
-        backfill: Arc<Backfill>,
-    ) -> Self {
-        Self { ledger, invalidator, jobs, backfill }
+    pub(crate) fn new(base: Arc<Base>, backfill: Arc<Backfill>) -> Self {
+        Self { base, backfill }
     }
 
     /// Puts a change between two users in force before the reply: no node serves the former relation, and the timelines
@@ -72,15 +64,15 @@ impl EdgeJobs {
         let changed = [Invalidation::Relation(one.clone(), other.clone())];
         match change {
             EdgeChange::Closes => {
-                if let Err(error) = self.invalidator.invalidate(&changed).await {
-                    jobs.iter().for_each(|new| self.jobs.wake_owner(new.job.partition()));
+                if let Err(error) = self.base.invalidator.invalidate(&changed).await {
+                    jobs.iter().for_each(|new| self.base.jobs.wake_owner(new.job.partition()));
                     return Err(error);
                 }
             }
             // Each job invalidates before it merges posts.
             EdgeChange::Opens if !jobs.is_empty() => {}
             EdgeChange::Opens => {
-                if let Err(error) = self.invalidator.announce(&changed).await {
+                if let Err(error) = self.base.invalidator.announce(&changed).await {
                     tracing::warn!(%error, "a relation changed, other nodes will notice it later");
                 }
             }
@@ -102,7 +94,7 @@ impl EdgeJobs {
         let (id, partition) = (new.job.id, new.job.partition());
         match self.bring_about(&new.job, is_in_force, false).await {
             Ok(EdgeOutcome::Done) if new.previous.is_none() => {
-                if let Err(error) = self.ledger.remove_job(id).await {
+                if let Err(error) = self.base.ledger.remove_job(id).await {
                     tracing::warn!(%error, job = %id, "a finished job could not be removed, it will be repeated");
                 }
                 return;
@@ -110,7 +102,7 @@ impl EdgeJobs {
             Ok(EdgeOutcome::Done | EdgeOutcome::Repeat) => {}
             Err(error) => tracing::warn!(%error, job = %id, "an edge is stored, its timeline will follow"),
         }
-        self.jobs.wake_owner(partition);
+        self.base.jobs.wake_owner(partition);
     }
 
     /// Runs a job that concerns one timeline, after the earlier jobs of its author. Other jobs are ignored.
@@ -130,7 +122,7 @@ impl EdgeJobs {
         {
             // A fan-out that still reads the former followers then belongs to a post that is stored already: a follow
             // merges it, and the owner of the partition runs an unfollow after it.
-            self.invalidator.invalidate(&[Invalidation::Relation(reader.clone(), author.clone())]).await?;
+            self.base.invalidator.invalidate(&[Invalidation::Relation(reader.clone(), author.clone())]).await?;
         }
         let backfill = &self.backfill;
         match &job.work {

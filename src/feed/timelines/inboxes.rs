@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use super::catch_up::CatchUp;
 use super::pull_cursor::{Presence, PullCursor};
-use crate::broker::{Broker, Inbox, InboxState};
+use crate::broker::{Inbox, InboxState};
+use crate::feed::base::Base;
 use crate::feed::error::{FeedError, Result};
-use crate::feed::visibility::{RelationCache, ViewContext, VisibilityPolicy};
-use crate::ledger::{Ledger, TimelineRange};
+use crate::feed::visibility::ViewContext;
+use crate::ledger::TimelineRange;
 use crate::model::{Entry, Epoch, GoneReason, Position, PostId, UserId};
 
 /// The maximal number of attempts to open an inbox that is dropped while it is being filled. Even one retry is rare.
@@ -30,10 +31,7 @@ pub(crate) struct TimelineLimits {
 
 /// The inboxes of users.
 pub(crate) struct Inboxes {
-    ledger: Arc<dyn Ledger>,
-    broker: Arc<dyn Broker>,
-    relations: Arc<RelationCache>,
-    visibility: Arc<VisibilityPolicy>,
+    base: Arc<Base>,
     catch_up: Arc<CatchUp>,
     cursor: Arc<PullCursor>,
     limits: TimelineLimits,
@@ -42,15 +40,12 @@ pub(crate) struct Inboxes {
 impl Inboxes {
     /// The inboxes in this broker, filled from this ledger.
     pub(crate) fn new(
-        ledger: Arc<dyn Ledger>,
-        broker: Arc<dyn Broker>,
-        relations: Arc<RelationCache>,
-        visibility: Arc<VisibilityPolicy>,
+        base: Arc<Base>,
         catch_up: Arc<CatchUp>,
         cursor: Arc<PullCursor>,
         limits: TimelineLimits,
     ) -> Self {
-        Self { ledger, broker, relations, visibility, catch_up, cursor, limits }
+        Self { base, catch_up, cursor, limits }
     }
 
     /// Brings a user's inbox up to date, and keeps it up to date until the presence is dropped. Returns the position of
@@ -77,7 +72,7 @@ impl Inboxes {
         if self.cursor.covers(user, 0) {
             return Ok(());
         }
-        let inbox = self.broker.read_inbox(user).await?;
+        let inbox = self.base.broker.read_inbox(user).await?;
         if let Some(inbox) = inbox.filter(|inbox| !self.cursor.covers(user, inbox.mark)) {
             self.catch_up.run(user, &inbox.top.epoch, inbox.mark).await?;
         }
@@ -95,7 +90,7 @@ impl Inboxes {
     /// As [`open`](Self::open), with the mark of the pull log up to which the inbox has caught up.
     async fn open_with_mark(&self, user: &UserId) -> Result<(Position, u64)> {
         for _ in 0..MAX_ATTEMPTS {
-            match self.broker.open_inbox(user).await? {
+            match self.base.broker.open_inbox(user).await? {
                 InboxState::Ready(position, mark) if self.cursor.covers(user, mark) => return Ok((position, mark)),
                 InboxState::Ready(position, mark) => {
                     if let Some(opened) = self.catch_up.run(user, &position.epoch, mark).await? {
@@ -116,7 +111,7 @@ impl Inboxes {
     /// If a store cannot be reached.
     pub(super) async fn read(&self, user: &UserId) -> Result<Inbox> {
         for _ in 0..MAX_ATTEMPTS {
-            match self.broker.read_inbox(user).await? {
+            match self.base.broker.read_inbox(user).await? {
                 Some(inbox) if self.cursor.covers(user, inbox.mark) => return Ok(inbox),
                 Some(inbox) => _ = self.catch_up.run(user, &inbox.top.epoch, inbox.mark).await?,
                 None => _ = self.open(user).await?,
@@ -130,7 +125,7 @@ impl Inboxes {
         // Read before the ledger: the posts of the pull log up to this mark are in the ledger.
         let mark = self.cursor.reached();
         let length = self.limits.length;
-        let ticket = self.relations.ticket(user);
+        let ticket = self.base.relations.ticket(user);
         let mut posts = self.past_of(user).await?;
         posts.reverse();
         // A read of the maximal length may have omitted older posts: the inbox is complete from its oldest post on.
@@ -139,15 +134,15 @@ impl Inboxes {
         // the restrictions between users, so only posts with a visibility of their own are checked.
         let restricted = match posts.is_empty() {
             true => HashSet::new(),
-            false => self.ledger.restricted_in_timeline(user, &posts).await?.into_iter().collect::<HashSet<_>>(),
+            false => self.base.ledger.restricted_in_timeline(user, &posts).await?.into_iter().collect::<HashSet<_>>(),
         };
         let shown =
-            self.visibility.visible_posts(Some(user), ViewContext::Timeline, restricted.iter().copied()).await?;
+            self.base.visibility.visible_posts(Some(user), ViewContext::Timeline, restricted.iter().copied()).await?;
         posts.retain(|id| !restricted.contains(id) || shown.contains_key(id));
-        self.broker.fill_inbox(user, epoch, &posts, floor, mark).await?;
+        self.base.broker.fill_inbox(user, epoch, &posts, floor, mark).await?;
         // An unfollow that was committed after the read of the ledger may have removed the author's posts before these
         // were inserted. It waited until this node had applied its invalidation, so the change is visible here.
-        if self.relations.have_changed(user, ticket) {
+        if self.base.relations.have_changed(user, ticket) {
             self.remove_unfollowed(user, &posts).await?;
         }
         Ok(())
@@ -157,7 +152,7 @@ impl Inboxes {
     async fn past_of(&self, user: &UserId) -> Result<Vec<PostId>> {
         let limit = self.limits.length;
         let page = TimelineRange { before: PostId::MAX, limit, likely: PostId::ZERO };
-        Ok(self.ledger.timeline_posts(user, page).await?)
+        Ok(self.base.ledger.timeline_posts(user, page).await?)
     }
 
     /// Removes those of `posts` that were added to an inbox and are no longer in the user's timeline.
@@ -173,11 +168,11 @@ impl Inboxes {
         if gone.is_empty() {
             return Ok(());
         }
-        self.broker.purge_inbox(user, &gone, GoneReason::Hidden).await?;
+        self.base.broker.purge_inbox(user, &gone, GoneReason::Hidden).await?;
         // A concurrent follow found the posts in the inbox and did not merge them.
         let gone: HashSet<PostId> = missing_in(&self.past_of(user).await?).into_iter().collect();
         let back: Vec<PostId> = posts.iter().copied().filter(|id| !gone.contains(id)).collect();
-        self.broker.merge_inbox(user, &back, PostId::ZERO).await?;
+        self.base.broker.merge_inbox(user, &back, PostId::ZERO).await?;
         Ok(())
     }
 }

@@ -10,7 +10,8 @@ use serde_json::value::RawValue;
 
 use super::inboxes::{Inboxes, TimelineLimits, fold};
 use super::read_marker::{ReadMarker, ReadMarkers};
-use crate::broker::{Broker, Slice, Span, inbox_channel};
+use crate::broker::{Slice, Span, inbox_channel};
+use crate::feed::base::Base;
 use crate::feed::call::Caller;
 use crate::feed::content::CachedPost;
 use crate::feed::error::{FeedError, Result};
@@ -18,8 +19,8 @@ use crate::feed::input::{PostFeed, PostPage};
 use crate::feed::paging::PostPageBuilder;
 use crate::feed::query_values::number;
 use crate::feed::rendering::{Audience, EventRenderer, PostRenderer, Viewer};
-use crate::feed::visibility::{ViewContext, VisibilityPolicy};
-use crate::ledger::{Ledger, TimelineRange};
+use crate::feed::visibility::ViewContext;
+use crate::ledger::TimelineRange;
 use crate::model::{Entry, Position, PostId, UserId};
 
 /// A position in the log of a timeline.
@@ -97,10 +98,8 @@ enum Updates {
 
 /// Reads timelines.
 pub(crate) struct TimelinePages {
-    ledger: Arc<dyn Ledger>,
-    broker: Arc<dyn Broker>,
+    base: Arc<Base>,
     inboxes: Arc<Inboxes>,
-    visibility: Arc<VisibilityPolicy>,
     posts: Arc<PostRenderer>,
     events: Arc<EventRenderer>,
     markers: Arc<ReadMarkers>,
@@ -109,18 +108,15 @@ pub(crate) struct TimelinePages {
 
 impl TimelinePages {
     /// Reads pages from these inboxes, and from the ledger below their floors.
-    #[expect(clippy::too_many_arguments, reason = "a constructor names everything that the service can touch")]
     pub(crate) fn new(
-        ledger: Arc<dyn Ledger>,
-        broker: Arc<dyn Broker>,
+        base: Arc<Base>,
         inboxes: Arc<Inboxes>,
-        visibility: Arc<VisibilityPolicy>,
         posts: Arc<PostRenderer>,
         events: Arc<EventRenderer>,
         markers: Arc<ReadMarkers>,
         limits: TimelineLimits,
     ) -> Self {
-        Self { ledger, broker, inboxes, visibility, posts, events, markers, limits }
+        Self { base, inboxes, posts, events, markers, limits }
     }
 
     pub(crate) async fn read(&self, caller: Caller, list: PostFeed) -> Result<TimelinePage> {
@@ -159,13 +155,13 @@ impl TimelinePages {
             while let Some((before, count)) = page.wants_posts() {
                 let ids: Vec<PostId> = if from_ledger {
                     let likely = estimate_reach(&held, before, count);
-                    self.ledger.timeline_posts(user, TimelineRange { before, limit: count, likely }).await?
+                    self.base.ledger.timeline_posts(user, TimelineRange { before, limit: count, likely }).await?
                 } else {
                     stored.by_ref().take(count).collect()
                 };
                 page.take_posts(
                     &ids,
-                    &self.visibility.visible_posts(Some(user), ViewContext::Timeline, ids.iter().copied()).await?,
+                    &self.base.visibility.visible_posts(Some(user), ViewContext::Timeline, ids.iter().copied()).await?,
                 );
             }
             // The ledger continues below the floor of the inbox.
@@ -189,7 +185,7 @@ impl TimelinePages {
             return Ok(Updates::TooFarBack(top));
         }
         let most = self.limits.recovery;
-        let Some(slice) = self.broker.read(&inbox_channel(user), Span::After(since.offset, most)).await? else {
+        let Some(slice) = self.base.broker.read(&inbox_channel(user), Span::After(since.offset, most)).await? else {
             return Ok(Updates::TooFarBack(top));
         };
         match recovered(slice, since, most) {

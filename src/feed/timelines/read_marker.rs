@@ -6,14 +6,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::inboxes::{Inboxes, fold};
-use crate::broker::{Broker, inbox_channel};
+use crate::broker::inbox_channel;
+use crate::feed::base::Base;
 use crate::feed::call::Call;
 use crate::feed::error::Result;
-use crate::feed::identity::IdentityService;
 use crate::feed::pushes::clear_plan;
 use crate::feed::runtime::now;
-use crate::feed::visibility::{ViewContext, VisibilityPolicy};
-use crate::ledger::Ledger;
+use crate::feed::visibility::ViewContext;
 use crate::model::{Entry, Event, PostId, UserId};
 
 /// The maximal number of unread posts that are counted: the visibility of each is checked.
@@ -39,36 +38,26 @@ pub(crate) struct ReadMarker {
 
 /// The read markers of timelines.
 pub(crate) struct ReadMarkers {
-    ledger: Arc<dyn Ledger>,
-    broker: Arc<dyn Broker>,
-    identity: Arc<IdentityService>,
+    base: Arc<Base>,
     inboxes: Arc<Inboxes>,
-    visibility: Arc<VisibilityPolicy>,
     /// Whether other devices of a user get a silent message about what was read.
     pushes: bool,
 }
 
 impl ReadMarkers {
     /// Manages the markers in this ledger, and pushes them with this broker.
-    pub(crate) fn new(
-        ledger: Arc<dyn Ledger>,
-        broker: Arc<dyn Broker>,
-        identity: Arc<IdentityService>,
-        inboxes: Arc<Inboxes>,
-        visibility: Arc<VisibilityPolicy>,
-        pushes: bool,
-    ) -> Self {
-        Self { ledger, broker, identity, inboxes, visibility, pushes }
+    pub(crate) fn new(base: Arc<Base>, inboxes: Arc<Inboxes>, pushes: bool) -> Self {
+        Self { base, inboxes, pushes }
     }
 
     pub(crate) async fn mark(&self, call: Call, upto: MarkReadUpTo) -> Result<ReadMarker> {
         let user = call.caller.user()?;
-        self.identity.ensure_user(user).await?;
+        self.base.identity.ensure_user(user).await?;
         // A marker in the future would count posts as read that do not exist yet.
         let latest = PostId::from_parts(now(), PostId::IMPORT_NODE, PostId::LAST_SEQUENCE);
         let asked = upto.id.min(latest);
         let clear = self.pushes.then(|| clear_plan(&call.credential));
-        let id = self.ledger.mark_read(user, asked, clear.as_ref()).await?;
+        let id = self.base.ledger.mark_read(user, asked, clear.as_ref()).await?;
         let inbox = self.inboxes.read(user).await?;
         let unread = self.unread(user, id, &fold(&inbox)).await?;
         if id == asked {
@@ -82,7 +71,7 @@ impl ReadMarkers {
     /// # Errors
     /// If the ledger cannot be read.
     pub(crate) async fn get(&self, user: &UserId, held: &[PostId]) -> Result<ReadMarker> {
-        let id = self.ledger.read_marker(user).await?;
+        let id = self.base.ledger.read_marker(user).await?;
         Ok(ReadMarker { id, unread: self.unread(user, id, held).await? })
     }
 
@@ -90,7 +79,8 @@ impl ReadMarkers {
         let newer = &held[..held.partition_point(|id| *id > marker)];
         let mut unread = 0;
         for some in newer.chunks(MAX_UNREAD) {
-            let seen = self.visibility.visible_posts(Some(user), ViewContext::Timeline, some.iter().copied()).await?;
+            let seen =
+                self.base.visibility.visible_posts(Some(user), ViewContext::Timeline, some.iter().copied()).await?;
             unread += seen.values().filter(|cached| cached.post.author != *user).count();
             if unread >= MAX_UNREAD {
                 break;
@@ -104,7 +94,7 @@ impl ReadMarkers {
     async fn push(&self, user: &UserId, marker: ReadMarker) {
         let ReadMarker { id, unread } = marker;
         let entry = Entry::Data(Event::Read { id, unread }.encode());
-        if let Err(error) = self.broker.publish(&inbox_channel(user), &entry).await {
+        if let Err(error) = self.base.broker.publish(&inbox_channel(user), &entry).await {
             tracing::warn!(%error, %user, "a read marker is stored, and other devices will learn of it later");
         }
     }

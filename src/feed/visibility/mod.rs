@@ -5,6 +5,7 @@
 //! | `access.rs` | the rules, as pure functions of relation, visibility and context |
 //! | `policy.rs` | the rules applied to posts and users, with the stores |
 //! | `relations.rs`, `pair_cache.rs`, `followees.rs` | the relations between readers and authors, cached |
+//! | `follower_cache.rs` | the followers of authors who have few, cached |
 //! | `profile_access.rs` | who may read the lists of a profile |
 //! | `recipients.rs` | the recipients of a fan-out |
 //! | `access_checks.rs` | users whose open subscriptions must be checked again |
@@ -14,6 +15,7 @@ mod access;
 mod access_checks;
 mod comment_context;
 mod followees;
+mod follower_cache;
 mod pair_cache;
 mod policy;
 mod profile_access;
@@ -23,6 +25,7 @@ mod relations;
 pub(crate) use access::{AccessContext, ViewContext};
 pub(crate) use access_checks::AccessChecks;
 pub(crate) use comment_context::{CommentContext, CommentContexts};
+pub(crate) use follower_cache::{CachedFollowers, FollowerCache};
 pub(crate) use policy::VisibilityPolicy;
 pub(crate) use profile_access::{check_profile, shows_content};
 pub(crate) use recipients::Recipients;

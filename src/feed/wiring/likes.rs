@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::base::Base;
 use super::policies::Policies;
 use crate::broker::DurableQueue;
+use crate::feed::base::Base;
 use crate::feed::likes::{
     BatchSettler, CountPublisher, Eligibility, LikeIntake, LikeMemory, LikeQuarantine, LikeRetries, LikeService,
     RevertPublisher, SettlementListener, Settlers,
@@ -25,60 +25,42 @@ pub(super) struct LikeServices {
 
 impl LikeServices {
     pub(super) fn new(
-        base: &Base,
+        base: &Arc<Base>,
         queue: Arc<dyn DurableQueue>,
         memory: Arc<LikeMemory>,
         policies: &Policies,
         options: &FeedOptions,
     ) -> Self {
-        let (ledger, broker) = (&base.ledger, &base.broker);
-        let eligibility = Arc::new(Eligibility::new(base.visibility.clone(), base.contexts.clone()));
+        let eligibility = Arc::new(Eligibility::new(base.clone()));
         let wakers: Arc<[Waker]> = (0..queue.partitions()).map(|_| Waker::new()).collect();
-        let intake = Arc::new(LikeIntake::new(
-            queue.clone(),
-            base.runtime.clone(),
-            memory.clone(),
-            wakers.clone(),
-            base.metrics.clone(),
-            options.likes.queue_length,
-        ));
-        let counts = Arc::new(CountPublisher::new(broker.clone(), memory.clone()));
-        let like_quarantine = LikeQuarantine::new(ledger.clone());
+        let (queue_length, like_quarantine) = (options.likes.queue_length, LikeQuarantine::new(base.ledger.clone()));
+        let intake =
+            Arc::new(LikeIntake::new(base.clone(), queue.clone(), memory.clone(), wakers.clone(), queue_length));
+        let counts = Arc::new(CountPublisher::new(base.broker.clone(), memory.clone()));
         let reverts = Arc::new(RevertPublisher::new(
-            ledger.clone(),
-            broker.clone(),
-            base.lineage.clone(),
+            base.clone(),
             memory.clone(),
             policies.reverts.clone(),
             like_quarantine.clone(),
             Retention::notifications(options.timeline_idle),
         ));
-        let retries = Arc::new(LikeRetries::new(
-            ledger.clone(),
-            base.runtime.clone(),
-            memory.clone(),
-            intake.clone(),
-            reverts.clone(),
-        ));
         let batches = BatchSettler {
-            ledger: ledger.clone(),
-            broker: broker.clone(),
+            base: base.clone(),
             queue,
-            runtime: base.runtime.clone(),
-            lineage: base.lineage.clone(),
             eligibility: eligibility.clone(),
             counts: counts.clone(),
-            reverts,
-            events: base.events.clone(),
+            reverts: reverts.clone(),
             like_quarantine,
             quarantine: policies.likes.clone(),
-            metrics: base.metrics.clone(),
             counts_per_second: options.likes.counts_per_second,
         };
-        let settlers = Arc::new(Settlers::new(&base.owner, wakers, batches));
-        let settlements = Arc::new(SettlementListener::new(memory.clone()));
-        let (visibility, intake_of) = (base.visibility.clone(), intake.clone());
-        let likes = LikeService::new(ledger.clone(), broker.clone(), visibility, eligibility, memory, intake_of);
-        Self { likes, counts, settlements, intake, settlers, retries }
+        Self {
+            retries: Arc::new(LikeRetries::new(base.clone(), memory.clone(), intake.clone(), reverts)),
+            settlers: Arc::new(Settlers::new(&base.owner, wakers, batches)),
+            settlements: Arc::new(SettlementListener::new(memory.clone())),
+            likes: LikeService::new(base.clone(), eligibility, memory, intake.clone()),
+            counts,
+            intake,
+        }
     }
 }

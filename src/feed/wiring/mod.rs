@@ -1,24 +1,26 @@
 //! Builds the services of the feed, lower layers first, and passes each its dependencies.
 
-mod base;
 mod likes;
 mod policies;
 mod timelines;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use base::Base;
 use likes::LikeServices;
 use policies::Policies;
 use timelines::TimelineServices;
 
+use super::base::Base;
 use super::content::PostCache;
-use super::erasure::ErasureService;
+use super::devices::Devices;
+use super::erasure::{ErasureJob, ErasureService};
 use super::event_queue::EventQueue;
 use super::export::Exports;
-use super::fanout::FollowerCache;
+use super::fanout::FanoutWorkers;
+use super::favourites::FavouriteService;
 use super::identity::{
     AccountService, AuthorizationChecks, ErasedUsers, ErasureLog, ErasureRecords, IdentityService, RevocationService,
     TokenLifetimes, UserOrigins,
@@ -27,20 +29,25 @@ use super::invalidation::Invalidator;
 use super::likes::LikeMemory;
 use super::lineage::LineageTracker;
 use super::node_ids::NodeIds;
-use super::options::FeedOptions;
-use super::people::UserSearch;
+use super::notifications::{Conversations, EventWorker, Notifications};
+use super::options::{FeedOptions, PushOptions};
+use super::outlet::Outlet;
+use super::people::{Follows, Profiles, Restrictions, UserSearch};
+use super::posts::{CommentReader, CommentService, PostEditor, PostService};
+use super::pushes::{LiveSockets, PushReview};
 use super::rate_limits::RateLimits;
 use super::rendering::{CommentRenderer, EventRenderer, NotificationRenderer, PostRenderer};
 use super::runtime::Runtime;
 use super::services::Feed;
 use super::topics::TopicService;
-use super::visibility::{AccessChecks, CommentContexts, RelationCache, VisibilityPolicy};
+use super::visibility::{AccessChecks, CommentContexts, FollowerCache, RelationCache, VisibilityPolicy};
 use super::web_push_key::WebPushKeys;
 use super::work::{JobQueue, Owner};
 use crate::auth::{Passwords, RevocationList, SessionIssuer, SignInGuard};
 use crate::broker::{Broker, DurableQueue};
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
+use crate::model::Retention;
 
 /// The dependencies of the feed.
 pub struct FeedParts {
@@ -74,7 +81,7 @@ impl Feed {
         let log_grown: Arc<Notify> = Arc::default();
         let erased = Arc::new(ErasedUsers::new(lease.clone(), authorization_checks.clone(), log_grown.clone()));
         let origins = Arc::new(UserOrigins::new(ledger.clone()));
-        let cache = Arc::new(PostCache::new(ledger.clone(), lease.clone(), erased.clone()));
+        let posts = Arc::new(PostCache::new(ledger.clone(), lease.clone(), erased.clone()));
         let relations = Arc::new(RelationCache::new(ledger.clone(), &lease));
         let followers = Arc::new(FollowerCache::new(ledger.clone(), lease.clone(), options.fanout.page));
         let contexts = Arc::new(CommentContexts::new(ledger.clone(), lease.clone()));
@@ -82,7 +89,7 @@ impl Feed {
             broker.clone(),
             lease.clone(),
             vec![
-                cache.clone(),
+                posts.clone(),
                 relations.clone(),
                 followers.clone(),
                 contexts.clone(),
@@ -126,11 +133,11 @@ impl Feed {
         );
 
         let visibility =
-            Arc::new(VisibilityPolicy::new(ledger.clone(), cache.clone(), relations.clone(), erased.clone()));
+            Arc::new(VisibilityPolicy::new(ledger.clone(), posts.clone(), relations.clone(), erased.clone()));
         let renderer = Arc::new(PostRenderer::new(ledger.clone(), visibility.clone()));
         let notification_renderer = NotificationRenderer::new(ledger.clone(), visibility.clone(), contexts.clone());
         let event_renderer = Arc::new(EventRenderer::new(
-            cache.clone(),
+            posts.clone(),
             relations.clone(),
             erased,
             CommentRenderer::new(ledger.clone()),
@@ -139,7 +146,7 @@ impl Feed {
         ));
         let (is_alone, length) = (!options.pushes.several_nodes, options.fanout.lease);
         let owner = Arc::new(Owner::new(ledger.clone(), broker.clone(), runtime.clone(), is_alone, length));
-        let base = Base {
+        let base = Arc::new(Base {
             jobs: Arc::new(JobQueue::new(broker.clone(), runtime.clone(), &owner)),
             events: Arc::new(EventQueue::new(
                 ledger.clone(),
@@ -157,54 +164,90 @@ impl Feed {
             ids,
             lineage,
             identity,
-            cache,
+            rates,
+            posts,
             contexts,
             relations,
             followers,
             visibility,
             invalidator,
-        };
+        });
         let policies = Policies::new(&base);
         let timelines = TimelineServices::new(&base, options, policies.pull_log.clone());
-        let write = base.write_path(rates.clone());
-        let comment_reader = Arc::new(base.comment_reader());
-        let comments = Arc::new(base.comments(write.clone(), comment_reader.clone(), options));
-        let favourites = Arc::new(base.favourites(renderer.clone(), options));
-        let notifications = Arc::new(base.notifications(notification_renderer.clone(), options));
+        let comment_reader = Arc::new(CommentReader::new(base.clone()));
+        let comments = Arc::new(CommentService::new(base.clone(), comment_reader.clone(), options.limits.text));
+        let favourites = Arc::new(FavouriteService::new(base.clone(), renderer.clone(), options.limits.favourites));
+        let retention = Retention::notifications(options.timeline_idle);
+        let notifications =
+            Arc::new(Notifications::new(base.clone(), notification_renderer.clone(), retention, options.pushes.plan));
         let likes = LikeServices::new(&base, queue, like_memory.clone(), &policies, options);
-        let erasure_job = base.erasure_job(
-            timelines.edges.clone(),
-            likes.counts,
+        let erasure_job = ErasureJob::new(
+            base.ledger.clone(),
+            base.broker.clone(),
+            base.runtime.clone(),
+            &base.owner,
             records.clone(),
-            &comments,
-            &notifications,
+            base.jobs.clone(),
+            timelines.edges.clone(),
+            comments.clone(),
+            notifications.clone(),
+            likes.counts,
             policies.erasures.clone(),
+            base.metrics.clone(),
         );
-        let fanout = base.fanout(timelines.edges.clone(), policies.jobs.clone(), favourites.clone(), options);
+        let event_worker = EventWorker::new(
+            base.ledger.clone(),
+            base.runtime.clone(),
+            base.events.clone(),
+            base.posts.clone(),
+            base.contexts.clone(),
+            base.visibility.clone(),
+            notifications.clone(),
+            policies.events(),
+            base.metrics.clone(),
+        );
+        let PushOptions { plan, several_nodes, time_to_live, .. } = options.pushes;
+        let wait = plan.map(|plan| Duration::from_millis(plan.grace.max(plan.digest)));
+        let live_sockets = LiveSockets::new(base.broker.clone(), base.runtime.clone(), several_nodes, wait);
+        let time_to_live = u64::try_from(time_to_live.as_millis()).unwrap_or(u64::MAX);
         Arc::new(Self {
-            posts: base.posts(write.clone(), renderer.clone(), options),
-            post_editor: base.post_editor(write, renderer.clone(), options),
-            profiles: base.profiles(),
-            conversations: base.conversations(),
-            devices: base.devices(options),
+            posts: PostService::new(base.clone(), renderer.clone(), options.limits),
+            post_editor: PostEditor::new(base.clone(), renderer.clone(), options.limits),
+            profiles: Profiles::new(base.clone()),
+            conversations: Conversations::new(base.clone()),
+            devices: Devices::new(base.clone(), options.target_validator.clone()),
             web_push_keys: WebPushKeys::new(options.vapid_public_key.clone()),
-            live_sockets: Arc::new(base.live_sockets(options)),
-            pushes: base.pushes(revocations.clone(), notification_renderer.clone(), options),
-            user_search: UserSearch::new(base.ledger.clone(), base.visibility.clone()),
-            follows: base.follows(timelines.edges.clone(), options),
-            restrictions: base.restrictions(timelines.edges.clone()),
+            live_sockets: Arc::new(live_sockets),
+            pushes: PushReview::new(base.clone(), revocations.clone(), notification_renderer.clone(), time_to_live),
+            user_search: UserSearch::new(base.clone()),
+            follows: Follows::new(base.clone(), timelines.edges.clone(), options.limits.follows),
+            restrictions: Restrictions::new(base.clone(), timelines.edges.clone()),
             timelines: timelines.pages(&base, renderer.clone(), event_renderer.clone()),
-            topics: TopicService::new(base.ledger.clone(), base.visibility.clone(), renderer),
-            exports: Exports::new(base.ledger.clone(), base.identity.clone(), notification_renderer),
+            topics: TopicService::new(base.clone(), renderer),
+            exports: Exports::new(base.clone(), notification_renderer),
             erasures: ErasureService::new(base.ledger.clone(), base.invalidator.clone(), records),
-            outlet: base.outlet(policies.outlet.clone(), options),
-            event_worker: Arc::new(base.event_worker(notifications.clone(), policies.events())),
+            outlet: Outlet::new(
+                base.ledger.clone(),
+                base.broker.clone(),
+                base.runtime.clone(),
+                base.events.clone(),
+                policies.outlet.clone(),
+                base.metrics.clone(),
+                &options.outlet,
+            ),
+            event_worker: Arc::new(event_worker),
             post_alert_quarantine: policies.post_alerts.clone(),
             webhook_waits: policies.webhooks.clone(),
             stream_waits: policies.stream.clone(),
             work: policies.health(),
             erasure_job: Arc::new(erasure_job),
-            fanout: Arc::new(fanout),
+            fanout: Arc::new(FanoutWorkers::new(
+                base.clone(),
+                timelines.edges.clone(),
+                favourites.clone(),
+                policies.jobs.clone(),
+                options.fanout,
+            )),
             read_markers: timelines.markers,
             inboxes: timelines.inboxes,
             pull_log: timelines.pull_log,
@@ -214,27 +257,16 @@ impl Feed {
             like_retries: likes.retries,
             likes: likes.likes,
             like_memory,
-            owner: base.owner,
-            jobs: base.jobs,
-            ledger: base.ledger,
-            broker: base.broker,
-            runtime: base.runtime,
-            ids: base.ids,
-            lineage: base.lineage,
-            events: base.events,
-            identity: base.identity,
-            visibility: base.visibility,
-            invalidator: base.invalidator,
             revocations,
             authorization_checks,
             access_checks,
-            rates,
             event_renderer,
             accounts,
             comment_reader,
             comments,
             favourites,
             notifications,
+            base,
         })
     }
 }

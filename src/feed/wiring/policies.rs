@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::base::Base;
+use crate::feed::base::Base;
 use crate::feed::notifications::EventQuarantine;
 use crate::feed::work::{QuarantinePolicy, WorkHealth};
 
@@ -23,18 +23,19 @@ pub(super) struct Policies {
 
 impl Policies {
     pub(super) fn new(base: &Base) -> Self {
+        let policy = || Arc::new(QuarantinePolicy::new(base.ledger.clone(), base.broker.clone()));
         Self {
-            jobs: base.quarantine_policy(),
-            pull_log: base.quarantine_policy(),
-            likes: base.quarantine_policy(),
-            reverts: base.quarantine_policy(),
-            outlet: base.quarantine_policy(),
-            webhooks: base.quarantine_policy(),
-            stream: base.quarantine_policy(),
-            post_alerts: base.quarantine_policy(),
-            erasures: base.quarantine_policy(),
-            notifications: base.quarantine_policy(),
-            like_notifications: base.quarantine_policy(),
+            jobs: policy(),
+            pull_log: policy(),
+            likes: policy(),
+            reverts: policy(),
+            outlet: policy(),
+            webhooks: policy(),
+            stream: policy(),
+            post_alerts: policy(),
+            erasures: policy(),
+            notifications: policy(),
+            like_notifications: policy(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::base::Base;
+use crate::feed::base::Base;
 use crate::feed::fanout::PullLog;
 use crate::feed::options::FeedOptions;
 use crate::feed::rendering::{EventRenderer, PostRenderer};
@@ -21,60 +21,26 @@ pub(super) struct TimelineServices {
 }
 
 impl TimelineServices {
-    pub(super) fn new(base: &Base, options: &FeedOptions, quarantine: Arc<QuarantinePolicy>) -> Self {
-        let (ledger, broker, visibility) = (&base.ledger, &base.broker, &base.visibility);
-        let max_posts = options.follow_merge;
-        let backfill = Arc::new(Backfill::new(ledger.clone(), broker.clone(), base.cache.clone(), max_posts));
-        let (invalidator, jobs) = (base.invalidator.clone(), base.jobs.clone());
-        let edges = Arc::new(EdgeJobs::new(ledger.clone(), invalidator, jobs, backfill.clone()));
-        let catch_up = Arc::new(CatchUp::new(
-            ledger.clone(),
-            broker.clone(),
-            visibility.clone(),
-            backfill,
-            base.lineage.clone(),
-            base.metrics.clone(),
-        ));
+    pub(super) fn new(base: &Arc<Base>, options: &FeedOptions, quarantine: Arc<QuarantinePolicy>) -> Self {
+        let backfill = Arc::new(Backfill::new(base.clone(), options.follow_merge));
+        let edges = Arc::new(EdgeJobs::new(base.clone(), backfill.clone()));
+        let catch_up = Arc::new(CatchUp::new(base.clone(), backfill));
         let cursor: Arc<PullCursor> = Arc::default();
         let limits = TimelineLimits { length: options.timeline_length, recovery: options.recovery_limit };
-        let inboxes = Arc::new(Inboxes::new(
-            ledger.clone(),
-            broker.clone(),
-            base.relations.clone(),
-            visibility.clone(),
-            catch_up.clone(),
-            cursor.clone(),
-            limits,
-        ));
-        let markers = Arc::new(ReadMarkers::new(
-            ledger.clone(),
-            broker.clone(),
-            base.identity.clone(),
-            inboxes.clone(),
-            visibility.clone(),
-            options.pushes.plan.is_some(),
-        ));
-        let pull_log = Arc::new(PullLog::new(
-            ledger.clone(),
-            broker.clone(),
-            base.runtime.clone(),
-            base.cache.clone(),
-            visibility.clone(),
-            catch_up,
-            cursor,
-            base.lineage.clone(),
-            quarantine,
-            base.metrics.clone(),
-            options.timeline_idle,
-            options.fanout.page,
-        ));
+        let inboxes = Arc::new(Inboxes::new(base.clone(), catch_up.clone(), cursor.clone(), limits));
+        let markers = Arc::new(ReadMarkers::new(base.clone(), inboxes.clone(), options.pushes.plan.is_some()));
+        let (idle, page) = (options.timeline_idle, options.fanout.page);
+        let pull_log = Arc::new(PullLog::new(base.clone(), catch_up, cursor, quarantine, idle, page));
         Self { edges, inboxes, markers, limits, pull_log }
     }
 
     /// Builds the reader of timeline pages.
-    pub(super) fn pages(&self, base: &Base, posts: Arc<PostRenderer>, events: Arc<EventRenderer>) -> TimelinePages {
-        let (inboxes, markers) = (self.inboxes.clone(), self.markers.clone());
-        let (ledger, broker, visibility) = (base.ledger.clone(), base.broker.clone(), base.visibility.clone());
-        TimelinePages::new(ledger, broker, inboxes, visibility, posts, events, markers, self.limits)
+    pub(super) fn pages(
+        &self,
+        base: &Arc<Base>,
+        posts: Arc<PostRenderer>,
+        events: Arc<EventRenderer>,
+    ) -> TimelinePages {
+        TimelinePages::new(base.clone(), self.inboxes.clone(), posts, events, self.markers.clone(), self.limits)
     }
 }

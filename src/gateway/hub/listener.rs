@@ -90,13 +90,13 @@ impl MessageListener for HubListener {
 
     fn invalidate(&self, what: &[Invalidation]) {
         if let Some(feed) = self.feed.upgrade() {
-            feed.invalidator.apply(what);
+            feed.base.invalidator.apply(what);
         }
     }
 
     fn invalidate_all(&self) {
         if let Some(feed) = self.feed.upgrade() {
-            feed.invalidator.clear();
+            feed.base.invalidator.clear();
         }
     }
 

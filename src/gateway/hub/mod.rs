@@ -113,7 +113,7 @@ impl Hub {
         let recovery = Recovery {
             broker: Arc::clone(broker),
             logs: Arc::clone(parts.logs),
-            rates: Arc::clone(&feed.rates),
+            rates: Arc::clone(&feed.base.rates),
             limit: parts.recovery_limit as u64,
         };
         let worker = DeliveryWorker::new(

@@ -23,7 +23,7 @@ const TTL: Duration = Duration::from_secs(30);
 const CAPACITY: u64 = 500_000;
 
 /// All followers of an author.
-pub(super) struct CachedFollowers {
+pub(crate) struct CachedFollowers {
     list: Box<[UserId]>,
     /// Nobody has alerts for the author's posts. `false`: it is not known.
     is_without_alerts: AtomicBool,
@@ -31,18 +31,18 @@ pub(super) struct CachedFollowers {
 
 impl CachedFollowers {
     /// The number of followers.
-    pub(super) fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.list.len() as u64
     }
 
     /// Whether nobody is known to have alerts for the author's posts.
-    pub(super) fn is_without_alerts(&self) -> bool {
+    pub(crate) fn is_without_alerts(&self) -> bool {
         self.is_without_alerts.load(Ordering::Relaxed)
     }
 
     /// Nobody had alerts for the author's posts after this was taken from the cache. If somebody has by now, the cache
     /// has dropped it.
-    pub(super) fn note_without_alerts(&self) {
+    pub(crate) fn note_without_alerts(&self) {
         self.is_without_alerts.store(true, Ordering::Relaxed);
     }
 }
@@ -70,7 +70,7 @@ impl FollowerCache {
     ///
     /// # Errors
     /// If the ledger cannot be read.
-    pub(super) async fn first(&self, author: &UserId, limit: usize) -> Result<Vec<UserId>> {
+    pub(crate) async fn first(&self, author: &UserId, limit: usize) -> Result<Vec<UserId>> {
         if let Some(followers) = self.cached(author) {
             return Ok(followers.list.iter().take(limit).cloned().collect());
         }
@@ -84,7 +84,7 @@ impl FollowerCache {
     }
 
     /// The followers of an author, if they are cached.
-    pub(super) fn cached(&self, author: &UserId) -> Option<Arc<CachedFollowers>> {
+    pub(crate) fn cached(&self, author: &UserId) -> Option<Arc<CachedFollowers>> {
         self.lists.reader().get(author)
     }
 }
