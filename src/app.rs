@@ -212,7 +212,7 @@ async fn start_background(
 ) -> anyhow::Result<()> {
     let cannot = "the stores cannot be compared, or the broker gives this node no number";
     if role == Role::Push {
-        feed.forgo_work();
+        feed.unregister_work();
     }
     let bridge = push_bridge(config, feed, metrics)?;
     let outlet = OutletWorkers::new(config, feed, broker, metrics)?;

@@ -105,8 +105,8 @@ impl Feed {
 
     /// Leaves the work of the feed itself to other processes: for one that only sends. To be called before senders
     /// name their partitions.
-    pub fn forgo_work(&self) {
-        self.base.owner.forgo_all();
+    pub fn unregister_work(&self) {
+        self.base.owner.unregister_all();
     }
 
     /// As [`start`](Self::start), for a process that only sends pushes: it follows the revocations, and keeps its

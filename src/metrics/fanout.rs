@@ -49,7 +49,7 @@ impl FanoutMetrics {
         r.register("fanout_jobs", "Unfinished fan-out jobs of the partitions that this node owns", self.jobs.clone());
         r.register_with_unit(
             "fanout_oldest",
-            "Age of the oldest unfinished fan-out job",
+            "Age of the oldest unfinished fan-out job of the partitions that this node owns",
             Unit::Seconds,
             self.oldest.clone(),
         );

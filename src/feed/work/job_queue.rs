@@ -336,3 +336,69 @@ impl State {
         self.partitions.iter().map(AuthorQueues::len).sum()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::broker::{InboxOptions, MemoryBroker};
+    use crate::ledger::{Job, SqliteLedger, SqliteOptions, Work};
+    use crate::model::PostId;
+
+    async fn queue() -> (JobQueue, tempfile::TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let ledger = Arc::new(SqliteLedger::open(SqliteOptions::new(folder.path().join("l.db"))).await.unwrap());
+        let broker = Arc::new(MemoryBroker::new(InboxOptions { length: 10, idle: Duration::from_secs(60) }));
+        let owner = Owner::new(ledger, broker.clone(), Runtime::new(), true, Duration::from_secs(5));
+        (JobQueue::new(broker, Runtime::new(), &owner), folder)
+    }
+
+    fn fence(partition: u16) -> Fence {
+        Fence { partition: format!("{KIND}/{partition}").into(), generation: 1 }
+    }
+
+    /// The job of a user without others.
+    fn job(number: u64) -> Job {
+        let author = UserId::parse(&format!("user{number}")).unwrap();
+        Job { id: JobId(number), work: Work::Post { post: PostId::ZERO, author }, cursor: String::new(), created_at: 0 }
+    }
+
+    fn loaded(jobs: impl Iterator<Item = u64>) -> Vec<LoadedJob> {
+        jobs.map(|id| LoadedJob { id: JobId(id), partition: job(id).partition(), job: Ok(job(id)) }).collect()
+    }
+
+    #[tokio::test]
+    async fn the_room_of_a_nearly_full_memory_goes_to_every_partition() {
+        let (queue, _folder) = queue().await;
+        (0..FANOUT_PARTITIONS).for_each(|partition| queue.begin(partition, &fence(partition)));
+        assert_eq!(queue.requests(false).0.len(), usize::from(FANOUT_PARTITIONS), "each is loaded when it begins");
+        queue.add_loaded(&[], loaded(1..=(MAX_JOBS - LOADED_AT_ONCE) as u64));
+        let mut waiting: std::collections::HashSet<u16> = (0..FANOUT_PARTITIONS).collect();
+        for _ in 0..100 * FANOUT_PARTITIONS {
+            let (requests, _) = queue.requests(true);
+            assert_eq!(requests.len(), 1, "there is room for one");
+            waiting.remove(&requests[0].partition);
+        }
+        assert_eq!(waiting, [].into(), "these partitions are never loaded");
+        queue.add_loaded(&[], loaded((MAX_JOBS - LOADED_AT_ONCE) as u64 + 1..=MAX_JOBS as u64));
+        assert_eq!(queue.requests(true).0.len(), 0, "the memory is full");
+    }
+
+    #[tokio::test]
+    async fn a_job_of_a_partition_that_ends_waits_for_the_next_owner() {
+        let (queue, _folder) = queue().await;
+        let partition = job(1).partition();
+        queue.begin(partition, &fence(partition));
+        queue.add_loaded(&[], loaded(1..=1));
+        let running = queue.take().expect("a job");
+        assert!(queue.owns(partition, &running.fence), "the lease may be renewed late");
+        {
+            let mut end = std::pin::pin!(queue.end(partition));
+            assert!(futures::poll!(&mut end).is_pending(), "the job is running");
+            assert!(!queue.owns(partition, &running.fence));
+            queue.stopped(partition, job(1).work.author(), &running.fence);
+            end.await;
+        }
+        queue.begin(partition, &Fence { generation: 2, ..fence(partition) });
+        assert_eq!(queue.state.lock().len(), 0, "it is loaded again");
+    }
+}

@@ -18,7 +18,8 @@ impl RenewalTime {
         Self { monotonic: Instant::now(), wall: SystemTime::now() }
     }
 
-    /// The elapsed time, by the clock that shows more. Arbitrary if the wall clock was set back.
+    /// The elapsed time, by the clock that shows more. If the wall clock was set back behind the renewal, the lease
+    /// counts as expired.
     fn elapsed(&self) -> Duration {
         self.wall.elapsed().map_or(Duration::MAX, |wall| wall.max(self.monotonic.elapsed()))
     }
@@ -54,7 +55,7 @@ impl LeaseClock {
         *self.renewed.lock() = None;
     }
 
-    /// Whether the lease may still be in force. The ledger measures it from a later time, so it is.
+    /// Whether the lease is in force. The ledger starts it when the renewal arrives, so it ends later there.
     pub(super) fn is_valid(&self) -> bool {
         self.renewed.lock().is_some_and(|renewed| renewed.elapsed() < self.length)
     }

@@ -30,9 +30,9 @@ struct Ownership {
     /// `None`: this process does not own it.
     fence: Option<Fence>,
     /// Its worker is to stop, so that another process can take it.
-    is_leaving: bool,
+    is_draining: bool,
     /// Its worker has stopped.
-    is_left: bool,
+    is_drained: bool,
 }
 
 /// A partition that this process is to own.
@@ -51,8 +51,8 @@ pub(crate) struct Owner {
     clock: Arc<LeaseClock>,
     /// By name. Filled before [`start`](Self::start).
     partitions: Mutex<HashMap<Arc<str>, OwnedWork>>,
-    /// Signals that a worker has given a partition away, or that another process has.
-    left: Arc<Notify>,
+    /// Signals that the next round is due: a worker has drained its partition, or another process has released some.
+    round_due: Arc<Notify>,
 }
 
 /// A partition that this process works on while it owns it.
@@ -61,7 +61,7 @@ pub(crate) struct Partition {
     name: Arc<str>,
     clock: Arc<LeaseClock>,
     state: watch::Sender<Ownership>,
-    left: Arc<Notify>,
+    round_due: Arc<Notify>,
 }
 
 impl Owner {
@@ -74,8 +74,8 @@ impl Owner {
         is_alone: bool,
         length: Duration,
     ) -> Self {
-        let (clock, partitions, left) = (Arc::new(LeaseClock::new(length)), Mutex::default(), Arc::default());
-        Self { ledger, broker, runtime, is_alone, clock, partitions, left }
+        let (clock, partitions, round_due) = (Arc::new(LeaseClock::new(length)), Mutex::default(), Arc::default());
+        Self { ledger, broker, runtime, is_alone, clock, partitions, round_due }
     }
 
     /// A partition that this process is to own. To be called before [`start`](Self::start). Processes share the
@@ -83,11 +83,11 @@ impl Owner {
     pub(crate) fn partition(&self, kind: &str, name: impl Into<Arc<str>>) -> Partition {
         let (name, (state, _)) = (name.into(), watch::channel(Ownership::default()));
         self.partitions.lock().insert(Arc::clone(&name), OwnedWork { kind: kind.into(), state: state.clone() });
-        Partition { name, clock: Arc::clone(&self.clock), state, left: Arc::clone(&self.left) }
+        Partition { name, clock: Arc::clone(&self.clock), state, round_due: Arc::clone(&self.round_due) }
     }
 
     /// Leaves the partitions so far to other processes. To be called before [`start`](Self::start).
-    pub(crate) fn forgo_all(&self) {
+    pub(crate) fn unregister_all(&self) {
         self.partitions.lock().clear();
     }
 
@@ -105,7 +105,7 @@ impl Owner {
                 let pause = every.mul_f64(rand::random_range(0.8..1.2));
                 tokio::select! {
                     more = owner.runtime.sleep(pause) => if !more { return },
-                    () = owner.left.notified() => {}
+                    () = owner.round_due.notified() => {}
                 }
                 owner.round().await;
             }
@@ -124,7 +124,7 @@ impl Owner {
 
     /// Another process has given partitions back.
     pub(crate) fn on_freed(&self) {
-        self.left.notify_one();
+        self.round_due.notify_one();
     }
 
     /// Partitions are free. If the signal is lost, the other processes see it in their next rounds.
@@ -157,7 +157,7 @@ impl Owner {
         let view = self.ledger.renew_work_lease(&lease).await?;
         self.clock.renew(asked);
         self.adopt(&view);
-        let mut given = self.given_away();
+        let mut given = self.drained_partitions();
         given.extend(self.unknown(&view));
         if !given.is_empty() {
             self.ledger.release_partitions(holder, &given).await?;
@@ -166,7 +166,7 @@ impl Owner {
         }
         let plan = plan(&view, &wanted, holder);
         for name in &plan.give_away {
-            self.change(name, |state| state.is_leaving |= state.fence.is_some());
+            self.change(name, |state| state.is_draining |= state.fence.is_some());
         }
         if !plan.take.is_empty() {
             for fence in self.ledger.take_partitions(holder, &plan.take).await? {
@@ -199,10 +199,10 @@ impl Owner {
     }
 
     /// The partitions whose workers have stopped because they are given away.
-    fn given_away(&self) -> Vec<Fence> {
+    fn drained_partitions(&self) -> Vec<Fence> {
         let partitions = self.partitions.lock();
-        let left = partitions.values().filter(|work| work.state.borrow().is_left);
-        left.filter_map(|work| work.state.borrow().fence.clone()).collect()
+        let drained = partitions.values().filter(|work| work.state.borrow().is_drained);
+        drained.filter_map(|work| work.state.borrow().fence.clone()).collect()
     }
 
     /// The partitions that the ledger shows as owned by this process, while the process does not: the reply that gave
@@ -259,11 +259,11 @@ impl Partition {
         loop {
             let owned = state.borrow_and_update().clone();
             match owned {
-                Ownership { fence: Some(_), is_leaving: true, is_left: false } => self.leave(),
-                Ownership { fence: Some(fence), is_leaving: false, .. } if self.clock.is_valid() => {
+                Ownership { fence: Some(_), is_draining: true, is_drained: false } => self.drained(),
+                Ownership { fence: Some(fence), is_draining: false, .. } if self.clock.is_valid() => {
                     return Tenure { partition: self.clone(), fence, state };
                 }
-                Ownership { fence: Some(_), is_leaving: false, .. } => {
+                Ownership { fence: Some(_), is_draining: false, .. } => {
                     // The lease may have run out. It is renewed late, or the partition is lost.
                     let _ = tokio::time::timeout(LAPSE_POLL_INTERVAL, state.changed()).await;
                     continue;
@@ -278,14 +278,14 @@ impl Partition {
 
 impl Partition {
     /// The worker has stopped. If the partition is to be given away, it can be now.
-    fn leave(&self) {
-        let has_left = self.state.send_if_modified(|state| {
-            let has_left = state.is_leaving && !state.is_left;
-            state.is_left |= has_left;
-            has_left
+    fn drained(&self) {
+        let was_drained = self.state.send_if_modified(|state| {
+            let was_drained = state.is_draining && !state.is_drained;
+            state.is_drained |= was_drained;
+            was_drained
         });
-        if has_left {
-            self.left.notify_one();
+        if was_drained {
+            self.round_due.notify_one();
         }
     }
 }
@@ -295,7 +295,7 @@ impl Tenure {
     pub(crate) fn fence(&self) -> Option<&Fence> {
         let is_mine = {
             let state = self.state.borrow();
-            !state.is_leaving && state.fence.as_ref() == Some(&self.fence)
+            !state.is_draining && state.fence.as_ref() == Some(&self.fence)
         };
         (is_mine && self.partition.clock.is_valid()).then_some(&self.fence)
     }
@@ -317,7 +317,7 @@ impl Tenure {
 
 impl Drop for Tenure {
     fn drop(&mut self) {
-        self.partition.leave();
+        self.partition.drained();
     }
 }
 
@@ -355,13 +355,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn forgone_partitions_are_left_to_others() {
+    async fn unregistered_partitions_are_left_to_others() {
         let (owner, _ledger, _folder) = owner().await;
-        let forgone = owner.partition("feed", "feed/0");
-        owner.forgo_all();
+        let unregistered = owner.partition("feed", "feed/0");
+        owner.unregister_all();
         let kept = owner.partition("sender", "sender");
         owner.round().await;
-        assert!(forgone.fence().is_none() && kept.fence().is_some());
+        assert!(unregistered.fence().is_none() && kept.fence().is_some());
     }
 
     #[tokio::test]
@@ -382,7 +382,7 @@ mod tests {
         let clock = Arc::new(LeaseClock::new(Duration::from_secs(60)));
         let fence = Fence { partition: "a".into(), generation: 1 };
         let (state, _) = watch::channel(Ownership { fence: Some(fence.clone()), ..Ownership::default() });
-        let partition = Partition { name: "a".into(), clock: Arc::clone(&clock), state, left: Arc::default() };
+        let partition = Partition { name: "a".into(), clock: Arc::clone(&clock), state, round_due: Arc::default() };
         // If `owned` returned here, the worker would loop without a pause and block the threads of the runtime.
         let owned = partition.owned();
         tokio::pin!(owned);

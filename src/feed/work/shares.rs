@@ -91,4 +91,17 @@ mod tests {
         assert_eq!(taken, [Fence { partition: "a/0".into(), generation: 1 }]);
         assert_eq!(plan(&view, &names, "me"), Plan::default(), "its share is full");
     }
+
+    #[test]
+    fn the_surplus_is_the_same_in_each_round() {
+        let names: Vec<String> = (0..8).map(|number| format!("a/{number}")).collect();
+        let partitions = names.iter().map(|name| row(name, Some("me"), 1)).collect();
+        let view = WorkView { nodes: nodes(&[&["a"], &["a"]]), partitions };
+        let wanted = wanted(&names.iter().map(String::as_str).collect::<Vec<_>>());
+        let first = plan(&view, &wanted, "me").give_away;
+        assert_eq!(first.len(), 4);
+        for _ in 0..10 {
+            assert_eq!(plan(&view, &wanted, "me").give_away, first, "the first ones still stop");
+        }
+    }
 }
