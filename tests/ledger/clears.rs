@@ -9,8 +9,7 @@ use feedline::ledger::{
 use feedline::model::{NotificationKind, PostId, PushTarget};
 
 use crate::devices::{device, register};
-use crate::partitions::own;
-use crate::support::{NOW, conformance, id, publish, users};
+use crate::support::{NOW, conformance, id, own, publish, users};
 
 conformance! {
     only_other_devices_that_show_something_get_silent_messages
@@ -185,7 +184,7 @@ async fn posts_that_were_seen_get_silent_messages(ledger: Any) {
     publish(&*ledger, post.0, "bo").await;
     ledger.enable_post_alerts(&id("ann"), &id("bo"), NOW, 9).await.expect("an answer");
     ledger.start_post_alerts(post, NOW).await.expect("an answer");
-    let owner = own(&*ledger, "w1", "post_alerts").await;
+    let owner = own(&*ledger, "w1", "post_alerts").await.expect("the partition");
     let page = PostAlertPage { post, due_at: NOW, users: 9 };
     ledger.queue_post_alerts(&owner, &page, NOW).await.expect("an answer");
     let pushes = due(&*ledger, NOW).await;

@@ -10,9 +10,8 @@ use feedline::model::{
     CommentId, ContentId, NotificationId, NotificationKind, ObjectId, ObjectType, PostId, PushPreferences, Restriction,
 };
 
-use crate::partitions::{hand_over, own};
 use crate::personal::{comment, like};
-use crate::support::{NOW, account, conformance, delete, follow, id, publish, users};
+use crate::support::{NOW, account, conformance, delete, follow, hand_over, id, own, publish, users};
 
 conformance! {
     tombstones_reserve_the_user_id
@@ -62,7 +61,7 @@ async fn erasures_need_the_partition(ledger: Any) {
         due.into_iter().map(|it| (it.user, it.quiet_since)).collect::<Vec<_>>()
     };
     assert_eq!(due(NOW).await, [(id("ann"), None)]);
-    let former = own(&*ledger, "w1", "erasure").await;
+    let former = own(&*ledger, "w1", "erasure").await.expect("the partition");
     let quiet = Erasure { user: id("ann"), at: NOW, quiet_since: Some(NOW + 7) };
     assert!(ledger.advance_erasure(&former, &quiet, NOW + 20).await.unwrap());
     assert_eq!(due(NOW + 19).await, []);

@@ -46,11 +46,11 @@ async fn partitions_have_one_owner_until_the_lease_expires(ledger: Any) {
     assert_eq!((view.nodes, view.partitions), (vec![vec!["fanout".to_owned()]], Vec::new()));
     assert_eq!(take("w1", "a", 0).await, [fence("a", 1)]);
     assert_eq!(take("w1", "a", 1).await, [], "somebody owns it");
-    let view = renew("w2", 100).await;
+    let view = renew("w2", 2_000).await;
     assert_eq!((view.nodes.len(), owners(&view)), (2, vec![("a", Some("w1"), 1)]));
     assert_eq!(take("w2", "a", 1).await, []);
     assert_eq!(take("w2", "b", 0).await, [fence("b", 1)]);
-    run_out(100).await;
+    run_out(2_000).await;
     let view = renew("w1", 60_000).await;
     assert_eq!(owners(&view), [("a", Some("w1"), 1), ("b", None, 1)]);
     assert_eq!(take("w1", "b", 0).await, [], "it was owned since");

@@ -18,7 +18,6 @@ mod lock_waits;
 mod nodes;
 mod notifications;
 mod outlet;
-mod partitions;
 mod people;
 mod personal;
 mod post_alerts;

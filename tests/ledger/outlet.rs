@@ -1,7 +1,6 @@
 //! The outlet: events written with their cause, the log, and the entries that consumers hold.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use feedline::ledger::{
     EventConsumer, Fence, HeldEntry, Ledger, NewOutletEntry, NotificationEvent, OutletEnd, OutletEntry,
@@ -10,7 +9,8 @@ use feedline::ledger::{
 use feedline::model::{DomainEvent, NotificationId, NotificationKind, Post, PostId, Restriction};
 
 use crate::support::{
-    NOW, conformance, delete, follow, id, ids, outlet_conformance, own, post, publish, store, unfollow, users,
+    NOW, conformance, delete, follow, hand_over, id, ids, outlet_conformance, own, post, publish, store, unfollow,
+    users,
 };
 
 mod off {
@@ -44,8 +44,6 @@ type Any = Arc<dyn Ledger>;
 
 const OUTLET: EventConsumer = EventConsumer::Outlet;
 const PUBLISHER: &str = "events/outlet";
-/// A lease that lasts for a whole test.
-const MINUTES: Duration = Duration::from_secs(300);
 const HOOK: &str = "webhook:hook";
 
 async fn pending(ledger: &dyn Ledger) -> Vec<(i64, DomainEvent)> {
@@ -146,7 +144,7 @@ async fn events_cost_no_round_trip(ledger: Any) {
 /// A process that owns the publisher from now on: it takes the partition of its predecessor.
 async fn publisher(ledger: &dyn Ledger) -> Fence {
     ledger.end_work_lease("p1").await.expect("an answer");
-    own(ledger, "p1", PUBLISHER, MINUTES).await.expect("the partition")
+    own(ledger, "p1", PUBLISHER).await.expect("the partition")
 }
 
 /// Appends an entry for each user.
@@ -217,10 +215,9 @@ async fn only_the_owner_appends(ledger: Any) {
     ledger.append_events(&[(NOW, DomainEvent::UserAway { user: id("ann") })]).await.expect("an answer");
     let waiting = pending(&*ledger).await;
     let (entries, done) = ([entry(waiting[0].0, &waiting[0].1, NOW)], [waiting[0].0]);
-    let former = own(&*ledger, "p1", PUBLISHER, Duration::from_millis(50)).await.expect("the partition");
-    assert_eq!(own(&*ledger, "p2", PUBLISHER, MINUTES).await, None, "it has an owner");
-    tokio::time::sleep(Duration::from_millis(80)).await;
-    let fence = own(&*ledger, "p2", PUBLISHER, MINUTES).await.expect("the lease has run out");
+    let former = own(&*ledger, "p1", PUBLISHER).await.expect("the partition");
+    assert_eq!(own(&*ledger, "p2", PUBLISHER).await, None, "it has an owner");
+    let fence = hand_over(&*ledger, "p1", "p2", PUBLISHER).await;
     assert_eq!(ledger.publish_outlet(&former, &entries, &done, NOW).await.unwrap(), None);
     assert_eq!((ledger.outlet_end().await.unwrap().last, pending(&*ledger).await), (0, waiting), "nothing changed");
     assert!(ledger.publish_outlet(&fence, &entries, &done, NOW).await.unwrap().is_some());
@@ -229,7 +226,7 @@ async fn only_the_owner_appends(ledger: Any) {
 /// A ledger with entries of these users, all of them new to the webhook, and its owner.
 async fn hooked(ledger: &dyn Ledger, names: &[&str]) -> (Vec<OutletEntry>, Fence) {
     ledger.register_outlet_consumers(&[HOOK.into()]).await.unwrap();
-    let fence = own(ledger, "w1", HOOK, MINUTES).await.expect("the partition");
+    let fence = own(ledger, "w1", HOOK).await.expect("the partition");
     append(ledger, names, NOW).await;
     let batch = ledger.outlet_batch(HOOK, NOW, 100).await.unwrap().expect("a consumer");
     assert_eq!((batch.cursor, batch.held, batch.due.len(), batch.owners_held.len()), (0, 0, 0, 0));
@@ -313,9 +310,8 @@ async fn only_the_owner_settles(ledger: Any) {
     let (entries, former) = hooked(&*ledger, &["ann"]).await;
     let settlement =
         OutletSettlement { cursor: 1, held: vec![held(&entries[0], Some(NOW))], ..OutletSettlement::default() };
-    assert_eq!(own(&*ledger, "w2", HOOK, MINUTES).await, None, "it has an owner");
-    ledger.end_work_lease("w1").await.unwrap();
-    let fence = own(&*ledger, "w2", HOOK, MINUTES).await.expect("it was given back");
+    assert_eq!(own(&*ledger, "w2", HOOK).await, None, "it has an owner");
+    let fence = hand_over(&*ledger, "w1", "w2", HOOK).await;
     assert!(!ledger.settle_outlet(&former, HOOK, &settlement, NOW).await.unwrap());
     let batch = ledger.outlet_batch(HOOK, NOW, 9).await.unwrap().expect("a consumer");
     assert_eq!((batch.cursor, batch.held), (0, 0), "nothing changed");

@@ -8,8 +8,7 @@ use feedline::ledger::{
 use feedline::model::PostId;
 
 use crate::devices::register;
-use crate::partitions::{hand_over, own};
-use crate::support::{NOW, conformance, delete, id, publish, users};
+use crate::support::{NOW, conformance, delete, hand_over, id, own, publish, users};
 
 conformance! {
     alerts_are_queued_page_by_page
@@ -59,7 +58,7 @@ async fn prepared(ledger: &dyn Ledger) -> Fence {
     }
     publish(ledger, POST, "author").await;
     ledger.start_post_alerts(PostId(POST), NOW).await.expect("an answer");
-    own(ledger, "a", PARTITION).await
+    own(ledger, "a", PARTITION).await.expect("the partition")
 }
 
 async fn alerts_are_queued_page_by_page(ledger: Any) {

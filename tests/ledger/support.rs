@@ -69,13 +69,20 @@ pub(crate) fn work_lease(holder: &str, millis: u64) -> WorkLease {
     WorkLease { holder: holder.into(), length: Duration::from_millis(millis), kinds: vec!["fanout".into()] }
 }
 
-/// Takes a partition of work for a process, with a lease of this length. `None`: another process owns it.
-pub(crate) async fn own(ledger: &dyn Ledger, holder: &str, partition: &str, length: Duration) -> Option<Fence> {
-    let lease = WorkLease { holder: holder.into(), length, kinds: vec![] };
+/// Takes a partition of work for a process, with a lease that lasts for a whole test. `None`: another process
+/// owns it.
+pub(crate) async fn own(ledger: &dyn Ledger, holder: &str, partition: &str) -> Option<Fence> {
+    let lease = WorkLease { kinds: vec![], ..work_lease(holder, 300_000) };
     let view = ledger.renew_work_lease(&lease).await.expect("a lease");
     let last = view.partitions.iter().find(|row| row.name == partition).map_or(0, |row| row.generation);
     let wanted = [Fence { partition: partition.into(), generation: last }];
     ledger.take_partitions(holder, &wanted).await.expect("an answer").pop()
+}
+
+/// Moves a partition to another process.
+pub(crate) async fn hand_over(ledger: &dyn Ledger, from: &str, to: &str, partition: &str) -> Fence {
+    ledger.end_work_lease(from).await.expect("an answer");
+    own(ledger, to, partition).await.expect("it was given back")
 }
 
 /// Takes all partitions of fan-out for a process, which has a lease of a minute.
