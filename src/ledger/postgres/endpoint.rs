@@ -83,7 +83,11 @@ impl Endpoint {
         };
         match tokio::time::timeout(self.timeout, connecting).await {
             Ok(Ok(client)) => Ok(client),
-            Ok(Err(error)) => Err(self.explain(&error)),
+            Ok(Err(error)) => Err(match self.explain(&error) {
+                // What prevents a connection concerns all calls alike, for example a database that accepts none.
+                LedgerError::Failed(why) => LedgerError::Unreachable(why),
+                error => error,
+            }),
             Err(_) => Err(LedgerError::Unreachable(format!("{} does not answer within {:?}", self.name, self.timeout))),
         }
     }
