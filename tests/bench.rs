@@ -179,6 +179,28 @@ async fn feed_on_redis_is_compared_with_the_script_or_says_why_not() {
 }
 
 #[tokio::test]
+async fn feed_is_compared_with_another_system() {
+    // The floor has the interface of such a system.
+    let floor = format!("{} bench floor --listen $HOST:$PORT", env!("CARGO_BIN_EXE_feedline"));
+    let report = bench(&[&SMALL_FEED[..], &["--load", "0", "--beside", &floor]].concat()).await;
+    for writers in 1..=2 {
+        row(&report, &format!("{writers} writers: deliveries"));
+    }
+    let posts = row(&report, "  posts, beside the peer's");
+    assert_eq!(posts["against"]["name"], "peer");
+    assert!(posts["ratio"].as_f64().unwrap() > 0.0, "{posts}");
+    let refused = Command::new(env!("CARGO_BIN_EXE_feedline"))
+        .args(["bench", "--runs", "1", "--seconds", "1"])
+        .args(SMALL_FEED)
+        .args(["--beside", "echo cannot serve; false"])
+        .kill_on_drop(true)
+        .output();
+    let refused = timeout(6 * PATIENCE, refused).await.expect("the bench ends").unwrap();
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("did not start"), "{refused:?}");
+}
+
+#[tokio::test]
 async fn live_delivery_is_measured_beside_pushes() {
     let report = bench(&["push", "--live", "--pushes", "2000"]).await;
     let rate = row(&report, "pushes, from the queue to the provider")["median"].as_f64().unwrap();
