@@ -12,9 +12,10 @@ use feedline::model::{Post, UserId};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-pub(crate) use crate::api::{attempt, done, entry};
+pub(crate) use crate::api::{attempt, done, entry, timeline};
 use crate::postgres_server::shared;
 use crate::redis_server::RedisServer;
+pub(crate) use crate::server::until;
 use crate::server::{PATIENCE, Server};
 
 /// The lease of a fan-out job in these tests.
@@ -238,13 +239,4 @@ pub(crate) async fn try_log_since(node: &Server, user: &str, position: &Value) -
     let updates = done(node, user, "GET", &path).await;
     let items = updates["items"].as_array().expect("items");
     (updates["recovered"] == true).then(|| items.iter().map(entry).collect())
-}
-
-/// Waits until a condition holds.
-pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so().await {
-        assert!(begun.elapsed() < PATIENCE, "not in {PATIENCE:?}: {what}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
 }

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use feedline::feed::now;
 use feedline::ledger::{
     Durability, FANOUT_PARTITIONS, Ledger, PostgresLedger, PostgresOptions, PostgresUrl, SqliteLedger, SqliteOptions,
+    WorkLease,
 };
 use feedline::model::{PostId, UserId};
 use http_body_util::{BodyExt, Empty};
@@ -26,6 +28,9 @@ use crate::server::{API_KEY, PATIENCE, Server};
 /// The longest time until likes are settled after a kill: first, the lease of the process must expire.
 pub(crate) const RECOVERY: Duration = Duration::from_secs(40);
 
+/// Keys: leases end soon, and posts of authors with more than one follower are pulled. Their jobs write to the ledger.
+pub(crate) const PULLED: [(&str, &str); 2] = [("fanout.push_limit", "1"), ("fanout.lease", "1s")];
+
 /// The file name of a SQLite ledger in its folder.
 const FILE: &str = "ledger.db";
 
@@ -35,6 +40,8 @@ pub(crate) struct Field {
     pub(crate) redis: Option<RedisServer>,
     pub(crate) postgres: Option<PostgresServer>,
     pub(crate) ledger: Arc<dyn Ledger>,
+    /// When the nodes were started, in Unix milliseconds.
+    starts: Vec<u64>,
     folder: TempDir,
 }
 
@@ -42,6 +49,17 @@ impl Field {
     /// The number of jobs in the ledger.
     pub(crate) async fn backlog(&self) -> u64 {
         self.ledger.backlog(&Vec::from_iter(0..FANOUT_PARTITIONS)).await.expect("an answer").jobs
+    }
+
+    /// The node that owns a partition of work; `None`: none does. No node may have been restarted.
+    pub(crate) async fn owner(&self, partition: &str) -> Option<usize> {
+        // A process that does no work has no share.
+        let lease = WorkLease { holder: "test".into(), length: Duration::from_secs(1), kinds: Vec::new() };
+        let view = self.ledger.renew_work_lease(&lease).await.expect("the owners");
+        let owner = view.partitions.into_iter().find(|row| row.name == partition)?.owner?;
+        // The name of a process is a UUID that begins with the time of its start, in milliseconds.
+        let started = u64::from_str_radix(owner.get(..12)?, 16).expect("a time");
+        self.starts.partition_point(|start| *start <= started).checked_sub(1)
     }
 
     /// Starts a single process with the memory broker and SQLite.
@@ -57,7 +75,10 @@ impl Field {
     /// Starts nodes on Redis and PostgreSQL. Acknowledged writes survive a kill.
     pub(crate) async fn postgres(nodes: usize, keys: &[(&str, &str)]) -> Self {
         let (redis, server) = (RedisServer::start_appending(), PostgresServer::start());
-        let url = server.url("postgres");
+        // As in production, the nodes' user is no superuser: rights can be revoked from it.
+        let role = "CREATE ROLE app LOGIN; GRANT ALL ON DATABASE postgres TO app; GRANT ALL ON SCHEMA public TO app";
+        server.ask("postgres", role).await;
+        let url = server.url("postgres").replace("feedline@", "app@");
         let options = PostgresOptions::new(PostgresUrl::parse(&url).expect("a URL"));
         let ledger = PostgresLedger::open(options).await.expect("a ledger");
         let mut all = vec![("ledger.durability", "full"), ("ledger.timeout", "2s"), ("ledger.connections", "4")];
@@ -91,12 +112,13 @@ impl Field {
             ("ledger.durability", "normal"),
         ];
         all.extend(keys);
-        let mut running = Vec::new();
+        let (mut running, mut starts) = (Vec::new(), Vec::new());
         for _ in 0..nodes {
+            starts.push(now());
             running.push(Server::start_with(&all).await);
         }
         let folder = tempfile::tempdir().expect("a temporary directory");
-        Self { nodes: running, redis, postgres: None, ledger, folder }
+        Self { nodes: running, redis, postgres: None, ledger, starts, folder }
     }
 
     /// Waits until the ledger answers again after a kill.

@@ -8,8 +8,9 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 
 use crate::client::{Client, Heard};
-use crate::cluster::{pause, post, resume, until};
+use crate::cluster::{post, resume, until};
 use crate::likers::{Backend, Book, Field, RECOVERY};
+use crate::paused_settlers::pause_without_lock;
 use crate::random::SeededRandom;
 use crate::redis_server::RedisServer;
 use crate::server::PATIENCE;
@@ -159,13 +160,7 @@ async fn paused_settlers_change_nothing_after_their_lease() {
     // ledger's file, which would block all writers.
     let db = field.connection();
     db.busy_timeout(Duration::from_millis(500)).expect("a timeout");
-    loop {
-        pause(&field.nodes[0]);
-        if db.execute_batch("BEGIN IMMEDIATE; ROLLBACK").is_ok() {
-            break;
-        }
-        resume(&field.nodes[0]);
-    }
+    pause_without_lock(&field.nodes[0], Some(&db)).await;
     for n in 0..20 {
         assert!(backend.note(&book, ports[1], &format!("u{n}"), id, n % 2 == 0).await);
     }
@@ -185,6 +180,11 @@ async fn stopped_settlers_give_their_partitions_back() {
     for n in 0..20 {
         posts.push(post(&field.nodes[0], "ann", &format!("post {n}")).await);
     }
+    let mut owned = 0;
+    for partition in 0..8 {
+        owned += usize::from(field.owner(&format!("likes/{partition}")).await == Some(0));
+    }
+    assert!(owned > 0, "the node owns no part of the queue");
     field.nodes[0].stop().await;
     let (book, backend, port) = (Book::default(), Backend::new(), field.nodes[1].port());
     for id in posts {
@@ -261,14 +261,20 @@ async fn check_viewers_get_counts(field: Field) {
         })
     };
     let likes: Vec<_> = (0..64).map(connection).collect();
-    let (mut frames, mut last) = (0, (0, 0));
+    let (mut frames, mut last, mut counted_at) = (0, (0, 0), Instant::now());
     while last.0 < many as u64 {
+        let ended = likes.iter().filter(|likes| likes.is_finished()).count();
+        assert!(
+            counted_at.elapsed() < RECOVERY,
+            "no count in {RECOVERY:?} after {last:?}; {ended} of {} connections have ended",
+            likes.len()
+        );
         let Some(Heard::Push(push)) = watcher.push_within(RECOVERY).await else { continue };
         let data = &push["pub"]["data"];
         if data["type"] == "counts" {
             let counts = (data["likes"].as_u64().expect("likes"), data["version"].as_u64().expect("a version"));
             assert!(counts.0 > last.0 && counts.1 > last.1, "{last:?} then {counts:?}");
-            (frames, last) = (frames + 1, counts);
+            (frames, last, counted_at) = (frames + 1, counts, Instant::now());
         }
     }
     let took = begun.elapsed();

@@ -386,6 +386,7 @@ impl World {
                     Some(log) => break log,
                     None => first += 1,
                 }
+                assert!(first < 1_000, "the log of {reader} does not reach back to an offset");
             };
             let mut held = BTreeSet::new();
             for (at, (offset, kind, post)) in (first + 1..).zip(&log) {

@@ -8,7 +8,7 @@ use futures::future::join_all;
 use rusqlite::Connection;
 
 use crate::chaos;
-use crate::cluster::{pause, post, resume};
+use crate::cluster::{pause, post, resume, until};
 use crate::likers::{Book, Field};
 use crate::likes::{load, more};
 use crate::random::SeededRandom;
@@ -20,16 +20,16 @@ const PAUSE: Duration = Duration::from_millis(6_500);
 const POSTS: usize = 100;
 
 /// Pauses a node while it does not hold the lock of the ledger's file, which would block all writers.
-async fn pause_without_lock(node: &Server, file: Option<&Connection>) {
-    loop {
+pub(crate) async fn pause_without_lock(node: &Server, file: Option<&Connection>) {
+    until("the node is paused without the lock", async || {
         pause(node);
-        let Some(file) = file else { return };
-        if file.execute_batch("BEGIN IMMEDIATE; ROLLBACK").is_ok() {
-            return;
+        let is_free = file.is_none_or(|file| file.execute_batch("BEGIN IMMEDIATE; ROLLBACK").is_ok());
+        if !is_free {
+            resume(node);
         }
-        resume(node);
-        tokio::time::sleep(Duration::from_millis(3)).await;
-    }
+        is_free
+    })
+    .await;
 }
 
 /// Each node owns partitions. They are paused in turn, with or without likes that they have read. After a pause, a node

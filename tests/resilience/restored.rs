@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::client::Client;
-use crate::cluster::{attempt, done, post, until};
+use crate::cluster::{attempt, done, post, timeline, until};
 use crate::postgres_server::PostgresServer;
 use crate::proxy::Proxy;
 use crate::redis_server::RedisServer;
@@ -35,12 +35,6 @@ fn follower(n: usize) -> String {
 async fn start(redis: &RedisServer, ledger: &str) -> Server {
     let url = redis.url();
     Server::start_with(&[&KEYS[..], &[("broker.url", &url), ("ledger.url", ledger)]].concat()).await
-}
-
-/// The post ids of a user's timeline.
-async fn timeline(node: &Server, user: &str) -> Vec<u64> {
-    let page = done(node, user, "GET", "/timeline?limit=100").await;
-    page["items"].as_array().expect("items").iter().filter_map(|post| post["id"].as_u64()).collect()
 }
 
 /// Creates posts by both authors in turn.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::client::Client;
-use crate::cluster::{Cluster, pause, resume};
+use crate::cluster::{Cluster, pause, resume, until};
 use crate::redis_server::RedisServer;
 use crate::server::{Server, signed, unix};
 
@@ -96,7 +96,7 @@ async fn paused_nodes_learn_missed_revocations() {
     let tokens = ["ann", "bo"].map(|user| issued(user, user));
     let mut ann = socket(b, &tokens[0]).await;
     a.backend("block_user", &json!({ "user": "bo" })).await;
-    while status(b, &tokens[1]).await != 403 {}
+    until("the other node refuses it", async || status(b, &tokens[1]).await == 403).await;
     pause(b);
     a.backend("revoke_token", &json!({ "uid": "ann" })).await;
     a.backend("unblock_user", &json!({ "user": "bo" })).await;

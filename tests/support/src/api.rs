@@ -32,6 +32,12 @@ pub async fn done(node: &Server, user: &str, method: &str, path: &str) -> Value 
     body
 }
 
+/// The post ids of the first page of a user's timeline, newest first.
+pub async fn timeline(node: &Server, user: &str) -> Vec<u64> {
+    let page = done(node, user, "GET", "/timeline?limit=100").await;
+    page["items"].as_array().expect("items").iter().filter_map(|post| post["id"].as_u64()).collect()
+}
+
 /// Parses a log entry from a socket or from `timeline.updates` into its offset, its type and the id of its post.
 pub fn entry(publication: &Value) -> (u64, String, u64) {
     let data = &publication["data"];

@@ -120,7 +120,10 @@ impl Server {
         let log = dir.path().join("log");
         // After a restart the server listens on the same port, as clients expect.
         env.push((variable("server.listen"), String::new()));
+        let mut attempts = 0;
         let (child, port) = loop {
+            attempts += 1;
+            assert!(attempts < 20, "other processes take every port");
             let port = crate::ports::free_port();
             env.last_mut().expect("just put there").1 = format!("127.0.0.1:{port}");
             let mut child = spawn(&env, &dir, open_files, &output);
@@ -183,6 +186,14 @@ impl Server {
         for end in ["", "-wal", "-shm"] {
             let _ = fs::remove_file(self.dir.path().join(format!("data/feedline.db{end}")));
         }
+    }
+
+    /// Limits the sizes of the files that the process writes: `1:unlimited` lets all writes fail as on a full disk,
+    /// `unlimited` ends that.
+    pub fn limit_file_sizes(&self, limit: &str) {
+        let pid = self.pid().to_string();
+        let set = Command::new("prlimit").args(["--pid", &pid, &format!("--fsize={limit}")]).status();
+        assert!(set.expect("to run prlimit").success());
     }
 
     /// Sends SIGTERM, without waiting for the exit.
@@ -372,16 +383,12 @@ fn spawn(env: &[(String, String)], dir: &TempDir, open_files: Option<u32>, outpu
         ServerOutput::File => Stdio::from(log.try_clone().expect("a second handle")),
         ServerOutput::Pipe(pipe) => Stdio::from(pipe.try_clone().expect("a second handle")),
     };
-    let binary = binary();
-    let mut command = match open_files {
-        None => Command::new(binary),
-        Some(files) => {
-            let mut shell = Command::new("/bin/sh");
-            shell.arg("-c").arg(format!("ulimit -n {files} && exec \"$0\" \"$@\"")).arg(binary);
-            shell
-        }
-    };
-    command
+    // Without XFSZ, a write beyond a limit of the process ends with an error, as on a full disk.
+    let limit = open_files.map_or_else(String::new, |files| format!("ulimit -n {files} && "));
+    Command::new("/bin/sh")
+        .arg("-c")
+        .arg(format!("trap '' XFSZ && {limit}exec \"$0\" \"$@\""))
+        .arg(binary())
         .arg("serve")
         .current_dir(dir.path())
         .env_clear()
@@ -408,6 +415,15 @@ async fn listening(child: &mut Child, log: &PathBuf) -> bool {
         }
         assert!(!ended && Instant::now() < until, "the server does not start:\n{text}");
         tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Waits until a condition holds.
+pub async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so().await {
+        assert!(begun.elapsed() < PATIENCE, "not in {PATIENCE:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
