@@ -32,6 +32,7 @@ mod push_process;
 mod pushes;
 mod quarantine;
 mod receipts;
+mod refusal_table;
 mod refusals;
 mod restored;
 mod reverts;
