@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::client::Client;
 use crate::redis_server::RedisServer;
-use crate::server::Server;
+use crate::server::{Server, until};
 
 async fn edit(server: &Server, user: &str, comment: &Value, text: &str) -> (u16, Value) {
     let answer = server.call(user, "PATCH", &format!("/comments/{comment}"), &json!({ "text": text })).await;
@@ -40,9 +40,7 @@ async fn edits_of_comments_are_pushed_and_notify_newly_mentioned_users() {
     let mut bo = Client::connect(&server, "bo").await;
     let again = bo.rpc("comments.edit", &json!({ "id": id, "text": "bye @dan @eve" })).await;
     assert!(again["edited_at"].as_u64() > edited["edited_at"].as_u64(), "{again}");
-    while eve.rpc("notifications.list", &json!({})).await["items"] == json!([]) {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    until("eve is notified", async || eve.rpc("notifications.list", &json!({})).await["items"] != json!([])).await;
     let of_dan = dan.rpc("notifications.list", &json!({})).await;
     assert_eq!((of_dan["items"].as_array().map(Vec::len), &of_dan["items"][0]["count"]), (Some(1), &json!(1)));
     let counted = server.done("ann", "GET", &format!("/posts/{post}"), &Value::Null).await;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::client::Client;
-use crate::server::Server;
+use crate::server::{Server, until};
 
 fn ids(page: &Value) -> Vec<Value> {
     page["items"].as_array().expect("items").iter().map(|item| item["id"].clone()).collect()
@@ -11,13 +11,13 @@ fn ids(page: &Value) -> Vec<Value> {
 
 /// Waits until a list has this many items.
 async fn grown(server: &Server, user: &str, path: &str, many: usize) -> Value {
-    loop {
-        let page = server.done(user, "GET", path, &Value::Null).await;
-        if page["items"].as_array().expect("items").len() >= many {
-            return page;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    let mut page = Value::Null;
+    until("the list has grown", async || {
+        page = server.done(user, "GET", path, &Value::Null).await;
+        page["items"].as_array().expect("items").len() >= many
+    })
+    .await;
+    page
 }
 
 /// All pages of a list over the socket; `between` runs after each page.
@@ -130,9 +130,8 @@ async fn liked_posts_are_paged_newest_post_first() {
     let page = grown(&server, "bo", "/users/fan/likes", 6).await;
     assert_eq!((&page["items"][0]["id"], &page["people"]["ann"]["name"]), (&late, &json!("ann")));
     server.done("fan", "DELETE", &format!("/posts/{late}/like"), &Value::Null).await;
-    while ids(&server.done("bo", "GET", "/users/fan/likes", &Value::Null).await).len() > 5 {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    let listed = async || ids(&server.done("bo", "GET", "/users/fan/likes", &Value::Null).await).len();
+    until("the like is gone", async || listed().await <= 5).await;
     server.done("bo", "GET", "/users/bo", &Value::Null).await;
     // Hidden from a user, nothing is listed; of an unknown user, or one who blocks, there is no list.
     server.done("fan", "PUT", "/users/bo/hide", &Value::Null).await;

@@ -6,7 +6,7 @@ use crate::audience::{
     AUTHOR, Differences, END, POSTS, TABLE, call, connect, divide, done, mentioned_in, publish, server, subscribed_over,
 };
 use crate::client::{Client, Wire};
-use crate::server::{API_KEY, Server, signed, token};
+use crate::server::{API_KEY, Server, signed, token, until};
 
 /// Friends of the author until the test creates restrictions between them and the author.
 const DIVIDED: [&str; 4] = ["muting", "hidden", "blocked", "blocking"];
@@ -271,9 +271,8 @@ async fn content_of_a_post_is_hidden_with_the_post() {
         done(&server, AUTHOR, "PUT", &format!("/posts/{id}/like")).await;
     }
     let mine = format!("/users/{AUTHOR}/likes");
-    while done(&server, AUTHOR, "GET", &mine).await["items"].as_array().expect("items").len() < ids.len() {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    let listed = async || done(&server, AUTHOR, "GET", &mine).await["items"].as_array().expect("items").len();
+    until("all likes are settled", async || listed().await >= ids.len()).await;
     let mut differences = Differences::default();
     check(&server, &ids, &comments, &undivided(), &mut differences).await;
     differences.none();
