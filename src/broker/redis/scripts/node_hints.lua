@@ -47,6 +47,7 @@ end
 local function write_and_hint(write, first, receipts)
   local done, problem = pcall(write)
   send_hints(first, receipts)
-  if not done then error(problem) end
+  -- An error of a command keeps its code, which `error` would put behind the position in the script.
+  if not done then return redis.error_reply(problem.err or problem) end
   return receipts
 end
