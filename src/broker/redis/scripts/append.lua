@@ -29,7 +29,8 @@ local function append(log, meta, counts, mark)
     call('DEL', log, meta)
     -- Clients that joined before the first entry have this epoch.
     epoch, offset, set, last = derived_epoch(log, counts, KEYS[1]), '0', nil, nil
-    call('HSET', meta, 'r', run, 'e', epoch)
+    -- If the next command is refused, the log has no entries yet.
+    call('HSET', meta, 'r', run, 'e', epoch, 't', offset)
   end
   if version ~= '' and last and found[6] == life and version <= last then return offset .. ' ' .. epoch .. ' 0' end
 
