@@ -19,6 +19,7 @@ mod pubsub;
 mod pulled;
 mod queue;
 mod queues;
+mod refusals;
 mod tallies;
 
 use feedline_test_support::redis_server;

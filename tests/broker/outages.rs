@@ -16,7 +16,7 @@ async fn resynced(engine: &mut Engine) {
 }
 
 /// Waits until commands succeed again.
-async fn healed(engine: &Engine) {
+pub(crate) async fn healed(engine: &Engine) {
     let healed = async {
         while engine.broker.ping().await.is_err() {
             tokio::time::sleep(Duration::from_millis(10)).await;
