@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use super::channel_updates::{ChannelUpdates, removed};
 use super::follower_scanner::FollowerScanner;
-use super::page_writer::PageWriter;
+use super::page_writer::{FollowerScan, PageWriter};
 use super::running_job::{Attempts, JobOutcome, RunningJob};
-use super::scan::FollowerScan;
 use crate::broker::{Invalidation, PageRecipients, Signal};
 use crate::feed::base::Base;
 use crate::feed::error::Result;
@@ -149,7 +148,7 @@ impl Dispatcher {
         // Hysteresis: an author whose follower count fluctuates around the limit keeps the mode. Two posts in a row
         // with different modes could overtake each other.
         let lower = push_limit - push_limit / 5;
-        let followers = self.scanner.cached_followers(scan.author);
+        let followers = self.base.followers.cached(scan.author);
         let needs_no_alerts = |followers: &CachedFollowers| !self.post_alerts || followers.is_without_alerts();
         if followers.as_ref().is_some_and(|followers| followers.len() <= lower && needs_no_alerts(followers)) {
             // Most authors: the ledger need not be asked for their mode.

@@ -1,37 +1,79 @@
 //! Scans the followers of an author, page by page.
 //!
-//! Connected followers come first: see `connected_first.rs`. The others are served here, a few pages ahead of the
-//! broker's replies.
+//! Connected followers come first, so that the latency of a push does not depend on the number of disconnected
+//! followers. The second pass reads the followers again, and skips those that were served before; it writes a few pages
+//! ahead of the broker's replies. A follower that connects between the two passes is served in the second.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
-use super::connected_first::ConnectedFirst;
-use super::page_writer::{PageWriter, WritingPage};
-use super::running_job::{Attempts, JobOutcome, RunningJob};
-use super::scan::{FollowerScan, MAX_CONCURRENT_PAGES, RemainingFollowers};
+use super::page_writer::{FollowerScan, PageWriter, WritingPage};
+use super::running_job::{Attempts, JobOutcome, RunningJob, WriteTokens};
 use crate::broker::{JobProgress, PageRecipients};
 use crate::feed::base::Base;
-use crate::feed::error::Result;
-use crate::feed::visibility::CachedFollowers;
+use crate::feed::error::{FeedError, Result};
 use crate::model::UserId;
+
+/// The maximal number of concurrent pages of one job. With several, the broker works while the ledger is read.
+pub(super) const MAX_CONCURRENT_PAGES: usize = 3;
+
+/// The number of followers that are read, and whose connections are looked up, in one step.
+const CHUNK: usize = 2_000;
+
+/// The followers that a scan has not served yet.
+struct RemainingFollowers {
+    /// The author, if the author's own timeline is still to be served.
+    pub(super) own: Option<UserId>,
+    /// The only page, if it was read already.
+    pub(super) first_page: Option<Vec<UserId>>,
+    /// The scan continues after this follower.
+    pub(super) cursor: String,
+    /// Whether there may be more followers to read.
+    pub(super) more: bool,
+    /// Followers beyond the cursor that were served first, because they are connected.
+    pub(super) served: HashSet<UserId>,
+}
+
+impl RemainingFollowers {
+    /// All followers after `cursor`.
+    pub(super) fn after(cursor: &str, author: &UserId, progress: &JobProgress) -> Self {
+        Self {
+            own: (cursor.is_empty() && !progress.covers_author(author)).then(|| author.clone()),
+            first_page: None,
+            cursor: cursor.to_owned(),
+            more: true,
+            served: HashSet::new(),
+        }
+    }
+
+    /// Whether no follower is left.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.own.is_none() && self.first_page.is_none() && !self.more
+    }
+}
+
+/// Pages under way, and the users of the next one.
+struct Pages<'a, 'b> {
+    scan: &'a FollowerScan<'b>,
+    tokens: WriteTokens,
+    next: Vec<UserId>,
+    /// The number of pages made.
+    made: u64,
+    /// Whether the broker has refused one.
+    fenced: bool,
+    writing: VecDeque<WritingPage>,
+}
 
 /// Scans followers.
 pub(super) struct FollowerScanner {
     pub(super) base: Arc<Base>,
     pub(super) attempts: Arc<Attempts>,
     pub(super) writer: Arc<PageWriter>,
-    pub(super) connected_first: ConnectedFirst,
     /// Inboxes of a page (`fanout.page`).
     pub(super) page_size: usize,
 }
 
 impl FollowerScanner {
-    /// The followers of an author, if they are cached.
-    pub(super) fn cached_followers(&self, author: &UserId) -> Option<Arc<CachedFollowers>> {
-        self.connected_first.cached_followers(author)
-    }
-
     /// Serves the followers, starting after the cursor of the job.
     ///
     /// # Errors
@@ -39,7 +81,7 @@ impl FollowerScanner {
     pub(super) async fn run(&self, scan: &FollowerScan<'_>, job: &mut RunningJob) -> Result<JobOutcome> {
         let mut followers = RemainingFollowers::after(&job.cursor, scan.author, &job.progress);
         if job.is_fresh()
-            && let Some(outcome) = self.connected_first.serve(scan, &mut followers, job).await?
+            && let Some(outcome) = self.serve_connected(scan, &mut followers, job).await?
         {
             return Ok(outcome);
         }
@@ -98,5 +140,75 @@ impl FollowerScanner {
             users.insert(0, own);
         }
         Ok((!users.is_empty()).then_some((users, end)))
+    }
+}
+
+impl FollowerScanner {
+    /// Serves connected followers, and notes them for the second pass. Returns an outcome if the attempt ends here.
+    ///
+    /// # Errors
+    /// If a store cannot be reached.
+    async fn serve_connected(
+        &self,
+        scan: &FollowerScan<'_>,
+        followers: &mut RemainingFollowers,
+        job: &mut RunningJob,
+    ) -> Result<Option<JobOutcome>> {
+        let mut users = self.base.followers.first(scan.author, CHUNK).await?;
+        if users.len() <= self.page_size {
+            // All followers fit on one page.
+            (followers.first_page, followers.more) = (Some(users), false);
+            return Ok(None);
+        }
+        let (tokens, next, writing) = (job.tokens.clone(), Vec::new(), VecDeque::new());
+        let mut pages = Pages { scan, tokens, next, made: 0, fenced: false, writing };
+        // The author's own timeline comes first.
+        pages.next.extend(followers.own.take());
+        while let Some(last) = users.last().map(ToString::to_string) {
+            if let Some(outcome) = self.attempts.check(job).await? {
+                return Ok(Some(outcome));
+            }
+            let read_on = async {
+                let is_last = users.len() < CHUNK;
+                Ok(if is_last {
+                    Vec::new()
+                } else {
+                    self.base.ledger.followers_after(scan.author, &last, CHUNK).await?
+                })
+            };
+            let look_up = async { Ok::<_, FeedError>(self.base.broker.connected(&users).await?) };
+            let (connected, more) = tokio::try_join!(look_up, read_on)?;
+            for (user, _) in users.into_iter().zip(connected).filter(|(_, connected)| *connected) {
+                followers.served.insert(user.clone());
+                pages.next.push(user);
+            }
+            users = more;
+            self.write_pages(&mut pages, self.page_size).await?;
+        }
+        // The second pass begins after all of these pages are written, so that none of its pages can overtake them on
+        // the way to Redis.
+        self.write_pages(&mut pages, 1).await?;
+        while let Some(page) = pages.writing.pop_front() {
+            pages.fenced |= !self.writer.finish(page).await?;
+        }
+        Ok(pages.fenced.then_some(JobOutcome::Fenced))
+    }
+
+    /// Writes pages while at least `least` users wait for one.
+    async fn write_pages(&self, pages: &mut Pages<'_, '_>, least: usize) -> Result<()> {
+        while pages.next.len() >= least && !pages.fenced {
+            let rest = pages.next.split_off(self.page_size.min(pages.next.len()));
+            let users = std::mem::replace(&mut pages.next, rest);
+            let page = PageRecipients::Users(pages.made);
+            pages.made += 1;
+            let writing = self.writer.write(pages.scan, &pages.tokens, page, users).await?;
+            pages.writing.push_back(writing);
+            if pages.writing.len() >= MAX_CONCURRENT_PAGES
+                && let Some(page) = pages.writing.pop_front()
+            {
+                pages.fenced |= !self.writer.finish(page).await?;
+            }
+        }
+        Ok(())
     }
 }

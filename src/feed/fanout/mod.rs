@@ -15,15 +15,13 @@
 //! | `loader.rs` | loads jobs that wait in the ledger, and raises the floors of partitions |
 //! | `dispatcher.rs` | runs each kind of job |
 //! | `running_job.rs` | the state of a worker with a job, and its attempts |
-//! | `follower_scanner.rs`, `scan.rs` | scans the followers, page by page |
-//! | `connected_first.rs` | serves connected followers first |
+//! | `follower_scanner.rs` | scans the followers page by page, connected ones first |
 //! | `page_writer.rs` | writes pages of inboxes |
 //! | `finisher.rs` | removes finished jobs from the ledger |
 //! | `channel_updates.rs` | appends to the logs of profiles, topics and posts |
 //! | `pull_log.rs` | posts of authors with too many followers |
 
 mod channel_updates;
-mod connected_first;
 mod dispatcher;
 mod finisher;
 mod follower_scanner;
@@ -31,7 +29,6 @@ mod loader;
 mod page_writer;
 mod pull_log;
 mod running_job;
-mod scan;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +36,6 @@ use std::time::Duration;
 pub(crate) use pull_log::PullLog;
 
 use self::channel_updates::ChannelUpdates;
-use self::connected_first::ConnectedFirst;
 use self::dispatcher::Dispatcher;
 use self::finisher::Finisher;
 use self::follower_scanner::FollowerScanner;
@@ -90,14 +86,12 @@ impl FanoutWorkers {
     ) -> Self {
         let attempts = Arc::new(Attempts::new(base.clone()));
         let writer = Arc::new(PageWriter::new(base.clone()));
-        let connected_first = ConnectedFirst::new(base.clone(), attempts.clone(), writer.clone(), options.page);
         let dispatcher = Dispatcher {
             channels: ChannelUpdates::new(base.clone()),
             scanner: FollowerScanner {
                 base: base.clone(),
                 attempts: attempts.clone(),
                 writer: writer.clone(),
-                connected_first,
                 page_size: options.page,
             },
             base: base.clone(),

@@ -6,10 +6,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 
 use super::running_job::WriteTokens;
-use super::scan::FollowerScan;
 use crate::broker::{self, FanOut, FannedOut, PageRecipients};
 use crate::feed::base::Base;
 use crate::feed::error::{FeedError, Result};
+use crate::feed::visibility::Recipients;
 use crate::model::{Entry, Millis, UserId};
 
 /// A page that the broker is writing.
@@ -18,6 +18,15 @@ pub(super) type WritingPage = JoinHandle<broker::Result<FannedOut>>;
 /// Inboxes of all pages that the broker is writing. On Redis, this many take some 20 ms, for which every other command
 /// waits behind them at worst, however many jobs run.
 const MAX_INBOXES_UNDER_WAY: u32 = 6_000;
+
+/// An entry, and its recipients among the author's followers.
+pub(super) struct FollowerScan<'a> {
+    pub(super) author: &'a UserId,
+    pub(super) entry: &'a Entry,
+    pub(super) recipients: Recipients<'a>,
+    /// When the job was created.
+    pub(super) created_at: Millis,
+}
 
 /// Writes pages.
 pub(super) struct PageWriter {

@@ -126,15 +126,12 @@ impl Attempts {
         }
     }
 
-    /// Returns the outcome of an attempt that must not go on: the lease may have run out, or another process owns the
-    /// partition. The cursor is written to the ledger from time to time, which shows the latter.
+    /// Returns the outcome of an attempt that must not go on: another process owns the partition. The cursor is written
+    /// to the ledger from time to time, which shows that; each page checks whether the lease may have run out.
     ///
     /// # Errors
     /// If the ledger cannot be reached.
     pub(super) async fn check(&self, job: &mut RunningJob) -> Result<Option<JobOutcome>> {
-        if !self.may_write(job) {
-            return Ok(Some(JobOutcome::Fenced));
-        }
         if job.advanced.elapsed() < CURSOR_INTERVAL || self.advance(job).await? {
             return Ok(None);
         }
