@@ -1,7 +1,7 @@
 //! The feed: its services, without sockets and transports.
 //!
-//! A service owns its state and receives its dependencies in its constructor. Commands submit jobs and events; lower
-//! layers never call higher ones. `wiring/` builds the services, starting with the lowest layer.
+//! A service owns its state. It receives its dependencies in its constructor: what nearly all services use as one
+//! [`Base`](base::Base), the others by name. Commands submit jobs and events; lower layers never call higher ones. `wiring/` builds the services, starting with the lowest layer.
 //!
 //! | layer | modules |
 //! |---|---|
