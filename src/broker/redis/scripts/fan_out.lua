@@ -43,9 +43,17 @@ local function write(log, meta)
   return receipt
 end
 
+-- A page that failed half way is written again. Inboxes that may have the entry are searched for it then.
+local function forget_page()
+  call('HDEL', job, ARGV[2])
+  for i = 1, n do
+    if (receipts[i] or 0) >= 0 then pcall(note_arrival, KEYS[2 * i + 1]) end
+  end
+end
+
 return write_and_hint(function()
   for i = 2, #KEYS, 2 do
     n = n + 1
     receipts[n] = write(KEYS[i], KEYS[i + 1])
   end
-end, 2, receipts)
+end, 2, receipts, forget_page)

@@ -43,10 +43,11 @@ local function send_hints(first, receipts)
   end
 end
 
--- Writes, then hints: also if the writes fail half way.
-local function write_and_hint(write, first, receipts)
+-- Writes, then hints: also if the writes fail half way. Nothing is rolled back then: `undo` prepares a repeat.
+local function write_and_hint(write, first, receipts, undo)
   local done, problem = pcall(write)
   send_hints(first, receipts)
+  if not done and undo then undo() end
   -- An error of a command keeps its code, which `error` would put behind the position in the script.
   if not done then return redis.error_reply(problem.err or problem) end
   return receipts

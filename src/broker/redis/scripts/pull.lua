@@ -26,7 +26,12 @@ local function write(log, meta)
     news = applies(kind, head)
   end
   if not news then return -1 end
-  local id = call('XADD', log, '0-*', kind, post)
+  local id = redis.pcall('XADD', log, '0-*', kind, post)
+  if id.err then
+    -- Nothing is rolled back: without this, a repeat would take the entry for written.
+    call('HSET', meta, 'w', found[3] or '0')
+    error(id)
+  end
   local receipt = hint(n, log, connection, id, head)
   if sub(id, -2) == '00' then trim(log, meta, length) end
   return receipt
