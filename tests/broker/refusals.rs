@@ -1,6 +1,6 @@
 //! Refusals of Redis, as calls report them: also those within a script that goes on after an error.
 
-use feedline::broker::{Attempt, BrokerError, FanOut, PageRecipients, Pull};
+use feedline::broker::{Attempt, BrokerError, FanOut, JobAttempt, JobProgress, PageRecipients, Pull};
 use feedline::model::PostId;
 
 use crate::engine::{Engine, post, to, user};
@@ -15,27 +15,29 @@ const REFUSALS: [(&str, &str, &str); 4] = [
 ];
 
 #[tokio::test]
-async fn refusals_are_reported_by_all_writes_to_inboxes() {
+async fn refused_writes_are_reported_and_can_be_repeated() {
     let engine = Engine::redis().await;
     let server = engine.server.as_ref().expect("a Redis");
     let ann = [user("ann")];
     engine.open_with(&ann[0], &[1]).await;
+    let mut expected = vec![post(1)];
     for (n, (begin, end, reason)) in (10..).zip(REFUSALS) {
         assert_eq!(server.ask(begin), "+OK", "{begin}");
-        let (attempt, entry) = (engine.attempt(n), post(n));
+        let [first, second, third] = [3 * n, 3 * n + 1, 3 * n + 2];
+        let (attempt, entry, pulled) = (engine.attempt(n), post(first), post(second));
         let (page, author) = (PageRecipients::Users(0), user("bo"));
         let fan_out =
             FanOut { attempt: &attempt, page: &page, entry: &entry, author: &author, users: &ann, created_at: 0 };
-        let pull = Pull { mark: n, entry: &entry, users: &ann, attempt: Attempt::First };
-        let calls = async || {
+        let pull = Pull { mark: n, entry: &pulled, users: &ann, attempt: Attempt::First };
+        let calls = async |fan_out| {
             [
                 ("append", engine.broker.append(to(&entry)).await.map(drop)),
                 ("fan-out", engine.broker.fan_out(fan_out).await.map(drop)),
                 ("pull", engine.broker.pull(pull).await.map(drop)),
-                ("merge", engine.broker.merge_inbox(&ann[0], &[PostId(n)], PostId::ZERO).await.map(drop)),
+                ("merge", engine.broker.merge_inbox(&ann[0], &[PostId(third)], PostId::ZERO).await.map(drop)),
             ]
         };
-        for (call, failed) in calls().await {
+        for (call, failed) in calls(fan_out).await {
             let is_refused = match &failed {
                 Err(BrokerError::Refused(found, _)) => found.as_str() == reason,
                 // A connection to a replica is replaced: another one may lead to another server.
@@ -46,8 +48,13 @@ async fn refusals_are_reported_by_all_writes_to_inboxes() {
         }
         assert_eq!(server.ask(end), "+OK", "{end}");
         healed(&engine).await;
-        for (call, done) in calls().await {
-            assert!(done.is_ok(), "{end}: {call}: {done:?}");
-        }
+        // The next attempt at the job knows that the page was not written.
+        let next = JobAttempt { retry: 1, ..attempt.clone() };
+        assert_eq!(engine.broker.begin_attempt(&next).await.unwrap(), Some(JobProgress::default()), "{begin}");
+        let done = calls(FanOut { attempt: &next, ..fan_out }).await;
+        assert!(done.iter().all(|(_, done)| done.is_ok()), "{end}: {done:?}");
+        // Nothing was taken for written meanwhile, and nothing is written twice.
+        expected.extend([first, second, third].map(post));
+        assert_eq!(engine.entries(&ann[0]).await, expected, "{begin}");
     }
 }
