@@ -94,6 +94,8 @@ fn keys(webhook: &WebhookReceiver, has_stream: bool) -> Vec<(&'static str, Strin
         ("outlet.stream", has_stream.to_string()),
         ("push.enabled", "true".to_owned()),
         ("push.grace", "300ms".to_owned()),
+        // The lease of pushes that are under way when the ledger is lost is a multiple of it.
+        ("push.timeout", "500ms".to_owned()),
         ("push.allow_networks", "127.0.0.0/8".to_owned()),
         ("push.webhook_secrets", secret.to_owned()),
     ];
