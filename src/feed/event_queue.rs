@@ -14,7 +14,7 @@ use super::error::Result;
 use super::runtime::{Runtime, now};
 use super::work::{Owner, Partition, Waker};
 use crate::broker::{Broker, Signal};
-use crate::ledger::{EventConsumer, Ledger};
+use crate::ledger::{EventBacklog, EventConsumer, Ledger};
 use crate::metrics::Metrics;
 
 /// The maximal number of new likes of one object that get an event in one settlement. Also the number of waiting like
@@ -34,10 +34,8 @@ pub(crate) struct EventQueue {
     broker: Arc<dyn Broker>,
     runtime: Arc<Runtime>,
     metrics: Arc<Metrics>,
-    notifications: ConsumerWork,
-    likes: ConsumerWork,
-    /// `None` without an outlet.
-    outlet: Option<ConsumerWork>,
+    /// The work of each consumer; that of the outlet only if there is one.
+    consumers: Vec<ConsumerWork>,
     /// This process wrote events whose consumers have other owners.
     to_signal: Notify,
     /// Like events that waited when they were last counted.
@@ -46,17 +44,11 @@ pub(crate) struct EventQueue {
 
 /// The work of one consumer.
 pub(crate) struct ConsumerWork {
+    consumer: EventConsumer,
     /// Its partition.
     pub(crate) partition: Partition,
     /// Wakes its worker.
     pub(crate) waker: Waker,
-}
-
-impl ConsumerWork {
-    fn new(owner: &Owner, kind: &str, consumer: EventConsumer) -> Self {
-        let partition = owner.partition(kind, format!("events/{}", consumer.name()));
-        Self { partition, waker: Waker::new() }
-    }
 }
 
 impl EventQueue {
@@ -69,19 +61,16 @@ impl EventQueue {
         metrics: Arc<Metrics>,
         outlet: bool,
     ) -> Self {
-        let consumer = |consumer| ConsumerWork::new(owner, "events", consumer);
-        Self {
-            ledger,
-            broker,
-            runtime,
-            metrics,
-            notifications: consumer(EventConsumer::Notifications),
-            likes: consumer(EventConsumer::Likes),
-            // A kind of its own: during a change of the configuration, not every process has it.
-            outlet: outlet.then(|| ConsumerWork::new(owner, "events/outlet", EventConsumer::Outlet)),
-            to_signal: Notify::new(),
-            waiting_likes: AtomicU64::new(0),
-        }
+        let work = |consumer: EventConsumer| {
+            // A kind of its own: during a change of the configuration, not every process has the outlet.
+            let kind = if consumer == EventConsumer::Outlet { "events/outlet" } else { "events" };
+            let partition = owner.partition(kind, format!("events/{}", consumer.name()));
+            ConsumerWork { consumer, partition, waker: Waker::new() }
+        };
+        let consumers = [EventConsumer::Notifications, EventConsumer::Likes].into_iter();
+        let consumers = consumers.chain(outlet.then_some(EventConsumer::Outlet)).map(work).collect();
+        let (to_signal, waiting_likes) = (Notify::new(), AtomicU64::new(0));
+        Self { ledger, broker, runtime, metrics, consumers, to_signal, waiting_likes }
     }
 
     /// Signals and measures until the process stops.
@@ -92,7 +81,8 @@ impl EventQueue {
 
     /// Wakes the consumer: this process wrote an event. The outlet gets most events of the others, and wakes with them.
     pub(crate) fn wake(&self, consumer: EventConsumer) {
-        for work in [self.consumer(consumer), self.outlet.as_ref()].into_iter().flatten() {
+        let wanted = [consumer, EventConsumer::Outlet];
+        for work in self.consumers.iter().filter(|work| wanted.contains(&work.consumer)) {
             match work.partition.fence() {
                 Some(_) => work.waker.notify_one(),
                 None => self.to_signal.notify_one(),
@@ -102,9 +92,7 @@ impl EventQueue {
 
     /// Wakes the consumers: another process wrote an event.
     pub(crate) fn on_signal(&self) {
-        for work in [Some(&self.notifications), Some(&self.likes), self.outlet.as_ref()].into_iter().flatten() {
-            work.waker.notify_one();
-        }
+        self.consumers.iter().for_each(|work| work.waker.notify_one());
     }
 
     /// The maximal number of new likes of one object that get an event; 0 while too many like events wait.
@@ -114,11 +102,7 @@ impl EventQueue {
 
     /// The work of a consumer; `None`: the outlet, and there is none.
     pub(crate) fn consumer(&self, consumer: EventConsumer) -> Option<&ConsumerWork> {
-        match consumer {
-            EventConsumer::Notifications => Some(&self.notifications),
-            EventConsumer::Likes => Some(&self.likes),
-            EventConsumer::Outlet => self.outlet.as_ref(),
-        }
+        self.consumers.iter().find(|work| work.consumer == consumer)
     }
 
     async fn signal_others(&self) {
@@ -147,13 +131,12 @@ impl EventQueue {
     }
 
     async fn measure(&self) -> Result<()> {
-        if self.notifications.partition.fence().is_some() {
-            let backlog = self.ledger.event_backlog(EventConsumer::Notifications).await?;
-            self.metrics.event_backlog(backlog.events, backlog.oldest.map(|oldest| now().saturating_sub(oldest)));
-        } else {
-            // The owner measures it.
-            self.metrics.event_backlog(0, None);
+        let mut backlog = EventBacklog::default();
+        // Otherwise, the owner measures it.
+        if self.consumer(EventConsumer::Notifications).is_some_and(|work| work.partition.fence().is_some()) {
+            backlog = self.ledger.event_backlog(EventConsumer::Notifications).await?;
         }
+        self.metrics.event_backlog(backlog.events, backlog.oldest.map(|oldest| now().saturating_sub(oldest)));
         let waiting = self.ledger.event_backlog(EventConsumer::Likes).await?.events;
         self.metrics.like_event_backlog(waiting);
         let before = self.waiting_likes.swap(waiting, Ordering::Relaxed);

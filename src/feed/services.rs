@@ -65,7 +65,7 @@ pub struct Feed {
     pub(crate) favourites: Arc<FavouriteService>,
     pub(crate) topics: TopicService,
     /// What happened, for consumers outside of Feedline.
-    pub(crate) outlet: Outlet,
+    pub(crate) outlet: Arc<Outlet>,
     /// Decides which jobs of post alerts are set aside; `push/` runs them.
     pub(crate) post_alert_quarantine: Arc<QuarantinePolicy>,
     /// What webhooks, and the Stream of the outlet, wait for.
@@ -125,7 +125,7 @@ impl Feed {
 
     /// Answers requests that wait for something to happen: the process drains.
     pub fn drain(&self) {
-        self.outlet.reader.drain();
+        self.outlet.drain();
     }
 
     /// Stops the background work, also after a failed start. Unfinished jobs stay in the ledger for other nodes, and
@@ -148,7 +148,7 @@ impl Feed {
             Signal::JobsWaiting(partition) => self.base.jobs.on_signal(partition),
             Signal::WorkFreed => self.base.owner.on_freed(),
             Signal::EventsWritten => self.base.events.on_signal(),
-            Signal::OutletAppended => self.outlet.appended.notify(),
+            Signal::OutletAppended => self.outlet.wake(),
             Signal::LedgerReplaced => self.base.lineage.compare_soon(),
             Signal::RevocationsAppended => self.revocations.on_signal(),
             Signal::LikesSettled(settlement) => self.settlements.on_settled(settlement),

@@ -211,7 +211,7 @@ impl Gateway {
         let (tasks, draining, stopping) = (TaskTracker::new(), CancellationToken::new(), CancellationToken::new());
         let connections = Arc::new(ConnectionRegistry::default());
         let sessions = Arc::new(StreamSessions::default());
-        let sockets = Arc::new(UserSockets::new(Arc::clone(&sessions), feed.outlet.users.clone()));
+        let sockets = Arc::new(UserSockets::new(Arc::clone(&sessions), feed.outlet.users()));
         let broadcaster = Arc::new(Broadcaster::new(Arc::clone(metrics), feed.live_sockets.receipts().cloned()));
         let logs = LogReader::new(Arc::clone(broker), Arc::clone(&feed.inboxes), Arc::clone(&feed.event_renderer));
         let logs = Arc::new(logs);
@@ -392,7 +392,7 @@ fn command_runner(
 ) -> CommandRunner {
     let GatewayParts { feed, broker, metrics, .. } = parts;
     let hooks = Arc::new(HookRunner { hooks: parts.hooks.clone() });
-    let occupancy = feed.outlet.channels.clone().map(ChannelOccupancy::new).map(Arc::new);
+    let occupancy = feed.outlet.channels().map(ChannelOccupancy::new).map(Arc::new);
     let ttl = presence_ttl(parts.sessions.ping_interval, parts.sessions.pong_timeout);
     let single = parts.sessions.single_connection.then(|| SingleConnection { broker: Arc::clone(broker) });
     CommandRunner {

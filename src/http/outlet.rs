@@ -30,8 +30,8 @@ pub(super) async fn serve(State(api): State<Arc<OutletApi>>, request: Request) -
         Ok(poll) => poll,
         Err(error) => return refuse(&error),
     };
-    match api.feed.outlet.reader.poll(poll).await {
-        Ok(events) => json_answer(StatusCode::OK, events.json()),
+    match api.feed.outlet.poll(poll).await {
+        Ok(events) => json_answer(StatusCode::OK, events),
         Err(error) => refuse(&error),
     }
 }

@@ -36,12 +36,9 @@ pub trait ErasureStore: Send + Sync {
     /// works on them.
     async fn due_erasures(&self, now: Millis, limit: usize) -> Result<Vec<Erasure>>;
 
-    /// Stores the `quiet_since` of an erasure, and when it is due again. Returns `false` and changes nothing if the
-    /// partition has another owner.
-    async fn advance_erasure(&self, fence: &Fence, erasure: &Erasure, due_at: Millis) -> Result<bool>;
-
-    /// Ends an erasure. Returns `false` and changes nothing if the partition has another owner.
-    async fn finish_erasure(&self, fence: &Fence, user: &UserId) -> Result<bool>;
+    /// Ends a pass: stores the `quiet_since` of the erasure, and when it is due again; `None`: it is finished. Returns
+    /// `false` and changes nothing if the partition has another owner.
+    async fn end_erasure_pass(&self, fence: &Fence, erasure: &Erasure, due_at: Option<Millis>) -> Result<bool>;
 
     /// Removes posts of the user that were deleted before a time, with all comments, likes and favourites under them,
     /// including those of other users. Returns the number of rows; fewer than `limit` means that no more are left.
@@ -54,7 +51,8 @@ pub trait ErasureStore: Send + Sync {
     /// owners; empty if none are left.
     async fn erase_notices(&self, user: &UserId, limit: usize) -> Result<Vec<(UserId, NotificationId)>>;
 
-    /// Removes restrictions and post alerts in both directions, notifications to the user, the read marker,
-    /// devices, preferences, pushes and idempotency keys. Returns the number of rows; 0 if none are left.
+    /// Removes restrictions and post alerts in both directions, notifications to the user, the read marker, muted
+    /// conversations, devices, preferences, pushes, idempotency keys and counters of favourites. Returns the number of
+    /// rows; 0 if none are left.
     async fn erase_rest(&self, user: &UserId, limit: usize) -> Result<usize>;
 }

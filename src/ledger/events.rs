@@ -10,12 +10,12 @@ use crate::model::{DomainEvent, Millis};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventConsumer {
     /// Writes notifications, except for likes.
-    Notifications,
+    Notifications = 1,
     /// Writes notifications of likes. They are numerous, so they have their own consumer and do not delay other
     /// notifications.
-    Likes,
+    Likes = 2,
     /// Appends events to the log of the outlet.
-    Outlet,
+    Outlet = 4,
 }
 
 impl EventConsumer {
@@ -41,11 +41,7 @@ impl EventConsumer {
 
     /// The bit of this consumer in the set of consumers that have not processed an event yet.
     pub fn bit(self) -> i32 {
-        match self {
-            Self::Notifications => 1,
-            Self::Likes => 2,
-            Self::Outlet => 4,
-        }
+        self as i32
     }
 
     /// Its name in the ledger.

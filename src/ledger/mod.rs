@@ -61,8 +61,8 @@ pub use self::notifications::{
     NotificationStore, UserNotifications,
 };
 pub use self::outlet::{
-    HeldEntry, MAX_HELD_ENTRIES, NewOutletEntry, OutletBacklog, OutletBatch, OutletEnd, OutletEntry, OutletSettlement,
-    OutletStore,
+    HELD_ENTRIES_KEPT, HeldEntry, MAX_HELD_ENTRIES, NewOutletEntry, OutletBacklog, OutletBatch, OutletEnd, OutletEntry,
+    OutletSettlement, OutletStore,
 };
 pub use self::people::{
     MAX_NAMED, NewAccount, PeopleStore, ProfileChange, StoredAccount, SuggestionLimits, UserMatch, fold, past,

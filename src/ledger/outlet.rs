@@ -11,19 +11,22 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use super::{Fence, Result};
+use super::quarantine::webhook_prefix;
+use super::{Fault, Fence, Quarantined, Result, WEBHOOK};
 use crate::model::{DomainEvent, EventOwner, Millis};
 
 /// The number of entries that one consumer holds at most, besides those that were given up. With more, it gets no new
 /// entries of the log until some are delivered.
 pub const MAX_HELD_ENTRIES: u64 = 10_000;
 
-/// How long entries that were given up are kept in quarantine.
-pub(super) const FAILED_ENTRIES_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+/// How long entries are held, and those that were given up are kept in quarantine.
+pub const HELD_ENTRIES_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// An event to be appended to the log.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NewOutletEntry {
     /// The number of the event in the queue.
     pub event: i64,
@@ -38,7 +41,7 @@ pub struct NewOutletEntry {
 }
 
 /// An entry of the log.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutletEntry {
     /// Its position, from 1.
     pub position: u64,
@@ -69,9 +72,10 @@ pub struct OutletEnd {
 }
 
 /// An entry that a consumer did not take.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldEntry {
     /// The entry.
+    #[serde(flatten)]
     pub entry: OutletEntry,
     /// When it was held first, in Unix milliseconds.
     pub held_at: Millis,
@@ -81,17 +85,29 @@ pub struct HeldEntry {
     pub due_at: Option<Millis>,
     /// Why it was not taken.
     pub reason: String,
-    /// When it was given up and moves to the quarantine; `None`: it is held.
-    pub failed_at: Option<Millis>,
+}
+
+impl HeldEntry {
+    /// The item of an entry that this consumer gives up.
+    pub fn give_up(self, consumer: &str, at: Millis) -> Quarantined {
+        let Self { entry, attempts, reason, .. } = self;
+        let OutletEntry { position, at: happened_at, kind, owner, body } = &entry;
+        let content = json!({
+            "consumer": consumer, "position": position, "at": happened_at, "kind": kind, "owner": owner, "body": body,
+        });
+        let reason = format!("given up after {attempts} attempts: {reason}");
+        let name = format!("{}{position}", webhook_prefix(consumer));
+        Quarantined::new(WEBHOOK, name, content.to_string(), Fault { reason, attempts, at })
+    }
 }
 
 /// The work of a consumer.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct OutletBatch {
     /// The cursor of the consumer.
     pub cursor: u64,
-    /// The end of the log.
-    pub end: OutletEnd,
+    /// The last position that was trimmed.
+    pub trimmed: u64,
     /// The number of entries that it holds, up to [`MAX_HELD_ENTRIES`].
     pub held: u64,
     /// Held entries that are due, the longest due first.
@@ -107,14 +123,16 @@ pub struct OutletBatch {
 pub struct OutletSettlement {
     /// The new cursor.
     pub cursor: u64,
-    /// Entries that are held from now on, or held longer, or given up.
+    /// Entries that are held from now on, or held longer.
     pub held: Vec<HeldEntry>,
-    /// The positions of held entries that were delivered.
-    pub delivered: Vec<u64>,
+    /// Entries that were [given up](HeldEntry::give_up).
+    pub given_up: Vec<Quarantined>,
+    /// The positions of held entries that were delivered or given up.
+    pub released: Vec<u64>,
 }
 
 /// The backlog of a consumer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct OutletBacklog {
     /// The name of the consumer.
     pub consumer: String,
@@ -135,15 +153,15 @@ pub trait OutletStore: Send + Sync {
     async fn append_events(&self, events: &[(Millis, DomainEvent)]) -> Result<()>;
 
     /// Appends events to the log, in order, and marks `done` as processed, in one transaction. Events that were
-    /// processed before are not appended again. Returns the end of the log; `None`, and nothing changes, if the
-    /// partition has another owner.
+    /// processed before are not appended again. Returns `false`, and changes nothing, if the partition has another
+    /// owner.
     async fn publish_outlet(
         &self,
         fence: &Fence,
         entries: &[NewOutletEntry],
         done: &[i64],
         now: Millis,
-    ) -> Result<Option<OutletEnd>>;
+    ) -> Result<bool>;
 
     /// The end of the log.
     async fn outlet_end(&self) -> Result<OutletEnd>;
@@ -151,17 +169,15 @@ pub trait OutletStore: Send + Sync {
     /// The first entries after a position, in order.
     async fn outlet_entries(&self, after: u64, limit: usize) -> Result<Vec<OutletEntry>>;
 
-    /// Removes up to `limit` of the oldest entries, if they were published before a time, and entries that were given
-    /// up long before `now`. Returns the number of removed entries of the log.
-    async fn trim_outlet(&self, before: Millis, now: Millis, limit: usize) -> Result<usize>;
+    /// Removes up to `limit` of the oldest entries, if they were published before a time, and entries that were held or
+    /// given up before another. Returns the number of removed entries of the log.
+    async fn trim_outlet(&self, before: Millis, held_before: Millis, limit: usize) -> Result<usize>;
 
     /// Registers consumers. Those that are new begin at the end of the log.
     async fn register_outlet_consumers(&self, names: &[String]) -> Result<()>;
 
-    /// The cursor of a consumer; `None`: it is not registered.
-    async fn outlet_cursor(&self, consumer: &str) -> Result<Option<u64>>;
-
-    /// Moves the cursor of a consumer forward, never back. Returns the cursor; `None`: it is not registered.
+    /// Moves the cursor of a consumer forward, never back; 0 leaves it as it is. Returns the cursor; `None`: it is not
+    /// registered.
     async fn advance_outlet_cursor(&self, consumer: &str, to: u64) -> Result<Option<u64>>;
 
     /// The backlogs of all registered consumers.

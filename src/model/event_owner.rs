@@ -1,24 +1,25 @@
 //! Whose events consumers of the outlet receive in order.
 
 use std::fmt;
-use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
 
 use super::UserId;
 
 /// The owner of an event: a user, or a channel of the application. Events of one owner are delivered in order. Its text
 /// is the id of the user, or `#` and the name of the channel: no id contains a `#`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct EventOwner(Arc<str>);
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct EventOwner(String);
 
 impl EventOwner {
     /// A channel of the application.
     pub fn channel(name: &str) -> Self {
-        Self(format!("#{name}").into())
+        Self(format!("#{name}"))
     }
 
     /// The owner with a text that a store returned.
     pub fn from_stored(text: &str) -> Self {
-        Self(text.into())
+        Self(text.to_owned())
     }
 
     /// Its text.
@@ -29,7 +30,7 @@ impl EventOwner {
 
 impl From<&UserId> for EventOwner {
     fn from(user: &UserId) -> Self {
-        Self(user.as_str().into())
+        Self(user.as_str().to_owned())
     }
 }
 

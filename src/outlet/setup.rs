@@ -9,7 +9,8 @@ use anyhow::Context as _;
 use super::consumer_context::ConsumerContext;
 use super::delivery::WebhookTarget;
 use super::stream_worker::StreamWorker;
-use super::webhook_worker::{WebhookOptions, WebhookWorker};
+use super::webhook_worker::WebhookWorker;
+use crate::breaker::{BreakerOptions, Breakers};
 use crate::broker::Broker;
 use crate::config::{BrokerUrl, Config};
 use crate::feed::work::QuarantinePolicy;
@@ -24,6 +25,9 @@ use crate::push::providers::webhook::Webhook;
 /// The delays between attempts at one event.
 const MIN_DELAY: Duration = Duration::from_secs(1);
 const MAX_DELAY: Duration = Duration::from_secs(3600);
+
+/// The longest time that the breaker of a webhook stays open, unless the receiver demands more.
+const MAX_OPEN: Duration = Duration::from_secs(60);
 
 /// The name under which the ledger knows a webhook. Consumers that poll have names without a colon.
 pub fn webhook_consumer(name: &str) -> String {
@@ -59,7 +63,8 @@ pub fn outlet_targets(config: &Config) -> anyhow::Result<OutletTargets> {
         let transport = Webhook::new(&settings, http.http_with(policy.clone()))
             .with_context(|| format!("the webhook {name:?} ([[outlet.webhooks]]) cannot be used"))?;
         let types: HashSet<String> = webhook.types.iter().cloned().collect();
-        Ok(WebhookTarget::new(webhook_consumer(name), url, types, transport, retry.clone()))
+        let breakers = Breakers::new(BreakerOptions { max_open: MAX_OPEN, ..BreakerOptions::default() });
+        Ok(WebhookTarget { consumer: webhook_consumer(name), url, types, transport, retry: retry.clone(), breakers })
     };
     outlet.webhooks.iter().map(target).collect::<anyhow::Result<_>>().map(OutletTargets)
 }
@@ -83,22 +88,27 @@ impl OutletWorkers {
         broker: &Arc<dyn Broker>,
         metrics: &Arc<Metrics>,
     ) -> anyhow::Result<Self> {
-        let options = WebhookOptions { concurrency: config.outlet.concurrency, give_up: config.outlet.give_up };
+        let outlet = &config.outlet;
         let context = |name: &str, waits: &Arc<QuarantinePolicy>| ConsumerContext {
             ledger: feed.base.ledger.clone(),
             partition: feed.base.owner.partition(name, name),
             waits: waits.clone(),
-            waker: feed.outlet.appended.waker(),
+            waker: feed.outlet.waker(),
             runtime: feed.base.runtime.clone(),
             metrics: metrics.clone(),
         };
-        let targets = outlet_targets(config)?.0.into_iter();
-        let webhook =
-            |target: WebhookTarget| WebhookWorker::new(context(&target.consumer, &feed.webhook_waits), target, options);
-        let webhooks = targets.map(webhook).collect();
-        let length = config.outlet.stream_length;
-        let stream = || StreamWorker::new(context("stream", &feed.stream_waits), broker.clone(), length);
-        let stream = config.outlet.stream.then(stream);
+        let webhook = |target: WebhookTarget| WebhookWorker {
+            context: context(&target.consumer, &feed.webhook_waits),
+            target,
+            concurrency: outlet.concurrency,
+            give_up: outlet.give_up,
+        };
+        let webhooks = outlet_targets(config)?.0.into_iter().map(webhook).collect();
+        let stream = outlet.stream.then(|| StreamWorker {
+            context: context("stream", &feed.stream_waits),
+            broker: broker.clone(),
+            length: outlet.stream_length,
+        });
         Ok(Self { runtime: feed.base.runtime.clone(), webhooks, stream })
     }
 

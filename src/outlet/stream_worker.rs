@@ -17,19 +17,15 @@ const CONSUMER: &str = "stream:redis";
 /// The events of one step.
 const BATCH: usize = 200;
 
-/// Fills the Stream.
+/// Fills the Stream. `setup.rs` sets the fields.
 pub(super) struct StreamWorker {
-    context: ConsumerContext,
-    broker: Arc<dyn Broker>,
-    length: u64,
+    pub(super) context: ConsumerContext,
+    pub(super) broker: Arc<dyn Broker>,
+    /// The Stream has about this length.
+    pub(super) length: u64,
 }
 
 impl StreamWorker {
-    /// A worker for a Stream of about this length: see [`run`](Self::run).
-    pub(super) fn new(context: ConsumerContext, broker: Arc<dyn Broker>, length: u64) -> Self {
-        Self { context, broker, length }
-    }
-
     /// Works until the process stops.
     pub(super) async fn run(&self) {
         self.context.work(&mut &*self).await;

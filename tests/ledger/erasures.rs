@@ -63,21 +63,22 @@ async fn erasures_need_the_partition(ledger: Any) {
     assert_eq!(due(NOW).await, [(id("ann"), None)]);
     let former = own(&*ledger, "w1", "erasure").await.expect("the partition");
     let quiet = Erasure { user: id("ann"), at: NOW, quiet_since: Some(NOW + 7) };
-    assert!(ledger.advance_erasure(&former, &quiet, NOW + 20).await.unwrap());
+    assert!(ledger.end_erasure_pass(&former, &quiet, Some(NOW + 20)).await.unwrap());
     assert_eq!(due(NOW + 19).await, []);
     assert_eq!(due(NOW + 20).await, [(id("ann"), Some(NOW + 7))]);
     // w1 was paused past its lease.
     let owner = hand_over(&*ledger, "w1", "w2", "erasure").await;
-    assert!(!ledger.advance_erasure(&former, &Erasure { quiet_since: None, ..quiet.clone() }, 0).await.unwrap());
-    assert!(!ledger.finish_erasure(&former, &id("ann")).await.unwrap());
+    let loud = Erasure { quiet_since: None, ..quiet.clone() };
+    assert!(!ledger.end_erasure_pass(&former, &loud, Some(0)).await.unwrap());
+    assert!(!ledger.end_erasure_pass(&former, &quiet, None).await.unwrap());
     assert_eq!(due(NOW + 20).await, [(id("ann"), Some(NOW + 7))], "w1 changed nothing");
     // The longest waiting one comes first.
     ledger.begin_erasure(&id("bo"), NOW).await.unwrap();
     assert_eq!(due(NOW + 20).await, [(id("bo"), None), (id("ann"), Some(NOW + 7))]);
     assert_eq!(ledger.due_erasures(NOW + 20, 1).await.expect("an answer").len(), 1);
-    assert!(ledger.finish_erasure(&owner, &id("ann")).await.unwrap());
-    assert!(!ledger.finish_erasure(&owner, &id("ann")).await.unwrap(), "it is finished");
-    assert!(!ledger.advance_erasure(&owner, &quiet, 0).await.unwrap());
+    assert!(ledger.end_erasure_pass(&owner, &quiet, None).await.unwrap());
+    assert!(!ledger.end_erasure_pass(&owner, &quiet, None).await.unwrap(), "it is finished");
+    assert!(!ledger.end_erasure_pass(&owner, &quiet, Some(0)).await.unwrap());
     assert_eq!(due(NOW + 999).await, [(id("bo"), None)]);
 }
 

@@ -156,7 +156,8 @@ async fn append(ledger: &dyn Ledger, names: &[&str], now: u64) -> OutletEnd {
     let entries: Vec<NewOutletEntry> = waiting.iter().map(|(seq, event)| entry(*seq, event, now)).collect();
     let done: Vec<i64> = waiting.iter().map(|(seq, _)| *seq).collect();
     let fence = publisher(ledger).await;
-    ledger.publish_outlet(&fence, &entries, &done, now).await.expect("an answer").expect("the owner")
+    assert!(ledger.publish_outlet(&fence, &entries, &done, now).await.expect("an answer"), "the owner");
+    ledger.outlet_end().await.expect("an end")
 }
 
 fn entry(event: i64, what: &DomainEvent, now: u64) -> NewOutletEntry {
@@ -174,7 +175,8 @@ async fn the_log_is_appended_once_and_in_order(ledger: Any) {
     let done: Vec<i64> = waiting.iter().map(|(seq, _)| *seq).collect();
     let fence = publisher(&*ledger).await;
     let publish = async |entries: &[NewOutletEntry], done: &[i64]| {
-        ledger.publish_outlet(&fence, entries, done, NOW).await.unwrap().expect("the owner")
+        assert!(ledger.publish_outlet(&fence, entries, done, NOW).await.unwrap(), "the owner");
+        ledger.outlet_end().await.unwrap()
     };
     let first = publish(&entries[..2], &done[..2]).await;
     assert_eq!((first.last, pending(&*ledger).await.len()), (2, 1));
@@ -192,13 +194,12 @@ async fn the_log_is_appended_once_and_in_order(ledger: Any) {
 
 async fn consumers_begin_at_the_end_and_never_go_back(ledger: Any) {
     append(&*ledger, &["ann", "bo"], NOW).await;
-    assert_eq!(ledger.outlet_cursor("app").await.unwrap(), None);
     assert_eq!(ledger.advance_outlet_cursor("app", 1).await.unwrap(), None);
     for _ in 0..2 {
         ledger.register_outlet_consumers(&["app".into(), HOOK.into()]).await.unwrap();
         append(&*ledger, &["cy"], NOW + 5).await;
     }
-    assert_eq!(ledger.outlet_cursor("app").await.unwrap(), Some(2));
+    assert_eq!(ledger.advance_outlet_cursor("app", 0).await.unwrap(), Some(2));
     assert_eq!(ledger.advance_outlet_cursor("app", 3).await.unwrap(), Some(3));
     assert_eq!(ledger.advance_outlet_cursor("app", 1).await.unwrap(), Some(3));
     let backlogs = ledger.outlet_backlogs().await.unwrap();
@@ -218,9 +219,9 @@ async fn only_the_owner_appends(ledger: Any) {
     let former = own(&*ledger, "p1", PUBLISHER).await.expect("the partition");
     assert_eq!(own(&*ledger, "p2", PUBLISHER).await, None, "it has an owner");
     let fence = hand_over(&*ledger, "p1", "p2", PUBLISHER).await;
-    assert_eq!(ledger.publish_outlet(&former, &entries, &done, NOW).await.unwrap(), None);
+    assert!(!ledger.publish_outlet(&former, &entries, &done, NOW).await.unwrap());
     assert_eq!((ledger.outlet_end().await.unwrap().last, pending(&*ledger).await), (0, waiting), "nothing changed");
-    assert!(ledger.publish_outlet(&fence, &entries, &done, NOW).await.unwrap().is_some());
+    assert!(ledger.publish_outlet(&fence, &entries, &done, NOW).await.unwrap());
 }
 
 /// A ledger with entries of these users, all of them new to the webhook, and its owner.
@@ -236,18 +237,12 @@ async fn hooked(ledger: &dyn Ledger, names: &[&str]) -> (Vec<OutletEntry>, Fence
 
 fn held(entry: &OutletEntry, due_at: Option<u64>) -> HeldEntry {
     let reason = "server_error: 500 \0".to_owned();
-    HeldEntry { entry: entry.clone(), held_at: NOW, attempts: 1, due_at, reason, failed_at: None }
+    HeldEntry { entry: entry.clone(), held_at: NOW, attempts: 1, due_at, reason }
 }
 
 /// Settles a batch as the owner.
-async fn settle(
-    (ledger, fence): (&dyn Ledger, &Fence),
-    cursor: u64,
-    held: Vec<HeldEntry>,
-    delivered: &[u64],
-    now: u64,
-) {
-    let settlement = OutletSettlement { cursor, held, delivered: delivered.to_vec() };
+async fn settle((ledger, fence): (&dyn Ledger, &Fence), cursor: u64, held: Vec<HeldEntry>, released: &[u64], now: u64) {
+    let settlement = OutletSettlement { cursor, held, given_up: vec![], released: released.to_vec() };
     assert!(ledger.settle_outlet(fence, HOOK, &settlement, now).await.expect("an answer"));
 }
 
@@ -287,14 +282,15 @@ async fn entries_that_were_given_up_can_be_replayed(ledger: Any) {
     let (entries, fence) = hooked(&*ledger, &["ann", "ann"]).await;
     let owner: (&dyn Ledger, _) = (&*ledger, &fence);
     settle(owner, 2, vec![held(&entries[0], Some(NOW)), held(&entries[1], None)], &[], NOW).await;
-    let failed = HeldEntry { failed_at: Some(NOW + 5), due_at: None, ..held(&entries[0], None) };
-    settle(owner, 2, vec![failed], &[], NOW + 5).await;
+    let given_up = vec![held(&entries[0], None).give_up(HOOK, NOW + 5)];
+    let settlement = OutletSettlement { cursor: 2, held: vec![], given_up, released: vec![1] };
+    assert!(ledger.settle_outlet(&fence, HOOK, &settlement, NOW + 5).await.unwrap());
     assert_eq!(due(&*ledger, NOW + 5).await, [2], "it no longer holds up the next one");
     settle(owner, 2, vec![], &[2], NOW + 5).await;
     let listed = ledger.quarantined(Some(WEBHOOK), 0, 9).await.unwrap();
     assert_eq!(listed.len(), 1);
     assert_eq!((listed[0].name.as_str(), listed[0].at), ("hook/1", NOW + 5));
-    assert!(listed[0].reason.starts_with("server_error"), "{listed:?}");
+    assert!(listed[0].reason.starts_with("given up after 1 attempts: server_error"), "{listed:?}");
     assert_eq!(ledger.outlet_backlogs().await.unwrap()[0].failed, 1);
     let retry = async |name: &str| ledger.retry_quarantined(WEBHOOK, name, NOW + 6).await.unwrap();
     assert_eq!(retry("hook/2").await, RetryOutcome::Absent, "it was delivered");

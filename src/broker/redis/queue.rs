@@ -6,11 +6,12 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use redis::Value;
 
+use super::RedisBroker;
 use super::commands::millis;
+use super::replies::{parse, strange};
 use super::scripts::SCRIPTS;
-use super::{RedisBroker, replies};
 use crate::broker::epoch::new_epoch;
-use crate::broker::{BrokerError, DurableQueue, QueueItem, QueueOffset, QueuePage, QueuedEntry, Result};
+use crate::broker::{DurableQueue, QueueItem, QueueOffset, QueuePage, QueuedEntry, Result};
 use crate::model::Epoch;
 
 /// The number of partitions. After a change of the number, waiting entries would be read from the wrong partitions.
@@ -19,10 +20,6 @@ const PARTITIONS: u16 = 8;
 /// How long the generation of an owner is kept after it trimmed. A ledger that was restored without notice counts
 /// generations from a lower one: its owners are refused for this time, not for good.
 const FENCE_KEPT: Duration = Duration::from_secs(660);
-
-fn strange(what: &str) -> BrokerError {
-    BrokerError::Failed(format!("cannot make sense of an answer: {what}"))
-}
 
 /// Parses `[id, [field, value]]`. An entry that another program added has an empty body, which no like has.
 fn waiting(entry: Value) -> Option<QueuedEntry> {
@@ -51,7 +48,7 @@ impl DurableQueue for RedisBroker {
         for item in items {
             call.arg(item.partition + 1).arg(&item.body[..]);
         }
-        let places: Vec<String> = replies::parse(self.commands.send(&call).await?)?;
+        let places: Vec<String> = parse(self.commands.send(&call).await?)?;
         let place = |id: String| match id.as_str() {
             "" => Ok(None),
             id => QueueOffset::parse(id).map(Some).ok_or_else(|| strange("a place")),
@@ -63,7 +60,7 @@ impl DurableQueue for RedisBroker {
         let mut call = SCRIPTS.read_queue.call(2);
         call.arg(&self.keys.partition(partition)[1..]).arg(after.to_string());
         call.arg(i64::try_from(limit).unwrap_or(i64::MAX)).arg(&*new_epoch());
-        let (life, entries): (String, Vec<Value>) = replies::parse(self.commands.send(&call).await?)?;
+        let (life, entries): (String, Vec<Value>) = parse(self.commands.send(&call).await?)?;
         let items = entries.into_iter().map(waiting).collect::<Option<_>>().ok_or_else(|| strange("an entry"))?;
         Ok(QueuePage { life: life.into(), items })
     }
@@ -73,7 +70,7 @@ impl DurableQueue for RedisBroker {
         let mut call = SCRIPTS.trim.call(3);
         call.arg(&self.keys.partition(partition)[..]).arg(generation).arg(&*incarnation);
         call.arg(&**life).arg(before.to_string()).arg(millis(FENCE_KEPT));
-        replies::parse(self.commands.send(&call).await?)
+        parse(self.commands.send(&call).await?)
     }
 
     async fn length(&self) -> Result<u64> {

@@ -10,31 +10,29 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use futures::{StreamExt, TryStreamExt, stream};
-use serde::Deserialize;
-
-use crate::broker::Broker;
-use crate::feed::error::{Result, isolate};
+use crate::feed::base::Base;
+use crate::feed::error::{FeedError, Result, isolate};
 use crate::feed::identity::ErasureRecords;
 use crate::feed::likes::CountPublisher;
 use crate::feed::notifications::Notifications;
 use crate::feed::posts::CommentService;
-use crate::feed::runtime::{Runtime, now};
+use crate::feed::runtime::now;
 use crate::feed::timelines::EdgeJobs;
-use crate::feed::work::{Consumer, JobQueue, Owner, Pace, Partition, QuarantinePolicy, Ran, work};
-use crate::ledger::{Erasure, Fence, Ledger, LedgerError, PersonalData, PersonalRow};
-use crate::metrics::Metrics;
+use crate::feed::work::{Consumer, Pace, Partition, QuarantinePolicy, Ran, work};
+use crate::ledger::{Erasure, Fence, LedgerError, PersonalData, PersonalRow};
 use crate::model::{Channel, CommentId, Millis, ObjectId, ObjectType, PostId, UserId};
+use async_trait::async_trait;
+use futures::{StreamExt, TryStreamExt, stream};
 
 /// The name of the partition, and of its kind of work.
-const PARTITION: &str = "erasure";
+pub(crate) const PARTITION: &str = "erasure";
 
-/// The longest duration of a write that was under way when its user was erased: longer than any ledger call.
-const GRACE: Duration = Duration::from_secs(12);
+/// The longest duration of a write that was under way when its user was erased, in milliseconds: longer than any ledger
+/// call.
+const GRACE: Millis = 12_000;
 
-/// How long an erasure that failed waits, while others run.
-const RETRY_INTERVAL: Duration = Duration::from_secs(10);
+/// How long an erasure that failed waits, while others run, in milliseconds.
+const RETRY_INTERVAL: Millis = 10_000;
 
 /// Erasures of other nodes are found at this interval.
 const PACE: Pace = Pace { poll: Duration::from_secs(5), gather: Duration::ZERO };
@@ -46,12 +44,12 @@ const MAX_DUE: usize = 16;
 const PAGE: usize = 200;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The number of posts of one step. Each deletion creates a fan-out job; a small number keeps them from filling the
+/// The number of posts of a page. Each deletion creates a fan-out job; a small number keeps them from filling the
 /// queue of jobs.
 const POSTS_PER_PAGE: usize = 50;
 const PAUSE_AFTER_POSTS: Duration = Duration::from_millis(250);
 
-/// The number of rows of a page that are processed concurrently.
+/// The number of follows of a page that end concurrently.
 const CONCURRENCY: usize = 4;
 
 /// The parts of a pass, in order.
@@ -94,26 +92,21 @@ struct Pass {
     stage: usize,
     /// The key of the last row that the stage has processed.
     cursor: String,
-    /// The last post that the pass has deleted.
-    before: PostId,
     /// Rows found in this pass.
     found: usize,
 }
 
-/// Removes the data of erased users.
+/// Removes the data of erased users. `wiring/mod.rs` sets the fields.
 pub(crate) struct ErasureJob {
-    ledger: Arc<dyn Ledger>,
-    broker: Arc<dyn Broker>,
-    runtime: Arc<Runtime>,
-    partition: Partition,
-    records: Arc<ErasureRecords>,
-    jobs: Arc<JobQueue>,
-    edges: Arc<EdgeJobs>,
-    comments: Arc<CommentService>,
-    notifications: Arc<Notifications>,
-    counts: Arc<CountPublisher>,
-    quarantine: Arc<QuarantinePolicy>,
-    metrics: Arc<Metrics>,
+    pub(crate) base: Arc<Base>,
+    /// The partition [`PARTITION`].
+    pub(crate) partition: Partition,
+    pub(crate) records: Arc<ErasureRecords>,
+    pub(crate) edges: Arc<EdgeJobs>,
+    pub(crate) comments: Arc<CommentService>,
+    pub(crate) notifications: Arc<Notifications>,
+    pub(crate) counts: Arc<CountPublisher>,
+    pub(crate) quarantine: Arc<QuarantinePolicy>,
 }
 
 /// The worker of the partition.
@@ -123,54 +116,23 @@ struct ErasureWorker {
 }
 
 impl ErasureJob {
-    /// A worker for the erasures of this ledger: see [`start`](Self::start).
-    #[expect(clippy::too_many_arguments, reason = "a constructor names everything that the service can touch")]
-    pub(crate) fn new(
-        ledger: Arc<dyn Ledger>,
-        broker: Arc<dyn Broker>,
-        runtime: Arc<Runtime>,
-        owner: &Owner,
-        records: Arc<ErasureRecords>,
-        jobs: Arc<JobQueue>,
-        edges: Arc<EdgeJobs>,
-        comments: Arc<CommentService>,
-        notifications: Arc<Notifications>,
-        counts: Arc<CountPublisher>,
-        quarantine: Arc<QuarantinePolicy>,
-        metrics: Arc<Metrics>,
-    ) -> Self {
-        let partition = owner.partition(PARTITION, PARTITION);
-        Self {
-            ledger,
-            broker,
-            runtime,
-            partition,
-            records,
-            jobs,
-            edges,
-            comments,
-            notifications,
-            counts,
-            quarantine,
-            metrics,
-        }
-    }
-
     /// Works on erasures until the process stops.
     pub(crate) fn start(self: &Arc<Self>) {
-        self.runtime.supervise("erasures", self, |job| async move {
+        self.base.runtime.supervise("erasures", self, |job| async move {
             let mut worker = ErasureWorker { job: Arc::clone(&job), pass: None };
-            work(&job.partition, &job.runtime, job.records.waker(), PACE, &job.quarantine, &mut worker).await;
+            work(&job.partition, &job.base.runtime, job.records.waker(), PACE, &job.quarantine, &mut worker).await;
         });
     }
 
     /// Begins a pass of the erasure that has waited longest; `None` if none is due.
     async fn begin_pass(&self) -> Result<Option<Pass>> {
         let begun = now();
-        let Some(erasure) = self.ledger.due_erasures(begun, MAX_DUE).await?.into_iter().next() else { return Ok(None) };
+        let Some(erasure) = self.base.ledger.due_erasures(begun, MAX_DUE).await?.into_iter().next() else {
+            return Ok(None);
+        };
         // Another node may have begun the erasure a moment ago.
         self.records.hide(&erasure.user);
-        Ok(Some(Pass { erasure, begun, stage: 0, cursor: String::new(), before: PostId::MAX, found: 0 }))
+        Ok(Some(Pass { erasure, begun, stage: 0, cursor: String::new(), found: 0 }))
     }
 
     /// Processes a page. Returns the pause after it; `None`: the pass has ended.
@@ -194,35 +156,38 @@ impl ErasureJob {
     /// Processes the next page of a stage. Returns the number of its rows: none are left after an empty one.
     async fn page(&self, stage: Stage, pass: &mut Pass) -> Result<usize> {
         match stage {
-            Stage::Followers => self.followers(pass).await,
+            Stage::Followers => self.follows(PersonalData::Followers, pass).await,
             Stage::Posts => self.posts(pass).await,
-            Stage::Following => self.following(pass).await,
+            Stage::Following => self.follows(PersonalData::Following, pass).await,
             Stage::Comments => self.comments(pass).await,
             Stage::Favourites => self.favourites(pass).await,
             Stage::Likes => self.likes(&pass.erasure.user).await,
             Stage::Notices => self.notices(&pass.erasure.user).await,
-            Stage::Rest => Ok(self.ledger.erase_rest(&pass.erasure.user, PAGE).await?),
+            Stage::Rest => Ok(self.base.ledger.erase_rest(&pass.erasure.user, PAGE).await?),
             Stage::DeletedPosts => {
-                let before = now().saturating_sub(millis(GRACE) / 2);
-                Ok(self.ledger.erase_deleted_posts(&pass.erasure.user, before, PAGE).await?)
+                let before = now().saturating_sub(GRACE / 2);
+                Ok(self.base.ledger.erase_deleted_posts(&pass.erasure.user, before, PAGE).await?)
             }
         }
     }
 
     /// After the last stage: another pass follows, or the erasure is finished.
     async fn end_pass(&self, fence: &Fence, pass: &Pass) -> Result<()> {
-        let Erasure { user, at, quiet_since } = pass.erasure.clone();
-        let is_over = quiet_since.is_some_and(|since| pass.begun >= after(since, GRACE));
-        if pass.found == 0 && is_over {
-            self.drop_channels(&user).await?;
-            if self.ledger.finish_erasure(fence, &user).await? {
-                self.metrics.erased();
-            }
-            return Ok(());
+        let mut erasure = pass.erasure.clone();
+        let is_over = erasure.quiet_since.is_some_and(|since| pass.begun >= since + GRACE);
+        let due_at = if pass.found > 0 {
+            erasure.quiet_since = None;
+            Some(0)
+        } else if is_over {
+            self.drop_channels(&erasure.user).await?;
+            None
+        } else {
+            erasure.quiet_since = erasure.quiet_since.or(Some(now()));
+            Some(now() + GRACE)
+        };
+        if self.base.ledger.end_erasure_pass(fence, &erasure, due_at).await? && due_at.is_none() {
+            self.base.metrics.erased();
         }
-        let (quiet_since, due_at) =
-            if pass.found > 0 { (None, 0) } else { (quiet_since.or(Some(now())), after(now(), GRACE)) };
-        self.ledger.advance_erasure(fence, &Erasure { user, at, quiet_since }, due_at).await?;
         Ok(())
     }
 
@@ -230,16 +195,7 @@ impl ErasureJob {
     async fn drop_channels(&self, user: &UserId) -> Result<()> {
         let user = || user.clone();
         let channels = [Channel::Timeline(user()), Channel::Notifications(user()), Channel::User(user())];
-        Ok(self.broker.drop_logs(&channels.map(|channel| channel.to_string())).await?)
-    }
-
-    /// Ends a follow, and removes the followee's posts from the follower's timeline.
-    async fn end_follow(&self, follower: &UserId, followee: &UserId) -> Result<()> {
-        let now = now();
-        if let Some(job) = self.ledger.unfollow(follower, followee, now).await? {
-            self.edges.run_now(job).await;
-        }
-        Ok(())
+        Ok(self.base.broker.drop_logs(&channels.map(|channel| channel.to_string())).await?)
     }
 }
 
@@ -251,31 +207,33 @@ impl Consumer for ErasureWorker {
     }
 
     async fn run(&mut self, fence: &Fence) -> Result<Ran> {
-        let pass = match self.pass.take() {
-            Some(pass) => Some(pass),
-            None => self.job.begin_pass().await?,
-        };
-        let Some(mut pass) = pass else { return Ok(Ran::Idle(None)) };
+        let ErasureJob { base, quarantine, .. } = &*self.job;
+        let ledger = &base.ledger;
+        if self.pass.is_none() {
+            self.pass = self.job.begin_pass().await?;
+        }
+        let Some(mut pass) = self.pass.take() else { return Ok(Ran::Idle(None)) };
         let (done, cause) = isolate(self.job.step(fence, &mut pass)).await;
+        let user = &pass.erasure.user;
         match done {
             Ok(Some(pause)) => {
                 self.pass = Some(pass);
                 Ok(Ran::Rest(pause))
             }
             Ok(None) => {
-                self.job.quarantine.succeeded(&pass.erasure.user);
+                quarantine.succeeded(user);
                 Ok(Ran::More)
             }
             Err(error) => {
-                if let Some(fault) = self.job.quarantine.failed(&pass.erasure.user, &error, cause).await {
-                    let (user, reason) = (&pass.erasure.user, &fault.reason);
+                if let Some(fault) = quarantine.failed(user, &error, cause).await {
+                    let reason = &fault.reason;
                     tracing::error!(%user, reason, "an erasure always fails and was quarantined");
-                    self.job.ledger.quarantine_erasure(fence, &pass.erasure, &fault).await?;
+                    ledger.quarantine_erasure(fence, &pass.erasure, &fault).await?;
                     return Ok(Ran::More);
                 }
                 // The pass begins again later, after other erasures. If this fails too, it begins again at once.
-                let due_at = after(now(), RETRY_INTERVAL);
-                if let Err(error) = self.job.ledger.advance_erasure(fence, &pass.erasure, due_at).await {
+                let due_at = now() + RETRY_INTERVAL;
+                if let Err(error) = ledger.end_erasure_pass(fence, &pass.erasure, Some(due_at)).await {
                     tracing::debug!(%error, "an erasure that failed could not be postponed");
                 }
                 Err(error)
@@ -284,52 +242,41 @@ impl Consumer for ErasureWorker {
     }
 }
 
-/// A favourite as [`PersonalData::Favourites`] lists it.
-#[derive(Deserialize)]
-struct FavouriteRow {
-    r#type: ObjectType,
-    id: ObjectId,
-}
-
 /// The stages. Each method processes a page, and returns the number of its rows.
 impl ErasureJob {
     /// The next page of a user's own rows.
-    async fn personal_page(&self, data: PersonalData, pass: &mut Pass) -> Result<Vec<PersonalRow>> {
-        let rows = self.ledger.personal_rows(&pass.erasure.user, data, &pass.cursor, PAGE).await?;
+    async fn personal_page(&self, data: PersonalData, pass: &mut Pass, limit: usize) -> Result<Vec<PersonalRow>> {
+        let rows = self.base.ledger.personal_rows(&pass.erasure.user, data, &pass.cursor, limit).await?;
         if let Some(last) = rows.last() {
             pass.cursor.clone_from(&last.key);
         }
         Ok(rows)
     }
 
-    async fn followers(&self, pass: &mut Pass) -> Result<usize> {
-        let user = &pass.erasure.user;
-        let followers = self.ledger.followers_after(user, &pass.cursor, PAGE).await?;
-        let Some(last) = followers.last() else { return Ok(0) };
-        pass.cursor = last.to_string();
-        let found = followers.len();
-        let ends = stream::iter(followers).map(|follower| async move { self.end_follow(&follower, user).await });
-        ends.buffer_unordered(CONCURRENCY).try_collect::<Vec<()>>().await?;
+    /// Ends follows, and removes the followees' posts from the followers' timelines.
+    async fn follows(&self, data: PersonalData, pass: &mut Pass) -> Result<usize> {
+        let rows = self.personal_page(data, pass, PAGE).await?;
+        let (user, found) = (&pass.erasure.user, rows.len());
+        let ends = stream::iter(rows).map(|row| async move {
+            let other = row.other.as_ref().ok_or_else(|| unreadable("follow", &row))?;
+            let (follower, followee) = if data == PersonalData::Followers { (other, user) } else { (user, other) };
+            if let Some(job) = self.base.ledger.unfollow(follower, followee, now()).await? {
+                self.edges.run_now(job).await;
+            }
+            Ok::<_, FeedError>(())
+        });
+        ends.buffer_unordered(CONCURRENCY).try_collect::<()>().await?;
         Ok(found)
     }
 
     async fn posts(&self, pass: &mut Pass) -> Result<usize> {
+        let rows = self.personal_page(PersonalData::Posts, pass, POSTS_PER_PAGE).await?;
         let user = &pass.erasure.user;
-        let posts = self.ledger.author_posts(user, pass.before, POSTS_PER_PAGE).await?;
-        for post in &posts {
-            let ticket = self.jobs.ticket(user);
-            let deletion = self.ledger.delete_post(*post, user, now()).await?;
-            self.jobs.submit(deletion, ticket);
-            pass.before = *post;
-        }
-        Ok(posts.len())
-    }
-
-    async fn following(&self, pass: &mut Pass) -> Result<usize> {
-        let rows = self.personal_page(PersonalData::Following, pass).await?;
         for row in &rows {
-            let followee = row.other.as_ref().ok_or_else(|| unreadable("follow", row, &"no user"))?;
-            self.end_follow(&pass.erasure.user, followee).await?;
+            let post = PostId::parse(&row.key).ok_or_else(|| unreadable("post", row))?;
+            let ticket = self.base.jobs.ticket(user);
+            let deletion = self.base.ledger.delete_post(post, user, now()).await?;
+            self.base.jobs.submit(deletion, ticket);
         }
         Ok(rows.len())
     }
@@ -337,30 +284,31 @@ impl ErasureJob {
     /// The logs of the posts hold the texts of the comments, so they are dropped; clients that recover from these logs
     /// reload the comments.
     async fn comments(&self, pass: &mut Pass) -> Result<usize> {
-        let rows = self.personal_page(PersonalData::Comments, pass).await?;
-        let id = |row: &PersonalRow| CommentId::parse(&row.key).ok_or_else(|| unreadable("comment", row, &"no id"));
+        let rows = self.personal_page(PersonalData::Comments, pass, PAGE).await?;
+        let id = |row: &PersonalRow| CommentId::parse(&row.key).ok_or_else(|| unreadable("comment", row));
         let ids = rows.iter().map(id).collect::<std::result::Result<Vec<_>, _>>()?;
         let mut logs = BTreeSet::new();
-        for comment in self.ledger.comments(&ids).await? {
+        for comment in self.base.ledger.comments(&ids).await? {
             self.comments.remove(&comment, None).await?;
             logs.insert(Channel::Post(comment.post).to_string());
         }
-        self.broker.drop_logs(&Vec::from_iter(logs)).await?;
+        self.base.broker.drop_logs(&Vec::from_iter(logs)).await?;
         Ok(rows.len())
     }
 
     async fn favourites(&self, pass: &mut Pass) -> Result<usize> {
-        let rows = self.personal_page(PersonalData::Favourites, pass).await?;
+        let rows = self.personal_page(PersonalData::Favourites, pass, PAGE).await?;
         for row in &rows {
-            let FavouriteRow { r#type, id } =
-                serde_json::from_str(&row.json).map_err(|error| unreadable("favourite", row, &error))?;
-            self.ledger.remove_favourite(&pass.erasure.user, &r#type, &id).await?;
+            let object =
+                row.key.split_once(' ').and_then(|(kind, id)| ObjectType::parse(kind).zip(ObjectId::parse(id)));
+            let (kind, id) = object.ok_or_else(|| unreadable("favourite", row))?;
+            self.base.ledger.remove_favourite(&pass.erasure.user, &kind, &id).await?;
         }
         Ok(rows.len())
     }
 
     async fn likes(&self, user: &UserId) -> Result<usize> {
-        let tallies = self.ledger.erase_likes(user, PAGE).await?;
+        let tallies = self.base.ledger.erase_likes(user, PAGE).await?;
         if !tallies.is_empty() {
             self.counts.publish(&tallies).await?;
         }
@@ -368,7 +316,7 @@ impl ErasureJob {
     }
 
     async fn notices(&self, user: &UserId) -> Result<usize> {
-        let groups = self.ledger.erase_notices(user, PAGE).await?;
+        let groups = self.base.ledger.erase_notices(user, PAGE).await?;
         for (owner, group) in groups.iter().filter(|(owner, _)| owner != user) {
             self.notifications.push_update(owner, *group).await?;
         }
@@ -377,14 +325,6 @@ impl ErasureJob {
 }
 
 /// The error of a row that cannot be removed. The erasure fails, instead of looking for more for ever.
-fn unreadable(kind: &str, row: &PersonalRow, why: &dyn std::fmt::Display) -> LedgerError {
-    LedgerError::Failed(format!("the {kind} {:?} cannot be read: {why}", row.key))
-}
-
-fn millis(time: Duration) -> Millis {
-    Millis::try_from(time.as_millis()).unwrap_or(Millis::MAX)
-}
-
-fn after(at: Millis, time: Duration) -> Millis {
-    at.saturating_add(millis(time))
+fn unreadable(kind: &str, row: &PersonalRow) -> LedgerError {
+    LedgerError::Failed(format!("the {kind} {:?} cannot be read", row.key))
 }

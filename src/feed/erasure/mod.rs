@@ -28,7 +28,7 @@ use crate::broker::Invalidation;
 use crate::ledger::Ledger;
 use crate::model::UserId;
 
-pub(crate) use job::ErasureJob;
+pub(crate) use job::{ErasureJob, PARTITION};
 
 /// The input of an erasure: it has no members.
 #[derive(Deserialize, JsonSchema)]

@@ -21,18 +21,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::time::Instant;
 
-use super::failing_events::{EventQuarantine, FailingEvents};
 use super::like_notifications::like_notifications;
 use super::{Notifications, PendingNotification};
-use crate::feed::content::PostCache;
+use crate::backoff::Backoff;
+use crate::feed::base::Base;
 use crate::feed::error::{Result, isolate};
-use crate::feed::event_queue::EventQueue;
-use crate::feed::runtime::Runtime;
-use crate::feed::visibility::{CommentContexts, VisibilityPolicy};
-use crate::feed::work::{Consumer, Pace, Ran, work};
-use crate::ledger::{EventConsumer, Fault, Fence, Ledger, QueuedEvent};
-use crate::metrics::Metrics;
-use crate::model::{Comment, CommentId, ContentId, DomainEvent, NotificationKind, PostId, UserId};
+use crate::feed::visibility::CommentContext;
+use crate::feed::work::{Consumer, Pace, QuarantinePolicy, Ran, work};
+use crate::ledger::{EventConsumer, Fault, Fence, QueuedEvent};
+use crate::model::{CommentId, ContentId, DomainEvent, NotificationKind, UserId};
 
 /// The queue is read at this interval without a wake-up.
 const PACE: Pace = Pace { poll: Duration::from_millis(500), gather: MIN_PAUSE };
@@ -56,199 +53,61 @@ const LIKES_EVENTS: usize = 20;
 /// Attempts at a whole batch while the ledger returns permanent errors. After that, each event is processed alone.
 const MAX_ATTEMPTS: u32 = 3;
 
-/// The pause while only events wait that failed a moment ago.
+/// The range of pauses between two attempts at a failing event, and the pause while only such events wait.
+const MIN_RETRY: Duration = Duration::from_millis(100);
+const MAX_RETRY: Duration = Duration::from_secs(3);
 const FAILING_PAUSE: Duration = Duration::from_millis(100);
 
-/// Turns events into notifications.
+/// Turns events into notifications. `wiring/mod.rs` sets the fields.
 pub(crate) struct EventWorker {
-    ledger: Arc<dyn Ledger>,
-    runtime: Arc<Runtime>,
-    queue: Arc<EventQueue>,
-    posts: Arc<PostCache>,
-    comments: Arc<CommentContexts>,
-    visibility: Arc<VisibilityPolicy>,
-    notifications: Arc<Notifications>,
-    quarantine: EventQuarantine,
-    metrics: Arc<Metrics>,
+    pub(crate) base: Arc<Base>,
+    pub(crate) notifications: Arc<Notifications>,
+    /// Decides about events of likes.
+    pub(crate) like_quarantine: Arc<QuarantinePolicy>,
+    /// Decides about other events.
+    pub(crate) quarantine: Arc<QuarantinePolicy>,
 }
 
 impl EventWorker {
-    /// Workers of this queue: see [`start`](Self::start).
-    #[expect(clippy::too_many_arguments, reason = "a constructor names everything that the service can touch")]
-    pub(crate) fn new(
-        ledger: Arc<dyn Ledger>,
-        runtime: Arc<Runtime>,
-        queue: Arc<EventQueue>,
-        posts: Arc<PostCache>,
-        comments: Arc<CommentContexts>,
-        visibility: Arc<VisibilityPolicy>,
-        notifications: Arc<Notifications>,
-        quarantine: EventQuarantine,
-        metrics: Arc<Metrics>,
-    ) -> Self {
-        Self { ledger, runtime, queue, posts, comments, visibility, notifications, quarantine, metrics }
-    }
-
     /// Works until the process stops.
     pub(crate) fn start(self: &Arc<Self>) {
         for consumer in [EventConsumer::Notifications, EventConsumer::Likes] {
-            self.runtime.supervise("event_workers", self, move |worker| async move {
-                let Some(own) = worker.queue.consumer(consumer) else { return };
-                let mut batches = Batches { worker: &worker, consumer, failing: FailingEvents::default() };
-                let policy = worker.quarantine.of(consumer);
-                work(&own.partition, &worker.runtime, &own.waker, PACE, policy, &mut batches).await;
+            self.base.runtime.supervise("event_workers", self, move |worker| async move {
+                let Some(own) = worker.base.events.consumer(consumer) else { return };
+                let is_likes = consumer == EventConsumer::Likes;
+                let policy = if is_likes { &worker.like_quarantine } else { &worker.quarantine };
+                let (failures, failing) = (0, HashMap::new());
+                let mut batches = EventBatches { worker: &worker, consumer, is_likes, policy, failures, failing };
+                work(&own.partition, &worker.base.runtime, &own.waker, PACE, policy, &mut batches).await;
             });
         }
     }
 
-    /// Processes a batch, if events wait.
-    async fn poll(&self, consumer: EventConsumer, failing: &mut FailingEvents) -> Result<Ran> {
-        let began = Instant::now();
-        let max_recipients = match consumer {
-            EventConsumer::Likes => LIKES_BATCH,
-            _ => BATCH_RECIPIENTS,
-        };
-        let mut batch = self.read_events(consumer, max_recipients).await?;
-        if batch.is_empty() {
-            return Ok(Ran::Idle(None));
-        }
-        let mut sum = 0;
-        let fits = batch.iter().take_while(|event| {
-            let fits = sum < max_recipients;
-            sum += recipients(event);
-            fits
-        });
-        batch.truncate(fits.count());
-        let batch = self.quarantine_unreadable(consumer, batch).await?;
-        let (alone, batch): (Vec<_>, Vec<_>) = batch.into_iter().partition(|(seq, _)| failing.contains(*seq));
-        let mut has_processed = false;
-        if !batch.is_empty() || alone.is_empty() {
-            self.process_batch(consumer, batch, failing).await?;
-            has_processed = true;
-        }
-        for event in alone {
-            if failing.is_due(event.0) && self.process_alone(consumer, event, failing).await? {
-                has_processed = true;
-            }
-        }
-        if !has_processed {
-            return Ok(Ran::Rest(FAILING_PAUSE));
-        }
-        self.queue.wake(EventConsumer::Outlet);
-        Ok(Ran::Rest(match consumer {
-            EventConsumer::Likes => LIKES_PAUSE,
-            _ => began.elapsed().clamp(MIN_PAUSE, MAX_REST),
-        }))
-    }
-
-    /// Processes a batch. If it keeps failing while the stores work, its events are processed alone.
-    async fn process_batch(
-        &self,
-        consumer: EventConsumer,
-        batch: Vec<(i64, DomainEvent)>,
-        failing: &mut FailingEvents,
-    ) -> Result<()> {
-        if batch.is_empty() {
-            return Ok(());
-        }
-        match isolate(self.process(&batch)).await.0 {
-            Ok(()) => failing.batches = 0,
-            Err(error) => {
-                failing.batches = if error.is_outage() { 0 } else { failing.batches + 1 };
-                if failing.batches < MAX_ATTEMPTS {
-                    return Err(error);
-                }
-                failing.batches = 0;
-                for event in batch {
-                    self.process_alone(consumer, event, failing).await?;
-                }
-                return Ok(());
-            }
-        }
-        let done: Vec<i64> = batch.iter().map(|(seq, _)| *seq).collect();
-        self.ledger.finish_events(consumer, &done).await?;
-        self.quarantine.of(consumer).succeeded(batch[0].0);
-        Ok(())
-    }
-
-    /// Processes an event. One that fails by itself is set aside. Returns whether it does not wait any more.
-    async fn process_alone(
-        &self,
-        consumer: EventConsumer,
-        (seq, event): (i64, DomainEvent),
-        failing: &mut FailingEvents,
-    ) -> Result<bool> {
-        let policy = self.quarantine.of(consumer);
-        let (processed, cause) = isolate(self.process(&[(seq, event)])).await;
-        match processed {
-            Ok(()) => {
-                self.ledger.finish_events(consumer, &[seq]).await?;
-                policy.succeeded(seq);
-            }
-            Err(error) if error.is_outage() => return Err(error),
-            Err(error) => {
-                failing.failed(seq);
-                let Some(fault) = policy.failed(seq, &error, cause).await else { return Ok(false) };
-                self.set_aside(consumer, seq, &fault).await?;
-            }
-        }
-        failing.remove(seq);
-        Ok(true)
-    }
-
-    /// The first waiting events, enough for a batch.
-    async fn read_events(&self, consumer: EventConsumer, max_recipients: usize) -> Result<Vec<QueuedEvent>> {
-        let limit = match consumer {
-            EventConsumer::Likes => LIKES_EVENTS,
-            _ => BATCH,
-        };
-        let mut first = self.ledger.pending_events(consumer, limit).await?;
-        let has_more = first.len() == limit;
-        if has_more && limit < BATCH && first.iter().map(recipients).sum::<usize>() < max_recipients {
-            first = self.ledger.pending_events(consumer, BATCH).await?;
-        }
-        Ok(first)
-    }
-
-    async fn quarantine_unreadable(
-        &self,
-        consumer: EventConsumer,
-        batch: Vec<QueuedEvent>,
-    ) -> Result<Vec<(i64, DomainEvent)>> {
-        let mut readable = Vec::with_capacity(batch.len());
-        for queued in batch {
-            match queued.event {
-                Ok(event) => readable.push((queued.seq, event)),
-                Err(reason) => self.set_aside(consumer, queued.seq, &Fault::now(reason, 1)).await?,
-            }
-        }
-        Ok(readable)
-    }
-
-    async fn set_aside(&self, consumer: EventConsumer, seq: i64, fault: &Fault) -> Result<()> {
-        let reason = &fault.reason;
-        tracing::error!(event = seq, reason, "an event is set aside, nobody is notified of it");
-        self.metrics.event_failed();
-        Ok(self.ledger.quarantine_event(consumer, seq, fault).await?)
-    }
-
     async fn process(&self, batch: &[(i64, DomainEvent)]) -> Result<()> {
-        let context = self.load_comments(batch).await?;
-        let mut notifications = like_notifications(&self.posts, &self.comments, batch).await?;
+        let (mut comments, mut posts) = (HashSet::new(), HashSet::new());
+        for (_, event) in batch {
+            if let DomainEvent::CommentCreated { comment, post, reply_to, .. } = event {
+                comments.insert(*comment);
+                comments.extend(reply_to);
+                posts.insert(*post);
+            }
+        }
+        let comments = self.base.contexts.get(comments.into_iter()).await?;
+        let posts = self.base.posts.get(posts).await?;
+        let mut notifications = like_notifications(&self.base.posts, &self.base.contexts, batch).await?;
         for (seq, event) in batch {
             let first = notifications.len();
             match event {
                 DomainEvent::PostCreated { post, author, mentions }
                 | DomainEvent::PostEdited { post, author, mentions } => {
-                    let kind = NotificationKind::Mention(ContentId::Post(*post));
-                    notifications.extend(mentions.iter().map(|to| PendingNotification::new(to, kind, author)));
+                    notifications.extend(mentioned(ContentId::Post(*post), author, mentions));
                 }
-                DomainEvent::CommentCreated { comment, .. } => {
-                    self.add_comment_notifications(*comment, event, &context, &mut notifications).await?;
+                DomainEvent::CommentCreated { post, .. } => {
+                    let post_author = posts.get(post).map(|cached| &cached.post.author);
+                    notifications.extend(self.comment_notifications(event, post_author, &comments).await?);
                 }
                 DomainEvent::CommentEdited { comment, author, mentions } => {
-                    let kind = NotificationKind::Mention(ContentId::Comment(*comment));
-                    notifications.extend(mentions.iter().map(|to| PendingNotification::new(to, kind, author)));
+                    notifications.extend(mentioned(ContentId::Comment(*comment), author, mentions));
                 }
                 DomainEvent::Followed { follower, followee } => {
                     notifications.push(PendingNotification::new(followee, NotificationKind::Follow, follower));
@@ -271,92 +130,174 @@ impl EventWorker {
     /// Notifies each recipient of a comment once: the user that it replies to, the post's author, and mentioned users.
     /// The visibility of its ancestors is checked when the notification is recorded; for the post's author it is
     /// checked here.
-    async fn add_comment_notifications(
+    async fn comment_notifications(
         &self,
-        id: CommentId,
         event: &DomainEvent,
-        context: &CommentBatch,
-        notifications: &mut Vec<PendingNotification>,
-    ) -> Result<()> {
-        let DomainEvent::CommentCreated { post, reply_to, author, mentions, .. } = event else { return Ok(()) };
+        post_author: Option<&UserId>,
+        comments: &HashMap<CommentId, CommentContext>,
+    ) -> Result<Vec<PendingNotification>> {
+        let DomainEvent::CommentCreated { comment, post, reply_to, author, mentions } = event else {
+            return Ok(Vec::new());
+        };
         // A comment that has been deleted has no notifications.
-        if context.comments.get(&id).is_none_or(|comment| comment.author.is_none()) {
-            return Ok(());
-        }
+        let Some(context) = comments.get(comment) else { return Ok(Vec::new()) };
+        let mut found = Vec::new();
         let mut notified: HashSet<&UserId> = HashSet::from([author]);
-        let replied_to = reply_to.and_then(|above| context.comments.get(&above)?.author.as_ref());
-        if let (Some(above), Some(to)) = (reply_to, replied_to)
-            && notified.insert(to)
+        if let Some((above, replied_to)) = reply_to.and_then(|above| Some((above, comments.get(&above)?)))
+            && notified.insert(&replied_to.author)
         {
-            notifications.push(PendingNotification::new(to, NotificationKind::Reply(*above), author).under(*post));
+            found.push(PendingNotification::new(&replied_to.author, NotificationKind::Reply(above), author));
         }
-        if let Some(to) = context.post_authors.get(post)
+        if let Some(to) = post_author
             && notified.insert(to)
+            && self.base.visibility.can_see_all(Some(to), context.ancestors.iter()).await?
         {
-            let above = reply_to.and_then(|above| context.threads.get(&above)).into_iter().flatten();
-            if self.visibility.can_see_all(Some(to), above).await? {
-                notifications.push(PendingNotification::new(to, NotificationKind::Comment(*post), author).under(*post));
-            }
+            found.push(PendingNotification::new(to, NotificationKind::Comment(*post), author));
         }
-        let mentioned = mentions.iter().filter(|to| !notified.contains(to));
-        let kind = NotificationKind::Mention(ContentId::Comment(id));
-        notifications.extend(mentioned.map(|to| PendingNotification::new(to, kind, author).under(*post)));
-        Ok(())
-    }
-
-    /// Loads the comments of a batch, and the authors of their ancestors.
-    async fn load_comments(&self, batch: &[(i64, DomainEvent)]) -> Result<CommentBatch> {
-        let (mut ids, mut posts, mut replied_to) = (HashSet::new(), HashSet::new(), HashSet::new());
-        for (_, event) in batch {
-            if let DomainEvent::CommentCreated { comment, post, reply_to, .. } = event {
-                ids.insert(*comment);
-                ids.extend(reply_to);
-                posts.insert(*post);
-                replied_to.extend(reply_to);
-            }
-        }
-        if ids.is_empty() {
-            return Ok(CommentBatch::default());
-        }
-        let comments = self.ledger.comments(&ids.into_iter().collect::<Vec<_>>()).await?;
-        let posts = self.posts.get(posts).await?;
-        Ok(CommentBatch {
-            comments: comments.into_iter().map(|comment| (comment.id, comment)).collect(),
-            post_authors: posts.into_iter().map(|(id, cached)| (id, cached.post.author.clone())).collect(),
-            threads: self.comments.authors_in_threads(replied_to.into_iter().map(Some)).await?,
-        })
+        let others = mentions.iter().filter(|to| !notified.contains(to));
+        found.extend(mentioned(ContentId::Comment(*comment), author, others));
+        Ok(found.into_iter().map(|notification| notification.under(*post)).collect())
     }
 }
 
 /// The batches of one consumer.
-struct Batches<'a> {
+struct EventBatches<'a> {
     worker: &'a EventWorker,
     consumer: EventConsumer,
-    failing: FailingEvents,
+    is_likes: bool,
+    policy: &'a QuarantinePolicy,
+    /// Consecutive failures of whole batches.
+    failures: u32,
+    /// The events that failed by themselves, and when they are due. Each is tried alone, and the others go on. They are
+    /// among the first events that wait, so their number is bounded.
+    failing: HashMap<i64, (Backoff, Instant)>,
 }
 
 #[async_trait]
-impl Consumer for Batches<'_> {
+impl Consumer for EventBatches<'_> {
     async fn begin(&mut self, _fence: &Fence) -> Result<()> {
-        self.failing = FailingEvents::default();
+        (self.failures, self.failing) = (0, HashMap::new());
         Ok(())
     }
 
+    /// Processes a batch, if events wait.
     async fn run(&mut self, _fence: &Fence) -> Result<Ran> {
-        self.worker.poll(self.consumer, &mut self.failing).await
+        let began = Instant::now();
+        let waiting = self.read().await?;
+        if waiting.is_empty() {
+            return Ok(Ran::Idle(None));
+        }
+        let events = self.quarantine_unreadable(waiting).await?;
+        let (alone, batch): (Vec<_>, Vec<_>) = events.into_iter().partition(|(seq, _)| self.failing.contains_key(seq));
+        let mut has_processed = !batch.is_empty() || alone.is_empty();
+        self.process_batch(batch).await?;
+        for event in alone {
+            let is_due = self.failing.get(&event.0).is_none_or(|(_, due)| *due <= Instant::now());
+            has_processed |= is_due && self.process_alone(event).await?;
+        }
+        if !has_processed {
+            return Ok(Ran::Rest(FAILING_PAUSE));
+        }
+        self.worker.base.events.wake(EventConsumer::Outlet);
+        Ok(Ran::Rest(if self.is_likes { LIKES_PAUSE } else { began.elapsed().clamp(MIN_PAUSE, MAX_REST) }))
     }
+}
+
+impl EventBatches<'_> {
+    /// The first waiting events, enough for a batch.
+    async fn read(&self) -> Result<Vec<QueuedEvent>> {
+        let (limit, max_recipients) =
+            if self.is_likes { (LIKES_EVENTS, LIKES_BATCH) } else { (BATCH, BATCH_RECIPIENTS) };
+        let mut events = self.worker.base.ledger.pending_events(self.consumer, limit).await?;
+        let has_more = events.len() == limit;
+        if has_more && limit < BATCH && events.iter().map(recipients).sum::<usize>() < max_recipients {
+            events = self.worker.base.ledger.pending_events(self.consumer, BATCH).await?;
+        }
+        let mut sum = 0;
+        events.retain(|event| {
+            let fits = sum < max_recipients;
+            sum += recipients(event);
+            fits
+        });
+        Ok(events)
+    }
+
+    /// Processes a batch. If it keeps failing while the stores work, its events are processed alone.
+    async fn process_batch(&mut self, batch: Vec<(i64, DomainEvent)>) -> Result<()> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let Err(error) = isolate(self.worker.process(&batch)).await.0 else {
+            self.failures = 0;
+            return self.finish(&batch).await;
+        };
+        self.failures = if error.is_outage() { 0 } else { self.failures + 1 };
+        if self.failures < MAX_ATTEMPTS {
+            return Err(error);
+        }
+        self.failures = 0;
+        for event in batch {
+            self.process_alone(event).await?;
+        }
+        Ok(())
+    }
+
+    /// Processes an event. One that fails by itself is set aside. Returns whether it does not wait any more.
+    async fn process_alone(&mut self, event: (i64, DomainEvent)) -> Result<bool> {
+        let (seq, event) = (event.0, [event]);
+        let (processed, cause) = isolate(self.worker.process(&event)).await;
+        match processed {
+            Ok(()) => self.finish(&event).await?,
+            Err(error) if error.is_outage() => return Err(error),
+            Err(error) => {
+                let first = || (Backoff::new(MIN_RETRY, MAX_RETRY), Instant::now());
+                let (backoff, due) = self.failing.entry(seq).or_insert_with(first);
+                *due = Instant::now() + backoff.next_delay();
+                let Some(fault) = self.policy.failed(seq, &error, cause).await else { return Ok(false) };
+                self.set_aside(seq, &fault).await?;
+            }
+        }
+        self.failing.remove(&seq);
+        Ok(true)
+    }
+
+    /// Removes processed events from the queue.
+    async fn finish(&self, events: &[(i64, DomainEvent)]) -> Result<()> {
+        let done: Vec<i64> = events.iter().map(|(seq, _)| *seq).collect();
+        self.worker.base.ledger.finish_events(self.consumer, &done).await?;
+        self.policy.succeeded(done[0]);
+        Ok(())
+    }
+
+    async fn quarantine_unreadable(&self, waiting: Vec<QueuedEvent>) -> Result<Vec<(i64, DomainEvent)>> {
+        let mut readable = Vec::with_capacity(waiting.len());
+        for QueuedEvent { seq, event, .. } in waiting {
+            match event {
+                Ok(event) => readable.push((seq, event)),
+                Err(reason) => self.set_aside(seq, &Fault::now(reason, 1)).await?,
+            }
+        }
+        Ok(readable)
+    }
+
+    async fn set_aside(&self, seq: i64, fault: &Fault) -> Result<()> {
+        let reason = &fault.reason;
+        tracing::error!(event = seq, reason, "an event is set aside, nobody is notified of it");
+        self.worker.base.metrics.event_failed();
+        Ok(self.worker.base.ledger.quarantine_event(self.consumer, seq, fault).await?)
+    }
+}
+
+/// Notifies users who are mentioned in a post or a comment.
+fn mentioned<'a>(
+    object: ContentId,
+    author: &'a UserId,
+    mentions: impl IntoIterator<Item = &'a UserId> + 'a,
+) -> impl Iterator<Item = PendingNotification> + 'a {
+    mentions.into_iter().map(move |to| PendingNotification::new(to, NotificationKind::Mention(object), author))
 }
 
 /// The maximal number of notifications that an event can create.
 fn recipients(queued: &QueuedEvent) -> usize {
     queued.event.as_ref().map_or(0, DomainEvent::recipients)
-}
-
-/// The comments of a batch.
-#[derive(Default)]
-struct CommentBatch {
-    comments: HashMap<CommentId, Comment>,
-    post_authors: HashMap<PostId, UserId>,
-    /// For each comment, its author and the authors of its ancestors.
-    threads: HashMap<CommentId, Vec<UserId>>,
 }

@@ -8,7 +8,6 @@
 
 mod conversations;
 mod event_worker;
-mod failing_events;
 mod like_notifications;
 
 use std::collections::{HashMap, HashSet};
@@ -21,7 +20,6 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use conversations::Conversations;
 pub(crate) use event_worker::EventWorker;
-pub(crate) use failing_events::EventQuarantine;
 
 use super::call::{Call, Caller};
 use super::error::{FeedError, Result};

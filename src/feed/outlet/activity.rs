@@ -10,12 +10,12 @@ use std::time::Duration;
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::Instant;
 
+use super::entries::owner_of;
 use crate::backoff::Backoff;
-use crate::feed::event_queue::EventQueue;
-use crate::feed::runtime::{Runtime, now};
-use crate::ledger::{EventConsumer, Ledger};
-use crate::metrics::Metrics;
-use crate::model::{DomainEvent, Millis, UserId};
+use crate::feed::base::Base;
+use crate::feed::runtime::{self};
+use crate::ledger::EventConsumer;
+use crate::model::{DomainEvent, EventOwner, Millis, UserId};
 
 /// The reports that wait. More are dropped.
 const QUEUE: usize = 16_384;
@@ -34,34 +34,18 @@ const MAX_BACKOFF: Duration = Duration::from_secs(5);
 /// How long a shutdown waits for the ledger.
 const STOP_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A report of the gateway.
-#[derive(Debug)]
-enum Report {
-    /// The user has the first connection to this node.
-    Connected(UserId),
-    /// The user has no connection to this node any more.
-    Gone(UserId),
-    /// A client of the user has subscribed to the channel.
-    Subscribed(Arc<str>, Option<UserId>),
-    /// The channel has no subscriber on this node any more.
-    Vacated(Arc<str>),
-}
-
 /// Writes events of users who connect and go away, and of subscriptions.
 pub(crate) struct ConnectionActivity {
-    reports: mpsc::Sender<Report>,
+    base: Arc<Base>,
+    /// Reports of the gateway: events of arrivals, and those of departures that happen unless somebody returns.
+    reports: mpsc::Sender<DomainEvent>,
     /// Held by the task of [`start`](Self::start).
     state: Mutex<ActivityState>,
-    ledger: Arc<dyn Ledger>,
-    runtime: Arc<Runtime>,
-    queue: Arc<EventQueue>,
-    metrics: Arc<Metrics>,
-    away_after: Duration,
 }
 
 /// What outlives a restart of the task.
 struct ActivityState {
-    incoming: mpsc::Receiver<Report>,
+    incoming: mpsc::Receiver<DomainEvent>,
     departures: Departures,
 }
 
@@ -74,48 +58,42 @@ impl std::fmt::Debug for ConnectionActivity {
 impl ConnectionActivity {
     /// Activity on this node; users are away after a time without a connection, and channels vacated after a time
     /// without a subscriber.
-    pub(super) fn new(
-        ledger: Arc<dyn Ledger>,
-        runtime: Arc<Runtime>,
-        queue: Arc<EventQueue>,
-        metrics: Arc<Metrics>,
-        away_after: Duration,
-    ) -> Arc<Self> {
+    pub(crate) fn new(base: Arc<Base>, away_after: Duration) -> Arc<Self> {
         let (reports, incoming) = mpsc::channel(QUEUE);
         let departures = Departures { leaving: HashMap::new(), away_after };
         let state = Mutex::new(ActivityState { incoming, departures });
-        Arc::new(Self { reports, state, ledger, runtime, queue, metrics, away_after })
+        Arc::new(Self { base, reports, state })
     }
 
     /// The user has the first connection to this node.
     pub(crate) fn connected(&self, user: &UserId) {
-        self.report(Report::Connected(user.clone()));
+        self.report(DomainEvent::UserConnected { user: user.clone() });
     }
 
     /// The user has no connection to this node any more.
     pub(crate) fn gone(&self, user: &UserId) {
-        self.report(Report::Gone(user.clone()));
+        self.report(DomainEvent::UserAway { user: user.clone() });
     }
 
     /// A client has subscribed to a channel.
     pub(crate) fn subscribed(&self, channel: &Arc<str>, user: Option<UserId>) {
-        self.report(Report::Subscribed(Arc::clone(channel), user));
+        self.report(DomainEvent::ChannelSubscribed { channel: channel.to_string(), user });
     }
 
     /// A channel has no subscriber on this node any more.
     pub(crate) fn vacated(&self, channel: &Arc<str>) {
-        self.report(Report::Vacated(Arc::clone(channel)));
+        self.report(DomainEvent::ChannelVacated { channel: channel.to_string() });
     }
 
-    fn report(&self, report: Report) {
+    fn report(&self, report: DomainEvent) {
         if self.reports.try_send(report).is_err() {
-            self.metrics.outlet.activity_dropped(1);
+            self.base.metrics.outlet.activity_dropped(1);
         }
     }
 
     /// Works until the process stops.
     pub(super) fn start(self: &Arc<Self>) {
-        self.runtime.supervise("outlet_activity", self, |activity| async move { activity.run().await });
+        self.base.runtime.supervise("outlet_activity", self, |activity| async move { activity.run().await });
     }
 
     async fn run(&self) {
@@ -126,16 +104,9 @@ impl ConnectionActivity {
             tokio::select! {
                 _ = incoming.recv_many(&mut reports, BATCH) => {}
                 () = tokio::time::sleep(TICK) => {}
-                () = self.runtime.stopped() => return self.flush(incoming, departures).await,
+                () = self.base.runtime.stopped() => return self.flush(incoming, departures).await,
             }
-            let (time, instant) = (now(), Instant::now());
-            let mut events: Vec<(Millis, DomainEvent)> = reports
-                .drain(..)
-                .filter_map(|report| departures.take(report, instant))
-                .map(|event| (time, event))
-                .collect();
-            events.extend(departures.expire(instant).map(|event| (time, event)));
-            for batch in events.chunks(BATCH) {
+            for batch in departures.due_events(&mut reports, Instant::now()).chunks(BATCH) {
                 self.write(batch).await;
             }
         }
@@ -144,20 +115,16 @@ impl ConnectionActivity {
     /// Writes what is left when the process stops, after the gateway closed all connections: nobody else knows that
     /// these users and channels were here. They are away at once. A user who connected to another node meanwhile is
     /// reported away, too, as if the connections had overlapped.
-    async fn flush(&self, incoming: &mut mpsc::Receiver<Report>, departures: &mut Departures) {
+    async fn flush(&self, incoming: &mut mpsc::Receiver<DomainEvent>, departures: &mut Departures) {
         incoming.close();
-        let (time, instant) = (now(), Instant::now());
-        let mut events = Vec::new();
-        while let Ok(report) = incoming.try_recv() {
-            events.extend(departures.take(report, instant).map(|event| (time, event)));
-        }
-        events.extend(departures.expire(instant + self.away_after).map(|event| (time, event)));
+        let mut reports: Vec<DomainEvent> = std::iter::from_fn(|| incoming.try_recv().ok()).collect();
+        let mut events = departures.due_events(&mut reports, Instant::now());
+        events.extend(departures.due_events(&mut reports, Instant::now() + departures.away_after));
         let mut written = 0;
         let writing = async {
             for batch in events.chunks(BATCH) {
                 let mut backoff = Backoff::new(TICK, MAX_BACKOFF);
-                while let Err(error) = self.ledger.append_events(batch).await {
-                    tracing::debug!(%error, "events of connections wait for the ledger");
+                while !self.append(batch).await {
                     tokio::time::sleep(backoff.next_delay()).await;
                 }
                 written += batch.len();
@@ -166,78 +133,63 @@ impl ConnectionActivity {
         let in_time = tokio::time::timeout(STOP_TIMEOUT, writing).await;
         if in_time.is_err() {
             tracing::warn!(lost = events.len() - written, "events of connections were not written before the stop");
-            self.metrics.outlet.activity_dropped((events.len() - written) as u64);
+            self.base.metrics.outlet.activity_dropped((events.len() - written) as u64);
         }
-        self.queue.wake(EventConsumer::Outlet);
     }
 
     async fn write(&self, events: &[(Millis, DomainEvent)]) {
         let mut backoff = Backoff::new(TICK, MAX_BACKOFF);
         for _ in 0..MAX_ATTEMPTS {
-            match self.ledger.append_events(events).await {
-                Ok(()) => return self.queue.wake(EventConsumer::Outlet),
-                Err(error) => tracing::debug!(%error, "events of connections wait for the ledger"),
+            if self.append(events).await {
+                return;
             }
-            if !self.runtime.sleep(backoff.next_delay()).await {
+            if !self.base.runtime.sleep(backoff.next_delay()).await {
                 break;
             }
         }
-        self.metrics.outlet.activity_dropped(events.len() as u64);
+        self.base.metrics.outlet.activity_dropped(events.len() as u64);
+    }
+
+    /// Returns whether the events were written.
+    async fn append(&self, events: &[(Millis, DomainEvent)]) -> bool {
+        if let Err(error) = self.base.ledger.append_events(events).await {
+            tracing::debug!(%error, "events of connections wait for the ledger");
+            return false;
+        }
+        self.base.events.wake(EventConsumer::Outlet);
+        true
     }
 }
 
 /// The users who have lost their last connection to this node, and the channels that have lost their last subscriber.
 struct Departures {
-    /// When each is away.
-    leaving: HashMap<Departed, Instant>,
+    /// When each is away, and the event of it.
+    leaving: HashMap<EventOwner, (Instant, DomainEvent)>,
     away_after: Duration,
 }
 
-/// A user or a channel that was left.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Departed {
-    User(UserId),
-    Channel(Arc<str>),
-}
-
-impl Departed {
-    fn event(self) -> DomainEvent {
-        match self {
-            Self::User(user) => DomainEvent::UserAway { user },
-            Self::Channel(channel) => DomainEvent::ChannelVacated { channel: channel.to_string() },
-        }
-    }
-}
-
 impl Departures {
+    /// Takes reports. Returns the events that happen now: arrivals, and departures whose time is over.
+    fn due_events(&mut self, reports: &mut Vec<DomainEvent>, now: Instant) -> Vec<(Millis, DomainEvent)> {
+        let mut events: Vec<DomainEvent> = reports.drain(..).filter_map(|report| self.take(report, now)).collect();
+        events.extend(self.leaving.extract_if(|_, (until, _)| *until <= now).map(|(_, (_, event))| event));
+        let time = runtime::now();
+        events.into_iter().map(|event| (time, event)).collect()
+    }
+
     /// The event of a report; `None` if it causes none, or none yet.
-    fn take(&mut self, report: Report, now: Instant) -> Option<DomainEvent> {
-        match report {
-            Report::Connected(user) => match self.leaving.remove(&Departed::User(user.clone())) {
-                Some(_) => None,
-                None => Some(DomainEvent::UserConnected { user }),
-            },
-            Report::Gone(user) => self.leave(Departed::User(user), now),
-            Report::Subscribed(channel, user) => {
-                self.leaving.remove(&Departed::Channel(Arc::clone(&channel)));
-                Some(DomainEvent::ChannelSubscribed { channel: channel.to_string(), user })
+    fn take(&mut self, event: DomainEvent, now: Instant) -> Option<DomainEvent> {
+        let owner = owner_of(&event)?;
+        if matches!(event, DomainEvent::UserAway { .. } | DomainEvent::ChannelVacated { .. }) {
+            if self.leaving.len() >= MAX_LEAVING {
+                return Some(event);
             }
-            Report::Vacated(channel) => self.leave(Departed::Channel(channel), now),
+            self.leaving.insert(owner, (now + self.away_after, event));
+            return None;
         }
-    }
-
-    fn leave(&mut self, departed: Departed, now: Instant) -> Option<DomainEvent> {
-        if self.leaving.len() >= MAX_LEAVING {
-            return Some(departed.event());
-        }
-        self.leaving.insert(departed, now + self.away_after);
-        None
-    }
-
-    /// The events of those whose time is over.
-    fn expire(&mut self, now: Instant) -> impl Iterator<Item = DomainEvent> {
-        let away: Vec<Departed> = self.leaving.extract_if(|_, until| *until <= now).map(|(who, _)| who).collect();
-        away.into_iter().map(Departed::event)
+        let has_returned = self.leaving.remove(&owner).is_some();
+        // Each subscription has an event, but a user who returns in time was not away.
+        (!has_returned || matches!(event, DomainEvent::ChannelSubscribed { .. })).then_some(event)
     }
 }
 
@@ -251,33 +203,37 @@ mod tests {
         (Departures { leaving: HashMap::new(), away_after: 10 * SECOND }, Instant::now())
     }
 
+    impl Departures {
+        fn events(&mut self, report: Option<&DomainEvent>, at: Instant) -> Vec<DomainEvent> {
+            let mut reports: Vec<_> = report.cloned().into_iter().collect();
+            self.due_events(&mut reports, at).into_iter().map(|(_, event)| event).collect()
+        }
+    }
+
     #[tokio::test]
     async fn users_who_return_in_time_were_not_away() {
         let user = UserId::parse("ann").expect("an id");
         let (mut departures, start) = departures();
         let connected = DomainEvent::UserConnected { user: user.clone() };
-        assert_eq!(departures.take(Report::Connected(user.clone()), start), Some(connected));
-        assert_eq!(departures.take(Report::Gone(user.clone()), start), None);
-        assert_eq!(departures.take(Report::Connected(user.clone()), start + 9 * SECOND), None);
-        assert_eq!(departures.expire(start + 20 * SECOND).count(), 0);
-        assert_eq!(departures.take(Report::Gone(user.clone()), start + 20 * SECOND), None);
-        assert_eq!(departures.expire(start + 29 * SECOND).count(), 0);
-        let away: Vec<_> = departures.expire(start + 30 * SECOND).collect();
-        assert_eq!(away, [DomainEvent::UserAway { user: user.clone() }]);
-        assert!(departures.take(Report::Connected(user), start + 31 * SECOND).is_some());
+        let away = DomainEvent::UserAway { user };
+        assert_eq!(departures.events(Some(&connected), start), std::slice::from_ref(&connected));
+        assert_eq!(departures.events(Some(&away), start), []);
+        assert_eq!(departures.events(Some(&connected), start + 9 * SECOND), []);
+        assert_eq!(departures.events(Some(&away), start + 20 * SECOND), []);
+        assert_eq!(departures.events(None, start + 29 * SECOND), []);
+        assert_eq!(departures.events(None, start + 30 * SECOND), [away]);
+        assert_eq!(departures.events(Some(&connected), start + 31 * SECOND), [connected]);
     }
 
     #[tokio::test]
     async fn channels_with_a_subscriber_in_time_were_not_vacated() {
-        let channel: Arc<str> = "chat:1".into();
         let (mut departures, start) = departures();
-        let subscribed = Some(DomainEvent::ChannelSubscribed { channel: channel.to_string(), user: None });
-        assert_eq!(departures.take(Report::Subscribed(Arc::clone(&channel), None), start), subscribed);
-        assert_eq!(departures.take(Report::Vacated(Arc::clone(&channel)), start), None);
-        assert_eq!(departures.take(Report::Subscribed(Arc::clone(&channel), None), start + 9 * SECOND), subscribed);
-        assert_eq!(departures.expire(start + 20 * SECOND).count(), 0);
-        assert_eq!(departures.take(Report::Vacated(Arc::clone(&channel)), start + 20 * SECOND), None);
-        let vacated: Vec<_> = departures.expire(start + 30 * SECOND).collect();
-        assert_eq!(vacated, [DomainEvent::ChannelVacated { channel: channel.to_string() }]);
+        let subscribed = DomainEvent::ChannelSubscribed { channel: "chat:1".into(), user: None };
+        let vacated = DomainEvent::ChannelVacated { channel: "chat:1".into() };
+        assert_eq!(departures.events(Some(&subscribed), start), std::slice::from_ref(&subscribed));
+        assert_eq!(departures.events(Some(&vacated), start), []);
+        assert_eq!(departures.events(Some(&subscribed), start + 9 * SECOND), [subscribed]);
+        assert_eq!(departures.events(Some(&vacated), start + 20 * SECOND), []);
+        assert_eq!(departures.events(None, start + 30 * SECOND), [vacated]);
     }
 }

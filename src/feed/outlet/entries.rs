@@ -7,7 +7,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use super::event::{OutletEvent, OutletNotification, OutletObject};
 use crate::feed::error::Result;
 use crate::ledger::{Ledger, NewOutletEntry, NotificationGroup, QueuedEvent};
-use crate::model::{ContentId, DomainEvent, Millis, NotificationId, UserId};
+use crate::model::{ContentId, DomainEvent, EventOwner, Millis, NotificationId, UserId};
 
 /// The users whose notifications are read concurrently.
 const MAX_CONCURRENT_USERS: usize = 8;
@@ -20,12 +20,30 @@ type Groups = HashMap<(UserId, NotificationId), NotificationGroup>;
 pub(super) async fn entries(ledger: &dyn Ledger, events: &[(QueuedEvent, DomainEvent)]) -> Result<Vec<NewOutletEntry>> {
     let groups = load_groups(ledger, events).await?;
     let entry = |(queued, event): &(QueuedEvent, DomainEvent)| {
-        let event = public_form(event, queued.at, &groups)?;
-        let (kind, owner) = (event.kind().into(), event.owner());
-        let body = serde_json::to_string(&event).ok()?;
-        Some(NewOutletEntry { event: queued.seq, at: queued.at, kind, owner, body })
+        let body = serde_json::to_string(&public_form(event, queued.at, &groups)?).ok()?;
+        // The first member of the JSON is the type.
+        let kind = body.split('"').nth(3)?.to_owned();
+        Some(NewOutletEntry { event: queued.seq, at: queued.at, kind, owner: owner_of(event)?, body })
     };
     Ok(events.iter().filter_map(entry).collect())
+}
+
+/// Whose events are kept in order; `None`: the event has no public form.
+pub(super) fn owner_of(event: &DomainEvent) -> Option<EventOwner> {
+    match event {
+        DomainEvent::PostCreated { author: user, .. }
+        | DomainEvent::PostEdited { author: user, .. }
+        | DomainEvent::PostDeleted { author: user, .. }
+        | DomainEvent::Followed { follower: user, .. }
+        | DomainEvent::Unfollowed { follower: user, .. }
+        | DomainEvent::Notified { to: user, .. }
+        | DomainEvent::UserConnected { user }
+        | DomainEvent::UserAway { user } => Some(user.into()),
+        DomainEvent::ChannelSubscribed { channel, .. } | DomainEvent::ChannelVacated { channel } => {
+            Some(EventOwner::channel(channel))
+        }
+        DomainEvent::CommentCreated { .. } | DomainEvent::CommentEdited { .. } | DomainEvent::Liked { .. } => None,
+    }
 }
 
 /// The public form of an event that happened at a time; `None`: it has none.
@@ -100,13 +118,13 @@ mod tests {
     }
 
     fn body(event: &DomainEvent, groups: &Groups) -> String {
-        let event = public_form(event, 5, groups).expect("an event");
-        let text = serde_json::to_string(&event).expect("JSON");
-        let start = match event.owner().as_str().strip_prefix('#') {
-            None => format!(r#"{{"type":"{}","at":5,"user":"{}""#, event.kind(), event.owner()),
-            Some(channel) => format!(r#"{{"type":"{}","at":5,"channel":"{channel}""#, event.kind()),
+        let text = serde_json::to_string(&public_form(event, 5, groups).expect("an event")).expect("JSON");
+        let owner = owner_of(event).expect("an owner");
+        let owner = match owner.as_str().strip_prefix('#') {
+            None => format!(r#","at":5,"user":"{owner}""#),
+            Some(channel) => format!(r#","at":5,"channel":"{channel}""#),
         };
-        assert!(text.starts_with(&start), "{text}");
+        assert!(text.starts_with(r#"{"type":""#) && text.contains(&owner), "{text}");
         text
     }
 

@@ -4,7 +4,7 @@ use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::model::{EventOwner, Millis, NotificationId, PostId, UserId};
+use crate::model::{Millis, NotificationId, PostId, UserId};
 
 /// An event of the outlet. Events of one `user` are delivered in order, and those of channels by `channel`. `at` is the
 /// time in Unix milliseconds.
@@ -144,41 +144,6 @@ pub(crate) struct OutletObject {
     pub(super) kind: &'static str,
     /// Its id.
     pub(super) id: u64,
-}
-
-impl OutletEvent<'_> {
-    /// The public name of its type.
-    pub(super) fn kind(&self) -> &'static str {
-        match self {
-            Self::Notification { .. } => "notification",
-            Self::PostCreated { .. } => "post.created",
-            Self::PostEdited { .. } => "post.edited",
-            Self::PostDeleted { .. } => "post.deleted",
-            Self::FollowCreated { .. } => "follow.created",
-            Self::FollowDeleted { .. } => "follow.deleted",
-            Self::UserConnected { .. } => "user.connected",
-            Self::UserAway { .. } => "user.away",
-            Self::ChannelSubscribed { .. } => "channel.subscribed",
-            Self::ChannelVacated { .. } => "channel.vacated",
-        }
-    }
-
-    /// Whose events are kept in order.
-    pub(super) fn owner(&self) -> EventOwner {
-        match self {
-            Self::Notification { user, .. }
-            | Self::PostCreated { user, .. }
-            | Self::PostEdited { user, .. }
-            | Self::PostDeleted { user, .. }
-            | Self::FollowCreated { user, .. }
-            | Self::FollowDeleted { user, .. }
-            | Self::UserConnected { user, .. }
-            | Self::UserAway { user, .. } => (*user).into(),
-            Self::ChannelSubscribed { channel, .. } | Self::ChannelVacated { channel, .. } => {
-                EventOwner::channel(channel)
-            }
-        }
-    }
 }
 
 /// Adds the member that events get from the log to each type of event.

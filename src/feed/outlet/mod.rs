@@ -10,36 +10,32 @@
 //! | `publisher.rs` | from the queue to the log |
 //! | `entries.rs` | from domain events to the entries of the log |
 //! | `event.rs` | the public form of an event, and its schema |
-//! | `reader.rs` | the long poll of backends |
+//! | `poll.rs` | the long poll of backends |
 //! | `upkeep.rs` | retention, and the backlogs of consumers |
 //! | `activity.rs` | users who connect and go away, channels with and without subscribers |
-//! | `appended.rs` | wakes the consumers of this process |
 
 mod activity;
-mod appended;
 mod entries;
 mod event;
+mod poll;
 mod publisher;
-mod reader;
 mod upkeep;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
+use tokio::sync::{Notify, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use self::poll::MAX_POLLS;
 pub(crate) use activity::ConnectionActivity;
-pub(crate) use appended::AppendedSignal;
 pub(crate) use event::OutletEvent;
-use publisher::OutletPublisher;
-pub(crate) use reader::{OutletReader, PollOutlet};
-use upkeep::OutletUpkeep;
+pub(crate) use poll::PollOutlet;
 
 use super::error::Result;
-use super::event_queue::EventQueue;
-use super::runtime::Runtime;
-use super::work::QuarantinePolicy;
-use crate::broker::Broker;
-use crate::ledger::Ledger;
-use crate::metrics::Metrics;
+use super::work::{QuarantinePolicy, Waker};
+use crate::feed::base::Base;
 
 /// The options of the outlet (`outlet.*`).
 #[derive(Clone, Debug, Default)]
@@ -63,60 +59,53 @@ pub struct OutletOptions {
 
 /// The outlet of this process.
 pub(crate) struct Outlet {
-    /// Serves backends that poll.
-    pub(crate) reader: OutletReader,
-    /// Wakes consumers of this process.
-    pub(crate) appended: Arc<AppendedSignal>,
-    /// Takes what the gateway knows of users; `None`: nobody wants it.
-    pub(crate) users: Option<Arc<ConnectionActivity>>,
-    /// Takes what the gateway knows of subscriptions; `None`: nobody wants it.
-    pub(crate) channels: Option<Arc<ConnectionActivity>>,
-    ledger: Arc<dyn Ledger>,
-    publisher: Option<Arc<OutletPublisher>>,
-    upkeep: Arc<OutletUpkeep>,
-    registered: Vec<String>,
+    base: Arc<Base>,
+    /// Decides which events the publisher sets aside.
+    quarantine: Arc<QuarantinePolicy>,
+    options: OutletOptions,
+    /// Takes what the gateway knows of users and subscriptions; `None`: nobody wants it.
+    activity: Option<Arc<ConnectionActivity>>,
+    /// Permits of polls, [`MAX_POLLS`].
+    polls: Semaphore,
+    /// Wakes polls: the log has new entries.
+    appended: Notify,
+    /// Wake the workers of this process: the log has new entries.
+    wakers: Mutex<Vec<Arc<Waker>>>,
+    /// Ends waiting polls: the process drains.
+    draining: CancellationToken,
 }
 
 impl Outlet {
-    /// The outlet of this ledger: see [`start`](Self::start).
+    /// The outlet: see [`start`](Self::start).
     pub(crate) fn new(
-        ledger: Arc<dyn Ledger>,
-        broker: Arc<dyn Broker>,
-        runtime: Arc<Runtime>,
-        queue: Arc<EventQueue>,
+        base: Arc<Base>,
         quarantine: Arc<QuarantinePolicy>,
-        metrics: Arc<Metrics>,
-        options: &OutletOptions,
+        options: OutletOptions,
+        activity: Option<Arc<ConnectionActivity>>,
     ) -> Self {
-        let appended = Arc::new(AppendedSignal::default());
-        let reader =
-            OutletReader::new(ledger.clone(), runtime.clone(), appended.clone(), metrics.clone(), &options.consumers);
-        let activity = (options.enabled && (options.users || options.channels)).then(|| {
-            let (ledger, runtime, queue) = (ledger.clone(), runtime.clone(), queue.clone());
-            ConnectionActivity::new(ledger, runtime, queue, metrics.clone(), options.away_after)
-        });
-        let publisher = options.enabled.then(|| {
-            let (ledger, runtime, appended) = (ledger.clone(), runtime.clone(), appended.clone());
-            OutletPublisher::new(ledger, broker, runtime, queue.clone(), appended, quarantine, metrics.clone())
-        });
-        let upkeep = Arc::new(OutletUpkeep::new(ledger.clone(), runtime, queue, metrics, options.retention));
-        let users = activity.clone().filter(|_| options.users);
-        let channels = activity.filter(|_| options.channels);
-        Self { reader, appended, users, channels, ledger, publisher, upkeep, registered: options.registered.clone() }
+        Self {
+            base,
+            quarantine,
+            options,
+            activity,
+            polls: Semaphore::new(MAX_POLLS),
+            appended: Notify::new(),
+            wakers: Mutex::default(),
+            draining: CancellationToken::new(),
+        }
     }
 
     /// Registers the consumers. Starts the work of the outlet until the process stops.
     ///
     /// # Errors
     /// If the ledger cannot be reached.
-    pub(crate) async fn start(&self) -> Result<()> {
+    pub(crate) async fn start(self: &Arc<Self>) -> Result<()> {
         self.register().await?;
-        if let Some(publisher) = &self.publisher {
-            publisher.start();
+        if self.options.enabled {
+            self.start_publisher();
         }
-        self.upkeep.start(self.publisher.is_some());
-        // The same one, or only one of the two. It starts once.
-        for activity in [&self.users, &self.channels].into_iter().flatten() {
+        self.start_upkeep();
+        if let Some(activity) = &self.activity {
             activity.start();
         }
         Ok(())
@@ -127,9 +116,32 @@ impl Outlet {
     /// # Errors
     /// If the ledger cannot be reached.
     pub(crate) async fn register(&self) -> Result<()> {
-        if !self.registered.is_empty() {
-            self.ledger.register_outlet_consumers(&self.registered).await?;
+        if !self.options.registered.is_empty() {
+            self.base.ledger.register_outlet_consumers(&self.options.registered).await?;
         }
         Ok(())
+    }
+
+    /// Takes what the gateway knows of users; `None`: nobody wants it.
+    pub(crate) fn users(&self) -> Option<Arc<ConnectionActivity>> {
+        self.activity.clone().filter(|_| self.options.users)
+    }
+
+    /// Takes what the gateway knows of subscriptions; `None`: nobody wants it.
+    pub(crate) fn channels(&self) -> Option<Arc<ConnectionActivity>> {
+        self.activity.clone().filter(|_| self.options.channels)
+    }
+
+    /// Wakes the consumers of this process: the log has new entries. They also poll, so a wake-up may be missed.
+    pub(crate) fn wake(&self) {
+        self.appended.notify_waiters();
+        self.wakers.lock().iter().for_each(|waker| waker.notify_one());
+    }
+
+    /// A waker of a worker of this process.
+    pub(crate) fn waker(&self) -> Arc<Waker> {
+        let waker: Arc<Waker> = Arc::default();
+        self.wakers.lock().push(waker.clone());
+        waker
     }
 }

@@ -6,15 +6,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::appended::AppendedSignal;
+use super::Outlet;
 use super::entries::entries;
-use crate::broker::{Broker, Signal};
+use crate::broker::Signal;
 use crate::feed::error::{Result, isolate};
-use crate::feed::event_queue::EventQueue;
-use crate::feed::runtime::{Runtime, now};
-use crate::feed::work::{Consumer, Pace, QuarantinePolicy, Ran, work};
-use crate::ledger::{EventConsumer, Fault, Fence, Ledger, QueuedEvent};
-use crate::metrics::Metrics;
+use crate::feed::runtime::now;
+use crate::feed::work::{Consumer, Pace, Ran, work};
+use crate::ledger::{EventConsumer, Fault, Fence, QueuedEvent};
 
 /// The queue is read at this interval without a wake-up.
 const PACE: Pace = Pace { poll: Duration::from_millis(500), gather: MIN_PAUSE };
@@ -25,37 +23,13 @@ const MIN_PAUSE: Duration = Duration::from_millis(5);
 /// The events of one step.
 const BATCH: usize = 200;
 
-/// Appends events to the log of the outlet.
-pub(super) struct OutletPublisher {
-    ledger: Arc<dyn Ledger>,
-    broker: Arc<dyn Broker>,
-    runtime: Arc<Runtime>,
-    queue: Arc<EventQueue>,
-    appended: Arc<AppendedSignal>,
-    quarantine: Arc<QuarantinePolicy>,
-    metrics: Arc<Metrics>,
-}
-
-impl OutletPublisher {
-    /// A publisher from this queue: see [`start`](Self::start).
-    pub(super) fn new(
-        ledger: Arc<dyn Ledger>,
-        broker: Arc<dyn Broker>,
-        runtime: Arc<Runtime>,
-        queue: Arc<EventQueue>,
-        appended: Arc<AppendedSignal>,
-        quarantine: Arc<QuarantinePolicy>,
-        metrics: Arc<Metrics>,
-    ) -> Arc<Self> {
-        Arc::new(Self { ledger, broker, runtime, queue, appended, quarantine, metrics })
-    }
-
-    /// Works until the process stops.
-    pub(super) fn start(self: &Arc<Self>) {
-        self.runtime.supervise("outlet_publisher", self, |publisher| async move {
-            let Some(own) = publisher.queue.consumer(EventConsumer::Outlet) else { return };
-            let mut steps = Steps { publisher: &publisher, is_failing: false };
-            work(&own.partition, &publisher.runtime, &own.waker, PACE, &publisher.quarantine, &mut steps).await;
+impl Outlet {
+    /// Publishes until the process stops.
+    pub(super) fn start_publisher(self: &Arc<Self>) {
+        self.base.runtime.supervise("outlet_publisher", self, |outlet| async move {
+            let Some(own) = outlet.base.events.consumer(EventConsumer::Outlet) else { return };
+            let mut publisher = OutletPublisher { outlet: &outlet, is_failing: false };
+            work(&own.partition, &outlet.base.runtime, &own.waker, PACE, &outlet.quarantine, &mut publisher).await;
         });
     }
 
@@ -68,35 +42,35 @@ impl OutletPublisher {
                 Err(reason) => self.set_aside(queued.seq, &Fault::now(reason, 1)).await?,
             }
         }
-        let entries = entries(&*self.ledger, &events).await?;
+        let entries = entries(&*self.base.ledger, &events).await?;
         let done: Vec<i64> = events.iter().map(|(queued, _)| queued.seq).collect();
-        if self.ledger.publish_outlet(fence, &entries, &done, now()).await?.is_none() {
+        if !self.base.ledger.publish_outlet(fence, &entries, &done, now()).await? {
             return Ok(false);
         }
-        entries.iter().for_each(|entry| self.metrics.outlet.published(&entry.kind));
-        self.appended.notify();
+        entries.iter().for_each(|entry| self.base.metrics.outlet.published(&entry.kind));
+        self.wake();
         // If the signal is lost, the consumers of other nodes poll.
-        let _ = self.broker.signal(Signal::OutletAppended).await;
+        let _ = self.base.broker.signal(Signal::OutletAppended).await;
         Ok(true)
     }
 
     async fn set_aside(&self, seq: i64, fault: &Fault) -> Result<()> {
         let reason = &fault.reason;
         tracing::error!(event = seq, reason, "an event is set aside, no consumer gets it");
-        self.metrics.event_failed();
-        Ok(self.ledger.quarantine_event(EventConsumer::Outlet, seq, fault).await?)
+        self.base.metrics.event_failed();
+        Ok(self.base.ledger.quarantine_event(EventConsumer::Outlet, seq, fault).await?)
     }
 }
 
-/// The steps of a publisher.
-struct Steps<'a> {
-    publisher: &'a OutletPublisher,
+/// Appends events to the log.
+struct OutletPublisher<'a> {
+    outlet: &'a Outlet,
     /// Whether the last step failed.
     is_failing: bool,
 }
 
 #[async_trait]
-impl Consumer for Steps<'_> {
+impl Consumer for OutletPublisher<'_> {
     async fn begin(&mut self, _fence: &Fence) -> Result<()> {
         self.is_failing = false;
         Ok(())
@@ -104,11 +78,11 @@ impl Consumer for Steps<'_> {
 
     /// Appends the first events. After a failure only the first one: it may be at fault, and is set aside if it is.
     async fn run(&mut self, fence: &Fence) -> Result<Ran> {
-        let (publisher, policy) = (self.publisher, &self.publisher.quarantine);
+        let (outlet, policy) = (self.outlet, &self.outlet.quarantine);
         let limit = if self.is_failing { 1 } else { BATCH };
-        let waiting = publisher.ledger.pending_events(EventConsumer::Outlet, limit).await?;
+        let waiting = outlet.base.ledger.pending_events(EventConsumer::Outlet, limit).await?;
         let Some(first) = waiting.first().map(|queued| queued.seq) else { return Ok(Ran::Idle(None)) };
-        let (published, cause) = isolate(publisher.publish(fence, waiting)).await;
+        let (published, cause) = isolate(outlet.publish(fence, waiting)).await;
         self.is_failing = published.is_err();
         match published {
             Ok(true) => policy.succeeded(first),
@@ -116,7 +90,7 @@ impl Consumer for Steps<'_> {
             Ok(false) => return Ok(Ran::Idle(None)),
             Err(error) => {
                 let Some(fault) = policy.failed(first, &error, cause).await else { return Err(error) };
-                publisher.set_aside(first, &fault).await?;
+                outlet.set_aside(first, &fault).await?;
             }
         }
         Ok(Ran::Rest(MIN_PAUSE))

@@ -16,7 +16,7 @@ use timelines::TimelineServices;
 use super::base::Base;
 use super::content::PostCache;
 use super::devices::Devices;
-use super::erasure::{ErasureJob, ErasureService};
+use super::erasure::{self, ErasureJob, ErasureService};
 use super::event_queue::EventQueue;
 use super::export::Exports;
 use super::fanout::FanoutWorkers;
@@ -31,7 +31,7 @@ use super::lineage::LineageTracker;
 use super::node_ids::NodeIds;
 use super::notifications::{Conversations, EventWorker, Notifications};
 use super::options::{FeedOptions, PushOptions};
-use super::outlet::Outlet;
+use super::outlet::{ConnectionActivity, Outlet};
 use super::people::{Follows, Profiles, Restrictions, UserSearch};
 use super::posts::{CommentReader, CommentService, PostEditor, PostService};
 use super::pushes::{LiveSockets, PushReview};
@@ -181,31 +181,25 @@ impl Feed {
         let notifications =
             Arc::new(Notifications::new(base.clone(), notification_renderer.clone(), retention, options.pushes.plan));
         let likes = LikeServices::new(&base, queue, like_memory.clone(), &policies, options);
-        let erasure_job = ErasureJob::new(
-            base.ledger.clone(),
-            base.broker.clone(),
-            base.runtime.clone(),
-            &base.owner,
-            records.clone(),
-            base.jobs.clone(),
-            timelines.edges.clone(),
-            comments.clone(),
-            notifications.clone(),
-            likes.counts,
-            policies.erasures.clone(),
-            base.metrics.clone(),
-        );
-        let event_worker = EventWorker::new(
-            base.ledger.clone(),
-            base.runtime.clone(),
-            base.events.clone(),
-            base.posts.clone(),
-            base.contexts.clone(),
-            base.visibility.clone(),
-            notifications.clone(),
-            policies.events(),
-            base.metrics.clone(),
-        );
+        let erasure_job = ErasureJob {
+            base: base.clone(),
+            partition: base.owner.partition(erasure::PARTITION, erasure::PARTITION),
+            records: records.clone(),
+            edges: timelines.edges.clone(),
+            comments: comments.clone(),
+            notifications: notifications.clone(),
+            counts: likes.counts,
+            quarantine: policies.erasures.clone(),
+        };
+        let event_worker = EventWorker {
+            base: base.clone(),
+            notifications: notifications.clone(),
+            quarantine: policies.notifications.clone(),
+            like_quarantine: policies.like_notifications.clone(),
+        };
+        let has_activity = options.outlet.enabled && (options.outlet.users || options.outlet.channels);
+        let activity = has_activity.then(|| ConnectionActivity::new(base.clone(), options.outlet.away_after));
+        let outlet = Arc::new(Outlet::new(base.clone(), policies.outlet.clone(), options.outlet.clone(), activity));
         let PushOptions { plan, several_nodes, time_to_live, .. } = options.pushes;
         let wait = plan.map(|plan| Duration::from_millis(plan.grace.max(plan.digest)));
         let live_sockets = LiveSockets::new(base.broker.clone(), base.runtime.clone(), several_nodes, wait);
@@ -226,15 +220,7 @@ impl Feed {
             topics: TopicService::new(base.clone(), renderer),
             exports: Exports::new(base.clone(), notification_renderer),
             erasures: ErasureService::new(base.ledger.clone(), base.invalidator.clone(), records),
-            outlet: Outlet::new(
-                base.ledger.clone(),
-                base.broker.clone(),
-                base.runtime.clone(),
-                base.events.clone(),
-                policies.outlet.clone(),
-                base.metrics.clone(),
-                &options.outlet,
-            ),
+            outlet,
             event_worker: Arc::new(event_worker),
             post_alert_quarantine: policies.post_alerts.clone(),
             webhook_waits: policies.webhooks.clone(),

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::feed::base::Base;
-use crate::feed::notifications::EventQuarantine;
 use crate::feed::work::{QuarantinePolicy, WorkHealth};
 
 /// The policies of this process. A kind has its own, because only items of the same kind show that others succeed.
@@ -17,8 +16,8 @@ pub(super) struct Policies {
     pub(super) stream: Arc<QuarantinePolicy>,
     pub(super) post_alerts: Arc<QuarantinePolicy>,
     pub(super) erasures: Arc<QuarantinePolicy>,
-    notifications: Arc<QuarantinePolicy>,
-    like_notifications: Arc<QuarantinePolicy>,
+    pub(super) notifications: Arc<QuarantinePolicy>,
+    pub(super) like_notifications: Arc<QuarantinePolicy>,
 }
 
 impl Policies {
@@ -37,11 +36,6 @@ impl Policies {
             notifications: policy(),
             like_notifications: policy(),
         }
-    }
-
-    /// Those of the consumers of events.
-    pub(super) fn events(&self) -> EventQuarantine {
-        EventQuarantine { notifications: self.notifications.clone(), likes: self.like_notifications.clone() }
     }
 
     /// What the work waits for, by kind.

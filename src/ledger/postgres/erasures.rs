@@ -4,10 +4,11 @@ use async_trait::async_trait;
 use tokio_postgres::Row;
 
 use super::PostgresLedger;
-use super::columns::{at, count, id_at, integer, natural_at, one};
+use super::columns::{at, count, id_at, integer, natural, natural_at, one};
+use super::likes::tally;
 use super::rows::readable;
 use crate::ledger::{Erasure, ErasureStore, Fence, Result};
-use crate::model::{CommentId, ContentId, Millis, NotificationId, PostId, Tally, UserId};
+use crate::model::{ContentId, Millis, NotificationId, Tally, UserId};
 
 const BEGIN: &str = "SELECT feedline_begin_erasure($1, $2)";
 
@@ -17,20 +18,13 @@ const ADVANCE: &str = "\
     UPDATE erasures SET due_at = $4, quiet_since = $5
     WHERE owner = $3 AND EXISTS (SELECT FROM work_partitions WHERE name = $1 AND generation = $2) RETURNING 1";
 
-/// Deletes the user's counters of favourites last: they are zero, and a favourite added during the erasure would create
-/// them again.
 const FINISH: &str = "\
-    WITH finished AS (
-        DELETE FROM erasures
-        WHERE owner = $3 AND EXISTS (SELECT FROM work_partitions WHERE name = $1 AND generation = $2) RETURNING owner
-    ), forgotten AS (
-        DELETE FROM favourites_of_users WHERE owner = (SELECT finished.owner FROM finished)
-    )
-    SELECT 1 FROM finished";
+    DELETE FROM erasures
+    WHERE owner = $3 AND EXISTS (SELECT FROM work_partitions WHERE name = $1 AND generation = $2) RETURNING 1";
 
 const POSTS: &str = "SELECT feedline_erase_posts($1, $2, $3)";
 
-const LIKES: &str = "SELECT is_post, number, new_likes, new_comments, new_version FROM feedline_erase_likes($1, $2)";
+const LIKES: &str = "SELECT 0, is_post, number, new_likes, new_comments, new_version FROM feedline_erase_likes($1, $2)";
 
 const NOTICES: &str = "SELECT notified_user, changed FROM feedline_erase_from_notifications($1, $2)";
 
@@ -45,22 +39,19 @@ impl ErasureStore for PostgresLedger {
     async fn due_erasures(&self, now: Millis, limit: usize) -> Result<Vec<Erasure>> {
         let rows = self.pool.read(DUE, &[&integer(now), &count(limit)]).await?;
         let erasure = |row: &Row| {
-            let quiet_since = at::<Option<i64>>(row, 2)?.map(|since| u64::try_from(since).unwrap_or_default());
+            let quiet_since = at::<Option<i64>>(row, 2)?.map(natural);
             Ok(Erasure { user: id_at(row, 0)?, at: natural_at(row, 1)?, quiet_since })
         };
         Ok(readable("erasures", &rows, erasure))
     }
 
-    async fn advance_erasure(&self, fence: &Fence, erasure: &Erasure, due_at: Millis) -> Result<bool> {
+    async fn end_erasure_pass(&self, fence: &Fence, erasure: &Erasure, due_at: Option<Millis>) -> Result<bool> {
         let (name, generation, user) = (&*fence.partition, integer(fence.generation), erasure.user.as_str());
         let quiet = erasure.quiet_since.map(integer);
-        let rows = self.pool.write(ADVANCE, &[&name, &generation, &user, &integer(due_at), &quiet]).await?;
-        Ok(!rows.is_empty())
-    }
-
-    async fn finish_erasure(&self, fence: &Fence, user: &UserId) -> Result<bool> {
-        let (name, generation) = (&*fence.partition, integer(fence.generation));
-        let rows = self.pool.write(FINISH, &[&name, &generation, &user.as_str()]).await?;
+        let rows = match due_at.map(integer) {
+            Some(due_at) => self.pool.write(ADVANCE, &[&name, &generation, &user, &due_at, &quiet]).await?,
+            None => self.pool.write(FINISH, &[&name, &generation, &user]).await?,
+        };
         Ok(!rows.is_empty())
     }
 
@@ -71,13 +62,6 @@ impl ErasureStore for PostgresLedger {
 
     async fn erase_likes(&self, user: &UserId, limit: usize) -> Result<Vec<(ContentId, Tally)>> {
         let rows = self.pool.write(LIKES, &[&user.as_str(), &count(limit)]).await?;
-        let tally = |row| {
-            let number = natural_at(row, 1)?;
-            let object =
-                if at(row, 0)? { ContentId::Post(PostId(number)) } else { ContentId::Comment(CommentId(number)) };
-            let (likes, comments, version) = (natural_at(row, 2)?, natural_at(row, 3)?, natural_at(row, 4)?);
-            Ok((object, Tally { likes, comments, version }))
-        };
         rows.iter().map(tally).collect()
     }
 

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use tokio_postgres::Row;
 
 use super::PostgresLedger;
-use super::columns::{at, count, json_text, natural_at, one};
+use super::columns::{at, count, json_text, natural, natural_at, one};
 use crate::ledger::{EventBacklog, EventConsumer, EventStore, QueuedEvent, Result};
 use crate::model::DomainEvent;
 
@@ -28,8 +28,7 @@ impl EventStore for PostgresLedger {
     async fn event_backlog(&self, consumer: EventConsumer) -> Result<EventBacklog> {
         let rows = self.pool.read(BACKLOG, &[&consumer.bit()]).await?;
         let row = one(&rows)?;
-        let oldest = at::<Option<i64>>(row, 1)?.map(|at| u64::try_from(at).unwrap_or_default());
-        Ok(EventBacklog { events: natural_at(row, 0)?, oldest })
+        Ok(EventBacklog { events: natural_at(row, 0)?, oldest: at::<Option<i64>>(row, 1)?.map(natural) })
     }
 }
 
@@ -56,30 +55,15 @@ impl NewEvent {
 /// Builds a statement that calls the function `$made`, returns its `$columns`, and stores an event in the same
 /// transaction if `$when` holds for them. `$at`, `$event` and `$pending` are the parameters for the time, the event as
 /// JSON (NULL: none) and its consumers.
+#[rustfmt::skip]
 macro_rules! with_event {
     ($columns:literal, $made:literal, $when:literal, $at:literal, $event:literal, $pending:literal) => {
         concat!(
-            "WITH answer AS MATERIALIZED (SELECT ",
-            $columns,
-            " FROM ",
-            $made,
-            "), happened AS ( \
-                INSERT INTO events (at, event, pending) \
-                SELECT ",
-            $at,
-            "::bigint, ",
-            $event,
-            "::text, ",
-            $pending,
-            "::int FROM answer \
-                WHERE (",
-            $when,
-            ") AND ",
-            $event,
-            "::text IS NOT NULL) \
-             SELECT ",
-            $columns,
-            " FROM answer"
+            "WITH answer AS MATERIALIZED (SELECT ", $columns, " FROM ", $made, "), happened AS (
+                 INSERT INTO events (at, event, pending)
+                 SELECT ", $at, "::bigint, ", $event, "::text, ", $pending, "::int FROM answer
+                 WHERE (", $when, ") AND ", $event, "::text IS NOT NULL
+             ) SELECT ", $columns, " FROM answer"
         )
     };
 }

@@ -171,7 +171,7 @@ fn object(row: &Row) -> Result<ContentId> {
 }
 
 /// Reads an object and its tally from the second column on.
-fn tally(row: &Row) -> Result<(ContentId, Tally)> {
+pub(super) fn tally(row: &Row) -> Result<(ContentId, Tally)> {
     let tally = Tally { likes: natural_at(row, 3)?, comments: natural_at(row, 4)?, version: natural_at(row, 5)? };
     Ok((object(row)?, tally))
 }

@@ -1,62 +1,85 @@
 //! The log of the outlet and its consumers. Functions of the database: `functions/outlet.sql`.
 
 use async_trait::async_trait;
-use tokio_postgres::Row;
+use serde_json::{Value, json};
 
 use super::PostgresLedger;
-use super::columns::{at, count, integer, natural_at, one, plain};
+use super::columns::{at, count, integer, json_at, json_text, natural_at, one, plain};
 use super::events::NewEvent;
 use super::pool::Parameters;
-use super::rows::readable;
-use crate::ledger::outlet::{FAILED_ENTRIES_KEPT, MAX_HELD_ENTRIES};
-use crate::ledger::quarantine::webhook_prefix;
+use crate::ledger::outlet::MAX_HELD_ENTRIES;
 use crate::ledger::{
-    EventConsumer, Fence, HeldEntry, LedgerError, NewOutletEntry, OutletBacklog, OutletBatch, OutletEnd, OutletEntry,
-    OutletSettlement, OutletStore, Result, WEBHOOK,
+    EventConsumer, Fence, HeldEntry, NewOutletEntry, OutletBacklog, OutletBatch, OutletEnd, OutletEntry,
+    OutletSettlement, OutletStore, Quarantined, Result, WEBHOOK,
 };
-use crate::model::{DomainEvent, EventOwner, Millis};
+use crate::model::{DomainEvent, Millis};
 
 const APPEND_EVENTS: &str = "\
     INSERT INTO events (at, event, pending)
     SELECT at, event, pending FROM unnest($1::bigint[], $2::text[], $3::int[]) WITH ORDINALITY
         AS t (at, event, pending, place) ORDER BY place";
 
-const PUBLISH: &str = "\
-    SELECT end_last, end_trimmed FROM feedline_publish_outlet($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
-    WHERE end_last IS NOT NULL";
+const PUBLISH: &str = "SELECT feedline_append_to_outlet($1, $2, $3::text::json, $4, $5, $6)";
 
 const END: &str = "SELECT last, trimmed FROM outlet_end";
 
 const ENTRIES: &str = "\
-    SELECT position, at, kind, owner, body FROM outlet WHERE position > $1 ORDER BY position LIMIT $2";
+    SELECT coalesce(json_agg(entry ORDER BY entry.position), '[]')::text
+    FROM (SELECT position, at, kind, owner, body FROM outlet WHERE position > $1 ORDER BY position LIMIT $2) entry";
 
-const TRIM: &str = "SELECT feedline_trim_outlet($1, $2, $3)";
+const TRIM: &str = "\
+    WITH removed AS (
+        DELETE FROM outlet WHERE published_at < $1
+            AND position IN (SELECT o.position FROM outlet o ORDER BY o.position LIMIT $3)
+        RETURNING position
+    ), trimmed AS (
+        UPDATE outlet_end SET trimmed = greatest(trimmed, (SELECT max(position) FROM removed))
+        WHERE EXISTS (SELECT FROM removed)
+    ), released AS (
+        DELETE FROM outlet_held WHERE held_at < $2
+    ), forgotten AS (
+        DELETE FROM quarantine WHERE kind = 'webhook' AND at < $2
+    )
+    SELECT count(*) FROM removed";
 
 const REGISTER: &str = "\
     INSERT INTO outlet_consumers (name, position) SELECT name, last FROM unnest($1::text[]) AS t (name), outlet_end
     ON CONFLICT DO NOTHING";
 
-const CURSOR: &str = "SELECT position FROM outlet_consumers WHERE name = $1";
-
 const ADVANCE: &str = "\
     UPDATE outlet_consumers SET position = greatest(position, $2) WHERE name = $1 RETURNING position";
 
 const BACKLOGS: &str = "\
-    SELECT c.name, c.position,
-        least(
-            (SELECT o.at FROM outlet o WHERE o.position > c.position ORDER BY o.position LIMIT 1),
-            (SELECT min(h.at) FROM outlet_held h WHERE h.consumer = c.name)),
-        (SELECT count(*) FROM outlet_held h WHERE h.consumer = c.name),
-        (SELECT count(*) FROM quarantine q WHERE q.kind = 'webhook'
-            AND starts_with(q.name, regexp_replace(c.name, '^webhook:', '') || '/'))
-    FROM outlet_consumers c ORDER BY c.name";
+    SELECT coalesce(json_agg(backlog ORDER BY backlog.consumer), '[]')::text FROM (
+        SELECT c.name AS consumer, c.position AS cursor,
+            least(
+                (SELECT o.at FROM outlet o WHERE o.position > c.position ORDER BY o.position LIMIT 1),
+                (SELECT min(h.at) FROM outlet_held h WHERE h.consumer = c.name)) AS oldest,
+            (SELECT count(*) FROM outlet_held h WHERE h.consumer = c.name) AS held,
+            (SELECT count(*) FROM quarantine q WHERE q.kind = 'webhook'
+                AND starts_with(q.name, regexp_replace(c.name, '^webhook:', '') || '/')) AS failed
+        FROM outlet_consumers c) backlog";
 
 const BATCH: &str = "\
-    SELECT row_kind, row_position, row_at, row_type, row_owner, row_body, row_held_at, row_attempts
-    FROM feedline_outlet_batch($1, $2, $3, $4)";
+    WITH reader AS MATERIALIZED (
+        SELECT position, (SELECT count(*) FROM (SELECT FROM outlet_held WHERE consumer = $1 LIMIT $4) t) AS held
+        FROM outlet_consumers WHERE name = $1
+    ), new AS MATERIALIZED (
+        SELECT position, at, kind, owner, body FROM outlet
+        WHERE position > (SELECT r.position FROM reader r) AND (SELECT held FROM reader) < $4
+        ORDER BY position LIMIT $3
+    ), due AS (
+        SELECT position, at, kind, owner, body, held_at, attempts, due_at, reason FROM outlet_held
+        WHERE consumer = $1 AND due_at <= $2 ORDER BY due_at LIMIT $3
+    )
+    SELECT json_build_object('cursor', r.position, 'trimmed', e.trimmed, 'held', r.held,
+        'due', (SELECT coalesce(json_agg(due ORDER BY due.due_at), '[]') FROM due),
+        'entries', (SELECT coalesce(json_agg(new ORDER BY new.position), '[]') FROM new),
+        'owners_held', ARRAY(SELECT DISTINCT owner FROM new
+            WHERE EXISTS (SELECT FROM outlet_held h WHERE h.consumer = $1 AND h.owner = new.owner)))::text
+    FROM reader r, outlet_end e";
 
-const SETTLE: &str = "\
-    SELECT feedline_settle_outlet($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
+const SETTLE: &str = "SELECT feedline_settle_outlet_batch($1, $2, $3, $4, $5::text::json, $6::text::json, $7, $8)";
 
 #[async_trait]
 impl OutletStore for PostgresLedger {
@@ -82,42 +105,31 @@ impl OutletStore for PostgresLedger {
         entries: &[NewOutletEntry],
         done: &[i64],
         now: Millis,
-    ) -> Result<Option<OutletEnd>> {
-        let events: Vec<i64> = entries.iter().map(|entry| entry.event).collect();
-        let times: Vec<i64> = entries.iter().map(|entry| integer(entry.at)).collect();
-        let kinds: Vec<&str> = entries.iter().map(|entry| entry.kind.as_str()).collect();
-        let owners: Vec<&str> = entries.iter().map(|entry| entry.owner.as_str()).collect();
-        let bodies: Vec<&str> = entries.iter().map(|entry| entry.body.as_str()).collect();
+    ) -> Result<bool> {
+        let (partition, generation, entries) = (&*fence.partition, integer(fence.generation), json_text(entries)?);
         let (bit, now) = (EventConsumer::Outlet.bit(), integer(now));
-        let (partition, generation) = (&*fence.partition, integer(fence.generation));
-        let parameters: Parameters<'_> =
-            &[&partition, &generation, &events, &times, &kinds, &owners, &bodies, &done, &bit, &now];
-        self.pool.write(PUBLISH, parameters).await?.first().map(end).transpose()
+        let parameters: Parameters<'_> = &[&partition, &generation, &entries, &done, &bit, &now];
+        at(one(&self.pool.write(PUBLISH, parameters).await?)?, 0)
     }
 
     async fn outlet_end(&self) -> Result<OutletEnd> {
-        end(one(&self.pool.read(END, &[]).await?)?)
+        let rows = self.pool.read(END, &[]).await?;
+        let row = one(&rows)?;
+        Ok(OutletEnd { last: natural_at(row, 0)?, trimmed: natural_at(row, 1)? })
     }
 
     async fn outlet_entries(&self, after: u64, limit: usize) -> Result<Vec<OutletEntry>> {
         let rows = self.pool.read(ENTRIES, &[&integer(after), &count(limit)]).await?;
-        Ok(readable("outlet", &rows, |row| entry(row, 0)))
+        json_at(one(&rows)?, 0)
     }
 
-    async fn trim_outlet(&self, before: Millis, now: Millis, limit: usize) -> Result<usize> {
-        let kept = u64::try_from(FAILED_ENTRIES_KEPT.as_millis()).unwrap_or(u64::MAX);
-        let parameters: Parameters<'_> = &[&integer(before), &integer(now.saturating_sub(kept)), &count(limit)];
-        let rows = self.pool.write(TRIM, parameters).await?;
+    async fn trim_outlet(&self, before: Millis, held_before: Millis, limit: usize) -> Result<usize> {
+        let rows = self.pool.write(TRIM, &[&integer(before), &integer(held_before), &count(limit)]).await?;
         natural_at(one(&rows)?, 0).map(|number| usize::try_from(number).unwrap_or(usize::MAX))
     }
 
     async fn register_outlet_consumers(&self, names: &[String]) -> Result<()> {
         self.pool.write(REGISTER, &[&names]).await.map(drop)
-    }
-
-    async fn outlet_cursor(&self, consumer: &str) -> Result<Option<u64>> {
-        let rows = self.pool.read(CURSOR, &[&consumer]).await?;
-        rows.first().map(|row| natural_at(row, 0)).transpose()
     }
 
     async fn advance_outlet_cursor(&self, consumer: &str, to: u64) -> Result<Option<u64>> {
@@ -126,12 +138,12 @@ impl OutletStore for PostgresLedger {
     }
 
     async fn outlet_backlogs(&self) -> Result<Vec<OutletBacklog>> {
-        self.pool.read(BACKLOGS, &[]).await?.iter().map(backlog).collect()
+        json_at(one(&self.pool.read(BACKLOGS, &[]).await?)?, 0)
     }
 
     async fn outlet_batch(&self, consumer: &str, now: Millis, limit: usize) -> Result<Option<OutletBatch>> {
         let parameters: Parameters<'_> = &[&consumer, &integer(now), &count(limit), &integer(MAX_HELD_ENTRIES)];
-        batch(&self.pool.read(BATCH, parameters).await?)
+        self.pool.read(BATCH, parameters).await?.first().map(|row| json_at(row, 0)).transpose()
     }
 
     async fn settle_outlet(
@@ -141,107 +153,25 @@ impl OutletStore for PostgresLedger {
         settlement: &OutletSettlement,
         now: Millis,
     ) -> Result<bool> {
-        // Rows are locked in this order.
-        let mut held: Vec<&HeldEntry> = settlement.held.iter().collect();
-        held.sort_unstable_by_key(|held| held.entry.position);
-        let positions: Vec<i64> = held.iter().map(|held| integer(held.entry.position)).collect();
-        let times: Vec<i64> = held.iter().map(|held| integer(held.entry.at)).collect();
-        let kinds: Vec<&str> = held.iter().map(|held| held.entry.kind.as_str()).collect();
-        let owners: Vec<&str> = held.iter().map(|held| held.entry.owner.as_str()).collect();
-        let bodies: Vec<&str> = held.iter().map(|held| held.entry.body.as_str()).collect();
-        let held_at: Vec<i64> = held.iter().map(|held| integer(held.held_at)).collect();
-        let attempts: Vec<i64> = held.iter().map(|held| i64::from(held.attempts)).collect();
-        let due: Vec<Option<i64>> = held.iter().map(|held| held.due_at.map(integer)).collect();
-        let reasons: Vec<String> = held.iter().map(|held| plain(&held.reason)).collect();
-        let failed: Vec<Option<i64>> = held.iter().map(|held| held.failed_at.map(integer)).collect();
-        let delivered: Vec<i64> = settlement.delivered.iter().map(|position| integer(*position)).collect();
-        let parameters: Parameters<'_> = &[
-            &&*fence.partition,
-            &integer(fence.generation),
-            &consumer,
-            &integer(settlement.cursor),
-            &positions,
-            &times,
-            &kinds,
-            &owners,
-            &bodies,
-            &held_at,
-            &attempts,
-            &due,
-            &reasons,
-            &failed,
-            &delivered,
-            &integer(now),
-            &webhook_prefix(consumer),
-        ];
+        let OutletSettlement { cursor, held, given_up, released } = settlement;
+        let (partition, generation, cursor) = (&*fence.partition, integer(fence.generation), integer(*cursor));
+        let plain = |held: &HeldEntry| HeldEntry { reason: plain(&held.reason), ..held.clone() };
+        let held = json_text(&held.iter().map(plain).collect::<Vec<_>>())?;
+        let items = json_text(&given_up.iter().map(item).collect::<Vec<_>>())?;
+        let released: Vec<i64> = released.iter().map(|position| integer(*position)).collect();
+        let parameters: Parameters<'_> =
+            &[&partition, &generation, &consumer, &cursor, &held, &items, &released, &integer(now)];
         let is_settled = at(one(&self.pool.write(SETTLE, parameters).await?)?, 0)?;
-        if settlement.held.iter().any(|held| held.failed_at.is_some()) {
+        if !given_up.is_empty() {
             self.trim_quarantine(WEBHOOK).await;
         }
         Ok(is_settled)
     }
 }
 
-fn natural(number: i64) -> u64 {
-    u64::try_from(number).unwrap_or_default()
-}
-
-fn small(number: u64) -> u32 {
-    u32::try_from(number).unwrap_or(u32::MAX)
-}
-
-fn end(row: &Row) -> Result<OutletEnd> {
-    Ok(OutletEnd { last: natural_at(row, 0)?, trimmed: natural_at(row, 1)? })
-}
-
-/// Reads `position, at, kind, owner, body`, starting at a column.
-fn entry(row: &Row, first: usize) -> Result<OutletEntry> {
-    Ok(OutletEntry {
-        position: natural_at(row, first)?,
-        at: natural_at(row, first + 1)?,
-        kind: at(row, first + 2)?,
-        owner: EventOwner::from_stored(at(row, first + 3)?),
-        body: at(row, first + 4)?,
-    })
-}
-
-fn backlog(row: &Row) -> Result<OutletBacklog> {
-    Ok(OutletBacklog {
-        consumer: at(row, 0)?,
-        cursor: natural_at(row, 1)?,
-        oldest: at::<Option<i64>>(row, 2)?.map(natural),
-        held: natural_at(row, 3)?,
-        failed: natural_at(row, 4)?,
-    })
-}
-
-/// The rows of `feedline_outlet_batch`.
-fn batch(rows: &[Row]) -> Result<Option<OutletBatch>> {
-    if rows.is_empty() {
-        return Ok(None);
-    }
-    let mut batch = OutletBatch::default();
-    for row in rows {
-        match at(row, 0)? {
-            "cursor" => {
-                batch.cursor = natural_at(row, 1)?;
-                batch.end = OutletEnd { last: natural_at(row, 2)?, trimmed: natural_at(row, 6)? };
-                batch.held = natural_at(row, 7)?;
-            }
-            "new" => batch.entries.push(entry(row, 1)?),
-            "due" => batch.due.push(HeldEntry {
-                entry: entry(row, 1)?,
-                held_at: natural_at(row, 6)?,
-                attempts: small(natural_at(row, 7)?),
-                due_at: None,
-                reason: String::new(),
-                failed_at: None,
-            }),
-            "user" => {
-                batch.owners_held.insert(EventOwner::from_stored(at(row, 4)?));
-            }
-            other => return Err(LedgerError::Failed(format!("a row of the kind {other:?} in a batch"))),
-        }
-    }
-    Ok(Some(batch))
+/// A row of the quarantine.
+fn item(item: &Quarantined) -> Value {
+    let Quarantined { kind, name, content, reason, attempts, at, .. } = item;
+    let reason = plain(reason);
+    json!({ "kind": kind, "name": name, "content": content, "reason": reason, "attempts": attempts, "at": at })
 }

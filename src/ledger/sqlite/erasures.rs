@@ -1,7 +1,7 @@
 //! The erasure of users.
 
 use async_trait::async_trait;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
 use super::rows::user_id_at;
 use super::work::is_owned;
@@ -30,21 +30,17 @@ impl ErasureStore for SqliteLedger {
         .await
     }
 
-    async fn advance_erasure(&self, fence: &Fence, erasure: &Erasure, due_at: Millis) -> Result<bool> {
-        let (fence, erasure) = (fence.clone(), erasure.clone());
+    async fn end_erasure_pass(&self, fence: &Fence, erasure: &Erasure, due_at: Option<Millis>) -> Result<bool> {
+        let (fence, Erasure { user, quiet_since, .. }) = (fence.clone(), erasure.clone());
         self.write(move |db| {
-            let sql = "UPDATE erasures SET due_at = ?2, quiet_since = ?3 WHERE user = ?1";
-            let row = params![erasure.user.as_str(), integer(due_at), erasure.quiet_since.map(integer)];
-            Ok(is_owned(db, &fence)? && db.prepare_cached(sql)?.execute(row)? == 1)
-        })
-        .await
-    }
-
-    async fn finish_erasure(&self, fence: &Fence, user: &UserId) -> Result<bool> {
-        let (fence, user) = (fence.clone(), user.clone());
-        self.write(move |db| {
-            let sql = "DELETE FROM erasures WHERE user = ?1";
-            Ok(is_owned(db, &fence)? && db.prepare_cached(sql)?.execute([user.as_str()])? == 1)
+            if !is_owned(db, &fence)? {
+                return Ok(false);
+            }
+            let (user, quiet_since) = (user.as_str(), quiet_since.map(integer));
+            Ok(1 == match due_at.map(integer) {
+                Some(due_at) => db.prepare_cached(ADVANCE)?.execute(params![user, due_at, quiet_since])?,
+                None => db.prepare_cached("DELETE FROM erasures WHERE user = ?1")?.execute([user])?,
+            })
         })
         .await
     }
@@ -66,9 +62,16 @@ impl ErasureStore for SqliteLedger {
 
     async fn erase_rest(&self, user: &UserId, limit: usize) -> Result<usize> {
         let user = user.clone();
-        self.write(move |db| rest(db, &user, limit)).await
+        self.write(move |db| {
+            let mut left = limit;
+            erase(db, REST, &user.as_str(), &mut left)?;
+            Ok(limit - left)
+        })
+        .await
     }
 }
+
+const ADVANCE: &str = "UPDATE erasures SET due_at = ?2, quiet_since = ?3 WHERE user = ?1";
 
 fn begin(db: &Connection, user: &UserId, now: Millis) -> rusqlite::Result<bool> {
     let (id, at) = (user.as_str(), integer(now));
@@ -96,13 +99,30 @@ fn begin(db: &Connection, user: &UserId, now: Millis) -> rusqlite::Result<bool> 
     revocations::revoke(db, &entry).map(|_| true)
 }
 
-/// Runs a `DELETE` with two parameters, an id and the maximal number of rows, and subtracts the removed rows from
-/// `limit`.
-fn remove(db: &Connection, sql: &str, id: &dyn rusqlite::ToSql, limit: &mut usize) -> rusqlite::Result<()> {
-    let removed = db.prepare_cached(sql)?.execute(params![id, count(*limit)])?;
-    *limit = limit.saturating_sub(removed);
+/// Rows to delete: their table, its primary key, and the rows of the parameter `?1` in that table.
+type Rows = (&'static str, &'static str, &'static str);
+
+/// Deletes up to `left` rows and subtracts their number from `left`.
+fn erase(db: &Connection, rows: &[Rows], of: &dyn ToSql, left: &mut usize) -> rusqlite::Result<()> {
+    for (table, key, chosen) in rows {
+        let sql = format!("DELETE FROM {table} WHERE ({key}) IN (SELECT {key} FROM {chosen} LIMIT ?2)");
+        *left -= db.prepare_cached(&sql)?.execute(params![of, count(*left)])?;
+    }
     Ok(())
 }
+
+/// Rows of a post. The likes of comments are those of the comments that are deleted next.
+const OF_POST: &[Rows] = &[
+    ("likes", "seq", "likes INDEXED BY likes_of WHERE post = ?1"),
+    ("muted_conversations", "user, post", "muted_conversations INDEXED BY muted_conversations_post WHERE post = ?1"),
+    (
+        "comment_likes",
+        "comment, user",
+        "(SELECT id FROM comments INDEXED BY comments_thread WHERE post = ?1 LIMIT ?2) \
+         CROSS JOIN comment_likes ON comment = id",
+    ),
+    ("comments", "id", "comments INDEXED BY comments_thread WHERE post = ?1"),
+];
 
 fn deleted_posts(db: &Connection, user: &UserId, before: Millis, limit: usize) -> rusqlite::Result<usize> {
     let mut left = limit;
@@ -110,8 +130,12 @@ fn deleted_posts(db: &Connection, user: &UserId, before: Millis, limit: usize) -
                 WHERE author = ?1 AND deleted_at IS NOT NULL AND deleted_at <= ?2 ORDER BY id LIMIT 1";
     while left > 0 {
         let wanted = params![user.as_str(), integer(before)];
-        let Some(post) = db.prepare_cached(next)?.query_row(wanted, |row| row.get(0)).optional()? else { break };
-        under(db, post, &mut left)?;
+        let post: Option<i64> = db.prepare_cached(next)?.query_row(wanted, |row| row.get(0)).optional()?;
+        let Some(post) = post else { break };
+        if let Some(kind) = ObjectType::parse(ObjectType::POST) {
+            left -= favourites::forget(db, &kind, &ObjectId::from(PostId(natural(post))), left)?;
+        }
+        erase(db, OF_POST, &post, &mut left)?;
         if left > 0 {
             db.prepare_cached("DELETE FROM post_counts WHERE post = ?1")?.execute([post])?;
             db.prepare_cached("DELETE FROM posts WHERE id = ?1")?.execute([post])?;
@@ -121,127 +145,94 @@ fn deleted_posts(db: &Connection, user: &UserId, before: Millis, limit: usize) -
     Ok(limit - left)
 }
 
-/// Removes favourites, likes, mutes and comments of a post, up to `left` rows.
-fn under(db: &Connection, post: i64, left: &mut usize) -> rusqlite::Result<()> {
-    if let Some(kind) = ObjectType::parse(ObjectType::POST) {
-        let id = ObjectId::from(PostId(natural(post)));
-        *left = left.saturating_sub(favourites::forget(db, &kind, &id, *left)?);
-    }
-    let sql = "DELETE FROM likes WHERE seq IN (SELECT seq FROM likes INDEXED BY likes_of WHERE post = ?1 LIMIT ?2)";
-    remove(db, sql, &post, left)?;
-    let sql = "DELETE FROM muted_conversations WHERE post = ?1 AND user IN \
-               (SELECT user FROM muted_conversations INDEXED BY muted_conversations_post WHERE post = ?1 LIMIT ?2)";
-    remove(db, sql, &post, left)?;
-    let next = "SELECT id FROM comments INDEXED BY comments_thread WHERE post = ?1 LIMIT 1";
-    while *left > 0 {
-        let comment: Option<i64> = db.prepare_cached(next)?.query_row([post], |row| row.get(0)).optional()?;
-        let Some(comment) = comment else { return Ok(()) };
-        let sql = "DELETE FROM comment_likes WHERE comment = ?1 \
-                   AND user IN (SELECT user FROM comment_likes WHERE comment = ?1 LIMIT ?2)";
-        remove(db, sql, &comment, left)?;
-        if *left > 0 {
-            db.prepare_cached("DELETE FROM comments WHERE id = ?1")?.execute([comment])?;
-            *left -= 1;
-        }
-    }
-    Ok(())
-}
+/// The objects that a user likes.
+const LIKED: &str = "SELECT 1, post FROM likes INDEXED BY likes_one WHERE user = ?1 \
+    UNION ALL SELECT 0, comment FROM comment_likes INDEXED BY comment_likes_user WHERE user = ?1 LIMIT ?2";
 
 fn erase_likes(db: &Connection, user: &UserId, limit: usize) -> rusqlite::Result<Vec<(ContentId, Tally)>> {
-    let number = |row: &Row<'_>| row.get(0).map(natural);
-    let sql = "SELECT post FROM likes INDEXED BY likes_one WHERE user = ?1 LIMIT ?2";
-    let mut statement = db.prepare_cached(sql)?;
-    let posts = statement.query_map(params![user.as_str(), count(limit)], number)?;
-    let mut liked: Vec<ContentId> =
-        posts.map(|id| id.map(PostId).map(ContentId::Post)).collect::<rusqlite::Result<_>>()?;
-    let sql = "SELECT comment FROM comment_likes INDEXED BY comment_likes_user WHERE user = ?1 LIMIT ?2";
-    let mut statement = db.prepare_cached(sql)?;
-    let comments = statement.query_map(params![user.as_str(), count(limit - liked.len())], number)?;
-    for comment in comments {
-        liked.push(ContentId::Comment(CommentId(comment?)));
-    }
-    let take_back = |object: ContentId| {
-        let sql = match object {
-            ContentId::Post(_) => "DELETE FROM likes WHERE user = ?1 AND post = ?2",
-            ContentId::Comment(_) => "DELETE FROM comment_likes WHERE user = ?1 AND comment = ?2",
-        };
-        db.prepare_cached(sql)?.execute(params![user.as_str(), integer(object.number())])?;
+    let object = |row: &Row<'_>| {
+        let number = natural(row.get(1)?);
+        Ok(if row.get(0)? { ContentId::Post(PostId(number)) } else { ContentId::Comment(CommentId(number)) })
+    };
+    let mut statement = db.prepare_cached(LIKED)?;
+    let liked = statement.query_map(params![user.as_str(), count(limit)], object)?;
+    let liked = liked.collect::<rusqlite::Result<Vec<_>>>()?;
+    let take_back = |object| {
+        likes::remove(db, user, object)?;
         likes::count_up(db, object, -1)?;
         Ok((object, likes::tally(db, object)?))
     };
     liked.into_iter().map(take_back).collect()
 }
 
+/// The groups of notifications that contain a person, with their owners, and whether nobody else is in them. A group
+/// that was dropped, with some of its people left, has no owner to report: the erased user takes that place, so no other
+/// user is notified.
+const NOTICES: &str = "SELECT p.notification, coalesce(n.user, p.person), coalesce(n.people <= 1, 0) \
+    FROM notification_people p INDEXED BY notification_people_person \
+    LEFT JOIN notifications n ON n.id = p.notification WHERE p.person = ?1 LIMIT ?2";
+
 fn notices(db: &Connection, user: &UserId, limit: usize) -> rusqlite::Result<Vec<(UserId, NotificationId)>> {
-    let sql = "SELECT notification FROM notification_people INDEXED BY notification_people_person \
-               WHERE person = ?1 LIMIT ?2";
-    let mut statement = db.prepare_cached(sql)?;
-    let groups = statement.query_map(params![user.as_str(), count(limit)], |row| row.get::<_, i64>(0))?;
-    let groups = groups.collect::<rusqlite::Result<Vec<_>>>()?;
-    let mut changed = Vec::with_capacity(groups.len());
-    for group in groups {
+    let read = |row: &Row<'_>| Ok((row.get(0)?, user_id_at(row, 1)?, row.get(2)?));
+    let mut statement = db.prepare_cached(NOTICES)?;
+    let groups = statement.query_map(params![user.as_str(), count(limit)], read)?;
+    let groups = groups.collect::<rusqlite::Result<Vec<(i64, UserId, bool)>>>()?;
+    let leave = |(group, owner, is_alone): (i64, UserId, bool)| {
         let sql = "DELETE FROM notification_people WHERE notification = ?1 AND person = ?2";
         db.prepare_cached(sql)?.execute(params![group, user.as_str()])?;
-        let sql = "UPDATE notifications SET people = people - 1 WHERE id = ?1 RETURNING user, people";
-        let read = |row: &Row<'_>| Ok((user_id_at(row, 0)?, row.get::<_, i64>(1)?));
-        let left = db.prepare_cached(sql)?.query_row([group], read).optional()?;
-        // The group was dropped and some of its people are left. It has no owner to report, so the erased user takes
-        // that place: the caller continues, and no other user is notified.
-        let Some((owner, people)) = left else {
-            changed.push((user.clone(), NotificationId(natural(group))));
-            continue;
-        };
-        if people <= 0 {
+        if is_alone {
             db.prepare_cached("DELETE FROM notifications WHERE id = ?1")?.execute([group])?;
             db.prepare_cached("UPDATE notified SET groups = groups - 1 WHERE user = ?1")?.execute([owner.as_str()])?;
+        } else {
+            db.prepare_cached("UPDATE notifications SET people = people - 1 WHERE id = ?1")?.execute([group])?;
         }
-        changed.push((owner, NotificationId(natural(group))));
-    }
-    Ok(changed)
+        Ok((owner, NotificationId(natural(group))))
+    };
+    groups.into_iter().map(leave).collect()
 }
 
-/// Deletes rows that need no other change. Parameters: the user, the maximal number of rows.
-const REST: [&str; 11] = [
-    "DELETE FROM restrictions WHERE maker = ?1 \
-     AND (kind, whom) IN (SELECT kind, whom FROM restrictions WHERE maker = ?1 LIMIT ?2)",
-    "DELETE FROM restrictions WHERE (maker, kind, whom) IN \
-     (SELECT maker, kind, whom FROM restrictions INDEXED BY restrictions_whom WHERE whom = ?1 LIMIT ?2)",
-    "DELETE FROM post_alerts WHERE user = ?1 \
-     AND author IN (SELECT author FROM post_alerts WHERE user = ?1 LIMIT ?2)",
-    "DELETE FROM post_alerts WHERE author = ?1 \
-     AND user IN (SELECT user FROM post_alerts INDEXED BY post_alerts_author WHERE author = ?1 LIMIT ?2)",
-    "DELETE FROM idempotency WHERE user = ?1 AND key IN (SELECT key FROM idempotency WHERE user = ?1 LIMIT ?2)",
-    "DELETE FROM muted_conversations WHERE user = ?1 \
-     AND post IN (SELECT post FROM muted_conversations WHERE user = ?1 LIMIT ?2)",
-    "DELETE FROM devices WHERE user = ?1 AND id IN (SELECT id FROM devices WHERE user = ?1 LIMIT ?2)",
-    "DELETE FROM push_preferences WHERE user = ?1 AND ?2 > 0",
-    "DELETE FROM push_queue WHERE user = ?1 AND (device, item) IN \
-     (SELECT device, item FROM push_queue WHERE user = ?1 LIMIT ?2)",
-    // The names of pushes begin with the user and `/`; `0` follows `/`.
-    "DELETE FROM quarantine WHERE id IN (SELECT id FROM quarantine INDEXED BY quarantine_name \
-     WHERE kind = 'push' AND name >= ?1 || '/' AND name < ?1 || '0' LIMIT ?2)",
-    "DELETE FROM read_markers WHERE user = ?1 AND ?2 > 0",
+/// Rows that need no other change.
+const REST: &[Rows] = &[
+    ("restrictions", "maker, kind, whom", "restrictions WHERE maker = ?1"),
+    ("restrictions", "maker, kind, whom", "restrictions INDEXED BY restrictions_whom WHERE whom = ?1"),
+    ("post_alerts", "user, author", "post_alerts WHERE user = ?1"),
+    ("post_alerts", "user, author", "post_alerts INDEXED BY post_alerts_author WHERE author = ?1"),
+    ("notification_people", "notification, person", PEOPLE),
+    ("notifications", "id", "notifications INDEXED BY notifications_order WHERE user = ?1"),
+    ("notified", "user", "notified WHERE user = ?1"),
+    ("idempotency", "user, key", "idempotency WHERE user = ?1"),
+    ("muted_conversations", "user, post", "muted_conversations WHERE user = ?1"),
+    ("devices", "user, id", "devices WHERE user = ?1"),
+    ("push_queue", "user, device, item", "push_queue WHERE user = ?1"),
+    ("quarantine", "id", PUSHES),
+    ("push_preferences", "user", "push_preferences WHERE user = ?1"),
+    ("read_markers", "user", "read_markers WHERE user = ?1"),
+    ("favourites_of_users", "user, type", "favourites_of_users WHERE user = ?1"),
 ];
 
-fn rest(db: &Connection, user: &UserId, limit: usize) -> rusqlite::Result<usize> {
-    let (id, mut left) = (user.as_str(), limit);
-    for sql in REST {
-        remove(db, sql, &id, &mut left)?;
+const PEOPLE: &str = "notifications INDEXED BY notifications_order \
+    CROSS JOIN notification_people ON notification = id WHERE user = ?1";
+
+/// The names of pushes begin with the user and `/`; `0` follows `/`.
+const PUSHES: &str = "quarantine INDEXED BY quarantine_name \
+    WHERE kind = 'push' AND name >= ?1 || '/' AND name < ?1 || '0'";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::{Ledger as _, SqliteOptions};
+
+    #[tokio::test]
+    async fn counters_of_favourites_are_removed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let ledger = SqliteLedger::open(SqliteOptions::new(folder.path().join("l.db"))).await.expect("it opens");
+        let user = UserId::parse("ann").expect("an id");
+        let add = "INSERT INTO favourites_of_users (user, type, count) VALUES ('ann', 'post', 0), ('bo', 'post', 0)";
+        ledger.write(move |db| db.execute(add, [])).await.expect("counters");
+        assert_eq!(ledger.erase_rest(&user, 9).await.expect("an answer"), 1);
+        let left = "SELECT user FROM favourites_of_users";
+        let left = ledger.read(move |db| db.query_row(left, [], |row| row.get::<_, String>(0)));
+        assert_eq!(left.await.expect("a user"), "bo");
+        ledger.close().await;
     }
-    let next = "SELECT id FROM notifications INDEXED BY notifications_order WHERE user = ?1 LIMIT 1";
-    while left > 0 {
-        let group: Option<i64> = db.prepare_cached(next)?.query_row([id], |row| row.get(0)).optional()?;
-        let Some(group) = group else {
-            remove(db, "DELETE FROM notified WHERE user = ?1 AND ?2 > 0", &id, &mut left)?;
-            break;
-        };
-        let sql = "DELETE FROM notification_people WHERE notification = ?1 \
-                   AND person IN (SELECT person FROM notification_people WHERE notification = ?1 LIMIT ?2)";
-        remove(db, sql, &group, &mut left)?;
-        if left > 0 {
-            db.prepare_cached("DELETE FROM notifications WHERE id = ?1")?.execute([group])?;
-            left -= 1;
-        }
-    }
-    Ok(limit - left)
 }

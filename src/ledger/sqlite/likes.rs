@@ -164,7 +164,7 @@ fn apply<'a>(
                 difference += 1;
                 settled.added.push((change.user.clone(), object));
             }
-            (true, false) if remove(db, change)? => difference -= 1,
+            (true, false) if remove(db, &change.user, object)? => difference -= 1,
             (true, _) => {}
             (false, true) => settled.reverted.push(revert(db, batch.partition, change, RevertReason::Gone)?),
             (false, false) => {}
@@ -186,12 +186,12 @@ fn add(db: &Connection, change: &LikeChange) -> rusqlite::Result<bool> {
 }
 
 /// Returns whether the like existed.
-fn remove(db: &Connection, change: &LikeChange) -> rusqlite::Result<bool> {
-    let sql = match change.object {
+pub(super) fn remove(db: &Connection, user: &UserId, object: ContentId) -> rusqlite::Result<bool> {
+    let sql = match object {
         ContentId::Post(_) => "DELETE FROM likes WHERE user = ?1 AND post = ?2",
         ContentId::Comment(_) => "DELETE FROM comment_likes WHERE user = ?1 AND comment = ?2",
     };
-    let row = params![change.user.as_str(), integer(change.object.number())];
+    let row = params![user.as_str(), integer(object.number())];
     Ok(db.prepare_cached(sql)?.execute(row)? == 1)
 }
 

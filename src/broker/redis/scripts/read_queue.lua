@@ -10,12 +10,9 @@ if not life then
   call('SET', KEYS[2], life)
 end
 
--- Whether an id is less than another.
-local function below(one, other)
-  local major, minor = string.match(one, '^(%d+)-(%d+)$')
-  local than_major, than_minor = string.match(other, '^(%d+)-(%d+)$')
-  major, than_major = tonumber(major), tonumber(than_major)
-  return major < than_major or (major == than_major and tonumber(minor) < tonumber(than_minor))
+-- A text in the order of ids.
+local function order(id)
+  return string.format('%20s%20s', string.match(id, '^(%d+)-(%d+)$'))
 end
 
 local entries = call('XRANGE', stream, '(' .. after, '+', 'COUNT', ARGV[2])
@@ -23,7 +20,7 @@ if #entries == 0 and call('EXISTS', stream) == 1 then
   -- A Stream that lost its end in a crash must not reuse ids that have been read if the clock is behind.
   local info = call('XINFO', 'STREAM', stream)
   for i = 1, #info, 2 do
-    if info[i] == 'last-generated-id' and below(info[i + 1], after) then call('XSETID', stream, after) end
+    if info[i] == 'last-generated-id' and order(info[i + 1]) < order(after) then call('XSETID', stream, after) end
   end
 end
 return {life, entries}

@@ -1,24 +1,18 @@
 //! The long poll: a backend reads the log with the name of its consumer, and acknowledges with a cursor.
 
-use std::collections::HashSet;
-use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
-use super::appended::AppendedSignal;
+use super::Outlet;
 use crate::feed::error::{FeedError, Result};
-use crate::feed::runtime::Runtime;
-use crate::ledger::{Ledger, OutletEntry};
-use crate::metrics::Metrics;
+use crate::ledger::OutletEntry;
 
 /// The interval at which a poll looks at the log without a signal.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The polls of this process that wait or read at the same time.
-const MAX_POLLS: usize = 64;
+pub(super) const MAX_POLLS: usize = 64;
 
 /// A poll.
 #[derive(Clone, Debug, Default)]
@@ -42,59 +36,19 @@ impl PollOutlet {
     pub(crate) const MAX_WAIT: Duration = Duration::from_secs(60);
 }
 
-/// Events, in order.
-pub(crate) struct PolledEvents {
-    events: Vec<OutletEntry>,
-    cursor: u64,
-    missed: u64,
-}
-
-impl PolledEvents {
-    /// The reply.
-    pub(crate) fn json(&self) -> String {
-        let events: Vec<String> = self.events.iter().map(OutletEntry::json).collect();
-        let (events, cursor, missed) = (events.join(","), self.cursor, self.missed);
-        format!("{{\"events\":[{events}],\"cursor\":\"{cursor}\",\"missed\":{missed}}}")
-    }
-}
-
-/// Serves backends that poll.
-pub(crate) struct OutletReader {
-    ledger: Arc<dyn Ledger>,
-    runtime: Arc<Runtime>,
-    appended: Arc<AppendedSignal>,
-    metrics: Arc<Metrics>,
-    consumers: HashSet<String>,
-    polls: Semaphore,
-    /// Ends waiting polls: the process drains.
-    draining: CancellationToken,
-}
-
-impl OutletReader {
-    /// A reader for these consumers.
-    pub(crate) fn new(
-        ledger: Arc<dyn Ledger>,
-        runtime: Arc<Runtime>,
-        appended: Arc<AppendedSignal>,
-        metrics: Arc<Metrics>,
-        consumers: &[String],
-    ) -> Self {
-        let (consumers, polls) = (consumers.iter().cloned().collect(), Semaphore::new(MAX_POLLS));
-        Self { ledger, runtime, appended, metrics, consumers, polls, draining: CancellationToken::new() }
-    }
-
+impl Outlet {
     /// Answers waiting polls at once from now on.
     pub(crate) fn drain(&self) {
         self.draining.cancel();
     }
 
-    /// Acknowledges, and reads events behind the cursor. Waits for one if there is none.
+    /// Acknowledges, and reads events behind the cursor. Waits for one if there is none. Returns the reply as JSON.
     ///
     /// # Errors
     /// If the consumer is not configured, the cursor is beyond the log, too many polls wait, or the ledger cannot be
     /// reached.
-    pub(crate) async fn poll(&self, poll: PollOutlet) -> Result<PolledEvents> {
-        if !self.consumers.contains(&poll.consumer) {
+    pub(crate) async fn poll(&self, poll: PollOutlet) -> Result<String> {
+        if !self.options.consumers.contains(&poll.consumer) {
             return Err(FeedError::NotFound("no such consumer: name it in outlet.consumers"));
         }
         let limit = poll.limit.unwrap_or(PollOutlet::DEFAULT_LIMIT);
@@ -111,19 +65,20 @@ impl OutletReader {
         };
         let (after, missed) = self.acknowledge(&poll).await?;
         let deadline = Instant::now() + wait;
-        let mut appended = self.appended.listen();
         loop {
-            let events = self.ledger.outlet_entries(after, limit).await?;
+            // Begins to listen before it reads the log, so that it misses no entry.
+            let appended = self.appended.notified();
+            let events = self.base.ledger.outlet_entries(after, limit).await?;
             let now = Instant::now();
             if !events.is_empty() || now >= deadline || self.draining.is_cancelled() {
-                events.iter().for_each(|_| self.metrics.outlet.delivered(&poll.consumer));
-                let cursor = events.last().map_or(after, |last| last.position);
-                return Ok(PolledEvents { events, cursor, missed });
+                events.iter().for_each(|_| self.base.metrics.outlet.delivered(&poll.consumer));
+                return Ok(reply(&events, after, missed));
             }
             tokio::select! {
-                () = appended.wait(POLL_INTERVAL.min(deadline - now)) => {}
+                () = appended => {}
+                () = tokio::time::sleep(POLL_INTERVAL.min(deadline - now)) => {}
                 () = self.draining.cancelled() => {}
-                () = self.runtime.stopped() => self.draining.cancel(),
+                () = self.base.runtime.stopped() => self.drain(),
             }
         }
     }
@@ -131,22 +86,25 @@ impl OutletReader {
     /// Moves the cursor. Returns the position behind which to read, and how many events were trimmed before the
     /// consumer read them.
     async fn acknowledge(&self, poll: &PollOutlet) -> Result<(u64, u64)> {
-        let end = self.ledger.outlet_end().await?;
-        let stored = match poll.cursor {
-            Some(cursor) if cursor > end.last => {
-                return Err(FeedError::invalid("cursor", format!("cursor is beyond the last event, {}", end.last)));
-            }
-            Some(cursor) => self.ledger.advance_outlet_cursor(&poll.consumer, cursor).await?,
-            None => self.ledger.outlet_cursor(&poll.consumer).await?,
-        };
+        let end = self.base.ledger.outlet_end().await?;
+        if poll.cursor.is_some_and(|cursor| cursor > end.last) {
+            return Err(FeedError::invalid("cursor", format!("cursor is beyond the last event, {}", end.last)));
+        }
+        let stored = self.base.ledger.advance_outlet_cursor(&poll.consumer, poll.cursor.unwrap_or_default()).await?;
         // A consumer is registered at the start of each process. Its row is missing only if somebody removed it.
         let stored = stored.ok_or(FeedError::NotFound("no such consumer: restart the server to register it"))?;
         let after = poll.cursor.unwrap_or(stored);
         let missed = end.trimmed.saturating_sub(after);
         if missed > 0 {
             tracing::warn!(consumer = poll.consumer, missed, "a consumer missed events beyond outlet.retention");
-            self.metrics.outlet.missed(&poll.consumer, missed);
+            self.base.metrics.outlet.missed(&poll.consumer, missed);
         }
         Ok((after, missed))
     }
+}
+
+fn reply(events: &[OutletEntry], after: u64, missed: u64) -> String {
+    let cursor = events.last().map_or(after, |last| last.position);
+    let events = events.iter().map(OutletEntry::json).collect::<Vec<_>>().join(",");
+    format!("{{\"events\":[{events}],\"cursor\":\"{cursor}\",\"missed\":{missed}}}")
 }
