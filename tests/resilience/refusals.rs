@@ -1,4 +1,4 @@
-//! A store that refuses to work, or does not answer, counts against no item: all work waits, and arrives once it is over.
+//! A store that refuses to work, or does not answer, counts against no item: all work waits, and arrives once it works.
 //!
 //! Each refusal meets all kinds of durable work at once: posts that are written to inboxes and posts that are pulled,
 //! likes, notifications, alerts to devices, webhooks, the Redis Stream, and an erasure.
