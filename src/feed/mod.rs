@@ -69,7 +69,7 @@ pub use identity::{ErasureLogContents, ErasureLogEntry, NewUser, PendingChecks, 
 pub(crate) use likes::{SettledLike, SettlementListener, SettlementNews, UserLike};
 pub(crate) use node_ids::NodeIds;
 pub use options::{FanoutOptions, FeedOptions, LikesOptions, LimitOptions, PushOptions, RateOptions};
-pub use outlet::OutletOptions;
+pub use outlet::options::OutletOptions;
 pub(crate) use posts::{Draft, mentioned};
 pub use pushes::SocketProbe;
 pub(crate) use pushes::{ClearContent, DeliveryReceipts, LiveDeliveries, PushContent, PushDecision, SendReservation};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::devices::target_validator::TargetValidator;
-use super::outlet::OutletOptions;
+use super::outlet::options::OutletOptions;
 use crate::ledger::PushPlan;
 use crate::net::TrustedProxies;
 

@@ -68,7 +68,7 @@ pub use self::people::{
     MAX_NAMED, NewAccount, PeopleStore, ProfileChange, StoredAccount, SuggestionLimits, UserMatch, fold, past,
 };
 pub use self::personal::{PersonalData, PersonalDataStore, PersonalRow};
-pub use self::post_alerts::{PostAlertJob, PostAlertPage, PostAlertProgress, PostAlertReader, PostAlertStore};
+pub use self::post_alerts::{PostAlertJob, PostAlertPage, PostAlertStore};
 pub use self::postgres::{PostgresLedger, PostgresOptions, PostgresUrl};
 pub use self::posts::{EditOutcome, MAX_HIDDEN, PostOwner, PostStore, TimelineRange, VisiblePosts};
 pub use self::previews::{PreviewLimits, PreviewRows, PreviewStore};

@@ -2,6 +2,8 @@
 //!
 //! The fan-out of a post creates the job, if anyone asked for alerts about its author.
 
+use std::collections::HashMap;
+
 use async_trait::async_trait;
 
 use super::{Fence, Result};
@@ -27,28 +29,6 @@ pub struct PostAlertPage {
     pub users: usize,
 }
 
-/// The state of a job after a page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PostAlertProgress {
-    /// More users are left.
-    More,
-    /// All users are served, or the post is deleted.
-    Done,
-    /// There is no such job, or its partition has another owner. Nothing was queued.
-    Lost,
-}
-
-/// A user with alerts about an author.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PostAlertReader {
-    /// The user.
-    pub user: UserId,
-    /// The author.
-    pub author: UserId,
-    /// The newest post that the user has seen: see [`ReadMarkerStore`](super::ReadMarkerStore).
-    pub seen: PostId,
-}
-
 /// Jobs that queue alerts about posts. The process that owns their partition works on them. A page is queued and
 /// recorded in one transaction, so that each user is served once.
 #[async_trait]
@@ -59,9 +39,11 @@ pub trait PostAlertStore: Send + Sync {
     /// The oldest jobs that are not done.
     async fn post_alert_jobs(&self, limit: usize) -> Result<Vec<PostAlertJob>>;
 
-    /// Queues a page of alerts.
-    async fn queue_post_alerts(&self, fence: &Fence, page: &PostAlertPage, now: Millis) -> Result<PostAlertProgress>;
+    /// Queues the next page of alerts. The job is done if no user is left, or the post is deleted. Returns `false`, and
+    /// queues nothing, if the job does not exist or is done, or if its partition has another owner.
+    async fn queue_post_alerts(&self, fence: &Fence, page: &PostAlertPage, now: Millis) -> Result<bool>;
 
-    /// The pairs of a user and an author for which the user has alerts.
-    async fn post_alert_readers(&self, pairs: &[(UserId, UserId)]) -> Result<Vec<PostAlertReader>>;
+    /// The pairs of a user and an author for which the user has alerts, each with the newest post that the user has
+    /// seen: see [`ReadMarkerStore`](super::ReadMarkerStore).
+    async fn post_alert_readers(&self, pairs: &[(UserId, UserId)]) -> Result<HashMap<(UserId, UserId), PostId>>;
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use serde::Serialize;
 
 use super::{DeviceSession, Result};
 use crate::model::{Device, DeviceId, Millis, PushPreferences, UserId};
@@ -14,13 +15,6 @@ pub struct PushPlan {
     pub grace: Millis,
     /// The time between two pushes of the same group of likes or follows, in milliseconds.
     pub digest: Millis,
-}
-
-impl PushPlan {
-    /// The time between two pushes of a group of this kind.
-    pub(super) fn pause(self, kind: &str) -> Millis {
-        if matches!(kind, "like" | "follow") { self.digest } else { 0 }
-    }
 }
 
 /// How the devices of a user learn that something was read elsewhere. Part of the calls that mark as read: a silent
@@ -43,28 +37,6 @@ pub const CLEAR_ITEM: u64 = 0;
 /// The kind of pushes about posts of authors with alerts. The item is the post.
 pub const POST_KIND: &str = "post";
 
-/// The pauses between messages of [`CLEAR_KIND`] to a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ClearPace {
-    /// The pause after the first one, in milliseconds. It grows by that with each message of a day.
-    pub(super) step: Millis,
-    /// The longest pause, in milliseconds.
-    pub(super) max: Millis,
-}
-
-impl ClearPace {
-    /// FCM gives a device a new silent message every three minutes, after some at once. Others have no limit.
-    pub(super) const USUAL: Self = Self { step: 10_000, max: 180_000 };
-
-    /// APNs delivers two or three background messages in an hour.
-    pub(super) const APNS: Self = Self { step: 300_000, max: 1_200_000 };
-
-    /// The pause after this number of silent messages, in milliseconds.
-    pub(super) fn pause(self, sends: u64) -> Millis {
-        self.step.saturating_mul(sends).min(self.max)
-    }
-}
-
 /// The right of one process to send a push.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PushLease {
@@ -75,7 +47,7 @@ pub struct PushLease {
 }
 
 /// A push: an item for a device.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct PushKey {
     /// The user.
     pub user: UserId,
@@ -108,8 +80,16 @@ pub struct QueuedPush {
     pub accepted: u64,
 }
 
-/// What becomes of a push.
-#[derive(Clone, Debug, PartialEq, Eq)]
+impl QueuedPush {
+    /// The push with its result.
+    pub fn settled(&self, result: PushResult) -> SettledPush {
+        SettledPush { key: self.key.clone(), seq: self.seq, result }
+    }
+}
+
+/// What becomes of a push. The statements that settle pushes receive it as JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "result", content = "detail", rename_all = "snake_case")]
 pub enum PushResult {
     /// The provider took it over. If the group has grown since, it is pushed again after a pause.
     Accepted,
@@ -129,23 +109,25 @@ pub enum PushResult {
 }
 
 /// A push with its result.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SettledPush {
     /// Its item and device.
+    #[serde(flatten)]
     pub key: PushKey,
     /// The state of the group that was pushed.
     pub seq: i64,
     /// What becomes of it.
+    #[serde(flatten)]
     pub result: PushResult,
 }
 
-/// The pushes that are due.
+/// The pushes that wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PushBacklog {
-    /// Their number, at most [`MAX_COUNTED_PUSHES`].
-    pub pushes: u64,
-    /// Since when the first one is due, in Unix milliseconds.
-    pub oldest: Option<Millis>,
+    /// The number of those that are due, at most [`MAX_COUNTED_PUSHES`].
+    pub due: u64,
+    /// When the first one is due, in Unix milliseconds; `None` if none waits.
+    pub next: Option<Millis>,
 }
 
 /// The number of pushes that a backlog counts.
@@ -154,6 +136,32 @@ pub const MAX_COUNTED_PUSHES: u64 = 100_000;
 /// How long an accepted push is remembered, in milliseconds: the item is not pushed again meanwhile, and it counts
 /// towards the daily cap.
 pub const ACCEPTED_KEPT: Millis = 24 * 3_600 * 1_000;
+
+/// How the row `q` of a push changes with its result, in the dialect of both stores. `s`: a [`SettledPush`], with
+/// `now`, `kept_until` and `digest`. `$clear_pause`: the time until the next silent message.
+macro_rules! settle_push {
+    ($clear_pause:expr) => {
+        concat!(
+            "holder = NULL,
+            state = CASE WHEN s.result IN ('deferred', 'retry', 'postponed') OR q.seq > s.seq THEN 0 ELSE 1 END,
+            due_at = CASE
+                WHEN s.result IN ('deferred', 'retry', 'postponed') THEN CAST(s.detail AS bigint)
+                WHEN q.seq <= s.seq THEN s.kept_until
+                WHEN s.result NOT IN ('accepted', 'accepted_in_digest') THEN s.now
+                WHEN q.kind IN ('like', 'follow') THEN s.now + s.digest
+                WHEN q.kind = 'clear' THEN s.now + ",
+            $clear_pause,
+            "   ELSE s.now END,
+            queued_at = CASE WHEN s.result IN ('deferred', 'retry', 'postponed') THEN q.queued_at ELSE s.now END,
+            attempts = CASE WHEN s.result IN ('retry', 'postponed') THEN q.attempts ELSE 0 END,
+            first_tried_at = CASE WHEN s.result NOT IN ('retry', 'postponed') THEN 0
+                WHEN s.result = 'retry' AND q.first_tried_at = 0 THEN s.now ELSE q.first_tried_at END,
+            sent_at = CASE WHEN s.result IN ('accepted', 'accepted_in_digest') THEN s.now ELSE q.sent_at END,
+            sends = q.sends + CASE WHEN s.result = 'accepted' THEN 1 ELSE 0 END"
+        )
+    };
+}
+pub(super) use settle_push;
 
 /// The queue of pushes. An item is queued once for each device; a group of notifications that grows stays one item.
 #[async_trait]
@@ -179,9 +187,6 @@ pub trait PushStore: Send + Sync {
     /// number of pushes.
     async fn forget_pushes(&self, now: Millis, limit: usize) -> Result<usize>;
 
-    /// The pushes that are due at `now`.
+    /// The pushes that wait at `now`.
     async fn push_backlog(&self, now: Millis) -> Result<PushBacklog>;
-
-    /// When the next push is due, in Unix milliseconds; `None` if the queue is empty.
-    async fn next_push(&self) -> Result<Option<Millis>>;
 }

@@ -6,15 +6,13 @@
 //! | file | contents |
 //! |---|---|
 //! | `setup.rs` | the consumers that a configuration asks for |
-//! | `webhook_worker.rs` | the work for a webhook: its batches |
-//! | `lanes.rs` | a batch: the events of each user in order |
+//! | `webhook_worker.rs` | the work for a webhook: its batches, the events of each owner in order |
 //! | `consumer_context.rs` | what a consumer works with |
 //! | `delivery.rs` | one attempt, and what its outcome means for the event |
 //! | `stream_worker.rs` | copies the log to Redis |
 
 mod consumer_context;
 mod delivery;
-mod lanes;
 mod setup;
 mod stream_worker;
 mod webhook_worker;

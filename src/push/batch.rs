@@ -9,16 +9,19 @@ use std::time::Duration;
 
 use futures::{StreamExt, future, stream};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use super::digest::{self, MIN_DIGEST};
 use super::message;
 use super::providers::{Outcome, Platform, Push, Reason, RequestSlot, Scope};
-use super::sender::{BATCH, PushSender, SentPush, millis};
+use super::sender::{BATCH, MAX_BACKOFF, MIN_PAUSE, PushSender, millis};
 use super::settlement::result;
+use crate::backoff::Backoff;
 use crate::broker::LiveItems;
-use crate::feed::{ClearContent, FeedError, LiveDeliveries, PushContent, PushDecision, now as unix_now};
-use crate::ledger::{CLEAR_KIND, POST_KIND, PushKey, PushLease, PushResult, QueuedPush};
+use crate::feed::{
+    ClearContent, FeedError, LiveDeliveries, PushContent, PushDecision, SendReservation, now as unix_now,
+};
+use crate::ledger::{CLEAR_KIND, POST_KIND, PushKey, PushLease, PushResult, QueuedPush, SettledPush};
 use crate::model::{Device, Millis, NotificationId, PostId};
 
 /// The pushes that are decided on together. They hold requests of their providers meanwhile.
@@ -48,30 +51,28 @@ pub(super) struct Batch<'a> {
     pub(super) ends: Instant,
 }
 
-/// The pushes of one message.
+/// The pushes of one message, with a request of their provider.
 struct MessageGroup {
     pushes: Vec<QueuedPush>,
-    /// The request of the provider. `None`: it needs none, or there was none.
+    /// `None`: the address is not usable.
+    platform: Option<Platform>,
+    /// `None`: the message needs no request, or the platform is not configured.
     slot: Option<RequestSlot>,
-}
-
-/// Pushes that waited for a request of their provider.
-struct ReservedGroup {
-    group: MessageGroup,
-    /// The platform that had no free request in time.
-    busy: Option<Platform>,
-}
-
-/// The pushes of one message with what is to become of each.
-struct DecidedGroup {
-    pushes: Vec<(QueuedPush, PushDecision)>,
-    slot: Option<RequestSlot>,
-    /// When they were read from the queue.
-    read_at: Instant,
 }
 
 /// A notification that is to be sent.
 type Alert = (QueuedPush, Box<PushContent>);
+
+/// The results of a message, not recorded yet.
+#[derive(Default)]
+struct SentMessage {
+    settled: Vec<SettledPush>,
+    /// Counts towards the daily cap until the results are recorded.
+    reservation: Option<SendReservation>,
+}
+
+/// Has room for a batch. Its receiver waits for all senders.
+type Results = mpsc::Sender<SentMessage>;
 
 impl Batch<'_> {
     /// Sends the pushes and records the results.
@@ -90,121 +91,93 @@ impl Batch<'_> {
         let sending = async {
             let (results, live) = (results, &live);
             stream::iter(digest::group(pushes))
-                .map(|group| self.reserve(group))
+                .map(|group| self.reserve(group, &results))
                 .buffer_unordered(BATCH)
+                .filter_map(future::ready)
                 .ready_chunks(MAX_DECIDED)
-                .for_each_concurrent(None, |chunk| self.send_chunk(chunk, live, results.clone()))
+                .for_each_concurrent(None, |chunk| self.send_chunk(chunk, live, &results))
                 .await;
         };
         tokio::join!(sending, self.settle(sent));
     }
 
-    /// Waits for a request of the provider, for a bounded time.
-    async fn reserve(&self, pushes: Vec<QueuedPush>) -> ReservedGroup {
+    /// Waits for a request of the provider, for a bounded time. `None`: there was none, and the pushes are postponed.
+    async fn reserve(&self, pushes: Vec<QueuedPush>, results: &Results) -> Option<MessageGroup> {
         let device = pushes.first().and_then(|push| push.device.as_ref());
-        let target = device.map(|(device, _)| message::target(&device.target));
-        let Some(Ok(target)) = target else {
-            return ReservedGroup { group: MessageGroup { pushes, slot: None }, busy: None };
-        };
-        let ends = self.ends.min(Instant::now() + MAX_SLOT_WAIT);
+        let target = device.and_then(|(device, _)| message::target(&device.target).ok());
+        let Some(target) = target else { return Some(MessageGroup { pushes, platform: None, slot: None }) };
+        let (platform, ends) = (target.platform(), self.ends.min(Instant::now() + MAX_SLOT_WAIT));
         let slot = tokio::select! {
             slot = timeout_at(ends, self.sender.providers.reserve(&target)) => slot.ok(),
             () = self.sender.feed.base.runtime.stopped() => None,
         };
-        let busy = slot.is_none().then_some(target.platform());
-        ReservedGroup { group: MessageGroup { pushes, slot: slot.flatten() }, busy }
+        if let Some(slot) = slot {
+            return Some(MessageGroup { pushes, platform: Some(platform), slot });
+        }
+        let outcome = Outcome::retry(Scope::Provider, Reason::new("busy"));
+        let result = self.result(&pushes.iter().collect::<Vec<_>>(), &outcome, platform);
+        let settled = pushes.iter().map(|push| push.settled(result.clone())).collect();
+        drop(results.send(SentMessage { settled, reservation: None }).await);
+        None
     }
 
     /// Decides about pushes whose providers are free, and sends them at once.
-    async fn send_chunk(&self, chunk: Vec<ReservedGroup>, live: &LiveDeliveries, results: mpsc::Sender<Vec<SentPush>>) {
-        let mut reserved = Vec::with_capacity(chunk.len());
-        for ReservedGroup { group, busy } in chunk {
-            let Some(platform) = busy else {
-                reserved.push(group);
-                continue;
-            };
-            let outcome = Outcome::retry(Scope::Provider, Reason::new("busy"));
-            let result = self.result(&group.pushes.iter().collect::<Vec<_>>(), &outcome, platform);
-            let sent = group.pushes.iter().map(|push| SentPush::new(push, result.clone())).collect();
-            // The channel has room for the batch, and its receiver waits for all senders.
-            drop(results.send(sent).await);
-        }
-        let decided = self.decide(reserved, live).await;
-        let results = &results;
-        stream::iter(decided)
-            .for_each_concurrent(None, |group| async move {
-                let sent = self.carry_out(group).await;
-                drop(results.send(sent).await);
-            })
-            .await;
-    }
-
-    /// Decides about pushes. Omits those that this process does not hold any more.
-    async fn decide(&self, groups: Vec<MessageGroup>, live: &LiveDeliveries) -> Vec<DecidedGroup> {
-        if groups.is_empty() {
-            return Vec::new();
-        }
+    async fn send_chunk(&self, mut groups: Vec<MessageGroup>, live: &LiveDeliveries, results: &Results) {
         let with_slot = groups.iter().filter(|group| group.slot.is_some());
-        let platforms: HashSet<Platform> = with_slot.filter_map(|group| platform(group.pushes.first()?)).collect();
+        let platforms: HashSet<Platform> = with_slot.filter_map(|group| group.platform).collect();
         let prepared = future::join_all(platforms.into_iter().map(|platform| self.sender.providers.prepare(platform)));
         // Without it, the messages report what is missing.
         let _ = timeout_at(self.ends, prepared).await;
-        match self.try_decide(groups, live).await {
-            Ok(decided) => decided,
-            Err((groups, error)) => {
+        let mut read_at = self.leased_at;
+        let mut decisions = match self.decide(&mut groups, &mut read_at, live).await {
+            Ok(decisions) => decisions,
+            Err(error) => {
                 let number: usize = groups.iter().map(|group| group.pushes.len()).sum();
                 tracing::warn!(%error, pushes = number, "pushes wait for the ledger");
                 // Nothing was sent: they are due again soon.
                 let due = unix_now() + 1_000 + rand::random_range(0..1_000);
-                let defer = |push| (push, PushDecision::Defer(due));
-                let deferred = groups.into_iter().map(|MessageGroup { pushes, slot }| {
-                    let pushes = pushes.into_iter().map(defer).collect();
-                    DecidedGroup { pushes, slot, read_at: self.leased_at }
-                });
-                deferred.collect()
+                (0..number).map(|_| PushDecision::Defer(due)).collect()
             }
         }
+        .into_iter();
+        let sending = groups.into_iter().map(|MessageGroup { pushes, slot, .. }| {
+            let pushes: Vec<_> = pushes.into_iter().zip(decisions.by_ref()).collect();
+            async move { drop(results.send(self.carry_out(pushes, slot, read_at).await).await) }
+        });
+        future::join_all(sending).await;
     }
 
-    async fn try_decide(
+    /// Decides about pushes, in their order. Removes those from their groups that this process does not hold any more.
+    /// `read_at`: when they were read from the queue.
+    async fn decide(
         &self,
-        mut groups: Vec<MessageGroup>,
+        groups: &mut [MessageGroup],
+        read_at: &mut Instant,
         live: &LiveDeliveries,
-    ) -> Result<Vec<DecidedGroup>, (Vec<MessageGroup>, FeedError)> {
+    ) -> Result<Vec<PushDecision>, FeedError> {
         let feed = &self.sender.feed;
-        let mut read_at = self.leased_at;
         if read_at.elapsed() > MAX_READ_AGE {
-            read_at = Instant::now();
+            *read_at = Instant::now();
             let keys: Vec<PushKey> =
                 groups.iter().flat_map(|group| &group.pushes).map(|push| push.key.clone()).collect();
-            match feed.base.ledger.reload_pushes(&keys, &self.lease, unix_now()).await {
-                Ok(fresh) => refresh(&mut groups, fresh),
-                Err(error) => return Err((groups, error.into())),
-            }
+            refresh(groups, feed.base.ledger.reload_pushes(&keys, &self.lease, unix_now()).await?);
         }
         let pushes: Vec<&QueuedPush> = groups.iter().flat_map(|group| &group.pushes).collect();
-        let mut decisions = match feed.pushes.decide(&pushes, live).await {
-            Ok(decisions) => decisions.into_iter(),
-            Err(error) => return Err((groups, error)),
-        };
-        let decided = groups.into_iter().map(|MessageGroup { pushes, slot }| {
-            let pushes = pushes.into_iter().zip(decisions.by_ref()).collect();
-            DecidedGroup { pushes, slot, read_at }
-        });
-        Ok(decided.collect())
+        feed.pushes.decide(&pushes, live).await
     }
 
-    /// Does what was decided. The results of one message are recorded together.
-    async fn carry_out(&self, DecidedGroup { pushes, mut slot, read_at }: DecidedGroup) -> Vec<SentPush> {
-        let mut sent = Vec::with_capacity(pushes.len());
-        let mut alerts = Vec::new();
+    /// Does what was decided about the pushes of a group.
+    async fn carry_out(
+        &self,
+        pushes: Vec<(QueuedPush, PushDecision)>,
+        mut slot: Option<RequestSlot>,
+        read_at: Instant,
+    ) -> SentMessage {
+        let (mut settled, mut alerts) = (Vec::with_capacity(pushes.len()), Vec::new());
         for (push, decision) in pushes {
             let is_sent = matches!(decision, PushDecision::Send(_) | PushDecision::Clear(_));
-            let decision = match is_sent && self.sender.feed.pushes.is_signed_out(&push) {
-                true => PushDecision::Drop("signed_out"),
-                false => decision,
-            };
             let result = match decision {
+                _ if is_sent && self.sender.feed.pushes.is_signed_out(&push) => self.dropped("signed_out"),
                 PushDecision::Send(content) => {
                     alerts.push((push, content));
                     continue;
@@ -213,44 +186,40 @@ impl Batch<'_> {
                 PushDecision::Drop(reason) => self.dropped(reason),
                 PushDecision::Defer(until) => PushResult::Deferred(until),
             };
-            sent.push(SentPush::new(&push, result));
+            settled.push(push.settled(result));
         }
         if (2..MIN_DIGEST).contains(&alerts.len()) {
             // Others were dropped, and the request is for one message. The rest is due again at once.
-            let rest = alerts.split_off(1);
-            let postponed = |(push, _): Alert| SentPush::new(&push, PushResult::Postponed(unix_now()));
-            sent.extend(rest.into_iter().map(postponed));
+            let rest = alerts.drain(1..);
+            settled.extend(rest.map(|(push, _)| push.settled(PushResult::Postponed(unix_now()))));
         }
-        sent.extend(self.send_alerts(alerts, slot, read_at).await);
+        let mut sent = self.send_alerts(&alerts, slot, read_at).await;
+        sent.settled.extend(settled);
         sent
     }
 
     /// Sends one message: a notification, or a digest of several for the same device.
-    async fn send_alerts(&self, alerts: Vec<Alert>, slot: Option<RequestSlot>, read_at: Instant) -> Vec<SentPush> {
-        let texts = &self.sender.texts;
-        let Some((push, content)) = alerts.first() else { return Vec::new() };
-        let Some((device, _)) = &push.device else { return Vec::new() };
-        let Some(reservation) = self.sender.feed.pushes.reserve(push, read_at) else {
-            let dropped = alerts.iter().map(|(push, _)| SentPush::new(push, self.dropped("daily_cap")));
-            return dropped.collect();
-        };
+    async fn send_alerts(&self, alerts: &[Alert], slot: Option<RequestSlot>, read_at: Instant) -> SentMessage {
+        let Some((push, content)) = alerts.first() else { return SentMessage::default() };
+        let Some((device, _)) = &push.device else { return SentMessage::default() };
         let pushes: Vec<&QueuedPush> = alerts.iter().map(|(push, _)| push).collect();
-        let expires_at = self.expiry(&pushes);
+        let Some(reservation) = self.sender.feed.pushes.reserve(push, read_at) else {
+            let settled = pushes.iter().map(|push| push.settled(self.dropped("daily_cap"))).collect();
+            return SentMessage { settled, reservation: None };
+        };
+        let (texts, expires_at) = (&self.sender.texts, self.expiry(&pushes));
         let message = match alerts.len() {
             1 => message::alert(texts, (&push.key, push.seq), device, &push.preferences, content, expires_at),
-            _ => digest::digest(texts, &alerts, device, expires_at),
+            _ => digest::digest(texts, alerts, device, expires_at),
         };
         let result = self.send_message(&pushes, device, message, slot).await;
         let is_accepted = result == PushResult::Accepted;
-        let mut sent: Vec<SentPush> = pushes.into_iter().map(|push| SentPush::new(push, result.clone())).collect();
+        let mut settled: Vec<SettledPush> = pushes.iter().map(|push| push.settled(result.clone())).collect();
         if is_accepted {
             // The message counts once: for the first of them.
-            sent.iter_mut().skip(1).for_each(|sent| sent.settled.result = PushResult::AcceptedInDigest);
-            if let Some(first) = sent.first_mut() {
-                first.reservation = Some(reservation);
-            }
+            settled.iter_mut().skip(1).for_each(|push| push.result = PushResult::AcceptedInDigest);
         }
-        sent
+        SentMessage { settled, reservation: Some(reservation).filter(|_| is_accepted) }
     }
 
     /// Sends a silent message.
@@ -325,16 +294,15 @@ impl Batch<'_> {
         if !outcome.reason().is_some_and(Reason::is_local) {
             metrics.sent(name);
         }
-        if let Some(reason) = outcome.reason() {
-            metrics.failed(name, reason.code);
-        }
-        match outcome {
-            Outcome::Accepted { .. } => metrics.accepted(name, now.saturating_sub(queued_at)),
-            Outcome::Misconfigured { reason, .. } => {
-                tracing::error!(platform = name, %reason, "a push provider refuses this server's keys");
-            }
-            Outcome::TokenGone { reason, .. } | Outcome::Retry { reason, .. } | Outcome::Rejected { reason } => {
-                tracing::debug!(platform = name, %reason, "a push was refused");
+        match outcome.reason() {
+            None => metrics.accepted(name, now.saturating_sub(queued_at)),
+            Some(reason) => {
+                metrics.failed(name, reason.code);
+                if let Outcome::Misconfigured { .. } = outcome {
+                    tracing::error!(platform = name, %reason, "a push provider refuses this server's keys");
+                } else {
+                    tracing::debug!(platform = name, %reason, "a push was refused");
+                }
             }
         }
         let age = now.saturating_sub(first_tried_at);
@@ -353,27 +321,33 @@ impl Batch<'_> {
         }
     }
 
-    /// Records results, until all senders are gone.
-    async fn settle(&self, mut results: mpsc::Receiver<Vec<SentPush>>) {
-        let mut done = Vec::new();
-        loop {
-            let next = match done.is_empty() {
-                true => results.recv().await,
-                false => match timeout(SETTLE_WAIT, results.recv()).await {
-                    Ok(next) => next,
-                    Err(_) => {
-                        self.sender.settle(std::mem::take(&mut done), &self.lease).await;
-                        continue;
-                    }
-                },
-            };
-            let Some(sent) = next else { break };
-            done.extend(sent);
-            if done.len() >= SETTLED_TOGETHER {
-                self.sender.settle(std::mem::take(&mut done), &self.lease).await;
+    /// Records results, until all senders are gone. The first one waits a moment for others.
+    async fn settle(&self, mut results: mpsc::Receiver<SentMessage>) {
+        while let Some(SentMessage { mut settled, reservation }) = results.recv().await {
+            let (ends, mut reservations) = (Instant::now() + SETTLE_WAIT, Vec::from_iter(reservation));
+            while settled.len() < SETTLED_TOGETHER
+                && let Ok(Some(more)) = timeout_at(ends, results.recv()).await
+            {
+                settled.extend(more.settled);
+                reservations.extend(more.reservation);
+            }
+            self.record(&settled, reservations).await;
+        }
+    }
+
+    /// Records results. A result that cannot be recorded is repeated when the lease ends.
+    async fn record(&self, settled: &[SettledPush], reservations: Vec<SendReservation>) {
+        let (feed, mut backoff) = (&self.sender.feed, Backoff::new(MIN_PAUSE, MAX_BACKOFF));
+        while !settled.is_empty() && self.lease.until > unix_now() {
+            let (now, digest) = (unix_now(), millis(self.sender.options.digest));
+            match feed.base.ledger.settle_pushes(settled, &self.lease, now, digest).await {
+                Ok(_) => return reservations.into_iter().for_each(SendReservation::recorded),
+                Err(error) => tracing::warn!(%error, pushes = settled.len(), "sent pushes are not recorded yet"),
+            }
+            if !feed.base.runtime.sleep(backoff.next_delay()).await {
+                return;
             }
         }
-        self.sender.settle(done, &self.lease).await;
     }
 }
 
@@ -404,9 +378,4 @@ fn refresh(groups: &mut [MessageGroup], fresh: Vec<QueuedPush>) {
     for group in groups {
         group.pushes = std::mem::take(&mut group.pushes).into_iter().filter_map(&mut refreshed).collect();
     }
-}
-
-fn platform(push: &QueuedPush) -> Option<Platform> {
-    let (device, _) = push.device.as_ref()?;
-    message::target(&device.target).ok().map(|target| target.platform())
 }

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::batch::Batch;
 use super::post_alerts::PostAlertWorker;
 use super::providers::Providers;
-use super::sender::{BATCH, PushBridgeOptions, PushSender, millis};
+use super::sender::{BATCH, MAX_BACKOFF, MIN_PAUSE, PushBridgeOptions, PushSender, millis};
 use super::texts::Texts;
 use crate::backoff::Backoff;
 use crate::feed::{Feed, FeedError, now as unix_now};
@@ -31,13 +31,8 @@ const MIN_LEASE: Duration = Duration::from_secs(5);
 /// The part of a lease at whose begin a batch gives up waiting for providers: the last sixth.
 const LEASE_MARGIN: u32 = 6;
 
-/// The longest time without a look at the queue, and the shortest.
+/// The longest time without a look at the queue.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-const MIN_PAUSE: Duration = Duration::from_millis(10);
-
-/// The longest pause between two attempts while the ledger cannot be reached.
-const MAX_BACKOFF: Duration = Duration::from_secs(5);
-
 /// The interval at which old rows are removed and the backlog is measured, and the rows of one removal.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 const MAX_FORGOTTEN: usize = 2_000;
@@ -48,7 +43,7 @@ const FORGET_PAUSE: Duration = Duration::from_millis(50);
 
 /// Sends the pushes of all users. Any number of processes can run one.
 pub struct PushBridge {
-    sender: PushSender,
+    sender: Arc<PushSender>,
     alerts: Arc<PostAlertWorker>,
     batches: Arc<Semaphore>,
 }
@@ -64,7 +59,8 @@ impl PushBridge {
     ) -> Arc<Self> {
         let batches = Arc::new(Semaphore::new(MAX_BATCHES));
         let alerts = Arc::new(PostAlertWorker::new(Arc::clone(&feed), millis(options.grace)));
-        Arc::new(Self { sender: PushSender { feed, providers, texts, metrics, options }, alerts, batches })
+        let sender = Arc::new(PushSender { feed, providers, texts, metrics, options });
+        Arc::new(Self { sender, alerts, batches })
     }
 
     /// Works until the feed stops.
@@ -84,84 +80,66 @@ impl PushBridge {
             };
             let Ok(permit) = permit else { return };
             let pause = match self.begin_batch(permit).await {
-                Ok(true) => {
+                Ok(pause) => {
                     backoff.reset();
-                    continue;
-                }
-                Ok(false) => {
-                    backoff.reset();
-                    self.until_next().await
+                    pause
                 }
                 Err(error) => {
                     tracing::warn!(%error, "pushes wait for the ledger");
                     backoff.next_delay()
                 }
             };
-            if !self.sender.feed.base.runtime.sleep(pause).await {
+            if !pause.is_zero() && !self.sender.feed.base.runtime.sleep(pause).await {
                 return;
             }
         }
     }
 
-    /// How long to wait for the next push.
-    async fn until_next(&self) -> Duration {
-        let next = self.sender.feed.base.ledger.next_push().await.ok().flatten();
-        let wait = next.map_or(POLL_INTERVAL, |at| Duration::from_millis(at.saturating_sub(unix_now())));
-        wait.clamp(MIN_PAUSE, POLL_INTERVAL.mul_f64(rand::random_range(0.8..1.2)))
-    }
-
-    /// Leases a batch and sends it in a task of its own. Returns whether there was one.
-    async fn begin_batch(self: &Arc<Self>, permit: OwnedSemaphorePermit) -> Result<bool, FeedError> {
+    /// Leases a batch and sends it in a task of its own. Returns how long to wait for the next one.
+    async fn begin_batch(self: &Arc<Self>, permit: OwnedSemaphorePermit) -> Result<Duration, FeedError> {
         let (now, leased_at) = (unix_now(), Instant::now());
         let length = (self.sender.options.timeout * LEASE_IN_TIMEOUTS).max(MIN_LEASE);
         let until = now.saturating_add(millis(length));
         let lease = PushLease { holder: Arc::clone(self.sender.feed.base.runtime.holder()), until };
-        let ends = leased_at + length - length / LEASE_MARGIN;
         let pushes = self.sender.feed.base.ledger.lease_pushes(now, &lease, BATCH).await?;
         if pushes.is_empty() {
-            return Ok(false);
+            let next = self.sender.feed.base.ledger.push_backlog(now).await.ok().and_then(|backlog| backlog.next);
+            let wait = next.map_or(POLL_INTERVAL, |at| Duration::from_millis(at.saturating_sub(unix_now())));
+            return Ok(wait.clamp(MIN_PAUSE, POLL_INTERVAL.mul_f64(rand::random_range(0.8..1.2))));
         }
-        let bridge = Arc::clone(self);
+        let (sender, ends) = (Arc::clone(&self.sender), leased_at + length - length / LEASE_MARGIN);
         self.sender.feed.base.runtime.spawn(async move {
             let _permit = permit;
-            let batch = Batch { sender: &bridge.sender, lease, leased_at, ends };
-            batch.send(pushes).await;
+            Batch { sender: &sender, lease, leased_at, ends }.send(pushes).await;
         });
-        Ok(true)
+        Ok(Duration::ZERO)
     }
 
+    /// Measures the backlog, and removes old rows.
     async fn upkeep(&self) {
         while self.sender.feed.base.runtime.sleep(UPKEEP_INTERVAL.mul_f64(rand::random_range(0.8..1.2))).await {
             let now = unix_now();
             match self.sender.feed.base.ledger.push_backlog(now).await {
                 Ok(backlog) => {
-                    let oldest = backlog.oldest.map(|oldest| now.saturating_sub(oldest));
-                    self.sender.metrics.pushes.backlog(backlog.pushes, oldest);
+                    let oldest = backlog.next.filter(|at| *at <= now).map(|at| now.saturating_sub(at));
+                    self.sender.metrics.pushes.backlog(backlog.due, oldest);
                 }
                 Err(error) => tracing::debug!(%error, "the backlog of pushes is unknown"),
             }
-            if !self.forget().await {
-                return;
+            if let Err(error) = self.forget().await {
+                tracing::debug!(%error, "accepted pushes are kept for now");
             }
         }
     }
-    /// Removes old rows, with pauses for other writers, until none is left or the backlog is to be measured again.
-    /// Returns `false` if the feed stops meanwhile.
-    async fn forget(&self) -> bool {
+
+    /// Removes old rows, with pauses for other writers, until none is left, the feed stops, or the backlog is to be
+    /// measured again.
+    async fn forget(&self) -> Result<(), FeedError> {
         let ends = Instant::now() + UPKEEP_INTERVAL;
-        while Instant::now() < ends {
-            match self.sender.feed.base.ledger.forget_pushes(unix_now(), MAX_FORGOTTEN).await {
-                Ok(MAX_FORGOTTEN) => {}
-                Ok(_) => return true,
-                Err(error) => {
-                    tracing::debug!(%error, "accepted pushes are kept for now");
-                    return true;
-                }
-            }
-            if !self.sender.feed.base.runtime.sleep(FORGET_PAUSE).await {
-                return false;
-            }
-        }
-        true
+        while self.sender.feed.base.ledger.forget_pushes(unix_now(), MAX_FORGOTTEN).await? == MAX_FORGOTTEN
+            && Instant::now() < ends
+            && self.sender.feed.base.runtime.sleep(FORGET_PAUSE).await
+        {}
+        Ok(())
     }
 }

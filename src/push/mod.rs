@@ -12,10 +12,10 @@
 //! | `batch.rs` | decides about the pushes of a lease, sends and settles them |
 //! | `digest.rs` | the message for several notifications that are due at once |
 //! | `message.rs` | the message for a device |
-//! | `sender.rs` | what batches have in common |
 //! | `post_alerts.rs` | the work that queues alerts about posts |
 //! | `registration.rs` | which devices may be registered |
 //! | `setup.rs` | transports and texts, from the configuration |
+//! | `sender.rs` | what batches use |
 //! | `settlement.rs` | what an outcome means for a push |
 //! | `providers/` | the transports to FCM, APNs, Web Push and webhooks |
 //! | `texts/` | the texts of notifications, in the languages of devices |

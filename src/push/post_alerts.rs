@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use crate::feed::work::{Consumer, Pace, Partition, Ran, Waker, work};
 use crate::feed::{Feed, FeedError, isolate, now as unix_now};
-use crate::ledger::{Fence, PostAlertJob, PostAlertPage, PostAlertProgress};
+use crate::ledger::{Fence, PostAlertJob, PostAlertPage};
 use crate::model::Millis;
 
 /// The name of the partition, and of its kind of work.
@@ -40,11 +40,11 @@ impl PostAlertWorker {
     /// Works until the feed stops.
     pub(super) async fn run(&self) {
         let Self { feed, partition, .. } = self;
-        work(partition, &feed.base.runtime, &Waker::new(), PACE, &feed.post_alert_quarantine, &mut PostAlerts(self))
-            .await;
+        work(partition, &feed.base.runtime, &Waker::new(), PACE, &feed.post_alert_quarantine, &mut &*self).await;
     }
 
-    async fn queue_page(&self, fence: &Fence, job: &PostAlertJob) -> Result<PostAlertProgress, FeedError> {
+    /// Returns `false` if the job is not that of this owner any more.
+    async fn queue_page(&self, fence: &Fence, job: &PostAlertJob) -> Result<bool, FeedError> {
         let now = unix_now();
         let due_at = job.created_at.saturating_add(self.grace).max(now);
         let page = PostAlertPage { post: job.post, due_at, users: USERS };
@@ -52,22 +52,18 @@ impl PostAlertWorker {
     }
 }
 
-/// The alerts of an ownership.
-struct PostAlerts<'a>(&'a PostAlertWorker);
-
 #[async_trait]
-impl Consumer for PostAlerts<'_> {
+impl Consumer for &PostAlertWorker {
     /// Queues a page of each job. One that fails does not hold back the others.
     async fn run(&mut self, fence: &Fence) -> Result<Ran, FeedError> {
-        let Self(worker) = self;
-        let (ledger, policy) = (&worker.feed.base.ledger, &worker.feed.post_alert_quarantine);
+        let (ledger, policy) = (&self.feed.base.ledger, &self.feed.post_alert_quarantine);
         let jobs = ledger.post_alert_jobs(MAX_JOBS).await?;
         let mut ran = if jobs.is_empty() { Ok(Ran::Idle(None)) } else { Ok(Ran::More) };
         for job in jobs {
-            let (queued, cause) = isolate(worker.queue_page(fence, &job)).await;
+            let (queued, cause) = isolate(self.queue_page(fence, &job)).await;
             match queued {
-                Ok(PostAlertProgress::More | PostAlertProgress::Done) => policy.succeeded(job.post),
-                Ok(PostAlertProgress::Lost) => return Ok(Ran::Idle(None)),
+                Ok(true) => policy.succeeded(job.post),
+                Ok(false) => return Ok(Ran::Idle(None)),
                 Err(error) if error.is_outage() => return Err(error),
                 Err(error) => {
                     tracing::warn!(post = %job.post, cause, "the alerts about a post fail");

@@ -1,22 +1,22 @@
-//! What batches of pushes have in common: the providers, the texts, the record of results.
+//! What batches use: the feed, the providers and the texts of pushes.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::providers::Providers;
 use super::texts::Texts;
-use crate::backoff::Backoff;
-use crate::feed::{Feed, SendReservation, now as unix_now};
-use crate::ledger::{PushLease, PushResult, QueuedPush, SettledPush};
+use crate::feed::Feed;
 use crate::metrics::Metrics;
 use crate::model::Millis;
 
 /// The pushes of a batch.
 pub(super) const BATCH: usize = 128;
 
-/// The pauses between two attempts to record results.
-const MIN_PAUSE: Duration = Duration::from_millis(10);
-const MAX_PAUSE: Duration = Duration::from_secs(5);
+/// The shortest time without a look at the queue, and the shortest pause after a failure.
+pub(super) const MIN_PAUSE: Duration = Duration::from_millis(10);
+
+/// The longest pause between two attempts while the ledger cannot be reached.
+pub(super) const MAX_BACKOFF: Duration = Duration::from_secs(5);
 
 /// The options of the bridge.
 #[derive(Clone, Copy, Debug)]
@@ -31,47 +31,13 @@ pub struct PushBridgeOptions {
     pub digest: Duration,
 }
 
-/// Sends messages for batches.
+/// What a batch needs to send pushes.
 pub(super) struct PushSender {
     pub(super) feed: Arc<Feed>,
     pub(super) providers: Arc<Providers>,
     pub(super) texts: Texts,
     pub(super) metrics: Arc<Metrics>,
     pub(super) options: PushBridgeOptions,
-}
-
-/// A push whose result is not recorded yet.
-pub(super) struct SentPush {
-    pub(super) settled: SettledPush,
-    /// Counts towards the daily cap meanwhile.
-    pub(super) reservation: Option<SendReservation>,
-}
-
-impl SentPush {
-    /// A push that does not count towards the daily cap.
-    pub(super) fn new(push: &QueuedPush, result: PushResult) -> Self {
-        let settled = SettledPush { key: push.key.clone(), seq: push.seq, result };
-        Self { settled, reservation: None }
-    }
-}
-
-impl PushSender {
-    /// Records results. A result that cannot be recorded is repeated when the lease ends.
-    pub(super) async fn settle(&self, sent: Vec<SentPush>, lease: &PushLease) {
-        let (settled, reservations): (Vec<SettledPush>, Vec<_>) =
-            sent.into_iter().map(|sent| (sent.settled, sent.reservation)).unzip();
-        let mut backoff = Backoff::new(MIN_PAUSE, MAX_PAUSE);
-        while !settled.is_empty() && lease.until > unix_now() {
-            let (now, digest) = (unix_now(), millis(self.options.digest));
-            match self.feed.base.ledger.settle_pushes(&settled, lease, now, digest).await {
-                Ok(_) => return reservations.into_iter().flatten().for_each(SendReservation::recorded),
-                Err(error) => tracing::warn!(%error, pushes = settled.len(), "sent pushes are not recorded yet"),
-            }
-            if !self.feed.base.runtime.sleep(backoff.next_delay()).await {
-                return;
-            }
-        }
-    }
 }
 
 /// A duration in milliseconds.

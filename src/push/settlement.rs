@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::providers::Outcome;
-use super::providers::Platform;
 use super::providers::retry::RetryPolicy;
+use super::providers::{Outcome, Platform};
+use super::sender::millis;
 use crate::ledger::PushResult;
 use crate::model::Millis;
 
@@ -20,8 +20,7 @@ pub(super) fn result(outcome: &Outcome, platform: Platform, attempts: u32, age: 
     };
     match RetryPolicy::of(platform).delay(attempts, after, age) {
         Some(delay) => {
-            let delay = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-            let at = now.saturating_add(delay);
+            let at = now.saturating_add(millis(delay));
             if reason.is_postponement() { PushResult::Postponed(at) } else { PushResult::Retry(at) }
         }
         None => PushResult::Failed(format!("given up after {attempts} attempts: {reason}")),

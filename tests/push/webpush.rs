@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use feedline::config::Secret;
 use feedline::push::providers::settings::WebPushSettings;
 use feedline::push::providers::webpush::Subscription;
-use feedline::push::providers::{Outcome, Providers, ProvidersConfig, Push, Scope, Target, Urgency};
+use feedline::push::providers::{Outcome, Providers, ProvidersConfig, Push, Scope, Target, Urgency, public_key};
 use hyper::Version;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode};
 use serde_json::{Value, json};
@@ -67,7 +67,7 @@ async fn a_message_is_encrypted_and_signed() {
     assert_eq!(payload, expected);
 
     let (token, key) = request.header("authorization").strip_prefix("vapid t=").unwrap().split_once(", k=").unwrap();
-    assert_eq!(Some(key), web_push.vapid_public_key());
+    assert_eq!(Some(key.to_owned()), public_key(&Secret::new(keys::p256().0.clone())));
     let point = URL_SAFE_NO_PAD.decode(key).unwrap();
     assert_eq!(point.len(), 65);
     let origin = format!("https://{}", server.address);

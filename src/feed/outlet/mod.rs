@@ -7,6 +7,8 @@
 //!
 //! | file | contents |
 //! |---|---|
+//! | `options.rs` | the options |
+//! | `start.rs` | starts the tasks |
 //! | `publisher.rs` | from the queue to the log |
 //! | `entries.rs` | from domain events to the entries of the log |
 //! | `event.rs` | the public form of an event, and its schema |
@@ -17,18 +19,19 @@
 mod activity;
 mod entries;
 mod event;
+pub(super) mod options;
 mod poll;
 mod publisher;
+mod start;
 mod upkeep;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use self::poll::MAX_POLLS;
+use self::options::OutletOptions;
 pub(crate) use activity::ConnectionActivity;
 pub(crate) use event::OutletEvent;
 pub(crate) use poll::PollOutlet;
@@ -37,25 +40,8 @@ use super::error::Result;
 use super::work::{QuarantinePolicy, Waker};
 use crate::feed::base::Base;
 
-/// The options of the outlet (`outlet.*`).
-#[derive(Clone, Debug, Default)]
-pub struct OutletOptions {
-    /// The consumers that poll over HTTP.
-    pub consumers: Vec<String>,
-    /// All consumers with a cursor in the ledger: those above, and webhooks.
-    pub registered: Vec<String>,
-    /// Whether there is any consumer. If not, nothing is written.
-    pub enabled: bool,
-    /// How long entries are kept.
-    pub retention: Duration,
-    /// Whether users who connect and go away cause events.
-    pub users: bool,
-    /// Whether subscriptions to channels of the application cause events.
-    pub channels: bool,
-    /// The time without a connection after which a user is away, and without a subscriber after which a channel is
-    /// vacated.
-    pub away_after: Duration,
-}
+/// The polls of this process that wait or read at the same time.
+const MAX_POLLS: usize = 64;
 
 /// The outlet of this process.
 pub(crate) struct Outlet {
@@ -93,22 +79,6 @@ impl Outlet {
             wakers: Mutex::default(),
             draining: CancellationToken::new(),
         }
-    }
-
-    /// Registers the consumers. Starts the work of the outlet until the process stops.
-    ///
-    /// # Errors
-    /// If the ledger cannot be reached.
-    pub(crate) async fn start(self: &Arc<Self>) -> Result<()> {
-        self.register().await?;
-        if self.options.enabled {
-            self.start_publisher();
-        }
-        self.start_upkeep();
-        if let Some(activity) = &self.activity {
-            activity.start();
-        }
-        Ok(())
     }
 
     /// Registers the consumers only: for a process that appends nothing.

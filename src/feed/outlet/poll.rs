@@ -11,9 +11,6 @@ use crate::ledger::OutletEntry;
 /// The interval at which a poll looks at the log without a signal.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The polls of this process that wait or read at the same time.
-pub(super) const MAX_POLLS: usize = 64;
-
 /// A poll.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PollOutlet {

@@ -63,9 +63,7 @@ impl PostAlertReview {
         let pairs: HashSet<(UserId, UserId)> =
             visible.iter().map(|(user, cached)| (user.clone(), cached.post.author.clone())).collect();
         let pairs: Vec<(UserId, UserId)> = pairs.into_iter().collect();
-        let readers = self.base.ledger.post_alert_readers(&pairs).await?;
-        let seen: HashMap<(UserId, UserId), PostId> =
-            readers.into_iter().map(|reader| ((reader.user, reader.author), reader.seen)).collect();
+        let seen = self.base.ledger.post_alert_readers(&pairs).await?;
         let has_timeline = |(user, cached): &(UserId, Arc<CachedPost>)| live.has_post(user, cached.post.id);
         let live_pairs: HashSet<(UserId, UserId)> = visible
             .iter()

@@ -84,10 +84,8 @@ impl DeviceStore for PostgresLedger {
 
 /// Reads `id, target, locale, time_zone, app_version, registered_at, seen_at`, starting at a column.
 pub(super) fn device(row: &Row, first: usize) -> Result<Device> {
-    let text: &str = at(row, first)?;
-    let id = DeviceId::parse(text).ok_or_else(|| LedgerError::Failed(format!("{text:?} is not the id of a device")))?;
     Ok(Device {
-        id,
+        id: device_id_at(row, first)?,
         target: json_at(row, first + 1)?,
         locale: at(row, first + 2)?,
         time_zone: at(row, first + 3)?,
@@ -95,6 +93,12 @@ pub(super) fn device(row: &Row, first: usize) -> Result<Device> {
         registered_at: natural_at(row, first + 5)?,
         seen_at: natural_at(row, first + 6)?,
     })
+}
+
+/// Reads a column with the id of a device.
+pub(super) fn device_id_at(row: &Row, column: usize) -> Result<DeviceId> {
+    let text: &str = at(row, column)?;
+    DeviceId::parse(text).ok_or_else(|| LedgerError::Failed(format!("{text:?} is not the id of a device")))
 }
 
 /// Reads a column with JSON. Errors do not contain its value, which may be secret.

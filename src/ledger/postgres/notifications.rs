@@ -58,7 +58,10 @@ const NEWEST: &str = "SELECT id FROM notifications WHERE owner = $1 ORDER BY id 
 
 const MARK: &str = "SELECT feedline_mark_notifications($1, $2, $3)";
 
-const MARK_AND_CLEAR: &str = "SELECT feedline_mark_notifications_and_clear($1, $2, $3, $4, $5, $6)";
+/// The same, and tells it to the other devices.
+const MARK_AND_CLEAR: &str = "\
+    SELECT outcome, CASE WHEN outcome = 'anew' THEN feedline_queue_clears($1, $4, NULL, NULL, $5, $6)::text END
+    FROM feedline_mark_notifications($1, $2, $3) AS marked (outcome)";
 
 macro_rules! groups {
     ($which:literal) => {

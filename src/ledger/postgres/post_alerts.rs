@@ -1,19 +1,39 @@
-//! Alerts about posts. A function of the database queues them: `functions/post_alerts.sql`.
+//! Alerts about posts.
+
+use std::collections::HashMap;
 
 use async_trait::async_trait;
 
 use super::PostgresLedger;
-use super::columns::{at, count, id_at, integer, natural_at, one};
+use super::columns::{count, id_at, integer, natural_at};
 use super::pool::Parameters;
 use crate::ledger::pushes::ACCEPTED_KEPT;
-use crate::ledger::{Fence, PostAlertJob, PostAlertPage, PostAlertProgress, PostAlertReader, PostAlertStore, Result};
+use crate::ledger::{Fence, PostAlertJob, PostAlertPage, PostAlertStore, Result};
 use crate::model::{Millis, PostId, UserId};
 
 const START: &str = "INSERT INTO post_alert_jobs (post, at) VALUES ($1, $2) ON CONFLICT DO NOTHING";
 
 const JOBS: &str = "SELECT post, at FROM post_alert_jobs WHERE state = 0 ORDER BY at LIMIT $1";
 
-const QUEUE: &str = "SELECT feedline_queue_post_alerts($1, $2, $3, $4, $5, $6, $7)";
+const QUEUE: &str = "\
+    WITH job AS MATERIALIZED (
+        SELECT post, cursor FROM post_alert_jobs
+        WHERE post = $3 AND state = 0
+            AND EXISTS (SELECT FROM work_partitions WHERE name = $1 AND generation = $2) FOR UPDATE
+    ), page AS MATERIALIZED (
+        SELECT next.owner FROM job JOIN posts p ON p.id = job.post AND p.deleted_at IS NULL
+        CROSS JOIN LATERAL (
+            SELECT a.owner FROM post_alerts_of a WHERE a.author = p.author AND a.owner > job.cursor
+            ORDER BY a.owner LIMIT $6) next
+    ), queued AS (
+        INSERT INTO push_queue (owner, device, item, kind, seq, state, due_at, queued_at)
+        SELECT d.owner, d.id, $3, 'post', 1, 0, $5, $4 FROM page JOIN devices d ON d.owner = page.owner
+        ORDER BY d.owner, d.id ON CONFLICT DO NOTHING
+    )
+    UPDATE post_alert_jobs j SET cursor = coalesce(last.owner, ''),
+        state = CASE WHEN last.owner IS NULL THEN 1 ELSE 0 END,
+        at = CASE WHEN last.owner IS NULL THEN $7 ELSE j.at END
+    FROM job, (SELECT max(owner) AS owner FROM page) last WHERE j.post = job.post RETURNING 1";
 
 const READERS: &str = "\
     SELECT p.owner, p.author, coalesce(m.post, 0)
@@ -33,31 +53,18 @@ impl PostAlertStore for PostgresLedger {
         rows.iter().map(job).collect()
     }
 
-    async fn queue_post_alerts(&self, fence: &Fence, page: &PostAlertPage, now: Millis) -> Result<PostAlertProgress> {
-        let parameters: Parameters<'_> = &[
-            &&*fence.partition,
-            &integer(fence.generation),
-            &integer(page.post.0),
-            &integer(now),
-            &integer(page.due_at),
-            &count(page.users),
-            &integer(now.saturating_add(ACCEPTED_KEPT)),
-        ];
-        let rows = self.pool.write(QUEUE, parameters).await?;
-        Ok(match at(one(&rows)?, 0)? {
-            "more" => PostAlertProgress::More,
-            "done" => PostAlertProgress::Done,
-            _ => PostAlertProgress::Lost,
-        })
+    async fn queue_post_alerts(&self, fence: &Fence, page: &PostAlertPage, now: Millis) -> Result<bool> {
+        let (generation, kept_until) = (integer(fence.generation), integer(now.saturating_add(ACCEPTED_KEPT)));
+        let (post, due_at, users) = (integer(page.post.0), integer(page.due_at), count(page.users));
+        let parameters: Parameters<'_> =
+            &[&&*fence.partition, &generation, &post, &integer(now), &due_at, &users, &kept_until];
+        Ok(!self.pool.write(QUEUE, parameters).await?.is_empty())
     }
 
-    async fn post_alert_readers(&self, pairs: &[(UserId, UserId)]) -> Result<Vec<PostAlertReader>> {
+    async fn post_alert_readers(&self, pairs: &[(UserId, UserId)]) -> Result<HashMap<(UserId, UserId), PostId>> {
         let users: Vec<&str> = pairs.iter().map(|(user, _)| user.as_str()).collect();
         let authors: Vec<&str> = pairs.iter().map(|(_, author)| author.as_str()).collect();
         let rows = self.pool.read(READERS, &[&users, &authors]).await?;
-        let reader = |row| {
-            Ok(PostAlertReader { user: id_at(row, 0)?, author: id_at(row, 1)?, seen: PostId(natural_at(row, 2)?) })
-        };
-        rows.iter().map(reader).collect()
+        rows.iter().map(|row| Ok(((id_at(row, 0)?, id_at(row, 1)?), PostId(natural_at(row, 2)?)))).collect()
     }
 }

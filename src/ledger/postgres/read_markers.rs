@@ -12,7 +12,18 @@ const MARK: &str = "\
     INSERT INTO read_markers (owner, post) VALUES ($1, $2)
     ON CONFLICT (owner) DO UPDATE SET post = greatest(read_markers.post, excluded.post) RETURNING post";
 
-const MARK_AND_CLEAR: &str = "SELECT feedline_mark_read_and_clear($1, $2, $3, $4, $5)";
+/// The same, and tells it to the other devices. The former position is locked before it changes.
+const MARK_AND_CLEAR: &str = "\
+    WITH former AS MATERIALIZED (
+        SELECT coalesce(max(post), 0) AS post
+        FROM (SELECT post FROM read_markers WHERE owner = $1 FOR NO KEY UPDATE) held
+    ), marked AS (
+        INSERT INTO read_markers (owner, post) SELECT $1, greatest($2, post) FROM former
+        ON CONFLICT (owner) DO UPDATE SET post = greatest(read_markers.post, excluded.post) RETURNING post
+    )
+    SELECT marked.post, CASE WHEN marked.post > former.post
+        THEN feedline_queue_clears($1, $3, former.post, marked.post, $4, $5)::text END
+    FROM marked, former";
 
 const MARKER: &str = "SELECT post FROM read_markers WHERE owner = $1";
 

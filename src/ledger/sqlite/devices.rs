@@ -148,19 +148,23 @@ pub(super) fn remove_revoked(db: &Connection, entry: &Revocation) -> rusqlite::R
 
 /// Reads `id, target, locale, time_zone, app_version, registered_at, seen_at`, starting at a column.
 pub(super) fn device(row: &Row<'_>, first: usize) -> rusqlite::Result<Device> {
-    let text: String = row.get(first)?;
-    let id = DeviceId::parse(&text).ok_or_else(|| {
-        let why = format!("{text:?} is not the id of a device");
-        rusqlite::Error::FromSqlConversionFailure(first, Type::Text, why.into())
-    })?;
     Ok(Device {
-        id,
+        id: device_id_at(row, first)?,
         target: json_at(row, first + 1)?,
         locale: row.get(first + 2)?,
         time_zone: row.get(first + 3)?,
         app_version: row.get(first + 4)?,
         registered_at: row.get(first + 5).map(natural)?,
         seen_at: row.get(first + 6).map(natural)?,
+    })
+}
+
+/// Reads a column with the id of a device.
+pub(super) fn device_id_at(row: &Row<'_>, column: usize) -> rusqlite::Result<DeviceId> {
+    let text = row.get_ref(column)?.as_str()?;
+    DeviceId::parse(text).ok_or_else(|| {
+        let why = format!("{text:?} is not the id of a device");
+        rusqlite::Error::FromSqlConversionFailure(column, Type::Text, why.into())
     })
 }
 

@@ -201,11 +201,6 @@ impl Reason {
         ];
         codes.contains(&self.code)
     }
-
-    /// The provider's own words, possibly empty.
-    pub fn detail(&self) -> &str {
-        &self.detail
-    }
 }
 
 impl fmt::Display for Reason {
@@ -228,8 +223,8 @@ mod tests {
     fn a_detail_is_short_has_no_control_characters_and_no_secret() {
         let words = format!("token abc123 is\nbad {}", "x".repeat(500));
         let reason = Reason::with_detail("bad_token", &words, &["abc123", ""]);
-        assert!(reason.detail().starts_with("token [secret] is bad xxx"), "{reason}");
-        assert_eq!(reason.detail().chars().count(), MAX_DETAIL_CHARS);
+        assert!(reason.detail.starts_with("token [secret] is bad xxx"), "{reason}");
+        assert_eq!(reason.detail.chars().count(), MAX_DETAIL_CHARS);
         assert_eq!(Reason::new("bad_token").to_string(), "bad_token");
     }
 }

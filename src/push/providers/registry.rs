@@ -36,7 +36,6 @@ pub struct Providers {
     breakers: Breakers,
     pauses: DevicePauses,
     webhook: Option<Arc<Webhook>>,
-    public_key: Option<String>,
     misconfigured_pause: Duration,
     deadline: Duration,
 }
@@ -89,7 +88,7 @@ impl Providers {
     /// The first setting that is not valid.
     pub fn new(config: &ProvidersConfig) -> Result<Self, ProviderError> {
         let mut transports = HashMap::new();
-        let (mut public_key, mut webhook) = (None, None);
+        let mut webhook = None;
         if let Some(settings) = &config.fcm {
             let provider = Arc::new(Fcm::new(settings, config.http())?);
             transports.insert(Platform::Fcm, Transport::new(provider, settings.concurrency));
@@ -99,9 +98,8 @@ impl Providers {
             transports.insert(Platform::Apns, Transport::new(provider, settings.concurrency));
         }
         if let Some(settings) = &config.web_push {
-            let provider = WebPush::new(settings, config.http_with(config.endpoint_policy()))?;
-            public_key = Some(provider.public_key().to_owned());
-            let transport = Transport::new(Arc::new(provider), settings.concurrency);
+            let provider = Arc::new(WebPush::new(settings, config.http_with(config.endpoint_policy()))?);
+            let transport = Transport::new(provider, settings.concurrency);
             transports.insert(Platform::WebPush, transport.clone());
             transports.insert(Platform::UnifiedPush, transport);
         }
@@ -119,7 +117,6 @@ impl Providers {
             breakers: Breakers::new(config.breaker.clone()),
             pauses: DevicePauses::new(),
             webhook,
-            public_key,
             misconfigured_pause: config.misconfigured_pause,
             deadline: config.timeout * MAX_REQUESTS,
         })
@@ -202,11 +199,6 @@ impl Providers {
     /// The transport of webhooks, for events that are not messages to devices.
     pub fn webhook(&self) -> Option<&Arc<Webhook>> {
         self.webhook.as_ref()
-    }
-
-    /// The public key of VAPID in base64url, if Web Push is configured: browsers need it to subscribe.
-    pub fn vapid_public_key(&self) -> Option<&str> {
-        self.public_key.as_deref()
     }
 
     /// The breakers, for metrics.

@@ -40,7 +40,6 @@ pub(super) const FUNCTIONS: &[FunctionFile] = function_files![
     "favourites",
     "notifications",
     "pushes",
-    "post_alerts",
     "events",
     "outlet",
     "pull_log",

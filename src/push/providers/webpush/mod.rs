@@ -83,11 +83,6 @@ impl WebPush {
         Ok(Self { http: HttpClient::new(options, Connections::Many)?, vapid, max_body: settings.max_body })
     }
 
-    /// The public key of VAPID in base64url: browsers need it to subscribe.
-    pub fn public_key(&self) -> &str {
-        self.vapid.public_key()
-    }
-
     /// Encrypts a message for a limit of bytes.
     fn encode(&self, push: &Push, subscription: &Subscription, limit: usize) -> Result<Vec<u8>, Outcome> {
         let render = |title: &str, body: &str| {

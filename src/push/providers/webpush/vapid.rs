@@ -58,10 +58,6 @@ impl Vapid {
         Ok(vapid)
     }
 
-    pub(super) fn public_key(&self) -> &str {
-        &self.public_key
-    }
-
     /// The `Authorization` header for the push service with an origin.
     pub(super) fn authorization(&self, origin: &str, now: Millis) -> Result<Arc<Secret>, String> {
         let mut cached = self.cached.lock();
@@ -151,7 +147,7 @@ mod tests {
         let claims = verify(token, key, "https://a.example");
         assert_eq!(claims["sub"], "mailto:push@example.com");
         assert_eq!(claims["exp"], start / 1000 + 12 * 3600);
-        assert_eq!(key, vapid.public_key());
+        assert_eq!(key, vapid.public_key);
 
         let same = |origin, at| Arc::ptr_eq(&vapid.authorization(origin, at).unwrap(), &first);
         assert!(same("https://a.example", start + 10 * hour));
