@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::feed::Runtime;
-use crate::feed::work::{Consumer, Pace, Partition, QuarantinePolicy, Waker, work};
+use crate::feed::work::{Consumer, Partition, PollSchedule, QuarantinePolicy, Waker, work};
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
 
 /// The log is read at this interval without a wake-up. Held entries are due with this precision.
-const PACE: Pace = Pace { poll: Duration::from_millis(500), gather: Duration::ZERO };
+const SCHEDULE: PollSchedule = PollSchedule { poll: Duration::from_millis(500), gather: Duration::ZERO };
 
 /// What a consumer works with.
 pub(super) struct ConsumerContext {
@@ -30,6 +30,6 @@ pub(super) struct ConsumerContext {
 impl ConsumerContext {
     /// Has a consumer work until the process stops.
     pub(super) async fn work(&self, consumer: &mut impl Consumer) {
-        work(&self.partition, &self.runtime, &self.waker, PACE, &self.waits, consumer).await;
+        work(&self.partition, &self.runtime, &self.waker, SCHEDULE, &self.waits, consumer).await;
     }
 }

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use super::consumer_context::ConsumerContext;
 use crate::broker::{Broker, OutletRecord};
 use crate::feed::FeedError;
-use crate::feed::work::{Consumer, Ran};
+use crate::feed::work::{Consumer, RunOutcome};
 use crate::ledger::{Fence, OutletEntry};
 
 /// The name of the consumer in metrics. Other consumers have names of another form.
@@ -31,29 +31,29 @@ impl StreamWorker {
         self.context.work(&mut &*self).await;
     }
 
-    async fn step(&self) -> Result<Ran, FeedError> {
+    async fn step(&self) -> Result<RunOutcome, FeedError> {
         let last = self.context.ledger.outlet_end().await?.last;
         // An empty Stream begins with the newest events that fit.
         let begin = last.saturating_sub(self.length);
         let after = self.broker.outlet_stream_end().await?.unwrap_or(begin);
         if after > last {
             tracing::warn!(stream = after, log = last, "the stream is ahead of the outlet: `feedline outlet refill`");
-            return Ok(Ran::Idle(None));
+            return Ok(RunOutcome::Idle(None));
         }
         let entries = self.context.ledger.outlet_entries(after, BATCH).await?;
         if entries.is_empty() {
-            return Ok(Ran::Idle(None));
+            return Ok(RunOutcome::Idle(None));
         }
         let records: Vec<OutletRecord> = entries.iter().map(record).collect();
         self.broker.append_to_outlet_stream(&records, self.length).await?;
         records.iter().for_each(|_| self.context.metrics.outlet.delivered(CONSUMER));
-        Ok(Ran::More)
+        Ok(RunOutcome::More)
     }
 }
 
 #[async_trait]
 impl Consumer for &StreamWorker {
-    async fn run(&mut self, _fence: &Fence) -> Result<Ran, FeedError> {
+    async fn run(&mut self, _fence: &Fence) -> Result<RunOutcome, FeedError> {
         let ran = self.step().await.inspect_err(|_| self.context.metrics.outlet.rejected(CONSUMER, "unavailable"))?;
         self.context.waits.succeeded(CONSUMER);
         Ok(ran)

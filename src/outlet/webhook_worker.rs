@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::consumer_context::ConsumerContext;
 use super::delivery::{AttemptOutcome, WebhookTarget, not_yet_sent};
-use crate::feed::work::{Consumer, Ran};
+use crate::feed::work::{Consumer, RunOutcome};
 use crate::feed::{Result, now};
 use crate::ledger::{Fence, HeldEntry, OutletBatch, OutletEntry, OutletSettlement, Quarantined};
 use crate::model::EventOwner;
@@ -183,18 +183,18 @@ impl Consumer for Batches<'_> {
         Ok(())
     }
 
-    async fn run(&mut self, fence: &Fence) -> Result<Ran> {
+    async fn run(&mut self, fence: &Fence) -> Result<RunOutcome> {
         let WebhookWorker { context, target, .. } = self.worker;
         if self.unsettled.is_none() {
             self.unsettled = self.worker.next(fence).await?;
         }
         let Some(settlement) = &self.unsettled else {
-            return Ok(Ran::Idle(target.pause().map(|pause| Instant::now() + pause)));
+            return Ok(RunOutcome::Idle(target.pause().map(|pause| Instant::now() + pause)));
         };
         let is_settled = context.ledger.settle_outlet(fence, &target.consumer, settlement, now()).await?;
         self.unsettled = None;
         context.waits.succeeded(&target.consumer);
         // If not, another process owns the partition now.
-        Ok(if is_settled { Ran::More } else { Ran::Idle(None) })
+        Ok(if is_settled { RunOutcome::More } else { RunOutcome::Idle(None) })
     }
 }

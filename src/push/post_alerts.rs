@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::feed::work::{Consumer, Pace, Partition, Ran, Waker, work};
+use crate::feed::work::{Consumer, Partition, PollSchedule, RunOutcome, Waker, work};
 use crate::feed::{Feed, FeedError, isolate, now as unix_now};
 use crate::ledger::{Fence, PostAlertJob, PostAlertPage};
 use crate::model::Millis;
@@ -20,7 +20,7 @@ const MAX_JOBS: usize = 8;
 const USERS: usize = 500;
 
 /// The fan-out, on any node, creates the jobs: they are found at this interval.
-const PACE: Pace = Pace { poll: Duration::from_millis(500), gather: Duration::ZERO };
+const SCHEDULE: PollSchedule = PollSchedule { poll: Duration::from_millis(500), gather: Duration::ZERO };
 
 /// Queues alerts, while this process owns their partition.
 pub(super) struct PostAlertWorker {
@@ -40,7 +40,7 @@ impl PostAlertWorker {
     /// Works until the feed stops.
     pub(super) async fn run(&self) {
         let Self { feed, partition, .. } = self;
-        work(partition, &feed.base.runtime, &Waker::new(), PACE, &feed.post_alert_quarantine, &mut &*self).await;
+        work(partition, &feed.base.runtime, &Waker::new(), SCHEDULE, &feed.post_alert_quarantine, &mut &*self).await;
     }
 
     /// Returns `false` if the job is not that of this owner any more.
@@ -55,15 +55,15 @@ impl PostAlertWorker {
 #[async_trait]
 impl Consumer for &PostAlertWorker {
     /// Queues a page of each job. One that fails does not hold back the others.
-    async fn run(&mut self, fence: &Fence) -> Result<Ran, FeedError> {
+    async fn run(&mut self, fence: &Fence) -> Result<RunOutcome, FeedError> {
         let (ledger, policy) = (&self.feed.base.ledger, &self.feed.post_alert_quarantine);
         let jobs = ledger.post_alert_jobs(MAX_JOBS).await?;
-        let mut ran = if jobs.is_empty() { Ok(Ran::Idle(None)) } else { Ok(Ran::More) };
+        let mut ran = if jobs.is_empty() { Ok(RunOutcome::Idle(None)) } else { Ok(RunOutcome::More) };
         for job in jobs {
             let (queued, cause) = isolate(self.queue_page(fence, &job)).await;
             match queued {
                 Ok(true) => policy.succeeded(job.post),
-                Ok(false) => return Ok(Ran::Idle(None)),
+                Ok(false) => return Ok(RunOutcome::Idle(None)),
                 Err(error) if error.is_outage() => return Err(error),
                 Err(error) => {
                     tracing::warn!(post = %job.post, cause, "the alerts about a post fail");

@@ -18,7 +18,7 @@ use crate::feed::notifications::Notifications;
 use crate::feed::posts::CommentService;
 use crate::feed::runtime::now;
 use crate::feed::timelines::EdgeJobs;
-use crate::feed::work::{Consumer, Pace, Partition, QuarantinePolicy, Ran, work};
+use crate::feed::work::{Consumer, Partition, PollSchedule, QuarantinePolicy, RunOutcome, work};
 use crate::ledger::{Erasure, Fence, LedgerError, PersonalData, PersonalRow};
 use crate::model::{Channel, CommentId, Millis, ObjectId, ObjectType, PostId, UserId};
 use async_trait::async_trait;
@@ -35,7 +35,7 @@ const GRACE: Millis = 12_000;
 const RETRY_INTERVAL: Millis = 10_000;
 
 /// Erasures of other nodes are found at this interval.
-const PACE: Pace = Pace { poll: Duration::from_secs(5), gather: Duration::ZERO };
+const SCHEDULE: PollSchedule = PollSchedule { poll: Duration::from_secs(5), gather: Duration::ZERO };
 
 /// Erasures in one look for those that are due. One of them runs; more are read because some may be unreadable.
 const MAX_DUE: usize = 16;
@@ -120,7 +120,7 @@ impl ErasureJob {
     pub(crate) fn start(self: &Arc<Self>) {
         self.base.runtime.supervise("erasures", self, |job| async move {
             let mut worker = ErasureWorker { job: Arc::clone(&job), pass: None };
-            work(&job.partition, &job.base.runtime, job.records.waker(), PACE, &job.quarantine, &mut worker).await;
+            work(&job.partition, &job.base.runtime, job.records.waker(), SCHEDULE, &job.quarantine, &mut worker).await;
         });
     }
 
@@ -206,30 +206,30 @@ impl Consumer for ErasureWorker {
         Ok(())
     }
 
-    async fn run(&mut self, fence: &Fence) -> Result<Ran> {
+    async fn run(&mut self, fence: &Fence) -> Result<RunOutcome> {
         let ErasureJob { base, quarantine, .. } = &*self.job;
         let ledger = &base.ledger;
         if self.pass.is_none() {
             self.pass = self.job.begin_pass().await?;
         }
-        let Some(mut pass) = self.pass.take() else { return Ok(Ran::Idle(None)) };
+        let Some(mut pass) = self.pass.take() else { return Ok(RunOutcome::Idle(None)) };
         let (done, cause) = isolate(self.job.step(fence, &mut pass)).await;
         let user = &pass.erasure.user;
         match done {
             Ok(Some(pause)) => {
                 self.pass = Some(pass);
-                Ok(Ran::Rest(pause))
+                Ok(RunOutcome::Rest(pause))
             }
             Ok(None) => {
                 quarantine.succeeded(user);
-                Ok(Ran::More)
+                Ok(RunOutcome::More)
             }
             Err(error) => {
                 if let Some(fault) = quarantine.failed(user, &error, cause).await {
                     let reason = &fault.reason;
                     tracing::error!(%user, reason, "an erasure always fails and was quarantined");
                     ledger.quarantine_erasure(fence, &pass.erasure, &fault).await?;
-                    return Ok(Ran::More);
+                    return Ok(RunOutcome::More);
                 }
                 // The pass begins again later, after other erasures. If this fails too, it begins again at once.
                 let due_at = now() + RETRY_INTERVAL;

@@ -19,7 +19,7 @@ use super::throttle::Throttle;
 use crate::broker::QueueOffset;
 use crate::feed::error::Result;
 use crate::feed::runtime::now;
-use crate::feed::work::{Consumer, Owner, Pace, Partition, Ran, Waker, work};
+use crate::feed::work::{Consumer, Owner, Partition, PollSchedule, RunOutcome, Waker, work};
 use crate::ledger::Fence;
 use crate::model::Millis;
 
@@ -28,7 +28,7 @@ const KIND: &str = "likes";
 
 /// Other nodes append too, so a partition is also read without a wake-up by this node's intake. Likes are gathered
 /// before a partial batch is read: the likes of a batch share a ledger transaction.
-const PACE: Pace = Pace { poll: Duration::from_millis(250), gather: Duration::from_millis(50) };
+const SCHEDULE: PollSchedule = PollSchedule { poll: Duration::from_millis(250), gather: Duration::from_millis(50) };
 
 /// Under load, when the last batch had more entries than this, likes gather for longer. Larger batches amortise the
 /// write cost, and leave acknowledgements more of the cores.
@@ -83,7 +83,7 @@ impl Settlers {
                     Settler { settlers: Arc::clone(&settlers), partition: number, state: None, size, last: 0 };
                 let (partition, waker) = (&settlers.partitions[index], &settlers.wakers[index]);
                 let BatchSettler { base, quarantine, .. } = &settlers.batches;
-                work(partition, &base.runtime, waker, PACE, quarantine, &mut settler).await;
+                work(partition, &base.runtime, waker, SCHEDULE, quarantine, &mut settler).await;
             });
         }
         self.batches.base.runtime.supervise("like_metrics", self, |settlers| async move {
@@ -134,20 +134,20 @@ impl Consumer for Settler {
         Ok(())
     }
 
-    async fn run(&mut self, fence: &Fence) -> Result<Ran> {
+    async fn run(&mut self, fence: &Fence) -> Result<RunOutcome> {
         let Settlers { batches, .. } = &*self.settlers;
         let is_behind = self.state.as_ref().is_some_and(|state| state.is_behind);
-        let Some(turn) = self.settlers.turn(is_behind).await else { return Ok(Ran::Idle(None)) };
+        let Some(turn) = self.settlers.turn(is_behind).await else { return Ok(RunOutcome::Idle(None)) };
         let Some(state) = &mut self.state else {
             self.state = Some(batches.take_over(self.partition).await?);
-            return Ok(Ran::More);
+            return Ok(RunOutcome::More);
         };
         let limit = self.size.limit();
         let page = batches.queue.read(self.partition, state.through, limit).await?;
         if state.epoch != page.life || state.incarnation != batches.base.lineage.incarnation() {
             // The queue was lost and restarted, or the ledger was replaced: the queue is read from its beginning.
             self.state = None;
-            return Ok(Ran::More);
+            return Ok(RunOutcome::More);
         }
         let many = page.items.len();
         self.last = many;
@@ -156,7 +156,7 @@ impl Consumer for Settler {
             if !matches!(settled, Ok(BatchOutcome::Applied)) {
                 // Another node settled the batch, or this node did and missed the reply: the state is loaded again.
                 self.state = None;
-                return settled.map(|_| Ran::More);
+                return settled.map(|_| RunOutcome::More);
             }
         }
         drop(turn);
@@ -165,11 +165,11 @@ impl Consumer for Settler {
         self.settlers.trim(self.partition, fence, state).await?;
         // Last: a revert that fails does not hold up the counts.
         batches.reverts.publish(self.partition, &mut state.reverts).await?;
-        Ok(if many == limit { Ran::More } else { Ran::Idle(state.counts.next_due()) })
+        Ok(if many == limit { RunOutcome::More } else { RunOutcome::Idle(state.counts.next_due()) })
     }
 
-    fn gather_time(&self, pace: Pace) -> Duration {
-        if self.last > LARGE_BATCH { GATHER_TIME_UNDER_LOAD } else { pace.gather }
+    fn gather_time(&self, schedule: PollSchedule) -> Duration {
+        if self.last > LARGE_BATCH { GATHER_TIME_UNDER_LOAD } else { schedule.gather }
     }
 
     /// The next owner publishes the remaining counts, but it has to load them first.

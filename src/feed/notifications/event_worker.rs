@@ -27,12 +27,12 @@ use crate::backoff::Backoff;
 use crate::feed::base::Base;
 use crate::feed::error::{Result, isolate};
 use crate::feed::visibility::CommentContext;
-use crate::feed::work::{Consumer, Pace, QuarantinePolicy, Ran, work};
+use crate::feed::work::{Consumer, PollSchedule, QuarantinePolicy, RunOutcome, work};
 use crate::ledger::{EventConsumer, Fault, Fence, QueuedEvent};
 use crate::model::{CommentId, ContentId, DomainEvent, NotificationKind, UserId};
 
 /// The queue is read at this interval without a wake-up.
-const PACE: Pace = Pace { poll: Duration::from_millis(500), gather: MIN_PAUSE };
+const SCHEDULE: PollSchedule = PollSchedule { poll: Duration::from_millis(500), gather: MIN_PAUSE };
 
 /// The shortest time between two batches.
 const MIN_PAUSE: Duration = Duration::from_millis(5);
@@ -78,7 +78,7 @@ impl EventWorker {
                 let policy = if is_likes { &worker.like_quarantine } else { &worker.quarantine };
                 let (failures, failing) = (0, HashMap::new());
                 let mut batches = EventBatches { worker: &worker, consumer, is_likes, policy, failures, failing };
-                work(&own.partition, &worker.base.runtime, &own.waker, PACE, policy, &mut batches).await;
+                work(&own.partition, &worker.base.runtime, &own.waker, SCHEDULE, policy, &mut batches).await;
             });
         }
     }
@@ -181,11 +181,11 @@ impl Consumer for EventBatches<'_> {
     }
 
     /// Processes a batch, if events wait.
-    async fn run(&mut self, _fence: &Fence) -> Result<Ran> {
+    async fn run(&mut self, _fence: &Fence) -> Result<RunOutcome> {
         let began = Instant::now();
         let waiting = self.read().await?;
         if waiting.is_empty() {
-            return Ok(Ran::Idle(None));
+            return Ok(RunOutcome::Idle(None));
         }
         let events = self.quarantine_unreadable(waiting).await?;
         let (alone, batch): (Vec<_>, Vec<_>) = events.into_iter().partition(|(seq, _)| self.failing.contains_key(seq));
@@ -196,10 +196,10 @@ impl Consumer for EventBatches<'_> {
             has_processed |= is_due && self.process_alone(event).await?;
         }
         if !has_processed {
-            return Ok(Ran::Rest(FAILING_PAUSE));
+            return Ok(RunOutcome::Rest(FAILING_PAUSE));
         }
         self.worker.base.events.wake(EventConsumer::Outlet);
-        Ok(Ran::Rest(if self.is_likes { LIKES_PAUSE } else { began.elapsed().clamp(MIN_PAUSE, MAX_REST) }))
+        Ok(RunOutcome::Rest(if self.is_likes { LIKES_PAUSE } else { began.elapsed().clamp(MIN_PAUSE, MAX_REST) }))
     }
 }
 

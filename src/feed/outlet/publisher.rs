@@ -11,11 +11,11 @@ use super::entries::entries;
 use crate::broker::Signal;
 use crate::feed::error::{Result, isolate};
 use crate::feed::runtime::now;
-use crate::feed::work::{Consumer, Pace, Ran, work};
+use crate::feed::work::{Consumer, PollSchedule, RunOutcome, work};
 use crate::ledger::{EventConsumer, Fault, Fence, QueuedEvent};
 
 /// The queue is read at this interval without a wake-up.
-const PACE: Pace = Pace { poll: Duration::from_millis(500), gather: MIN_PAUSE };
+const SCHEDULE: PollSchedule = PollSchedule { poll: Duration::from_millis(500), gather: MIN_PAUSE };
 
 /// The shortest time between two steps.
 const MIN_PAUSE: Duration = Duration::from_millis(5);
@@ -29,7 +29,7 @@ impl Outlet {
         self.base.runtime.supervise("outlet_publisher", self, |outlet| async move {
             let Some(own) = outlet.base.events.consumer(EventConsumer::Outlet) else { return };
             let mut publisher = OutletPublisher { outlet: &outlet, is_failing: false };
-            work(&own.partition, &outlet.base.runtime, &own.waker, PACE, &outlet.quarantine, &mut publisher).await;
+            work(&own.partition, &outlet.base.runtime, &own.waker, SCHEDULE, &outlet.quarantine, &mut publisher).await;
         });
     }
 
@@ -77,22 +77,22 @@ impl Consumer for OutletPublisher<'_> {
     }
 
     /// Appends the first events. After a failure only the first one: it may be at fault, and is set aside if it is.
-    async fn run(&mut self, fence: &Fence) -> Result<Ran> {
+    async fn run(&mut self, fence: &Fence) -> Result<RunOutcome> {
         let (outlet, policy) = (self.outlet, &self.outlet.quarantine);
         let limit = if self.is_failing { 1 } else { BATCH };
         let waiting = outlet.base.ledger.pending_events(EventConsumer::Outlet, limit).await?;
-        let Some(first) = waiting.first().map(|queued| queued.seq) else { return Ok(Ran::Idle(None)) };
+        let Some(first) = waiting.first().map(|queued| queued.seq) else { return Ok(RunOutcome::Idle(None)) };
         let (published, cause) = isolate(outlet.publish(fence, waiting)).await;
         self.is_failing = published.is_err();
         match published {
             Ok(true) => policy.succeeded(first),
             // Another process owns the partition now.
-            Ok(false) => return Ok(Ran::Idle(None)),
+            Ok(false) => return Ok(RunOutcome::Idle(None)),
             Err(error) => {
                 let Some(fault) = policy.failed(first, &error, cause).await else { return Err(error) };
                 outlet.set_aside(first, &fault).await?;
             }
         }
-        Ok(Ran::Rest(MIN_PAUSE))
+        Ok(RunOutcome::Rest(MIN_PAUSE))
     }
 }

@@ -48,7 +48,7 @@ impl<S> Default for AuthorQueue<S> {
 
 /// What became of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Added {
+pub(super) enum AddOutcome {
     /// It waits, and its author is to be scheduled.
     Ready,
     /// It waits behind another job of its author.
@@ -115,30 +115,30 @@ impl<S> AuthorQueues<S> {
     }
 
     /// Adds a job that a write has created while this process owned the partition by `fence`.
-    pub(super) fn hand_over(&mut self, new: NewJob, fence: &Fence, slot: Option<S>) -> Added {
+    pub(super) fn hand_over(&mut self, new: NewJob, fence: &Fence, slot: Option<S>) -> AddOutcome {
         let NewJob { job, previous } = new;
         if self.fence.as_ref() != Some(fence) || job.id <= self.loaded_through {
-            return Added::Refused;
+            return AddOutcome::Refused;
         }
         let author = self.authors.entry(job.work.author().clone()).or_default();
         let is_next = previous.is_none_or(|previous| author.known.contains(&previous));
         if !is_next || author.has_more {
             author.has_more = true;
-            return Added::Refused;
+            return AddOutcome::Refused;
         }
         let queued = QueuedJob { job, fence: fence.clone(), is_loaded: false, is_repeated: false, slot };
         let added = author.add(queued);
-        self.count += usize::from(matches!(added, Added::Ready | Added::Queued));
+        self.count += usize::from(matches!(added, AddOutcome::Ready | AddOutcome::Queued));
         added
     }
 
     /// Adds a job that was loaded. Jobs are loaded in the order of their numbers.
-    pub(super) fn add_loaded(&mut self, job: Job) -> Added {
-        let Some(fence) = self.fence.clone() else { return Added::Refused };
+    pub(super) fn add_loaded(&mut self, job: Job) -> AddOutcome {
+        let Some(fence) = self.fence.clone() else { return AddOutcome::Refused };
         self.loaded_through = self.loaded_through.max(job.id);
         let author = self.authors.entry(job.work.author().clone()).or_default();
         let added = author.add(QueuedJob { job, fence, is_loaded: true, is_repeated: false, slot: None });
-        self.count += usize::from(matches!(added, Added::Ready | Added::Queued));
+        self.count += usize::from(matches!(added, AddOutcome::Ready | AddOutcome::Queued));
         added
     }
 
@@ -201,17 +201,17 @@ impl<S> AuthorQueue<S> {
         self.known.len() > MAX_JOBS_OF_AUTHOR / 2
     }
 
-    fn add(&mut self, queued: QueuedJob<S>) -> Added {
+    fn add(&mut self, queued: QueuedJob<S>) -> AddOutcome {
         if self.known.contains(&queued.job.id) {
-            return Added::Known;
+            return AddOutcome::Known;
         }
         if self.known.len() >= MAX_JOBS_OF_AUTHOR {
             self.has_more = true;
-            return Added::Refused;
+            return AddOutcome::Refused;
         }
         self.known.insert(queued.job.id);
         self.waiting.push_back(queued);
-        if std::mem::replace(&mut self.is_scheduled, true) { Added::Queued } else { Added::Ready }
+        if std::mem::replace(&mut self.is_scheduled, true) { AddOutcome::Queued } else { AddOutcome::Ready }
     }
 }
 
@@ -243,7 +243,7 @@ mod tests {
     }
 
     impl Queues {
-        fn hand(&mut self, number: u64, author: &str, previous: Option<u64>) -> Added {
+        fn hand(&mut self, number: u64, author: &str, previous: Option<u64>) -> AddOutcome {
             let new = NewJob { job: job(number, author), previous: previous.map(JobId) };
             self.hand_over(new, &fence(1), None)
         }
@@ -259,9 +259,9 @@ mod tests {
     #[test]
     fn jobs_of_an_author_run_one_after_the_other_and_authors_beside_each_other() {
         let mut queues = owned();
-        assert_eq!(queues.hand(1, "ann", None), Added::Ready);
-        assert_eq!(queues.hand(2, "ann", Some(1)), Added::Queued);
-        assert_eq!(queues.hand(3, "bo", None), Added::Ready);
+        assert_eq!(queues.hand(1, "ann", None), AddOutcome::Ready);
+        assert_eq!(queues.hand(2, "ann", Some(1)), AddOutcome::Queued);
+        assert_eq!(queues.hand(3, "bo", None), AddOutcome::Ready);
         let first = queues.next(&id("ann")).expect("a job");
         assert_eq!((first.job.id, queues.run("bo"), queues.running()), (JobId(1), Some(3), 1));
         assert!(queues.stopped(&id("ann"), &first.fence), "the second one waits");
@@ -272,25 +272,25 @@ mod tests {
     fn a_job_whose_predecessor_is_missing_is_loaded() {
         let mut queues = owned();
         // The reply of the write of 2 came first.
-        assert_eq!(queues.hand(2, "ann", Some(1)), Added::Refused);
-        assert_eq!(queues.hand(1, "ann", None), Added::Refused, "the load brings both");
+        assert_eq!(queues.hand(2, "ann", Some(1)), AddOutcome::Refused);
+        assert_eq!(queues.hand(1, "ann", None), AddOutcome::Refused, "the load brings both");
         queues.begin_load();
-        assert_eq!(queues.add_loaded(job(1, "ann")), Added::Ready);
-        assert_eq!(queues.add_loaded(job(2, "ann")), Added::Queued);
+        assert_eq!(queues.add_loaded(job(1, "ann")), AddOutcome::Ready);
+        assert_eq!(queues.add_loaded(job(2, "ann")), AddOutcome::Queued);
         assert_eq!((queues.run("ann"), queues.run("ann")), (Some(1), Some(2)));
-        assert_eq!(queues.hand(3, "ann", Some(2)), Added::Ready, "2 is done, but still in the ledger");
+        assert_eq!(queues.hand(3, "ann", Some(2)), AddOutcome::Ready, "2 is done, but still in the ledger");
     }
 
     #[test]
     fn a_loaded_job_is_not_run_again_when_its_write_hands_it_over_late() {
         let mut queues = owned();
         queues.add_loaded(job(7, "ann"));
-        assert_eq!(queues.hand(7, "ann", None), Added::Refused);
+        assert_eq!(queues.hand(7, "ann", None), AddOutcome::Refused);
         queues.run("ann");
         queues.removed(JobId(7), &id("ann"), &fence(1));
-        assert_eq!((queues.hand(7, "ann", None), queues.len()), (Added::Refused, 0));
-        assert_eq!(queues.hand(8, "ann", None), Added::Ready);
-        assert_eq!(queues.add_loaded(job(8, "ann")), Added::Known);
+        assert_eq!((queues.hand(7, "ann", None), queues.len()), (AddOutcome::Refused, 0));
+        assert_eq!(queues.hand(8, "ann", None), AddOutcome::Ready);
+        assert_eq!(queues.add_loaded(job(8, "ann")), AddOutcome::Known);
     }
 
     #[test]
@@ -300,10 +300,10 @@ mod tests {
         let running = queues.next(&id("ann")).expect("a job");
         queues.hand(2, "ann", Some(1));
         queues.end();
-        assert_eq!(queues.hand(3, "bo", None), Added::Refused);
+        assert_eq!(queues.hand(3, "bo", None), AddOutcome::Refused);
         queues.begin(fence(2));
         assert_eq!((queues.running(), queues.len()), (1, 0));
-        assert_eq!(queues.hand(3, "bo", None), Added::Refused, "it was written under the former one");
+        assert_eq!(queues.hand(3, "bo", None), AddOutcome::Refused, "it was written under the former one");
         assert!(!queues.removed(JobId(1), &id("ann"), &fence(1)));
         assert!(!queues.stopped(&id("ann"), &running.fence) && !queues.repeat(running));
         assert_eq!(queues.running(), 0);
@@ -322,12 +322,12 @@ mod tests {
             wants.extend(queues.removed(JobId(number), &id("ann"), &fence(1)).then_some(number));
         }
         assert_eq!(wants.first(), Some(&16), "when half of them are left");
-        assert_eq!(queues.hand(41, "ann", Some(40)), Added::Refused, "33 to 40 come first");
+        assert_eq!(queues.hand(41, "ann", Some(40)), AddOutcome::Refused, "33 to 40 come first");
         queues.begin_load();
         for number in 21..=40 {
             queues.add_loaded(job(number, "ann"));
         }
-        assert_eq!(queues.hand(41, "ann", Some(40)), Added::Queued);
+        assert_eq!(queues.hand(41, "ann", Some(40)), AddOutcome::Queued);
     }
 
     #[test]
@@ -336,7 +336,7 @@ mod tests {
         queues.hand(1, "ann", None);
         let job = queues.next(&id("ann")).expect("a job");
         assert!(!queues.stopped(&id("ann"), &job.fence));
-        assert_eq!(queues.hand(2, "ann", Some(1)), Added::Ready, "others do not wait for it");
+        assert_eq!(queues.hand(2, "ann", Some(1)), AddOutcome::Ready, "others do not wait for it");
         assert!(!queues.repeat(job), "scheduled already");
         assert_eq!((queues.run("ann"), queues.run("ann")), (Some(2), Some(1)));
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-use super::author_queues::{Added, AuthorQueues};
+use super::author_queues::{AddOutcome, AuthorQueues};
 use super::{Owner, Partition};
 use crate::broker::{Broker, Signal};
 use crate::feed::runtime::Runtime;
@@ -127,13 +127,13 @@ impl JobQueue {
         let mut state = self.state.lock();
         let has_room = state.len() < MAX_JOBS;
         let queues = &mut state.partitions[usize::from(partition)];
-        match if has_room { queues.hand_over(new, fence, slot) } else { Added::Refused } {
-            Added::Ready => self.schedule(&mut state, partition, author),
-            Added::Queued | Added::Known => {}
+        match if has_room { queues.hand_over(new, fence, slot) } else { AddOutcome::Refused } {
+            AddOutcome::Ready => self.schedule(&mut state, partition, author),
+            AddOutcome::Queued | AddOutcome::Known => {}
             // Loaded once half of the author's jobs are done.
-            Added::Refused if queues.is_saturated(&author) => {}
-            Added::Refused if queues.fence().is_some() => self.want(&mut state, partition),
-            Added::Refused => {
+            AddOutcome::Refused if queues.is_saturated(&author) => {}
+            AddOutcome::Refused if queues.fence().is_some() => self.want(&mut state, partition),
+            AddOutcome::Refused => {
                 drop(state);
                 self.wake_owner(partition);
             }
@@ -317,7 +317,7 @@ impl JobQueue {
             state.greatest = state.greatest.max(id);
             let Ok(job) = job else { continue };
             let author = job.work.author().clone();
-            if state.partitions[at].add_loaded(job) == Added::Ready {
+            if state.partitions[at].add_loaded(job) == AddOutcome::Ready {
                 self.schedule(&mut state, partition, author);
             }
         }

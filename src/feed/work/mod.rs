@@ -30,4 +30,4 @@ pub(crate) use health::WorkHealth;
 pub(crate) use job_queue::{JobQueue, QueuedJob};
 pub(crate) use owner::{Owner, Partition};
 pub(crate) use quarantine::QuarantinePolicy;
-pub(crate) use worker::{Consumer, Pace, Ran, Waker, work};
+pub(crate) use worker::{Consumer, PollSchedule, RunOutcome, Waker, work};

@@ -19,7 +19,7 @@ const MAX_BACKOFF: Duration = Duration::from_secs(2);
 
 /// The outcome of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ran {
+pub(crate) enum RunOutcome {
     /// More may wait: the next run begins at once.
     More,
     /// More may wait: the next run begins after this pause.
@@ -42,11 +42,11 @@ pub(crate) trait Consumer: Send {
     ///
     /// # Errors
     /// If a store cannot be reached, or an item failed: the worker backs off and runs again.
-    async fn run(&mut self, fence: &Fence) -> Result<Ran>;
+    async fn run(&mut self, fence: &Fence) -> Result<RunOutcome>;
 
     /// The time in which items gather for the next run.
-    fn gather_time(&self, pace: Pace) -> Duration {
-        pace.gather
+    fn gather_time(&self, schedule: PollSchedule) -> Duration {
+        schedule.gather
     }
 
     /// Prepares the partition for another owner. Not called if the ownership was lost.
@@ -58,7 +58,7 @@ pub(crate) type Waker = Notify;
 
 /// When a worker runs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
+pub(crate) struct PollSchedule {
     /// The interval of runs without a wake-up: other processes add work, too.
     pub(crate) poll: Duration,
     /// After a wake-up, the worker waits until this time has passed since the last run began, so that items share a
@@ -71,7 +71,7 @@ pub(crate) async fn work(
     partition: &Partition,
     runtime: &Runtime,
     waker: &Waker,
-    pace: Pace,
+    schedule: PollSchedule,
     policy: &QuarantinePolicy,
     consumer: &mut impl Consumer,
 ) {
@@ -86,17 +86,17 @@ pub(crate) async fn work(
             let started = Instant::now();
             let ran = run(consumer, &fence, &mut has_begun).await;
             let pause = match ran {
-                Ok(Ran::More) => Duration::ZERO,
-                Ok(Ran::Rest(pause)) => pause,
-                Ok(Ran::Idle(due)) => {
-                    let poll = started + pace.poll.mul_f64(rand::random_range(0.8..1.2));
+                Ok(RunOutcome::More) => Duration::ZERO,
+                Ok(RunOutcome::Rest(pause)) => pause,
+                Ok(RunOutcome::Idle(due)) => {
+                    let poll = started + schedule.poll.mul_f64(rand::random_range(0.8..1.2));
                     tokio::select! {
                         () = waker.notified() => {}
                         () = tokio::time::sleep_until(due.map_or(poll, |due| due.min(poll))) => {}
                         () = tenure.ended() => {}
                         () = runtime.stopped() => {}
                     }
-                    consumer.gather_time(pace).saturating_sub(started.elapsed())
+                    consumer.gather_time(schedule).saturating_sub(started.elapsed())
                 }
                 Err(ref error) => {
                     policy.note_failure(error);
@@ -114,7 +114,7 @@ pub(crate) async fn work(
     }
 }
 
-async fn run(consumer: &mut impl Consumer, fence: &Fence, has_begun: &mut bool) -> Result<Ran> {
+async fn run(consumer: &mut impl Consumer, fence: &Fence, has_begun: &mut bool) -> Result<RunOutcome> {
     if !*has_begun {
         consumer.begin(fence).await?;
         *has_begun = true;
