@@ -1,18 +1,20 @@
 //! The feed: its services, without sockets and transports.
 //!
-//! A service owns its state. It receives its dependencies in its constructor: what nearly all services use as one
-//! [`Base`](base::Base), the others by name. Commands submit jobs and events; lower layers never call higher ones. `wiring/` builds the services, starting with the lowest layer.
+//! A service owns its state. `wiring/` builds the services, lower layers first, and passes each its dependencies: what
+//! nearly all services use as one [`Base`](base::Base), the others by name. Commands submit jobs and events; lower
+//! layers never call higher ones.
 //!
 //! | layer | modules |
 //! |---|---|
 //! | background work | `fanout/`, `likes/`, `erasure/`, `outlet/` |
 //! | commands and reads | `posts/`, `people/`, `timelines/`, `notifications/`, `favourites`, `topics`, `export` |
 //! | | `devices/`, `web_push_key` |
+//! | what nearly all of these use | `base` |
 //! | rendering | `rendering/` |
 //! | visibility | `visibility/`, `content/`, `caching/` |
 //! | identity | `identity/`, `rate_limits` |
 //! | durable work | `work/` |
-//! | submission | `event_queue`, `invalidation`, `base` |
+//! | submission | `event_queue`, `invalidation` |
 //! | stores in step | `lineage`, `node_ids`, `id_maker`, `pause_detector`, `runtime` |
 //! | shared by all | `call`, `error`, `error_kind`, `input`, `expand`, `paging`, `query_values`, `options` |
 

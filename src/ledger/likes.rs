@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{ListPage, Result};
+use super::{Fault, ListPage, Result};
 pub use crate::model::RevertReason;
 use crate::model::{CommentId, ContentId, LikeChange, Millis, PostId, Tally, User, UserId};
 
@@ -47,6 +47,22 @@ pub struct SettledLikes {
     pub added: Vec<(UserId, ContentId)>,
     /// The likes that could not be settled, as noted for [`LikeStore::pending_reverts`].
     pub reverted: Vec<Reverted>,
+}
+/// An entry of the queue of likes that is set aside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SkippedLike {
+    /// The partition of the queue of likes.
+    pub partition: u16,
+    /// The position at which the ledger must stand, as in [`LikeBatch`].
+    pub from: String,
+    /// The position after the entry.
+    pub to: String,
+    /// The content of the entry in the queue.
+    pub content: String,
+    /// Why it is set aside.
+    pub fault: Fault,
+    /// The like, to be noted as reverted. `None` if the entry is not a like, or takes one back.
+    pub like: Option<LikeChange>,
 }
 
 /// Likes.
@@ -96,4 +112,9 @@ pub trait LikeStore: Send + Sync {
     /// The comments among `ids` that a user likes, each once, in any order. Accepts any number of ids in one round
     /// trip.
     async fn liked_comments(&self, user: &UserId, ids: &[CommentId]) -> Result<Vec<CommentId>>;
+
+    /// Sets an entry of the queue of likes aside and moves its partition on, in one transaction. The like is noted as
+    /// [reverted](RevertReason::Failed). Returns the note; `None`, and nothing changes, if the partition does
+    /// not stand at `from`.
+    async fn skip_like(&self, skipped: &SkippedLike) -> Result<Option<Vec<Reverted>>>;
 }

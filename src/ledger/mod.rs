@@ -54,7 +54,7 @@ pub use self::jobs::{
     Backlog, FANOUT_PARTITIONS, Job, JobId, JobRequest, JobStore, LoadedJob, NewJob, VisibilityChange, Work,
     fanout_partition,
 };
-pub use self::likes::{LikeBatch, LikeStore, RevertReason, Reverted, SettledLikes};
+pub use self::likes::{LikeBatch, LikeStore, RevertReason, Reverted, SettledLikes, SkippedLike};
 pub use self::lineage::{HighWaterMarks, JOBS, Lineage, LineageStore, NUMBERS_SKIPPED, PULLED, REVERTS, high_water};
 pub use self::notifications::{
     MAX_GROUP_PEOPLE, MAX_NOTIFICATION_GROUPS, MarkOutcome, NotificationEvent, NotificationGroup, NotificationMark,
@@ -79,8 +79,7 @@ pub use self::pushes::{
 };
 pub use self::quarantine::{
     ERASURE, EVENT, Fault, JOB, LIKE, MAX_QUARANTINED, POST_ALERT, PUSH, QUARANTINE_KINDS, QuarantineStore,
-    Quarantined, REVERT, RetryOutcome, RevertContent, SkippedLike, WEBHOOK, like_name, quarantine_dropped,
-    unreadable_rows,
+    Quarantined, REVERT, RetryOutcome, RevertContent, WEBHOOK, like_name, quarantine_dropped, unreadable_rows,
 };
 pub use self::read_markers::ReadMarkerStore;
 pub use self::restrictions::{RestrictedUser, RestrictionStore};

@@ -58,7 +58,8 @@ impl PersonalData {
 /// A row that belongs to a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PersonalRow {
-    /// Its position among the user's rows of this kind: the start of the next page. Opaque.
+    /// Its position among the user's rows of this kind: the start of the next page. Of posts and comments it is their
+    /// id, of favourites `type id`; of other kinds it is opaque.
     pub key: String,
     /// The row as a JSON object. Times are Unix milliseconds.
     pub json: String,

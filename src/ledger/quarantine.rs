@@ -8,8 +8,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::{Erasure, EventConsumer, Fence, JobId, PostAlertJob, Result, Reverted, Work};
-use crate::model::{LikeChange, Millis};
+use super::{Erasure, EventConsumer, Fence, JobId, PostAlertJob, Result, Work};
+use crate::model::Millis;
 
 /// An item in quarantine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,38 +129,12 @@ pub(super) fn unix_millis() -> Millis {
     Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
 }
 
-/// An entry of the queue of likes that is set aside.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SkippedLike {
-    /// The partition of the queue of likes.
-    pub partition: u16,
-    /// The position at which the ledger must stand, as in [`LikeBatch`](super::LikeBatch).
-    pub from: String,
-    /// The position after the entry.
-    pub to: String,
-    /// The content of the entry in the queue.
-    pub content: String,
-    /// The error that prevents the settlement, for operators.
-    pub reason: String,
-    /// The number of attempts.
-    pub attempts: u32,
-    /// The like, to be noted as reverted. `None` if the entry is not a like, or takes one back.
-    pub like: Option<LikeChange>,
-    /// The current time, in Unix milliseconds.
-    pub now: Millis,
-}
-
 /// The quarantine.
 #[async_trait]
 pub trait QuarantineStore: Send + Sync {
     /// Moves a job to the quarantine. Returns `false`, and changes nothing, if the partition has another owner or the
     /// job is finished.
     async fn quarantine_job(&self, id: JobId, fence: &Fence, fault: &Fault) -> Result<bool>;
-
-    /// Sets an entry of the queue of likes aside and moves its partition on, in one transaction. The like is noted as
-    /// [reverted](super::RevertReason::Failed). Returns the note; `None`, and nothing changes, if the partition does
-    /// not stand at `from`.
-    async fn skip_like(&self, skipped: &SkippedLike) -> Result<Option<Vec<Reverted>>>;
 
     /// Moves an event to the quarantine for this consumer. Other consumers still get it.
     async fn quarantine_event(&self, consumer: EventConsumer, seq: i64, fault: &Fault) -> Result<()>;

@@ -223,8 +223,8 @@ impl Metrics {
         );
         r.register(
             "quarantine",
-            "Items of all kinds of work in quarantine, see `feedline quarantine`; one node of a cluster measures them, the \
-             others have 0",
+            "Items of all kinds of work in quarantine, see `feedline quarantine`; one node of a cluster measures them, \
+             the others have 0",
             self.quarantine.clone(),
         );
         let dropped = "Items that this node dropped from the quarantine, because it keeps 10,000 of each kind";

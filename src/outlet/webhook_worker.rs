@@ -1,6 +1,6 @@
 //! The work for a webhook: batches from the log are sent, and settled in one transaction. The events of each owner are
-//! sent in order, those of several owners concurrently. A process that loses the
-//! partition settles nothing more; its successor repeats what was not settled.
+//! sent in order, those of several owners concurrently. A process that loses the partition settles nothing more; its
+//! successor repeats what was not settled.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -33,6 +33,7 @@ const LEASE_MARGIN: u32 = 6;
 
 /// The longest time without a look at the queue.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
+
 /// The interval at which old rows are removed and the backlog is measured, and the rows of one removal.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 const MAX_FORGOTTEN: usize = 2_000;

@@ -58,3 +58,43 @@ async fn refused_writes_are_reported_and_can_be_repeated() {
         assert_eq!(engine.entries(&ann[0]).await, expected, "{begin}");
     }
 }
+
+/// An entry that is in an inbox, although Redis refused to signal it, is not written again.
+#[tokio::test]
+async fn a_page_that_was_not_signalled_is_not_written_twice() {
+    let engine = Engine::redis().await;
+    let server = engine.server.as_ref().expect("a Redis");
+    let users = [user("ann"), user("cy")];
+    for user in &users {
+        engine.open_with(user, &[1]).await;
+    }
+    let (attempt, entry, author, page) = (engine.attempt(10), post(10), user("bo"), PageRecipients::Users(0));
+    let fan_out =
+        FanOut { attempt: &attempt, page: &page, entry: &entry, author: &author, users: &users, created_at: 0 };
+    assert_eq!(server.ask("ACL SETUSER default -publish"), "+OK");
+    let refused = engine.broker.fan_out(fan_out).await;
+    assert!(matches!(refused, Err(BrokerError::Refused(..))), "{refused:?}");
+    assert_eq!(engine.entries(&users[0]).await, [post(1), post(10)], "it was written");
+    assert_eq!(server.ask("ACL SETUSER default +@all"), "+OK");
+    healed(&engine).await;
+    let next = JobAttempt { retry: 1, ..attempt.clone() };
+    let progress = engine.broker.begin_attempt(&next).await.unwrap();
+    assert_eq!(progress, Some(JobProgress::default()), "the page is not done");
+    engine.broker.fan_out(FanOut { attempt: &next, ..fan_out }).await.unwrap();
+    for user in &users {
+        assert_eq!(engine.entries(user).await, [post(1), post(10)]);
+    }
+}
+
+/// A log whose expiry Redis refused to set goes on with the next offset.
+#[tokio::test]
+async fn a_log_without_an_expiry_goes_on() {
+    let engine = Engine::redis().await;
+    let server = engine.server.as_ref().expect("a Redis");
+    assert_eq!(server.ask("ACL SETUSER default -pexpire"), "+OK");
+    let refused = engine.broker.append(to(&post(1))).await;
+    assert!(matches!(refused, Err(BrokerError::Refused(..))), "{refused:?}");
+    assert_eq!(server.ask("ACL SETUSER default +@all"), "+OK");
+    healed(&engine).await;
+    engine.broker.append(to(&post(2))).await.unwrap();
+}

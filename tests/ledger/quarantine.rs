@@ -102,10 +102,8 @@ async fn skipped_likes_are_reverted_and_the_partition_continues(ledger: Any) {
         from: String::new(),
         to: "life 7-0".into(),
         content: "+ p1 1 bo".into(),
-        reason: "why".into(),
-        attempts: 5,
+        fault: Fault { reason: "why".into(), attempts: 5, at: NOW },
         like: Some(like),
-        now: NOW,
     };
     let reverted = ledger.skip_like(&skipped).await.unwrap().expect("it stood there").pop().expect("a note");
     assert_eq!((reverted.user.clone(), reverted.object), (id("bo"), ContentId::Post(PostId(1))));

@@ -16,6 +16,9 @@
 //! | `invalidation_log.rs` | cache invalidations: appended, followed, confirmed |
 //! | `pubsub.rs`, `subscribed_channels.rs` | the connection with all subscriptions |
 //! | `router.rs`, `hint.rs` | the messages on it |
+//! | `replies.rs`, `errors.rs` | parses replies, classifies errors |
+//! | `lineage.rs` | the record of the ledger |
+//! | `raw.rs` | the fan-out as plain commands, for measurements of Redis alone |
 //! | `node_hints.rs` | one message for the inboxes of a page with the same receiver |
 
 mod appends;

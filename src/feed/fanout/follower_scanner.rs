@@ -15,7 +15,7 @@ use crate::feed::error::{FeedError, Result};
 use crate::model::UserId;
 
 /// The maximal number of concurrent pages of one job. With several, the broker works while the ledger is read.
-pub(super) const MAX_CONCURRENT_PAGES: usize = 3;
+const MAX_CONCURRENT_PAGES: usize = 3;
 
 /// The number of followers that are read, and whose connections are looked up, in one step.
 const CHUNK: usize = 2_000;
@@ -23,20 +23,20 @@ const CHUNK: usize = 2_000;
 /// The followers that a scan has not served yet.
 struct RemainingFollowers {
     /// The author, if the author's own timeline is still to be served.
-    pub(super) own: Option<UserId>,
+    own: Option<UserId>,
     /// The only page, if it was read already.
-    pub(super) first_page: Option<Vec<UserId>>,
+    first_page: Option<Vec<UserId>>,
     /// The scan continues after this follower.
-    pub(super) cursor: String,
+    cursor: String,
     /// Whether there may be more followers to read.
-    pub(super) more: bool,
+    more: bool,
     /// Followers beyond the cursor that were served first, because they are connected.
-    pub(super) served: HashSet<UserId>,
+    served: HashSet<UserId>,
 }
 
 impl RemainingFollowers {
     /// All followers after `cursor`.
-    pub(super) fn after(cursor: &str, author: &UserId, progress: &JobProgress) -> Self {
+    fn after(cursor: &str, author: &UserId, progress: &JobProgress) -> Self {
         Self {
             own: (cursor.is_empty() && !progress.covers_author(author)).then(|| author.clone()),
             first_page: None,
@@ -47,7 +47,7 @@ impl RemainingFollowers {
     }
 
     /// Whether no follower is left.
-    pub(super) fn is_exhausted(&self) -> bool {
+    fn is_exhausted(&self) -> bool {
         self.own.is_none() && self.first_page.is_none() && !self.more
     }
 }

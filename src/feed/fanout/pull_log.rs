@@ -111,8 +111,9 @@ impl PullLog {
         let mut backoff = Backoff::new(MIN_BACKOFF, MAX_BACKOFF);
         let mut cleaned = Instant::now();
         loop {
+            let pause = POLL_INTERVAL.mul_f64(rand::random_range(0.8..1.2));
             tokio::select! {
-                more = self.base.runtime.sleep(POLL_INTERVAL.mul_f64(rand::random_range(0.8..1.2))) => if !more { return },
+                more = self.base.runtime.sleep(pause) => if !more { return },
                 () = self.grown.notified() => {}
             }
             while let Err(error) = self.catch_up_with_log(&mut done).await {

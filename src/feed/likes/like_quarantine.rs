@@ -43,7 +43,7 @@ impl LikeQuarantine {
         item: QueuedEntry,
         fault: Fault,
     ) -> Result<Option<SettledLikes>> {
-        let Fault { reason: cause, attempts, at } = fault;
+        let cause = &fault.reason;
         tracing::error!(partition, place = %item.place, cause, "a like always fails and was quarantined");
         let like = entry::decode(&item.body);
         let skipped = SkippedLike {
@@ -51,10 +51,8 @@ impl LikeQuarantine {
             from: from.to_owned(),
             to: to.to_owned(),
             content: text(&item),
-            reason: cause,
-            attempts,
             like: like.clone().filter(|like| like.liked),
-            now: at,
+            fault,
         };
         let Some(reverted) = self.ledger.skip_like(&skipped).await? else { return Ok(None) };
         let objects: Vec<_> = like.iter().map(|like| like.object).collect();

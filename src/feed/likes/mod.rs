@@ -11,6 +11,7 @@
 //! | `settler.rs`, `settler_state.rs` | the work of a partition of the queue: reads batches of likes |
 //! | `batch_settler.rs` | moves a batch into the ledger, and publishes the result |
 //! | `batch_size.rs`, `like_quarantine.rs` | batches and entries that always fail |
+//! | `retries.rs` | returns likes and reverts from the quarantine to their work |
 //! | `reverts.rs` | publishes reverted likes to their users |
 //! | `count_publisher.rs`, `throttle.rs` | counts on `post:<id>`, a few per second |
 //!

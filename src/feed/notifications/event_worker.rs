@@ -150,13 +150,30 @@ impl EventWorker {
         }
         if let Some(to) = post_author
             && notified.insert(to)
-            && self.base.visibility.can_see_all(Some(to), context.ancestors.iter()).await?
+            && self.sees_ancestors(to, *comment, context).await?
         {
             found.push(PendingNotification::new(to, NotificationKind::Comment(*post), author));
         }
         let others = mentions.iter().filter(|to| !notified.contains(to));
         found.extend(mentioned(ContentId::Comment(*comment), author, others));
         Ok(found.into_iter().map(|notification| notification.under(*post)).collect())
+    }
+
+    /// Whether a user may see the authors of all ancestors of a comment. A deleted ancestor does not hide the comments
+    /// below it, so a cached denial is verified again.
+    async fn sees_ancestors(&self, user: &UserId, comment: CommentId, context: &CommentContext) -> Result<bool> {
+        let Base { contexts, visibility, .. } = &*self.base;
+        if visibility.can_see_all(Some(user), context.ancestors.iter()).await? {
+            return Ok(true);
+        }
+        if !context.is_cached {
+            return Ok(false);
+        }
+        contexts.invalidate(comment);
+        match contexts.get([comment].into_iter()).await?.get(&comment) {
+            Some(context) => visibility.can_see_all(Some(user), context.ancestors.iter()).await,
+            None => Ok(false),
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::entries::owner_of;
 use crate::backoff::Backoff;
 use crate::feed::base::Base;
-use crate::feed::runtime::{self};
+use crate::feed::runtime;
 use crate::ledger::EventConsumer;
 use crate::model::{DomainEvent, EventOwner, Millis, UserId};
 

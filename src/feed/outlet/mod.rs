@@ -3,7 +3,7 @@
 //! Writes put events into the ledger's queue in their own transaction (`ledger/events.rs`). One process at a time
 //! (`feed/work/`) appends them to a log (`ledger/outlet.rs`), which all consumers read with a cursor: backends over
 //! HTTP, and the webhooks and the Redis Stream of `crate::outlet`. Without consumers, no event is written for the
-//! outlet, and none of its tasks runs.
+//! outlet, and its only task removes once what an earlier outlet left.
 //!
 //! | file | contents |
 //! |---|---|

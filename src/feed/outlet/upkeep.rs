@@ -1,5 +1,5 @@
-//! The upkeep of the log: its retention, and the backlogs of consumers as metrics. The owner of
-//! the partition `events/outlet` does it. A repeated removal harms nothing, so the ledger checks no fence.
+//! The upkeep of the log: its retention, and the backlogs of consumers as metrics. The owner of the partition
+//! `events/outlet` does it. A repeated removal harms nothing, so the ledger checks no fence.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,8 @@ impl Outlet {
                 {
                     tracing::debug!(%error, "old events of the outlet are kept for now");
                 }
-                return;
+                // A task that ends before the process stops would be restarted.
+                return outlet.base.runtime.stopped().await;
             }
             while about(INTERVAL).await {
                 if let Err(error) = outlet.keep_up().await {

@@ -4,16 +4,16 @@ use async_trait::async_trait;
 use tokio_postgres::Row;
 
 use super::PostgresLedger;
-use super::columns::{at, count, id_at, integer, natural_at, one, user};
+use super::columns::{at, count, id_at, integer, natural_at, one, plain, user};
 use super::comments::once;
 use super::like_batch::{self, BatchArrays};
 use super::pool::Parameters;
 use crate::ledger::quarantine::report_unreadable;
 use crate::ledger::{
-    EventConsumer, Fault, LedgerError, LikeBatch, LikeStore, ListPage, QuarantineStore as _, Quarantined, REVERT,
-    Result, Reverted, SettledLikes,
+    EventConsumer, Fault, LIKE, LedgerError, LikeBatch, LikeStore, ListPage, QuarantineStore as _, Quarantined, REVERT,
+    Result, RevertReason, Reverted, SettledLikes, SkippedLike, like_name,
 };
-use crate::model::{CommentId, ContentId, DomainEvent, MAX_LIKES, Millis, PostId, Tally, User, UserId};
+use crate::model::{CommentId, ContentId, DomainEvent, LikeChange, MAX_LIKES, Millis, PostId, Tally, User, UserId};
 
 const POSITION: &str = "SELECT position FROM like_positions WHERE partition = $1";
 
@@ -53,6 +53,9 @@ pub(super) const LIKED_COMMENTS: &str = "\
     CROSS JOIN LATERAL (
         SELECT FROM comment_likes WHERE comment_likes.comment = wanted.id AND owner = $1 OFFSET 0
     ) liked";
+
+const SKIP_LIKE: &str = "\
+    SELECT moved, note FROM feedline_skip_like($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
 
 #[async_trait]
 impl LikeStore for PostgresLedger {
@@ -156,6 +159,31 @@ impl LikeStore for PostgresLedger {
     async fn liked_comments(&self, user: &UserId, ids: &[CommentId]) -> Result<Vec<CommentId>> {
         let rows = self.pool.read(LIKED_COMMENTS, &[&user.as_str(), &once(ids)]).await?;
         rows.iter().map(|row| natural_at(row, 0).map(CommentId)).collect()
+    }
+
+    async fn skip_like(&self, skipped: &SkippedLike) -> Result<Option<Vec<Reverted>>> {
+        let SkippedLike { partition, from, to, content, fault, like } = skipped;
+        let (number, name, now) = (i32::from(*partition), like_name(*partition, to), integer(fault.at));
+        let (content, why, attempts) = (plain(content), plain(&fault.reason), i64::from(fault.attempts));
+        let (owner, object) =
+            (like.as_ref().map(|like| like.user.as_str()), like.as_ref().map(|it| it.object.to_text()));
+        let failed = RevertReason::Failed;
+        let parameters: Parameters<'_> =
+            &[&number, from, to, &name, &content, &why, &attempts, &now, &owner, &object, &failed.as_str()];
+        let rows = self.pool.write(SKIP_LIKE, parameters).await?;
+        let row = one(&rows)?;
+        if !at::<bool>(row, 0)? {
+            return Ok(None);
+        }
+        self.trim_quarantine(LIKE).await;
+        let note = at::<Option<i64>>(row, 1)?.zip(like.as_ref());
+        let reverted = |(id, like): (i64, &LikeChange)| Reverted {
+            id,
+            user: like.user.clone(),
+            object: like.object,
+            reason: failed,
+        };
+        Ok(Some(note.map(reverted).into_iter().collect()))
     }
 }
 

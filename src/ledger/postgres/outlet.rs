@@ -46,8 +46,11 @@ const REGISTER: &str = "\
     INSERT INTO outlet_consumers (name, position) SELECT name, last FROM unnest($1::text[]) AS t (name), outlet_end
     ON CONFLICT DO NOTHING";
 
+const CURSOR: &str = "SELECT position FROM outlet_consumers WHERE name = $1";
+
 const ADVANCE: &str = "\
-    UPDATE outlet_consumers SET position = greatest(position, $2) WHERE name = $1 RETURNING position";
+    WITH moved AS (UPDATE outlet_consumers SET position = $2 WHERE name = $1 AND position < $2 RETURNING position)
+    SELECT coalesce((SELECT position FROM moved), position) FROM outlet_consumers WHERE name = $1";
 
 const BACKLOGS: &str = "\
     SELECT coalesce(json_agg(backlog ORDER BY backlog.consumer), '[]')::text FROM (
@@ -133,7 +136,10 @@ impl OutletStore for PostgresLedger {
     }
 
     async fn advance_outlet_cursor(&self, consumer: &str, to: u64) -> Result<Option<u64>> {
-        let rows = self.pool.write(ADVANCE, &[&consumer, &integer(to)]).await?;
+        let rows = match to {
+            0 => self.pool.read(CURSOR, &[&consumer]).await?,
+            to => self.pool.write(ADVANCE, &[&consumer, &integer(to)]).await?,
+        };
         rows.first().map(|row| natural_at(row, 0)).transpose()
     }
 

@@ -9,15 +9,12 @@ use super::pool::Parameters;
 use crate::ledger::pushes::ACCEPTED_KEPT;
 use crate::ledger::quarantine::{MAX_QUARANTINED, NEVER, released_work, report_dropped};
 use crate::ledger::{
-    ERASURE, EVENT, Erasure, EventConsumer, Fault, Fence, JOB, JobId, LIKE, POST_ALERT, PostAlertJob, QuarantineStore,
-    Quarantined, Result, RetryOutcome, RevertReason, Reverted, SkippedLike, like_name,
+    ERASURE, EVENT, Erasure, EventConsumer, Fault, Fence, JOB, JobId, POST_ALERT, PostAlertJob, QuarantineStore,
+    Quarantined, Result, RetryOutcome,
 };
 use crate::model::Millis;
 
 const QUARANTINE_JOB: &str = "SELECT feedline_quarantine_job($1, $2, $3, $4, $5, $6)";
-
-const SKIP_LIKE: &str = "\
-    SELECT moved, note FROM feedline_skip_like($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
 
 const QUARANTINE_EVENT: &str = "SELECT feedline_quarantine_event($1, $2, $3, $4, $5, $6)";
 
@@ -84,31 +81,6 @@ impl QuarantineStore for PostgresLedger {
             self.trim_quarantine(JOB).await;
         }
         Ok(was_moved)
-    }
-
-    async fn skip_like(&self, skipped: &SkippedLike) -> Result<Option<Vec<Reverted>>> {
-        let SkippedLike { partition, from, to, content, reason, attempts, like, now } = skipped;
-        let (number, name, now) = (i32::from(*partition), like_name(*partition, to), integer(*now));
-        let (content, why, attempts) = (plain(content), plain(reason), i64::from(*attempts));
-        let (owner, object) =
-            (like.as_ref().map(|like| like.user.as_str()), like.as_ref().map(|it| it.object.to_text()));
-        let failed = RevertReason::Failed;
-        let parameters: Parameters<'_> =
-            &[&number, from, to, &name, &content, &why, &attempts, &now, &owner, &object, &failed.as_str()];
-        let rows = self.pool.write(SKIP_LIKE, parameters).await?;
-        let row = one(&rows)?;
-        if !at::<bool>(row, 0)? {
-            return Ok(None);
-        }
-        self.trim_quarantine(LIKE).await;
-        let note = at::<Option<i64>>(row, 1)?.zip(like.as_ref());
-        let reverted = |(id, like): (i64, &crate::model::LikeChange)| Reverted {
-            id,
-            user: like.user.clone(),
-            object: like.object,
-            reason: failed,
-        };
-        Ok(Some(note.map(reverted).into_iter().collect()))
     }
 
     async fn quarantine_event(&self, consumer: EventConsumer, seq: i64, fault: &Fault) -> Result<()> {

@@ -11,7 +11,8 @@ use super::rows::{post_id_at, user_id_at};
 use super::{SqliteLedger, UNLIMITED, count, integer, json_text, natural, quarantine, readable_page};
 use crate::ledger::quarantine::report_unreadable;
 use crate::ledger::{
-    Fault, LikeBatch, LikeStore, ListPage, Quarantined, REVERT, Result, RevertReason, Reverted, SettledLikes,
+    Fault, LIKE, LikeBatch, LikeStore, ListPage, Quarantined, REVERT, Result, RevertReason, Reverted, SettledLikes,
+    SkippedLike, like_name,
 };
 use crate::model::{CommentId, ContentId, DomainEvent, LikeChange, Millis, PostId, Tally, User, UserId};
 
@@ -84,6 +85,23 @@ impl LikeStore for SqliteLedger {
         })
         .await
     }
+
+    async fn skip_like(&self, skipped: &SkippedLike) -> Result<Option<Vec<Reverted>>> {
+        let skipped = skipped.clone();
+        self.write(move |db| skip_like(db, &skipped)).await
+    }
+}
+
+fn skip_like(db: &Connection, skipped: &SkippedLike) -> rusqlite::Result<Option<Vec<Reverted>>> {
+    let SkippedLike { partition, from, to, content, fault, like } = skipped;
+    if position(db, *partition)? != *from {
+        return Ok(None);
+    }
+    quarantine::put(db, &Quarantined::new(LIKE, like_name(*partition, to), content.clone(), fault.clone()))?;
+    let reverted = like.iter().map(|like| revert(db, *partition, like, RevertReason::Failed));
+    let reverted = reverted.collect::<rusqlite::Result<_>>()?;
+    set_position(db, *partition, to)?;
+    Ok(Some(reverted))
 }
 
 pub(super) fn position(db: &Connection, partition: u16) -> rusqlite::Result<String> {

@@ -57,6 +57,13 @@ impl OutletStore for SqliteLedger {
 
     async fn advance_outlet_cursor(&self, consumer: &str, to: u64) -> Result<Option<u64>> {
         let consumer = consumer.to_owned();
+        if to == 0 {
+            let sql = "SELECT cursor FROM outlet_consumers WHERE name = ?1";
+            let cursor = move |db: &Connection| {
+                db.prepare_cached(sql)?.query_row([consumer], |row| row.get(0).map(natural)).optional()
+            };
+            return self.read(cursor).await;
+        }
         self.write(move |db| {
             let sql = "UPDATE outlet_consumers SET cursor = max(cursor, ?2) WHERE name = ?1 RETURNING cursor";
             let row = params![consumer, integer(to)];

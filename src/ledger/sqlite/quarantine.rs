@@ -5,13 +5,12 @@ use std::collections::BTreeSet;
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{SqliteLedger, count, events, integer, jobs, likes, natural, work};
+use super::{SqliteLedger, count, events, integer, jobs, natural, work};
 use crate::ledger::pushes::ACCEPTED_KEPT;
 use crate::ledger::quarantine::{MAX_QUARANTINED, NEVER, released_work, report_dropped};
 use crate::ledger::{
     ERASURE, EVENT, Erasure, EventConsumer, Fault, Fence, JOB, JobId, LIKE, POST_ALERT, PUSH, PostAlertJob,
-    QuarantineStore, Quarantined, REVERT, Result, RetryOutcome, RevertReason, Reverted, SkippedLike, WEBHOOK,
-    like_name,
+    QuarantineStore, Quarantined, REVERT, Result, RetryOutcome, WEBHOOK,
 };
 use crate::model::Millis;
 
@@ -26,11 +25,6 @@ impl QuarantineStore for SqliteLedger {
     async fn quarantine_job(&self, id: JobId, fence: &Fence, fault: &Fault) -> Result<bool> {
         let (fence, fault) = (fence.clone(), fault.clone());
         self.write(move |db| Ok(work::is_owned(db, &fence)? && job(db, id, &fault)?)).await
-    }
-
-    async fn skip_like(&self, skipped: &SkippedLike) -> Result<Option<Vec<Reverted>>> {
-        let skipped = skipped.clone();
-        self.write(move |db| skip_like(db, &skipped)).await
     }
 
     async fn quarantine_event(&self, consumer: EventConsumer, seq: i64, fault: &Fault) -> Result<()> {
@@ -144,19 +138,6 @@ fn job(db: &Connection, id: JobId, fault: &Fault) -> rusqlite::Result<bool> {
         replace(db, &Quarantined::new(JOB, id.to_string(), content, fault.clone()))?;
     }
     jobs::remove(db, id)
-}
-
-fn skip_like(db: &Connection, skipped: &SkippedLike) -> rusqlite::Result<Option<Vec<Reverted>>> {
-    let SkippedLike { partition, from, to, content, reason, attempts, like, now } = skipped;
-    if likes::position(db, *partition)? != *from {
-        return Ok(None);
-    }
-    let fault = Fault { reason: reason.clone(), attempts: *attempts, at: *now };
-    put(db, &Quarantined::new(LIKE, like_name(*partition, to), content.clone(), fault))?;
-    let reverted = like.iter().map(|like| likes::revert(db, *partition, like, RevertReason::Failed));
-    let reverted = reverted.collect::<rusqlite::Result<_>>()?;
-    likes::set_position(db, *partition, to)?;
-    Ok(Some(reverted))
 }
 
 /// Moves an event to the quarantine for a consumer.

@@ -16,6 +16,7 @@
 //! | `endpoint.rs`, `hosts.rs`, `address.rs`, `resolver.rs` | which URLs, hosts and addresses may be contacted |
 //! | `http.rs`, `retry_after.rs` | HTTP clients with timeouts and bounded responses |
 //! | `retry.rs` | delays between attempts, and when to give up |
+//! | `signing.rs`, `clock.rs`, `error.rs` | keys of ES256; the wall clock; errors in settings |
 //! | `truncate.rs` | shortens texts to an encoded size |
 
 pub mod address;

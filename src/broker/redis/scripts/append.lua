@@ -42,9 +42,11 @@ local function append(log, meta, counts, mark)
     call('HSET', meta, 't', offset)
   else
     call('XADD', log, 'MAXLEN', '~', size, id, kind, body)
+    -- First of all: an offset that is in the log is not used again, whatever is refused now.
+    call('HSET', meta, 't', offset)
     call('PEXPIRE', log, stays + slack)
-    call('HSET', meta, 't', offset, 'x', kept)
     call('PEXPIRE', meta, stays_known + slack)
+    call('HSET', meta, 'x', kept)
   end
   if version ~= '' then call('HSET', meta, 'v', version, 'l', life) end
   if mark then

@@ -8,7 +8,7 @@
 -- The job is a HASH: t is the token of the last attempt, all other fields are pages that were written.
 local job, last = KEYS[1], call('HGET', KEYS[1], 't')
 if last and tonumber(last) > tonumber(ARGV[1]) then return false end
-call('HSET', job, 't', ARGV[1], ARGV[2], ARGV[3])
+call('HSET', job, 't', ARGV[1])
 if not last then call('EXPIRE', job, ARGV[4]) end
 
 local kind, post, padded, length, since = ARGV[5], ARGV[6], ARGV[7], tonumber(ARGV[8]), tonumber(ARGV[9])
@@ -43,17 +43,30 @@ local function write(log, meta)
   return receipt
 end
 
--- A page that failed half way is written again. Inboxes that may have the entry are searched for it then.
-local function forget_page()
-  call('HDEL', job, ARGV[2])
+-- A page that failed half way is written again. The inboxes that have the entry are to be searched for it then: below a
+-- fence, and after an arrival.
+local function prepare_repeat()
   for i = 1, n do
-    if (receipts[i] or 0) >= 0 then pcall(note_arrival, KEYS[2 * i + 1]) end
+    local meta = KEYS[2 * i + 1]
+    if (receipts[i] or 0) >= 0 then
+      pcall(function()
+        if kind == 'p' then raise_fence(meta, call('HGET', meta, 'h'), padded) end
+        note_arrival(meta)
+      end)
+    end
   end
 end
 
-return write_and_hint(function()
+local outcome = write_and_hint(function()
   for i = 2, #KEYS, 2 do
     n = n + 1
     receipts[n] = write(KEYS[i], KEYS[i + 1])
   end
-end, 2, receipts, forget_page)
+end, 2, receipts, prepare_repeat)
+if outcome.err then return outcome end
+local noted = redis.pcall('HSET', job, ARGV[2], ARGV[3])
+if type(noted) == 'table' and noted.err then
+  prepare_repeat()
+  return noted
+end
+return outcome

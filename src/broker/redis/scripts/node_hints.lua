@@ -43,11 +43,13 @@ local function send_hints(first, receipts)
   end
 end
 
--- Writes, then hints: also if the writes fail half way. Nothing is rolled back then: `undo` prepares a repeat.
-local function write_and_hint(write, first, receipts, undo)
+-- Writes, then hints: also if the writes fail half way. Nothing is rolled back if one of both fails; `prepare_repeat`
+-- makes a repeat find what was written.
+local function write_and_hint(write, first, receipts, prepare_repeat)
   local done, problem = pcall(write)
-  send_hints(first, receipts)
-  if not done and undo then undo() end
+  local sent, refusal = pcall(send_hints, first, receipts)
+  if done and not sent then done, problem = false, refusal end
+  if not done and prepare_repeat then prepare_repeat() end
   -- An error of a command keeps its code, which `error` would put behind the position in the script.
   if not done then return redis.error_reply(problem.err or problem) end
   return receipts

@@ -10,9 +10,10 @@ if not life then
   call('SET', KEYS[2], life)
 end
 
--- A text in the order of ids.
+-- A text in the order of ids, in every locale.
 local function order(id)
-  return string.format('%20s%20s', string.match(id, '^(%d+)-(%d+)$'))
+  local time, number = string.match(id, '^(%d+)-(%d+)$')
+  return string.rep('0', 20 - #time) .. time .. string.rep('0', 20 - #number) .. number
 end
 
 local entries = call('XRANGE', stream, '(' .. after, '+', 'COUNT', ARGV[2])

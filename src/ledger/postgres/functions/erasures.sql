@@ -19,17 +19,20 @@ BEGIN
     RETURN true;
 END $$;
 
--- Deletes up to `p_max` rows of a table that meet `p_condition` (its $1: `p_value`), and the same rows of `p_mirror`, if
--- there is one. `p_key`: the columns of the primary key. Returns the number of rows.
+-- Deletes up to `p_max` rows of a table that meet `p_condition` (its $1: `p_value`), and the same rows of `p_mirror`,
+-- if there is one. `p_key`: the columns of the primary key. Returns the number of rows. The rows are chosen first, and
+-- without bitmaps of all that meet the condition: a post may have a million likes.
 CREATE OR REPLACE FUNCTION feedline_erase_rows(
     p_table text, p_key text, p_condition text, p_value text, p_max bigint, p_mirror text DEFAULT NULL
-) RETURNS bigint LANGUAGE plpgsql AS $$
+) RETURNS bigint LANGUAGE plpgsql SET enable_bitmapscan = off AS $$
 DECLARE
     removed bigint;
 BEGIN
     EXECUTE format('
-        WITH gone AS (
-            DELETE FROM %1$I WHERE %3$s AND (%2$s) IN (SELECT %2$s FROM %1$I WHERE %3$s LIMIT $2) RETURNING %2$s
+        WITH chosen AS MATERIALIZED (
+            SELECT %2$s FROM %1$I WHERE %3$s LIMIT $2
+        ), gone AS (
+            DELETE FROM %1$I WHERE %3$s AND (%2$s) IN (SELECT * FROM chosen) RETURNING %2$s
         ), mirrored AS (
             %4$s
         )
@@ -56,8 +59,8 @@ BEGIN
         PERFORM FROM post_counts WHERE post = next_post FOR NO KEY UPDATE;
         remaining := remaining
             - feedline_erase_rows('likes', 'owner, post', 'post = $1::bigint', next_post::text, remaining);
-        remaining := remaining
-            - feedline_erase_rows('muted_conversations', 'owner, post', 'post = $1::bigint', next_post::text, remaining);
+        remaining := remaining - feedline_erase_rows(
+            'muted_conversations', 'owner, post', 'post = $1::bigint', next_post::text, remaining);
         WHILE remaining > 0 LOOP
             SELECT id INTO next_comment FROM comments WHERE post = next_post LIMIT 1;
             EXIT WHEN NOT FOUND;

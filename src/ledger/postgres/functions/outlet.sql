@@ -1,4 +1,4 @@
--- revision: 2
+-- revision: 1
 -- The outlet.
 
 -- As feedline_restrict, and writes an event for each follow that ends: `p_events` has one for each reader.
@@ -55,6 +55,7 @@ CREATE OR REPLACE FUNCTION feedline_settle_outlet_batch(
 ) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     released_owners text[];
+    first_positions bigint[];
 BEGIN
     PERFORM FROM work_partitions WHERE name = p_partition AND generation = p_generation FOR SHARE;
     IF NOT FOUND THEN
@@ -71,12 +72,14 @@ BEGIN
         DELETE FROM outlet_held WHERE consumer = p_consumer AND position = ANY (p_released) RETURNING owner
     )
     SELECT array_agg(owner) INTO released_owners FROM released;
-    UPDATE outlet_held SET due_at = p_now
-    WHERE consumer = p_consumer AND due_at IS NULL AND position IN (
+    -- In two steps: in one, the planner may look for the first entry of each owner once for each entry that waits.
+    first_positions := ARRAY(
         SELECT (SELECT min(first.position) FROM outlet_held first
             WHERE first.consumer = p_consumer AND first.owner = touched.owner)
         FROM (SELECT unnest(released_owners)
             UNION SELECT t.owner FROM json_populate_recordset(NULL::outlet_held, p_held) t) AS touched (owner));
+    UPDATE outlet_held SET due_at = p_now
+    WHERE consumer = p_consumer AND due_at IS NULL AND position = ANY (first_positions);
     UPDATE outlet_consumers SET position = p_cursor WHERE name = p_consumer AND position < p_cursor;
     RETURN true;
 END $$;

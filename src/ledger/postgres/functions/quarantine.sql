@@ -133,29 +133,3 @@ BEGIN
     END CASE;
     RETURN 'returned';
 END $$;
-
--- Sets an entry of the queue of likes aside and moves its partition on, if it stands at `p_from`. A like is stored as
--- reverted. `moved`: whether the partition stood there; `note`: the revert.
-CREATE OR REPLACE FUNCTION feedline_skip_like(
-    p_partition int, p_from text, p_to text, p_name text, p_content text, p_reason text, p_attempts bigint,
-    p_now bigint, p_user text, p_object text, p_revert_reason text
-) RETURNS TABLE (moved boolean, note bigint) LANGUAGE plpgsql AS $$
-DECLARE
-    current_position text;
-    revert_id bigint;
-BEGIN
-    INSERT INTO like_positions (partition, position) VALUES (p_partition, '') ON CONFLICT DO NOTHING;
-    SELECT position INTO current_position FROM like_positions WHERE partition = p_partition FOR UPDATE;
-    IF current_position <> p_from THEN
-        RETURN QUERY SELECT false, NULL::bigint;
-        RETURN;
-    END IF;
-    INSERT INTO quarantine (kind, name, content, reason, attempts, at)
-    VALUES ('like', p_name, p_content, p_reason, p_attempts, p_now) ON CONFLICT (kind, name) DO NOTHING;
-    IF p_user IS NOT NULL THEN
-        INSERT INTO like_reverts (partition, owner, object, reason)
-        VALUES (p_partition, p_user, p_object, p_revert_reason) RETURNING id INTO revert_id;
-    END IF;
-    UPDATE like_positions SET position = p_to WHERE partition = p_partition;
-    RETURN QUERY SELECT true, revert_id;
-END $$;
