@@ -1,7 +1,7 @@
 //! The feed: its services, without sockets and transports.
 //!
 //! A service owns its state. `wiring/` builds the services, lower layers first, and passes each its dependencies: what
-//! nearly all services use as one [`Base`](base::Base), the others by name. Commands submit jobs and events; lower
+//! nearly all services use as one `Base`, the others by name. Commands submit jobs and events; lower
 //! layers never call higher ones.
 //!
 //! | layer | modules |

@@ -51,8 +51,12 @@ impl PushMetrics {
     }
 
     pub(super) fn register(&self, r: &mut Registry) {
-        r.register("push_due", "Pushes of all nodes that are due and not settled", self.due.clone());
-        let oldest = "Time that the oldest due push has waited";
+        r.register(
+            "push_due",
+            "Pushes of all nodes that are due and not settled; one node measures them",
+            self.due.clone(),
+        );
+        let oldest = "Time that the oldest due push has waited; one node measures it";
         r.register_with_unit("push_oldest", oldest, Unit::Seconds, self.oldest.clone());
         r.register("push_sent", "Requests to providers that sent a push, by platform", self.sent.clone());
         r.register("push_accepted", "Pushes that a provider accepted, by platform", self.accepted.clone());

@@ -37,6 +37,11 @@ impl PostAlertWorker {
         Self { feed, partition, grace }
     }
 
+    /// Whether this process owns the partition.
+    pub(super) fn is_owner(&self) -> bool {
+        self.partition.fence().is_some()
+    }
+
     /// Works until the feed stops.
     pub(super) async fn run(&self) {
         let Self { feed, partition, .. } = self;
