@@ -48,7 +48,7 @@ impl PostAlertWorker {
         work(partition, &feed.base.runtime, &Waker::new(), SCHEDULE, &feed.post_alert_quarantine, &mut &*self).await;
     }
 
-    /// Returns `false` if the job is not that of this owner any more.
+    /// Returns `false` if another process owns the partition now, or the job is done already.
     async fn queue_page(&self, fence: &Fence, job: &PostAlertJob) -> Result<bool, FeedError> {
         let now = unix_now();
         let due_at = job.created_at.saturating_add(self.grace).max(now);

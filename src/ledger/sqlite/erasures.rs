@@ -102,7 +102,8 @@ fn begin(db: &Connection, user: &UserId, now: Millis) -> rusqlite::Result<bool> 
 /// Rows to delete: their table, its primary key, and the rows of the parameter `?1` in that table.
 type Rows = (&'static str, &'static str, &'static str);
 
-/// Deletes up to `left` rows and subtracts their number from `left`.
+/// Deletes up to `left` rows and subtracts their number from `left`. Each entry of `rows` has a table, its primary key,
+/// and a table with the condition of the rows to delete, whose `?1` is `of`.
 fn erase(db: &Connection, rows: &[Rows], of: &dyn ToSql, left: &mut usize) -> rusqlite::Result<()> {
     for (table, key, chosen) in rows {
         let sql = format!("DELETE FROM {table} WHERE ({key}) IN (SELECT {key} FROM {chosen} LIMIT ?2)");

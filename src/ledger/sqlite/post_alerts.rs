@@ -51,7 +51,7 @@ impl PostAlertStore for SqliteLedger {
     }
 }
 
-/// Returns whether the job is not done yet.
+/// Queues a page of alerts. Returns `false` if the job is done already, or was set aside.
 fn queue(db: &Connection, page: &PostAlertPage, now: Millis) -> rusqlite::Result<bool> {
     // The last user of the page.
     let sql = "SELECT (SELECT max(user) FROM ( \

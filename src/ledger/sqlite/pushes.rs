@@ -70,7 +70,7 @@ const REMOVE: &str = settled!(
     "DELETE FROM push_queue WHERE (user, device, item) IN (SELECT user, device, item FROM s WHERE is_removed)"
 );
 
-/// Follows [`REMOVE`].
+/// Runs after [`REMOVE`]: the pushes to be removed are gone, so these are the others.
 const SETTLE: &str = settled!(
     "UPDATE push_queue AS q SET ",
     settle_push!(clear_pause!("(q.sends + 1)")),

@@ -20,8 +20,9 @@ BEGIN
 END $$;
 
 -- Deletes up to `p_max` rows of a table that meet `p_condition` (its $1: `p_value`), and the same rows of `p_mirror`,
--- if there is one. `p_key`: the columns of the primary key. Returns the number of rows. The rows are chosen first, and
--- without bitmaps of all that meet the condition: a post may have a million likes.
+-- if there is one: the columns of `p_key`, the primary key of the table, have the same names there. Returns the number
+-- of rows. The rows are chosen first, and without bitmaps of all that meet the condition: a post may have a million
+-- likes.
 CREATE OR REPLACE FUNCTION feedline_erase_rows(
     p_table text, p_key text, p_condition text, p_value text, p_max bigint, p_mirror text DEFAULT NULL
 ) RETURNS bigint LANGUAGE plpgsql SET enable_bitmapscan = off AS $$
