@@ -261,7 +261,8 @@ async fn without_pushes_posts_and_likes_cost_no_more_than_before() {
         (ledger, server.metric("feedline_redis_round_trips").await.unwrap_or_default())
     };
     let (mut of_post, mut of_like) = ((f64::MAX, f64::MAX), (f64::MAX, f64::MAX));
-    for number in 0..15 {
+    let is_within = |(ledger, redis): (f64, f64), most: (f64, f64)| ledger <= most.0 && redis <= most.1;
+    for number in 0..60 {
         let [before, between, after] = {
             let before = levels().await;
             server.post("bo", "another").await;
@@ -278,8 +279,10 @@ async fn without_pushes_posts_and_likes_cost_no_more_than_before() {
         };
         of_post = least(of_post, before, between);
         of_like = least(of_like, between, after);
+        if is_within(of_post, (4.0, 5.0)) && is_within(of_like, (2.0, 5.0)) {
+            break;
+        }
     }
-    let is_within = |(ledger, redis): (f64, f64), most: (f64, f64)| ledger <= most.0 && redis <= most.1;
     assert!(is_within(of_post, (4.0, 5.0)), "round trips of a post to ledger and Redis: {of_post:?}");
     assert!(is_within(of_like, (2.0, 5.0)), "round trips of a like to ledger and Redis: {of_like:?}");
 }
