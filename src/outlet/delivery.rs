@@ -28,7 +28,7 @@ pub(super) struct WebhookTarget {
 }
 
 /// What became of an attempt.
-pub(super) enum AttemptOutcome {
+pub(super) enum DeliveryOutcome {
     /// The receiver has the event.
     Delivered,
     /// The event is sent again later.
@@ -60,17 +60,17 @@ impl WebhookTarget {
 
     /// Sends an event, which may have been held before. No refusal is final: a receiver that is set up wrongly is
     /// repaired, and one that refuses an event may have a bug. Only the time decides when an event is given up.
-    pub(super) async fn attempt(&self, held: HeldEntry, now: Millis, metrics: &Metrics) -> AttemptOutcome {
+    pub(super) async fn attempt(&self, held: HeldEntry, now: Millis, metrics: &Metrics) -> DeliveryOutcome {
         let permit = match self.breakers.admit(self.key()) {
             Ok(permit) => permit,
-            Err(wait) => return AttemptOutcome::Held(HeldEntry { due_at: Some(later(now, wait)), ..held }),
+            Err(wait) => return DeliveryOutcome::Held(HeldEntry { due_at: Some(later(now, wait)), ..held }),
         };
         let delivery = held.entry.position.to_string();
         let outcome = self.transport.deliver(&self.url, None, &delivery, held.entry.json().into_bytes()).await;
         permit.settle(verdict(&outcome));
         let Some(reason) = outcome.reason() else {
             metrics.outlet.delivered(&self.consumer);
-            return AttemptOutcome::Delivered;
+            return DeliveryOutcome::Delivered;
         };
         metrics.outlet.rejected(&self.consumer, reason.code);
         let age = Duration::from_millis(now.saturating_sub(held.held_at));
@@ -78,8 +78,8 @@ impl WebhookTarget {
         let after = if let Outcome::Retry { after, .. } = &outcome { *after } else { None };
         let held = HeldEntry { attempts, reason: reason.to_string(), ..held };
         match self.retry.delay(attempts, after, age) {
-            Some(delay) => AttemptOutcome::Held(HeldEntry { due_at: Some(later(now, delay)), ..held }),
-            None => AttemptOutcome::GivenUp(held.give_up(&self.consumer, now)),
+            Some(delay) => DeliveryOutcome::Held(HeldEntry { due_at: Some(later(now, delay)), ..held }),
+            None => DeliveryOutcome::GivenUp(held.give_up(&self.consumer, now)),
         }
     }
 }

@@ -10,7 +10,7 @@ use futures::{StreamExt, stream};
 use tokio::time::Instant;
 
 use super::consumer_context::ConsumerContext;
-use super::delivery::{AttemptOutcome, WebhookTarget, not_yet_sent};
+use super::delivery::{DeliveryOutcome, WebhookTarget, not_yet_sent};
 use crate::feed::work::{Consumer, RunOutcome};
 use crate::feed::{Result, now};
 use crate::ledger::{Fence, HeldEntry, OutletBatch, OutletEntry, OutletSettlement, Quarantined};
@@ -124,14 +124,14 @@ impl WebhookWorker {
             }
             let event = held.entry.position;
             match self.target.attempt(held, now(), metrics).await {
-                AttemptOutcome::Delivered if is_stored => settlement.released.push(event),
-                AttemptOutcome::Delivered => {}
-                AttemptOutcome::Held(held) => {
+                DeliveryOutcome::Delivered if is_stored => settlement.released.push(event),
+                DeliveryOutcome::Delivered => {}
+                DeliveryOutcome::Held(held) => {
                     is_blocked = true;
                     settlement.held.push(held);
                 }
                 // It holds up nothing.
-                AttemptOutcome::GivenUp(item) => {
+                DeliveryOutcome::GivenUp(item) => {
                     let reason = &item.reason;
                     tracing::warn!(consumer, event, reason, "an event is set aside, see `feedline quarantine list`");
                     metrics.outlet.failed(consumer);

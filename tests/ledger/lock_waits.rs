@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use feedline::ledger::{
-    BeginOutcome, CommentStore, FollowStore, IdempotencyStore, IdempotentWrite, LikeBatch, LikeStore, MarkOutcome,
-    NotificationEvent, NotificationMark, NotificationStore, PostStore, RevertReason, Work, WriteLease,
+    BeginOutcome, CommentStore, EventConsumer, EventStore, FollowStore, IdempotencyStore, IdempotentWrite, LikeBatch,
+    LikeStore, MarkOutcome, NotificationEvent, NotificationMark, NotificationStore, PostStore, RevertReason, Work,
+    WriteLease,
 };
 use feedline::model::{Comment, CommentId, ContentId, LikeChange, NotificationKind, PostId};
 
@@ -221,4 +222,18 @@ async fn batches_lock_rows_in_one_order() {
             server.ask(&name, "DELETE FROM post_counts").await;
         }
     }
+}
+
+/// An event that two consumers finish at the same time is removed.
+#[tokio::test]
+async fn consumers_that_finish_an_event_together_remove_it() {
+    let (server, name) = database().await;
+    let ledger = open_at(server, &name).await;
+    let both = EventConsumer::Notifications.bit() | EventConsumer::Outlet.bit();
+    server.ask(&name, &format!("INSERT INTO events (at, event, pending) VALUES (1, '{{}}', {both})")).await;
+    let first = "SELECT feedline_finish_events(ARRAY[1::bigint], 1)";
+    let second = async move { ledger.finish_events(EventConsumer::Outlet, &[1]).await };
+    held_up((server, &name), (first, ""), second).await.unwrap();
+    let left = server.client(&name).await.query_one("SELECT count(*) FROM events", &[]).await.unwrap();
+    assert_eq!(left.get::<_, i64>(0), 0);
 }

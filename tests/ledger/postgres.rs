@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use feedline::ledger::{
-    BulkLoad, CommentStore, Durability, EventConsumer, EventStore, FavouriteStore, FollowStore, JobId, JobRequest,
-    JobStore, Ledger, LedgerError, LikeBatch, LikeStore, LineageStore, NotificationEvent, NotificationStore,
-    PeopleStore, PostStore, PostgresLedger, PostgresOptions, PostgresUrl, RestrictionStore, WorkStore,
-    fanout_partition,
+    BulkLoad, CommentStore, Durability, FavouriteStore, FollowStore, JobId, JobRequest, JobStore, Ledger, LedgerError,
+    LikeBatch, LikeStore, LineageStore, NotificationEvent, NotificationStore, PeopleStore, PostStore, PostgresLedger,
+    PostgresOptions, PostgresUrl, RestrictionStore, WorkStore, fanout_partition,
 };
 use feedline::model::{
     Comment, CommentId, ContentId, LikeChange, NotificationKind, ObjectId, ObjectType, PostId, Restriction, UserId,
@@ -45,24 +44,6 @@ async fn leases_expire_when_the_clock_is_set_back() {
     set_back(3_000_000).await;
     assert_eq!(owner().await, None);
     own_all(&*ledger, "w2").await;
-}
-
-/// An event that two consumers finish at the same time is removed.
-#[tokio::test]
-async fn consumers_that_finish_an_event_together_remove_it() {
-    let (server, name) = database().await;
-    let ledger = open_at(server, &name).await;
-    let first = server.client(&name).await;
-    let both = EventConsumer::Notifications.bit() | EventConsumer::Outlet.bit();
-    first.batch_execute(&format!("INSERT INTO events (at, event, pending) VALUES (1, '{{}}', {both})")).await.unwrap();
-    first.batch_execute("BEGIN; SELECT feedline_finish_events(ARRAY[1::bigint], 1)").await.unwrap();
-    let second = tokio::spawn(async move { ledger.finish_events(EventConsumer::Outlet, &[1]).await });
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    assert!(!second.is_finished(), "it waits for the first one");
-    first.batch_execute("COMMIT").await.unwrap();
-    second.await.unwrap().unwrap();
-    let left = first.query_one("SELECT count(*) FROM events", &[]).await.unwrap();
-    assert_eq!(left.get::<_, i64>(0), 0);
 }
 
 /// The pages of the table of jobs, and of its indexes, that one load of a partition and one count read.
