@@ -102,12 +102,19 @@ export class Browser {
     return this.call("POST", "/execute/sync", { script: `return (${inPage})(...arguments)`, args });
   }
 
-  /** Acts on an element once it exists and is displayed. If the page replaces the element, it is looked up again. */
+  /**
+   * Acts on an element once it exists, is displayed and stands still: a click is aimed at a place, and would miss an
+   * element that moves. If the page replaces the element, it is looked up again.
+   */
   async #act(name, action, body) {
     const value = selector(name);
+    let place = "";
     const attempt = async () => {
       const [found] = await this.call("POST", "/elements", { using: "css selector", value });
       if (!found || !(await this.call("GET", `/element/${found[ELEMENT]}/displayed`))) return false;
+      const before = place;
+      place = JSON.stringify(await this.call("GET", `/element/${found[ELEMENT]}/rect`));
+      if (place !== before) return false;
       await this.call("POST", `/element/${found[ELEMENT]}/${action}`, body);
       return true;
     };

@@ -89,6 +89,7 @@ test("events missed while offline arrive after reconnecting: once, in order", as
   await state(ann, "offline");
   await write(bo, "missed one");
   await write(bo, "missed two");
+  await shows(bo, ["missed two", "missed one", "Bo’s second", "Bo’s first"], LIVE_MS);
   await remove(bo, "Bo’s second");
   await shows(bo, ["missed two", "missed one", "Bo’s first"], LIVE_MS);
   await ann.shot("offline");
