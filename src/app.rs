@@ -236,12 +236,8 @@ fn push_bridge(config: &Config, feed: &Arc<Feed>, metrics: &Arc<Metrics>) -> any
         return Ok(None);
     }
     let (providers, texts) = push_providers(&config.push)?;
-    let options = PushBridgeOptions {
-        grace: config.push.grace,
-        timeout: config.push.timeout,
-        time_to_live: config.push.ttl,
-        digest: config.push.digest,
-    };
+    let options =
+        PushBridgeOptions { timeout: config.push.timeout, time_to_live: config.push.ttl, digest: config.push.digest };
     Ok(Some(PushBridge::new(Arc::clone(feed), Arc::new(providers), texts, Arc::clone(metrics), options)))
 }
 

@@ -40,9 +40,6 @@ impl Executor {
         if operation.access == Access::User {
             request.caller.user()?;
         }
-        if let Some(user) = request.caller.reader() {
-            identity.refuse_erased(user)?;
-        }
         let new = match operation.effect {
             Effect::QueuedWrite(_) => NewUser::Settled,
             _ => NewUser::Recorded,

@@ -89,7 +89,6 @@ pub(super) fn feed_options(config: &Config) -> FeedOptions {
             page: config.fanout.page,
             workers: config.fanout.workers,
             lease: config.fanout.lease,
-            post_alerts: config.push.enabled,
         },
         likes: LikesOptions {
             queue_length: config.likes.queue_length,

@@ -1,21 +1,36 @@
 //! The event queue: writes put events into it, and workers turn them into notifications and into entries of the outlet.
 //!
 //! The ledger stores the queue. Each consumer is a partition of work (`feed/work/`). This module wakes their workers:
-//! directly if this process owns the partition, else with a signal. The owner also measures how much waits. Every node
-//! counts the events of likes, because settlers write no more of them while many wait.
+//! directly if this process owns the partition, else with a signal, and runs their batches. The owner also measures how
+//! much waits. Every node counts the events of likes, because settlers write no more of them while many wait.
+//!
+//! Processing is at least once. If a batch fails, its events are processed one by one. One that cannot be decoded, or
+//! always fails, is quarantined with the reason.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
-use super::error::Result;
+use super::error::{Result, isolate};
 use super::runtime::{Runtime, now};
-use super::work::{Owner, Partition, Waker};
+use super::work::{Consumer, Owner, Partition, PollSchedule, QuarantinePolicy, RunOutcome, Waker, work};
 use crate::broker::{Broker, Signal};
-use crate::ledger::{EventBacklog, EventConsumer, Ledger};
+use crate::ledger::{EventBacklog, EventConsumer, FailedWork, Fault, Fence, Ledger, QueuedEvent};
 use crate::metrics::Metrics;
+use crate::model::{DomainEvent, Millis};
+
+/// The queue is read at this interval without a wake-up.
+const SCHEDULE: PollSchedule = PollSchedule { poll: Duration::from_millis(500), gather: MIN_EVENT_PAUSE };
+
+/// The shortest time between two batches.
+pub(crate) const MIN_EVENT_PAUSE: Duration = Duration::from_millis(5);
+
+/// The maximal number of events of one batch.
+pub(crate) const EVENT_BATCH: usize = 200;
 
 /// The maximal number of new likes of one object that get an event in one settlement. Also the number of waiting like
 /// events at which new likes get none.
@@ -43,12 +58,35 @@ pub(crate) struct EventQueue {
 }
 
 /// The work of one consumer.
-pub(crate) struct ConsumerWork {
+struct ConsumerWork {
     consumer: EventConsumer,
-    /// Its partition.
-    pub(crate) partition: Partition,
+    partition: Partition,
     /// Wakes its worker.
-    pub(crate) waker: Waker,
+    waker: Waker,
+}
+
+/// An event that waits for a consumer.
+#[derive(Clone, Debug)]
+pub(crate) struct PendingEvent {
+    /// Its number in the queue.
+    pub(crate) seq: i64,
+    /// When it happened.
+    pub(crate) at: Millis,
+    pub(crate) event: DomainEvent,
+}
+
+/// Processes the events of a consumer.
+#[async_trait]
+pub(crate) trait EventHandler: Sync {
+    /// The first events that wait, enough for a batch.
+    async fn read(&self) -> Result<Vec<QueuedEvent>>;
+
+    /// Processes events, in order, and removes them from the queue. Returns `false` if this process does not own the
+    /// partition any more.
+    async fn process(&self, fence: &Fence, events: &[PendingEvent]) -> Result<bool>;
+
+    /// The pause after a batch that took this time.
+    fn pause(&self, took: Duration) -> Duration;
 }
 
 impl EventQueue {
@@ -101,8 +139,25 @@ impl EventQueue {
     }
 
     /// The work of a consumer; `None`: the outlet, and there is none.
-    pub(crate) fn consumer(&self, consumer: EventConsumer) -> Option<&ConsumerWork> {
+    fn consumer(&self, consumer: EventConsumer) -> Option<&ConsumerWork> {
         self.consumers.iter().find(|work| work.consumer == consumer)
+    }
+
+    /// Whether this process owns the partition of a consumer.
+    pub(crate) fn is_owner(&self, consumer: EventConsumer) -> bool {
+        self.consumer(consumer).is_some_and(|work| work.partition.fence().is_some())
+    }
+
+    /// Has a handler process the events of a consumer while this process owns its partition, until the process stops.
+    pub(crate) async fn consume(
+        &self,
+        consumer: EventConsumer,
+        policy: &QuarantinePolicy,
+        handler: &impl EventHandler,
+    ) {
+        let Some(own) = self.consumer(consumer) else { return };
+        let mut batches = EventBatches { queue: self, consumer, policy, handler, is_failing: false };
+        work(&own.partition, &self.runtime, &own.waker, SCHEDULE, policy, &mut batches).await;
     }
 
     async fn signal_others(&self) {
@@ -133,7 +188,7 @@ impl EventQueue {
     async fn measure(&self) -> Result<()> {
         let mut backlog = EventBacklog::default();
         // Otherwise, the owner measures it.
-        if self.consumer(EventConsumer::Notifications).is_some_and(|work| work.partition.fence().is_some()) {
+        if self.is_owner(EventConsumer::Notifications) {
             backlog = self.ledger.event_backlog(EventConsumer::Notifications).await?;
         }
         self.metrics.event_backlog(backlog.events, backlog.oldest.map(|oldest| now().saturating_sub(oldest)));
@@ -143,6 +198,78 @@ impl EventQueue {
         if before < MAX_WAITING_LIKE_EVENTS && waiting >= MAX_WAITING_LIKE_EVENTS {
             tracing::warn!(waiting, "likes come too fast for all of them to be notified of");
         }
+        Ok(())
+    }
+}
+
+/// The batches of one consumer.
+struct EventBatches<'a, H> {
+    queue: &'a EventQueue,
+    consumer: EventConsumer,
+    policy: &'a QuarantinePolicy,
+    handler: &'a H,
+    /// Whether the last batch failed: events are processed one by one.
+    is_failing: bool,
+}
+
+#[async_trait]
+impl<H: EventHandler> Consumer for EventBatches<'_, H> {
+    async fn begin(&mut self, _fence: &Fence) -> Result<()> {
+        self.is_failing = false;
+        Ok(())
+    }
+
+    /// Processes a batch, if events wait.
+    async fn run(&mut self, fence: &Fence) -> Result<RunOutcome> {
+        let began = Instant::now();
+        let waiting = self.handler.read().await?;
+        if waiting.is_empty() {
+            return Ok(RunOutcome::Idle(None));
+        }
+        let events = self.quarantine_unreadable(waiting).await?;
+        let step = if self.is_failing { 1 } else { EVENT_BATCH };
+        self.is_failing = false;
+        let mut failed = None;
+        for batch in events.chunks(step) {
+            let (seq, (processed, cause)) = (batch[0].seq, isolate(self.handler.process(fence, batch)).await);
+            let error = match processed {
+                Ok(true) => {
+                    self.policy.succeeded(seq);
+                    continue;
+                }
+                Ok(false) => return Ok(RunOutcome::Idle(None)),
+                Err(error) => error,
+            };
+            self.is_failing = true;
+            let fault = if batch.len() == 1 { self.policy.failed(seq, &error, cause).await } else { None };
+            match fault {
+                Some(fault) => self.set_aside(seq, &fault).await?,
+                // The events of the outlet stay in order. Others do not wait for one that fails by itself.
+                None if error.is_outage() || self.consumer == EventConsumer::Outlet => return Err(error),
+                None => failed = Some(error),
+            }
+        }
+        failed.map_or(Ok(RunOutcome::Rest(self.handler.pause(began.elapsed()))), Err)
+    }
+}
+
+impl<H> EventBatches<'_, H> {
+    async fn quarantine_unreadable(&self, waiting: Vec<QueuedEvent>) -> Result<Vec<PendingEvent>> {
+        let mut readable = Vec::with_capacity(waiting.len());
+        for QueuedEvent { seq, at, event } in waiting {
+            match event {
+                Ok(event) => readable.push(PendingEvent { seq, at, event }),
+                Err(reason) => self.set_aside(seq, &Fault::now(reason, 1)).await?,
+            }
+        }
+        Ok(readable)
+    }
+
+    async fn set_aside(&self, seq: i64, fault: &Fault) -> Result<()> {
+        let (consumer, reason) = (self.consumer.name(), &fault.reason);
+        tracing::error!(event = seq, consumer, reason, "an event is set aside, its consumer does not process it");
+        self.queue.metrics.event_failed();
+        self.queue.ledger.set_aside(FailedWork::Event(self.consumer, seq), fault).await?;
         Ok(())
     }
 }

@@ -64,7 +64,7 @@ pub(crate) use call::Call;
 pub use call::{Caller, Credential, Origin};
 pub use devices::target_validator::{InvalidAddress, TargetValidator};
 pub use error::{FeedError, Result};
-pub(crate) use error::{StoredError, isolate, whole_seconds};
+pub(crate) use error::{StoredError, whole_seconds};
 pub use error_kind::ErrorKind;
 pub(crate) use identity::{AuthorizationChecks, IdentityService};
 pub use identity::{ErasureLogContents, ErasureLogEntry, NewUser, PendingChecks, read_erasure_log};

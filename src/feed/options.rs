@@ -90,8 +90,6 @@ pub struct FanoutOptions {
     pub workers: usize,
     /// How long a job stays leased without a renewal.
     pub lease: Duration,
-    /// Whether alerts about posts are pushed.
-    pub post_alerts: bool,
 }
 
 /// The intake and settling of likes (`likes.*`).

@@ -10,7 +10,7 @@ use super::export::Exports;
 use super::fanout::{FanoutWorkers, PullLog};
 use super::favourites::FavouriteService;
 use super::identity::{AccountService, AuthorizationChecks, RevocationService};
-use super::likes::{LikeIntake, LikeMemory, LikeRetries, LikeService, SettlementListener, Settlers};
+use super::likes::{LikeIntake, LikeMemory, LikeService, SettlementListener, Settlers};
 use super::notifications::{Conversations, EventWorker, Notifications};
 use super::outlet::Outlet;
 use super::people::{Follows, Profiles, Restrictions, UserSearch};
@@ -66,8 +66,6 @@ pub struct Feed {
     pub(crate) topics: TopicService,
     /// What happened, for consumers outside of Feedline.
     pub(crate) outlet: Arc<Outlet>,
-    /// Decides which jobs of post alerts are set aside; `push/` runs them.
-    pub(crate) post_alert_quarantine: Arc<QuarantinePolicy>,
     /// What webhooks, and the Stream of the outlet, wait for.
     pub(crate) webhook_waits: Arc<QuarantinePolicy>,
     pub(crate) stream_waits: Arc<QuarantinePolicy>,
@@ -77,7 +75,6 @@ pub struct Feed {
     pub(super) event_worker: Arc<EventWorker>,
     pub(super) like_intake: Arc<LikeIntake>,
     pub(super) settlers: Arc<Settlers>,
-    pub(super) like_retries: Arc<LikeRetries>,
     pub(super) like_memory: Arc<LikeMemory>,
     pub(super) erasure_job: Arc<ErasureJob>,
 }
@@ -99,7 +96,6 @@ impl Feed {
         self.event_worker.start();
         self.like_intake.start();
         self.settlers.start();
-        self.like_retries.start();
         self.outlet.start().await
     }
 
@@ -145,7 +141,7 @@ impl Feed {
     pub fn on_signal(&self, signal: Signal) {
         match signal {
             Signal::PullLogAppended => self.pull_log.on_signal(),
-            Signal::JobsWaiting(partition) => self.base.jobs.on_signal(partition),
+            Signal::JobsWaiting(partition) => _ = self.base.jobs.on_signal(partition),
             Signal::WorkFreed => self.base.owner.on_freed(),
             Signal::EventsWritten => self.base.events.on_signal(),
             Signal::OutletAppended => self.outlet.wake(),

@@ -1,7 +1,7 @@
 //! The jobs that writes submit. All stores share these decisions.
 
 use super::edges::Edge;
-use super::jobs::{VisibilityChange, Work};
+use super::jobs::{EdgeWork, VisibilityChange, Work};
 use crate::model::{Post, PostId, Restriction, UserId, Visibility};
 
 /// The job of a new post.
@@ -29,19 +29,9 @@ pub(super) fn post_deleted(post: PostId, author: &UserId, content: Option<(Vec<S
     Work::Delete { post, author: author.clone(), topics, visibility }
 }
 
-/// The job of a new follow, and of an inbox that is no longer affected by a restriction.
-pub(super) fn followed(edge: &Edge) -> Work {
-    Work::Follow { reader: edge.reader.clone(), author: edge.author.clone() }
-}
-
-/// The job of a follow that ended.
-pub(super) fn unfollowed(edge: &Edge) -> Work {
-    Work::Unfollow { reader: edge.reader.clone(), author: edge.author.clone() }
-}
-
-/// The job of an inbox that is affected by a restriction.
-pub(super) fn restricted(edge: &Edge) -> Work {
-    Work::Detach { reader: edge.reader.clone(), author: edge.author.clone() }
+/// The job of an inbox whose owner has another relation to an author.
+pub(super) fn edge_changed(change: EdgeWork, edge: &Edge) -> Work {
+    Work::Edge { change, reader: edge.reader.clone(), author: edge.author.clone() }
 }
 
 /// The inboxes that a restriction affects, each with the author whose posts leave it.

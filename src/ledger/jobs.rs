@@ -61,27 +61,27 @@ pub enum Work {
         /// may have run since, so the current visibility applies.
         change: Option<VisibilityChange>,
     },
-    /// `reader` follows `author`, or a restriction between them ended: the posts enter the inbox.
-    Follow {
+    /// The relation of two users changed: posts enter or leave an inbox.
+    Edge {
+        /// The change.
+        change: EdgeWork,
         /// The owner of the inbox.
         reader: UserId,
         /// The author of the posts.
         author: UserId,
     },
-    /// `reader` does not follow `author` any more: the posts leave the inbox.
-    Unfollow {
-        /// The owner of the inbox.
-        reader: UserId,
-        /// The author of the posts.
-        author: UserId,
-    },
-    /// A restriction hides the posts of `author` from `reader`: they leave the inbox.
-    Detach {
-        /// The owner of the inbox.
-        reader: UserId,
-        /// The author of the posts.
-        author: UserId,
-    },
+}
+
+/// What happens to the posts of an author in an inbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EdgeWork {
+    /// A follow, or the end of a restriction: the posts enter the inbox.
+    Follow,
+    /// The end of a follow: the posts leave the inbox.
+    Unfollow,
+    /// A restriction hides the posts: they leave the inbox.
+    Detach,
 }
 
 /// The change of a post's visibility by an edit.
@@ -102,9 +102,7 @@ impl Work {
             | Self::Edit { author, .. }
             | Self::RevokeVisibility { author, .. }
             | Self::GrantVisibility { author, .. }
-            | Self::Follow { author, .. }
-            | Self::Unfollow { author, .. }
-            | Self::Detach { author, .. } => author,
+            | Self::Edge { author, .. } => author,
         }
     }
 }

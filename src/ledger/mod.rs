@@ -23,7 +23,6 @@ mod notifications;
 mod outlet;
 mod people;
 mod personal;
-mod post_alerts;
 mod postgres;
 mod posts;
 mod previews;
@@ -51,7 +50,7 @@ pub use self::events::{EventBacklog, EventConsumer, EventStore, QueuedEvent};
 pub use self::favourites::{Favourite, FavouriteHolder, FavouriteOutcome, FavouriteStore};
 pub use self::idempotency::{BeginOutcome, IdempotencyStore, IdempotentWrite, WriteLease};
 pub use self::jobs::{
-    Backlog, FANOUT_PARTITIONS, Job, JobId, JobRequest, JobStore, LoadedJob, NewJob, VisibilityChange, Work,
+    Backlog, EdgeWork, FANOUT_PARTITIONS, Job, JobId, JobRequest, JobStore, LoadedJob, NewJob, VisibilityChange, Work,
     fanout_partition,
 };
 pub use self::likes::{LikeBatch, LikeStore, RevertReason, Reverted, SettledLikes, SkippedLike};
@@ -68,17 +67,16 @@ pub use self::people::{
     MAX_NAMED, NewAccount, PeopleStore, ProfileChange, StoredAccount, SuggestionLimits, UserMatch, fold, past,
 };
 pub use self::personal::{PersonalData, PersonalDataStore, PersonalRow};
-pub use self::post_alerts::{PostAlertJob, PostAlertPage, PostAlertStore};
 pub use self::postgres::{PostgresLedger, PostgresOptions, PostgresUrl};
 pub use self::posts::{EditOutcome, MAX_HIDDEN, PostOwner, PostStore, TimelineRange, VisiblePosts};
 pub use self::previews::{PreviewLimits, PreviewRows, PreviewStore};
 pub use self::pull_log::{DueEntries, FanoutMode, PullLogEntry, PullLogStore};
 pub use self::pushes::{
-    ACCEPTED_KEPT, CLEAR_ITEM, CLEAR_KIND, ClearPlan, MAX_COUNTED_PUSHES, POST_KIND, PushBacklog, PushKey, PushLease,
-    PushPlan, PushResult, PushStore, QueuedPush, SettledPush,
+    ACCEPTED_KEPT, CLEAR_ITEM, CLEAR_KIND, ClearPlan, MAX_COUNTED_PUSHES, POST_KIND, PostAlertPage, PushBacklog,
+    PushKey, PushLease, PushPlan, PushResult, PushStore, QueuedPush, SettledPush,
 };
 pub use self::quarantine::{
-    ERASURE, EVENT, Fault, JOB, LIKE, MAX_QUARANTINED, POST_ALERT, PUSH, QUARANTINE_KINDS, QuarantineStore,
+    ERASURE, EVENT, FailedWork, Fault, JOB, LIKE, MAX_QUARANTINED, PUSH, QUARANTINE_KINDS, QuarantineStore,
     Quarantined, REVERT, RetryOutcome, RevertContent, WEBHOOK, like_name, quarantine_dropped, unreadable_rows,
 };
 pub use self::read_markers::ReadMarkerStore;
@@ -141,7 +139,6 @@ pub trait Ledger:
     + ConversationStore
     + DeviceStore
     + PushStore
-    + PostAlertStore
     + CountStore
     + PreviewStore
     + FavouriteStore

@@ -16,8 +16,6 @@ pub struct FanoutMode {
     pub followers: u64,
     /// Whether the pull log contains entries of the author.
     pub pulled: bool,
-    /// Whether users asked for alerts about posts of the author.
-    pub has_alerts: bool,
 }
 
 /// An entry of the pull log.

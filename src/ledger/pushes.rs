@@ -1,12 +1,14 @@
-//! The queue of pushes. Notifications are queued for the devices of their owners in the transaction that writes them.
+//! The queue of pushes. Notifications are queued for the devices of their owners in the transaction that writes them,
+//! alerts about posts by the fan-out of the post.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::Serialize;
 
 use super::{DeviceSession, Result};
-use crate::model::{Device, DeviceId, Millis, PushPreferences, UserId};
+use crate::model::{Device, DeviceId, Millis, PostId, PushPreferences, UserId};
 
 /// How notifications are queued. Part of the calls that write notifications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +38,21 @@ pub const CLEAR_ITEM: u64 = 0;
 
 /// The kind of pushes about posts of authors with alerts. The item is the post.
 pub const POST_KIND: &str = "post";
+
+/// A page of alerts about a post, to be queued.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PostAlertPage {
+    /// The post.
+    pub post: PostId,
+    /// Its author.
+    pub author: UserId,
+    /// The last user of the page before; empty: this is the first.
+    pub after: String,
+    /// The number of users.
+    pub users: usize,
+    /// When the pushes are due, in Unix milliseconds.
+    pub due_at: Millis,
+}
 
 /// The right of one process to send a push.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -183,8 +200,15 @@ pub trait PushStore: Send + Sync {
         digest: Millis,
     ) -> Result<usize>;
 
-    /// Removes up to `limit` accepted pushes, and finished jobs of alerts, that were kept for long enough. Returns the
-    /// number of pushes.
+    /// Queues alerts about a post for the devices of users who asked for them, in the order of ids. A push that is
+    /// queued or remembered is not queued again. Returns the last user of the page; `None`: nobody is left.
+    async fn queue_post_alerts(&self, page: &PostAlertPage, now: Millis) -> Result<Option<UserId>>;
+
+    /// The pairs of a user and an author for which the user has alerts, each with the newest post that the user has
+    /// seen: see [`ReadMarkerStore`](super::ReadMarkerStore).
+    async fn post_alert_readers(&self, pairs: &[(UserId, UserId)]) -> Result<HashMap<(UserId, UserId), PostId>>;
+
+    /// Removes up to `limit` accepted pushes that were kept for long enough. Returns their number.
     async fn forget_pushes(&self, now: Millis, limit: usize) -> Result<usize>;
 
     /// The pushes that wait at `now`.

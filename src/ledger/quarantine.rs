@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Erasure, EventConsumer, Fence, JobId, PostAlertJob, Result, Work};
-use crate::model::Millis;
+use super::{EventConsumer, Fence, JobId, Result, Work};
+use crate::model::{Millis, UserId};
 
-/// An item in quarantine.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An item in quarantine. Stores return items as JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Quarantined {
     /// Its number. Later items have greater numbers.
     pub id: i64,
@@ -50,14 +51,11 @@ pub const WEBHOOK: &str = "webhook";
 /// A push that was given up, by user, device and item.
 pub const PUSH: &str = "push";
 
-/// The alerts about a post, by the post.
-pub const POST_ALERT: &str = "post_alert";
-
 /// The erasure of a user, by the user.
 pub const ERASURE: &str = "erasure";
 
 /// The kinds of work that have items in quarantine.
-pub const QUARANTINE_KINDS: [&str; 8] = [JOB, LIKE, REVERT, EVENT, WEBHOOK, PUSH, POST_ALERT, ERASURE];
+pub const QUARANTINE_KINDS: [&str; 7] = [JOB, LIKE, REVERT, EVENT, WEBHOOK, PUSH, ERASURE];
 
 /// The maximal number of items of each kind. The oldest are dropped.
 pub const MAX_QUARANTINED: u64 = 10_000;
@@ -88,6 +86,17 @@ impl Fault {
     }
 }
 
+/// Work of the ledger that always fails, or cannot be decoded.
+#[derive(Clone, Copy, Debug)]
+pub enum FailedWork<'a> {
+    /// A job.
+    Job(JobId, &'a Fence),
+    /// An event, by its number, for a consumer. Other consumers still get it.
+    Event(EventConsumer, i64),
+    /// An erasure. The user stays erased; the rest of the data stays until a retry.
+    Erasure(&'a UserId, &'a Fence),
+}
+
 /// When an erasure that is set aside is due.
 pub(super) const NEVER: Millis = 253_402_300_799_000;
 
@@ -102,8 +111,19 @@ pub enum RetryOutcome {
     Requested,
 }
 
+impl RetryOutcome {
+    /// The outcome for an item of a kind, if it was there.
+    pub(super) fn of(kind: &str, was_there: bool) -> Self {
+        match kind {
+            _ if !was_there => Self::Absent,
+            LIKE | REVERT => Self::Requested,
+            _ => Self::Returned,
+        }
+    }
+}
+
 /// The content of a [`REVERT`].
-#[derive(Debug, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct RevertContent {
     /// The user who is to be informed.
     pub user: String,
@@ -132,19 +152,9 @@ pub(super) fn unix_millis() -> Millis {
 /// The quarantine.
 #[async_trait]
 pub trait QuarantineStore: Send + Sync {
-    /// Moves a job to the quarantine. Returns `false`, and changes nothing, if the partition has another owner or the
-    /// job is finished.
-    async fn quarantine_job(&self, id: JobId, fence: &Fence, fault: &Fault) -> Result<bool>;
-
-    /// Moves an event to the quarantine for this consumer. Other consumers still get it.
-    async fn quarantine_event(&self, consumer: EventConsumer, seq: i64, fault: &Fault) -> Result<()>;
-
-    /// Moves the alerts about a post to the quarantine. A repeated fan-out does not begin them again.
-    async fn quarantine_post_alert(&self, job: &PostAlertJob, fault: &Fault) -> Result<()>;
-
-    /// Sets an erasure aside, unless its partition has another owner. The user stays erased; the rest of the data stays
-    /// until a retry.
-    async fn quarantine_erasure(&self, fence: &Fence, erasure: &Erasure, fault: &Fault) -> Result<()>;
+    /// Moves work to the quarantine. Returns `false`, and changes nothing, if it is done or quarantined already, or its
+    /// partition has another owner.
+    async fn set_aside(&self, work: FailedWork<'_>, fault: &Fault) -> Result<bool>;
 
     /// Adds items. Those whose kind and name exist already are left as they are.
     async fn quarantine(&self, items: &[Quarantined]) -> Result<()>;
@@ -161,8 +171,8 @@ pub trait QuarantineStore: Send + Sync {
     /// run since.
     async fn retry_quarantined(&self, kind: &str, name: &str, now: Millis) -> Result<RetryOutcome>;
 
-    /// The items of a kind that running nodes are to return to their work, oldest first.
-    async fn requested_retries(&self, kind: &str, limit: usize) -> Result<Vec<Quarantined>>;
+    /// The items that running nodes are to return to their work, oldest first.
+    async fn requested_retries(&self, limit: usize) -> Result<Vec<Quarantined>>;
 
     /// Ends the request for a retry: the item stays, with another reason.
     async fn refuse_retry(&self, kind: &str, name: &str, reason: &str) -> Result<()>;

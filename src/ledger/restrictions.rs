@@ -20,7 +20,7 @@ pub trait RestrictionStore: Send + Sync {
     /// Adds a restriction by `maker` against `whom`. In the same transaction:
     ///
     /// - a block ends the follows in both directions, and updates their tallies;
-    /// - jobs ([`Work::Detach`](super::Work::Detach)) are created that remove hidden posts from
+    /// - jobs ([`EdgeWork::Detach`](super::EdgeWork::Detach)) are created that remove hidden posts from
     ///   inboxes: a mute removes the posts of `whom` from the inbox of `maker`, a hide removes the posts of `maker`
     ///   from the inbox of `whom`, a block does both, in that order.
     ///
@@ -34,7 +34,7 @@ pub trait RestrictionStore: Send + Sync {
         now: Millis,
     ) -> Result<Option<Vec<NewJob>>>;
 
-    /// Removes a restriction. In the same transaction jobs ([`Work::Follow`](super::Work::Follow))
+    /// Removes a restriction. In the same transaction jobs ([`EdgeWork::Follow`](super::EdgeWork::Follow))
     /// are created that restore the posts, for the same inboxes as in [`restrict`](Self::restrict), if the reader
     /// follows the author. After a block no such follow exists. Returns `None` if there is no such restriction.
     async fn unrestrict(

@@ -145,7 +145,7 @@ impl WebhookWorker {
 
     /// Whether this process still owns the partition, and does not stop.
     fn may_send(&self, fence: &Fence) -> bool {
-        !self.context.runtime.stopping().is_cancelled() && self.context.partition.fence().as_ref() == Some(fence)
+        !self.context.runtime.stopping().is_cancelled() && self.context.partition.is_owned(fence)
     }
 
     /// The receiver is left alone for a while: only events that have waited for too long are given up. `None`: there

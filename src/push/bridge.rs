@@ -11,11 +11,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::batch::Batch;
-use super::post_alerts::PostAlertWorker;
 use super::providers::Providers;
 use super::sender::{BATCH, MAX_BACKOFF, MIN_PAUSE, PushBridgeOptions, PushSender, millis};
 use super::texts::Texts;
 use crate::backoff::Backoff;
+use crate::feed::work::Partition;
 use crate::feed::{Feed, FeedError, now as unix_now};
 use crate::ledger::PushLease;
 use crate::metrics::Metrics;
@@ -42,10 +42,14 @@ const MAX_FORGOTTEN: usize = 2_000;
 /// accepted.
 const FORGET_PAUSE: Duration = Duration::from_millis(50);
 
+/// The name of the partition of the upkeep, and of its kind of work.
+const PARTITION: &str = "pushes";
+
 /// Sends the pushes of all users. Any number of processes can run one.
 pub struct PushBridge {
     sender: Arc<PushSender>,
-    alerts: Arc<PostAlertWorker>,
+    /// Its owner does the upkeep.
+    partition: Partition,
     batches: Arc<Semaphore>,
 }
 
@@ -59,9 +63,9 @@ impl PushBridge {
         options: PushBridgeOptions,
     ) -> Arc<Self> {
         let batches = Arc::new(Semaphore::new(MAX_BATCHES));
-        let alerts = Arc::new(PostAlertWorker::new(Arc::clone(&feed), millis(options.grace)));
+        let partition = feed.base.owner.partition(PARTITION, PARTITION);
         let sender = Arc::new(PushSender { feed, providers, texts, metrics, options });
-        Arc::new(Self { sender, alerts, batches })
+        Arc::new(Self { sender, partition, batches })
     }
 
     /// Works until the feed stops.
@@ -69,7 +73,6 @@ impl PushBridge {
         let runtime = &self.sender.feed.base.runtime;
         runtime.supervise("pushes", self, |bridge| async move { bridge.run().await });
         runtime.supervise("push_upkeep", self, |bridge| async move { bridge.upkeep().await });
-        runtime.supervise("post_alerts", &self.alerts, |alerts| async move { alerts.run().await });
     }
 
     async fn run(self: &Arc<Self>) {
@@ -116,10 +119,10 @@ impl PushBridge {
         Ok(Duration::ZERO)
     }
 
-    /// Measures the backlog, and removes old rows: one process of those that run a bridge, the owner of the alerts.
+    /// Measures the backlog, and removes old rows: one process of those that run a bridge.
     async fn upkeep(&self) {
         while self.sender.feed.base.runtime.sleep(UPKEEP_INTERVAL.mul_f64(rand::random_range(0.8..1.2))).await {
-            if !self.alerts.is_owner() {
+            if self.partition.fence().is_none() {
                 self.sender.metrics.pushes.backlog(0, None);
                 continue;
             }

@@ -12,7 +12,6 @@
 //! | `batch.rs` | decides about the pushes of a lease, sends and settles them |
 //! | `digest.rs` | the message for several notifications that are due at once |
 //! | `message.rs` | the message for a device |
-//! | `post_alerts.rs` | the work that queues alerts about posts |
 //! | `registration.rs` | which devices may be registered |
 //! | `setup.rs` | transports and texts, from the configuration |
 //! | `sender.rs` | what batches use |
@@ -24,7 +23,6 @@ mod batch;
 mod bridge;
 mod digest;
 mod message;
-mod post_alerts;
 pub mod providers;
 mod registration;
 mod sender;

@@ -21,8 +21,6 @@ pub(super) const MAX_BACKOFF: Duration = Duration::from_secs(5);
 /// The options of the bridge.
 #[derive(Clone, Copy, Debug)]
 pub struct PushBridgeOptions {
-    /// The time from a post to the alerts about it (`push.grace`).
-    pub grace: Duration,
     /// The time for a request to a provider (`push.timeout`).
     pub timeout: Duration,
     /// How long after its notification a push is of use (`push.ttl`).

@@ -10,7 +10,7 @@ use feedline::model::{NotificationKind, PostId, PushTarget};
 
 use crate::devices::{device, register};
 use crate::pushes::next_push;
-use crate::support::{NOW, conformance, id, own, publish, users};
+use crate::support::{NOW, conformance, id, publish, users};
 
 conformance! {
     only_other_devices_that_show_something_get_silent_messages
@@ -182,10 +182,8 @@ async fn posts_that_were_seen_get_silent_messages(ledger: Any) {
     assert_eq!(next_push(&*ledger).await, None, "the devices show no post");
     publish(&*ledger, post.0, "bo").await;
     ledger.enable_post_alerts(&id("ann"), &id("bo"), NOW, 9).await.expect("an answer");
-    ledger.start_post_alerts(post, NOW).await.expect("an answer");
-    let owner = own(&*ledger, "w1", "post_alerts").await.expect("the partition");
-    let page = PostAlertPage { post, due_at: NOW, users: 9 };
-    ledger.queue_post_alerts(&owner, &page, NOW).await.expect("an answer");
+    let page = PostAlertPage { post, author: id("bo"), after: String::new(), users: 9, due_at: NOW };
+    assert_eq!(ledger.queue_post_alerts(&page, NOW).await.expect("an answer"), Some(id("ann")));
     let pushes = due(&*ledger, NOW).await;
     assert_eq!(pushes.len(), 3);
     accept(&*ledger, &pushes, NOW, NOW).await;

@@ -94,7 +94,8 @@ async fn acknowledged_events_are_removed(ledger: Any) {
     assert_eq!(ledger.pending_events(CONSUMER, 2).await.unwrap().len(), 2);
     ledger.finish_events(CONSUMER, &[first, 999]).await.unwrap();
     let fault = feedline::ledger::Fault::now("for a test", 1);
-    ledger.quarantine_event(CONSUMER, second, &fault).await.unwrap();
+    let failed = feedline::ledger::FailedWork::Event(CONSUMER, second);
+    assert!(ledger.set_aside(failed, &fault).await.unwrap());
     assert_eq!(pending(&*ledger).await[..], waiting[2..]);
     ledger.finish_events(CONSUMER, &[third]).await.unwrap();
     assert_eq!(ledger.event_backlog(CONSUMER).await.unwrap().events, 0);

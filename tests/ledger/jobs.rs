@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use feedline::ledger::{Backlog, Fault, Fence, JobId, JobRequest, Ledger, LoadedJob, WorkView};
+use feedline::ledger::{Backlog, FailedWork, Fault, Fence, JobId, JobRequest, Ledger, LoadedJob, WorkView};
 
 use crate::support::{NOW, backlog, conformance, fence_of, id, load_all, own_all, post, publish, users, work_lease};
 
@@ -72,7 +72,7 @@ async fn a_lost_ownership_changes_nothing(ledger: Any) {
     let old = fence_of(&former, &job);
     assert!(!ledger.advance_job(job.id, old, "fan-900").await.unwrap());
     assert_eq!(ledger.finish_jobs(&[(job.id, old.clone())]).await.unwrap(), []);
-    assert!(!ledger.quarantine_job(job.id, old, &Fault::now("why", 1)).await.unwrap());
+    assert!(!ledger.set_aside(FailedWork::Job(job.id, old), &Fault::now("why", 1)).await.unwrap());
     assert_eq!(load_all(&*ledger, &former).await, []);
     let loaded = load_all(&*ledger, &owned).await;
     assert_eq!(numbers(&loaded), [job.id, edge.id]);

@@ -1,18 +1,16 @@
-//! Alerts about posts: queued page by page, once for each user.
+//! Alerts about posts: queued page by page, once for each device.
 
 use std::sync::Arc;
 
-use feedline::ledger::{DeviceSession, Fence, Ledger, PostAlertJob, PostAlertPage, PushLease};
+use feedline::ledger::{DeviceSession, Ledger, PostAlertPage, PushLease, PushResult};
 use feedline::model::PostId;
 
 use crate::devices::register;
-use crate::support::{NOW, conformance, delete, hand_over, id, own, publish, users};
+use crate::support::{NOW, conformance, id, publish, users};
 
 conformance! {
     alerts_are_queued_page_by_page
-    a_job_is_continued_where_it_was_left
-    alerts_about_deleted_posts_are_not_queued
-    a_job_is_not_repeated
+    alerts_are_not_queued_twice
     readers_are_found_with_their_markers
 }
 
@@ -20,32 +18,24 @@ type Any = Arc<dyn Ledger>;
 
 const POST: u64 = 7;
 
-/// The partition of these jobs.
-const PARTITION: &str = "post_alerts";
-
-/// Queues a page of two users. Returns whether there was a job of this owner.
-async fn queue(ledger: &dyn Ledger, owner: &Fence) -> bool {
-    let page = PostAlertPage { post: PostId(POST), due_at: NOW + 10_000, users: 2 };
-    ledger.queue_post_alerts(owner, &page, NOW).await.expect("an answer")
+/// Queues a page of two users. Returns the last one.
+async fn queue(ledger: &dyn Ledger, after: &str) -> Option<String> {
+    let (post, author) = (PostId(POST), id("author"));
+    let page = PostAlertPage { post, author, after: after.into(), users: 2, due_at: NOW + 10_000 };
+    ledger.queue_post_alerts(&page, NOW).await.expect("an answer").map(|last| last.to_string())
 }
 
-async fn jobs(ledger: &dyn Ledger) -> Vec<PostAlertJob> {
-    ledger.post_alert_jobs(9).await.expect("jobs")
+/// Queues all pages. Returns their last users.
+async fn queue_all(ledger: &dyn Ledger) -> Vec<String> {
+    let mut pages: Vec<String> = Vec::new();
+    while let Some(last) = queue(ledger, pages.last().map_or("", String::as_str)).await {
+        pages.push(last);
+    }
+    pages
 }
 
-/// The users whose pushes wait, in order; each has a phone.
-async fn queued(ledger: &dyn Ledger) -> Vec<String> {
-    let lease = PushLease { holder: "bridge".into(), until: NOW + 20_000 };
-    let pushes = ledger.lease_pushes(NOW + 10_000, &lease, 100).await.expect("pushes");
-    assert!(pushes.iter().all(|push| push.key.item == POST && push.kind == "post" && push.device.is_some()));
-    let mut users: Vec<String> = pushes.iter().map(|push| push.key.user.to_string()).collect();
-    users.sort_unstable();
-    users
-}
-
-/// Five users have alerts about the author, one of them without a device; bo has none. There is a job.
-/// Process `a` owns the partition.
-async fn prepared(ledger: &dyn Ledger) -> Fence {
+/// Five users have alerts about the author, one of them without a device; bo has none.
+async fn prepared(ledger: &dyn Ledger) {
     users(ledger, &["author", "bo"]).await;
     for name in ["u1", "u2", "u3", "u4", "u5"] {
         users(ledger, &[name]).await;
@@ -55,58 +45,34 @@ async fn prepared(ledger: &dyn Ledger) -> Fence {
         register(ledger, name, "phone", &format!("t-{name}"), DeviceSession::default()).await.expect("a device");
     }
     publish(ledger, POST, "author").await;
-    ledger.start_post_alerts(PostId(POST), NOW).await.expect("an answer");
-    own(ledger, "a", PARTITION).await.expect("the partition")
 }
 
 async fn alerts_are_queued_page_by_page(ledger: Any) {
-    let owner = prepared(&*ledger).await;
-    assert_eq!(jobs(&*ledger).await, [PostAlertJob { post: PostId(POST), created_at: NOW }]);
-    assert!(queue(&*ledger, &owner).await);
+    prepared(&*ledger).await;
+    assert_eq!(queue(&*ledger, "").await.as_deref(), Some("u2"));
+    assert_eq!(ledger.push_backlog(NOW + 9_999).await.expect("an answer").due, 0);
     assert_eq!(ledger.push_backlog(NOW + 10_000).await.expect("an answer").due, 2);
-    assert!(queue(&*ledger, &owner).await);
-    assert!(queue(&*ledger, &owner).await);
-    assert!(!jobs(&*ledger).await.is_empty() && queue(&*ledger, &owner).await);
-    assert_eq!(jobs(&*ledger).await, []);
-    assert_eq!(queued(&*ledger).await, ["u1", "u2", "u4", "u5"]);
-    assert!(!queue(&*ledger, &owner).await, "it is done");
+    assert_eq!(queue(&*ledger, "u2").await.as_deref(), Some("u4"), "also if one has no device");
+    assert_eq!(queue(&*ledger, "u4").await.as_deref(), Some("u5"));
+    assert_eq!(queue(&*ledger, "u5").await, None);
+    let lease = PushLease { holder: "bridge".into(), until: NOW + 20_000 };
+    let pushes = ledger.lease_pushes(NOW + 10_000, &lease, 100).await.expect("pushes");
+    assert!(pushes.iter().all(|push| push.key.item == POST && push.kind == "post" && push.device.is_some()));
+    let mut users: Vec<&str> = pushes.iter().map(|push| push.key.user.as_str()).collect();
+    users.sort_unstable();
+    assert_eq!(users, ["u1", "u2", "u4", "u5"]);
 }
 
-async fn a_job_is_continued_where_it_was_left(ledger: Any) {
-    let former = prepared(&*ledger).await;
-    assert!(queue(&*ledger, &former).await);
-    // The process was paused past its lease. It comes back.
-    let owner = hand_over(&*ledger, "a", "b", PARTITION).await;
-    assert_eq!(jobs(&*ledger).await.len(), 1);
-    assert!(!queue(&*ledger, &former).await);
-    assert_eq!(ledger.push_backlog(NOW + 10_000).await.expect("an answer").due, 2);
-    for _ in 0..2 {
-        assert!(queue(&*ledger, &owner).await);
-    }
-    assert!(!queue(&*ledger, &former).await);
-    assert!(!jobs(&*ledger).await.is_empty() && queue(&*ledger, &owner).await);
-    assert_eq!(jobs(&*ledger).await, []);
-    assert_eq!(queued(&*ledger).await, ["u1", "u2", "u4", "u5"]);
-}
-
-async fn alerts_about_deleted_posts_are_not_queued(ledger: Any) {
-    let owner = prepared(&*ledger).await;
-    delete(&*ledger, POST, "author").await;
-    assert!(!jobs(&*ledger).await.is_empty() && queue(&*ledger, &owner).await);
-    assert_eq!(jobs(&*ledger).await, []);
-    assert!(queued(&*ledger).await.is_empty());
-}
-
-async fn a_job_is_not_repeated(ledger: Any) {
-    let owner = prepared(&*ledger).await;
-    while queue(&*ledger, &owner).await {}
+async fn alerts_are_not_queued_twice(ledger: Any) {
+    prepared(&*ledger).await;
+    assert_eq!(queue_all(&*ledger).await, ["u2", "u4", "u5"]);
+    let lease = PushLease { holder: "bridge".into(), until: NOW + 20_000 };
+    let pushes = ledger.lease_pushes(NOW + 10_000, &lease, 2).await.expect("pushes");
+    let sent: Vec<_> = pushes.iter().map(|push| push.settled(PushResult::Accepted)).collect();
+    assert_eq!(ledger.settle_pushes(&sent, &lease, NOW + 10_001, 0).await.expect("an answer"), 2);
     // The fan-out of the post runs again after a crash.
-    ledger.start_post_alerts(PostId(POST), NOW + 60_000).await.expect("an answer");
-    assert_eq!(jobs(&*ledger).await, []);
-    let tomorrow = NOW + 86_400_000;
-    ledger.forget_pushes(tomorrow, 9).await.expect("an answer");
-    ledger.start_post_alerts(PostId(POST), tomorrow).await.expect("an answer");
-    assert_eq!(jobs(&*ledger).await.len(), 1, "it was forgotten");
+    assert_eq!(queue_all(&*ledger).await, ["u2", "u4", "u5"]);
+    assert_eq!(ledger.push_backlog(NOW + 30_000).await.expect("an answer").due, 2, "the two that were not sent");
 }
 
 async fn readers_are_found_with_their_markers(ledger: Any) {

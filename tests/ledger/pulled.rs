@@ -106,12 +106,7 @@ async fn followers_are_filtered_from_candidates(ledger: Any) {
     pull(&*ledger, 1, "ann", &post(1)).await;
     unfollow(&*ledger, &id("bo"), &id("ann")).await;
     let mode = ledger.fanout_mode(&id("ann")).await.unwrap();
-    assert_eq!((mode.followers, mode.pulled, mode.has_alerts), (1, true, false));
-    ledger.enable_post_alerts(&id("dee"), &id("ann"), NOW, 9).await.unwrap();
-    let has_alerts = async |author: &str| ledger.fanout_mode(&id(author)).await.unwrap().has_alerts;
-    assert!(has_alerts("ann").await && !has_alerts("dee").await);
-    ledger.disable_post_alerts(&id("dee"), &id("ann")).await.unwrap();
-    assert!(!has_alerts("ann").await);
+    assert_eq!((mode.followers, mode.pulled), (1, true));
 }
 
 async fn old_entries_are_removed_and_positions_continue(ledger: Any) {

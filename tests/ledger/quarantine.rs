@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use feedline::ledger::{
-    ERASURE, EVENT, EventConsumer, Fault, Fence, JOB, Job, JobId, LIKE, Ledger, MAX_QUARANTINED, POST_ALERT,
-    PostAlertJob, Quarantined, REVERT, RetryOutcome, RevertReason, SkippedLike, Thread, VisibilityChange, Work,
-    quarantine_dropped, unreadable_rows,
+    ERASURE, EVENT, EventConsumer, FailedWork, Fault, Fence, JOB, Job, JobId, LIKE, Ledger, MAX_QUARANTINED,
+    Quarantined, REVERT, RetryOutcome, RevertReason, SkippedLike, Thread, VisibilityChange, Work, quarantine_dropped,
+    unreadable_rows,
 };
 use feedline::model::{Comment, CommentId, ContentId, Entry, LikeChange, NotificationKind, PostId, Visibility};
 
@@ -17,7 +17,6 @@ conformance! {
     quarantine_entries_are_unique_and_bounded
     skipped_likes_are_reverted_and_the_partition_continues
     quarantined_events_return_to_their_consumer
-    quarantined_post_alerts_continue_where_they_were
     quarantined_erasures_wait_for_a_retry
     likes_and_reverts_are_retried_on_request
     items_are_listed_page_by_page_and_dropped
@@ -41,7 +40,7 @@ async fn quarantined_jobs_wait_for_release(ledger: Any) {
     let owned = own_all(&*ledger, "w2").await;
     let set_aside = async |owned: &[Fence], why: &str, at| {
         ledger
-            .quarantine_job(job.id, fence_of(owned, &job), &Fault { reason: why.into(), attempts: 5, at })
+            .set_aside(FailedWork::Job(job.id, fence_of(owned, &job)), &Fault { reason: why.into(), attempts: 5, at })
             .await
             .unwrap()
     };
@@ -73,7 +72,7 @@ async fn released_visibility_changes_use_the_current_visibility(ledger: Any) {
     let change = VisibilityChange { before: Visibility::Public, after: Visibility::Followers };
     let narrow = |change| Work::RevokeVisibility { post: PostId(1), author: id("ann"), change };
     let job = jobs.iter().find(|job| job.work == narrow(Some(change.clone()))).expect("a job");
-    assert!(ledger.quarantine_job(job.id, fence_of(&owned, job), &fault()).await.unwrap());
+    assert!(ledger.set_aside(FailedWork::Job(job.id, fence_of(&owned, job)), &fault()).await.unwrap());
     assert_eq!(retry(&*ledger, JOB, &job.id.to_string()).await, RetryOutcome::Returned);
     let back = load_all(&*ledger, &owned).await.into_iter().find(|loaded| loaded.id == job.id).expect("the job");
     assert_eq!(back.job.map(|job| job.work), Ok(narrow(None)));
@@ -133,8 +132,11 @@ async fn quarantined_events_return_to_their_consumer(ledger: Any) {
     support::follow(&*ledger, &id("cy"), &id("ann")).await;
     let waiting = ledger.pending_events(CONSUMER, 9).await.unwrap();
     let name = format!("notifications/{}", waiting[0].seq);
-    ledger.quarantine_event(CONSUMER, waiting[0].seq, &fault()).await.unwrap();
-    ledger.quarantine_event(EventConsumer::Likes, waiting[1].seq, &fault()).await.unwrap();
+    let set_aside = async |consumer, place: usize| {
+        ledger.set_aside(FailedWork::Event(consumer, waiting[place].seq), &fault()).await.unwrap()
+    };
+    assert!(set_aside(CONSUMER, 0).await && !set_aside(CONSUMER, 0).await);
+    assert!(!set_aside(EventConsumer::Likes, 1).await);
     assert_eq!(ledger.pending_events(CONSUMER, 9).await.unwrap(), waiting[1..]);
     assert_eq!(quarantined(&*ledger).await, [(EVENT.into(), name.clone())], "the other consumer did not want it");
     let item = ledger.quarantined_item(EVENT, &name).await.unwrap().expect("an item");
@@ -143,20 +145,6 @@ async fn quarantined_events_return_to_their_consumer(ledger: Any) {
     assert_eq!(retry(&*ledger, EVENT, &name).await, RetryOutcome::Returned);
     assert_eq!(ledger.pending_events(CONSUMER, 9).await.unwrap(), waiting, "with its number and its time");
     assert_eq!(quarantined(&*ledger).await, []);
-}
-
-async fn quarantined_post_alerts_continue_where_they_were(ledger: Any) {
-    users(&*ledger, &["ann"]).await;
-    publish(&*ledger, 7, "ann").await;
-    ledger.start_post_alerts(PostId(7), NOW).await.unwrap();
-    let jobs = ledger.post_alert_jobs(9).await.unwrap();
-    assert_eq!(jobs, [PostAlertJob { post: PostId(7), created_at: NOW }]);
-    ledger.quarantine_post_alert(&jobs[0], &fault()).await.unwrap();
-    ledger.start_post_alerts(PostId(7), NOW + 10).await.unwrap();
-    assert_eq!(ledger.post_alert_jobs(9).await.unwrap(), [], "it does not begin again");
-    assert_eq!(quarantined(&*ledger).await, [(POST_ALERT.into(), "7".into())]);
-    assert_eq!(retry(&*ledger, POST_ALERT, "7").await, RetryOutcome::Returned);
-    assert_eq!(ledger.post_alert_jobs(9).await.unwrap(), jobs);
 }
 
 async fn quarantined_erasures_wait_for_a_retry(ledger: Any) {
@@ -168,9 +156,11 @@ async fn quarantined_erasures_wait_for_a_retry(ledger: Any) {
     let later = NOW + 1_000_000_000_000;
     for left in [1, 0] {
         let erasure = ledger.due_erasures(NOW, 9).await.unwrap().remove(0);
-        ledger.quarantine_erasure(&former, &erasure, &fault()).await.unwrap();
+        let set_aside =
+            async |fence: &Fence| ledger.set_aside(FailedWork::Erasure(&erasure.user, fence), &fault()).await.unwrap();
+        assert!(!set_aside(&former).await);
         assert_eq!(ledger.due_erasures(later, 9).await.unwrap().len(), left + 1, "not its owner");
-        ledger.quarantine_erasure(&owned, &erasure, &fault()).await.unwrap();
+        assert!(set_aside(&owned).await && !set_aside(&owned).await);
         assert_eq!(ledger.due_erasures(later, 9).await.unwrap().len(), left);
     }
     assert_eq!(ledger.quarantined(Some(ERASURE), 0, 9).await.unwrap().len(), 2);
@@ -185,18 +175,19 @@ async fn quarantined_erasures_wait_for_a_retry(ledger: Any) {
 async fn likes_and_reverts_are_retried_on_request(ledger: Any) {
     let item = |kind: &str, name: &str| Quarantined::new(kind, name.into(), "+ p1 1 bo".into(), fault());
     ledger.quarantine(&[item(LIKE, "0/a/1-0"), item(LIKE, "0/a/2-0"), item(REVERT, "7")]).await.unwrap();
-    assert_eq!(ledger.requested_retries(LIKE, 9).await.unwrap(), []);
+    assert_eq!(ledger.requested_retries(9).await.unwrap(), []);
     assert_eq!(retry(&*ledger, LIKE, "0/a/2-0").await, RetryOutcome::Requested);
     assert_eq!(retry(&*ledger, REVERT, "7").await, RetryOutcome::Requested);
     assert_eq!(retry(&*ledger, REVERT, "8").await, RetryOutcome::Absent);
-    let requested = ledger.requested_retries(LIKE, 9).await.unwrap();
-    assert_eq!((requested.len(), requested[0].name.as_str(), requested[0].is_retried), (1, "0/a/2-0", true));
+    let requested = ledger.requested_retries(9).await.unwrap();
+    let requested: Vec<_> = requested.iter().map(|item| (item.kind.as_str(), &*item.name, item.is_retried)).collect();
+    assert_eq!(requested, [(LIKE, "0/a/2-0", true), (REVERT, "7", true)]);
     assert_eq!(ledger.quarantine_size().await.unwrap(), 3, "it stays until a node has it");
     ledger.refuse_retry(LIKE, "0/a/2-0", "unknown").await.unwrap();
-    assert_eq!(ledger.requested_retries(LIKE, 9).await.unwrap(), []);
+    assert_eq!(ledger.requested_retries(9).await.unwrap().len(), 1);
     assert_eq!(ledger.quarantined_item(LIKE, "0/a/2-0").await.unwrap().expect("it stays").reason, "unknown");
     assert!(ledger.drop_quarantined(REVERT, "7").await.unwrap());
-    assert_eq!(ledger.requested_retries(REVERT, 9).await.unwrap(), []);
+    assert_eq!(ledger.requested_retries(9).await.unwrap(), []);
 }
 
 async fn items_are_listed_page_by_page_and_dropped(ledger: Any) {

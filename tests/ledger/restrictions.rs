@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use feedline::ledger::{EditOutcome, Ledger, NewJob, VisibilityChange, Work};
+use feedline::ledger::{EdgeWork, EditOutcome, Ledger, NewJob, VisibilityChange, Work};
 use feedline::model::{Edges, PostId, Relation, Restriction, UserId, Visibility};
 
 use crate::support::{self, NOW, backlog, conformance, delete, follow, id, ids, post, publish, store, timeline, users};
@@ -35,7 +35,7 @@ fn work(jobs: Option<Vec<NewJob>>) -> Vec<Work> {
 }
 
 fn part(reader: &str, author: &str) -> Work {
-    Work::Detach { reader: id(reader), author: id(author) }
+    Work::Edge { change: EdgeWork::Detach, reader: id(reader), author: id(author) }
 }
 
 async fn relation(ledger: &dyn Ledger, reader: &str, author: &str) -> Relation {
@@ -148,7 +148,7 @@ async fn lifted_restrictions_restore_followed_posts(ledger: Any) {
         if follows {
             follow(&*ledger, &id("ann"), &id("bo")).await;
         }
-        let back = Work::Follow { reader: id("ann"), author: id("bo") };
+        let back = Work::Edge { change: EdgeWork::Follow, reader: id("ann"), author: id("bo") };
         let expected: &[Work] = if follows { &[back] } else { &[] };
         restrict(&*ledger, Restriction::Mute, "ann", "bo").await.expect("it is new");
         assert_eq!(work(unrestrict(&*ledger, Restriction::Mute, "ann", "bo").await), expected);

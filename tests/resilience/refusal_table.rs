@@ -79,7 +79,7 @@ pub(crate) const OF_POSTGRES: [Refusal; 7] = [
     Refusal {
         begin: &[Ledger(
             "REVOKE INSERT ON pulled, likes, notifications, outlet, push_queue FROM app; \
-             REVOKE UPDATE ON posts, like_positions, outlet_consumers, push_queue, post_alert_jobs, erasures FROM app; \
+             REVOKE UPDATE ON posts, like_positions, outlet_consumers, push_queue, erasures FROM app; \
              REVOKE DELETE ON jobs, events FROM app",
         )],
         end: &[Ledger("GRANT ALL ON ALL TABLES IN SCHEMA public TO app")],

@@ -42,7 +42,6 @@ impl Devices {
         let validated = self.validator.validate(&device.target);
         validated.map_err(|InvalidAddress { field, problem }| FeedError::invalid(field, problem))?;
         let registration = DeviceRegistration { session: session(&call.credential), device };
-        self.base.identity.ensure_user(user).await?;
         let device = self.base.ledger.register_device(user, &registration, MAX_DEVICES).await?;
         device.map(DeviceView::from).ok_or(FeedError::Unauthorized("this session has ended"))
     }
@@ -68,7 +67,6 @@ impl Devices {
     ) -> Result<PushPreferences> {
         let user = caller.user()?;
         input::check_preferences(&preferences)?;
-        self.base.identity.ensure_user(user).await?;
         self.base.ledger.set_push_preferences(user, &preferences).await?;
         Ok(preferences)
     }

@@ -19,7 +19,7 @@ use crate::feed::posts::CommentService;
 use crate::feed::runtime::now;
 use crate::feed::timelines::EdgeJobs;
 use crate::feed::work::{Consumer, Partition, PollSchedule, QuarantinePolicy, RunOutcome, work};
-use crate::ledger::{Erasure, Fence, LedgerError, PersonalData, PersonalRow};
+use crate::ledger::{Erasure, FailedWork, Fence, LedgerError, PersonalData, PersonalRow};
 use crate::model::{Channel, CommentId, Millis, ObjectId, ObjectType, PostId, UserId};
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -52,44 +52,12 @@ const PAUSE_AFTER_POSTS: Duration = Duration::from_millis(250);
 /// The number of follows of a page that end concurrently.
 const CONCURRENCY: usize = 4;
 
-/// The parts of a pass, in order.
-const STAGES: [Stage; 9] = [
-    Stage::Followers,
-    Stage::Posts,
-    Stage::Following,
-    Stage::Comments,
-    Stage::Favourites,
-    Stage::Likes,
-    Stage::Notices,
-    Stage::Rest,
-    Stage::DeletedPosts,
-];
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    /// Follows by other users, and the posts in their timelines.
-    Followers,
-    /// Posts. Viewers of a post receive the same event as for any deletion.
-    Posts,
-    Following,
-    /// Comments on posts of other users. A comment with replies stays, without its author and text.
-    Comments,
-    Favourites,
-    Likes,
-    /// Notifications of other users about this user.
-    Notices,
-    Rest,
-    /// The remaining data of deleted posts, including other users' comments and likes. None of these rows is a write of
-    /// the user, so they do not count as found. Recently deleted posts wait until no write to them can be under way.
-    DeletedPosts,
-}
-
 /// A pass that is under way.
 struct Pass {
     erasure: Erasure,
     begun: Millis,
-    /// The index in [`STAGES`].
-    stage: usize,
+    /// The number of its stage: see [`ErasureJob::page`].
+    stage: u8,
     /// The key of the last row that the stage has processed.
     cursor: String,
     /// Rows found in this pass.
@@ -137,38 +105,50 @@ impl ErasureJob {
 
     /// Processes a page. Returns the pause after it; `None`: the pass has ended.
     async fn step(&self, fence: &Fence, pass: &mut Pass) -> Result<Option<Duration>> {
-        let Some(stage) = STAGES.get(pass.stage).copied() else {
+        let Some((found, pause)) = self.page(pass).await? else {
             self.end_pass(fence, pass).await?;
             return Ok(None);
         };
-        let found = self.page(stage, pass).await?;
         if found == 0 {
             pass.stage += 1;
             pass.cursor.clear();
             return Ok(Some(Duration::ZERO));
         }
-        if stage != Stage::DeletedPosts {
-            pass.found += found;
-        }
-        Ok(Some(if stage == Stage::Posts { PAUSE_AFTER_POSTS } else { PAUSE }))
+        Ok(Some(pause))
     }
 
-    /// Processes the next page of a stage. Returns the number of its rows: none are left after an empty one.
-    async fn page(&self, stage: Stage, pass: &mut Pass) -> Result<usize> {
-        match stage {
-            Stage::Followers => self.follows(PersonalData::Followers, pass).await,
-            Stage::Posts => self.posts(pass).await,
-            Stage::Following => self.follows(PersonalData::Following, pass).await,
-            Stage::Comments => self.comments(pass).await,
-            Stage::Favourites => self.favourites(pass).await,
-            Stage::Likes => self.likes(&pass.erasure.user).await,
-            Stage::Notices => self.notices(&pass.erasure.user).await,
-            Stage::Rest => Ok(self.base.ledger.erase_rest(&pass.erasure.user, PAGE).await?),
-            Stage::DeletedPosts => {
-                let before = now().saturating_sub(GRACE / 2);
-                Ok(self.base.ledger.erase_deleted_posts(&pass.erasure.user, before, PAGE).await?)
+    /// Processes the next page of the stage. Returns the number of its rows (none are left after an empty one), and the
+    /// pause after it; `None`: there is no such stage.
+    async fn page(&self, pass: &mut Pass) -> Result<Option<(usize, Duration)>> {
+        let (ledger, mut pause) = (&self.base.ledger, PAUSE);
+        let found = match pass.stage {
+            // Follows by other users, and the posts in their timelines.
+            0 => self.follows(PersonalData::Followers, pass).await?,
+            // Viewers of a post receive the same event as for any deletion.
+            1 => {
+                pause = PAUSE_AFTER_POSTS;
+                self.posts(pass).await?
             }
-        }
+            2 => self.follows(PersonalData::Following, pass).await?,
+            // Comments on posts of other users. A comment with replies stays, without its author and text.
+            3 => self.comments(pass).await?,
+            4 => self.favourites(pass).await?,
+            5 => self.likes(&pass.erasure.user).await?,
+            // Notifications of other users about this user.
+            6 => self.notices(&pass.erasure.user).await?,
+            7 => ledger.erase_rest(&pass.erasure.user, PAGE).await?,
+            // The remaining data of deleted posts, including other users' comments and likes. None of these rows is a
+            // write of the user, so they do not count as found. Recently deleted posts wait until no write to them can
+            // be under way.
+            8 => {
+                let before = now().saturating_sub(GRACE / 2);
+                let found = ledger.erase_deleted_posts(&pass.erasure.user, before, PAGE).await?;
+                return Ok(Some((found, pause)));
+            }
+            _ => return Ok(None),
+        };
+        pass.found += found;
+        Ok(Some((found, pause)))
     }
 
     /// After the last stage: another pass follows, or the erasure is finished.
@@ -228,7 +208,7 @@ impl Consumer for ErasureWorker {
                 if let Some(fault) = quarantine.failed(user, &error, cause).await {
                     let reason = &fault.reason;
                     tracing::error!(%user, reason, "an erasure always fails and was quarantined");
-                    ledger.quarantine_erasure(fence, &pass.erasure, &fault).await?;
+                    ledger.set_aside(FailedWork::Erasure(user, fence), &fault).await?;
                     return Ok(RunOutcome::More);
                 }
                 // The pass begins again later, after other erasures. If this fails too, it begins again at once.

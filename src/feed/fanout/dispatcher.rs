@@ -4,18 +4,21 @@ use std::sync::Arc;
 
 use super::channel_updates::{ChannelUpdates, removed};
 use super::follower_scanner::FollowerScanner;
-use super::page_writer::{FollowerScan, PageWriter};
-use super::running_job::{Attempts, JobOutcome, RunningJob};
+use super::page_writer::FollowerScan;
+use super::running_job::{JobOutcome, RunningJob};
 use crate::broker::{Invalidation, PageRecipients, Signal};
 use crate::feed::base::Base;
 use crate::feed::error::Result;
 use crate::feed::favourites::FavouriteService;
 use crate::feed::runtime::now;
 use crate::feed::timelines::{EdgeJobs, EdgeOutcome};
-use crate::feed::visibility::{CachedFollowers, Recipients};
+use crate::feed::visibility::Recipients;
 use crate::feed::work::QueuedJob;
-use crate::ledger::{JOBS, Job, VisibilityChange, Work};
-use crate::model::{Entry, GoneReason, PostId, PostRemoved, UserId};
+use crate::ledger::{JOBS, Job, PostAlertPage, VisibilityChange, Work};
+use crate::model::{Entry, GoneReason, Millis, PostId, PostRemoved, UserId};
+
+/// The users of a page of alerts. One transaction queues it.
+const ALERTS_PER_PAGE: usize = 500;
 
 /// Dispatches jobs: to follower scans, to the pull log, or to edge jobs.
 pub(super) struct Dispatcher {
@@ -23,13 +26,11 @@ pub(super) struct Dispatcher {
     pub(super) favourites: Arc<FavouriteService>,
     pub(super) edges: Arc<EdgeJobs>,
     pub(super) channels: ChannelUpdates,
-    pub(super) attempts: Arc<Attempts>,
-    pub(super) writer: Arc<PageWriter>,
     pub(super) scanner: FollowerScanner,
     /// Followers past which an author's posts go to the pull log (`fanout.push_limit`).
     pub(super) push_limit: u64,
-    /// Whether alerts about posts are pushed.
-    pub(super) post_alerts: bool,
+    /// The time from a post to the alerts about it, in milliseconds; `None`: nothing is pushed.
+    pub(super) alert_grace: Option<Millis>,
 }
 
 impl Dispatcher {
@@ -40,8 +41,9 @@ impl Dispatcher {
     pub(super) async fn attempt(&self, queued: &QueuedJob, running: &mut RunningJob) -> Result<JobOutcome> {
         let job = &queued.job;
         self.base.lineage.note_number(JOBS, job.id.0).await?;
-        let is_edge = matches!(job.work, Work::Follow { .. } | Work::Unfollow { .. } | Work::Detach { .. });
-        if !is_edge && let Some(outcome) = self.attempts.begin(running).await? {
+        if !matches!(job.work, Work::Edge { .. })
+            && let Some(outcome) = running.begin(&self.base).await?
+        {
             return Ok(outcome);
         }
         match &job.work {
@@ -83,12 +85,10 @@ impl Dispatcher {
                 };
                 self.dispatch(&scan, running).await
             }
-            Work::Follow { .. } | Work::Unfollow { .. } | Work::Detach { .. } => {
-                Ok(match self.edges.run(job, queued.is_repeated).await? {
-                    EdgeOutcome::Done => JobOutcome::Done,
-                    EdgeOutcome::Repeat => JobOutcome::Repeat,
-                })
-            }
+            Work::Edge { .. } => Ok(match self.edges.run(job, queued.is_repeated).await? {
+                EdgeOutcome::Done => JobOutcome::Done,
+                EdgeOutcome::Repeat => JobOutcome::Repeat,
+            }),
         }
     }
 
@@ -110,7 +110,36 @@ impl Dispatcher {
             self.channels.publish(job.id, author, &cached.post.topics, &entry).await?;
             running.has_published = true;
         }
-        self.dispatch(&scan(job, &entry, Recipients::Viewers), running).await
+        let outcome = self.dispatch(&scan(job, &entry, Recipients::Viewers), running).await?;
+        match (outcome, self.alert_grace) {
+            (JobOutcome::Done, Some(grace)) => self.queue_alerts(job, post, grace, running).await,
+            (outcome, _) => Ok(outcome),
+        }
+    }
+
+    /// Queues alerts about a post, for the users who asked for them. A repeated attempt begins again, and queues nothing
+    /// twice.
+    async fn queue_alerts(&self, job: &Job, post: PostId, grace: Millis, running: &RunningJob) -> Result<JobOutcome> {
+        let author = job.work.author();
+        let followers = self.base.followers.cached(author);
+        if followers.as_ref().is_some_and(|followers| followers.is_without_alerts()) {
+            return Ok(JobOutcome::Done);
+        }
+        let mut after = String::new();
+        while running.tokens.are_valid() {
+            let (author, now) = (author.clone(), now());
+            let due_at = job.created_at.saturating_add(grace).max(now);
+            let page = PostAlertPage { post, author, after: after.clone(), users: ALERTS_PER_PAGE, due_at };
+            if let Some(last) = self.base.ledger.queue_post_alerts(&page, now).await? {
+                after = last.to_string();
+                continue;
+            }
+            if let Some(followers) = followers.filter(|_| after.is_empty()) {
+                followers.note_without_alerts();
+            }
+            return Ok(JobOutcome::Done);
+        }
+        Ok(JobOutcome::Fenced)
     }
 
     async fn fan_out_deletion(
@@ -149,22 +178,11 @@ impl Dispatcher {
         // with different modes could overtake each other.
         let lower = push_limit - push_limit / 5;
         let followers = self.base.followers.cached(scan.author);
-        let needs_no_alerts = |followers: &CachedFollowers| !self.post_alerts || followers.is_without_alerts();
-        if followers.as_ref().is_some_and(|followers| followers.len() <= lower && needs_no_alerts(followers)) {
+        if followers.is_some_and(|followers| followers.len() <= lower) {
             // Most authors: the ledger need not be asked for their mode.
             return self.scanner.run(scan, job).await;
         }
         let mode = self.base.ledger.fanout_mode(scan.author).await?;
-        if let Some(followers) = followers.filter(|_| !mode.has_alerts) {
-            followers.note_without_alerts();
-        }
-        if self.post_alerts
-            && mode.has_alerts
-            && let (Entry::Post(post), Recipients::Viewers) = (scan.entry, &scan.recipients)
-        {
-            // Before the first follower is served: a repeated attempt does not come here.
-            self.base.ledger.start_post_alerts(*post, now()).await?;
-        }
         if mode.followers > push_limit || (mode.pulled && mode.followers > lower) {
             return self.append_to_pull_log(scan, job).await;
         }
@@ -175,11 +193,12 @@ impl Dispatcher {
     async fn append_to_pull_log(&self, scan: &FollowerScan<'_>, job: &RunningJob) -> Result<JobOutcome> {
         if !job.progress.own {
             let own = vec![scan.author.clone()];
-            if !self.writer.write_now(scan, &job.tokens, PageRecipients::Own, own).await? {
+            let page = self.scanner.writer.write(scan, &job.tokens, PageRecipients::Own, own).await?;
+            if !self.scanner.writer.finish(page).await? {
                 return Ok(JobOutcome::Fenced);
             }
         }
-        if !self.attempts.may_write(job) {
+        if !job.tokens.are_valid() {
             return Ok(JobOutcome::Fenced);
         }
         // Nodes read entries without their recipients. Some entries apply only to inboxes that hold the post.

@@ -18,9 +18,6 @@ use crate::model::Millis;
 /// How long a finished job waits for others.
 const DELAY: Duration = Duration::from_millis(5);
 
-/// The number of jobs that do not wait any longer.
-const MAX_WAITING: usize = 32;
-
 /// A job whose recipients have the entry.
 pub(super) struct FinishedJob {
     pub(super) job: Job,
@@ -34,25 +31,18 @@ pub(super) struct Finisher {
     base: Arc<Base>,
     waiting: Mutex<Vec<FinishedJob>>,
     queued: Notify,
-    is_full: Notify,
 }
 
 impl Finisher {
     /// Removes jobs from this ledger: see [`run`](Self::run).
     pub(super) fn new(base: Arc<Base>) -> Self {
-        let (waiting, queued, is_full) = (Mutex::default(), Notify::new(), Notify::new());
-        Self { base, waiting, queued, is_full }
+        Self { base, waiting: Mutex::default(), queued: Notify::new() }
     }
 
     /// Adds a finished job.
     pub(super) fn add(&self, job: Job, fence: Fence, attempt: JobAttempt) {
-        let mut waiting = self.waiting.lock();
-        waiting.push(FinishedJob { job, fence, attempt, finished_at: now() });
-        match waiting.len() {
-            1 => self.queued.notify_one(),
-            MAX_WAITING => self.is_full.notify_one(),
-            _ => {}
-        }
+        self.waiting.lock().push(FinishedJob { job, fence, attempt, finished_at: now() });
+        self.queued.notify_one();
     }
 
     /// Removes jobs until the process stops. Those that are left need a [`flush`](Self::flush).
@@ -62,9 +52,8 @@ impl Finisher {
                 () = self.queued.notified() => {}
                 () = self.base.runtime.stopped() => return,
             }
-            tokio::select! {
-                more = self.base.runtime.sleep(DELAY) => if !more { return },
-                () = self.is_full.notified() => {}
+            if !self.base.runtime.sleep(DELAY).await {
+                return;
             }
             self.flush().await;
         }
@@ -82,25 +71,19 @@ impl Finisher {
             Vec::new()
         });
         let mut retired = Vec::new();
-        for FinishedJob { job, fence, attempt, finished_at } in finished {
-            self.base.jobs.removed(job.id, job.work.author(), &fence);
+        for FinishedJob { job, attempt, finished_at, .. } in finished {
+            self.base.jobs.removed(&job);
             if removed.contains(&job.id) {
                 self.base.metrics.fanout.done(finished_at.saturating_sub(job.created_at));
                 // A job for one inbox begins no attempt.
                 retired.extend((!attempt.run.is_empty()).then_some(attempt));
             }
         }
-        self.retire(retired);
-    }
-
-    /// Removes the state of jobs from the broker. Nobody waits for the calls: if one fails, the broker keeps the state
-    /// of the job for a day.
-    fn retire(&self, attempts: Vec<JobAttempt>) {
+        // Nobody waits for the broker: if a call fails, it keeps the state of the job for a day.
         let broker = Arc::clone(&self.base.broker);
         self.base.runtime.spawn(async move {
-            let calls: Vec<_> = attempts.iter().map(|attempt| broker.retire_job(attempt)).collect();
-            for (outcome, attempt) in futures::future::join_all(calls).await.into_iter().zip(&attempts) {
-                if let Err(error) = outcome {
+            for attempt in retired {
+                if let Err(error) = broker.retire_job(&attempt).await {
                     tracing::debug!(%error, job = %attempt.job, "the broker remembers a finished job for a day");
                 }
             }

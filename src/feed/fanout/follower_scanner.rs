@@ -8,7 +8,7 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use super::page_writer::{FollowerScan, PageWriter, WritingPage};
-use super::running_job::{Attempts, JobOutcome, RunningJob, WriteTokens};
+use super::running_job::{JobOutcome, RunningJob, WriteTokens};
 use crate::broker::{JobProgress, PageRecipients};
 use crate::feed::base::Base;
 use crate::feed::error::{FeedError, Result};
@@ -45,11 +45,6 @@ impl RemainingFollowers {
             served: HashSet::new(),
         }
     }
-
-    /// Whether no follower is left.
-    fn is_exhausted(&self) -> bool {
-        self.own.is_none() && self.first_page.is_none() && !self.more
-    }
 }
 
 /// Pages under way, and the users of the next one.
@@ -67,8 +62,7 @@ struct Pages<'a, 'b> {
 /// Scans followers.
 pub(super) struct FollowerScanner {
     pub(super) base: Arc<Base>,
-    pub(super) attempts: Arc<Attempts>,
-    pub(super) writer: Arc<PageWriter>,
+    pub(super) writer: PageWriter,
     /// Inboxes of a page (`fanout.page`).
     pub(super) page_size: usize,
 }
@@ -80,27 +74,23 @@ impl FollowerScanner {
     /// If a store cannot be reached.
     pub(super) async fn run(&self, scan: &FollowerScan<'_>, job: &mut RunningJob) -> Result<JobOutcome> {
         let mut followers = RemainingFollowers::after(&job.cursor, scan.author, &job.progress);
-        if job.is_fresh()
-            && let Some(outcome) = self.serve_connected(scan, &mut followers, job).await?
-        {
-            return Ok(outcome);
+        if job.is_fresh() {
+            match self.serve_connected(scan, &mut followers, job).await? {
+                JobOutcome::Done => {}
+                outcome => return Ok(outcome),
+            }
         }
         let mut ahead = job.cursor.clone();
         // Pages under way, each with its last follower.
         let mut writing: VecDeque<(String, WritingPage)> = VecDeque::new();
         loop {
             while writing.len() < MAX_CONCURRENT_PAGES {
-                if let Some(outcome) = self.attempts.check(job).await? {
-                    return Ok(outcome);
+                if !job.may_go_on(&self.base).await? {
+                    return Ok(JobOutcome::Lost);
                 }
                 let next = self.next_page(scan.author, &mut followers, &ahead, &job.progress).await?;
                 let Some((users, to)) = next else { break };
                 let page = PageRecipients::Range { after: ahead, to: to.clone() };
-                if writing.is_empty() && followers.is_exhausted() {
-                    // Most authors have one page of followers.
-                    let is_written = self.writer.write_now(scan, &job.tokens, page, users).await?;
-                    return Ok(if is_written { JobOutcome::Done } else { JobOutcome::Fenced });
-                }
                 writing.push_back((to.clone(), self.writer.write(scan, &job.tokens, page, users).await?));
                 ahead = to;
             }
@@ -141,10 +131,9 @@ impl FollowerScanner {
         }
         Ok((!users.is_empty()).then_some((users, end)))
     }
-}
 
-impl FollowerScanner {
-    /// Serves connected followers, and notes them for the second pass. Returns an outcome if the attempt ends here.
+    /// Serves connected followers, and notes them for the second pass. If the outcome is not `Done`, the attempt ends
+    /// here.
     ///
     /// # Errors
     /// If a store cannot be reached.
@@ -153,20 +142,20 @@ impl FollowerScanner {
         scan: &FollowerScan<'_>,
         followers: &mut RemainingFollowers,
         job: &mut RunningJob,
-    ) -> Result<Option<JobOutcome>> {
+    ) -> Result<JobOutcome> {
         let mut users = self.base.followers.first(scan.author, CHUNK).await?;
         if users.len() <= self.page_size {
             // All followers fit on one page.
             (followers.first_page, followers.more) = (Some(users), false);
-            return Ok(None);
+            return Ok(JobOutcome::Done);
         }
         let (tokens, next, writing) = (job.tokens.clone(), Vec::new(), VecDeque::new());
         let mut pages = Pages { scan, tokens, next, made: 0, fenced: false, writing };
         // The author's own timeline comes first.
         pages.next.extend(followers.own.take());
         while let Some(last) = users.last().map(ToString::to_string) {
-            if let Some(outcome) = self.attempts.check(job).await? {
-                return Ok(Some(outcome));
+            if !job.may_go_on(&self.base).await? {
+                return Ok(JobOutcome::Lost);
             }
             let read_on = async {
                 let is_last = users.len() < CHUNK;
@@ -191,7 +180,7 @@ impl FollowerScanner {
         while let Some(page) = pages.writing.pop_front() {
             pages.fenced |= !self.writer.finish(page).await?;
         }
-        Ok(pages.fenced.then_some(JobOutcome::Fenced))
+        Ok(if pages.fenced { JobOutcome::Fenced } else { JobOutcome::Done })
     }
 
     /// Writes pages while at least `least` users wait for one.

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::feed::base::Base;
 use crate::feed::runtime::now;
-use crate::ledger::{self, Fault, JobId, LoadedJob};
+use crate::ledger::{self, FailedWork, Fault, JobId, LoadedJob};
 
 /// The interval at which all owned partitions are loaded without a signal: signals may be lost.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -77,7 +77,8 @@ impl Loader {
         for LoadedJob { id, partition, job } in &loaded {
             let request = requests.iter().find(|request| request.partition == *partition);
             let Some((reason, request)) = job.as_ref().err().zip(request) else { continue };
-            match self.base.ledger.quarantine_job(*id, &request.fence, &Fault::now(reason.as_str(), 0)).await {
+            let work = FailedWork::Job(*id, &request.fence);
+            match self.base.ledger.set_aside(work, &Fault::now(reason.as_str(), 0)).await {
                 Ok(_) => tracing::error!(job = %id, reason, "a job cannot be decoded and was quarantined"),
                 // The jobs that can be decoded do not wait for it.
                 Err(error) => tracing::warn!(%error, job = %id, reason, "a job that cannot be decoded stays"),

@@ -33,6 +33,8 @@ mod running_job;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 pub(crate) use pull_log::PullLog;
 
 use self::channel_updates::ChannelUpdates;
@@ -41,22 +43,23 @@ use self::finisher::Finisher;
 use self::follower_scanner::FollowerScanner;
 use self::loader::Loader;
 use self::page_writer::PageWriter;
-use self::running_job::{Attempts, JobOutcome, RunningJob};
+use self::running_job::{JobOutcome, RunningJob};
 use super::error::isolate;
 use super::favourites::FavouriteService;
 use super::options::FanoutOptions;
 use super::timelines::EdgeJobs;
-use super::work::{QuarantinePolicy, QueuedJob};
+use super::work::{JobEnd, QuarantinePolicy, QueuedJob};
 use crate::backoff::Backoff;
 use crate::feed::base::Base;
-use crate::ledger::{FANOUT_PARTITIONS, Fault};
+use crate::ledger::{FANOUT_PARTITIONS, FailedWork, Fault};
+use crate::model::Millis;
 use crate::supervisor::OnPanic;
 
 /// The first pause after a failed attempt; it doubles up to [`MAX_BACKOFF`].
 const MIN_BACKOFF: Duration = Duration::from_millis(50);
 const MAX_BACKOFF: Duration = Duration::from_secs(2);
 
-/// The pause before a job that asks for it is repeated.
+/// The pause before a job that asks for it is repeated. It is loaded at the next poll.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The interval at which a job whose lease may have run out checks whether it was renewed late.
@@ -67,7 +70,6 @@ pub(crate) struct FanoutWorkers {
     base: Arc<Base>,
     /// Decides when a job has failed often enough to be quarantined.
     quarantine: Arc<QuarantinePolicy>,
-    attempts: Arc<Attempts>,
     finisher: Arc<Finisher>,
     loader: Arc<Loader>,
     dispatcher: Dispatcher,
@@ -83,31 +85,26 @@ impl FanoutWorkers {
         favourites: Arc<FavouriteService>,
         quarantine: Arc<QuarantinePolicy>,
         options: FanoutOptions,
+        alert_grace: Option<Millis>,
     ) -> Self {
-        let attempts = Arc::new(Attempts::new(base.clone()));
-        let writer = Arc::new(PageWriter::new(base.clone()));
         let dispatcher = Dispatcher {
             channels: ChannelUpdates::new(base.clone()),
             scanner: FollowerScanner {
                 base: base.clone(),
-                attempts: attempts.clone(),
-                writer: writer.clone(),
+                writer: PageWriter::new(base.clone()),
                 page_size: options.page,
             },
             base: base.clone(),
             favourites,
             edges,
-            attempts: attempts.clone(),
-            writer,
             push_limit: options.push_limit,
-            post_alerts: options.post_alerts,
+            alert_grace,
         };
         Self {
             finisher: Arc::new(Finisher::new(base.clone())),
             loader: Arc::new(Loader::new(base.clone())),
             base,
             quarantine,
-            attempts,
             dispatcher,
             concurrency: options.workers,
         }
@@ -134,7 +131,7 @@ impl FanoutWorkers {
 
     /// Runs the jobs of a partition while this process owns it.
     async fn follow_ownership(&self, number: u16) {
-        let partition = &self.base.jobs.partitions()[usize::from(number)];
+        let partition = self.base.jobs.partition(number);
         let stopping = self.base.runtime.stopping();
         while let Some(mut tenure) = stopping.run_until_cancelled(partition.owned()).await {
             let Some(fence) = tenure.fence().cloned() else { continue };
@@ -149,40 +146,25 @@ impl FanoutWorkers {
     }
 
     /// Runs the next job of an author.
-    async fn run(self: &Arc<Self>, mut queued: QueuedJob) {
-        let (partition, author) = (queued.job.partition(), queued.job.work.author().clone());
-        let (fence, mut running) = (queued.fence.clone(), RunningJob::new(&queued));
-        let id = queued.job.id;
+    async fn run(&self, mut queued: QueuedJob) {
+        let (id, author, fence) = (queued.job.id, queued.job.work.author().clone(), queued.fence.clone());
+        let mut running = RunningJob::new(&queued, self.base.jobs.partition(queued.job.partition()));
         // The job is loaded again.
-        let _on_panic = OnPanic(|| {
-            self.base.jobs.stopped(partition, &author, &fence);
-            self.base.jobs.removed(id, &author, &fence);
-        });
+        let _on_panic = OnPanic(|| self.base.jobs.ended(id, &author, &fence, JobEnd::Lost));
         let outcome = self.attempt_until_done(&queued, &mut running).await;
         // A writer that waits for a slot may begin.
         queued.slot = None;
-        match outcome {
+        let end = match outcome {
             Some(JobOutcome::Done) => {
-                // Before the job stops: the end of an ownership waits for that, and then removes what is finished.
+                // Before the job ends: the end of an ownership waits for that, and then removes what is finished.
                 self.finisher.add(queued.job, fence.clone(), running.tokens.attempt);
-                self.base.jobs.stopped(partition, &author, &fence);
+                JobEnd::Done
             }
-            Some(JobOutcome::Repeat) => {
-                self.base.jobs.stopped(partition, &author, &fence);
-                queued.is_repeated = true;
-                let workers = Arc::clone(self);
-                self.base.runtime.spawn(async move {
-                    if workers.base.runtime.sleep(REPEAT_INTERVAL.mul_f64(rand::random_range(0.8..1.2))).await {
-                        workers.base.jobs.repeat(queued);
-                    }
-                });
-            }
+            Some(JobOutcome::Repeat) => JobEnd::Repeat(Instant::now() + REPEAT_INTERVAL),
             // It is quarantined, or belongs to another owner, or the process stops.
-            Some(JobOutcome::Lost | JobOutcome::Fenced) | None => {
-                self.base.jobs.stopped(partition, &author, &fence);
-                self.base.jobs.removed(id, &author, &fence);
-            }
-        }
+            Some(JobOutcome::Lost | JobOutcome::Fenced) | None => JobEnd::Lost,
+        };
+        self.base.jobs.ended(id, &author, &fence, end);
     }
 
     /// Attempts a job until it is done, is to be repeated later, or does not belong to this process any more. `None`:
@@ -219,7 +201,7 @@ impl FanoutWorkers {
                 return None;
             }
             // If the lease is renewed late, the job keeps its place.
-            while !self.attempts.may_write(running) {
+            while !running.tokens.are_valid() {
                 let has_ended = !self.base.jobs.owns(queued.job.partition(), &queued.fence);
                 if has_ended || !self.base.runtime.sleep(LAPSE_POLL_INTERVAL).await {
                     return Some(JobOutcome::Lost);
@@ -235,7 +217,7 @@ impl FanoutWorkers {
     async fn set_aside(&self, queued: &QueuedJob, fault: &Fault) -> bool {
         let QueuedJob { job, fence, .. } = queued;
         let reason = &fault.reason;
-        match self.base.ledger.quarantine_job(job.id, fence, fault).await {
+        match self.base.ledger.set_aside(FailedWork::Job(job.id, fence), fault).await {
             Ok(_) => {
                 tracing::error!(job = %job.id, work = ?job.work, reason, "a job always fails and was quarantined");
                 true

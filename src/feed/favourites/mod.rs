@@ -63,7 +63,6 @@ impl FavouriteService {
         if let Some(post) = post_of(&object.kind, &id) {
             self.base.visibility.post(Some(user), post).await?;
         }
-        self.base.identity.ensure_user(user).await?;
         let most = self.max_favourites;
         match self.base.ledger.add_favourite(user, &object.kind, &id, now(), most).await? {
             FavouriteOutcome::Since(created_at) => Ok(FavouriteItem { id, created_at, post: None }),

@@ -49,12 +49,14 @@ impl IdentityService {
         if *credential != Credential::Nothing {
             self.revocations.catch_up().await;
         }
+        if let Some(user) = user {
+            self.refuse_erased(user)?;
+        }
         self.check_revoked(user, credential.token().map(|token| &**token))?;
         if *credential != Credential::Nothing && self.revocations.is_stale() {
             return Err(FeedError::Unavailable);
         }
         let Some(user) = user else { return Ok(()) };
-        self.refuse_erased(user)?;
         let wanted = credential.origin();
         let origin = match (wanted, new) {
             (UserOrigin::Application, NewUser::Recorded) => Some(self.origins.ensure(user).await?),
@@ -96,15 +98,6 @@ impl IdentityService {
         token: Option<&TokenIdentity>,
     ) -> std::result::Result<(), Revoked> {
         self.revocations.check(user, token)
-    }
-
-    /// Creates the user named by a token or a backend, unless the ledger has the user.
-    ///
-    /// # Errors
-    /// [`FeedError::Unauthorized`] for an erased user; or the ledger cannot be reached.
-    pub(crate) async fn ensure_user(&self, user: &UserId) -> Result<()> {
-        self.refuse_erased(user)?;
-        self.origins.ensure(user).await.map(drop)
     }
 
     /// Whether this node knows that a user was erased.

@@ -1,53 +1,20 @@
 //! Settles one batch of likes: checks them, applies them to the ledger, and publishes the result.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
-use super::batch_size::{BatchFailure, BatchSize, MAX_BATCH};
-use super::count_publisher::{CountPublisher, PendingCounts};
-use super::eligibility::Eligibility;
+use super::count_publisher::PendingCounts;
 use super::entry;
-use super::like_quarantine::LikeQuarantine;
-use super::reverts::{PendingReverts, RevertPublisher};
-use super::settler_state::{SettlerState, parse_position, position};
-use super::throttle::Throttle;
-use crate::broker::{DurableQueue, QueueOffset, QueuePage, QueuedEntry, SettlementEvent, Signal};
-use crate::feed::base::Base;
-use crate::feed::error::{Result, isolate};
+use super::settler::{MAX_BATCH, SettlerState, Settlers};
+use crate::broker::{QueueOffset, QueuePage, QueuedEntry, SettlementEvent, Signal};
+use crate::feed::error::Result;
 use crate::feed::runtime::now;
-use crate::feed::work::QuarantinePolicy;
-use crate::ledger::{EventConsumer, LikeBatch, SettledLikes};
-use crate::model::{ContentId, LikeChange, UserId};
+use crate::ledger::{EventConsumer, Fault, LikeBatch, SettledLikes, SkippedLike};
+use crate::model::{ContentId, Epoch, LikeChange, UserId};
 
 /// Likes whose eligibility is checked in one step.
 const ELIGIBILITY_STEP: usize = 500;
 
-/// The outcome of a batch.
-pub(super) enum BatchOutcome {
-    /// The ledger has applied it.
-    Applied,
-    /// The ledger's position differs from this settler's.
-    Moved,
-}
-
-/// Settles batches. `wiring/likes.rs` sets the fields.
-pub(crate) struct BatchSettler {
-    pub(crate) base: Arc<Base>,
-    pub(crate) queue: Arc<dyn DurableQueue>,
-    pub(crate) eligibility: Arc<Eligibility>,
-    /// Publishes counts.
-    pub(crate) counts: Arc<CountPublisher>,
-    /// Publishes reverts to the users concerned.
-    pub(crate) reverts: Arc<RevertPublisher>,
-    /// Quarantines entries that always fail.
-    pub(crate) like_quarantine: LikeQuarantine,
-    /// Decides when an entry has failed often enough to be quarantined.
-    pub(crate) quarantine: Arc<QuarantinePolicy>,
-    /// Publications of one object's counts per second (`likes.counts_per_second`).
-    pub(crate) counts_per_second: u32,
-}
-
-impl BatchSettler {
+impl Settlers {
     /// Takes over a partition, starting at the ledger's position and with the counts that the last settler may not have
     /// published.
     pub(super) async fn take_over(&self, partition: u16) -> Result<SettlerState> {
@@ -76,129 +43,97 @@ impl BatchSettler {
             }
         }
         tracing::debug!(partition, %through, unpublished = objects.len(), "settles likes here from now on");
-        let (reverts, trimmed) = (PendingReverts::unknown(), QueueOffset::ZERO);
-        let is_behind = false;
-        Ok(SettlerState { epoch, incarnation, position, through, counts, reverts, trimmed, is_behind })
+        // The last settler may have left reverts.
+        let (has_reverts, trimmed) = (true, QueueOffset::ZERO);
+        Ok(SettlerState { partition, epoch, incarnation, position, through, counts, has_reverts, trimmed })
     }
 
-    /// Settles a batch of entries, at least one. A batch that always fails is halved, and an entry that always fails is
-    /// quarantined.
-    pub(super) async fn settle(
-        &self,
-        partition: u16,
-        state: &mut SettlerState,
-        entries: &[QueuedEntry],
-        size: &mut BatchSize,
-    ) -> Result<BatchOutcome> {
-        let (many, first) = (entries.len(), entries[0].clone());
-        let item = |entry: &QueuedEntry| format!("{partition} {}", entry.place);
-        let (settled, cause) = isolate(self.settle_batch(partition, state, entries)).await;
-        match settled {
-            Ok(BatchOutcome::Applied) => {
-                self.quarantine.succeeded(item(&first));
-                size.succeeded();
-                Ok(BatchOutcome::Applied)
-            }
-            Ok(BatchOutcome::Moved) => Ok(BatchOutcome::Moved),
-            Err(error) => match size.failed(many, &error) {
-                BatchFailure::Outage => Err(error),
-                // The ledger may be ahead of this node.
-                BatchFailure::Batch => Ok(BatchOutcome::Moved),
-                BatchFailure::Single => {
-                    let fault = self.quarantine.failed(item(&first), &error, cause).await;
-                    let Some(fault) = fault else { return Err(error) };
-                    let place = first.place;
-                    let to = position(&state.epoch, place);
-                    let skipped = self.like_quarantine.skip(partition, &state.position, &to, first, fault).await?;
-                    if let Some(settled) = skipped {
-                        self.advance(partition, state, to, (place, place), (settled, Vec::new())).await?;
-                    }
-                    Ok(BatchOutcome::Moved)
-                }
-            },
-        }
-    }
-
-    async fn settle_batch(
-        &self,
-        partition: u16,
-        state: &mut SettlerState,
-        entries: &[QueuedEntry],
-    ) -> Result<BatchOutcome> {
-        let Some((first, last)) = entries.first().zip(entries.last()) else { return Ok(BatchOutcome::Applied) };
-        let (first, through) = (first.place, last.place);
+    /// Settles entries. Returns `false` if the ledger's position is not that of the state.
+    pub(super) async fn settle_batch(&self, state: &mut SettlerState, entries: &[QueuedEntry]) -> Result<bool> {
+        let Some(last) = entries.last() else { return Ok(true) };
         let (merged, oldest) = entry::merge(entries);
-        self.like_quarantine.set_unreadable_aside(partition, &state.epoch, entries).await?;
+        self.set_unreadable_aside(state, entries).await?;
         let many = merged.len();
-        let (changes, unseen) = self.split_by_eligibility(merged, throttle(entries.len())).await?;
-        let (from, to) = (state.position.clone(), position(&state.epoch, through));
+        let (changes, unseen) = self.split_by_eligibility(merged).await?;
+        let (partition, from, to) = (state.partition, state.position.clone(), position(&state.epoch, last.place));
         let noted = self.base.events.max_likes_per_object();
         let likes = changes.iter().map(|change| (change.user.clone(), change.object, change.liked)).collect();
-        let batch = LikeBatch { partition, from, to: to.clone(), changes, unseen, noted, now: now() };
-        let Some(mut settled) = self.base.ledger.settle_likes(batch).await? else { return Ok(BatchOutcome::Moved) };
+        let batch = LikeBatch { partition, from, to, changes, unseen, noted, now: now() };
+        let Some(mut settled) = self.base.ledger.settle_likes(batch).await? else { return Ok(false) };
         if !std::mem::take(&mut settled.added).is_empty() {
             self.base.events.wake(EventConsumer::Likes);
         }
         let age = oldest.map_or(0, |at| now().saturating_sub(at));
         self.base.metrics.likes.settled(entries.len(), many, age);
-        self.advance(partition, state, to, (first, through), (settled, likes)).await?;
-        Ok(BatchOutcome::Applied)
+        self.advance(state, entries, settled, likes).await?;
+        Ok(true)
     }
 
-    /// Applies the result of the entries from `first` through `through` and their settled likes, publishes both to all
-    /// nodes, and advances behind these entries.
+    /// Quarantines an entry that always fails, and moves the ledger's position past it. Nothing changes if another node
+    /// has moved the position.
+    pub(super) async fn skip(&self, state: &mut SettlerState, item: &QueuedEntry, fault: Fault) -> Result<()> {
+        let (partition, cause) = (state.partition, &fault.reason);
+        tracing::error!(partition, place = %item.place, cause, "a like always fails and was quarantined");
+        let like = entry::decode(&item.body);
+        let objects: Vec<_> = like.iter().map(|like| like.object).collect();
+        let skipped = SkippedLike {
+            partition,
+            from: state.position.clone(),
+            to: position(&state.epoch, item.place),
+            content: entry::text(item),
+            like: like.filter(|like| like.liked),
+            fault,
+        };
+        let Some(reverted) = self.base.ledger.skip_like(&skipped).await? else { return Ok(()) };
+        // The count itself may be unreadable. Other nodes load it again later.
+        let tallies = self.base.ledger.like_tallies(&objects).await.unwrap_or_default();
+        let settled = SettledLikes { tallies, added: Vec::new(), reverted };
+        self.advance(state, std::slice::from_ref(item), settled, Vec::new()).await
+    }
+
+    /// Applies the result of entries and their settled likes, publishes both to all nodes, and advances behind these
+    /// entries.
     async fn advance(
         &self,
-        partition: u16,
         state: &mut SettlerState,
-        position: String,
-        (first, through): (QueueOffset, QueueOffset),
-        (settled, likes): (SettledLikes, Vec<(UserId, ContentId, bool)>),
+        entries: &[QueuedEntry],
+        settled: SettledLikes,
+        likes: Vec<(UserId, ContentId, bool)>,
     ) -> Result<()> {
-        self.base.lineage.note_settled(partition, &state.epoch, through).await?;
-        (state.position, state.through) = (position, through);
+        let Some((first, last)) = entries.first().zip(entries.last()) else { return Ok(()) };
+        self.base.lineage.note_settled(state.partition, &state.epoch, last.place).await?;
+        (state.position, state.through) = (position(&state.epoch, last.place), last.place);
         for (object, tally) in &settled.tallies {
             // An object without a version has never had counts.
             if tally.version > 0 {
-                state.counts.changed(*object, *tally, first);
+                state.counts.changed(*object, *tally, first.place);
             }
         }
         for reverted in &settled.reverted {
             self.base.metrics.likes.reverted(reverted.reason.as_str());
-            state.reverts.added();
+            state.has_reverts = true;
         }
-        self.publish(partition, through, settled, likes).await;
+        self.publish(state, settled, likes).await;
         Ok(())
     }
 
     /// Separates likes of objects that their users may no longer like from the other changes: such likes were accepted
     /// unchecked, or the user was blocked after the like. Unlikes are always allowed.
-    async fn split_by_eligibility(
-        &self,
-        changes: Vec<LikeChange>,
-        throttle: Throttle,
-    ) -> Result<(Vec<LikeChange>, Vec<LikeChange>)> {
-        let pairs: Vec<_> = changes.iter().map(|change| (change.user.clone(), change.object)).collect();
+    async fn split_by_eligibility(&self, changes: Vec<LikeChange>) -> Result<(Vec<LikeChange>, Vec<LikeChange>)> {
+        let likes = changes.iter().filter(|change| change.liked);
+        let pairs: Vec<_> = likes.map(|like| (like.user.clone(), like.object)).collect();
         let mut eligible = Vec::with_capacity(pairs.len());
         for step in pairs.chunks(ELIGIBILITY_STEP) {
-            if !eligible.is_empty() {
-                throttle.pause().await;
-            }
             eligible.append(&mut self.eligibility.may_like(step).await?);
         }
         let mut eligible = eligible.into_iter();
-        Ok(changes.into_iter().partition(|change| eligible.next() == Some(true) || !change.liked))
+        Ok(changes.into_iter().partition(|change| !change.liked || eligible.next() == Some(true)))
     }
 
     /// Publishes a settlement to all nodes: they update their counts and inform clients. A lost message does no harm:
     /// the next message brings the counts, and acknowledgements stay valid.
-    async fn publish(
-        &self,
-        partition: u16,
-        through: QueueOffset,
-        settled: SettledLikes,
-        mut likes: Vec<(UserId, ContentId, bool)>,
-    ) {
+    async fn publish(&self, state: &SettlerState, settled: SettledLikes, mut likes: Vec<(UserId, ContentId, bool)>) {
+        let (partition, through) = (state.partition, state.through);
         let tallies = settled.tallies.into_iter().collect();
         let reverted: Vec<_> = settled.reverted.into_iter().map(|it| (it.user, it.object)).collect();
         if !reverted.is_empty() {
@@ -212,7 +147,13 @@ impl BatchSettler {
     }
 }
 
-/// No pauses after a full batch: the next batch follows at once.
-pub(super) fn throttle(many: usize) -> Throttle {
-    Throttle::off_if(many == MAX_BATCH)
+/// A position in the queue, as the ledger stores it.
+pub(super) fn position(epoch: &Epoch, place: QueueOffset) -> String {
+    format!("{epoch} {place}")
+}
+
+/// The queue offset of a stored position; `None` if it belongs to another epoch.
+fn parse_position(position: &str, epoch: &Epoch) -> Option<QueueOffset> {
+    let (of, place) = position.split_once(' ')?;
+    (of == &**epoch).then(|| QueueOffset::parse(place)).flatten()
 }

@@ -6,11 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
-use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::memory::LikeMemory;
-use super::throttle::Throttle;
 use crate::broker::{Append, Broker, BrokerError, QueueOffset, SettlementEvent, Signal};
 use crate::feed::error::Result;
 use crate::model::{Channel, ContentId, Entry, Event, Retention, Tally};
@@ -89,43 +87,33 @@ impl PendingCounts {
 pub(crate) struct CountPublisher {
     broker: Arc<dyn Broker>,
     memory: Arc<LikeMemory>,
-    /// Held during a step of a settler: a like that is to be appended waits for one step, not for one of each
-    /// partition.
-    step: Mutex<()>,
 }
 
 impl CountPublisher {
     /// A publisher to this broker. The memory maps objects to partitions.
     pub(crate) fn new(broker: Arc<dyn Broker>, memory: Arc<LikeMemory>) -> Self {
-        Self { broker, memory, step: Mutex::default() }
+        Self { broker, memory }
     }
 
     /// Stores the counts that are due in the broker, and pushes them to subscribers of the posts.
     ///
     /// # Errors
     /// If the broker cannot be reached; the counts stay pending.
-    pub(super) async fn publish_due(&self, counts: &mut PendingCounts, throttle: Throttle) -> Result<()> {
+    pub(super) async fn publish_due(&self, counts: &mut PendingCounts) -> Result<()> {
         counts.expire(Instant::now());
-        for step in 0.. {
+        loop {
             let now = Instant::now();
             let due = counts.due_at(now);
             if due.is_empty() {
-                break;
+                return Ok(());
             }
-            if step > 0 {
-                throttle.pause().await;
-            }
-            let watched = {
-                let _turn = self.step.lock().await;
-                self.store(&due).await?
-            };
+            let watched = self.store(&due).await?;
             let watched: Vec<_> = due.iter().zip(watched).filter(|(_, watched)| *watched).map(|(it, _)| *it).collect();
             let pushed = stream::iter(watched).map(|(object, tally)| async move { self.push(object, tally).await });
             let pushed = pushed.buffer_unordered(MAX_CONCURRENT_APPENDS).collect::<Vec<_>>().await;
             pushed.into_iter().try_for_each(skip_refused)?;
             due.iter().for_each(|(object, _)| counts.done(*object, now));
         }
-        Ok(())
     }
 
     /// Publishes counts that changed outside the queue: to the broker, to all nodes, and to subscribers.

@@ -7,6 +7,9 @@ use bytes::Bytes;
 use crate::broker::QueuedEntry;
 use crate::model::{ContentId, LikeChange, UserId};
 
+/// The longest content of an entry that is quarantined, in bytes.
+const MAX_CONTENT: usize = 1_000;
+
 pub(super) fn encode(change: &LikeChange) -> Bytes {
     let LikeChange { user, object, liked, at } = change;
     let sign = if *liked { '+' } else { '-' };
@@ -24,6 +27,11 @@ pub(super) fn decode(body: &[u8]) -> Option<LikeChange> {
     let object = ContentId::parse(parts.next()?)?;
     let at = parts.next()?.parse().ok()?;
     Some(LikeChange { user: UserId::parse(parts.next()?)?, object, liked, at })
+}
+
+/// The content of an entry, for the quarantine.
+pub(super) fn text(item: &QueuedEntry) -> String {
+    String::from_utf8_lossy(&item.body[..item.body.len().min(MAX_CONTENT)]).into_owned()
 }
 
 /// The last state of each user and object, in the order of arrival, and the time at which the oldest entry was

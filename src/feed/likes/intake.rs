@@ -56,7 +56,8 @@ pub(crate) struct LikeIntake {
     base: Arc<Base>,
     queue: Arc<dyn DurableQueue>,
     memory: Arc<LikeMemory>,
-    settlers: Arc<[Waker]>,
+    /// Wake the settlers of the partitions.
+    wakers: Vec<Waker>,
     /// Likes that the queue may hold (`likes.queue_length`).
     capacity: u64,
     waiting: mpsc::Sender<WaitingLike>,
@@ -66,15 +67,15 @@ pub(crate) struct LikeIntake {
 
 impl LikeIntake {
     /// An intake for this queue: see [`start`](Self::start).
-    pub(crate) fn new(
-        base: Arc<Base>,
-        queue: Arc<dyn DurableQueue>,
-        memory: Arc<LikeMemory>,
-        settlers: Arc<[Waker]>,
-        capacity: u64,
-    ) -> Self {
+    pub(crate) fn new(base: Arc<Base>, queue: Arc<dyn DurableQueue>, memory: Arc<LikeMemory>, capacity: u64) -> Self {
+        let wakers = (0..queue.partitions()).map(|_| Waker::new()).collect();
         let (waiting, receiver) = mpsc::channel(MAX_WAITING);
-        Self { base, queue, memory, settlers, capacity, waiting, receiver: Mutex::new(receiver) }
+        Self { base, queue, memory, wakers, capacity, waiting, receiver: Mutex::new(receiver) }
+    }
+
+    /// Wakes the settler of a partition.
+    pub(super) fn waker(&self, partition: u16) -> &Waker {
+        &self.wakers[usize::from(partition)]
     }
 
     /// Appends likes until the process stops.
@@ -147,7 +148,7 @@ impl LikeIntake {
             }
             // If the caller gave up in the meantime, the like is settled anyway.
             let _ = like.reply.send(place);
-            self.settlers[usize::from(partition)].notify_one();
+            self.waker(partition).notify_one();
         }
     }
 }

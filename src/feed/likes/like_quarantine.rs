@@ -1,100 +1,80 @@
-//! Quarantines queue entries that cannot be settled.
+//! Entries of the queue that are not likes are quarantined; likes and reverts return from the quarantine to their work.
 //!
-//! An entry that always fails is quarantined with the reason, its user is informed that the like is reverted, and the
-//! partition continues behind it. An entry that is not a like is quarantined as well.
+//! This work is in the broker: the queue of likes, and the logs of notifications. The command of an operator therefore
+//! leaves a request in the ledger, and any node carries it out. Two nodes that do so at once change nothing more.
 
-use std::sync::Arc;
-
+use super::batch_settler::position;
 use super::entry;
+use super::settler::{SettlerState, Settlers};
 use crate::broker::QueuedEntry;
-use crate::feed::error::Result;
-use crate::ledger::{
-    Fault, LIKE, Ledger, Quarantined, REVERT, RevertContent, Reverted, SettledLikes, SkippedLike, like_name,
-};
+use crate::feed::error::{FeedError, Result, isolate};
+use crate::ledger::{Fault, LIKE, LedgerError, Quarantined, REVERT, RevertContent, RevertReason, Reverted, like_name};
+use crate::model::{ContentId, UserId};
 
 /// Why an entry that cannot be decoded is set aside.
-pub(super) const UNKNOWN: &str = "it is not a like that this version knows";
+const UNKNOWN: &str = "it is not a like that this version knows";
 
-/// The longest entry content that is stored, in bytes.
-const MAX_CONTENT: usize = 1_000;
+/// The requests of one step.
+const MAX_RETRIES: usize = 100;
 
-/// Writes entries of the queue to the ledger's quarantine.
-#[derive(Clone)]
-pub(crate) struct LikeQuarantine {
-    ledger: Arc<dyn Ledger>,
-}
-
-impl LikeQuarantine {
-    /// The quarantine of this ledger.
-    pub(crate) fn new(ledger: Arc<dyn Ledger>) -> Self {
-        Self { ledger }
-    }
-
-    /// Quarantines an entry that always fails, and moves the ledger's position from `from` to `to`, past the entry.
-    /// Returns the resulting changes; `None` if another node has moved the position.
-    ///
-    /// # Errors
-    /// If the ledger cannot be written.
-    pub(super) async fn skip(
-        &self,
-        partition: u16,
-        from: &str,
-        to: &str,
-        item: QueuedEntry,
-        fault: Fault,
-    ) -> Result<Option<SettledLikes>> {
-        let cause = &fault.reason;
-        tracing::error!(partition, place = %item.place, cause, "a like always fails and was quarantined");
-        let like = entry::decode(&item.body);
-        let skipped = SkippedLike {
-            partition,
-            from: from.to_owned(),
-            to: to.to_owned(),
-            content: text(&item),
-            like: like.clone().filter(|like| like.liked),
-            fault,
-        };
-        let Some(reverted) = self.ledger.skip_like(&skipped).await? else { return Ok(None) };
-        let objects: Vec<_> = like.iter().map(|like| like.object).collect();
-        // The count itself may be unreadable. Other nodes load it again later.
-        let tallies = self.ledger.like_tallies(&objects).await.unwrap_or_default();
-        Ok(Some(SettledLikes { tallies, added: Vec::new(), reverted }))
-    }
-
-    /// Quarantines a revert that cannot be published to its user.
-    ///
-    /// # Errors
-    /// If the ledger cannot be written.
-    pub(super) async fn set_revert_aside(&self, reverted: &Reverted, fault: Fault) -> Result<()> {
-        let cause = &fault.reason;
-        tracing::error!(?reverted, cause, "the note of a reverted like always fails and was quarantined");
-        let Reverted { id, user, object, reason } = reverted;
-        let (object, reason) = (object.to_text(), reason.as_str().to_owned());
-        let content = RevertContent { user: user.to_string(), object, reason };
-        let content = serde_json::to_string(&content).unwrap_or_default();
-        let entry = Quarantined::new(REVERT, id.to_string(), content, fault);
-        self.ledger.quarantine(&[entry]).await?;
-        Ok(self.ledger.delete_reverts(&[*id]).await?)
-    }
-
+impl Settlers {
     /// Quarantines the entries of a batch that are not likes. The batch settles without them.
     ///
     /// # Errors
     /// If the ledger cannot be written.
-    pub(super) async fn set_unreadable_aside(&self, partition: u16, epoch: &str, batch: &[QueuedEntry]) -> Result<()> {
+    pub(super) async fn set_unreadable_aside(&self, state: &SettlerState, batch: &[QueuedEntry]) -> Result<()> {
+        let partition = state.partition;
         let unreadable = batch.iter().filter(|item| entry::decode(&item.body).is_none()).map(|item| {
             tracing::error!(partition, place = %item.place, "an entry of the queue of likes cannot be decoded");
-            let name = like_name(partition, &format!("{epoch} {}", item.place));
-            Quarantined::new(LIKE, name, text(item), Fault::now(UNKNOWN, 1))
+            let name = like_name(partition, &position(&state.epoch, item.place));
+            Quarantined::new(LIKE, name, entry::text(item), Fault::now(UNKNOWN, 1))
         });
         let unreadable: Vec<_> = unreadable.collect();
         if unreadable.is_empty() {
             return Ok(());
         }
-        Ok(self.ledger.quarantine(&unreadable).await?)
+        Ok(self.base.ledger.quarantine(&unreadable).await?)
+    }
+
+    /// Carries out requests for retries.
+    ///
+    /// # Errors
+    /// If a store cannot be reached.
+    pub(super) async fn carry_out_retries(&self) -> Result<()> {
+        let ledger = &self.base.ledger;
+        for item in ledger.requested_retries(MAX_RETRIES).await? {
+            // One that fails again does not hold up the others.
+            let (retried, cause) = isolate(self.retry(&item)).await;
+            match retried {
+                Ok(()) => drop(ledger.drop_quarantined(&item.kind, &item.name).await?),
+                Err(error) if error.is_outage() => return Err(error),
+                Err(_) => ledger.refuse_retry(&item.kind, &item.name, &cause).await?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn retry(&self, item: &Quarantined) -> Result<()> {
+        if item.kind == REVERT {
+            return self.reverts.push(&reverted(item).ok_or_else(|| unreadable("it cannot be decoded"))?).await;
+        }
+        let change = entry::decode(item.content.as_bytes()).ok_or_else(|| unreadable(UNKNOWN))?;
+        self.intake.enqueue(self.memory.partition(change.object), &change, None).await?;
+        Ok(())
     }
 }
 
-fn text(item: &QueuedEntry) -> String {
-    String::from_utf8_lossy(&item.body[..item.body.len().min(MAX_CONTENT)]).into_owned()
+fn unreadable(why: &str) -> FeedError {
+    LedgerError::Failed(why.to_owned()).into()
+}
+
+/// The revert of an item; `None` if it cannot be decoded.
+fn reverted(item: &Quarantined) -> Option<Reverted> {
+    let RevertContent { user, object, reason } = serde_json::from_str(&item.content).ok()?;
+    Some(Reverted {
+        id: item.name.parse().ok()?,
+        user: UserId::parse(&user)?,
+        object: ContentId::parse(&object)?,
+        reason: RevertReason::parse(&reason)?,
+    })
 }

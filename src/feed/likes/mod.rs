@@ -8,12 +8,11 @@
 //! | `intake.rs` | appends concurrent likes to the queue in one call |
 //! | `memory.rs`, `provisional.rs` | acknowledged states, and counts that include unsettled likes |
 //! | `pending_likes.rs`, `settlement_listener.rs` | likes of this node's clients, until they are settled |
-//! | `settler.rs`, `settler_state.rs` | the work of a partition of the queue: reads batches of likes |
+//! | `settler.rs` | the work of a partition of the queue: reads batches of likes |
 //! | `batch_settler.rs` | moves a batch into the ledger, and publishes the result |
-//! | `batch_size.rs`, `like_quarantine.rs` | batches and entries that always fail |
-//! | `retries.rs` | returns likes and reverts from the quarantine to their work |
+//! | `like_quarantine.rs` | entries that cannot be decoded, and retries of quarantined ones |
 //! | `reverts.rs` | publishes reverted likes to their users |
-//! | `count_publisher.rs`, `throttle.rs` | counts on `post:<id>`, a few per second |
+//! | `count_publisher.rs` | counts on `post:<id>`, a few per second |
 //!
 //! A like has three stages. **Intake**: the like is checked against the caches, appended to the durable queue, and
 //! acknowledged. **Settling**: the owner of the partition reads a batch, keeps the last state of each user and object,
@@ -22,7 +21,6 @@
 //! The queue is trimmed only up to the published entries, so that the next settler can publish the rest.
 
 mod batch_settler;
-mod batch_size;
 mod commands;
 mod count_publisher;
 mod eligibility;
@@ -32,22 +30,16 @@ mod like_quarantine;
 mod memory;
 mod pending_likes;
 mod provisional;
-mod retries;
 mod reverts;
 mod settlement_listener;
 mod settler;
-mod settler_state;
-mod throttle;
 
-pub(crate) use batch_settler::BatchSettler;
 pub(crate) use commands::{AcceptedLike, LikeService, LikeTarget};
 pub(crate) use count_publisher::CountPublisher;
 pub(crate) use eligibility::Eligibility;
 pub(crate) use intake::LikeIntake;
-pub(crate) use like_quarantine::LikeQuarantine;
 pub(crate) use memory::LikeMemory;
 pub(crate) use pending_likes::SettledLike;
-pub(crate) use retries::LikeRetries;
 pub(crate) use reverts::RevertPublisher;
 pub(crate) use settlement_listener::{SettlementListener, SettlementNews, UserLike};
 pub(crate) use settler::Settlers;

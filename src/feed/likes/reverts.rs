@@ -5,66 +5,35 @@
 
 use std::sync::Arc;
 
-use super::like_quarantine::LikeQuarantine;
 use super::memory::LikeMemory;
 use crate::broker::Append;
 use crate::feed::base::Base;
 use crate::feed::error::{Result, isolate};
 use crate::feed::work::QuarantinePolicy;
-use crate::ledger::{REVERTS, Reverted};
+use crate::ledger::{Fault, Quarantined, REVERT, REVERTS, RevertContent, Reverted};
 use crate::model::{Channel, Entry, Event, Retention};
 
 /// Reverts of one step.
 const MAX_STEP: usize = 200;
 
-/// The reverts of a partition that a settler has to publish.
-pub(super) struct PendingReverts {
-    /// Whether the ledger may have pending reverts.
-    any: bool,
-}
-
-impl PendingReverts {
-    /// Initial state: the last settler may have left reverts.
-    pub(super) fn unknown() -> Self {
-        Self { any: true }
-    }
-
-    /// Records that a batch added reverts.
-    pub(super) fn added(&mut self) {
-        self.any = true;
-    }
-}
-
-/// Publishes reverts.
+/// Publishes reverts. `wiring/likes.rs` sets the fields.
 pub(crate) struct RevertPublisher {
-    base: Arc<Base>,
-    memory: Arc<LikeMemory>,
-    quarantine: Arc<QuarantinePolicy>,
-    like_quarantine: LikeQuarantine,
+    pub(crate) base: Arc<Base>,
+    pub(crate) memory: Arc<LikeMemory>,
+    /// Decides when a revert has failed often enough to be quarantined.
+    pub(crate) quarantine: Arc<QuarantinePolicy>,
     /// How much of the notification log is kept.
-    retention: Retention,
+    pub(crate) retention: Retention,
 }
 
 impl RevertPublisher {
-    /// A publisher of the reverts in this ledger to this broker.
-    pub(crate) fn new(
-        base: Arc<Base>,
-        memory: Arc<LikeMemory>,
-        quarantine: Arc<QuarantinePolicy>,
-        like_quarantine: LikeQuarantine,
-        retention: Retention,
-    ) -> Self {
-        Self { base, memory, quarantine, like_quarantine, retention }
-    }
-
-    /// Publishes the pending reverts of a partition.
+    /// Publishes the reverts of a partition, if there may be some.
     ///
     /// # Errors
     /// If a store cannot be reached; the reverts stay pending.
-    pub(super) async fn publish(&self, partition: u16, pending: &mut PendingReverts) -> Result<()> {
-        while pending.any {
+    pub(super) async fn publish(&self, partition: u16, has_reverts: &mut bool) -> Result<()> {
+        while *has_reverts {
             let reverts = self.base.ledger.pending_reverts(partition, MAX_STEP).await?;
-            pending.any = reverts.len() == MAX_STEP;
             for reverted in &reverts {
                 self.memory.states.remove(&(reverted.user.clone(), reverted.object));
                 let (published, cause) = isolate(self.push(reverted)).await;
@@ -72,17 +41,29 @@ impl RevertPublisher {
                     self.quarantine.succeeded(reverted.id);
                     continue;
                 };
-                pending.any = true;
                 let fault = self.quarantine.failed(reverted.id, &error, cause).await;
                 let Some(fault) = fault else { return Err(error) };
-                self.like_quarantine.set_revert_aside(reverted, fault).await?;
+                self.set_aside(reverted, fault).await?;
             }
-            if !reverts.is_empty() {
-                let ids: Vec<i64> = reverts.iter().map(|reverted| reverted.id).collect();
-                self.base.ledger.delete_reverts(&ids).await.inspect_err(|_| pending.any = true)?;
+            let ids: Vec<i64> = reverts.iter().map(|reverted| reverted.id).collect();
+            if !ids.is_empty() {
+                self.base.ledger.delete_reverts(&ids).await?;
             }
+            *has_reverts = reverts.len() == MAX_STEP;
         }
         Ok(())
+    }
+
+    /// Quarantines a revert that cannot be published to its user.
+    async fn set_aside(&self, reverted: &Reverted, fault: Fault) -> Result<()> {
+        let cause = &fault.reason;
+        tracing::error!(?reverted, cause, "the note of a reverted like always fails and was quarantined");
+        let Reverted { id, user, object, reason } = reverted;
+        let (object, reason) = (object.to_text(), reason.as_str().to_owned());
+        let content = RevertContent { user: user.to_string(), object, reason };
+        let content = serde_json::to_string(&content).unwrap_or_default();
+        self.base.ledger.quarantine(&[Quarantined::new(REVERT, id.to_string(), content, fault)]).await?;
+        Ok(self.base.ledger.delete_reverts(&[*id]).await?)
     }
 
     /// Publishes a revert to its user. A repeat publishes it once.

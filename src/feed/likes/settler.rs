@@ -9,117 +9,129 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::Semaphore;
 
-use super::batch_settler::{BatchOutcome, BatchSettler, throttle};
-use super::batch_size::BatchSize;
+use super::count_publisher::{CountPublisher, PendingCounts};
+use super::eligibility::Eligibility;
 use super::entry;
-use super::settler_state::SettlerState;
-use super::throttle::Throttle;
-use crate::broker::QueueOffset;
-use crate::feed::error::Result;
+use super::intake::LikeIntake;
+use super::memory::LikeMemory;
+use super::reverts::RevertPublisher;
+use crate::broker::{DurableQueue, QueueOffset, QueuedEntry};
+use crate::feed::base::Base;
+use crate::feed::error::{Result, isolate};
 use crate::feed::runtime::now;
-use crate::feed::work::{Consumer, Owner, Partition, PollSchedule, RunOutcome, Waker, work};
+use crate::feed::work::{Consumer, Owner, Partition, PollSchedule, QuarantinePolicy, RunOutcome, work};
 use crate::ledger::Fence;
-use crate::model::Millis;
+use crate::model::{Epoch, Millis};
 
-/// The kind of work in the names of partitions.
-const KIND: &str = "likes";
+/// Entries of a full batch.
+pub(super) const MAX_BATCH: usize = 4_000;
 
 /// Other nodes append too, so a partition is also read without a wake-up by this node's intake. Likes are gathered
 /// before a partial batch is read: the likes of a batch share a ledger transaction.
-const SCHEDULE: PollSchedule = PollSchedule { poll: Duration::from_millis(250), gather: Duration::from_millis(50) };
+const SCHEDULE: PollSchedule = PollSchedule { poll: Duration::from_millis(250), gather: Duration::from_millis(100) };
 
-/// Under load, when the last batch had more entries than this, likes gather for longer. Larger batches amortise the
-/// write cost, and leave acknowledgements more of the cores.
-const LARGE_BATCH: usize = 100;
-const GATHER_TIME_UNDER_LOAD: Duration = Duration::from_millis(150);
+/// The interval at which the queue is measured, and requests for retries are looked for.
+const UPKEEP_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A partition is behind when its last batch had this many entries or more.
-const BACKLOG: usize = 1_000;
-
-/// Partitions that a node settles concurrently while they are behind; otherwise it settles one at a time. A higher
-/// value would not be faster: partitions contend for the same rows and log, and a database on the same machine would
-/// slow acknowledgements down.
-const MAX_CONCURRENT_PARTITIONS: u32 = 2;
-
-/// The interval at which the length of the queue is measured.
-const MEASURE_INTERVAL: Duration = Duration::from_secs(1);
-
-/// The settlers of this node.
+/// The settlers of this node. `wiring/likes.rs` sets the fields.
 pub(crate) struct Settlers {
-    partitions: Vec<Partition>,
-    wakers: Arc<[Waker]>,
-    batches: BatchSettler,
-    /// Held while a batch is read and settled: all permits, or one of them for a partition that is behind.
-    running: Semaphore,
+    pub(crate) base: Arc<Base>,
+    pub(crate) queue: Arc<dyn DurableQueue>,
+    pub(crate) eligibility: Arc<Eligibility>,
+    pub(crate) counts: Arc<CountPublisher>,
+    pub(crate) reverts: RevertPublisher,
+    pub(crate) intake: Arc<LikeIntake>,
+    pub(crate) memory: Arc<LikeMemory>,
+    /// Decides when an entry has failed often enough to be quarantined.
+    pub(crate) quarantine: Arc<QuarantinePolicy>,
+    /// Publications of one object's counts per second (`likes.counts_per_second`).
+    pub(crate) counts_per_second: u32,
+    /// The partitions of the queue: see [`partitions`](Self::partitions).
+    pub(crate) partitions: Vec<Partition>,
+    /// Held while a batch is settled and published: [`CONCURRENCY`](Self::CONCURRENCY).
+    pub(crate) running: Semaphore,
+}
+
+/// The state of a settler.
+pub(super) struct SettlerState {
+    pub(super) partition: u16,
+    /// The epoch of the queue.
+    pub(super) epoch: Epoch,
+    /// The incarnation of the ledger that this state belongs to.
+    pub(super) incarnation: Arc<str>,
+    /// The ledger's position of the partition, as text.
+    pub(super) position: String,
+    /// Everything up to here is settled.
+    pub(super) through: QueueOffset,
+    pub(super) counts: PendingCounts,
+    /// Whether the ledger may have reverts to be published.
+    pub(super) has_reverts: bool,
+    /// The queue is trimmed below this offset.
+    pub(super) trimmed: QueueOffset,
 }
 
 /// The settler of a partition.
-struct Settler {
-    settlers: Arc<Settlers>,
+struct Settler<'a> {
+    settlers: &'a Settlers,
     partition: u16,
     /// `None`: it is to be loaded.
     state: Option<SettlerState>,
-    size: BatchSize,
-    /// The number of entries of the last batch.
-    last: usize,
+    /// The maximum number of entries of the next batch: a batch that fails is halved, until the entry at fault is
+    /// alone.
+    limit: usize,
 }
 
 impl Settlers {
-    /// Settlers of the partitions that `owner` gets, with a waker for each: see [`start`](Self::start).
-    pub(crate) fn new(owner: &Owner, wakers: Arc<[Waker]>, batches: BatchSettler) -> Self {
-        let numbers = 0..batches.queue.partitions();
-        let partitions = numbers.map(|number| owner.partition(KIND, format!("{KIND}/{number}"))).collect();
-        Self { partitions, wakers, batches, running: Semaphore::new(MAX_CONCURRENT_PARTITIONS as usize) }
+    /// Partitions that a node settles concurrently: one reads the queue while another one writes to the ledger.
+    pub(crate) const CONCURRENCY: usize = 2;
+
+    /// The partitions of a queue, of which this process settles those that `owner` gets.
+    pub(crate) fn partitions(owner: &Owner, queue: &dyn DurableQueue) -> Vec<Partition> {
+        (0..queue.partitions()).map(|number| owner.partition("likes", format!("likes/{number}"))).collect()
     }
 
     /// Settles until the process stops.
     pub(crate) fn start(self: &Arc<Self>) {
-        for number in 0..self.batches.queue.partitions() {
-            self.batches.base.runtime.supervise("like_settlers", self, move |settlers| async move {
-                let (size, index) = (BatchSize::default(), usize::from(number));
-                let mut settler =
-                    Settler { settlers: Arc::clone(&settlers), partition: number, state: None, size, last: 0 };
-                let (partition, waker) = (&settlers.partitions[index], &settlers.wakers[index]);
-                let BatchSettler { base, quarantine, .. } = &settlers.batches;
+        for number in 0..self.queue.partitions() {
+            self.base.runtime.supervise("like_settlers", self, move |settlers| async move {
+                let (partition, waker) = (&settlers.partitions[usize::from(number)], settlers.intake.waker(number));
+                let mut settler = Settler { settlers: &settlers, partition: number, state: None, limit: MAX_BATCH };
+                let Settlers { base, quarantine, .. } = &*settlers;
                 work(partition, &base.runtime, waker, SCHEDULE, quarantine, &mut settler).await;
             });
         }
-        self.batches.base.runtime.supervise("like_metrics", self, |settlers| async move {
-            while settlers.batches.base.runtime.sleep(MEASURE_INTERVAL).await {
+        self.base.runtime.supervise("like_upkeep", self, |settlers| async move {
+            while settlers.base.runtime.sleep(UPKEEP_INTERVAL.mul_f64(rand::random_range(0.8..1.2))).await {
                 if let Err(error) = settlers.measure().await {
                     tracing::debug!(%error, "the queue of likes could not be measured");
+                }
+                if let Err(error) = settlers.carry_out_retries().await {
+                    tracing::warn!(%error, "retries of likes wait for their stores");
                 }
             }
         });
     }
 
     async fn measure(&self) -> Result<()> {
-        let queue = &self.batches.queue;
-        let (length, mut oldest) = (queue.length().await?, None::<Millis>);
-        for partition in (0..queue.partitions()).take_while(|_| length > 0) {
-            let first = queue.read(partition, QueueOffset::ZERO, 1).await?.items.pop();
+        let (length, mut oldest) = (self.queue.length().await?, None::<Millis>);
+        for partition in (0..self.queue.partitions()).take_while(|_| length > 0) {
+            let first = self.queue.read(partition, QueueOffset::ZERO, 1).await?.items.pop();
             let at = first.and_then(|first| entry::decode(&first.body)).map(|change| change.at);
             oldest = oldest.into_iter().chain(at).min();
         }
-        self.batches.base.metrics.likes.waiting(length, oldest.map_or(0, |at| now().saturating_sub(at)));
+        self.base.metrics.likes.waiting(length, oldest.map_or(0, |at| now().saturating_sub(at)));
         Ok(())
     }
 
-    /// Waits for a turn. `None`: the process stops.
-    async fn turn(&self, is_behind: bool) -> Option<SemaphorePermit<'_>> {
-        let permits = if is_behind { 1 } else { MAX_CONCURRENT_PARTITIONS };
-        let permit = self.batches.base.runtime.stopping().run_until_cancelled(self.running.acquire_many(permits)).await;
-        permit.and_then(std::result::Result::ok)
-    }
-
-    /// Removes settled and published entries from the queue.
-    async fn trim(&self, partition: u16, fence: &Fence, state: &mut SettlerState) -> Result<()> {
+    /// Publishes the counts that are due, and removes settled and published entries from the queue.
+    async fn publish_and_trim(&self, fence: &Fence, state: &mut SettlerState) -> Result<()> {
+        self.counts.publish_due(&mut state.counts).await?;
         let before = state.counts.unpublished().unwrap_or_else(|| state.through.next());
         if before > state.trimmed
             && state.through > QueueOffset::ZERO
-            && self.batches.queue.trim(partition, fence.generation, &state.epoch, before).await?
+            && self.queue.trim(state.partition, fence.generation, &state.epoch, before).await?
         {
             state.trimmed = before;
         }
@@ -128,57 +140,77 @@ impl Settlers {
 }
 
 #[async_trait]
-impl Consumer for Settler {
+impl Consumer for Settler<'_> {
     async fn begin(&mut self, _: &Fence) -> Result<()> {
-        (self.state, self.size) = (None, BatchSize::default());
+        (self.state, self.limit) = (None, MAX_BATCH);
         Ok(())
     }
 
     async fn run(&mut self, fence: &Fence) -> Result<RunOutcome> {
-        let Settlers { batches, .. } = &*self.settlers;
-        let is_behind = self.state.as_ref().is_some_and(|state| state.is_behind);
-        let Some(turn) = self.settlers.turn(is_behind).await else { return Ok(RunOutcome::Idle(None)) };
+        let settlers = self.settlers;
+        let _turn = settlers.running.acquire().await;
         let Some(state) = &mut self.state else {
-            self.state = Some(batches.take_over(self.partition).await?);
+            self.state = Some(settlers.take_over(self.partition).await?);
             return Ok(RunOutcome::More);
         };
-        let limit = self.size.limit();
-        let page = batches.queue.read(self.partition, state.through, limit).await?;
-        if state.epoch != page.life || state.incarnation != batches.base.lineage.incarnation() {
+        let limit = self.limit;
+        let page = settlers.queue.read(self.partition, state.through, limit).await?;
+        if state.epoch != page.life || state.incarnation != settlers.base.lineage.incarnation() {
             // The queue was lost and restarted, or the ledger was replaced: the queue is read from its beginning.
             self.state = None;
             return Ok(RunOutcome::More);
         }
-        let many = page.items.len();
-        self.last = many;
-        if many > 0 {
-            let settled = batches.settle(self.partition, state, &page.items, &mut self.size).await;
-            if !matches!(settled, Ok(BatchOutcome::Applied)) {
+        if !page.items.is_empty() {
+            let settled = settle(settlers, state, &page.items, &mut self.limit).await;
+            if !matches!(settled, Ok(true)) {
                 // Another node settled the batch, or this node did and missed the reply: the state is loaded again.
                 self.state = None;
                 return settled.map(|_| RunOutcome::More);
             }
         }
-        drop(turn);
-        state.is_behind = many >= BACKLOG;
-        batches.counts.publish_due(&mut state.counts, throttle(many)).await?;
-        self.settlers.trim(self.partition, fence, state).await?;
+        settlers.publish_and_trim(fence, state).await?;
         // Last: a revert that fails does not hold up the counts.
-        batches.reverts.publish(self.partition, &mut state.reverts).await?;
-        Ok(if many == limit { RunOutcome::More } else { RunOutcome::Idle(state.counts.next_due()) })
-    }
-
-    fn gather_time(&self, schedule: PollSchedule) -> Duration {
-        if self.last > LARGE_BATCH { GATHER_TIME_UNDER_LOAD } else { schedule.gather }
+        settlers.reverts.publish(self.partition, &mut state.has_reverts).await?;
+        let is_full = page.items.len() == limit;
+        Ok(if is_full { RunOutcome::More } else { RunOutcome::Idle(state.counts.next_due()) })
     }
 
     /// The next owner publishes the remaining counts, but it has to load them first.
     async fn end(&mut self, fence: &Fence) {
         let Some(state) = &mut self.state else { return };
-        let published = self.settlers.batches.counts.publish_due(&mut state.counts, Throttle::Unthrottled).await;
-        let trimmed = self.settlers.trim(self.partition, fence, state).await;
-        if let Err(error) = published.and(trimmed) {
+        if let Err(error) = self.settlers.publish_and_trim(fence, state).await {
             tracing::debug!(%error, partition = self.partition, "the last counts are left to the next settler");
+        }
+    }
+}
+
+/// Settles a batch of entries, at least one. Returns `false` if the state does not fit the ledger any more. A batch that
+/// always fails is halved, and an entry that always fails is quarantined.
+async fn settle(
+    settlers: &Settlers,
+    state: &mut SettlerState,
+    entries: &[QueuedEntry],
+    limit: &mut usize,
+) -> Result<bool> {
+    let (settled, cause) = isolate(settlers.settle_batch(state, entries)).await;
+    let item = format!("{} {}", state.partition, entries[0].place);
+    match settled {
+        Ok(true) => {
+            settlers.quarantine.succeeded(item);
+            *limit = (2 * *limit).min(MAX_BATCH);
+            Ok(true)
+        }
+        Ok(false) => Ok(false),
+        Err(error) if error.is_outage() => Err(error),
+        Err(error) => {
+            *limit = (entries.len() / 2).max(1);
+            if entries.len() == 1 {
+                let fault = settlers.quarantine.failed(item, &error, cause).await;
+                let Some(fault) = fault else { return Err(error) };
+                settlers.skip(state, &entries[0], fault).await?;
+            }
+            // The ledger may be ahead of this node.
+            Ok(false)
         }
     }
 }

@@ -22,7 +22,6 @@ impl Conversations {
 
     pub(crate) async fn mute(&self, caller: Caller, post: OnePost) -> Result<Done> {
         let user = self.reader(&caller, &post).await?;
-        self.base.identity.ensure_user(user).await?;
         self.base.ledger.mute_conversation(user, post.id, now()).await?;
         Ok(Done {})
     }

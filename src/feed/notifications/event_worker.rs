@@ -9,8 +9,7 @@
 //! Likes are a separate partition, `events/likes`, with pauses of half a second, so that other events do not wait
 //! behind a burst of likes. While many like events wait, no more are written; some likes then have no notification.
 //!
-//! Delivery is at least once. Each group in the ledger stores the last event of each user, so that a repeat changes
-//! nothing. An event that cannot be decoded, or that keeps failing, is quarantined with the reason, and counted.
+//! Each group in the ledger stores the last event of each user, so that a repeat changes nothing.
 //!
 //! The outlet is a further consumer of the same queue, see `feed/outlet/`.
 
@@ -19,29 +18,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::time::Instant;
 
 use super::like_notifications::like_notifications;
 use super::{Notifications, PendingNotification};
-use crate::backoff::Backoff;
 use crate::feed::base::Base;
-use crate::feed::error::{Result, isolate};
+use crate::feed::error::Result;
+use crate::feed::event_queue::{EVENT_BATCH, EventHandler, MIN_EVENT_PAUSE, PendingEvent};
 use crate::feed::visibility::CommentContext;
-use crate::feed::work::{Consumer, PollSchedule, QuarantinePolicy, RunOutcome, work};
-use crate::ledger::{EventConsumer, Fault, Fence, QueuedEvent};
+use crate::feed::work::QuarantinePolicy;
+use crate::ledger::{EventConsumer, Fence, QueuedEvent};
 use crate::model::{CommentId, ContentId, DomainEvent, NotificationKind, UserId};
 
-/// The queue is read at this interval without a wake-up.
-const SCHEDULE: PollSchedule = PollSchedule { poll: Duration::from_millis(500), gather: MIN_PAUSE };
-
-/// The shortest time between two batches.
-const MIN_PAUSE: Duration = Duration::from_millis(5);
-
 /// The longest pause between two batches.
-const MAX_REST: Duration = Duration::from_millis(250);
+const MAX_PAUSE: Duration = Duration::from_millis(250);
 
-/// The maximal number of events of one read, and of recipients of a batch.
-const BATCH: usize = 200;
+/// The maximal number of recipients of a batch.
 const BATCH_RECIPIENTS: usize = 256;
 
 /// The pause after a batch of likes, the likes of a batch, and the events that are read first. In a burst, these events
@@ -49,14 +40,6 @@ const BATCH_RECIPIENTS: usize = 256;
 const LIKES_PAUSE: Duration = Duration::from_millis(500);
 const LIKES_BATCH: usize = 2_000;
 const LIKES_EVENTS: usize = 20;
-
-/// Attempts at a whole batch while the ledger returns permanent errors. After that, each event is processed alone.
-const MAX_ATTEMPTS: u32 = 3;
-
-/// The range of pauses between two attempts at a failing event, and the pause while only such events wait.
-const MIN_RETRY: Duration = Duration::from_millis(100);
-const MAX_RETRY: Duration = Duration::from_secs(3);
-const FAILING_PAUSE: Duration = Duration::from_millis(100);
 
 /// Turns events into notifications. `wiring/mod.rs` sets the fields.
 pub(crate) struct EventWorker {
@@ -73,19 +56,17 @@ impl EventWorker {
     pub(crate) fn start(self: &Arc<Self>) {
         for consumer in [EventConsumer::Notifications, EventConsumer::Likes] {
             self.base.runtime.supervise("event_workers", self, move |worker| async move {
-                let Some(own) = worker.base.events.consumer(consumer) else { return };
                 let is_likes = consumer == EventConsumer::Likes;
                 let policy = if is_likes { &worker.like_quarantine } else { &worker.quarantine };
-                let (failures, failing) = (0, HashMap::new());
-                let mut batches = EventBatches { worker: &worker, consumer, is_likes, policy, failures, failing };
-                work(&own.partition, &worker.base.runtime, &own.waker, SCHEDULE, policy, &mut batches).await;
+                let handler = NotificationHandler { worker: &worker, consumer, is_likes };
+                worker.base.events.consume(consumer, policy, &handler).await;
             });
         }
     }
 
-    async fn process(&self, batch: &[(i64, DomainEvent)]) -> Result<()> {
+    async fn process(&self, batch: &[PendingEvent]) -> Result<()> {
         let (mut comments, mut posts) = (HashSet::new(), HashSet::new());
-        for (_, event) in batch {
+        for PendingEvent { event, .. } in batch {
             if let DomainEvent::CommentCreated { comment, post, reply_to, .. } = event {
                 comments.insert(*comment);
                 comments.extend(reply_to);
@@ -95,7 +76,7 @@ impl EventWorker {
         let comments = self.base.contexts.get(comments.into_iter()).await?;
         let posts = self.base.posts.get(posts).await?;
         let mut notifications = like_notifications(&self.base.posts, &self.base.contexts, batch).await?;
-        for (seq, event) in batch {
+        for PendingEvent { seq, event, .. } in batch {
             let first = notifications.len();
             match event {
                 DomainEvent::PostCreated { post, author, mentions }
@@ -177,58 +158,22 @@ impl EventWorker {
     }
 }
 
-/// The batches of one consumer.
-struct EventBatches<'a> {
+/// Processes the events of one consumer.
+struct NotificationHandler<'a> {
     worker: &'a EventWorker,
     consumer: EventConsumer,
     is_likes: bool,
-    policy: &'a QuarantinePolicy,
-    /// Consecutive failures of whole batches.
-    failures: u32,
-    /// The events that failed by themselves, and when they are due. Each is tried alone, and the others go on. They are
-    /// among the first events that wait, so their number is bounded.
-    failing: HashMap<i64, (Backoff, Instant)>,
 }
 
 #[async_trait]
-impl Consumer for EventBatches<'_> {
-    async fn begin(&mut self, _fence: &Fence) -> Result<()> {
-        (self.failures, self.failing) = (0, HashMap::new());
-        Ok(())
-    }
-
-    /// Processes a batch, if events wait.
-    async fn run(&mut self, _fence: &Fence) -> Result<RunOutcome> {
-        let began = Instant::now();
-        let waiting = self.read().await?;
-        if waiting.is_empty() {
-            return Ok(RunOutcome::Idle(None));
-        }
-        let events = self.quarantine_unreadable(waiting).await?;
-        let (alone, batch): (Vec<_>, Vec<_>) = events.into_iter().partition(|(seq, _)| self.failing.contains_key(seq));
-        let mut has_processed = !batch.is_empty() || alone.is_empty();
-        self.process_batch(batch).await?;
-        for event in alone {
-            let is_due = self.failing.get(&event.0).is_none_or(|(_, due)| *due <= Instant::now());
-            has_processed |= is_due && self.process_alone(event).await?;
-        }
-        if !has_processed {
-            return Ok(RunOutcome::Rest(FAILING_PAUSE));
-        }
-        self.worker.base.events.wake(EventConsumer::Outlet);
-        Ok(RunOutcome::Rest(if self.is_likes { LIKES_PAUSE } else { began.elapsed().clamp(MIN_PAUSE, MAX_REST) }))
-    }
-}
-
-impl EventBatches<'_> {
-    /// The first waiting events, enough for a batch.
+impl EventHandler for NotificationHandler<'_> {
     async fn read(&self) -> Result<Vec<QueuedEvent>> {
         let (limit, max_recipients) =
-            if self.is_likes { (LIKES_EVENTS, LIKES_BATCH) } else { (BATCH, BATCH_RECIPIENTS) };
+            if self.is_likes { (LIKES_EVENTS, LIKES_BATCH) } else { (EVENT_BATCH, BATCH_RECIPIENTS) };
         let mut events = self.worker.base.ledger.pending_events(self.consumer, limit).await?;
         let has_more = events.len() == limit;
-        if has_more && limit < BATCH && events.iter().map(recipients).sum::<usize>() < max_recipients {
-            events = self.worker.base.ledger.pending_events(self.consumer, BATCH).await?;
+        if has_more && limit < EVENT_BATCH && events.iter().map(recipients).sum::<usize>() < max_recipients {
+            events = self.worker.base.ledger.pending_events(self.consumer, EVENT_BATCH).await?;
         }
         let mut sum = 0;
         events.retain(|event| {
@@ -239,69 +184,18 @@ impl EventBatches<'_> {
         Ok(events)
     }
 
-    /// Processes a batch. If it keeps failing while the stores work, its events are processed alone.
-    async fn process_batch(&mut self, batch: Vec<(i64, DomainEvent)>) -> Result<()> {
-        if batch.is_empty() {
-            return Ok(());
-        }
-        let Err(error) = isolate(self.worker.process(&batch)).await.0 else {
-            self.failures = 0;
-            return self.finish(&batch).await;
-        };
-        self.failures = if error.is_outage() { 0 } else { self.failures + 1 };
-        if self.failures < MAX_ATTEMPTS {
-            return Err(error);
-        }
-        self.failures = 0;
-        for event in batch {
-            self.process_alone(event).await?;
-        }
-        Ok(())
-    }
-
-    /// Processes an event. One that fails by itself is set aside. Returns whether it does not wait any more.
-    async fn process_alone(&mut self, event: (i64, DomainEvent)) -> Result<bool> {
-        let (seq, event) = (event.0, [event]);
-        let (processed, cause) = isolate(self.worker.process(&event)).await;
-        match processed {
-            Ok(()) => self.finish(&event).await?,
-            Err(error) if error.is_outage() => return Err(error),
-            Err(error) => {
-                let first = || (Backoff::new(MIN_RETRY, MAX_RETRY), Instant::now());
-                let (backoff, due) = self.failing.entry(seq).or_insert_with(first);
-                *due = Instant::now() + backoff.next_delay();
-                let Some(fault) = self.policy.failed(seq, &error, cause).await else { return Ok(false) };
-                self.set_aside(seq, &fault).await?;
-            }
-        }
-        self.failing.remove(&seq);
+    async fn process(&self, _fence: &Fence, events: &[PendingEvent]) -> Result<bool> {
+        let EventWorker { base, .. } = self.worker;
+        self.worker.process(events).await?;
+        let done: Vec<i64> = events.iter().map(|pending| pending.seq).collect();
+        base.ledger.finish_events(self.consumer, &done).await?;
+        // The outlet gets events of notifications.
+        base.events.wake(EventConsumer::Outlet);
         Ok(true)
     }
 
-    /// Removes processed events from the queue.
-    async fn finish(&self, events: &[(i64, DomainEvent)]) -> Result<()> {
-        let done: Vec<i64> = events.iter().map(|(seq, _)| *seq).collect();
-        self.worker.base.ledger.finish_events(self.consumer, &done).await?;
-        self.policy.succeeded(done[0]);
-        Ok(())
-    }
-
-    async fn quarantine_unreadable(&self, waiting: Vec<QueuedEvent>) -> Result<Vec<(i64, DomainEvent)>> {
-        let mut readable = Vec::with_capacity(waiting.len());
-        for QueuedEvent { seq, event, .. } in waiting {
-            match event {
-                Ok(event) => readable.push((seq, event)),
-                Err(reason) => self.set_aside(seq, &Fault::now(reason, 1)).await?,
-            }
-        }
-        Ok(readable)
-    }
-
-    async fn set_aside(&self, seq: i64, fault: &Fault) -> Result<()> {
-        let reason = &fault.reason;
-        tracing::error!(event = seq, reason, "an event is set aside, nobody is notified of it");
-        self.worker.base.metrics.event_failed();
-        Ok(self.worker.base.ledger.quarantine_event(self.consumer, seq, fault).await?)
+    fn pause(&self, took: Duration) -> Duration {
+        if self.is_likes { LIKES_PAUSE } else { took.clamp(MIN_EVENT_PAUSE, MAX_PAUSE) }
     }
 }
 

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use super::PendingNotification;
 use crate::feed::content::PostCache;
 use crate::feed::error::Result;
+use crate::feed::event_queue::PendingEvent;
 use crate::feed::visibility::CommentContexts;
 use crate::model::{ContentId, DomainEvent, NewLikes, NotificationKind, PostId, UserId};
 
@@ -23,7 +24,7 @@ const MAX_PER_OBJECT: usize = 500;
 pub(super) async fn like_notifications(
     posts: &PostCache,
     comments: &CommentContexts,
-    batch: &[(i64, DomainEvent)],
+    batch: &[PendingEvent],
 ) -> Result<Vec<PendingNotification>> {
     let likes = bounded(batch);
     if likes.is_empty() {
@@ -65,12 +66,12 @@ struct Like<'a> {
 }
 
 /// The likes that are recorded in this round.
-fn bounded(batch: &[(i64, DomainEvent)]) -> Vec<Like<'_>> {
+fn bounded(batch: &[PendingEvent]) -> Vec<Like<'_>> {
     let mut by_object: HashMap<ContentId, usize> = HashMap::new();
     let mut all = Vec::new();
     let mut dropped = 0_usize;
-    for (event, NewLikes { object, by }) in batch.iter().flat_map(|(seq, event)| match event {
-        DomainEvent::Liked { likes } => likes.iter().map(|likes| (*seq, likes)).collect(),
+    for (event, NewLikes { object, by }) in batch.iter().flat_map(|pending| match &pending.event {
+        DomainEvent::Liked { likes } => likes.iter().map(|likes| (pending.seq, likes)).collect(),
         _ => Vec::new(),
     }) {
         let count = by_object.entry(*object).or_default();
@@ -95,7 +96,7 @@ mod tests {
         let hot = (0..1_200).map(|n| like(n, 1));
         let others = (0..300).map(|n| like(n, 2 + n as u64));
         let events = DomainEvent::liked(&hot.chain(others).collect::<Vec<_>>(), usize::MAX);
-        let batch: Vec<(i64, DomainEvent)> = (1..).zip(events).collect();
+        let batch: Vec<_> = (1..).zip(events).map(|(seq, event)| PendingEvent { seq, at: 0, event }).collect();
         let kept = bounded(&batch);
         assert_eq!(kept.len(), MAX_PER_OBJECT + 300);
         assert!(kept.iter().filter(|like| like.object == ContentId::Post(PostId(1))).all(|like| like.event <= 2));

@@ -6,7 +6,8 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::event::{OutletEvent, OutletNotification, OutletObject};
 use crate::feed::error::Result;
-use crate::ledger::{Ledger, NewOutletEntry, NotificationGroup, QueuedEvent};
+use crate::feed::event_queue::PendingEvent;
+use crate::ledger::{Ledger, NewOutletEntry, NotificationGroup};
 use crate::model::{ContentId, DomainEvent, EventOwner, Millis, NotificationId, UserId};
 
 /// The users whose notifications are read concurrently.
@@ -17,13 +18,13 @@ type Groups = HashMap<(UserId, NotificationId), NotificationGroup>;
 
 /// The entries of events. An event that has become meaningless, like the notification of a group that was removed, has
 /// none.
-pub(super) async fn entries(ledger: &dyn Ledger, events: &[(QueuedEvent, DomainEvent)]) -> Result<Vec<NewOutletEntry>> {
+pub(super) async fn entries(ledger: &dyn Ledger, events: &[PendingEvent]) -> Result<Vec<NewOutletEntry>> {
     let groups = load_groups(ledger, events).await?;
-    let entry = |(queued, event): &(QueuedEvent, DomainEvent)| {
-        let body = serde_json::to_string(&public_form(event, queued.at, &groups)?).ok()?;
+    let entry = |PendingEvent { seq, at, event }: &PendingEvent| {
+        let body = serde_json::to_string(&public_form(event, *at, &groups)?).ok()?;
         // The first member of the JSON is the type.
         let kind = body.split('"').nth(3)?.to_owned();
-        Some(NewOutletEntry { event: queued.seq, at: queued.at, kind, owner: owner_of(event)?, body })
+        Some(NewOutletEntry { event: *seq, at: *at, kind, owner: owner_of(event)?, body })
     };
     Ok(events.iter().filter_map(entry).collect())
 }
@@ -90,9 +91,9 @@ fn present_state(group: &NotificationGroup) -> OutletNotification<'_> {
 }
 
 /// Loads the groups of notifications of a batch: one call for each user.
-async fn load_groups(ledger: &dyn Ledger, events: &[(QueuedEvent, DomainEvent)]) -> Result<Groups> {
+async fn load_groups(ledger: &dyn Ledger, events: &[PendingEvent]) -> Result<Groups> {
     let mut by_user: HashMap<&UserId, Vec<NotificationId>> = HashMap::new();
-    for (_, event) in events {
+    for PendingEvent { event, .. } in events {
         if let DomainEvent::Notified { to, notification } = event {
             by_user.entry(to).or_default().push(*notification);
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Outlet;
 use crate::feed::error::Result;
+use crate::ledger::EventConsumer;
 
 impl Outlet {
     /// Registers the consumers. Starts the work of the outlet until the process stops.
@@ -13,7 +14,9 @@ impl Outlet {
     pub(crate) async fn start(self: &Arc<Self>) -> Result<()> {
         self.register().await?;
         if self.options.enabled {
-            self.start_publisher();
+            self.base.runtime.supervise("outlet_publisher", self, |outlet| async move {
+                outlet.base.events.consume(EventConsumer::Outlet, &outlet.quarantine, &*outlet).await;
+            });
         }
         self.start_upkeep();
         if let Some(activity) = &self.activity {

@@ -55,7 +55,7 @@ impl Outlet {
     }
 
     async fn keep_up(&self) -> Result<()> {
-        if self.base.events.consumer(EventConsumer::Outlet).is_none_or(|work| work.partition.fence().is_none()) {
+        if !self.base.events.is_owner(EventConsumer::Outlet) {
             self.base.metrics.outlet.forget_backlogs();
             return Ok(());
         }

@@ -40,7 +40,6 @@ impl Follows {
         if *reader == user.id {
             return Err(FeedError::invalid("id", "nobody follows themselves"));
         }
-        self.base.identity.ensure_user(reader).await?;
         if self.base.ledger.users(std::slice::from_ref(&user.id)).await?.is_empty() {
             return Err(NO_USER);
         }
@@ -82,7 +81,6 @@ impl Follows {
 
     pub(crate) async fn friends(&self, caller: Caller, list: OwnList) -> Result<UserPage> {
         let me = caller.user()?;
-        self.base.identity.ensure_user(me).await?;
         let list = UserList { id: me.clone(), page: list.page };
         self.list(&caller, &list, FollowList::FollowedBy(me)).await
     }

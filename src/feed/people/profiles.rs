@@ -89,13 +89,7 @@ impl Profiles {
     }
 
     pub(crate) async fn get(&self, caller: Caller, user: OneUser) -> Result<Profile> {
-        let viewer = match &caller {
-            Caller::User(viewer) => {
-                self.base.identity.ensure_user(viewer).await?;
-                Some(viewer)
-            }
-            Caller::Anonymous => None,
-        };
+        let viewer = caller.reader();
         if !self.base.visibility.can_see_profile(viewer, &user.id).await? {
             return Err(NO_USER);
         }
@@ -110,7 +104,6 @@ impl Profiles {
             bio: change.bio.map(checked_bio).transpose()?,
             data: change.data.map(checked_data).transpose()?,
         };
-        self.base.identity.ensure_user(user).await?;
         self.base.ledger.update_user(user, &change).await?.ok_or(NO_USER)
     }
 
@@ -119,7 +112,6 @@ impl Profiles {
         if *user == author.id {
             return Err(FeedError::invalid("id", "it is your own: you get no alerts about your own posts"));
         }
-        self.base.identity.ensure_user(user).await?;
         if self.base.ledger.users(std::slice::from_ref(&author.id)).await?.is_empty() {
             return Err(NO_USER);
         }

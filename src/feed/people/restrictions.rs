@@ -82,7 +82,6 @@ impl Restrictions {
         if user == other {
             return Err(FeedError::invalid("id", "nobody does that to themselves"));
         }
-        self.base.identity.ensure_user(user).await?;
         if self.base.ledger.users(std::slice::from_ref(other)).await?.is_empty() {
             return Err(NO_USER);
         }

@@ -63,7 +63,6 @@ impl CommentService {
     pub(crate) async fn create(&self, call: Call, draft: CommentDraft) -> Result<Comment> {
         let caller = &call.caller;
         let author = caller.user()?;
-        self.base.identity.ensure_user(author).await?;
         self.check_comment(&draft.text)?;
         self.base.visibility.post(caller.reader(), draft.id).await?;
         let above = match draft.reply_to {

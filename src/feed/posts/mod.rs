@@ -53,7 +53,6 @@ impl PostService {
 
     pub(crate) async fn create(&self, call: Call, draft: Draft) -> Result<Box<RawValue>> {
         let author = call.caller.user()?;
-        self.base.identity.ensure_user(author).await?;
         let now = now();
         let post = draft.into_post(author, self.base.ids.for_call(&call, now)?, &self.limits)?;
         self.base.rates.take_mentions(&call, &post.mentions).await?;

@@ -10,7 +10,7 @@ use super::backfill::Backfill;
 use crate::broker::Invalidation;
 use crate::feed::base::Base;
 use crate::feed::error::{FeedError, Result};
-use crate::ledger::{Job, NewJob, Work};
+use crate::ledger::{EdgeWork, Job, NewJob, Work};
 use crate::model::{GoneReason, UserId};
 
 /// How long a node may still append posts of the pull log for readers that it selected before an edge changed. A node
@@ -116,35 +116,26 @@ impl EdgeJobs {
 
     /// Changes the timeline. `is_in_force`: no node serves the former relation any more.
     async fn bring_about(&self, job: &Job, is_in_force: bool, is_repeated: bool) -> Result<EdgeOutcome> {
-        if let Work::Follow { reader, author } | Work::Unfollow { reader, author } | Work::Detach { reader, author } =
-            &job.work
-            && !is_in_force
-        {
+        let Work::Edge { change, reader, author } = &job.work else { return Err(FeedError::Internal) };
+        if !is_in_force {
             // A fan-out that still reads the former followers then belongs to a post that is stored already: a follow
             // merges it, and the owner of the partition runs an unfollow after it.
             self.base.invalidator.invalidate(&[Invalidation::Relation(reader.clone(), author.clone())]).await?;
         }
-        let backfill = &self.backfill;
-        match &job.work {
-            Work::Follow { reader, author } => {
-                backfill.merge_author(reader, author).await?;
-                backfill.sync_friendship(author, reader).await?;
-                Ok(EdgeOutcome::Done)
+        let reason = match change {
+            EdgeWork::Follow => {
+                self.backfill.merge_author(reader, author).await?;
+                self.backfill.sync_friendship(author, reader).await?;
+                return Ok(EdgeOutcome::Done);
             }
-            Work::Unfollow { reader, author } => {
-                let outcome = self.purge_author(job, (reader, author), GoneReason::Unfollowed, is_repeated).await?;
-                backfill.sync_friendship(author, reader).await?;
-                Ok(outcome)
-            }
-            Work::Detach { reader, author } => {
-                self.purge_author(job, (reader, author), GoneReason::Hidden, is_repeated).await
-            }
-            Work::Post { .. }
-            | Work::Delete { .. }
-            | Work::Edit { .. }
-            | Work::RevokeVisibility { .. }
-            | Work::GrantVisibility { .. } => Err(FeedError::Internal),
+            EdgeWork::Unfollow => GoneReason::Unfollowed,
+            EdgeWork::Detach => GoneReason::Hidden,
+        };
+        let outcome = self.purge_author(job, (reader, author), reason, is_repeated).await?;
+        if *change == EdgeWork::Unfollow {
+            self.backfill.sync_friendship(author, reader).await?;
         }
+        Ok(outcome)
     }
 
     async fn purge_author(

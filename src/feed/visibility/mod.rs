@@ -25,7 +25,7 @@ mod relations;
 pub(crate) use access::{AccessContext, ViewContext};
 pub(crate) use access_checks::AccessChecks;
 pub(crate) use comment_context::{CommentContext, CommentContexts};
-pub(crate) use follower_cache::{CachedFollowers, FollowerCache};
+pub(crate) use follower_cache::FollowerCache;
 pub(crate) use policy::VisibilityPolicy;
 pub(crate) use profile_access::{check_profile, shows_content};
 pub(crate) use recipients::Recipients;

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
+use tokio::sync::Semaphore;
+
 use super::policies::Policies;
 use crate::broker::DurableQueue;
 use crate::feed::base::Base;
 use crate::feed::likes::{
-    BatchSettler, CountPublisher, Eligibility, LikeIntake, LikeMemory, LikeQuarantine, LikeRetries, LikeService,
-    RevertPublisher, SettlementListener, Settlers,
+    CountPublisher, Eligibility, LikeIntake, LikeMemory, LikeService, RevertPublisher, SettlementListener, Settlers,
 };
 use crate::feed::options::FeedOptions;
-use crate::feed::work::Waker;
 use crate::model::Retention;
 
 /// The services of likes.
@@ -20,7 +20,6 @@ pub(super) struct LikeServices {
     pub(super) settlements: Arc<SettlementListener>,
     pub(super) intake: Arc<LikeIntake>,
     pub(super) settlers: Arc<Settlers>,
-    pub(super) retries: Arc<LikeRetries>,
 }
 
 impl LikeServices {
@@ -32,31 +31,30 @@ impl LikeServices {
         options: &FeedOptions,
     ) -> Self {
         let eligibility = Arc::new(Eligibility::new(base.clone()));
-        let wakers: Arc<[Waker]> = (0..queue.partitions()).map(|_| Waker::new()).collect();
-        let (queue_length, like_quarantine) = (options.likes.queue_length, LikeQuarantine::new(base.ledger.clone()));
-        let intake =
-            Arc::new(LikeIntake::new(base.clone(), queue.clone(), memory.clone(), wakers.clone(), queue_length));
+        let queue_length = options.likes.queue_length;
+        let intake = Arc::new(LikeIntake::new(base.clone(), queue.clone(), memory.clone(), queue_length));
         let counts = Arc::new(CountPublisher::new(base.broker.clone(), memory.clone()));
-        let reverts = Arc::new(RevertPublisher::new(
-            base.clone(),
-            memory.clone(),
-            policies.reverts.clone(),
-            like_quarantine.clone(),
-            Retention::notifications(options.timeline_idle),
-        ));
-        let batches = BatchSettler {
+        let reverts = RevertPublisher {
             base: base.clone(),
+            memory: memory.clone(),
+            quarantine: policies.reverts.clone(),
+            retention: Retention::notifications(options.timeline_idle),
+        };
+        let settlers = Settlers {
+            base: base.clone(),
+            partitions: Settlers::partitions(&base.owner, &*queue),
             queue,
             eligibility: eligibility.clone(),
             counts: counts.clone(),
-            reverts: reverts.clone(),
-            like_quarantine,
+            reverts,
+            intake: intake.clone(),
+            memory: memory.clone(),
             quarantine: policies.likes.clone(),
             counts_per_second: options.likes.counts_per_second,
+            running: Semaphore::new(Settlers::CONCURRENCY),
         };
         Self {
-            retries: Arc::new(LikeRetries::new(base.clone(), memory.clone(), intake.clone(), reverts)),
-            settlers: Arc::new(Settlers::new(&base.owner, wakers, batches)),
+            settlers: Arc::new(settlers),
             settlements: Arc::new(SettlementListener::new(memory.clone())),
             likes: LikeService::new(base.clone(), eligibility, memory, intake.clone()),
             counts,

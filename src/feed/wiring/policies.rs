@@ -14,7 +14,6 @@ pub(super) struct Policies {
     pub(super) outlet: Arc<QuarantinePolicy>,
     pub(super) webhooks: Arc<QuarantinePolicy>,
     pub(super) stream: Arc<QuarantinePolicy>,
-    pub(super) post_alerts: Arc<QuarantinePolicy>,
     pub(super) erasures: Arc<QuarantinePolicy>,
     pub(super) notifications: Arc<QuarantinePolicy>,
     pub(super) like_notifications: Arc<QuarantinePolicy>,
@@ -31,7 +30,6 @@ impl Policies {
             outlet: policy(),
             webhooks: policy(),
             stream: policy(),
-            post_alerts: policy(),
             erasures: policy(),
             notifications: policy(),
             like_notifications: policy(),
@@ -50,7 +48,6 @@ impl Policies {
             ("outlet", self.outlet.clone()),
             ("webhooks", self.webhooks.clone()),
             ("stream", self.stream.clone()),
-            ("post_alerts", self.post_alerts.clone()),
             ("erasures", self.erasures.clone()),
         ])
     }

@@ -1,22 +1,27 @@
 //! The jobs of one partition that wait or run in this process: a queue for each author.
 //!
-//! Jobs of an author run one after the other, in the order of their numbers. A job that a write hands over in memory
-//! names the unfinished job before it; if that one is not here, jobs of the author are missing, and the partition is
-//! loaded from the ledger instead. A job stays *known* until the ledger has removed it, so that a load does not run it
-//! again.
+//! Jobs of an author run one after the other, in the order of their numbers. The ledger is the queue: if a job of an
+//! author is here, so are all earlier ones. A load skips the authors that have jobs here, and gets the first jobs of the
+//! others. A job that a write hands over in memory names the unfinished job before it; if that one is not here, the
+//! partition is loaded instead.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
+
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
 
 use crate::ledger::{Fence, Job, JobId, NewJob};
 use crate::model::UserId;
 
-/// The greatest number of jobs of one author in memory. Further ones wait in the ledger, so that an author with very
-/// many does not keep others from being loaded.
-pub(super) const MAX_JOBS_OF_AUTHOR: usize = 32;
+/// The greatest number of jobs of one author that wait in memory.
+const MAX_JOBS_OF_AUTHOR: usize = 32;
+
+/// A slot in flight.
+pub(crate) type Slot = OwnedSemaphorePermit;
 
 /// A job in memory.
 #[derive(Debug)]
-pub(crate) struct QueuedJob<S> {
+pub(crate) struct QueuedJob {
     pub(crate) job: Job,
     /// The ownership of the partition.
     pub(crate) fence: Fence,
@@ -25,78 +30,61 @@ pub(crate) struct QueuedJob<S> {
     /// Whether this process has run it before, and it asked to be repeated.
     pub(crate) is_repeated: bool,
     /// Freed when the job ends.
-    pub(crate) slot: Option<S>,
+    pub(crate) slot: Option<Slot>,
 }
 
-/// The jobs of one author.
-#[derive(Debug)]
-struct AuthorQueue<S> {
-    waiting: VecDeque<QueuedJob<S>>,
-    /// Jobs that are waiting, running, or done but still in the ledger.
-    known: HashSet<JobId>,
-    /// Whether a job is running, or the author is among the ready ones.
-    is_scheduled: bool,
-    /// Whether more jobs wait in the ledger.
-    has_more: bool,
-}
-
-impl<S> Default for AuthorQueue<S> {
-    fn default() -> Self {
-        Self { waiting: VecDeque::new(), known: HashSet::new(), is_scheduled: false, has_more: false }
-    }
-}
-
-/// What became of a job.
+/// What becomes of a job that has run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AddOutcome {
-    /// It waits, and its author is to be scheduled.
-    Ready,
-    /// It waits behind another job of its author.
-    Queued,
-    /// It is known already.
-    Known,
-    /// It waits in the ledger: the partition is to be loaded, now or when there is room.
-    Refused,
+pub(crate) enum JobEnd {
+    /// It is done, and stays in the ledger for a moment.
+    Done,
+    /// It runs again from this time on. Other jobs of its author do not wait for it.
+    Repeat(Instant),
+    /// It is not in the ledger any more, or is loaded again.
+    Lost,
+}
+
+/// An author with a job that waits or runs.
+#[derive(Debug)]
+struct AuthorQueue {
+    waiting: VecDeque<QueuedJob>,
+    /// The last job that was added.
+    last: JobId,
 }
 
 /// The jobs of a partition.
-#[derive(Debug)]
-pub(super) struct AuthorQueues<S> {
+#[derive(Debug, Default)]
+pub(super) struct AuthorQueues {
     /// `None`: this process does not own the partition.
     fence: Option<Fence>,
-    authors: HashMap<UserId, AuthorQueue<S>>,
+    /// Whether the partition is to be loaded.
+    pub(super) is_wanted: bool,
+    authors: HashMap<UserId, AuthorQueue>,
+    /// Jobs that have run and are still in the ledger; those to be repeated with their times.
+    held: HashMap<JobId, Option<Instant>>,
+    /// Whether a load has skipped authors: they may have more jobs in the ledger.
+    has_skipped: bool,
     /// The greatest number that was loaded. A job up to here that a write hands over may have been run already.
     loaded_through: JobId,
-    /// Jobs that are known.
-    count: usize,
-    /// Jobs that are running.
+    /// Jobs that wait.
+    waiting: usize,
+    /// Jobs that are running, also those of a former ownership.
     running: usize,
 }
 
-impl<S> Default for AuthorQueues<S> {
-    fn default() -> Self {
-        Self { fence: None, authors: HashMap::new(), loaded_through: JobId(0), count: 0, running: 0 }
-    }
-}
-
-impl<S> AuthorQueues<S> {
-    /// Begins an ownership.
-    pub(super) fn begin(&mut self, fence: Fence) {
-        *self = Self { fence: Some(fence), running: self.running, ..Self::default() };
-    }
-
-    /// Ends the ownership. Running jobs go on until they notice.
-    pub(super) fn end(&mut self) {
-        *self = Self { running: self.running, ..Self::default() };
+impl AuthorQueues {
+    /// Begins an ownership (`None`: ends it). Jobs of the former one that are running go on until they notice.
+    pub(super) fn reset(&mut self, fence: Option<Fence>) {
+        *self = Self { fence, running: self.running, ..Self::default() };
     }
 
     pub(super) fn fence(&self) -> Option<&Fence> {
         self.fence.as_ref()
     }
 
-    /// The number of jobs that are known.
+    /// The number of jobs that wait or have run.
     pub(super) fn len(&self) -> usize {
-        self.count
+        self.waiting + self.held.len()
     }
 
     /// The number of jobs that are running.
@@ -104,124 +92,101 @@ impl<S> AuthorQueues<S> {
         self.running
     }
 
-    /// Authors whose further jobs stay in the ledger until half of those in memory are done.
-    pub(super) fn saturated(&self) -> impl Iterator<Item = &UserId> {
-        self.authors.iter().filter(|(_, it)| it.is_saturated()).map(|(author, _)| author)
-    }
-
-    /// Whether an author is among the [saturated](Self::saturated) ones.
-    pub(super) fn is_saturated(&self, author: &UserId) -> bool {
-        self.authors.get(author).is_some_and(AuthorQueue::is_saturated)
-    }
-
-    /// Adds a job that a write has created while this process owned the partition by `fence`.
-    pub(super) fn hand_over(&mut self, new: NewJob, fence: &Fence, slot: Option<S>) -> AddOutcome {
+    /// Adds a job that a write has created while this process owned the partition by `fence`. Returns whether its
+    /// author is to be scheduled; `None`: the job is to be loaded.
+    pub(super) fn hand_over(&mut self, new: NewJob, fence: &Fence, slot: Option<Slot>) -> Option<bool> {
         let NewJob { job, previous } = new;
-        if self.fence.as_ref() != Some(fence) || job.id <= self.loaded_through {
-            return AddOutcome::Refused;
+        let is_next = match self.authors.get(job.work.author()) {
+            Some(queue) => previous == Some(queue.last) && queue.waiting.len() < MAX_JOBS_OF_AUTHOR,
+            None => previous.is_none_or(|previous| self.held.contains_key(&previous)),
+        };
+        if !is_next || self.fence.as_ref() != Some(fence) || job.id <= self.loaded_through {
+            return None;
         }
-        let author = self.authors.entry(job.work.author().clone()).or_default();
-        let is_next = previous.is_none_or(|previous| author.known.contains(&previous));
-        if !is_next || author.has_more {
-            author.has_more = true;
-            return AddOutcome::Refused;
+        Some(self.add(QueuedJob { job, fence: fence.clone(), is_loaded: false, is_repeated: false, slot }))
+    }
+
+    /// Returns whether the author is to be scheduled.
+    fn add(&mut self, queued: QueuedJob) -> bool {
+        let (id, author) = (queued.job.id, queued.job.work.author().clone());
+        let is_new = !self.authors.contains_key(&author);
+        let queue = self.authors.entry(author).or_insert_with(|| AuthorQueue { waiting: VecDeque::new(), last: id });
+        queue.last = id;
+        queue.waiting.push_back(queued);
+        self.waiting += 1;
+        is_new
+    }
+
+    /// Begins a load of up to `new` more jobs. Returns the limit of the load, and the authors to skip.
+    pub(super) fn begin_load(&mut self, new: usize) -> (usize, impl Iterator<Item = &UserId>) {
+        self.is_wanted = false;
+        self.has_skipped |= !self.authors.is_empty();
+        (self.held.len() + new, self.authors.keys())
+    }
+
+    /// Adds loaded jobs, in the order of their numbers. Returns the authors to be scheduled.
+    pub(super) fn add_loaded(&mut self, jobs: impl IntoIterator<Item = Job>, now: Instant) -> Vec<UserId> {
+        let Some(fence) = self.fence.clone() else { return Vec::new() };
+        let mut ready: Vec<UserId> = Vec::new();
+        for job in jobs {
+            let (id, author) = (job.id, job.work.author().clone());
+            self.loaded_through = self.loaded_through.max(id);
+            if self.authors.contains_key(&author) && !ready.contains(&author) {
+                // A write has handed over jobs of the author meanwhile.
+                self.has_skipped = true;
+                continue;
+            }
+            if self.held.get(&id).is_some_and(|repeat_at| repeat_at.is_none_or(|at| now < at)) {
+                continue;
+            }
+            let is_repeated = self.held.remove(&id).is_some();
+            if self.add(QueuedJob { job, fence: fence.clone(), is_loaded: true, is_repeated, slot: None }) {
+                ready.push(author);
+            }
         }
-        let queued = QueuedJob { job, fence: fence.clone(), is_loaded: false, is_repeated: false, slot };
-        let added = author.add(queued);
-        self.count += usize::from(matches!(added, AddOutcome::Ready | AddOutcome::Queued));
-        added
+        ready
     }
 
-    /// Adds a job that was loaded. Jobs are loaded in the order of their numbers.
-    pub(super) fn add_loaded(&mut self, job: Job) -> AddOutcome {
-        let Some(fence) = self.fence.clone() else { return AddOutcome::Refused };
-        self.loaded_through = self.loaded_through.max(job.id);
-        let author = self.authors.entry(job.work.author().clone()).or_default();
-        let added = author.add(QueuedJob { job, fence, is_loaded: true, is_repeated: false, slot: None });
-        self.count += usize::from(matches!(added, AddOutcome::Ready | AddOutcome::Queued));
-        added
+    /// The next job of a scheduled author.
+    pub(super) fn next(&mut self, author: &UserId) -> Option<QueuedJob> {
+        let next = self.authors.get_mut(author)?.waiting.pop_front()?;
+        self.waiting -= 1;
+        self.running += 1;
+        Some(next)
     }
 
-    /// A load begins: it shows which authors have more.
-    pub(super) fn begin_load(&mut self) {
-        for author in self.authors.values_mut().filter(|author| !author.is_saturated()) {
-            author.has_more = false;
-        }
-    }
-
-    /// The next job of a scheduled author. `None`: there is none, and the author is not scheduled any more.
-    pub(super) fn next(&mut self, author: &UserId) -> Option<QueuedJob<S>> {
-        let queue = self.authors.get_mut(author)?;
-        let next = queue.waiting.pop_front();
-        queue.is_scheduled = next.is_some();
-        self.running += usize::from(next.is_some());
-        next
-    }
-
-    /// A running job has stopped. Returns whether its author stays scheduled.
-    pub(super) fn stopped(&mut self, author: &UserId, fence: &Fence) -> bool {
+    /// A running job has ended. Returns whether its author is to be scheduled again.
+    pub(super) fn ended(&mut self, id: JobId, author: &UserId, fence: &Fence, end: JobEnd) -> bool {
         self.running -= 1;
         if self.fence.as_ref() != Some(fence) {
             return false;
         }
-        let Some(queue) = self.authors.get_mut(author) else { return false };
-        queue.is_scheduled = !queue.waiting.is_empty();
-        let is_scheduled = queue.is_scheduled;
-        if queue.known.is_empty() && !is_scheduled {
+        match end {
+            JobEnd::Done => _ = self.held.insert(id, None),
+            JobEnd::Repeat(at) => _ = self.held.insert(id, Some(at)),
+            JobEnd::Lost => {}
+        }
+        let has_more = self.authors.get(author).is_some_and(|queue| !queue.waiting.is_empty());
+        if !has_more {
             self.authors.remove(author);
+            self.is_wanted |= std::mem::take(&mut self.has_skipped);
         }
-        is_scheduled
+        has_more
     }
 
-    /// Queues a job again, behind those that wait. Returns whether its author is to be scheduled.
-    pub(super) fn repeat(&mut self, queued: QueuedJob<S>) -> bool {
-        let is_known = self.fence.as_ref() == Some(&queued.fence);
-        let Some(author) = self.authors.get_mut(queued.job.work.author()).filter(|_| is_known) else { return false };
-        author.waiting.push_back(queued);
-        !std::mem::replace(&mut author.is_scheduled, true)
-    }
-
-    /// The ledger has removed a job of this ownership. Returns whether more jobs should be loaded.
-    pub(super) fn removed(&mut self, id: JobId, author: &UserId, fence: &Fence) -> bool {
-        if self.fence.as_ref() != Some(fence) {
-            return false;
-        }
-        let Some(queue) = self.authors.get_mut(author) else { return false };
-        self.count -= usize::from(queue.known.remove(&id));
-        let wants_more = queue.has_more && !queue.is_saturated();
-        if queue.known.is_empty() && !queue.is_scheduled {
-            self.authors.remove(author);
-        }
-        wants_more
-    }
-}
-
-impl<S> AuthorQueue<S> {
-    fn is_saturated(&self) -> bool {
-        self.known.len() > MAX_JOBS_OF_AUTHOR / 2
-    }
-
-    fn add(&mut self, queued: QueuedJob<S>) -> AddOutcome {
-        if self.known.contains(&queued.job.id) {
-            return AddOutcome::Known;
-        }
-        if self.known.len() >= MAX_JOBS_OF_AUTHOR {
-            self.has_more = true;
-            return AddOutcome::Refused;
-        }
-        self.known.insert(queued.job.id);
-        self.waiting.push_back(queued);
-        if std::mem::replace(&mut self.is_scheduled, true) { AddOutcome::Queued } else { AddOutcome::Ready }
+    /// The ledger has removed a job that is done, or has failed to.
+    pub(super) fn removed(&mut self, id: JobId) {
+        self.held.remove(&id);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::ledger::Work;
     use crate::model::PostId;
-
-    type Queues = AuthorQueues<()>;
 
     fn id(text: &str) -> UserId {
         UserId::parse(text).expect("an id")
@@ -236,77 +201,91 @@ mod tests {
         Job { id: JobId(number), work, cursor: String::new(), created_at: 0 }
     }
 
-    fn owned() -> Queues {
-        let mut queues = Queues::default();
-        queues.begin(fence(1));
+    fn owned() -> AuthorQueues {
+        let mut queues = AuthorQueues::default();
+        queues.reset(Some(fence(1)));
         queues
     }
 
-    impl Queues {
-        fn hand(&mut self, number: u64, author: &str, previous: Option<u64>) -> AddOutcome {
+    impl AuthorQueues {
+        fn hand(&mut self, number: u64, author: &str, previous: Option<u64>) -> Option<bool> {
             let new = NewJob { job: job(number, author), previous: previous.map(JobId) };
             self.hand_over(new, &fence(1), None)
         }
 
+        fn load(&mut self, jobs: &[(u64, &str)]) -> Vec<UserId> {
+            self.add_loaded(jobs.iter().map(|(number, author)| job(*number, author)), Instant::now())
+        }
+
+        fn end(&mut self, number: u64, author: &str, end: JobEnd) -> bool {
+            self.ended(JobId(number), &id(author), &fence(1), end)
+        }
+
         /// Runs the next job of an author to its end.
         fn run(&mut self, author: &str) -> Option<u64> {
-            let next = self.next(&id(author))?;
-            self.stopped(&id(author), &next.fence);
-            Some(next.job.id.0)
+            let next = self.next(&id(author))?.job.id.0;
+            self.end(next, author, JobEnd::Done);
+            Some(next)
         }
     }
 
     #[test]
     fn jobs_of_an_author_run_one_after_the_other_and_authors_beside_each_other() {
         let mut queues = owned();
-        assert_eq!(queues.hand(1, "ann", None), AddOutcome::Ready);
-        assert_eq!(queues.hand(2, "ann", Some(1)), AddOutcome::Queued);
-        assert_eq!(queues.hand(3, "bo", None), AddOutcome::Ready);
+        assert_eq!(queues.hand(1, "ann", None), Some(true));
+        assert_eq!(queues.hand(2, "ann", Some(1)), Some(false));
+        assert_eq!(queues.hand(3, "bo", None), Some(true));
         let first = queues.next(&id("ann")).expect("a job");
         assert_eq!((first.job.id, queues.run("bo"), queues.running()), (JobId(1), Some(3), 1));
-        assert!(queues.stopped(&id("ann"), &first.fence), "the second one waits");
+        assert!(queues.end(1, "ann", JobEnd::Done), "the second one waits");
         assert_eq!((queues.run("ann"), queues.next(&id("ann")).is_none()), (Some(2), true));
+        assert_eq!(queues.hand(4, "ann", Some(2)), Some(true), "2 is done, but still in the ledger");
     }
 
     #[test]
     fn a_job_whose_predecessor_is_missing_is_loaded() {
         let mut queues = owned();
         // The reply of the write of 2 came first.
-        assert_eq!(queues.hand(2, "ann", Some(1)), AddOutcome::Refused);
-        assert_eq!(queues.hand(1, "ann", None), AddOutcome::Refused, "the load brings both");
-        queues.begin_load();
-        assert_eq!(queues.add_loaded(job(1, "ann")), AddOutcome::Ready);
-        assert_eq!(queues.add_loaded(job(2, "ann")), AddOutcome::Queued);
-        assert_eq!((queues.run("ann"), queues.run("ann")), (Some(1), Some(2)));
-        assert_eq!(queues.hand(3, "ann", Some(2)), AddOutcome::Ready, "2 is done, but still in the ledger");
+        assert_eq!(queues.hand(2, "ann", Some(1)), None);
+        assert_eq!(queues.hand(1, "ann", None), Some(true));
+        assert_eq!(queues.begin_load(64).1.collect::<Vec<_>>(), [&id("ann")]);
+        assert_eq!((queues.run("ann"), queues.is_wanted), (Some(1), true), "the author was skipped");
+        assert_eq!(queues.begin_load(64).0, 65, "1 is in the ledger, too");
+        assert_eq!(queues.load(&[(1, "ann"), (2, "ann")]), [id("ann")]);
+        assert_eq!((queues.run("ann"), queues.run("ann"), queues.is_wanted), (Some(2), None, false));
+        queues.removed(JobId(1));
+        queues.removed(JobId(2));
+        assert_eq!(queues.len(), 0);
     }
 
     #[test]
     fn a_loaded_job_is_not_run_again_when_its_write_hands_it_over_late() {
         let mut queues = owned();
-        queues.add_loaded(job(7, "ann"));
-        assert_eq!(queues.hand(7, "ann", None), AddOutcome::Refused);
+        queues.load(&[(7, "ann")]);
+        assert_eq!(queues.hand(7, "ann", None), None);
         queues.run("ann");
-        queues.removed(JobId(7), &id("ann"), &fence(1));
-        assert_eq!((queues.hand(7, "ann", None), queues.len()), (AddOutcome::Refused, 0));
-        assert_eq!(queues.hand(8, "ann", None), AddOutcome::Ready);
-        assert_eq!(queues.add_loaded(job(8, "ann")), AddOutcome::Known);
+        queues.removed(JobId(7));
+        assert_eq!((queues.hand(7, "ann", None), queues.len()), (None, 0));
+        assert_eq!(queues.hand(8, "ann", None), Some(true));
+        assert_eq!(queues.load(&[(8, "ann"), (9, "ann"), (10, "bo")]), [id("bo")], "it was handed over meanwhile");
+        assert_eq!((queues.run("ann"), queues.is_wanted), (Some(8), true), "9 is left");
+        assert_eq!(queues.load(&[(8, "ann"), (9, "ann"), (10, "bo")]), [id("ann")]);
+        assert_eq!((queues.run("ann"), queues.run("bo"), queues.run("bo")), (Some(9), Some(10), None));
     }
 
     #[test]
     fn a_former_ownership_adds_and_schedules_nothing() {
         let mut queues = owned();
         queues.hand(1, "ann", None);
-        let running = queues.next(&id("ann")).expect("a job");
+        queues.next(&id("ann")).expect("a job");
         queues.hand(2, "ann", Some(1));
-        queues.end();
-        assert_eq!(queues.hand(3, "bo", None), AddOutcome::Refused);
-        queues.begin(fence(2));
+        queues.reset(None);
+        assert_eq!(queues.hand(3, "bo", None), None);
+        queues.reset(Some(fence(2)));
         assert_eq!((queues.running(), queues.len()), (1, 0));
-        assert_eq!(queues.hand(3, "bo", None), AddOutcome::Refused, "it was written under the former one");
-        assert!(!queues.removed(JobId(1), &id("ann"), &fence(1)));
-        assert!(!queues.stopped(&id("ann"), &running.fence) && !queues.repeat(running));
-        assert_eq!(queues.running(), 0);
+        assert_eq!(queues.hand(3, "bo", None), None, "it was written under the former one");
+        assert!(!queues.end(1, "ann", JobEnd::Done));
+        assert_eq!((queues.running(), queues.len()), (0, 0));
     }
 
     #[test]
@@ -315,29 +294,26 @@ mod tests {
         for number in 1..=40 {
             queues.hand(number, "ann", (number > 1).then(|| number - 1));
         }
-        assert_eq!((queues.len(), queues.saturated().count()), (MAX_JOBS_OF_AUTHOR, 1));
-        let mut wants = Vec::new();
-        for number in 1..=20 {
-            assert_eq!(queues.run("ann"), Some(number));
-            wants.extend(queues.removed(JobId(number), &id("ann"), &fence(1)).then_some(number));
-        }
-        assert_eq!(wants.first(), Some(&16), "when half of them are left");
-        assert_eq!(queues.hand(41, "ann", Some(40)), AddOutcome::Refused, "33 to 40 come first");
-        queues.begin_load();
-        for number in 21..=40 {
-            queues.add_loaded(job(number, "ann"));
-        }
-        assert_eq!(queues.hand(41, "ann", Some(40)), AddOutcome::Queued);
+        assert_eq!(queues.len(), MAX_JOBS_OF_AUTHOR);
+        assert_eq!(queues.begin_load(64).1.count(), 1, "others are loaded");
+        let ran: Vec<u64> = std::iter::from_fn(|| queues.run("ann")).collect();
+        assert_eq!((ran, queues.is_wanted), ((1..=32).collect(), true));
+        assert_eq!(queues.hand(41, "ann", Some(40)), None, "33 to 40 come first");
+        queues.load(&(30..=41).map(|number| (number, "ann")).collect::<Vec<_>>());
+        assert_eq!(std::iter::from_fn(|| queues.run("ann")).collect::<Vec<_>>(), (33..=41).collect::<Vec<_>>());
     }
 
     #[test]
-    fn a_repeated_job_keeps_its_place_in_the_ledger() {
+    fn others_do_not_wait_for_a_job_that_is_to_be_repeated() {
         let mut queues = owned();
         queues.hand(1, "ann", None);
-        let job = queues.next(&id("ann")).expect("a job");
-        assert!(!queues.stopped(&id("ann"), &job.fence));
-        assert_eq!(queues.hand(2, "ann", Some(1)), AddOutcome::Ready, "others do not wait for it");
-        assert!(!queues.repeat(job), "scheduled already");
-        assert_eq!((queues.run("ann"), queues.run("ann")), (Some(2), Some(1)));
+        queues.next(&id("ann")).expect("a job");
+        let later = Instant::now() + Duration::from_secs(60);
+        assert!(!queues.end(1, "ann", JobEnd::Repeat(later)));
+        assert_eq!(queues.hand(2, "ann", Some(1)), Some(true));
+        assert_eq!((queues.run("ann"), queues.load(&[(1, "ann"), (2, "ann")])), (Some(2), vec![]), "it is not due");
+        assert_eq!(queues.add_loaded([job(1, "ann"), job(2, "ann")], later), [id("ann")]);
+        let again = queues.next(&id("ann")).expect("a job");
+        assert!(again.job.id == JobId(1) && again.is_repeated && queues.next(&id("ann")).is_none());
     }
 }

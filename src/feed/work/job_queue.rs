@@ -6,18 +6,19 @@
 //! A bound on the jobs in flight holds back writers that are faster than the fan-out: a write takes one of
 //! [`MAX_IN_FLIGHT`] slots before it begins, and its job frees it. After [`MAX_WAIT`] it goes on without one.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, Semaphore};
+use tokio::time::Instant;
 
-use super::author_queues::{AddOutcome, AuthorQueues};
+use super::author_queues::{AuthorQueues, JobEnd, QueuedJob, Slot};
 use super::{Owner, Partition};
 use crate::broker::{Broker, Signal};
 use crate::feed::runtime::Runtime;
-use crate::ledger::{FANOUT_PARTITIONS, Fence, JobId, JobRequest, LoadedJob, NewJob, fanout_partition};
+use crate::ledger::{FANOUT_PARTITIONS, Fence, Job, JobId, JobRequest, LoadedJob, NewJob, fanout_partition};
 use crate::model::UserId;
 
 /// The number of writes whose jobs are in flight. With 32 writers on the embedded stores, 12 instead of 32 gave a third
@@ -37,12 +38,6 @@ const LOADED_AT_ONCE: usize = 64;
 /// The kind of work in the names of partitions.
 const KIND: &str = "fanout";
 
-/// A slot in flight.
-pub(crate) type Slot = OwnedSemaphorePermit;
-
-/// A fan-out job in memory.
-pub(crate) type QueuedJob = super::author_queues::QueuedJob<Slot>;
-
 /// The fan-out jobs of this process.
 pub(crate) struct JobQueue {
     broker: Arc<dyn Broker>,
@@ -60,12 +55,10 @@ pub(crate) struct JobQueue {
 
 #[derive(Default)]
 struct State {
-    partitions: Vec<AuthorQueues<Slot>>,
-    /// Partitions that are to be loaded.
-    wanted: Vec<bool>,
+    partitions: Vec<AuthorQueues>,
     /// Authors with a job to run, each once, the longest waiting first.
     ready: VecDeque<(u16, UserId)>,
-    /// The greatest number of a job that was seen.
+    /// The greatest number of a job that was seen, for the floors of partitions.
     greatest: JobId,
 }
 
@@ -80,16 +73,12 @@ impl JobQueue {
     /// An empty queue. This process runs the jobs of the partitions that `owner` gets.
     pub(crate) fn new(broker: Arc<dyn Broker>, runtime: Arc<Runtime>, owner: &Owner) -> Self {
         let partition = |number| owner.partition(KIND, format!("{KIND}/{number}"));
-        let state = State {
-            partitions: (0..FANOUT_PARTITIONS).map(|_| AuthorQueues::default()).collect(),
-            wanted: vec![false; usize::from(FANOUT_PARTITIONS)],
-            ..State::default()
-        };
+        let partitions = (0..FANOUT_PARTITIONS).map(|_| AuthorQueues::default()).collect();
         Self {
             broker,
             runtime,
             partitions: (0..FANOUT_PARTITIONS).map(partition).collect(),
-            state: Mutex::new(state),
+            state: Mutex::new(State { partitions, ..State::default() }),
             in_flight: Arc::new(Semaphore::new(MAX_IN_FLIGHT)),
             ready: Notify::new(),
             load: Notify::new(),
@@ -105,36 +94,27 @@ impl JobQueue {
 
     /// The same, without waiting.
     pub(crate) fn ticket(&self, author: &UserId) -> WriteTicket {
-        let fence = self.partitions[usize::from(fanout_partition(author))].fence();
-        WriteTicket { fence, slot: None }
+        WriteTicket { fence: self.partition(fanout_partition(author)).fence(), slot: None }
     }
 
     /// Submits the jobs that a write has created, in order.
     pub(crate) fn submit(&self, jobs: impl IntoIterator<Item = NewJob>, ticket: WriteTicket) {
         let WriteTicket { fence, mut slot } = ticket;
         for new in jobs {
-            let (partition, id) = (new.job.partition(), new.job.id);
-            match &fence {
-                Some(fence) => self.hand_over(partition, new, fence, slot.take()),
-                None => self.wake_owner(partition),
-            }
-            self.note_number(id);
-        }
-    }
-
-    fn hand_over(&self, partition: u16, new: NewJob, fence: &Fence, slot: Option<Slot>) {
-        let author = new.job.work.author().clone();
-        let mut state = self.state.lock();
-        let has_room = state.len() < MAX_JOBS;
-        let queues = &mut state.partitions[usize::from(partition)];
-        match if has_room { queues.hand_over(new, fence, slot) } else { AddOutcome::Refused } {
-            AddOutcome::Ready => self.schedule(&mut state, partition, author),
-            AddOutcome::Queued | AddOutcome::Known => {}
-            // Loaded once half of the author's jobs are done.
-            AddOutcome::Refused if queues.is_saturated(&author) => {}
-            AddOutcome::Refused if queues.fence().is_some() => self.want(&mut state, partition),
-            AddOutcome::Refused => {
-                drop(state);
+            let (partition, author) = (new.job.partition(), new.job.work.author().clone());
+            let is_handed_over = {
+                let mut state = self.state.lock();
+                state.greatest = state.greatest.max(new.job.id);
+                let has_room = state.len() < MAX_JOBS;
+                let fence = fence.as_ref().filter(|_| has_room);
+                let queues = &mut state.partitions[usize::from(partition)];
+                let added = fence.and_then(|fence| queues.hand_over(new, fence, slot.take()));
+                if added == Some(true) {
+                    self.schedule(&mut state, partition, author);
+                }
+                added.is_some()
+            };
+            if !is_handed_over {
                 self.wake_owner(partition);
             }
         }
@@ -143,9 +123,8 @@ impl JobQueue {
     /// Wakes the owner of a partition whose jobs wait in the ledger.
     pub(crate) fn wake_owner(&self, partition: u16) {
         // A partition that is being given away is still owned, but its jobs are not loaded here any more.
-        let is_loaded_here = self.state.lock().partitions[usize::from(partition)].fence().is_some();
-        if is_loaded_here {
-            return self.on_signal(partition);
+        if self.on_signal(partition) {
+            return;
         }
         let broker = Arc::clone(&self.broker);
         self.runtime.spawn(async move {
@@ -155,17 +134,16 @@ impl JobQueue {
         });
     }
 
-    /// Jobs of a partition wait in the ledger.
-    pub(crate) fn on_signal(&self, partition: u16) {
+    /// Jobs of a partition wait in the ledger. Returns whether this process loads them.
+    pub(crate) fn on_signal(&self, partition: u16) -> bool {
         let mut state = self.state.lock();
-        if state.partitions.get(usize::from(partition)).is_some_and(|queues| queues.fence().is_some()) {
-            self.want(&mut state, partition);
+        let queues = state.partitions.get_mut(usize::from(partition)).filter(|queues| queues.fence().is_some());
+        if let Some(queues) = queues {
+            queues.is_wanted = true;
+            self.load.notify_one();
+            return true;
         }
-    }
-
-    fn want(&self, state: &mut State, partition: u16) {
-        state.wanted[usize::from(partition)] = true;
-        self.load.notify_one();
+        false
     }
 
     fn schedule(&self, state: &mut State, partition: u16, author: UserId) {
@@ -173,20 +151,14 @@ impl JobQueue {
         self.ready.notify_one();
     }
 
-    /// Notes the number of a job, for the floors of partitions.
-    fn note_number(&self, id: JobId) {
-        let mut state = self.state.lock();
-        state.greatest = state.greatest.max(id);
-    }
-
     /// The greatest number of a job that was seen here.
     pub(crate) fn greatest_number(&self) -> JobId {
         self.state.lock().greatest
     }
 
-    /// The partitions of fan-out.
-    pub(crate) fn partitions(&self) -> &[Partition] {
-        &self.partitions
+    /// A partition of fan-out.
+    pub(crate) fn partition(&self, number: u16) -> &Partition {
+        &self.partitions[usize::from(number)]
     }
 
     /// The partitions that this process owns.
@@ -194,11 +166,6 @@ impl JobQueue {
         let state = self.state.lock();
         let owned = (0..FANOUT_PARTITIONS).zip(&state.partitions);
         owned.filter_map(|(partition, queues)| Some((partition, queues.fence()?.clone()))).collect()
-    }
-
-    /// Whether the ownership under which a job was queued is still in force. Checked before each write.
-    pub(crate) fn may_write(&self, partition: u16, fence: &Fence) -> bool {
-        self.partitions[usize::from(partition)].fence().as_ref() == Some(fence)
     }
 
     /// Whether the jobs of a partition are queued here, under this ownership. It stays so while the lease may have run
@@ -209,14 +176,13 @@ impl JobQueue {
 
     /// Begins an ownership: the jobs of the partition are loaded.
     pub(crate) fn begin(&self, partition: u16, fence: &Fence) {
-        let mut state = self.state.lock();
-        state.partitions[usize::from(partition)].begin(fence.clone());
-        self.want(&mut state, partition);
+        self.reset(partition, Some(fence.clone()));
+        self.on_signal(partition);
     }
 
     /// Ends an ownership, and waits until no job of the partition is running.
     pub(crate) async fn end(&self, partition: u16) {
-        self.state.lock().partitions[usize::from(partition)].end();
+        self.reset(partition, None);
         loop {
             let idle = self.idle.notified();
             if self.state.lock().partitions[usize::from(partition)].running() == 0 {
@@ -224,6 +190,12 @@ impl JobQueue {
             }
             idle.await;
         }
+    }
+
+    fn reset(&self, partition: u16, fence: Option<Fence>) {
+        let mut state = self.state.lock();
+        state.partitions[usize::from(partition)].reset(fence);
+        state.ready.retain(|(of, _)| *of != partition);
     }
 
     /// Waits until a job is ready, and takes it.
@@ -250,33 +222,25 @@ impl JobQueue {
     }
 
     /// A job that [`next`](Self::next) returned does not run any more. Its author goes to the end of the ready ones.
-    pub(crate) fn stopped(&self, partition: u16, author: &UserId, fence: &Fence) {
-        let mut state = self.state.lock();
-        let queues = &mut state.partitions[usize::from(partition)];
-        if queues.stopped(author, fence) {
-            self.schedule(&mut state, partition, author.clone());
-        } else if queues.running() == 0 {
-            self.idle.notify_waiters();
-        }
-    }
-
-    /// Runs a job again later. It keeps its place in the ledger.
-    pub(crate) fn repeat(&self, queued: QueuedJob) {
-        let (partition, author) = (queued.job.partition(), queued.job.work.author().clone());
-        let mut state = self.state.lock();
-        if state.partitions[usize::from(partition)].repeat(queued) {
-            self.schedule(&mut state, partition, author);
-        }
-    }
-
-    /// The ledger has removed a job.
-    pub(crate) fn removed(&self, id: JobId, author: &UserId, fence: &Fence) {
+    pub(crate) fn ended(&self, id: JobId, author: &UserId, fence: &Fence, end: JobEnd) {
         let partition = fanout_partition(author);
         let mut state = self.state.lock();
-        let was_full = state.len() >= MAX_JOBS;
-        if state.partitions[usize::from(partition)].removed(id, author, fence) || was_full {
-            self.want(&mut state, partition);
+        let queues = &mut state.partitions[usize::from(partition)];
+        let has_more = queues.ended(id, author, fence, end);
+        if queues.running() == 0 {
+            self.idle.notify_waiters();
         }
+        if queues.is_wanted {
+            self.load.notify_one();
+        }
+        if has_more {
+            self.schedule(&mut state, partition, author.clone());
+        }
+    }
+
+    /// The ledger has removed a job that is done, or has failed to.
+    pub(crate) fn removed(&self, job: &Job) {
+        self.state.lock().partitions[usize::from(job.partition())].removed(job.id);
     }
 
     /// Waits until a partition is to be loaded.
@@ -293,13 +257,13 @@ impl JobQueue {
         // The room goes to other partitions each time.
         let first = rand::random_range(0..FANOUT_PARTITIONS);
         for partition in (first..FANOUT_PARTITIONS).chain(0..first) {
-            let (at, new) = (usize::from(partition), room.min(LOADED_AT_ONCE));
-            let queues = &mut state.partitions[at];
-            let Some(fence) = queues.fence().cloned() else { continue };
-            skipped.extend(queues.saturated().cloned());
-            let limit = queues.len() + new;
-            if new > 0 && (std::mem::take(&mut state.wanted[at]) || all) {
-                state.partitions[at].begin_load();
+            let (queues, new) = (&mut state.partitions[usize::from(partition)], room.min(LOADED_AT_ONCE));
+            if new > 0
+                && (all || queues.is_wanted)
+                && let Some(fence) = queues.fence().cloned()
+            {
+                let (limit, authors) = queues.begin_load(new);
+                skipped.extend(authors.cloned());
                 room -= new;
                 requests.push(JobRequest { partition, fence, limit });
             }
@@ -309,22 +273,22 @@ impl JobQueue {
 
     /// Adds the jobs of a load.
     pub(crate) fn add_loaded(&self, requests: &[JobRequest], loaded: Vec<LoadedJob>) {
-        let mut counts = vec![0; usize::from(FANOUT_PARTITIONS)];
-        let mut state = self.state.lock();
-        for LoadedJob { id, partition, job } in loaded {
-            let at = usize::from(partition);
-            counts[at] += 1;
-            state.greatest = state.greatest.max(id);
-            let Ok(job) = job else { continue };
-            let author = job.work.author().clone();
-            if state.partitions[at].add_loaded(job) == AddOutcome::Ready {
-                self.schedule(&mut state, partition, author);
-            }
+        let mut by_partition: HashMap<u16, Vec<LoadedJob>> = HashMap::new();
+        let (mut state, now) = (self.state.lock(), Instant::now());
+        for job in loaded {
+            state.greatest = state.greatest.max(job.id);
+            by_partition.entry(job.partition).or_default().push(job);
         }
-        // More wait behind a full load.
-        for request in requests {
-            if counts[usize::from(request.partition)] >= request.limit {
-                self.want(&mut state, request.partition);
+        for JobRequest { partition, limit, .. } in requests {
+            let jobs = by_partition.remove(partition).unwrap_or_default();
+            let queues = &mut state.partitions[usize::from(*partition)];
+            if jobs.len() >= *limit {
+                // More wait behind a full load.
+                queues.is_wanted = true;
+                self.load.notify_one();
+            }
+            for author in queues.add_loaded(jobs.into_iter().filter_map(|loaded| loaded.job.ok()), now) {
+                self.schedule(&mut state, *partition, author);
             }
         }
     }
@@ -341,7 +305,7 @@ impl State {
 mod tests {
     use super::*;
     use crate::broker::{InboxOptions, MemoryBroker};
-    use crate::ledger::{Job, SqliteLedger, SqliteOptions, Work};
+    use crate::ledger::{SqliteLedger, SqliteOptions, Work};
     use crate::model::PostId;
 
     async fn queue() -> (JobQueue, tempfile::TempDir) {
@@ -362,8 +326,12 @@ mod tests {
         Job { id: JobId(number), work: Work::Post { post: PostId::ZERO, author }, cursor: String::new(), created_at: 0 }
     }
 
-    fn loaded(jobs: impl Iterator<Item = u64>) -> Vec<LoadedJob> {
-        jobs.map(|id| LoadedJob { id: JobId(id), partition: job(id).partition(), job: Ok(job(id)) }).collect()
+    /// Adds jobs of all partitions.
+    fn load(queue: &JobQueue, jobs: impl Iterator<Item = u64>) {
+        let requests =
+            (0..FANOUT_PARTITIONS).map(|partition| JobRequest { partition, fence: fence(partition), limit: MAX_JOBS });
+        let loaded = jobs.map(|id| LoadedJob { id: JobId(id), partition: job(id).partition(), job: Ok(job(id)) });
+        queue.add_loaded(&requests.collect::<Vec<_>>(), loaded.collect());
     }
 
     #[tokio::test]
@@ -371,7 +339,7 @@ mod tests {
         let (queue, _folder) = queue().await;
         (0..FANOUT_PARTITIONS).for_each(|partition| queue.begin(partition, &fence(partition)));
         assert_eq!(queue.requests(false).0.len(), usize::from(FANOUT_PARTITIONS), "each is loaded when it begins");
-        queue.add_loaded(&[], loaded(1..=(MAX_JOBS - LOADED_AT_ONCE) as u64));
+        load(&queue, 1..=(MAX_JOBS - LOADED_AT_ONCE) as u64);
         let mut waiting: std::collections::HashSet<u16> = (0..FANOUT_PARTITIONS).collect();
         for _ in 0..100 * FANOUT_PARTITIONS {
             let (requests, _) = queue.requests(true);
@@ -379,7 +347,7 @@ mod tests {
             waiting.remove(&requests[0].partition);
         }
         assert_eq!(waiting, [].into(), "these partitions are never loaded");
-        queue.add_loaded(&[], loaded((MAX_JOBS - LOADED_AT_ONCE) as u64 + 1..=MAX_JOBS as u64));
+        load(&queue, (MAX_JOBS - LOADED_AT_ONCE) as u64 + 1..=MAX_JOBS as u64);
         assert_eq!(queue.requests(true).0.len(), 0, "the memory is full");
     }
 
@@ -388,17 +356,29 @@ mod tests {
         let (queue, _folder) = queue().await;
         let partition = job(1).partition();
         queue.begin(partition, &fence(partition));
-        queue.add_loaded(&[], loaded(1..=1));
+        load(&queue, 1..=1);
         let running = queue.take().expect("a job");
         assert!(queue.owns(partition, &running.fence), "the lease may be renewed late");
         {
             let mut end = std::pin::pin!(queue.end(partition));
             assert!(futures::poll!(&mut end).is_pending(), "the job is running");
             assert!(!queue.owns(partition, &running.fence));
-            queue.stopped(partition, job(1).work.author(), &running.fence);
+            queue.ended(JobId(1), job(1).work.author(), &running.fence, JobEnd::Done);
             end.await;
         }
         queue.begin(partition, &Fence { generation: 2, ..fence(partition) });
         assert_eq!(queue.state.lock().len(), 0, "it is loaded again");
+    }
+
+    #[tokio::test]
+    async fn the_jobs_of_an_author_are_scheduled_once_after_a_partition_was_lost_and_taken_again() {
+        let (queue, _folder) = queue().await;
+        let partition = job(1).partition();
+        for _ in 0..2 {
+            queue.begin(partition, &fence(partition));
+            load(&queue, 1..=1);
+        }
+        assert!(queue.take().is_some() && queue.take().is_none());
+        assert_eq!(queue.state.lock().ready.len(), 0);
     }
 }

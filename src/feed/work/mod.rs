@@ -25,9 +25,10 @@ mod quarantine;
 mod shares;
 mod worker;
 
+pub(crate) use author_queues::{JobEnd, QueuedJob};
 pub use health::StoreHealth;
 pub(crate) use health::WorkHealth;
-pub(crate) use job_queue::{JobQueue, QueuedJob};
+pub(crate) use job_queue::JobQueue;
 pub(crate) use owner::{Owner, Partition};
 pub(crate) use quarantine::QuarantinePolicy;
 pub(crate) use worker::{Consumer, PollSchedule, RunOutcome, Waker, work};

@@ -16,7 +16,7 @@ use super::lease_clock::{LeaseClock, RenewalTime};
 use super::shares::plan;
 use crate::broker::{Broker, Signal};
 use crate::feed::runtime::Runtime;
-use crate::ledger::{self, Fence, Ledger, PartitionRow, WorkLease, WorkView};
+use crate::ledger::{self, Fence, Ledger, WorkLease, WorkView};
 
 /// Rounds within the length of a lease.
 const ROUNDS_PER_LEASE: u32 = 5;
@@ -156,12 +156,10 @@ impl Owner {
         let lease = WorkLease { holder: Arc::clone(holder), length: self.clock.length(), kinds };
         let view = self.ledger.renew_work_lease(&lease).await?;
         self.clock.renew(asked);
-        self.adopt(&view);
-        let mut given = self.drained_partitions();
-        given.extend(self.unknown(&view));
+        let given = self.adopt(&view);
         if !given.is_empty() {
             self.ledger.release_partitions(holder, &given).await?;
-            given.iter().for_each(|fence| self.lose(&fence.partition));
+            given.iter().for_each(|fence| self.change(&fence.partition, |state| *state = Ownership::default()));
             self.signal_freed().await;
         }
         let plan = plan(&view, &wanted, holder);
@@ -178,48 +176,28 @@ impl Owner {
         Ok(())
     }
 
-    /// Forgets the partitions that the ledger does not show as owned by this process in the same generation.
-    fn adopt(&self, view: &WorkView) {
+    /// Forgets the partitions that the ledger does not show as owned by this process in the same generation. Returns
+    /// those to be given back: their workers have stopped for that, or only the ledger shows them as owned by this
+    /// process, because the reply that gave them was lost, or the lease had run out by the clocks of this machine alone.
+    /// The latter are taken again as a new generation.
+    fn adopt(&self, view: &WorkView) -> Vec<Fence> {
         let holder: &str = self.runtime.holder();
-        let rows: HashMap<&str, &PartitionRow> = view.partitions.iter().map(|row| (row.name.as_str(), row)).collect();
+        let mine = view.partitions.iter().filter(|row| row.owner.as_deref() == Some(holder));
+        let mine: HashMap<&str, u64> = mine.map(|row| (row.name.as_str(), row.generation)).collect();
+        let mut given = Vec::new();
         for (name, OwnedWork { state, .. }) in &*self.partitions.lock() {
-            let is_mine = |fence: &Fence| {
-                let row = rows.get(&**name);
-                row.is_some_and(|row| row.owner.as_deref() == Some(holder) && row.generation == fence.generation)
-            };
+            let owned = mine.get(&**name).map(|generation| Fence { partition: name.clone(), generation: *generation });
             state.send_if_modified(|state| {
-                let is_lost = state.fence.as_ref().is_some_and(|fence| !is_mine(fence));
+                let is_lost = state.fence.is_some() && state.fence != owned;
                 if is_lost {
                     tracing::info!(partition = %name, "another process owns the partition of work now");
                     *state = Ownership::default();
                 }
+                given.extend(owned.filter(|_| state.fence.is_none() || state.is_drained));
                 is_lost
             });
         }
-    }
-
-    /// The partitions whose workers have stopped because they are given away.
-    fn drained_partitions(&self) -> Vec<Fence> {
-        let partitions = self.partitions.lock();
-        let drained = partitions.values().filter(|work| work.state.borrow().is_drained);
-        drained.filter_map(|work| work.state.borrow().fence.clone()).collect()
-    }
-
-    /// The partitions that the ledger shows as owned by this process, while the process does not: the reply that gave
-    /// them was lost, or the lease had run out by the clocks of this machine alone. They are given back, and taken as
-    /// a new generation.
-    fn unknown(&self, view: &WorkView) -> Vec<Fence> {
-        let (holder, partitions) = (&**self.runtime.holder(), self.partitions.lock());
-        let is_unknown = |row: &&PartitionRow| {
-            let is_mine = row.owner.as_deref() == Some(holder);
-            is_mine && partitions.get(&*row.name).is_some_and(|work| work.state.borrow().fence.is_none())
-        };
-        let unknown = view.partitions.iter().filter(is_unknown);
-        unknown.map(|row| Fence { partition: row.name.as_str().into(), generation: row.generation }).collect()
-    }
-
-    fn lose(&self, name: &str) {
-        self.change(name, |state| *state = Ownership::default());
+        given
     }
 
     fn lose_all(&self) {
@@ -253,6 +231,11 @@ impl Partition {
         if self.clock.is_valid() { self.state.borrow().fence.clone() } else { None }
     }
 
+    /// Whether this ownership is in force, as far as this process knows without a call.
+    pub(crate) fn is_owned(&self, fence: &Fence) -> bool {
+        self.clock.is_valid() && self.state.borrow().fence.as_ref() == Some(fence)
+    }
+
     /// Waits until this process owns the partition.
     pub(crate) async fn owned(&self) -> Tenure {
         let mut state = self.state.subscribe();
@@ -274,9 +257,7 @@ impl Partition {
             let _ = state.changed().await;
         }
     }
-}
 
-impl Partition {
     /// The worker has stopped. If the partition is to be given away, it can be now.
     fn drained(&self) {
         let was_drained = self.state.send_if_modified(|state| {

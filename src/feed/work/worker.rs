@@ -44,11 +44,6 @@ pub(crate) trait Consumer: Send {
     /// If a store cannot be reached, or an item failed: the worker backs off and runs again.
     async fn run(&mut self, fence: &Fence) -> Result<RunOutcome>;
 
-    /// The time in which items gather for the next run.
-    fn gather_time(&self, schedule: PollSchedule) -> Duration {
-        schedule.gather
-    }
-
     /// Prepares the partition for another owner. Not called if the ownership was lost.
     async fn end(&mut self, _fence: &Fence) {}
 }
@@ -96,7 +91,7 @@ pub(crate) async fn work(
                         () = tenure.ended() => {}
                         () = runtime.stopped() => {}
                     }
-                    consumer.gather_time(schedule).saturating_sub(started.elapsed())
+                    schedule.gather.saturating_sub(started.elapsed())
                 }
                 Err(ref error) => {
                     policy.note_failure(error);

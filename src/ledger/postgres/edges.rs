@@ -7,7 +7,7 @@ use super::events::{NewEvent, with_event};
 use super::pool::Parameters;
 use super::{PostgresLedger, jobs};
 use crate::ledger::edges::Edge;
-use crate::ledger::{FollowStore, LedgerError, ListPage, NewJob, Result, job_plan};
+use crate::ledger::{EdgeWork, FollowStore, LedgerError, ListPage, NewJob, Result, job_plan};
 use crate::model::{DomainEvent, Millis, User, UserId};
 
 const FOLLOW: &str =
@@ -49,7 +49,7 @@ pub(super) const FOLLOWEES: &str = "SELECT followee FROM follows WHERE follower 
 #[async_trait]
 impl FollowStore for PostgresLedger {
     async fn follow(&self, follower: &UserId, followee: &UserId, now: Millis) -> Result<Option<NewJob>> {
-        let work = job_plan::followed(&Edge::new(follower, followee));
+        let work = job_plan::edge_changed(EdgeWork::Follow, &Edge::new(follower, followee));
         let (job, at_time) = (jobs::new_job(&work)?, integer(now));
         let event = DomainEvent::Followed { follower: follower.clone(), followee: followee.clone() };
         let (event, from, to) = (NewEvent::new(Some(&event), self.outlet)?, follower.as_str(), followee.as_str());
@@ -63,7 +63,7 @@ impl FollowStore for PostgresLedger {
     }
 
     async fn unfollow(&self, follower: &UserId, followee: &UserId, now: Millis) -> Result<Option<NewJob>> {
-        let work = job_plan::unfollowed(&Edge::new(follower, followee));
+        let work = job_plan::edge_changed(EdgeWork::Unfollow, &Edge::new(follower, followee));
         let (job, at_time) = (jobs::new_job(&work)?, integer(now));
         let event = DomainEvent::Unfollowed { follower: follower.clone(), followee: followee.clone() };
         let (event, from, to) = (NewEvent::new(Some(&event), self.outlet)?, follower.as_str(), followee.as_str());

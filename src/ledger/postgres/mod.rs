@@ -39,7 +39,6 @@ mod outlet;
 mod people;
 mod personal;
 mod pool;
-mod post_alerts;
 mod posts;
 mod previews;
 mod pull_log;

@@ -14,9 +14,7 @@ use crate::model::{Entry, Millis, UserId};
 pub(super) const FANOUT_MODE: &str = "\
     SELECT followers, (SELECT count(*) > 0 FROM (
         SELECT FROM pulled WHERE author >= $1 AND author <= $1 ORDER BY author, mark LIMIT 1
-    ) p), (SELECT count(*) > 0 FROM (
-        SELECT FROM post_alerts_of WHERE author = $1 LIMIT 1
-    ) a) FROM users WHERE id = $1";
+    ) p) FROM users WHERE id = $1";
 
 const PULL: &str = "SELECT feedline_append_pulled($1, $2, $3, $4, $5, $6)";
 
@@ -53,8 +51,7 @@ const FORGET: &str = "\
 impl PullLogStore for PostgresLedger {
     async fn fanout_mode(&self, author: &UserId) -> Result<FanoutMode> {
         let rows = self.pool.read(FANOUT_MODE, &[&author.as_str()]).await?;
-        let fanout_mode =
-            |row| Ok(FanoutMode { followers: natural_at(row, 0)?, pulled: at(row, 1)?, has_alerts: at(row, 2)? });
+        let fanout_mode = |row| Ok(FanoutMode { followers: natural_at(row, 0)?, pulled: at(row, 1)? });
         rows.first().map_or(Ok(FanoutMode::default()), fanout_mode)
     }
 

@@ -1,5 +1,7 @@
 //! The queue of pushes. Functions of the database fill it: `functions/pushes.sql`.
 
+use std::collections::HashMap;
+
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
@@ -10,9 +12,10 @@ use super::pool::Parameters;
 use super::rows::readable;
 use crate::ledger::pushes::{ACCEPTED_KEPT, MAX_COUNTED_PUSHES, settle_push};
 use crate::ledger::{
-    DeviceSession, PUSH, PushBacklog, PushKey, PushLease, PushResult, PushStore, QueuedPush, Result, SettledPush,
+    DeviceSession, PUSH, PostAlertPage, PushBacklog, PushKey, PushLease, PushResult, PushStore, QueuedPush, Result,
+    SettledPush,
 };
-use crate::model::Millis;
+use crate::model::{Millis, PostId, UserId};
 
 /// Selects the pushes of the table `leased`. Accepted pushes count that were sent after `$1`.
 macro_rules! select_leased {
@@ -79,11 +82,23 @@ const SETTLE: &str = concat!(
     ) SELECT count(*) FROM s"
 );
 
-const FORGET: &str = "\
-    WITH jobs AS (
-        DELETE FROM post_alert_jobs WHERE post IN (
-            SELECT post FROM post_alert_jobs WHERE state = 1 AND at <= $1 LIMIT $2)
+const QUEUE_ALERTS: &str = "\
+    WITH page AS MATERIALIZED (
+        SELECT owner FROM post_alerts_of WHERE author = $1 AND owner > $2 ORDER BY owner LIMIT $3
+    ), queued AS (
+        INSERT INTO push_queue (owner, device, item, kind, seq, state, due_at, queued_at)
+        SELECT d.owner, d.id, $4::bigint, 'post', 1, 0, $5::bigint, $6::bigint
+        FROM page JOIN devices d ON d.owner = page.owner ORDER BY d.owner, d.id ON CONFLICT DO NOTHING
     )
+    SELECT owner FROM page ORDER BY owner DESC LIMIT 1";
+
+const ALERT_READERS: &str = "\
+    SELECT p.owner, p.author, coalesce(m.post, 0)
+    FROM unnest($1::text[], $2::text[]) AS p (owner, author)
+    JOIN post_alerts a ON a.owner = p.owner AND a.author = p.author
+    LEFT JOIN read_markers m ON m.owner = p.owner";
+
+const FORGET: &str = "\
     DELETE FROM push_queue q USING (
         SELECT owner, device, item FROM push_queue WHERE state = 1 AND due_at <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED
     ) old
@@ -124,6 +139,20 @@ impl PushStore for PostgresLedger {
             self.trim_quarantine(PUSH).await;
         }
         Ok(usize::try_from(number).unwrap_or(usize::MAX))
+    }
+
+    async fn queue_post_alerts(&self, page: &PostAlertPage, now: Millis) -> Result<Option<UserId>> {
+        let PostAlertPage { post, author, after, users, due_at } = page;
+        let (post, due_at, now) = (integer(post.0), integer(*due_at), integer(now));
+        let parameters: Parameters<'_> = &[&author.as_str(), after, &count(*users), &post, &due_at, &now];
+        self.pool.write(QUEUE_ALERTS, parameters).await?.first().map(|row| id_at(row, 0)).transpose()
+    }
+
+    async fn post_alert_readers(&self, pairs: &[(UserId, UserId)]) -> Result<HashMap<(UserId, UserId), PostId>> {
+        let (users, authors): (Vec<&str>, Vec<&str>) =
+            pairs.iter().map(|(user, author)| (user.as_str(), author.as_str())).unzip();
+        let rows = self.pool.read(ALERT_READERS, &[&users, &authors]).await?;
+        rows.iter().map(|row| Ok(((id_at(row, 0)?, id_at(row, 1)?), PostId(natural_at(row, 2)?)))).collect()
     }
 
     async fn forget_pushes(&self, now: Millis, limit: usize) -> Result<usize> {

@@ -1,26 +1,63 @@
-//! The quarantine. Functions of the database: `functions/quarantine.sql`.
+//! The quarantine.
 
 use async_trait::async_trait;
-use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 use super::PostgresLedger;
-use super::columns::{at, count, integer, natural_at, one, plain};
+use super::columns::{count, integer, json_at, natural_at, one, plain};
 use super::pool::Parameters;
-use crate::ledger::pushes::ACCEPTED_KEPT;
 use crate::ledger::quarantine::{MAX_QUARANTINED, NEVER, released_work, report_dropped};
 use crate::ledger::{
-    ERASURE, EVENT, Erasure, EventConsumer, Fault, Fence, JOB, JobId, POST_ALERT, PostAlertJob, QuarantineStore,
-    Quarantined, Result, RetryOutcome,
+    ERASURE, EVENT, EventStore as _, FailedWork, Fault, Fence, JOB, LIKE, PUSH, QuarantineStore, Quarantined, REVERT,
+    Result, RetryOutcome, WEBHOOK,
 };
 use crate::model::Millis;
 
-const QUARANTINE_JOB: &str = "SELECT feedline_quarantine_job($1, $2, $3, $4, $5, $6)";
+/// Quarantines the rows of `gone`, in place of items of the same names. `$1` is the reason, `$2` the attempts, `$3` the
+/// time.
+macro_rules! set_aside {
+    ($gone:literal, $kind:literal, $name:literal, $content:literal) => {
+        concat!(
+            "WITH gone AS (",
+            $gone,
+            ")
+            INSERT INTO quarantine (kind, name, content, reason, attempts, at)
+            SELECT ",
+            $kind,
+            ", ",
+            $name,
+            ", json_build_object(",
+            $content,
+            ")::text, $1::text, $2::bigint, $3::bigint FROM gone
+            ON CONFLICT (kind, name) DO UPDATE SET content = excluded.content, reason = excluded.reason,
+                attempts = excluded.attempts, at = excluded.at, is_retried = false
+            RETURNING 1"
+        )
+    };
+}
 
-const QUARANTINE_EVENT: &str = "SELECT feedline_quarantine_event($1, $2, $3, $4, $5, $6)";
+const JOB_ASIDE: &str = set_aside!(
+    "DELETE FROM jobs WHERE id = $4
+        AND EXISTS (SELECT FROM work_partitions WHERE name = $5 AND generation = $6) RETURNING *",
+    "'job'",
+    "id::text",
+    "'work', work, 'author', author, 'partition', partition, 'cursor', cursor, 'created_at', created_at"
+);
 
-const QUARANTINE_POST_ALERT: &str = "SELECT feedline_quarantine_post_alert($1, $2, $3, $4, $5)";
+const EVENT_ASIDE: &str = set_aside!(
+    "SELECT seq, at, event FROM events WHERE seq = $4 AND pending & $5::int <> 0 FOR UPDATE",
+    "'event'",
+    "$6::text || '/' || seq",
+    "'seq', seq, 'pending', $5::int, 'at', at, 'event', event"
+);
 
-const QUARANTINE_ERASURE: &str = "SELECT feedline_quarantine_erasure($1, $2, $3, $4, $5, $6, $7)";
+const ERASURE_ASIDE: &str = set_aside!(
+    "UPDATE erasures SET due_at = $4 WHERE owner = $5 AND due_at <> $4
+        AND EXISTS (SELECT FROM work_partitions WHERE name = $6 AND generation = $7) RETURNING owner, at",
+    "'erasure'",
+    "owner",
+    "'at', at"
+);
 
 const PUT: &str = "\
     INSERT INTO quarantine (kind, name, content, reason, attempts, at) VALUES ($1, $2, $3, $4, $5, $6)
@@ -33,7 +70,7 @@ const TRIM: &str = "\
 /// A query of items.
 macro_rules! listing {
     ($condition:literal) => {
-        concat!("SELECT id, kind, name, content, reason, attempts, at, is_retried FROM quarantine WHERE ", $condition)
+        concat!("SELECT to_json(q)::text FROM quarantine q WHERE ", $condition)
     };
 }
 
@@ -43,9 +80,59 @@ const LIST_KIND: &str = listing!("kind = $1 AND id > $2 ORDER BY id LIMIT $3");
 
 const ITEM: &str = listing!("kind = $1 AND name = $2");
 
-const REQUESTED: &str = listing!("kind = $1 AND is_retried ORDER BY id LIMIT $2");
+const REQUESTED: &str = listing!("is_retried ORDER BY id LIMIT $1");
 
-const RETRY: &str = "SELECT feedline_retry_quarantined($1, $2, $3, $4)";
+const REQUEST: &str = "UPDATE quarantine SET is_retried = true WHERE kind = $1 AND name = $2 RETURNING 1";
+
+/// Removes an item, and returns the work of its content `c` to its queue.
+macro_rules! retry {
+    ($returned:literal) => {
+        concat!(
+            "WITH kept AS (
+                DELETE FROM quarantine WHERE kind = $1 AND name = $2 RETURNING name, content::json AS c
+            ), returned AS (",
+            $returned,
+            ") SELECT 1 FROM kept"
+        )
+    };
+}
+
+/// The owner of its partition reads it again, although later ones are finished.
+const RETRY_JOB: &str = retry!(
+    "INSERT INTO jobs (id, partition, author, work, cursor, created_at) OVERRIDING SYSTEM VALUE
+        SELECT name::bigint, (c ->> 'partition')::smallint, c ->> 'author', coalesce($3, c ->> 'work'), c ->> 'cursor',
+            (c ->> 'created_at')::bigint FROM kept
+    ), lowered AS (
+        UPDATE work_partitions p SET floor = least(p.floor, kept.name::bigint - 1)
+        FROM kept WHERE p.name = 'fanout/' || (c ->> 'partition')"
+);
+
+/// Another consumer may not have processed the event yet.
+const RETRY_EVENT: &str = retry!(
+    "INSERT INTO events AS e (seq, at, event, pending) OVERRIDING SYSTEM VALUE
+        SELECT (c ->> 'seq')::bigint, (c ->> 'at')::bigint, c ->> 'event', (c ->> 'pending')::int FROM kept
+        ON CONFLICT (seq) DO UPDATE SET pending = e.pending | excluded.pending"
+);
+
+/// Later entries of the owner wait behind it again.
+const RETRY_WEBHOOK: &str = retry!(
+    "INSERT INTO outlet_held (consumer, position, at, kind, owner, body, held_at, attempts, due_at, reason)
+        SELECT c ->> 'consumer', (c ->> 'position')::bigint, (c ->> 'at')::bigint, c ->> 'kind', c ->> 'owner',
+            c ->> 'body', $3::bigint, 0, $3::bigint, 'sent again by an operator' FROM kept
+        ON CONFLICT DO NOTHING"
+);
+
+/// A group that has grown since may be queued already.
+const RETRY_PUSH: &str = retry!(
+    "INSERT INTO push_queue AS q (owner, device, item, kind, seq, state, due_at, queued_at)
+        SELECT c ->> 'user', c ->> 'device', (c ->> 'item')::bigint, c ->> 'kind', (c ->> 'seq')::bigint, 0,
+            $3::bigint, $3::bigint FROM kept
+        ON CONFLICT (owner, device, item) DO UPDATE SET state = 0, seq = greatest(q.seq, excluded.seq),
+            due_at = excluded.due_at, queued_at = excluded.queued_at, attempts = 0, first_tried_at = 0
+        WHERE q.state = 1"
+);
+
+const RETRY_ERASURE: &str = retry!("UPDATE erasures e SET due_at = 0 FROM kept WHERE e.owner = kept.name");
 
 const REFUSE: &str = "UPDATE quarantine SET is_retried = false, reason = $3 WHERE kind = $1 AND name = $2";
 
@@ -72,41 +159,36 @@ impl PostgresLedger {
 
 #[async_trait]
 impl QuarantineStore for PostgresLedger {
-    async fn quarantine_job(&self, id: JobId, fence: &Fence, fault: &Fault) -> Result<bool> {
-        let (partition, generation) = (&*fence.partition, integer(fence.generation));
-        let (reason, attempts, now) = columns(fault);
-        let parameters: Parameters<'_> = &[&integer(id.0), &partition, &generation, &reason, &attempts, &now];
-        let was_moved = at(one(&self.pool.write(QUARANTINE_JOB, parameters).await?)?, 0)?;
-        if was_moved {
-            self.trim_quarantine(JOB).await;
+    async fn set_aside(&self, work: FailedWork<'_>, fault: &Fault) -> Result<bool> {
+        let (reason, attempts) = (plain(&fault.reason), i64::from(fault.attempts));
+        let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![&reason, &attempts];
+        let at = integer(fault.at);
+        parameters.push(&at);
+        let fence_of = |fence: &Fence| (fence.partition.to_string(), integer(fence.generation));
+        let (kind, rows) = match work {
+            FailedWork::Job(id, fence) => {
+                let (id, (partition, generation)) = (integer(id.0), fence_of(fence));
+                let own: Parameters<'_> = &[&id, &partition, &generation];
+                (JOB, self.pool.write(JOB_ASIDE, &[&parameters, own].concat()).await?)
+            }
+            FailedWork::Event(consumer, seq) => {
+                let (bit, name) = (consumer.bit(), consumer.name());
+                let own: Parameters<'_> = &[&seq, &bit, &name];
+                let rows = self.pool.write(EVENT_ASIDE, &[&parameters, own].concat()).await?;
+                // If this fails, the consumer processes the event again.
+                self.finish_events(consumer, &[seq]).await?;
+                (EVENT, rows)
+            }
+            FailedWork::Erasure(user, fence) => {
+                let (never, user, (partition, generation)) = (integer(NEVER), user.as_str(), fence_of(fence));
+                let own: Parameters<'_> = &[&never, &user, &partition, &generation];
+                (ERASURE, self.pool.write(ERASURE_ASIDE, &[&parameters, own].concat()).await?)
+            }
+        };
+        if !rows.is_empty() {
+            self.trim_quarantine(kind).await;
         }
-        Ok(was_moved)
-    }
-
-    async fn quarantine_event(&self, consumer: EventConsumer, seq: i64, fault: &Fault) -> Result<()> {
-        let (reason, attempts, now) = columns(fault);
-        let parameters: Parameters<'_> = &[&seq, &consumer.name(), &consumer.bit(), &reason, &attempts, &now];
-        self.pool.write(QUARANTINE_EVENT, parameters).await?;
-        self.trim_quarantine(EVENT).await;
-        Ok(())
-    }
-
-    async fn quarantine_post_alert(&self, job: &PostAlertJob, fault: &Fault) -> Result<()> {
-        let (reason, attempts, now) = columns(fault);
-        let until = integer(fault.at.saturating_add(ACCEPTED_KEPT));
-        let parameters: Parameters<'_> = &[&integer(job.post.0), &reason, &attempts, &now, &until];
-        self.pool.write(QUARANTINE_POST_ALERT, parameters).await?;
-        self.trim_quarantine(POST_ALERT).await;
-        Ok(())
-    }
-
-    async fn quarantine_erasure(&self, fence: &Fence, erasure: &Erasure, fault: &Fault) -> Result<()> {
-        let (reason, attempts, now) = columns(fault);
-        let (name, generation, user) = (&*fence.partition, integer(fence.generation), erasure.user.as_str());
-        let parameters: Parameters<'_> = &[&name, &generation, &user, &reason, &attempts, &now, &integer(NEVER)];
-        self.pool.write(QUARANTINE_ERASURE, parameters).await?;
-        self.trim_quarantine(ERASURE).await;
-        Ok(())
+        Ok(!rows.is_empty())
     }
 
     async fn quarantine(&self, items: &[Quarantined]) -> Result<()> {
@@ -125,26 +207,33 @@ impl QuarantineStore for PostgresLedger {
             Some(kind) => self.pool.read(LIST_KIND, &[&kind, &after, &count(limit)]).await?,
             None => self.pool.read(LIST, &[&after, &count(limit)]).await?,
         };
-        rows.iter().map(quarantined).collect()
+        rows.iter().map(|row| json_at(row, 0)).collect()
     }
 
     async fn quarantined_item(&self, kind: &str, name: &str) -> Result<Option<Quarantined>> {
-        self.pool.read(ITEM, &[&kind, &name]).await?.first().map(quarantined).transpose()
+        self.pool.read(ITEM, &[&kind, &name]).await?.first().map(|row| json_at(row, 0)).transpose()
     }
 
     async fn retry_quarantined(&self, kind: &str, name: &str, now: Millis) -> Result<RetryOutcome> {
-        let job = if kind == JOB { self.quarantined_item(kind, name).await? } else { None };
-        let work = job.and_then(|job| released_work(&job.content));
-        let rows = self.pool.write(RETRY, &[&kind, &name, &work, &integer(now)]).await?;
-        Ok(match at(one(&rows)?, 0)? {
-            "returned" => RetryOutcome::Returned,
-            "requested" => RetryOutcome::Requested,
-            _ => RetryOutcome::Absent,
-        })
+        let now = integer(now);
+        let rows = match kind {
+            LIKE | REVERT => self.pool.write(REQUEST, &[&kind, &name]).await?,
+            JOB => {
+                let job = self.quarantined_item(kind, name).await?;
+                let work = job.and_then(|job| released_work(&job.content));
+                self.pool.write(RETRY_JOB, &[&kind, &name, &work]).await?
+            }
+            EVENT => self.pool.write(RETRY_EVENT, &[&kind, &name]).await?,
+            WEBHOOK => self.pool.write(RETRY_WEBHOOK, &[&kind, &name, &now]).await?,
+            PUSH => self.pool.write(RETRY_PUSH, &[&kind, &name, &now]).await?,
+            ERASURE => self.pool.write(RETRY_ERASURE, &[&kind, &name]).await?,
+            _ => Vec::new(),
+        };
+        Ok(RetryOutcome::of(kind, !rows.is_empty()))
     }
 
-    async fn requested_retries(&self, kind: &str, limit: usize) -> Result<Vec<Quarantined>> {
-        self.pool.read(REQUESTED, &[&kind, &count(limit)]).await?.iter().map(quarantined).collect()
+    async fn requested_retries(&self, limit: usize) -> Result<Vec<Quarantined>> {
+        self.pool.read(REQUESTED, &[&count(limit)]).await?.iter().map(|row| json_at(row, 0)).collect()
     }
 
     async fn refuse_retry(&self, kind: &str, name: &str, reason: &str) -> Result<()> {
@@ -158,22 +247,4 @@ impl QuarantineStore for PostgresLedger {
     async fn quarantine_size(&self) -> Result<u64> {
         natural_at(one(&self.pool.read(SIZE, &[]).await?)?, 0)
     }
-}
-
-/// The reason, the attempts and the time of a fault.
-fn columns(fault: &Fault) -> (String, i64, i64) {
-    (plain(&fault.reason), i64::from(fault.attempts), integer(fault.at))
-}
-
-fn quarantined(row: &Row) -> Result<Quarantined> {
-    Ok(Quarantined {
-        id: at(row, 0)?,
-        kind: at(row, 1)?,
-        name: at(row, 2)?,
-        content: at(row, 3)?,
-        reason: at(row, 4)?,
-        attempts: u32::try_from(natural_at(row, 5)?).unwrap_or(u32::MAX),
-        at: natural_at(row, 6)?,
-        is_retried: at(row, 7)?,
-    })
 }

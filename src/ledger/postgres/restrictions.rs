@@ -8,7 +8,7 @@ use super::pool::Parameters;
 use super::rows::readable;
 use super::{PostgresLedger, jobs};
 use crate::ledger::edges::Edge;
-use crate::ledger::{EventConsumer, NewJob, RestrictedUser, RestrictionStore, Result, Work, job_plan};
+use crate::ledger::{EdgeWork, EventConsumer, NewJob, RestrictedUser, RestrictionStore, Result, Work, job_plan};
 use crate::model::{DomainEvent, Millis, Relation, Restriction, UserId};
 
 const RESTRICT: &str = "SELECT feedline_restrict($1, $2, $3, $4, $5, $6, $7, $8)";
@@ -63,7 +63,7 @@ impl RestrictionStore for PostgresLedger {
         let inboxes = job_plan::restricted_inboxes(restriction, maker, whom);
         let tells = self.outlet && job_plan::ends_follows(restriction);
         let events = if tells { ended_follows(&inboxes)? } else { Vec::new() };
-        let inboxes = InboxJobs::new(&inboxes, job_plan::restricted)?;
+        let inboxes = InboxJobs::new(&inboxes, EdgeWork::Detach)?;
         let parameters: Parameters<'_> = &[
             &restriction.as_str(),
             &maker.as_str(),
@@ -91,7 +91,7 @@ impl RestrictionStore for PostgresLedger {
         now: Millis,
     ) -> Result<Option<Vec<NewJob>>> {
         let inboxes = job_plan::restricted_inboxes(restriction, maker, whom);
-        let inboxes = InboxJobs::new(&inboxes, job_plan::followed)?;
+        let inboxes = InboxJobs::new(&inboxes, EdgeWork::Follow)?;
         let parameters: Parameters<'_> = &[
             &restriction.as_str(),
             &maker.as_str(),
@@ -141,8 +141,8 @@ struct InboxJobs<'a> {
 }
 
 impl<'a> InboxJobs<'a> {
-    fn new(inboxes: &'a [Edge], work: fn(&Edge) -> Work) -> Result<Self> {
-        let work: Vec<Work> = inboxes.iter().map(work).collect();
+    fn new(inboxes: &'a [Edge], change: EdgeWork) -> Result<Self> {
+        let work: Vec<Work> = inboxes.iter().map(|inbox| job_plan::edge_changed(change, inbox)).collect();
         Ok(Self {
             readers: inboxes.iter().map(|inbox| inbox.reader.as_str()).collect(),
             authors: inboxes.iter().map(|inbox| inbox.author.as_str()).collect(),

@@ -7,7 +7,7 @@ use super::people::listed;
 use super::rows::user_id_at;
 use super::{SqliteLedger, UNLIMITED, events, integer, jobs, json_text, readable, readable_page};
 use crate::ledger::edges::Edge;
-use crate::ledger::{FollowStore, ListPage, NewJob, Result, job_plan};
+use crate::ledger::{EdgeWork, FollowStore, ListPage, NewJob, Result, job_plan};
 use crate::model::{DomainEvent, Millis, User, UserId};
 
 #[async_trait]
@@ -83,7 +83,7 @@ pub(super) fn follow(db: &Connection, edge: &Edge, now: Millis, outlet: bool) ->
     }
     let event = DomainEvent::Followed { follower: edge.reader.clone(), followee: edge.author.clone() };
     events::append(db, Some(&event), now, outlet)?;
-    jobs::create(db, job_plan::followed(edge), now).map(Some)
+    jobs::create(db, job_plan::edge_changed(EdgeWork::Follow, edge), now).map(Some)
 }
 
 pub(super) fn unfollow(db: &Connection, edge: &Edge, now: Millis, outlet: bool) -> rusqlite::Result<Option<NewJob>> {
@@ -91,7 +91,7 @@ pub(super) fn unfollow(db: &Connection, edge: &Edge, now: Millis, outlet: bool) 
         return Ok(None);
     }
     tell_of_end(db, edge, now, outlet)?;
-    jobs::create(db, job_plan::unfollowed(edge), now).map(Some)
+    jobs::create(db, job_plan::edge_changed(EdgeWork::Unfollow, edge), now).map(Some)
 }
 
 /// Removes a follow. Returns whether it existed.

@@ -37,7 +37,6 @@ mod open;
 mod outlet;
 mod people;
 mod personal;
-mod post_alerts;
 mod posts;
 mod previews;
 mod pull_log;

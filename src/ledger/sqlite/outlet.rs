@@ -8,8 +8,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::{SqliteLedger, count, devices, events, integer, json_text, natural, quarantine, readable, work};
 use crate::ledger::outlet::MAX_HELD_ENTRIES;
 use crate::ledger::{
-    EventConsumer, Fence, HeldEntry, NewOutletEntry, OutletBacklog, OutletBatch, OutletEnd, OutletEntry,
-    OutletSettlement, OutletStore, Result, WEBHOOK,
+    EventConsumer, Fence, NewOutletEntry, OutletBacklog, OutletBatch, OutletEnd, OutletEntry, OutletSettlement,
+    OutletStore, Result, WEBHOOK,
 };
 use crate::model::{DomainEvent, EventOwner, Millis};
 
@@ -109,27 +109,6 @@ fn end(db: &Connection) -> rusqlite::Result<OutletEnd> {
     db.prepare_cached("SELECT last, trimmed FROM outlet_end")?.query_row([], read)
 }
 
-/// Reads `position, at, kind, owner, body` from the first columns.
-fn entry(row: &Row<'_>) -> rusqlite::Result<OutletEntry> {
-    Ok(OutletEntry {
-        position: natural(row.get(0)?),
-        at: natural(row.get(1)?),
-        kind: row.get(2)?,
-        owner: EventOwner::from_stored(row.get_ref(3)?.as_str()?),
-        body: row.get(4)?,
-    })
-}
-
-fn held(row: &Row<'_>) -> rusqlite::Result<HeldEntry> {
-    Ok(HeldEntry {
-        entry: entry(row)?,
-        held_at: natural(row.get(5)?),
-        attempts: row.get(6)?,
-        due_at: row.get::<_, Option<i64>>(7)?.map(natural),
-        reason: row.get(8)?,
-    })
-}
-
 fn publish(
     db: &Connection,
     fence: &Fence,
@@ -153,8 +132,10 @@ fn publish(
 }
 
 fn entries(db: &Connection, after: u64, limit: usize) -> rusqlite::Result<Vec<OutletEntry>> {
-    let sql = "SELECT position, at, kind, owner, body FROM outlet WHERE position > ?1 ORDER BY position LIMIT ?2";
-    readable("outlet", db.prepare_cached(sql)?.query(params![integer(after), count(limit)])?, entry)
+    let sql = "SELECT json_object('position', position, 'at', at, 'kind', kind, 'owner', owner, 'body', body) \
+               FROM outlet WHERE position > ?1 ORDER BY position LIMIT ?2";
+    let wanted = params![integer(after), count(limit)];
+    readable("outlet", db.prepare_cached(sql)?.query(wanted)?, |row| devices::json_at(row, 0))
 }
 
 fn trim(db: &Connection, before: Millis, held_before: Millis, limit: usize) -> rusqlite::Result<usize> {
@@ -191,11 +172,12 @@ fn batch(db: &Connection, consumer: &str, now: Millis, limit: usize) -> rusqlite
     if batch.held == 0 {
         return Ok(Some(batch));
     }
-    let sql = "SELECT position, at, kind, owner, body, held_at, attempts, due_at, reason \
+    let sql = "SELECT json_object('position', position, 'at', at, 'kind', kind, 'owner', owner, 'body', body, \
+                   'held_at', held_at, 'attempts', attempts, 'due_at', due_at, 'reason', reason) \
                FROM outlet_held INDEXED BY outlet_held_due \
                WHERE consumer = ?1 AND due_at <= ?2 ORDER BY due_at LIMIT ?3";
     let wanted = params![consumer, integer(now), count(limit)];
-    batch.due = readable("outlet_held", snapshot.prepare_cached(sql)?.query(wanted)?, held)?;
+    batch.due = readable("outlet_held", snapshot.prepare_cached(sql)?.query(wanted)?, |row| devices::json_at(row, 0))?;
     let owners: HashSet<&str> = batch.entries.iter().map(|entry| entry.owner.as_str()).collect();
     let sql = "SELECT value FROM json_each(?2) WHERE EXISTS (SELECT 1 FROM outlet_held INDEXED BY outlet_held_owner \
                WHERE consumer = ?1 AND owner = value)";

@@ -52,12 +52,8 @@ impl PullLogStore for SqliteLedger {
 }
 
 fn fanout_mode(db: &Connection, author: &UserId) -> rusqlite::Result<FanoutMode> {
-    let sql = "SELECT followers, EXISTS (SELECT 1 FROM pulled WHERE author = ?1), \
-                   EXISTS (SELECT 1 FROM post_alerts INDEXED BY post_alerts_author WHERE author = ?1) \
-               FROM users WHERE id = ?1";
-    let mode = |row: &Row<'_>| {
-        Ok(FanoutMode { followers: natural(row.get(0)?), pulled: row.get(1)?, has_alerts: row.get(2)? })
-    };
+    let sql = "SELECT followers, EXISTS (SELECT 1 FROM pulled WHERE author = ?1) FROM users WHERE id = ?1";
+    let mode = |row: &Row<'_>| Ok(FanoutMode { followers: natural(row.get(0)?), pulled: row.get(1)? });
     let found = db.prepare_cached(sql)?.query_row([author.as_str()], mode);
     found.optional().map(Option::unwrap_or_default)
 }

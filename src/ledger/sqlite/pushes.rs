@@ -1,15 +1,17 @@
 //! The queue of pushes.
 
+use std::collections::HashMap;
+
 use async_trait::async_trait;
 use rusqlite::{Connection, Row, params};
 
 use super::devices::{device, device_id_at, json_at};
-use super::rows::user_id_at;
+use super::rows::{post_id_at, user_id_at};
 use super::{SqliteLedger, count, integer, json_text, natural, quarantine, readable};
 use crate::ledger::pushes::{ACCEPTED_KEPT, MAX_COUNTED_PUSHES, settle_push};
 use crate::ledger::{
-    ClearPlan, DeviceSession, Fault, NotificationGroup, PUSH, PushBacklog, PushKey, PushLease, PushPlan, PushStore,
-    Quarantined, QueuedPush, Result, SettledPush,
+    ClearPlan, DeviceSession, Fault, NotificationGroup, PUSH, PostAlertPage, PushBacklog, PushKey, PushLease, PushPlan,
+    PushStore, Quarantined, QueuedPush, Result, SettledPush,
 };
 use crate::model::{Millis, PostId, UserId};
 
@@ -125,13 +127,28 @@ impl PushStore for SqliteLedger {
         .await
     }
 
+    async fn queue_post_alerts(&self, page: &PostAlertPage, now: Millis) -> Result<Option<UserId>> {
+        let page = page.clone();
+        self.write(move |db| queue_post_alerts(db, &page, now)).await
+    }
+
+    async fn post_alert_readers(&self, pairs: &[(UserId, UserId)]) -> Result<HashMap<(UserId, UserId), PostId>> {
+        let pairs = pairs.to_vec();
+        self.read(move |db| {
+            let sql = "SELECT a.user, a.author, coalesce(m.post, 0) FROM json_each(?1) \
+                       CROSS JOIN post_alerts a ON a.user = value ->> 0 AND a.author = value ->> 1 \
+                       LEFT JOIN read_markers m ON m.user = a.user";
+            let mut statement = db.prepare_cached(sql)?;
+            let reader = |row: &Row<'_>| Ok(((user_id_at(row, 0)?, user_id_at(row, 1)?), post_id_at(row, 2)?));
+            statement.query_map([json_text(&pairs)?], reader)?.collect()
+        })
+        .await
+    }
+
     async fn forget_pushes(&self, now: Millis, limit: usize) -> Result<usize> {
         self.write(move |db| {
             let sql = "DELETE FROM push_queue WHERE (user, device, item) IN (SELECT user, device, item \
                        FROM push_queue INDEXED BY push_queue_due WHERE state = 1 AND due_at <= ?1 LIMIT ?2)";
-            let jobs = "DELETE FROM post_alert_jobs WHERE post IN \
-                        (SELECT post FROM post_alert_jobs WHERE state = 1 AND at <= ?1 LIMIT ?2)";
-            db.prepare_cached(jobs)?.execute(params![integer(now), count(limit)])?;
             db.prepare_cached(sql)?.execute(params![integer(now), count(limit)])
         })
         .await
@@ -150,6 +167,20 @@ impl PushStore for SqliteLedger {
         })
         .await
     }
+}
+
+fn queue_post_alerts(db: &Connection, page: &PostAlertPage, now: Millis) -> rusqlite::Result<Option<UserId>> {
+    let sql = "SELECT user FROM post_alerts INDEXED BY post_alerts_author \
+               WHERE author = ?1 AND user > ?2 ORDER BY user LIMIT ?3";
+    let wanted = params![page.author.as_str(), page.after, count(page.users)];
+    let mut users: Vec<UserId> =
+        db.prepare_cached(sql)?.query_map(wanted, |row| user_id_at(row, 0))?.collect::<rusqlite::Result<_>>()?;
+    let sql = "INSERT INTO push_queue (user, device, item, kind, seq, state, due_at, queued_at) \
+               SELECT d.user, d.id, ?2, 'post', 1, 0, ?3, ?4 FROM json_each(?1) \
+               CROSS JOIN devices d ON d.user = value WHERE true ON CONFLICT DO NOTHING";
+    let row = params![json_text(&users)?, integer(page.post.0), integer(page.due_at), integer(now)];
+    db.prepare_cached(sql)?.execute(row)?;
+    Ok(users.pop())
 }
 
 /// Queues groups for the devices of their owner.

@@ -5,50 +5,40 @@ use std::collections::BTreeSet;
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{SqliteLedger, count, events, integer, jobs, natural, work};
-use crate::ledger::pushes::ACCEPTED_KEPT;
+use super::{SqliteLedger, count, devices, events, integer, jobs, natural, work};
 use crate::ledger::quarantine::{MAX_QUARANTINED, NEVER, released_work, report_dropped};
 use crate::ledger::{
-    ERASURE, EVENT, Erasure, EventConsumer, Fault, Fence, JOB, JobId, LIKE, POST_ALERT, PUSH, PostAlertJob,
-    QuarantineStore, Quarantined, REVERT, Result, RetryOutcome, WEBHOOK,
+    ERASURE, EVENT, EventConsumer, FailedWork, Fault, JOB, JobId, LIKE, PUSH, QuarantineStore, Quarantined, REVERT,
+    Result, RetryOutcome, WEBHOOK,
 };
-use crate::model::Millis;
+use crate::model::{Millis, UserId};
 
 /// A query of items.
 macro_rules! listing {
     ($condition:literal) => {
-        concat!("SELECT id, kind, name, content, reason, attempts, at, is_retried FROM quarantine WHERE ", $condition)
+        concat!(
+            "SELECT json_object('id', id, 'kind', kind, 'name', name, 'content', content, 'reason', reason, \
+                 'attempts', attempts, 'at', at, 'is_retried', json(iif(is_retried, 'true', 'false'))) \
+             FROM quarantine WHERE ",
+            $condition
+        )
     };
 }
 #[async_trait]
 impl QuarantineStore for SqliteLedger {
-    async fn quarantine_job(&self, id: JobId, fence: &Fence, fault: &Fault) -> Result<bool> {
-        let (fence, fault) = (fence.clone(), fault.clone());
-        self.write(move |db| Ok(work::is_owned(db, &fence)? && job(db, id, &fault)?)).await
-    }
-
-    async fn quarantine_event(&self, consumer: EventConsumer, seq: i64, fault: &Fault) -> Result<()> {
+    async fn set_aside(&self, work: FailedWork<'_>, fault: &Fault) -> Result<bool> {
         let fault = fault.clone();
-        self.write(move |db| event(db, consumer, seq, &fault)).await
-    }
-
-    async fn quarantine_post_alert(&self, job: &PostAlertJob, fault: &Fault) -> Result<()> {
-        let (job, fault) = (*job, fault.clone());
-        self.write(move |db| post_alert(db, &job, &fault)).await
-    }
-
-    async fn quarantine_erasure(&self, fence: &Fence, erasure: &Erasure, fault: &Fault) -> Result<()> {
-        let (fence, erasure, fault) = (fence.clone(), erasure.clone(), fault.clone());
-        self.write(move |db| {
-            let sql = "UPDATE erasures SET due_at = ?2 WHERE user = ?1 AND due_at <> ?2";
-            let row = params![erasure.user.as_str(), integer(NEVER)];
-            if !work::is_owned(db, &fence)? || db.prepare_cached(sql)?.execute(row)? == 0 {
-                return Ok(());
+        match work {
+            FailedWork::Job(id, fence) => {
+                let fence = fence.clone();
+                self.write(move |db| Ok(work::is_owned(db, &fence)? && job(db, id, &fault)?)).await
             }
-            let content = format!("{{\"at\":{}}}", erasure.at);
-            replace(db, &Quarantined::new(ERASURE, erasure.user.to_string(), content, fault))
-        })
-        .await
+            FailedWork::Event(consumer, seq) => self.write(move |db| event(db, consumer, seq, &fault)).await,
+            FailedWork::Erasure(user, fence) => {
+                let (user, fence) = (user.clone(), fence.clone());
+                self.write(move |db| Ok(work::is_owned(db, &fence)? && erasure(db, &user, fault)?)).await
+            }
+        }
     }
 
     async fn quarantine(&self, items: &[Quarantined]) -> Result<()> {
@@ -89,11 +79,10 @@ impl QuarantineStore for SqliteLedger {
         self.write(move |db| retry(db, &kind, &name, now)).await
     }
 
-    async fn requested_retries(&self, kind: &str, limit: usize) -> Result<Vec<Quarantined>> {
-        let kind = kind.to_owned();
+    async fn requested_retries(&self, limit: usize) -> Result<Vec<Quarantined>> {
         self.read(move |db| {
-            let sql = listing!("kind = ?1 AND is_retried ORDER BY id LIMIT ?2");
-            db.prepare_cached(sql)?.query_map(params![kind, count(limit)], quarantined)?.collect()
+            let sql = listing!("is_retried ORDER BY id LIMIT ?1");
+            db.prepare_cached(sql)?.query_map([count(limit)], quarantined)?.collect()
         })
         .await
     }
@@ -140,33 +129,25 @@ fn job(db: &Connection, id: JobId, fault: &Fault) -> rusqlite::Result<bool> {
     jobs::remove(db, id)
 }
 
-/// Moves an event to the quarantine for a consumer.
-fn event(db: &Connection, consumer: EventConsumer, seq: i64, fault: &Fault) -> rusqlite::Result<()> {
-    let Fault { reason, attempts, at } = fault;
+/// Moves an event to the quarantine for a consumer. Returns whether the consumer waited for it.
+fn event(db: &Connection, consumer: EventConsumer, seq: i64, fault: &Fault) -> rusqlite::Result<bool> {
     // `CAST`: the columns of an event that cannot be decoded may have any type.
-    let sql = "INSERT INTO quarantine (kind, name, content, reason, attempts, at) \
-               SELECT ?1, ?2 || '/' || seq, \
-                   json_object('seq', seq, 'pending', ?4, 'at', at, 'event', CAST(event AS TEXT)), ?5, ?6, ?7 \
-               FROM events WHERE seq = ?3 AND pending & ?4 <> 0 \
-               ON CONFLICT DO UPDATE SET content = excluded.content, reason = excluded.reason, \
-                   attempts = excluded.attempts, at = excluded.at, is_retried = 0";
-    let row = params![EVENT, consumer.name(), seq, consumer.bit(), reason, attempts, integer(*at)];
-    if db.prepare_cached(sql)?.execute(row)? > 0 {
-        trim(db, EVENT)?;
-    }
-    events::finish(db, consumer, &[seq])
+    let sql = "SELECT json_object('seq', seq, 'pending', ?2, 'at', at, 'event', CAST(event AS TEXT)) \
+               FROM events WHERE seq = ?1 AND pending & ?2 <> 0";
+    let content = db.prepare_cached(sql)?.query_row(params![seq, consumer.bit()], |row| row.get(0)).optional()?;
+    let Some(content) = content else { return Ok(false) };
+    let name = format!("{}/{seq}", consumer.name());
+    replace(db, &Quarantined::new(EVENT, name, content, fault.clone()))?;
+    events::finish(db, consumer, &[seq]).map(|()| true)
 }
 
-/// Moves the alerts about a post to the quarantine. Its job counts as done, so that it does not begin again.
-fn post_alert(db: &Connection, job: &PostAlertJob, fault: &Fault) -> rusqlite::Result<()> {
-    let post = integer(job.post.0);
-    let sql = "SELECT json_object('post', post, 'cursor', cursor, 'created_at', at) \
-               FROM post_alert_jobs WHERE post = ?1 AND state = 0";
-    let content = db.prepare_cached(sql)?.query_row([post], |row| row.get(0)).optional()?;
-    let Some(content) = content else { return Ok(()) };
-    let sql = "UPDATE post_alert_jobs SET state = 1, at = ?2 WHERE post = ?1";
-    db.prepare_cached(sql)?.execute(params![post, integer(fault.at.saturating_add(ACCEPTED_KEPT))])?;
-    replace(db, &Quarantined::new(POST_ALERT, job.post.to_string(), content, fault.clone()))
+/// Sets an erasure aside. Returns whether it was not yet.
+fn erasure(db: &Connection, user: &UserId, fault: Fault) -> rusqlite::Result<bool> {
+    let sql = "UPDATE erasures SET due_at = ?2 WHERE user = ?1 AND due_at <> ?2 RETURNING json_object('at', at)";
+    let row = params![user.as_str(), integer(NEVER)];
+    let content = db.prepare_cached(sql)?.query_row(row, |row| row.get(0)).optional()?;
+    let Some(content) = content else { return Ok(false) };
+    replace(db, &Quarantined::new(ERASURE, user.to_string(), content, fault)).map(|()| true)
 }
 
 /// Adds an item, unless there is one of that name.
@@ -204,23 +185,21 @@ fn trim(db: &Connection, kind: &str) -> rusqlite::Result<()> {
 fn retry(db: &Connection, kind: &str, name: &str, now: Millis) -> rusqlite::Result<RetryOutcome> {
     if matches!(kind, LIKE | REVERT) {
         let sql = "UPDATE quarantine SET is_retried = 1 WHERE kind = ?1 AND name = ?2";
-        let found = db.prepare_cached(sql)?.execute([kind, name])? > 0;
-        return Ok(if found { RetryOutcome::Requested } else { RetryOutcome::Absent });
+        return Ok(RetryOutcome::of(kind, db.prepare_cached(sql)?.execute([kind, name])? > 0));
     }
     let sql = "DELETE FROM quarantine WHERE kind = ?1 AND name = ?2 RETURNING content";
     let content = db.prepare_cached(sql)?.query_row([kind, name], |row| row.get::<_, String>(0)).optional()?;
     let Some(content) = content else { return Ok(RetryOutcome::Absent) };
     let now = integer(now);
     match kind {
-        JOB => _ = db.prepare_cached(RETRY_JOB)?.execute(params![name, content, released_work(&content)])?,
-        EVENT => _ = db.prepare_cached(RETRY_EVENT)?.execute([content])?,
-        WEBHOOK => _ = db.prepare_cached(RETRY_WEBHOOK)?.execute(params![content, now])?,
-        PUSH => _ = db.prepare_cached(RETRY_PUSH)?.execute(params![content, now])?,
-        POST_ALERT => _ = db.prepare_cached(RETRY_POST_ALERT)?.execute([content])?,
-        ERASURE => _ = db.prepare_cached("UPDATE erasures SET due_at = 0 WHERE user = ?1")?.execute([name])?,
+        JOB => db.prepare_cached(RETRY_JOB)?.execute(params![name, content, released_work(&content)])?,
+        EVENT => db.prepare_cached(RETRY_EVENT)?.execute([content])?,
+        WEBHOOK => db.prepare_cached(RETRY_WEBHOOK)?.execute(params![content, now])?,
+        PUSH => db.prepare_cached(RETRY_PUSH)?.execute(params![content, now])?,
+        ERASURE => db.prepare_cached("UPDATE erasures SET due_at = 0 WHERE user = ?1")?.execute([name])?,
         _ => return Ok(RetryOutcome::Absent),
-    }
-    Ok(RetryOutcome::Returned)
+    };
+    Ok(RetryOutcome::of(kind, true))
 }
 
 /// The owner of its partition runs it.
@@ -248,20 +227,6 @@ const RETRY_PUSH: &str = "\
     ON CONFLICT DO UPDATE SET state = 0, seq = max(seq, excluded.seq), due_at = excluded.due_at, \
         queued_at = excluded.queued_at, attempts = 0, first_tried_at = 0 WHERE state = 1";
 
-const RETRY_POST_ALERT: &str = "\
-    INSERT INTO post_alert_jobs (post, cursor, state, at) \
-    VALUES (?1 ->> 'post', ?1 ->> 'cursor', 0, ?1 ->> 'created_at') \
-    ON CONFLICT DO UPDATE SET state = 0, cursor = excluded.cursor, at = excluded.at";
-
 fn quarantined(row: &Row<'_>) -> rusqlite::Result<Quarantined> {
-    Ok(Quarantined {
-        id: row.get(0)?,
-        kind: row.get(1)?,
-        name: row.get(2)?,
-        content: row.get(3)?,
-        reason: row.get(4)?,
-        attempts: row.get(5)?,
-        at: natural(row.get(6)?),
-        is_retried: row.get(7)?,
-    })
+    devices::json_at(row, 0)
 }

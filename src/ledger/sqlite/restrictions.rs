@@ -7,7 +7,7 @@ use super::edges;
 use super::people::user;
 use super::rows::user_id_at;
 use super::{SqliteLedger, UNLIMITED, integer, jobs, json_text, natural, readable, readable_page};
-use crate::ledger::{NewJob, RestrictedUser, RestrictionStore, Result, job_plan};
+use crate::ledger::{EdgeWork, NewJob, RestrictedUser, RestrictionStore, Result, job_plan};
 use crate::model::{Millis, Relation, Restriction, UserId};
 
 #[async_trait]
@@ -86,7 +86,7 @@ fn restrict(db: &Connection, key: &RestrictionKey, now: Millis, outlet: bool) ->
         if job_plan::ends_follows(key.restriction) && edges::end(db, &edge)? {
             edges::tell_of_end(db, &edge, now, outlet)?;
         }
-        made.push(jobs::create(db, job_plan::restricted(&edge), now)?);
+        made.push(jobs::create(db, job_plan::edge_changed(EdgeWork::Detach, &edge), now)?);
     }
     Ok(Some(made))
 }
@@ -100,7 +100,7 @@ fn unrestrict(db: &Connection, key: &RestrictionKey, now: Millis) -> rusqlite::R
     let mut made = Vec::new();
     for edge in job_plan::restricted_inboxes(key.restriction, &key.maker, &key.whom) {
         if !edges::followed_among(db, &edge.reader, std::slice::from_ref(&edge.author))?.is_empty() {
-            made.push(jobs::create(db, job_plan::followed(&edge), now)?);
+            made.push(jobs::create(db, job_plan::edge_changed(EdgeWork::Follow, &edge), now)?);
         }
     }
     Ok(Some(made))

@@ -551,7 +551,7 @@ CREATE TABLE quarantine (
 CREATE UNIQUE INDEX quarantine_name ON quarantine (kind, name);
 -- Lists a kind, and drops its oldest items.
 CREATE INDEX quarantine_kind ON quarantine (kind, id);
-CREATE INDEX quarantine_retried ON quarantine (kind, id) WHERE is_retried;
+CREATE INDEX quarantine_retried ON quarantine (id) WHERE is_retried;
 
 -- Devices and pushes
 -- ------------------
@@ -610,18 +610,6 @@ CREATE TABLE push_queue (
     PRIMARY KEY (owner, device, item)
 ) WITH (fillfactor = 80);
 CREATE INDEX push_queue_due ON push_queue (state, due_at);
-
--- Posts whose alerts are still to be queued for the devices of the users who asked for them (post_alerts).
-CREATE TABLE post_alert_jobs (
-    post   bigint PRIMARY KEY,
-    -- The last user that was served; empty before the first.
-    cursor text COLLATE "C" NOT NULL DEFAULT '',
-    -- 0: under way. 1: done; kept for a day, so that a repeated fan-out does not begin it again.
-    state  smallint NOT NULL DEFAULT 0,
-    -- Under way: when it was created. Done: when the row is removed.
-    at     bigint NOT NULL
-) WITH (fillfactor = 80);
-CREATE INDEX post_alert_jobs_due ON post_alert_jobs (state, at);
 
 -- The outlet
 -- ----------

@@ -512,7 +512,7 @@ CREATE TABLE quarantine (
 CREATE UNIQUE INDEX quarantine_name ON quarantine (kind, name);
 -- Lists a kind, and drops its oldest items.
 CREATE INDEX quarantine_kind ON quarantine (kind, id);
-CREATE INDEX quarantine_retried ON quarantine (kind, id) WHERE is_retried;
+CREATE INDEX quarantine_retried ON quarantine (id) WHERE is_retried;
 
 -- Devices and pushes
 -- ------------------
@@ -571,18 +571,6 @@ CREATE TABLE push_queue (
     PRIMARY KEY (user, device, item)
 ) WITHOUT ROWID;
 CREATE INDEX push_queue_due ON push_queue (state, due_at);
-
--- Posts whose alerts are still to be queued for the devices of the users who asked for them (post_alerts).
-CREATE TABLE post_alert_jobs (
-    post   INTEGER PRIMARY KEY NOT NULL,
-    -- The last user that was served; empty before the first.
-    cursor TEXT NOT NULL DEFAULT '',
-    -- 0: under way. 1: done; kept for a day, so that a repeated fan-out does not begin it again.
-    state  INTEGER NOT NULL DEFAULT 0,
-    -- Under way: when it was created. Done: when the row is removed.
-    at     INTEGER NOT NULL
-);
-CREATE INDEX post_alert_jobs_due ON post_alert_jobs (state, at);
 
 -- The outlet
 -- ----------

@@ -66,8 +66,11 @@ BEGIN
     FROM json_populate_recordset(NULL::outlet_held, p_held) t ORDER BY t.position
     ON CONFLICT (consumer, position) DO UPDATE SET attempts = excluded.attempts, due_at = excluded.due_at,
         reason = excluded.reason;
-    PERFORM feedline_put_quarantined(t.kind, t.name, t.content, t.reason, t.attempts, t.at)
-    FROM json_populate_recordset(NULL::quarantine, p_given_up) t;
+    INSERT INTO quarantine (kind, name, content, reason, attempts, at)
+    SELECT t.kind, t.name, t.content, t.reason, t.attempts, t.at
+    FROM json_populate_recordset(NULL::quarantine, p_given_up) t
+    ON CONFLICT (kind, name) DO UPDATE SET content = excluded.content, reason = excluded.reason,
+        attempts = excluded.attempts, at = excluded.at, is_retried = false;
     WITH released AS (
         DELETE FROM outlet_held WHERE consumer = p_consumer AND position = ANY (p_released) RETURNING owner
     )

@@ -45,7 +45,6 @@ pub(super) const FUNCTIONS: &[FunctionFile] = function_files![
     "pull_log",
     "idempotency",
     "erasures",
-    "quarantine",
     "lineage",
 ];
 
