@@ -21,7 +21,7 @@ use super::timelines::{Inboxes, ReadMarkers, TimelinePages};
 use super::topics::TopicService;
 use super::visibility::AccessChecks;
 use super::web_push_key::WebPushKeys;
-use super::work::{QuarantinePolicy, StoreHealth, WorkHealth};
+use super::work::{QuarantinePolicy, StoreHealth, WorkKinds};
 use crate::broker::Signal;
 
 /// The services of the feed. The table of operations calls the ones that clients use.
@@ -69,7 +69,7 @@ pub struct Feed {
     /// What webhooks, and the Stream of the outlet, wait for.
     pub(crate) webhook_waits: Arc<QuarantinePolicy>,
     pub(crate) stream_waits: Arc<QuarantinePolicy>,
-    pub(super) work: WorkHealth,
+    pub(super) work: WorkKinds,
     pub(super) fanout: Arc<FanoutWorkers>,
     pub(super) pull_log: Arc<PullLog>,
     pub(super) event_worker: Arc<EventWorker>,
@@ -134,7 +134,7 @@ impl Feed {
 
     /// Asks both stores whether they work, and collects what the work of this process waits for.
     pub async fn store_health(&self) -> StoreHealth {
-        self.work.read(&*self.base.ledger, &*self.base.broker).await
+        StoreHealth::read(&self.work, &*self.base.ledger, &*self.base.broker).await
     }
 
     /// Handles a signal of any node.

@@ -138,9 +138,6 @@ pub struct Job {
     pub id: JobId,
     /// The work, set by the write that created the job.
     pub work: Work,
-    /// The last follower served, in the order of [`FollowStore::followers_after`](super::FollowStore::followers_after);
-    /// empty before the first. Workers write it with [`JobStore::advance_job`].
-    pub cursor: String,
     /// When the job was created, in Unix milliseconds.
     pub created_at: Millis,
 }
@@ -205,10 +202,8 @@ pub trait JobStore: Send + Sync {
     /// is returned of a partition that has another owner.
     async fn load_jobs(&self, requests: &[JobRequest], skip: &[UserId]) -> Result<Vec<LoadedJob>>;
 
-    /// Stores the cursor of a job. Returns `false`, and changes nothing, if the partition has another owner or the job
-    /// is finished; the caller must stop. If the store crashes before another write, the cursor may be lost, and a part
-    /// of the job runs again.
-    async fn advance_job(&self, id: JobId, fence: &Fence, cursor: &str) -> Result<bool>;
+    /// Whether a job is unfinished, and its partition has this owner.
+    async fn holds_job(&self, id: JobId, fence: &Fence) -> Result<bool>;
 
     /// Removes finished jobs, each with the ownership of its partition. Returns those that were removed; the others
     /// belong to another owner now. If the store crashes before another write, the removal may be lost, and the jobs

@@ -1,6 +1,7 @@
 //! Likes. They arrive in batches from the like queue, which has acknowledged them already.
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 
 use super::{Fault, ListPage, Result};
 pub use crate::model::RevertReason;
@@ -26,7 +27,7 @@ pub struct LikeBatch {
 }
 
 /// A like that was acknowledged and could not be settled.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reverted {
     /// The id of the revert.
     pub id: i64,

@@ -77,7 +77,7 @@ pub use self::pushes::{
 };
 pub use self::quarantine::{
     ERASURE, EVENT, FailedWork, Fault, JOB, LIKE, MAX_QUARANTINED, PUSH, QUARANTINE_KINDS, QuarantineStore,
-    Quarantined, REVERT, RetryOutcome, RevertContent, WEBHOOK, like_name, quarantine_dropped, unreadable_rows,
+    Quarantined, REVERT, RetryOutcome, WEBHOOK, like_name, quarantine_dropped, unreadable_rows,
 };
 pub use self::read_markers::ReadMarkerStore;
 pub use self::restrictions::{RestrictedUser, RestrictionStore};
@@ -121,8 +121,8 @@ pub struct ListPage<T> {
 }
 
 /// The durable store. Every method returns within the configured timeout, with an error if necessary. A write is
-/// durable when its method returns. The exception is the progress of a job ([`JobStore::advance_job`],
-/// [`JobStore::finish_jobs`]): a crash of the store may lose it if no other write followed.
+/// durable when its method returns. The exception is the removal of jobs ([`JobStore::finish_jobs`]): a crash of the
+/// store may lose it if no other write followed.
 #[async_trait]
 pub trait Ledger:
     PeopleStore

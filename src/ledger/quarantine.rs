@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::{EventConsumer, Fence, JobId, Result, Work};
@@ -39,7 +39,8 @@ pub const JOB: &str = "job";
 /// An entry of the queue of likes that cannot be settled, by its partition and place.
 pub const LIKE: &str = "like";
 
-/// A note of a reverted like whose user was to be informed, by its id.
+/// A note of a reverted like whose user was to be informed, by its id. The content is a
+/// [`Reverted`](super::Reverted).
 pub const REVERT: &str = "revert";
 
 /// A domain event that a consumer could not process, by the consumer and its number.
@@ -120,17 +121,6 @@ impl RetryOutcome {
             _ => Self::Returned,
         }
     }
-}
-
-/// The content of a [`REVERT`].
-#[derive(Debug, Serialize, Deserialize)]
-pub struct RevertContent {
-    /// The user who is to be informed.
-    pub user: String,
-    /// The object of the like, as text.
-    pub object: String,
-    /// Why it was reverted.
-    pub reason: String,
 }
 
 /// The name of an entry of the queue of likes: `place` is its position, with the epoch of the queue.

@@ -1,7 +1,7 @@
 //! Likes, and the counts of posts and comments.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{ContentId, Millis, UserId};
 
@@ -30,7 +30,7 @@ pub struct LikeChange {
 }
 
 /// The reason why an acknowledged like could not be settled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RevertReason {
     /// The post or comment was deleted, or the comment's post was deleted.

@@ -241,7 +241,7 @@ impl ErasureJob {
             let other = row.other.as_ref().ok_or_else(|| unreadable("follow", &row))?;
             let (follower, followee) = if data == PersonalData::Followers { (other, user) } else { (user, other) };
             if let Some(job) = self.base.ledger.unfollow(follower, followee, now()).await? {
-                self.edges.run_now(job).await;
+                self.edges.run_now(job, false).await;
             }
             Ok::<_, FeedError>(())
         });

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::channel_updates::{ChannelUpdates, removed};
+use super::channel_updates;
 use super::follower_scanner::FollowerScanner;
 use super::page_writer::FollowerScan;
 use super::running_job::{JobOutcome, RunningJob};
@@ -15,7 +15,7 @@ use crate::feed::timelines::{EdgeJobs, EdgeOutcome};
 use crate::feed::visibility::Recipients;
 use crate::feed::work::QueuedJob;
 use crate::ledger::{JOBS, Job, PostAlertPage, VisibilityChange, Work};
-use crate::model::{Entry, GoneReason, Millis, PostId, PostRemoved, UserId};
+use crate::model::{Channel, Entry, GoneReason, Millis, PostId, PostRemoved, UserId, Visibility};
 
 /// The users of a page of alerts. One transaction queues it.
 const ALERTS_PER_PAGE: usize = 500;
@@ -25,7 +25,6 @@ pub(super) struct Dispatcher {
     pub(super) base: Arc<Base>,
     pub(super) favourites: Arc<FavouriteService>,
     pub(super) edges: Arc<EdgeJobs>,
-    pub(super) channels: ChannelUpdates,
     pub(super) scanner: FollowerScanner,
     /// Followers past which an author's posts go to the pull log (`fanout.push_limit`).
     pub(super) push_limit: u64,
@@ -58,7 +57,7 @@ impl Dispatcher {
                 self.base.invalidator.invalidate(&[Invalidation::Post(*post)]).await?;
                 if running.is_unpublished() {
                     let before = removed(*post, author, visibility, GoneReason::Hidden);
-                    self.channels.publish_edit(job.id, before, topics).await?;
+                    channel_updates::publish_edit(&self.base, job.id, before, topics).await?;
                     running.has_published = true;
                 }
                 let (entry, recipients) = (Entry::Edited(*post), Recipients::RemainingViewers { before: visibility });
@@ -85,7 +84,7 @@ impl Dispatcher {
                 };
                 self.dispatch(&scan, running).await
             }
-            Work::Edge { .. } => Ok(match self.edges.run(job, queued.is_repeated).await? {
+            Work::Edge { .. } => Ok(match self.edges.run(job, false, queued.is_repeated).await? {
                 EdgeOutcome::Done => JobOutcome::Done,
                 EdgeOutcome::Repeat => JobOutcome::Repeat,
             }),
@@ -107,7 +106,7 @@ impl Dispatcher {
         let Some(cached) = self.base.posts.get([post]).await?.remove(&post) else { return Ok(JobOutcome::Done) };
         let entry = Entry::Post(post);
         if running.is_unpublished() {
-            self.channels.publish(job.id, author, &cached.post.topics, &entry).await?;
+            channel_updates::publish(&self.base, job.id, author, &cached.post.topics, &entry).await?;
             running.has_published = true;
         }
         let outcome = self.dispatch(&scan(job, &entry, Recipients::Viewers), running).await?;
@@ -117,8 +116,7 @@ impl Dispatcher {
         }
     }
 
-    /// Queues alerts about a post, for the users who asked for them. A repeated attempt begins again, and queues nothing
-    /// twice.
+    /// Queues alerts about a post for the users who asked for them. A repeated attempt queues nothing twice.
     async fn queue_alerts(&self, job: &Job, post: PostId, grace: Millis, running: &RunningJob) -> Result<JobOutcome> {
         let author = job.work.author();
         let followers = self.base.followers.cached(author);
@@ -153,8 +151,8 @@ impl Dispatcher {
         self.base.invalidator.invalidate(&[Invalidation::Post(post)]).await?;
         if running.is_unpublished() {
             let removal = Entry::PostRemoved(Box::new(removal));
-            self.channels.publish(job.id, &author, topics, &removal).await?;
-            self.channels.publish_to_post(job.id, post, &removal).await?;
+            channel_updates::publish(&self.base, job.id, &author, topics, &removal).await?;
+            channel_updates::append(&self.base, job.id, &Channel::Post(post), &removal).await?;
             running.has_published = true;
         }
         let entry = Entry::Gone(post, GoneReason::Deleted);
@@ -210,6 +208,11 @@ impl Dispatcher {
         }
         Ok(JobOutcome::Done)
     }
+}
+
+/// The removal of a post for all readers that could see it under its former visibility.
+fn removed(post: PostId, author: &UserId, visibility: &Visibility, reason: GoneReason) -> PostRemoved {
+    PostRemoved { post, author: author.clone(), visibility: visibility.clone(), reason }
 }
 
 /// A scan of the followers of a job's author.

@@ -35,15 +35,10 @@ struct RemainingFollowers {
 }
 
 impl RemainingFollowers {
-    /// All followers after `cursor`.
-    fn after(cursor: &str, author: &UserId, progress: &JobProgress) -> Self {
-        Self {
-            own: (cursor.is_empty() && !progress.covers_author(author)).then(|| author.clone()),
-            first_page: None,
-            cursor: cursor.to_owned(),
-            more: true,
-            served: HashSet::new(),
-        }
+    /// All followers of an author.
+    fn of(author: &UserId, progress: &JobProgress) -> Self {
+        let own = (!progress.covers_author(author)).then(|| author.clone());
+        Self { own, first_page: None, cursor: String::new(), more: true, served: HashSet::new() }
     }
 }
 
@@ -68,37 +63,32 @@ pub(super) struct FollowerScanner {
 }
 
 impl FollowerScanner {
-    /// Serves the followers, starting after the cursor of the job.
+    /// Serves the followers that earlier attempts did not serve.
     ///
     /// # Errors
     /// If a store cannot be reached.
-    pub(super) async fn run(&self, scan: &FollowerScan<'_>, job: &mut RunningJob) -> Result<JobOutcome> {
-        let mut followers = RemainingFollowers::after(&job.cursor, scan.author, &job.progress);
+    pub(super) async fn run(&self, scan: &FollowerScan<'_>, job: &RunningJob) -> Result<JobOutcome> {
+        let mut followers = RemainingFollowers::of(scan.author, &job.progress);
         if job.is_fresh() {
             match self.serve_connected(scan, &mut followers, job).await? {
                 JobOutcome::Done => {}
                 outcome => return Ok(outcome),
             }
         }
-        let mut ahead = job.cursor.clone();
-        // Pages under way, each with its last follower.
-        let mut writing: VecDeque<(String, WritingPage)> = VecDeque::new();
+        let mut ahead = String::new();
+        let mut writing: VecDeque<WritingPage> = VecDeque::new();
         loop {
             while writing.len() < MAX_CONCURRENT_PAGES {
-                if !job.may_go_on(&self.base).await? {
-                    return Ok(JobOutcome::Lost);
-                }
                 let next = self.next_page(scan.author, &mut followers, &ahead, &job.progress).await?;
                 let Some((users, to)) = next else { break };
                 let page = PageRecipients::Range { after: ahead, to: to.clone() };
-                writing.push_back((to.clone(), self.writer.write(scan, &job.tokens, page, users).await?));
+                writing.push_back(self.writer.write(scan, &job.tokens, page, users).await?);
                 ahead = to;
             }
-            let Some((to, page)) = writing.pop_front() else { return Ok(JobOutcome::Done) };
+            let Some(page) = writing.pop_front() else { return Ok(JobOutcome::Done) };
             if !self.writer.finish(page).await? {
                 return Ok(JobOutcome::Fenced);
             }
-            job.cursor = to;
         }
     }
 
@@ -114,7 +104,7 @@ impl FollowerScanner {
         let mut users = followers.first_page.take().unwrap_or_default();
         let mut end = users.last().map_or_else(|| begin.to_owned(), ToString::to_string);
         while users.is_empty() && followers.more {
-            if let Some(to) = progress.advance(&followers.cursor) {
+            while let Some(to) = progress.advance(&followers.cursor) {
                 followers.cursor = to.to_owned();
             }
             users = self.base.ledger.followers_after(author, &followers.cursor, size).await?;
@@ -141,7 +131,7 @@ impl FollowerScanner {
         &self,
         scan: &FollowerScan<'_>,
         followers: &mut RemainingFollowers,
-        job: &mut RunningJob,
+        job: &RunningJob,
     ) -> Result<JobOutcome> {
         let mut users = self.base.followers.first(scan.author, CHUNK).await?;
         if users.len() <= self.page_size {
@@ -154,9 +144,6 @@ impl FollowerScanner {
         // The author's own timeline comes first.
         pages.next.extend(followers.own.take());
         while let Some(last) = users.last().map(ToString::to_string) {
-            if !job.may_go_on(&self.base).await? {
-                return Ok(JobOutcome::Lost);
-            }
             let read_on = async {
                 let is_last = users.len() < CHUNK;
                 Ok(if is_last {

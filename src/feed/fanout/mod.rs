@@ -6,8 +6,7 @@
 //!
 //! Workers scan the followers page by page, and the broker stores with the job which followers each page served. A job
 //! that was loaded from the ledger, and a repeated attempt, first read that state, and the broker then refuses the
-//! pages of all earlier attempts. The attempt continues where they ended, without searching inboxes. The cursor is
-//! written to the ledger from time to time.
+//! pages of all earlier attempts. The attempt continues where they ended, without searching inboxes.
 //!
 //! | file | contents |
 //! |---|---|
@@ -37,11 +36,9 @@ use tokio::time::Instant;
 
 pub(crate) use pull_log::PullLog;
 
-use self::channel_updates::ChannelUpdates;
 use self::dispatcher::Dispatcher;
 use self::finisher::Finisher;
 use self::follower_scanner::FollowerScanner;
-use self::loader::Loader;
 use self::page_writer::PageWriter;
 use self::running_job::{JobOutcome, RunningJob};
 use super::error::isolate;
@@ -71,7 +68,6 @@ pub(crate) struct FanoutWorkers {
     /// Decides when a job has failed often enough to be quarantined.
     quarantine: Arc<QuarantinePolicy>,
     finisher: Arc<Finisher>,
-    loader: Arc<Loader>,
     dispatcher: Dispatcher,
     /// Jobs that run concurrently (`fanout.workers`).
     concurrency: usize,
@@ -88,7 +84,6 @@ impl FanoutWorkers {
         alert_grace: Option<Millis>,
     ) -> Self {
         let dispatcher = Dispatcher {
-            channels: ChannelUpdates::new(base.clone()),
             scanner: FollowerScanner {
                 base: base.clone(),
                 writer: PageWriter::new(base.clone()),
@@ -102,7 +97,6 @@ impl FanoutWorkers {
         };
         Self {
             finisher: Arc::new(Finisher::new(base.clone())),
-            loader: Arc::new(Loader::new(base.clone())),
             base,
             quarantine,
             dispatcher,
@@ -126,7 +120,7 @@ impl FanoutWorkers {
             });
         }
         self.base.runtime.supervise("fanout_finisher", &self.finisher, |finisher| async move { finisher.run().await });
-        self.loader.start();
+        loader::start(&self.base);
     }
 
     /// Runs the jobs of a partition while this process owns it.
@@ -151,25 +145,19 @@ impl FanoutWorkers {
         let mut running = RunningJob::new(&queued, self.base.jobs.partition(queued.job.partition()));
         // The job is loaded again.
         let _on_panic = OnPanic(|| self.base.jobs.ended(id, &author, &fence, JobEnd::Lost));
-        let outcome = self.attempt_until_done(&queued, &mut running).await;
+        let end = self.attempt_until_done(&queued, &mut running).await;
         // A writer that waits for a slot may begin.
         queued.slot = None;
-        let end = match outcome {
-            Some(JobOutcome::Done) => {
-                // Before the job ends: the end of an ownership waits for that, and then removes what is finished.
-                self.finisher.add(queued.job, fence.clone(), running.tokens.attempt);
-                JobEnd::Done
-            }
-            Some(JobOutcome::Repeat) => JobEnd::Repeat(Instant::now() + REPEAT_INTERVAL),
-            // It is quarantined, or belongs to another owner, or the process stops.
-            Some(JobOutcome::Lost | JobOutcome::Fenced) | None => JobEnd::Lost,
-        };
+        if end == JobEnd::Done {
+            // Before the job ends: the end of an ownership waits for that, and then removes what is finished.
+            self.finisher.add(queued.job, fence.clone(), running.tokens.attempt);
+        }
         self.base.jobs.ended(id, &author, &fence, end);
     }
 
-    /// Attempts a job until it is done, is to be repeated later, or does not belong to this process any more. `None`:
-    /// it is quarantined, or the process stops.
-    async fn attempt_until_done(&self, queued: &QueuedJob, running: &mut RunningJob) -> Option<JobOutcome> {
+    /// Attempts a job until it is done, is to be repeated later, or does not belong to this process any more: another
+    /// one owns it, it is quarantined, or the process stops.
+    async fn attempt_until_done(&self, queued: &QueuedJob, running: &mut RunningJob) -> JobEnd {
         let mut backoff = Backoff::new(MIN_BACKOFF, MAX_BACKOFF);
         let job = queued.job.id;
         loop {
@@ -178,12 +166,12 @@ impl FanoutWorkers {
             match outcome {
                 Ok(JobOutcome::Done) => {
                     self.quarantine.succeeded(job);
-                    return Some(JobOutcome::Done);
+                    return JobEnd::Done;
                 }
-                Ok(JobOutcome::Repeat) => return Some(JobOutcome::Repeat),
+                Ok(JobOutcome::Repeat) => return JobEnd::Repeat(Instant::now() + REPEAT_INTERVAL),
                 Ok(JobOutcome::Lost) => {
                     tracing::info!(%job, "the job is finished, or another process owns its partition");
-                    return Some(JobOutcome::Lost);
+                    return JobEnd::Lost;
                 }
                 Ok(JobOutcome::Fenced) => {
                     tracing::info!(%job, "a page was refused, or the lease may have run out: another attempt begins");
@@ -193,18 +181,18 @@ impl FanoutWorkers {
                     if let Some(fault) = self.quarantine.failed(job, &error, cause).await
                         && self.set_aside(queued, &fault).await
                     {
-                        return None;
+                        return JobEnd::Lost;
                     }
                 }
             }
             if !self.base.runtime.sleep(pause).await {
-                return None;
+                return JobEnd::Lost;
             }
             // If the lease is renewed late, the job keeps its place.
             while !running.tokens.are_valid() {
                 let has_ended = !self.base.jobs.owns(queued.job.partition(), &queued.fence);
                 if has_ended || !self.base.runtime.sleep(LAPSE_POLL_INTERVAL).await {
-                    return Some(JobOutcome::Lost);
+                    return JobEnd::Lost;
                 }
             }
             // A page whose write seemed to fail may have been written, or may still be under way.

@@ -1,17 +1,10 @@
 //! A job that a worker is running, and its attempts.
 
-use std::time::Duration;
-
-use tokio::time::Instant;
-
 use crate::broker::{JobAttempt, JobProgress};
 use crate::feed::base::Base;
 use crate::feed::error::Result;
 use crate::feed::work::{Partition, QueuedJob};
 use crate::ledger::Fence;
-
-/// How often the cursor of a long job is written to the ledger.
-const CURSOR_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The greatest number of an attempt that is tried after unknown ones.
 const MAX_RETRY: u32 = 1 << 18;
@@ -36,15 +29,11 @@ pub(super) struct RunningJob {
     pub(super) tokens: WriteTokens,
     /// The progress that earlier attempts made.
     pub(super) progress: JobProgress,
-    /// All followers up to this one have the entry.
-    pub(super) cursor: String,
     /// Whether an earlier owner may have begun the job.
     is_loaded: bool,
     /// Whether this process has appended the change to the logs of shared channels. They know a repeat for five minutes
     /// only.
     pub(super) has_published: bool,
-    /// When the cursor was last written to the ledger, or the work began.
-    advanced: Instant,
 }
 
 /// The outcome of an attempt.
@@ -68,10 +57,8 @@ impl RunningJob {
         Self {
             tokens: WriteTokens { partition: partition.clone(), fence: fence.clone(), attempt },
             progress: JobProgress::default(),
-            cursor: job.cursor.clone(),
             is_loaded: *is_loaded,
             has_published: false,
-            advanced: Instant::now(),
         }
     }
 
@@ -82,7 +69,7 @@ impl RunningJob {
 
     /// Whether no earlier attempt is known to have written anything.
     pub(super) fn is_fresh(&self) -> bool {
-        self.cursor.is_empty() && self.progress.is_empty()
+        self.progress.is_empty()
     }
 
     /// Begins an attempt. The first attempt at a job that its write handed over begins without a call. Others ask the
@@ -96,7 +83,7 @@ impl RunningJob {
         if !self.is_loaded && self.tokens.attempt.retry == 0 {
             return Ok((!self.tokens.are_valid()).then_some(JobOutcome::Fenced));
         }
-        if !self.advance(base).await? {
+        if !base.ledger.holds_job(self.tokens.attempt.job, &self.tokens.fence).await? {
             return Ok(Some(JobOutcome::Lost));
         }
         // This process may have attempted the job before, in the same ownership: it was retried from the quarantine, or
@@ -112,20 +99,5 @@ impl RunningJob {
             }
             attempt.retry = attempt.retry * 2 + 1;
         }
-    }
-
-    /// Whether the attempt may go on. The cursor is written to the ledger from time to time, which shows whether
-    /// another process owns the partition; each page checks whether the lease may have run out.
-    ///
-    /// # Errors
-    /// If the ledger cannot be reached.
-    pub(super) async fn may_go_on(&mut self, base: &Base) -> Result<bool> {
-        Ok(self.advanced.elapsed() < CURSOR_INTERVAL || self.advance(base).await?)
-    }
-
-    async fn advance(&mut self, base: &Base) -> Result<bool> {
-        self.advanced = Instant::now();
-        let WriteTokens { fence, attempt, .. } = &self.tokens;
-        Ok(base.ledger.advance_job(attempt.job, fence, &self.cursor).await?)
     }
 }

@@ -4,12 +4,12 @@ use std::collections::{HashMap, HashSet};
 
 use super::count_publisher::PendingCounts;
 use super::entry;
-use super::settler::{MAX_BATCH, SettlerState, Settlers};
+use super::settler::{MAX_BATCH, SettlerState, Settlers, parse_position, position};
 use crate::broker::{QueueOffset, QueuePage, QueuedEntry, SettlementEvent, Signal};
 use crate::feed::error::Result;
 use crate::feed::runtime::now;
 use crate::ledger::{EventConsumer, Fault, LikeBatch, SettledLikes, SkippedLike};
-use crate::model::{ContentId, Epoch, LikeChange, UserId};
+use crate::model::{ContentId, LikeChange, UserId};
 
 /// Likes whose eligibility is checked in one step.
 const ELIGIBILITY_STEP: usize = 500;
@@ -145,15 +145,4 @@ impl Settlers {
             tracing::debug!(%error, partition, "a settlement was not published");
         }
     }
-}
-
-/// A position in the queue, as the ledger stores it.
-pub(super) fn position(epoch: &Epoch, place: QueueOffset) -> String {
-    format!("{epoch} {place}")
-}
-
-/// The queue offset of a stored position; `None` if it belongs to another epoch.
-fn parse_position(position: &str, epoch: &Epoch) -> Option<QueueOffset> {
-    let (of, place) = position.split_once(' ')?;
-    (of == &**epoch).then(|| QueueOffset::parse(place)).flatten()
 }

@@ -3,13 +3,11 @@
 //! This work is in the broker: the queue of likes, and the logs of notifications. The command of an operator therefore
 //! leaves a request in the ledger, and any node carries it out. Two nodes that do so at once change nothing more.
 
-use super::batch_settler::position;
 use super::entry;
-use super::settler::{SettlerState, Settlers};
+use super::settler::{SettlerState, Settlers, position};
 use crate::broker::QueuedEntry;
 use crate::feed::error::{FeedError, Result, isolate};
-use crate::ledger::{Fault, LIKE, LedgerError, Quarantined, REVERT, RevertContent, RevertReason, Reverted, like_name};
-use crate::model::{ContentId, UserId};
+use crate::ledger::{Fault, LIKE, LedgerError, Quarantined, REVERT, like_name};
 
 /// Why an entry that cannot be decoded is set aside.
 const UNKNOWN: &str = "it is not a like that this version knows";
@@ -56,7 +54,8 @@ impl Settlers {
 
     async fn retry(&self, item: &Quarantined) -> Result<()> {
         if item.kind == REVERT {
-            return self.reverts.push(&reverted(item).ok_or_else(|| unreadable("it cannot be decoded"))?).await;
+            let reverted = serde_json::from_str(&item.content).map_err(|error| unreadable(&error.to_string()))?;
+            return self.push_revert(&reverted).await;
         }
         let change = entry::decode(item.content.as_bytes()).ok_or_else(|| unreadable(UNKNOWN))?;
         self.intake.enqueue(self.memory.partition(change.object), &change, None).await?;
@@ -66,15 +65,4 @@ impl Settlers {
 
 fn unreadable(why: &str) -> FeedError {
     LedgerError::Failed(why.to_owned()).into()
-}
-
-/// The revert of an item; `None` if it cannot be decoded.
-fn reverted(item: &Quarantined) -> Option<Reverted> {
-    let RevertContent { user, object, reason } = serde_json::from_str(&item.content).ok()?;
-    Some(Reverted {
-        id: item.name.parse().ok()?,
-        user: UserId::parse(&user)?,
-        object: ContentId::parse(&object)?,
-        reason: RevertReason::parse(&reason)?,
-    })
 }

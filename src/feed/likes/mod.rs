@@ -40,6 +40,5 @@ pub(crate) use eligibility::Eligibility;
 pub(crate) use intake::LikeIntake;
 pub(crate) use memory::LikeMemory;
 pub(crate) use pending_likes::SettledLike;
-pub(crate) use reverts::RevertPublisher;
 pub(crate) use settlement_listener::{SettlementListener, SettlementNews, UserLike};
 pub(crate) use settler::Settlers;

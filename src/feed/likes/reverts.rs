@@ -3,47 +3,33 @@
 //! A revert is appended to the log of the user's notifications, so that disconnected devices also remove the like
 //! later.
 
-use std::sync::Arc;
-
-use super::memory::LikeMemory;
+use super::settler::Settlers;
 use crate::broker::Append;
-use crate::feed::base::Base;
 use crate::feed::error::{Result, isolate};
-use crate::feed::work::QuarantinePolicy;
-use crate::ledger::{Fault, Quarantined, REVERT, REVERTS, RevertContent, Reverted};
-use crate::model::{Channel, Entry, Event, Retention};
+use crate::ledger::{Fault, Quarantined, REVERT, REVERTS, Reverted};
+use crate::model::{Channel, Entry, Event};
 
 /// Reverts of one step.
 const MAX_STEP: usize = 200;
 
-/// Publishes reverts. `wiring/likes.rs` sets the fields.
-pub(crate) struct RevertPublisher {
-    pub(crate) base: Arc<Base>,
-    pub(crate) memory: Arc<LikeMemory>,
-    /// Decides when a revert has failed often enough to be quarantined.
-    pub(crate) quarantine: Arc<QuarantinePolicy>,
-    /// How much of the notification log is kept.
-    pub(crate) retention: Retention,
-}
-
-impl RevertPublisher {
+impl Settlers {
     /// Publishes the reverts of a partition, if there may be some.
     ///
     /// # Errors
     /// If a store cannot be reached; the reverts stay pending.
-    pub(super) async fn publish(&self, partition: u16, has_reverts: &mut bool) -> Result<()> {
+    pub(super) async fn publish_reverts(&self, partition: u16, has_reverts: &mut bool) -> Result<()> {
         while *has_reverts {
             let reverts = self.base.ledger.pending_reverts(partition, MAX_STEP).await?;
             for reverted in &reverts {
                 self.memory.states.remove(&(reverted.user.clone(), reverted.object));
-                let (published, cause) = isolate(self.push(reverted)).await;
+                let (published, cause) = isolate(self.push_revert(reverted)).await;
                 let Err(error) = published else {
-                    self.quarantine.succeeded(reverted.id);
+                    self.revert_quarantine.succeeded(reverted.id);
                     continue;
                 };
-                let fault = self.quarantine.failed(reverted.id, &error, cause).await;
+                let fault = self.revert_quarantine.failed(reverted.id, &error, cause).await;
                 let Some(fault) = fault else { return Err(error) };
-                self.set_aside(reverted, fault).await?;
+                self.set_revert_aside(reverted, fault).await?;
             }
             let ids: Vec<i64> = reverts.iter().map(|reverted| reverted.id).collect();
             if !ids.is_empty() {
@@ -55,23 +41,20 @@ impl RevertPublisher {
     }
 
     /// Quarantines a revert that cannot be published to its user.
-    async fn set_aside(&self, reverted: &Reverted, fault: Fault) -> Result<()> {
+    async fn set_revert_aside(&self, reverted: &Reverted, fault: Fault) -> Result<()> {
         let cause = &fault.reason;
         tracing::error!(?reverted, cause, "the note of a reverted like always fails and was quarantined");
-        let Reverted { id, user, object, reason } = reverted;
-        let (object, reason) = (object.to_text(), reason.as_str().to_owned());
-        let content = RevertContent { user: user.to_string(), object, reason };
-        let content = serde_json::to_string(&content).unwrap_or_default();
-        self.base.ledger.quarantine(&[Quarantined::new(REVERT, id.to_string(), content, fault)]).await?;
-        Ok(self.base.ledger.delete_reverts(&[*id]).await?)
+        let (name, content) = (reverted.id.to_string(), serde_json::to_string(reverted).unwrap_or_default());
+        self.base.ledger.quarantine(&[Quarantined::new(REVERT, name, content, fault)]).await?;
+        Ok(self.base.ledger.delete_reverts(&[reverted.id]).await?)
     }
 
     /// Publishes a revert to its user. A repeat publishes it once.
-    pub(super) async fn push(&self, Reverted { id, user, object, reason }: &Reverted) -> Result<()> {
+    pub(super) async fn push_revert(&self, Reverted { id, user, object, reason }: &Reverted) -> Result<()> {
         self.base.lineage.note_number(REVERTS, u64::try_from(*id).unwrap_or_default()).await?;
         let event = Event::LikeReverted { id: object.number(), reason: *reason };
         let (channel, key) = (Channel::Notifications(user.clone()).to_string(), format!("revert {id}"));
-        let (entry, retention) = (Entry::Data(event.encode()), self.retention);
+        let (entry, retention) = (Entry::Data(event.encode()), self.revert_retention);
         let append = Append { channel: &channel, entry: &entry, retention, idempotency_key: Some(&key), version: None };
         self.base.broker.append(append).await?;
         Ok(())

@@ -16,14 +16,13 @@ use super::eligibility::Eligibility;
 use super::entry;
 use super::intake::LikeIntake;
 use super::memory::LikeMemory;
-use super::reverts::RevertPublisher;
 use crate::broker::{DurableQueue, QueueOffset, QueuedEntry};
 use crate::feed::base::Base;
 use crate::feed::error::{Result, isolate};
 use crate::feed::runtime::now;
 use crate::feed::work::{Consumer, Owner, Partition, PollSchedule, QuarantinePolicy, RunOutcome, work};
 use crate::ledger::Fence;
-use crate::model::{Epoch, Millis};
+use crate::model::{Epoch, Millis, Retention};
 
 /// Entries of a full batch.
 pub(super) const MAX_BATCH: usize = 4_000;
@@ -41,11 +40,14 @@ pub(crate) struct Settlers {
     pub(crate) queue: Arc<dyn DurableQueue>,
     pub(crate) eligibility: Arc<Eligibility>,
     pub(crate) counts: Arc<CountPublisher>,
-    pub(crate) reverts: RevertPublisher,
     pub(crate) intake: Arc<LikeIntake>,
     pub(crate) memory: Arc<LikeMemory>,
     /// Decides when an entry has failed often enough to be quarantined.
     pub(crate) quarantine: Arc<QuarantinePolicy>,
+    /// The same, about reverts that cannot be published.
+    pub(crate) revert_quarantine: Arc<QuarantinePolicy>,
+    /// How much of the log of notifications is kept.
+    pub(crate) revert_retention: Retention,
     /// Publications of one object's counts per second (`likes.counts_per_second`).
     pub(crate) counts_per_second: u32,
     /// The partitions of the queue: see [`partitions`](Self::partitions).
@@ -170,7 +172,7 @@ impl Consumer for Settler<'_> {
         }
         settlers.publish_and_trim(fence, state).await?;
         // Last: a revert that fails does not hold up the counts.
-        settlers.reverts.publish(self.partition, &mut state.has_reverts).await?;
+        settlers.publish_reverts(self.partition, &mut state.has_reverts).await?;
         let is_full = page.items.len() == limit;
         Ok(if is_full { RunOutcome::More } else { RunOutcome::Idle(state.counts.next_due()) })
     }
@@ -184,8 +186,8 @@ impl Consumer for Settler<'_> {
     }
 }
 
-/// Settles a batch of entries, at least one. Returns `false` if the state does not fit the ledger any more. A batch that
-/// always fails is halved, and an entry that always fails is quarantined.
+/// Settles a batch of entries, at least one. Returns `false` if the state is to be loaded again. A batch that always
+/// fails is halved, and an entry that always fails is quarantined.
 async fn settle(
     settlers: &Settlers,
     state: &mut SettlerState,
@@ -213,4 +215,15 @@ async fn settle(
             Ok(false)
         }
     }
+}
+
+/// A position in the queue, as the ledger stores it.
+pub(super) fn position(epoch: &Epoch, place: QueueOffset) -> String {
+    format!("{epoch} {place}")
+}
+
+/// The queue offset of a stored position; `None` if it belongs to another epoch.
+pub(super) fn parse_position(position: &str, epoch: &Epoch) -> Option<QueueOffset> {
+    let (of, place) = position.split_once(' ')?;
+    (of == &**epoch).then(|| QueueOffset::parse(place)).flatten()
 }

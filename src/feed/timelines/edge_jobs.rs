@@ -78,21 +78,16 @@ impl EdgeJobs {
             }
         }
         for job in jobs {
-            self.run_and_finish(job, change == EdgeChange::Closes).await;
+            self.run_now(job, change == EdgeChange::Closes).await;
         }
         Ok(())
     }
 
-    /// Runs a job before the reply of its command. If it fails, the owner of its partition repeats it.
-    pub(crate) async fn run_now(&self, job: NewJob) {
-        self.run_and_finish(job, false).await;
-    }
-
     /// Runs a job before the reply. If no earlier job of the author is left, it is done then; else the owner of the
-    /// partition runs it again after those.
-    async fn run_and_finish(&self, new: NewJob, is_in_force: bool) {
+    /// partition runs it again after those, or because it failed. `is_in_force`: no node serves the former relation.
+    pub(crate) async fn run_now(&self, new: NewJob, is_in_force: bool) {
         let (id, partition) = (new.job.id, new.job.partition());
-        match self.bring_about(&new.job, is_in_force, false).await {
+        match self.run(&new.job, is_in_force, false).await {
             Ok(EdgeOutcome::Done) if new.previous.is_none() => {
                 if let Err(error) = self.base.ledger.remove_job(id).await {
                     tracing::warn!(%error, job = %id, "a finished job could not be removed, it will be repeated");
@@ -105,17 +100,12 @@ impl EdgeJobs {
         self.base.jobs.wake_owner(partition);
     }
 
-    /// Runs a job that concerns one timeline, after the earlier jobs of its author. Other jobs are ignored.
-    /// `is_repeated`: the job asked to be repeated.
+    /// Runs a job that concerns one timeline, after the earlier jobs of its author. `is_in_force`: no node serves the
+    /// former relation any more. `is_repeated`: the job asked to be repeated.
     ///
     /// # Errors
     /// If a store cannot be reached: the job has to be repeated.
-    pub(crate) async fn run(&self, job: &Job, is_repeated: bool) -> Result<EdgeOutcome> {
-        self.bring_about(job, false, is_repeated).await
-    }
-
-    /// Changes the timeline. `is_in_force`: no node serves the former relation any more.
-    async fn bring_about(&self, job: &Job, is_in_force: bool, is_repeated: bool) -> Result<EdgeOutcome> {
+    pub(crate) async fn run(&self, job: &Job, is_in_force: bool, is_repeated: bool) -> Result<EdgeOutcome> {
         let Work::Edge { change, reader, author } = &job.work else { return Err(FeedError::Internal) };
         if !is_in_force {
             // A fan-out that still reads the former followers then belongs to a post that is stored already: a follow

@@ -8,7 +8,7 @@ use super::policies::Policies;
 use crate::broker::DurableQueue;
 use crate::feed::base::Base;
 use crate::feed::likes::{
-    CountPublisher, Eligibility, LikeIntake, LikeMemory, LikeService, RevertPublisher, SettlementListener, Settlers,
+    CountPublisher, Eligibility, LikeIntake, LikeMemory, LikeService, SettlementListener, Settlers,
 };
 use crate::feed::options::FeedOptions;
 use crate::model::Retention;
@@ -34,22 +34,17 @@ impl LikeServices {
         let queue_length = options.likes.queue_length;
         let intake = Arc::new(LikeIntake::new(base.clone(), queue.clone(), memory.clone(), queue_length));
         let counts = Arc::new(CountPublisher::new(base.broker.clone(), memory.clone()));
-        let reverts = RevertPublisher {
-            base: base.clone(),
-            memory: memory.clone(),
-            quarantine: policies.reverts.clone(),
-            retention: Retention::notifications(options.timeline_idle),
-        };
         let settlers = Settlers {
             base: base.clone(),
             partitions: Settlers::partitions(&base.owner, &*queue),
             queue,
             eligibility: eligibility.clone(),
             counts: counts.clone(),
-            reverts,
             intake: intake.clone(),
             memory: memory.clone(),
             quarantine: policies.likes.clone(),
+            revert_quarantine: policies.reverts.clone(),
+            revert_retention: Retention::notifications(options.timeline_idle),
             counts_per_second: options.likes.counts_per_second,
             running: Semaphore::new(Settlers::CONCURRENCY),
         };

@@ -224,7 +224,7 @@ impl Feed {
             event_worker: Arc::new(event_worker),
             webhook_waits: policies.webhooks.clone(),
             stream_waits: policies.stream.clone(),
-            work: policies.health(),
+            work: policies.kinds(),
             erasure_job: Arc::new(erasure_job),
             fanout: Arc::new(FanoutWorkers::new(
                 base.clone(),

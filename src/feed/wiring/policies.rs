@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::feed::base::Base;
-use crate::feed::work::{QuarantinePolicy, WorkHealth};
+use crate::feed::work::{QuarantinePolicy, WorkKinds};
 
 /// The policies of this process. A kind has its own, because only items of the same kind show that others succeed.
 pub(super) struct Policies {
@@ -36,9 +36,9 @@ impl Policies {
         }
     }
 
-    /// What the work waits for, by kind.
-    pub(super) fn health(&self) -> WorkHealth {
-        WorkHealth::new(vec![
+    /// The policies, by kind of work.
+    pub(super) fn kinds(&self) -> WorkKinds {
+        vec![
             ("jobs", self.jobs.clone()),
             ("pull_log", self.pull_log.clone()),
             ("likes", self.likes.clone()),
@@ -49,6 +49,6 @@ impl Policies {
             ("webhooks", self.webhooks.clone()),
             ("stream", self.stream.clone()),
             ("erasures", self.erasures.clone()),
-        ])
+        ]
     }
 }

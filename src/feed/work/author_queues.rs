@@ -1,8 +1,8 @@
 //! The jobs of one partition that wait or run in this process: a queue for each author.
 //!
 //! Jobs of an author run one after the other, in the order of their numbers. The ledger is the queue: if a job of an
-//! author is here, so are all earlier ones. A load skips the authors that have jobs here, and gets the first jobs of the
-//! others. A job that a write hands over in memory names the unfinished job before it; if that one is not here, the
+//! author is here, so are all earlier ones. A load skips the authors that have jobs here, and gets the first jobs of
+//! the others. A job that a write hands over in memory names the unfinished job before it; if that one is not here, the
 //! partition is loaded instead.
 
 use std::collections::{HashMap, VecDeque};
@@ -198,7 +198,7 @@ mod tests {
 
     fn job(number: u64, author: &str) -> Job {
         let work = Work::Post { post: PostId::ZERO, author: id(author) };
-        Job { id: JobId(number), work, cursor: String::new(), created_at: 0 }
+        Job { id: JobId(number), work, created_at: 0 }
     }
 
     fn owned() -> AuthorQueues {

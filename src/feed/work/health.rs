@@ -18,31 +18,22 @@ pub struct StoreHealth {
     pub work: Vec<(&'static str, Option<String>)>,
 }
 
+/// The kinds of work of this process, with the policies that know what each waits for.
+pub(crate) type WorkKinds = Vec<(&'static str, Arc<QuarantinePolicy>)>;
+
 impl StoreHealth {
     /// Whether both stores work.
     pub fn is_well(&self) -> bool {
         self.stores.iter().all(|(_, trouble)| trouble.is_none())
     }
-}
-
-/// The kinds of work of this process.
-pub(crate) struct WorkHealth {
-    kinds: Vec<(&'static str, Arc<QuarantinePolicy>)>,
-}
-
-impl WorkHealth {
-    /// Shows the work that these policies decide about.
-    pub(crate) fn new(kinds: Vec<(&'static str, Arc<QuarantinePolicy>)>) -> Self {
-        Self { kinds }
-    }
 
     /// Asks both stores, and collects what work waits for.
-    pub(crate) async fn read(&self, ledger: &dyn Ledger, broker: &dyn Broker) -> StoreHealth {
+    pub(crate) async fn read(kinds: &WorkKinds, ledger: &dyn Ledger, broker: &dyn Broker) -> Self {
         let (ledger, broker) = tokio::join!(ledger.ping(), broker.ping());
         let ledger = ledger.err().map(|error| shorten(&error.to_string()));
         let broker = broker.err().map(|error| shorten(&error.to_string()));
-        let work = self.kinds.iter().map(|(kind, policy)| (*kind, policy.waits_for().as_deref().map(shorten)));
-        StoreHealth { stores: [("ledger", ledger), ("broker", broker)], work: work.collect() }
+        let work = kinds.iter().map(|(kind, policy)| (*kind, policy.waits_for().as_deref().map(shorten)));
+        Self { stores: [("ledger", ledger), ("broker", broker)], work: work.collect() }
     }
 }
 

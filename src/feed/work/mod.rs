@@ -27,7 +27,7 @@ mod worker;
 
 pub(crate) use author_queues::{JobEnd, QueuedJob};
 pub use health::StoreHealth;
-pub(crate) use health::WorkHealth;
+pub(crate) use health::WorkKinds;
 pub(crate) use job_queue::JobQueue;
 pub(crate) use owner::{Owner, Partition};
 pub(crate) use quarantine::QuarantinePolicy;

@@ -178,8 +178,8 @@ impl Owner {
 
     /// Forgets the partitions that the ledger does not show as owned by this process in the same generation. Returns
     /// those to be given back: their workers have stopped for that, or only the ledger shows them as owned by this
-    /// process, because the reply that gave them was lost, or the lease had run out by the clocks of this machine alone.
-    /// The latter are taken again as a new generation.
+    /// process, because the reply that gave them was lost, or the lease had run out by the clocks of this machine
+    /// alone. The latter are taken again as a new generation.
     fn adopt(&self, view: &WorkView) -> Vec<Fence> {
         let holder: &str = self.runtime.holder();
         let mine = view.partitions.iter().filter(|row| row.owner.as_deref() == Some(holder));

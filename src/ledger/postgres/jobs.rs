@@ -15,24 +15,22 @@ use crate::model::{Millis, UserId};
 /// no other index. When almost all rows are removed ones that cannot be vacuumed, it expects an empty table, and reads
 /// any index that fits whole.
 pub(super) const LOAD: &str = "\
-    SELECT job.id, mine.partition, job.work, job.cursor, job.created_at
+    SELECT job.id, mine.partition, job.work, job.created_at
     FROM unnest($1::smallint[], $2::text[], $3::bigint[], $4::bigint[]) AS mine (partition, name, generation, most)
     JOIN work_partitions owned ON owned.name = mine.name AND owned.generation = mine.generation
     CROSS JOIN LATERAL (
-        SELECT id, work, cursor, created_at FROM jobs
+        SELECT id, work, created_at FROM jobs
         WHERE jobs.partition = mine.partition AND jobs.id + 0 > owned.floor AND jobs.author <> ALL ($5)
         ORDER BY jobs.id + 0 LIMIT mine.most
     ) job";
 
-/// Runs with `synchronous_commit` off: the progress of a job need not be on the disk before other work continues. If a
-/// crash of the server loses it, together with all later commits, some work is repeated, as after the crash of a node
-/// just before this statement. The writes that the progress depends on precede it in the WAL, so they survive whenever
-/// it does.
-pub(super) const ADVANCE: &str = "\
-    UPDATE jobs SET cursor = $2
-    WHERE id = $1 AND EXISTS (SELECT FROM work_partitions WHERE name = $3 AND generation = $4)
-        AND set_config('synchronous_commit', 'off', true) = 'off' RETURNING 1";
+pub(super) const HOLDS: &str = "\
+    SELECT 1 FROM jobs
+    WHERE id = $1 AND EXISTS (SELECT FROM work_partitions WHERE name = $2 AND generation = $3)";
 
+/// Runs with `synchronous_commit` off: the removal need not be on the disk before other work continues. If a crash of
+/// the server loses it, together with all later commits, some work is repeated, as after the crash of a node just
+/// before this statement.
 pub(super) const FINISH: &str = "\
     DELETE FROM jobs USING unnest($1::bigint[], $2::text[], $3::bigint[]) AS mine (id, name, generation)
     WHERE jobs.id = mine.id AND EXISTS (
@@ -74,9 +72,9 @@ impl JobStore for PostgresLedger {
         Ok(jobs)
     }
 
-    async fn advance_job(&self, id: JobId, fence: &Fence, cursor: &str) -> Result<bool> {
+    async fn holds_job(&self, id: JobId, fence: &Fence) -> Result<bool> {
         let (name, generation) = (&*fence.partition, integer(fence.generation));
-        Ok(!self.pool.write(ADVANCE, &[&integer(id.0), &cursor, &name, &generation]).await?.is_empty())
+        Ok(!self.pool.read(HOLDS, &[&integer(id.0), &name, &generation]).await?.is_empty())
     }
 
     /// The rows are removed in the order of their numbers, since connections join by nested loops only: two calls at
@@ -117,9 +115,7 @@ fn small(partition: u16) -> i16 {
 
 fn loaded(row: &Row) -> Result<LoadedJob> {
     let (id, partition): (_, i16) = (JobId(natural_at(row, 0)?), at(row, 1)?);
-    let job = || -> Result<Job> {
-        Ok(Job { id, work: json_at(row, 2)?, cursor: at(row, 3)?, created_at: natural_at(row, 4)? })
-    };
+    let job = || -> Result<Job> { Ok(Job { id, work: json_at(row, 2)?, created_at: natural_at(row, 3)? }) };
     let partition = u16::try_from(partition).unwrap_or_default();
     Ok(LoadedJob { id, partition, job: job().map_err(|error| error.to_string()) })
 }
@@ -144,6 +140,6 @@ pub(super) fn submitted(numbers: &[i64], work: Work, now: Millis) -> Result<NewJ
         return Err(LedgerError::Failed("feedline_submit_job returned something else".to_owned()));
     };
     let [id, previous] = [id, previous].map(|number| JobId(u64::try_from(number).unwrap_or_default()));
-    let job = Job { id, work, cursor: String::new(), created_at: now };
+    let job = Job { id, work, created_at: now };
     Ok(NewJob { job, previous: (previous.0 > 0).then_some(previous) })
 }

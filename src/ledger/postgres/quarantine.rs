@@ -41,7 +41,7 @@ const JOB_ASIDE: &str = set_aside!(
         AND EXISTS (SELECT FROM work_partitions WHERE name = $5 AND generation = $6) RETURNING *",
     "'job'",
     "id::text",
-    "'work', work, 'author', author, 'partition', partition, 'cursor', cursor, 'created_at', created_at"
+    "'work', work, 'author', author, 'partition', partition, 'created_at', created_at"
 );
 
 const EVENT_ASIDE: &str = set_aside!(
@@ -99,8 +99,8 @@ macro_rules! retry {
 
 /// The owner of its partition reads it again, although later ones are finished.
 const RETRY_JOB: &str = retry!(
-    "INSERT INTO jobs (id, partition, author, work, cursor, created_at) OVERRIDING SYSTEM VALUE
-        SELECT name::bigint, (c ->> 'partition')::smallint, c ->> 'author', coalesce($3, c ->> 'work'), c ->> 'cursor',
+    "INSERT INTO jobs (id, partition, author, work, created_at) OVERRIDING SYSTEM VALUE
+        SELECT name::bigint, (c ->> 'partition')::smallint, c ->> 'author', coalesce($3, c ->> 'work'),
             (c ->> 'created_at')::bigint FROM kept
     ), lowered AS (
         UPDATE work_partitions p SET floor = least(p.floor, kept.name::bigint - 1)

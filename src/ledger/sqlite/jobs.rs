@@ -17,11 +17,11 @@ impl JobStore for SqliteLedger {
         self.read(move |db| load(db, &requests, &skip)).await
     }
 
-    async fn advance_job(&self, id: JobId, fence: &Fence, cursor: &str) -> Result<bool> {
-        let (fence, cursor) = (fence.clone(), cursor.to_owned());
-        self.write(move |db| {
-            let sql = "UPDATE jobs SET cursor = ?2 WHERE id = ?1";
-            Ok(work::is_owned(db, &fence)? && db.prepare_cached(sql)?.execute(params![integer(id.0), cursor])? == 1)
+    async fn holds_job(&self, id: JobId, fence: &Fence) -> Result<bool> {
+        let fence = fence.clone();
+        self.read(move |db| {
+            let sql = "SELECT 1 FROM jobs WHERE id = ?1";
+            Ok(work::is_owned(db, &fence)? && db.prepare_cached(sql)?.exists([integer(id.0)])?)
         })
         .await
     }
@@ -64,12 +64,12 @@ pub(super) fn create(db: &Connection, work: Work, now: Millis) -> rusqlite::Resu
     let sql = "INSERT INTO jobs (partition, author, work, created_at) VALUES (?1, ?2, ?3, ?4)";
     let row = params![fanout_partition(author), author.as_str(), json_text(&work)?, integer(now)];
     let id = JobId(natural(db.prepare_cached(sql)?.insert(row)?));
-    let job = Job { id, work, cursor: String::new(), created_at: now };
+    let job = Job { id, work, created_at: now };
     Ok(NewJob { job, previous: previous.map(|id| JobId(natural(id))) })
 }
 
 fn load(db: &Connection, requests: &[JobRequest], skip: &[UserId]) -> rusqlite::Result<Vec<LoadedJob>> {
-    let sql = "SELECT id, work, cursor, created_at FROM jobs \
+    let sql = "SELECT id, work, created_at FROM jobs \
                WHERE partition = ?1 AND author NOT IN (SELECT value FROM json_each(?2)) ORDER BY id LIMIT ?3";
     let (skip, mut jobs) = (json_text(skip)?, Vec::new());
     for JobRequest { partition, fence, limit } in requests {
@@ -90,7 +90,7 @@ fn load(db: &Connection, requests: &[JobRequest], skip: &[UserId]) -> rusqlite::
 fn job(id: JobId, row: &Row<'_>) -> rusqlite::Result<Job> {
     let work = serde_json::from_str(row.get_ref(1)?.as_str()?)
         .map_err(|error| rusqlite::Error::FromSqlConversionFailure(1, Type::Text, error.into()))?;
-    Ok(Job { id, work, cursor: row.get(2)?, created_at: natural(row.get(3)?) })
+    Ok(Job { id, work, created_at: natural(row.get(2)?) })
 }
 
 /// Removes a job. Returns whether it existed.

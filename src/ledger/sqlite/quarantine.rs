@@ -121,7 +121,7 @@ impl QuarantineStore for SqliteLedger {
 fn job(db: &Connection, id: JobId, fault: &Fault) -> rusqlite::Result<bool> {
     // `CAST`: the columns of a job that cannot be decoded may have any type.
     let sql = "SELECT json_object('work', CAST(work AS TEXT), 'author', CAST(author AS TEXT), 'partition', partition, \
-                   'cursor', CAST(cursor AS TEXT), 'created_at', created_at) FROM jobs WHERE id = ?1";
+                   'created_at', created_at) FROM jobs WHERE id = ?1";
     let content = db.prepare_cached(sql)?.query_row([integer(id.0)], |row| row.get(0)).optional()?;
     if let Some(content) = content {
         replace(db, &Quarantined::new(JOB, id.to_string(), content, fault.clone()))?;
@@ -204,8 +204,8 @@ fn retry(db: &Connection, kind: &str, name: &str, now: Millis) -> rusqlite::Resu
 
 /// The owner of its partition runs it.
 const RETRY_JOB: &str = "\
-    INSERT INTO jobs (id, partition, author, work, cursor, created_at) \
-    VALUES (CAST(?1 AS INTEGER), ?2 ->> 'partition', ?2 ->> 'author', coalesce(?3, ?2 ->> 'work'), ?2 ->> 'cursor', \
+    INSERT INTO jobs (id, partition, author, work, created_at) \
+    VALUES (CAST(?1 AS INTEGER), ?2 ->> 'partition', ?2 ->> 'author', coalesce(?3, ?2 ->> 'work'), \
         ?2 ->> 'created_at')";
 
 /// Another consumer may not have processed the event yet.

@@ -498,8 +498,6 @@ CREATE TABLE jobs (
     author     text COLLATE "C" NOT NULL,
     -- The work, as JSON.
     work       text NOT NULL,
-    -- The last follower that was processed; empty: none.
-    cursor     text COLLATE "C" NOT NULL DEFAULT '',
     created_at bigint NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 -- `id + 0` and `id - 0`: a condition on the id matches one index only. The planner would read another one whole if it

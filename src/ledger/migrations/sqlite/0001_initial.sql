@@ -468,8 +468,6 @@ CREATE TABLE jobs (
     author     TEXT NOT NULL,
     -- The work, as JSON.
     work       TEXT NOT NULL,
-    -- The last follower that was processed; empty: none.
-    cursor     TEXT NOT NULL DEFAULT '',
     created_at INTEGER NOT NULL
 );
 -- What an owner loads.

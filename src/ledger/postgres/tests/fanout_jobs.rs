@@ -16,7 +16,7 @@ async fn jobs_are_read_by_partition(ledger: &PostgresLedger) {
         let Cost { plan, .. } = cost(ledger, sql, arguments).await;
         assert!(plan.contains("jobs_partition"), "{plan}");
     }
-    for (sql, arguments) in [(jobs::ADVANCE, "1, 'c', 'fanout/1', 1"), (jobs::FINISH, "'{1}', '{fanout/1}', '{1}'")] {
+    for (sql, arguments) in [(jobs::HOLDS, "1, 'fanout/1', 1"), (jobs::FINISH, "'{1}', '{fanout/1}', '{1}'")] {
         let Cost { plan, .. } = cost(ledger, sql, arguments).await;
         assert!(plan.contains("jobs_pkey"), "{plan}");
     }
@@ -48,16 +48,11 @@ async fn job_completion_is_not_awaited() {
     let commits = async |client: &tokio_postgres::Transaction<'_>| {
         client.query_one("SHOW synchronous_commit", &[]).await.expect("an answer").get::<_, String>(0)
     };
-    let (id, generation, cursor, partition) = (1_i64, 1_i64, "c", "fanout/0");
-    let (ids, names, generations) = (vec![id], vec![partition], vec![generation]);
-    let advance: [&(dyn tokio_postgres::types::ToSql + Sync); 4] = [&id, &cursor, &partition, &generation];
-    let finish: [&(dyn tokio_postgres::types::ToSql + Sync); 3] = [&ids, &names, &generations];
-    for (sql, parameters) in [(jobs::ADVANCE, &advance[..]), (jobs::FINISH, &finish[..])] {
-        let transaction = client.transaction().await.expect("a transaction");
-        assert_eq!(commits(&transaction).await, "on");
-        let changed = transaction.execute(sql, parameters).await;
-        assert_eq!((changed.expect("it is there"), &*commits(&transaction).await), (1, "off"), "{sql}");
-        transaction.commit().await.expect("a commit");
-    }
+    let (ids, names, generations) = (vec![1_i64], vec!["fanout/0"], vec![1_i64]);
+    let transaction = client.transaction().await.expect("a transaction");
+    assert_eq!(commits(&transaction).await, "on");
+    let changed = transaction.execute(jobs::FINISH, &[&ids, &names, &generations]).await;
+    assert_eq!((changed.expect("it is there"), &*commits(&transaction).await), (1, "off"));
+    transaction.commit().await.expect("a commit");
     ledger.close().await;
 }
