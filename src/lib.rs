@@ -30,7 +30,7 @@
 //! | [`push`] | the push bridge: notifications for people who are not connected |
 //! | `supervisor` | restarts background tasks that end |
 //!
-//! The program `feedline` adds the command line (`cli`) and, behind the feature `bench`, `feedline bench`.
+//! The program `feedline` adds the command line (`cli`). The member `bench` of the workspace measures it.
 
 // Printing panics or blocks if nobody reads: see `logs`.
 #![warn(clippy::print_stdout, clippy::print_stderr)]

@@ -3,8 +3,6 @@
 // Printing panics if nobody reads: see `cli::output`.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
-#[cfg(feature = "bench")]
-mod bench;
 mod cli;
 
 use std::process::ExitCode;
@@ -51,14 +49,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs a command. All commands read the configuration first, except `bench`, which configures its own servers.
+/// Runs a command. All commands read the configuration first.
 fn run(args: &Args) -> Result<(), Failure> {
     let config = || args.load_config();
     match &args.command {
         None => cli::serve(&config()?, ServeArgs::default())?,
         Some(CliCommand::Serve(serve)) => cli::serve(&config()?, *serve)?,
-        #[cfg(feature = "bench")]
-        Some(CliCommand::Bench(bench)) => bench::run(bench)?,
         Some(CliCommand::Token(token)) => cli::token(&config()?, token)?,
         Some(CliCommand::Backup(backup)) => cli::backup(&config()?, backup)?,
         Some(CliCommand::Restore(restore)) => cli::restore(&config()?, restore)?,

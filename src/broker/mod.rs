@@ -63,7 +63,9 @@ pub use self::outlet::{OutletRecord, OutletStream};
 pub use self::permits::{Permit, PermitRequest, PermitStore};
 pub use self::presence::{PresenceStats, PresenceStore, PresentClient};
 pub use self::queue::{DurableQueue, QueueItem, QueueOffset, QueuePage, QueuedEntry};
-pub use self::redis::{RedisBroker, RedisOptions, raw};
+#[cfg(feature = "bulk")]
+pub use self::redis::measured;
+pub use self::redis::{RedisBroker, RedisOptions};
 pub use self::signal::{EmulatedCommands, LiveItems, LiveItemsTaken, SettlementEvent, Signal};
 pub use self::tallies::{TALLY_TTL, TallyStore};
 use async_trait::async_trait;

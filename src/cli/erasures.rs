@@ -75,7 +75,8 @@ async fn apply(ledger: &dyn Ledger, file: &PathBuf) -> anyhow::Result<()> {
     std::fs::metadata(file).with_context(|| format!("{}: cannot be read", file.display()))?;
     let contents = read_erasure_log(file).with_context(|| format!("{}: cannot be read", file.display()))?;
     let ErasureLogContents { entries, unreadable } = contents;
-    let (all, mut new) = (entries.len(), 0_usize);
+    let all = entries.len();
+    let mut new = 0_usize;
     for ErasureLogEntry { user, at } in entries {
         new += usize::from(ledger.begin_erasure(&user, at).await?);
     }

@@ -17,9 +17,6 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use feedline::config::{Config, ConfigError, LogFormat};
 
-#[cfg(feature = "bench")]
-use crate::bench::BenchArgs;
-
 pub(crate) use backup::{BackupArgs, RestoreArgs, backup, restore};
 pub(crate) use check_config::check_config;
 pub(crate) use erasures::{ErasuresCommand, erasures};
@@ -51,9 +48,6 @@ pub(crate) struct Args {
 pub(crate) enum CliCommand {
     /// Serve (the default command)
     Serve(ServeArgs),
-    /// Measure the capacity of this machine
-    #[cfg(feature = "bench")]
-    Bench(BenchArgs),
     /// Print a token for a user
     Token(TokenArgs),
     /// Copy the SQLite ledger to a file; servers may run meanwhile

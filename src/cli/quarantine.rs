@@ -95,7 +95,8 @@ pub(crate) fn quarantine(config: &Config, args: &QuarantineArgs) -> anyhow::Resu
 
 async fn list(ledger: &dyn Ledger, kind: Option<&str>, as_json: bool) -> anyhow::Result<()> {
     let mut out = stdout();
-    let (mut after, mut number) = (0, 0);
+    let mut after = 0;
+    let mut number = 0;
     if as_json {
         write!(out, "[")?;
     }
@@ -141,7 +142,8 @@ async fn change(ledger: &dyn Ledger, selection: &Selection, change: Change) -> a
         }
         return Ok(());
     }
-    let (mut after, mut number) = (0, 0);
+    let mut after = 0;
+    let mut number = 0;
     loop {
         let items = ledger.quarantined(selection.kind.as_deref(), after, PAGE).await?;
         for Quarantined { kind, name, .. } in &items {

@@ -8,8 +8,8 @@ use tempfile::TempDir;
 
 use crate::{err, feedline, out, run};
 
-/// Commands, with their exit codes. `serve` is tested in `tests/resilience/logs.rs`, a run of `bench` takes too long.
-const COMMANDS: [(&[&str], i32); 21] = [
+/// Commands, with their exit codes. `serve` is tested in `tests/resilience/logs.rs`.
+const COMMANDS: [(&[&str], i32); 20] = [
     (&["--help"], 0),
     (&["--version"], 0),
     (&["no-such-command"], 2),
@@ -30,7 +30,6 @@ const COMMANDS: [(&[&str], i32); 21] = [
     (&["push", "test", "--user", "ann", "--device", "phone"], 1),
     (&["outlet", "refill"], 1),
     (&["seed-demo", "--help"], 0),
-    (&["bench", "--help"], 0),
 ];
 
 /// A folder with a ledger, its copy, and an erasure log.

@@ -8,8 +8,9 @@ use redis::Cmd;
 
 use super::commands::millis;
 use super::inbox_cache::CachedInbox;
+use super::page_command::page_command;
 use super::scripts::SCRIPTS;
-use super::{RedisBroker, raw, replies};
+use super::{RedisBroker, replies};
 use crate::broker::epoch::new_epoch;
 use crate::broker::fan_out::{JOB_TTL, RETIRED_JOB_TTL, padded};
 use crate::broker::inboxes::SLACK;
@@ -151,7 +152,7 @@ impl InboxStore for RedisBroker {
         if *self.run(&link) != *page.attempt.run {
             return Ok(FannedOut::Fenced);
         }
-        let call = raw::command(&self.keys, self.inbox.length, &page);
+        let call = page_command(&self.keys, self.inbox.length, &page);
         replies::fanned_out(self.commands.send_on(&mut link, &call).await?)
     }
 

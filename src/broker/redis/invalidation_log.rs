@@ -178,7 +178,8 @@ impl InvalidationLog {
     pub(super) fn on_confirmation(&self, message: &[u8]) {
         let parsed = std::str::from_utf8(message).ok().and_then(|text| {
             let mut words = text.split(' ');
-            let (node, epoch) = (words.next()?, words.next()?);
+            let node = words.next()?;
+            let epoch = words.next()?;
             Some((node, LogCursor { epoch: epoch.into(), applied: words.next()?.parse().ok()? }))
         });
         let Some((node, cursor)) = parsed else { return };

@@ -18,7 +18,7 @@
 //! | `router.rs`, `hint.rs` | the messages on it |
 //! | `replies.rs`, `errors.rs` | parses replies, classifies errors |
 //! | `lineage.rs` | the record of the ledger |
-//! | `raw.rs` | the fan-out as plain commands, for measurements of Redis alone |
+//! | `page_command.rs` | the call that writes one page of a fan-out |
 //! | `node_hints.rs` | one message for the inboxes of a page with the same receiver |
 
 mod appends;
@@ -33,16 +33,19 @@ mod lineage;
 mod logs;
 mod node_hints;
 mod outlet;
+mod page_command;
 mod permits;
 mod presence;
 mod pubsub;
 mod queue;
-pub mod raw;
 mod replies;
 mod router;
 mod scripts;
 mod subscribed_channels;
 mod tallies;
+
+#[cfg(feature = "bulk")]
+pub use page_command::measured;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -113,13 +116,17 @@ impl RedisBroker {
         warn_of_eviction(server.eviction_policy.as_deref());
         let listener = ListenerCell::default();
         let invalidations = InvalidationLog::new(Arc::clone(&commands), keys.clone(), Arc::clone(&listener));
-        let (of, log, ears) = (Arc::clone(&commands), Arc::clone(&invalidations), Arc::clone(&listener));
+        let of = Arc::clone(&commands);
+        let log = Arc::clone(&invalidations);
+        let ears = Arc::clone(&listener);
         let pubsub = PubSub::connect(endpoint, of, keys.clone(), options.probe_every, log, ears).await?;
-        let (following, inbox_cache) = (invalidations.start(), InboxCache::new());
+        let following = invalidations.start();
+        let inbox_cache = InboxCache::new();
         let mut seed = redis::cmd("SET");
         seed.arg(keys.seed()).arg(&*new_epoch()).arg("NX");
         commands.send(&seed).await?;
-        let (inbox, position_ttl) = (options.inbox, POSITION_TTL);
+        let inbox = options.inbox;
+        let position_ttl = POSITION_TTL;
         Ok(Self {
             name,
             keys,

@@ -62,7 +62,9 @@ impl<'a> NodeHint<'a> {
     pub(super) fn inboxes<'n>(&self, names: &'n mut String) -> impl Iterator<Item = (&'n str, PositionRef<'a>)> {
         let mut words = self.inboxes.split(' ');
         let parsed = std::iter::from_fn(|| {
-            let (user, offset, epoch) = (words.next()?, words.next()?, words.next()?);
+            let user = words.next()?;
+            let offset = words.next()?;
+            let epoch = words.next()?;
             Some((user, PositionRef { offset: offset.parse().ok()?, epoch }))
         });
         let parsed: Vec<(&str, PositionRef<'_>)> = parsed.collect();

@@ -155,7 +155,8 @@ struct PubSubConnection {
 impl PubSubConnection {
     async fn connect(endpoint: Arc<RedisEndpoint>, router: MessageRouter) -> Result<Self> {
         let health = Arc::new(ConnectionHealth::default());
-        let (of, name) = (Arc::clone(&health), router.connection.clone());
+        let of = Arc::clone(&health);
+        let name = router.connection.clone();
         let (redis, _) = endpoint.connect(move |push| router.push(&of, push)).await?;
         Ok(Self { redis, name, health })
     }
@@ -327,7 +328,8 @@ impl PubSubTask {
         loop {
             self.number += 1;
             let attempt = {
-                let (endpoint, router) = (Arc::clone(&self.endpoint), self.router.of(self.number));
+                let endpoint = Arc::clone(&self.endpoint);
+                let router = self.router.of(self.number);
                 let mut attempt = std::pin::pin!(async {
                     tokio::time::sleep(backoff.next_delay()).await;
                     PubSubConnection::connect(endpoint, router).await

@@ -48,7 +48,9 @@ pub(super) fn appended(outcome: &[u8]) -> Result<AppendOutcome> {
     }
     let mut parts = outcome.split(' ');
     let mut next = || parts.next().ok_or_else(|| strange("a part of an append is missing"));
-    let (offset, epoch, receivers) = (next()?, next()?, next()?);
+    let offset = next()?;
+    let epoch = next()?;
+    let receivers = next()?;
     Ok(AppendOutcome { position: at(offset, epoch)?, receivers: receivers.parse().map_err(strange)? })
 }
 
@@ -89,7 +91,7 @@ pub(super) fn receipts(answer: Value) -> Result<Vec<Receipt>> {
         Ok(match parse(answer)? {
             -2 => Receipt::Absent,
             -1 => Receipt::Unchanged,
-            told => Receipt::Written(u64::try_from(told).map_err(strange)?),
+            written => Receipt::Written(u64::try_from(written).map_err(strange)?),
         })
     };
     receipts.into_iter().map(receipt).collect()

@@ -13,7 +13,7 @@
 
 mod author_posts;
 mod backup;
-#[cfg(any(test, feature = "bench"))]
+#[cfg(any(test, feature = "bulk"))]
 mod bulk;
 mod call_queue;
 mod checkpointer;
@@ -94,7 +94,9 @@ impl SqliteLedger {
             let readers = readers::start(&options)?;
             let heavy = readers::start_heavy(&options)?;
             let name = format!("sqlite at {}", options.path.display());
-            let (timeout, outlet, round_trips) = (options.timeout, options.outlet, AtomicU64::new(0));
+            let timeout = options.timeout;
+            let outlet = options.outlet;
+            let round_trips = AtomicU64::new(0);
             Ok(Self { name, timeout, writer, readers, heavy, outlet, round_trips })
         });
         opened.await.map_err(|error| LedgerError::Failed(format!("opening it: {error}")))?
@@ -184,7 +186,8 @@ impl Ledger for SqliteLedger {
     }
 
     async fn close(&self) {
-        let (readers, heavy) = (Arc::clone(&self.readers), Arc::clone(&self.heavy));
+        let readers = Arc::clone(&self.readers);
+        let heavy = Arc::clone(&self.heavy);
         let writer = Arc::clone(&self.writer.lane);
         let closed = tokio::task::spawn_blocking(move || {
             // The writer closes last: the last connection to close copies the write-ahead log into the file, and a
@@ -315,7 +318,7 @@ mod tests {
                 "INSERT INTO follows (follower, followee, at) VALUES ('v', 'only_to', 0), ('v', 'friends', 0)",
                 [],
             )?;
-            db.execute("INSERT INTO restrictions (maker, kind, whom, at) VALUES ('hides', 'hide', 'v', 0)", [])?;
+            db.execute("INSERT INTO restrictions (maker, kind, target, at) VALUES ('hides', 'hide', 'v', 0)", [])?;
             db.execute(written, [])
         });
         assert_eq!(written.await.expect("posts"), 21_000);
@@ -375,7 +378,7 @@ mod tests {
                 ("follows (follower, followee, at) SELECT 'v', 'u' || n, 1", "n"),
                 ("follows (follower, followee, at) SELECT 'u' || n, 'v', 1", "n"),
                 (
-                    "restrictions (maker, kind, whom, at) SELECT 'v', kind, 'u' || n, n",
+                    "restrictions (maker, kind, target, at) SELECT 'v', kind, 'u' || n, n",
                     "n, (SELECT 'hide' AS kind \
                     UNION SELECT 'mute' UNION SELECT 'block')",
                 ),

@@ -10,19 +10,19 @@ if sub(head, 1, 16) ~= UNFILLED then return top(log) end
 
 -- Entries that have arrived since the inbox was opened (bounded, see the prelude) go above the past posts. Their old
 -- offsets are not reused: a client may have received them.
-local present, told = call('XRANGE', log, '-', '+'), {}
+local present, listed = call('XRANGE', log, '-', '+'), {}
 local floor = pad(ARGV[3])
 if pad(found[3]) > floor then floor = pad(found[3]) end
 local fence = floor
 for i = 1, #present do
   local post = present[i][2][2]
-  told[post] = true
+  listed[post] = true
   if pad(post) > fence then fence = pad(post) end
 end
 call('XTRIM', log, 'MAXLEN', '=', 0)
 for i = 7, #ARGV do
   local post = ARGV[i]
-  if not told[post] then
+  if not listed[post] then
     call('XADD', log, '0-*', 'p', post)
     if pad(post) > fence then fence = pad(post) end
   end

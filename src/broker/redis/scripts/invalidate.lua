@@ -1,4 +1,4 @@
--- Appends to the invalidation log and tells all nodes. Its meta is a HASH:
+-- Appends to the invalidation log and notifies all nodes. Its meta is a HASH:
 --   r  the run of Redis that wrote it   e  epoch   s  last sequence number   c  when the epoch began, in milliseconds
 -- The registry is a ZSET: node -> when it last read the log, in milliseconds of this server's clock.
 -- KEYS: log, meta, registry

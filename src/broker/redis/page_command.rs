@@ -1,4 +1,4 @@
-//! The fan-out as commands of Redis, for measurements of Redis alone.
+//! The call of Redis that writes one page of a fan-out.
 
 use redis::Cmd;
 
@@ -8,18 +8,8 @@ use crate::broker::FanOut;
 use crate::broker::fan_out::{JOB_TTL, padded};
 use crate::model::PostId;
 
-/// Loads the fan-out script into a server.
-pub fn load_fan_out() -> Cmd {
-    SCRIPTS.fan_out.load()
-}
-
-/// Writes one page, exactly as [`RedisBroker`](super::RedisBroker) does for the same `prefix` and inbox `length`, on a
-/// server that has [loaded the script](load_fan_out).
-pub fn fan_out(prefix: &str, length: u64, page: &FanOut<'_>) -> Cmd {
-    command(&Keys::new(prefix), length, page)
-}
-
-pub(super) fn command(keys: &Keys, length: u64, page: &FanOut<'_>) -> Cmd {
+/// Writes one page of a fan-out to inboxes of at most `length` entries.
+pub(super) fn page_command(keys: &Keys, length: u64, page: &FanOut<'_>) -> Cmd {
     let mut call = SCRIPTS.fan_out.call(1 + 2 * page.users.len());
     let token = page.attempt.token();
     call.arg(keys.job(page.attempt));
@@ -35,4 +25,21 @@ pub(super) fn command(keys: &Keys, length: u64, page: &FanOut<'_>) -> Cmd {
     call.arg(own_log);
     call.arg(keys.node_hints("")).arg(keys.user_in_inbox());
     call
+}
+
+/// The fan-out without the broker, to measure Redis alone.
+#[cfg(feature = "bulk")]
+pub mod measured {
+    use super::{Cmd, FanOut, Keys, SCRIPTS, page_command};
+
+    /// Loads the fan-out script into a server.
+    pub fn load_fan_out() -> Cmd {
+        SCRIPTS.fan_out.load()
+    }
+
+    /// Writes one page, exactly as [`RedisBroker`](crate::broker::RedisBroker) does for the same `prefix` and inbox
+    /// `length`, on a server that has [loaded the script](load_fan_out).
+    pub fn fan_out(prefix: &str, length: u64, page: &FanOut<'_>) -> Cmd {
+        page_command(&Keys::new(prefix), length, page)
+    }
 }

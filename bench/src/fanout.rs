@@ -54,11 +54,13 @@ impl FanoutComparison<'_> {
     async fn measure(&mut self, bench: &BenchContext, report: &mut Report, window: u64) -> Result<()> {
         let length = Duration::from_secs(bench.options.seconds);
         let redis = self.setup.redis.as_ref().map(|redis| &redis.process);
-        let (mut rates, mut shares) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new(), Vec::new()]);
+        let mut rates = [Vec::new(), Vec::new()];
+        let mut shares = [Vec::new(), Vec::new(), Vec::new()];
         for run in 0..bench.options.runs {
             bench.bar.set_message(format!("{window} posts in flight, run {}", run + 1));
             for turn in [run % 2, (run + 1) % 2] {
-                let (own, below) = (CpuUsage::since(self.server)?, redis.map(CpuUsage::since).transpose()?);
+                let own = CpuUsage::since(self.server)?;
+                let below = redis.map(CpuUsage::since).transpose()?;
                 rates[turn].push(if turn == 0 {
                     self.author.write(&self.setup.hints, WARM_UP, window).await?;
                     self.author.write(&self.setup.hints, length, window).await?
@@ -130,18 +132,13 @@ impl PostAuthor {
         Ok(Self { socket, last: 1 })
     }
 
-    /// Writes one post and waits until it is accepted.
-    pub(super) async fn write_one(&mut self) -> Result<()> {
-        self.last += 1;
-        self.socket.send(&seed::post(self.last)).await?;
-        self.socket.expect(&format!("\"id\":{},\"rpc\"", self.last)).await.map(drop)
-    }
-
     /// Keeps `window` posts in flight for `length`, then waits for the last one. Returns followers a second.
     async fn write(&mut self, hints: &HintCounter, length: Duration, window: u64) -> Result<f64> {
-        let (start, first) = (Instant::now(), hints.heard());
+        let start = Instant::now();
+        let first = hints.heard();
         let deadline = tokio::time::Instant::now() + length;
-        let (mut sent, mut replies) = (0, Vec::new());
+        let mut sent = 0;
+        let mut replies = Vec::new();
         loop {
             let complete = (hints.heard() - first) / HintCounter::COUNT;
             let over = tokio::time::Instant::now() >= deadline;

@@ -4,12 +4,11 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use feedline::feed::now;
 use feedline::ledger::{BulkLoad, DeviceRegistration, DeviceSession, NotificationEvent, PushPlan, UserNotifications};
 use feedline::model::{Device, DeviceId, Millis, NotificationKind, PushTarget, UserId};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use tokio::time::{Instant, sleep_until};
 
 use super::ledger;
 use super::seed::{self, AUTHOR};
@@ -18,13 +17,6 @@ use super::server::ServerSetup;
 /// The maximum number of notifications that are written in one call, and of concurrent calls that register devices.
 const BATCH: usize = 500;
 const MAX_CONCURRENT_CALLS: usize = 64;
-
-/// The interval between the due times of scheduled notifications.
-const SCHEDULE_STEP: Duration = Duration::from_millis(20);
-
-/// The time that scheduling takes at most: a fixed part, and a part for each notification.
-const SCHEDULING_TIME: Duration = Duration::from_millis(500);
-const SCHEDULING_TIME_EACH: Duration = Duration::from_micros(500);
 
 /// The users with a device, and the number of their notifications.
 pub(super) struct PushQueue {
@@ -58,7 +50,8 @@ impl PushQueue {
         people.pop();
         let id = DeviceId::parse("phone").context("a device id")?;
         let register = |user: UserId| {
-            let (ledger, registration) = (&ledger, registration(&id, &user, now));
+            let ledger = &ledger;
+            let registration = registration(&id, &user, now);
             async move { ledger.register_device(&user, &registration, 1).await.map(drop) }
         };
         stream::iter(people).map(register).buffer_unordered(MAX_CONCURRENT_CALLS).try_collect::<()>().await?;
@@ -85,25 +78,6 @@ impl PushQueue {
     fn notification(&self, n: usize) -> Option<UserNotifications> {
         let event = NotificationEvent { kind: NotificationKind::Follow, by: self.author.clone(), event: 0 };
         Some(UserNotifications { to: UserId::parse(&seed::user(n % self.users))?, events: vec![event] })
-    }
-
-    /// Schedules notifications for a later time, so that they are due at this rate for `length` and the bench writes
-    /// nothing meanwhile. Returns when the first ones are due.
-    pub(super) async fn schedule(&mut self, rate: f64, length: Duration) -> Result<()> {
-        let ledger = self.open().await?;
-        let total = (rate * length.as_secs_f64()) as usize;
-        let begin = Instant::now() + SCHEDULING_TIME + SCHEDULING_TIME_EACH * u32::try_from(total)?;
-        let (mut due, mut scheduled) = (Duration::ZERO, 0);
-        while due < length {
-            due += SCHEDULE_STEP;
-            let number = (rate * due.min(length).as_secs_f64()) as usize - scheduled;
-            self.add(&*ledger, number, (begin + due).saturating_duration_since(Instant::now())).await?;
-            scheduled += number;
-        }
-        ledger.close().await;
-        ensure!(Instant::now() < begin, "the ledger needs more than {SCHEDULING_TIME_EACH:?} for a notification");
-        sleep_until(begin).await;
-        Ok(())
     }
 }
 

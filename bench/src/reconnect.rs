@@ -49,7 +49,9 @@ pub(super) async fn run(bench: &BenchContext) -> Result<Report> {
         against: None,
         goal: Some(Goal::AtLeast(5_000.0)),
     });
-    let (rate, server, clients) = (each(|t| t.rate), each(|t| t.server * 100.0), each(|t| t.clients * 100.0));
+    let rate = each(|t| t.rate);
+    let server = each(|t| t.server * 100.0);
+    let clients = each(|t| t.clients * 100.0);
     report.notes.push(format!(
         "{:.0} a second on the clock; server {:.0} % of a core, clients {:.0} %",
         median(&rate),
@@ -69,7 +71,7 @@ async fn measure(bench: &BenchContext, report: &mut Report) -> Result<ReconnectR
     let greetings: Vec<String> = (0..CONNECTIONS).map(greet).collect::<Result<_>>()?;
     let sockets = open_all(target, &greetings, "\"connect\":", bench).await?;
     let returns: Vec<String> =
-        sockets.iter().enumerate().map(|(n, (_, told))| comeback(&setup.secret, n, told)).collect::<Result<_>>()?;
+        sockets.iter().enumerate().map(|(n, (_, reply))| comeback(&setup.secret, n, reply)).collect::<Result<_>>()?;
     drop(sockets);
     // The last user by id is written to last: once their second socket has an entry, all users have it.
     let mut witness = LoadClient::open(target).await?;
@@ -79,7 +81,9 @@ async fn measure(bench: &BenchContext, report: &mut Report) -> Result<ReconnectR
     witness.expect_marks(MISSED).await?;
     server.process.settle().await?;
 
-    let (cpu, own, start) = (server.process.cpu()?, Process::own_cpu()?, Instant::now());
+    let cpu = server.process.cpu()?;
+    let own = Process::own_cpu()?;
+    let start = Instant::now();
     let back = come_back(bench, target, &returns).await?;
     let took = start.elapsed().as_secs_f64();
     let used = (server.process.cpu()? - cpu).as_secs_f64();
@@ -92,11 +96,11 @@ async fn measure(bench: &BenchContext, report: &mut Report) -> Result<ReconnectR
 }
 
 /// The connect command with which client `n` returns, from the reply to its first connect.
-fn comeback(secret: &str, n: usize, told: &str) -> Result<String> {
+fn comeback(secret: &str, n: usize, reply: &str) -> Result<String> {
     let user = seed::user(n);
-    let told: Value =
-        told.lines().find_map(|line| serde_json::from_str(line).ok()).context("the answer is not JSON")?;
-    let subs = told["connect"]["subs"].as_object().context("no server-side subscriptions came")?;
+    let reply: Value =
+        reply.lines().find_map(|line| serde_json::from_str(line).ok()).context("the answer is not JSON")?;
+    let subs = reply["connect"]["subs"].as_object().context("no server-side subscriptions came")?;
     ensure!(subs.contains_key(&format!("timeline:{user}")), "{user} has no timeline");
     let recover =
         |sub: &Value| json!({ "recover": true, "epoch": sub["epoch"], "offset": sub["offset"].as_u64().unwrap_or(0) });

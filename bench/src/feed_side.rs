@@ -125,8 +125,10 @@ impl<'a> FeedSide<'a> {
         let cpu = |processes: &[MeasuredProcess<'_>]| {
             processes.iter().map(MeasuredProcess::cpu).collect::<Result<Vec<Duration>>>()
         };
-        let (before, own) = (cpu(&self.processes)?, Process::own_cpu()?);
-        let (start, arrived) = (Instant::now(), self.readers.log.arrived());
+        let before = cpu(&self.processes)?;
+        let own = Process::own_cpu()?;
+        let start = Instant::now();
+        let arrived = self.readers.log.arrived();
         let (posts, last) = self.write(writers, pace, length).await?;
         let took = (last - start).as_secs_f64();
         let clients = (Process::own_cpu()? - own).as_secs_f64() / took;

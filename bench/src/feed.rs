@@ -214,7 +214,8 @@ async fn compare(bench: &BenchContext, load: &FeedLoad, mut sides: Vec<FeedSide<
             for turn in 0..sides.len() {
                 // The first of them changes from run to run.
                 let which = (run + turn) % sides.len();
-                let (side, runs) = (&mut sides[which], &mut results[which].runs[at]);
+                let side = &mut sides[which];
+                let runs = &mut results[which].runs[at];
                 bench.bar.set_message(format!("{}: {writers} writers, run {}", side.name, run + 1));
                 let top = side.measure(writers, LoadPace::FlatOut, length).await?;
                 ensure!(top.deliveries > 0.0, "nothing arrived");

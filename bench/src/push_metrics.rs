@@ -58,7 +58,8 @@ impl PushMetrics {
     /// Waits until this many pushes were accepted in all. Returns the rate from the first one seen to the last one, in
     /// pushes a second, and the metrics.
     pub(super) async fn until_accepted(&mut self, wanted: usize) -> Result<(f64, AcceptedPushes)> {
-        let (mut progress, mut first) = ((Instant::now(), 0), None);
+        let mut progress = (Instant::now(), 0);
+        let mut first = None;
         loop {
             let read = self.read().await?;
             let now = Instant::now();

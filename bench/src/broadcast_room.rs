@@ -32,8 +32,6 @@ const EMPTY_CHANNEL: &str = "bench:empty";
 pub(super) struct BroadcastRun {
     /// Deliveries a second.
     pub rate: f64,
-    /// How long a publication took on average, in milliseconds.
-    pub millis: f64,
     /// The server's part of a core.
     pub server: f64,
     /// The clients' part of a core.
@@ -145,8 +143,10 @@ impl BroadcastRoom {
         let length = Duration::from_secs(bench.options.seconds);
         self.publisher.prepare().await?;
         self.publish(WARM_UP, window).await?;
-        let (before, own) = (server.map(Process::cpu).transpose()?, Process::own_cpu()?);
-        let (from, start) = (self.audience.arrivals.complete(), Instant::now());
+        let before = server.map(Process::cpu).transpose()?;
+        let own = Process::own_cpu()?;
+        let from = self.audience.arrivals.complete();
+        let start = Instant::now();
         let probe = self.probe.clone();
         let probing = async {
             match &probe {
@@ -155,7 +155,8 @@ impl BroadcastRoom {
             }
         };
         let ((), call_p99) = tokio::try_join!(self.publish(length, window), probing)?;
-        let (count, took) = (self.audience.arrivals.complete() - from, start.elapsed().as_secs_f64());
+        let count = self.audience.arrivals.complete() - from;
+        let took = start.elapsed().as_secs_f64();
         ensure!(count > 0, "nothing arrived within {length:?}");
         let server = match (server, before) {
             (Some(server), Some(before)) => (server.cpu()? - before).as_secs_f64() / took,
@@ -164,7 +165,6 @@ impl BroadcastRoom {
         let publications = count as f64;
         Ok(BroadcastRun {
             rate: publications * f64::from(self.audience.arrivals.sockets) / took,
-            millis: took * 1e3 * window as f64 / publications,
             server,
             clients: (Process::own_cpu()? - own).as_secs_f64() / took,
             call_p99,

@@ -1,6 +1,5 @@
 //! The servers that are measured: Feedline, the floor, Redis. All listen on loopback and are stopped at the end.
 
-use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -70,12 +69,6 @@ impl ServerSetup {
         })
     }
 
-    /// The size of the ledger on the disk, in bytes.
-    pub(super) fn ledger_size(&self) -> Result<u64> {
-        let Some((_, data)) = &self.postgres else { return Ok(fs::metadata(&self.ledger[SQLITE.len()..])?.len()) };
-        data.size()
-    }
-
     /// The CPU time so far of the PostgreSQL server of the ledger; `None`: another ledger.
     pub(super) fn postgres_cpu(&self) -> Result<Option<Duration>> {
         self.postgres.as_ref().map(|(postgres, _)| postgres.process.family_cpu()).transpose()
@@ -125,17 +118,24 @@ impl ServerSetup {
     }
 }
 
-/// Starts an executable of Feedline, by default this one, as a server, and waits until it is ready.
+/// Starts an executable of Feedline, by default the one beside this program, and waits until it is ready.
 pub(super) async fn start_feedline(
     setup: &ServerSetup,
     executable: Option<&Path>,
     core: Option<usize>,
 ) -> Result<ServerProcess> {
     let addr = free_address()?;
-    let mut command = Command::new(match executable {
-        Some(path) => path.canonicalize().with_context(|| format!("cannot find {}", path.display()))?,
-        None => std::env::current_exe()?,
-    });
+    let beside;
+    let path = if let Some(path) = executable {
+        path
+    } else {
+        beside = std::env::current_exe()?.with_file_name("feedline");
+        &beside
+    };
+    let path = path.canonicalize().with_context(|| {
+        format!("cannot find the server {}: build it, or name one with --executable", path.display())
+    })?;
+    let mut command = Command::new(path);
     command.arg("serve").current_dir(setup.folder.path());
     for (key, _) in std::env::vars().filter(|(key, _)| key.starts_with("FEEDLINE__")) {
         command.env_remove(key);
@@ -149,13 +149,14 @@ pub(super) async fn start_feedline(
 pub(super) async fn start_floor(core: Option<usize>) -> Result<ServerProcess> {
     let addr = free_address()?;
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["bench", "floor", "--listen", &addr.to_string()]);
+    command.args(["floor", "--listen", &addr.to_string()]);
     ServerProcess::start("floor", command, core, addr, async || TcpStream::connect(addr).await.is_ok()).await
 }
 
 /// Starts a Redis without persistence.
 pub(super) async fn start_redis(core: Option<usize>) -> Result<ServerProcess> {
-    let (addr, folder) = (free_address()?, TempFolder::new()?);
+    let addr = free_address()?;
+    let folder = TempFolder::new()?;
     let mut command = Command::new("redis-server");
     command.args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--port", &addr.port().to_string()]);
     command.arg("--dir").arg(folder.path());

@@ -62,7 +62,8 @@ struct TimelineRun {
 impl From<Vec<TimelineRound>> for TimelineRun {
     fn from(rounds: Vec<TimelineRound>) -> Self {
         let each = |of: fn(&TimelineRound) -> f64| rounds.iter().map(of).collect::<Vec<_>>();
-        let (rate, p99) = (median(&each(|round| round.rate)), each(|round| round.p99));
+        let rate = median(&each(|round| round.rate));
+        let p99 = each(|round| round.p99);
         let cost = [median(&each(|round| round.cost[0])), median(&each(|round| round.cost[1]))];
         Self { rate, worst: p99.iter().copied().fold(0.0, f64::max), p99: median(&p99), cost }
     }
@@ -71,7 +72,8 @@ impl From<Vec<TimelineRound>> for TimelineRun {
 /// Runs the scenario.
 pub(super) async fn run(bench: &BenchContext) -> Result<Report> {
     let mut report = Report::new("timeline");
-    let (mut cold, mut warm) = (Vec::new(), Vec::new());
+    let mut cold = Vec::new();
+    let mut warm = Vec::new();
     let setup = bench.server_setup_noted(&mut report).await?;
     dataset::load(bench, &setup.ledger, READERS).await?;
     let tokens: Arc<[String]> =
@@ -90,7 +92,8 @@ pub(super) async fn run(bench: &BenchContext) -> Result<Report> {
         server.stop().await?;
     }
     // Two goals are for PostgreSQL alone: of warm pages a second, if Redis is the broker, and of a rebuild's CPU time.
-    let (on_postgres, on_redis) = (setup.postgres.is_some(), setup.is_on_redis());
+    let on_postgres = setup.postgres.is_some();
+    let on_redis = setup.is_on_redis();
     let least = (on_postgres && on_redis).then_some(Goal::AtLeast(2_500.0));
     rows(&mut report, "warm", &warm, TimelineGoals { least, p99: 5.0, postgres: None });
     let goals = TimelineGoals { least: None, p99: 60.0, postgres: Some(Goal::AtMost(4.0)) };
@@ -137,7 +140,8 @@ fn rows(report: &mut Report, what: &str, tallies: &[TimelineRun], goals: Timelin
 
 /// The readers of a round for the maximum rate and for [`LOAD_FACTOR`] of it. Each reader reads once a run.
 fn everybody_once(round: usize) -> [ReaderSequence; 2] {
-    let (first, many) = (round * READERS / ROUNDS, READERS / ROUNDS);
+    let first = round * READERS / ROUNDS;
+    let many = READERS / ROUNDS;
     let finding = (RATE_PART * many as f64) as usize;
     [ReaderSequence::new(first, finding, None), ReaderSequence::new(first + finding, many - finding, None)]
 }
@@ -178,10 +182,12 @@ impl<'a> TimelineReaders<'a> {
     }
 
     async fn round(&mut self, [mut finding, mut times]: [ReaderSequence; 2]) -> Result<TimelineRound> {
-        let (cpu, start) = (self.cpu()?, Instant::now());
+        let cpu = self.cpu()?;
+        let start = Instant::now();
         finding.begin();
         self.read(MAX_IN_FLIGHT, &finding, None).await?;
-        let (took, pages) = (start.elapsed().as_secs_f64(), finding.taken() as f64);
+        let took = start.elapsed().as_secs_f64();
+        let pages = finding.taken() as f64;
         let after = self.cpu()?;
         let cost = [0, 1].map(|whose| after[whose].saturating_sub(cpu[whose]).as_secs_f64() * 1e3 / pages);
         let rate = pages / took;
@@ -201,7 +207,8 @@ impl<'a> TimelineReaders<'a> {
         let start = Instant::now();
         let mut working = JoinSet::new();
         for mut http in self.connections.drain(..connections) {
-            let (take, tokens) = (take.clone(), Arc::clone(&self.tokens));
+            let take = take.clone();
+            let tokens = Arc::clone(&self.tokens);
             working.spawn(async move {
                 let mut times = Histogram::<u64>::new(3)?;
                 while let Some((place, reader)) = take.one() {

@@ -29,8 +29,10 @@ const MIN_PART: f64 = 0.95;
 /// Runs the scenario with this number of pushes.
 pub(super) async fn run(bench: &BenchContext, pushes: usize) -> Result<Report> {
     let mut report = Report::new("push");
-    let (mut rates, mut latencies) = (Vec::new(), [Vec::new(), Vec::new()]);
-    let (mut filled, mut empty) = (Vec::new(), Vec::new());
+    let mut rates = Vec::new();
+    let mut latencies = [Vec::new(), Vec::new()];
+    let mut filled = Vec::new();
+    let mut empty = Vec::new();
     bench.start_progress(bench.options.runs);
     for run in 1..=bench.options.runs {
         let mut setup = bench.server_setup_noted(&mut report).await?;
@@ -62,7 +64,8 @@ pub(super) async fn run(bench: &BenchContext, pushes: usize) -> Result<Report> {
     let [at_goal, at_reached] = latencies;
     report.rows.push(latency_row(format!("event to provider at {:.0}/s, p99", goal_rate(bench) / 2.0), at_goal, true));
     report.rows.push(latency_row("event to provider at half of the rate, p99".to_owned(), at_reached, false));
-    let (name, against) = (format!("peak memory of the server, {pushes} pushes"), Some(("empty queue", empty)));
+    let name = format!("peak memory of the server, {pushes} pushes");
+    let against = Some(("empty queue", empty));
     report.rows.push(Row { name, unit: "MB", better: Better::Less, measured: filled, against, goal: None });
     report.notes.push(format!("{pushes} users with a device and a notification each; the provider accepts at once"));
     Ok(report)
@@ -118,7 +121,8 @@ struct PushLatency {
 async fn latency(server: &ServerProcess, setup: &ServerSetup, queue: &mut PushQueue, rate: f64) -> Result<PushLatency> {
     let ledger = queue.open().await?;
     let before = PushMetrics::open(server, setup).await?.read().await?;
-    let (begun, mut written) = (Instant::now(), 0);
+    let begun = Instant::now();
+    let mut written = 0;
     while begun.elapsed() < LATENCY_TIME {
         let due = (begun.elapsed().as_secs_f64() * rate) as usize;
         queue.add(&*ledger, due - written, Duration::ZERO).await?;

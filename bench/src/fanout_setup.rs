@@ -6,7 +6,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
 use feedline::broker::{
-    Broker, FanOut, InboxState, JobAttempt, MessageListener, PageRecipients, PresenceEvent, Signal, inbox_channel, raw,
+    Broker, FanOut, InboxState, JobAttempt, MessageListener, PageRecipients, PresenceEvent, Signal, inbox_channel,
+    measured,
 };
 use feedline::ledger::JobId;
 use feedline::model::{Entry, PositionRef, PostId, UserId};
@@ -40,8 +41,6 @@ pub(super) struct FanoutSetup {
     pub redis: Option<ServerProcess>,
     /// The setup of the server.
     pub server: ServerSetup,
-    /// The incarnation of the ledger.
-    pub incarnation: String,
     /// All followers, in order of id.
     pub followers: Vec<UserId>,
     /// Counts the hints of the subscribed inboxes.
@@ -69,7 +68,7 @@ impl FanoutSetup {
         for user in followers.iter().rev().step_by(SUBSCRIPTION_STRIDE) {
             hearing.subscribe(&inbox_channel(user)).await?;
         }
-        Ok(Self { redis, server: setup, incarnation, followers, hints, _hearing: hearing })
+        Ok(Self { redis, server: setup, followers, hints, _hearing: hearing })
     }
 
     /// Stops and removes everything that was set up, except the server.
@@ -158,7 +157,7 @@ impl RedisBaseline {
     /// Connects, and loads the script.
     pub(super) async fn connect(url: &str, prefix: &str) -> Result<Self> {
         let mut connection = seed::connection(url).await?;
-        raw::load_fan_out().query_async::<()>(&mut connection).await?;
+        measured::load_fan_out().query_async::<()>(&mut connection).await?;
         Ok(Self { connection, prefix: prefix.to_owned(), post: PostId::ZERO })
     }
 
@@ -166,7 +165,8 @@ impl RedisBaseline {
     pub(super) async fn measure(&mut self, followers: &[UserId], length: Duration) -> Result<f64> {
         let start = Instant::now();
         let author = UserId::parse("author").context("an id")?;
-        let (mut in_flight, mut written) = (FuturesUnordered::new(), 0);
+        let mut in_flight = FuturesUnordered::new();
+        let mut written = 0;
         while start.elapsed() < length {
             // Each post is newer than all earlier ones, so Redis never has to search for its place.
             self.post = self.post.max(PostId::from_parts(now()?, 0, 0));
@@ -177,7 +177,7 @@ impl RedisBaseline {
                 let entry = Entry::Post(self.post);
                 let page =
                     FanOut { attempt: &attempt, page: &page, entry: &entry, author: &author, users, created_at: 0 };
-                let call = raw::fan_out(&self.prefix, seed::LENGTH, &page);
+                let call = measured::fan_out(&self.prefix, seed::LENGTH, &page);
                 let mut connection = self.connection.clone();
                 in_flight.push(async move { call.query_async::<Vec<i64>>(&mut connection).await });
                 if in_flight.len() == MAX_PAGES_IN_FLIGHT {
@@ -198,9 +198,4 @@ fn receipts(answer: Option<redis::RedisResult<Vec<i64>>>) -> Result<usize> {
     let missing = receipts.iter().filter(|receipt| **receipt < 0).count();
     ensure!(missing == 0, "{missing} inboxes were not written");
     Ok(receipts.len())
-}
-
-/// The time that one post to all followers takes at a rate, in milliseconds.
-pub(super) fn millis_a_post(rate: f64) -> f64 {
-    FOLLOWERS as f64 / rate * 1e3
 }

@@ -1,4 +1,4 @@
-//! Tests of `feedline bench`: the messages that its floor delivers and the options that it rejects.
+//! Tests of `feedline-bench`: the messages that its floor delivers and the options that it rejects.
 
 use std::net::SocketAddr;
 use std::process::Stdio;
@@ -20,8 +20,8 @@ type Client = WebSocketStream<TcpStream>;
 /// Starts the floor and a client, and waits until the client has subscribed.
 async fn floor() -> (Child, SocketAddr, Client) {
     let addr = SocketAddr::from(([127, 0, 0, 1], free_port()));
-    let floor = Command::new(env!("CARGO_BIN_EXE_feedline"))
-        .args(["bench", "floor", "--listen", &addr.to_string()])
+    let floor = Command::new(env!("CARGO_BIN_EXE_feedline-bench"))
+        .args(["floor", "--listen", &addr.to_string()])
         .stdin(Stdio::piped())
         .kill_on_drop(true)
         .spawn()
@@ -81,8 +81,8 @@ async fn floor_delivers_every_message_once_in_order() {
 
 #[tokio::test]
 async fn floor_exits_with_its_parent() {
-    let mut floor = Command::new(env!("CARGO_BIN_EXE_feedline"))
-        .args(["bench", "floor", "--listen", "127.0.0.1:0"])
+    let mut floor = Command::new(env!("CARGO_BIN_EXE_feedline-bench"))
+        .args(["floor", "--listen", "127.0.0.1:0"])
         .stdin(Stdio::piped())
         .kill_on_drop(true)
         .spawn()
@@ -93,8 +93,8 @@ async fn floor_exits_with_its_parent() {
 
 /// Runs a scenario for a second, and returns its report.
 async fn bench(args: &[&str]) -> Value {
-    let command = Command::new(env!("CARGO_BIN_EXE_feedline"))
-        .args(["bench", "--runs", "1", "--seconds", "1", "--json"])
+    let command = Command::new(env!("CARGO_BIN_EXE_feedline-bench"))
+        .args(["--runs", "1", "--seconds", "1", "--json"])
         .args(args)
         .kill_on_drop(true)
         .output();
@@ -129,8 +129,8 @@ async fn broadcast_in_protobuf_is_compared_with_json() {
         assert_eq!(rate["against"]["name"], "JSON");
         assert_eq!(rate["goal"]["ratio_at_least"], 1.0, "{rate}");
     }
-    let refused = Command::new(env!("CARGO_BIN_EXE_feedline"))
-        .args(["bench", "broadcast", "--encoding", "protobuf", "--transport", "sse"])
+    let refused = Command::new(env!("CARGO_BIN_EXE_feedline-bench"))
+        .args(["broadcast", "--encoding", "protobuf", "--transport", "sse"])
         .output()
         .await
         .unwrap();
@@ -180,7 +180,7 @@ async fn feed_on_redis_is_compared_with_the_script_or_says_why_not() {
 #[tokio::test]
 async fn feed_is_compared_with_another_system() {
     // The floor has the interface of such a system.
-    let floor = format!("{} bench floor --listen $HOST:$PORT", env!("CARGO_BIN_EXE_feedline"));
+    let floor = format!("{} floor --listen $HOST:$PORT", env!("CARGO_BIN_EXE_feedline-bench"));
     let report = bench(&[&SMALL_FEED[..], &["--load", "0", "--beside", &floor]].concat()).await;
     for writers in 1..=2 {
         row(&report, &format!("{writers} writers: deliveries"));
@@ -188,8 +188,8 @@ async fn feed_is_compared_with_another_system() {
     let posts = row(&report, "  posts, beside the peer's");
     assert_eq!(posts["against"]["name"], "peer");
     assert!(posts["ratio"].as_f64().unwrap() > 0.0, "{posts}");
-    let refused = Command::new(env!("CARGO_BIN_EXE_feedline"))
-        .args(["bench", "--runs", "1", "--seconds", "1"])
+    let refused = Command::new(env!("CARGO_BIN_EXE_feedline-bench"))
+        .args(["--runs", "1", "--seconds", "1"])
         .args(SMALL_FEED)
         .args(["--beside", "echo cannot serve; false"])
         .kill_on_drop(true)
@@ -197,21 +197,6 @@ async fn feed_is_compared_with_another_system() {
     let refused = timeout(6 * PATIENCE, refused).await.expect("the bench ends").unwrap();
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
     assert!(String::from_utf8_lossy(&refused.stderr).contains("did not start"), "{refused:?}");
-}
-
-#[tokio::test]
-async fn live_delivery_is_measured_beside_pushes() {
-    let report = bench(&["push", "--live", "--pushes", "2000"]).await;
-    let rate = row(&report, "pushes, from the queue to the provider")["median"].as_f64().unwrap();
-    for beside in ["2500 pushes/s", "half of the rate"] {
-        let latency = row(&report, &format!("publish to socket, p99, beside {beside}"));
-        assert!(latency["median"].as_f64().unwrap() > 0.0 && latency["ratio"].as_f64().unwrap() > 0.0, "{latency}");
-        assert_eq!(latency["against"]["name"], "without pushes");
-        let sent = row(&report, &format!("  pushes sent meanwhile, {beside}"));
-        let wanted = if beside.starts_with("half") { rate / 2.0 } else { 2_500.0 };
-        assert!((sent["against"]["median"].as_f64().unwrap() - wanted).abs() < 1.0, "{report}");
-        assert!(sent["ratio"].as_f64().unwrap() > 0.5, "{sent}");
-    }
 }
 
 #[tokio::test]
@@ -224,8 +209,7 @@ async fn only_loopback_targets_are_accepted() {
         ["--redis", "redis://127.0.0.1:6379@192.0.2.1:6379"],
     ];
     for option in refused {
-        let output =
-            Command::new(env!("CARGO_BIN_EXE_feedline")).args(["bench", "broadcast"]).args(option).output().await;
+        let output = Command::new(env!("CARGO_BIN_EXE_feedline-bench")).args(["broadcast"]).args(option).output().await;
         let output = output.unwrap();
         assert_eq!(output.status.code(), Some(2), "{option:?} was taken");
         let said = String::from_utf8(output.stderr).unwrap();

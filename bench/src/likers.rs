@@ -139,7 +139,8 @@ impl Liker {
     /// Likes until the load is over.
     async fn run(mut self, load: Arc<LikeLoad>) -> Result<Self> {
         let mut sent = 0;
-        let (mut commands, mut frame) = (String::new(), Vec::new());
+        let mut commands = String::new();
+        let mut frame = Vec::new();
         loop {
             let now = Instant::now();
             if load.over.load(Ordering::Relaxed) && self.waiting.is_empty() {
@@ -183,7 +184,8 @@ impl Liker {
 
     /// Appends the next command.
     fn append_command(&mut self, aim: &LikeTargets, due: Instant, commands: &mut String) {
-        let (asked, many) = (self.asked[aim.which], aim.posts.len());
+        let asked = self.asked[aim.which];
+        let many = aim.posts.len();
         let post = aim.posts[(self.number * START_STRIDE + asked) % many];
         let liked = (asked / many).is_multiple_of(2);
         let method = if liked { "likes.add" } else { "likes.remove" };

@@ -78,7 +78,8 @@ impl DeliveryLog {
     pub(super) async fn settle(&self) -> Result<Instant> {
         let start = Instant::now();
         loop {
-            let (arrived, expected) = (self.arrived.load(Ordering::Acquire), self.expected.load(Ordering::Acquire));
+            let arrived = self.arrived.load(Ordering::Acquire);
+            let expected = self.expected.load(Ordering::Acquire);
             if arrived == expected {
                 return Ok(self.start + Duration::from_micros(self.last.load(Ordering::Acquire)));
             }

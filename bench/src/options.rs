@@ -37,7 +37,7 @@ pub(super) struct BenchOptions {
     /// The store of the server's ledger
     #[arg(long, global = true, value_enum, default_value_t)]
     pub(super) ledger: LedgerKind,
-    /// The executable of the measured server, to compare two builds [default: this one]
+    /// The executable of the measured server, to compare two builds [default: `feedline` beside this program]
     #[arg(long, global = true, value_name = "PATH")]
     pub(super) executable: Option<PathBuf>,
     /// A running server on this machine (broadcast only), as http://127.0.0.1:8000

@@ -116,7 +116,9 @@ impl Process {
 
     /// Waits until the process has used no CPU time for half a second, or the time limit is reached.
     pub(super) async fn settle(&self) -> Result<()> {
-        let (mut last, mut since, start) = (self.cpu()?, Instant::now(), Instant::now());
+        let mut last = self.cpu()?;
+        let mut since = Instant::now();
+        let start = Instant::now();
         while since.elapsed() < Duration::from_millis(500) && start.elapsed() < TIMEOUT {
             sleep(Duration::from_millis(50)).await;
             let now = self.cpu()?;

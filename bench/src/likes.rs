@@ -101,7 +101,8 @@ pub(super) async fn run(bench: &BenchContext, kept: Option<QueueKind>, load: f64
         LikeTargets { posts: posts[POSTS..].into(), which: 1 },
     ];
     let length = Duration::from_secs(bench.options.seconds);
-    let (mut tops, mut parts) = ([const { Vec::new() }; 2], [const { Vec::new() }; 2]);
+    let mut tops = [const { Vec::new() }; 2];
+    let mut parts = [const { Vec::new() }; 2];
     let mut alone = Vec::new();
     bench.start_progress(bench.options.runs * (4 + usize::from(on_redis)));
     for run in 1..=bench.options.runs {
@@ -245,7 +246,9 @@ impl<'a> LikeClients<'a> {
     async fn watch(&self, load: &LikeLoad, length: Duration) -> Result<LikeRun> {
         load.warmed_up().await;
         let before = self.counted().await?;
-        let (server, own, postgres) = (self.server.process.cpu()?, Process::own_cpu()?, self.postgres_cpu()?);
+        let server = self.server.process.cpu()?;
+        let own = Process::own_cpu()?;
+        let postgres = self.postgres_cpu()?;
         load.asked().await;
         let cpu = [self.server.process.cpu()? - server, Process::own_cpu()? - own];
         let postgres = self.postgres_cpu()?.saturating_sub(postgres);
@@ -329,10 +332,13 @@ impl XaddBaseline {
             pipe.cmd("XADD").arg(&self.streams[n % STREAMS]).arg("*").arg("b").arg(&body).ignore();
         }
         let pipe = Arc::new(pipe);
-        let (start, mut in_flight, mut done) = (Instant::now(), FuturesUnordered::new(), 0);
+        let start = Instant::now();
+        let mut in_flight = FuturesUnordered::new();
+        let mut done = 0;
         while start.elapsed() < length || !in_flight.is_empty() {
             while in_flight.len() < MAX_PIPELINES && start.elapsed() < length {
-                let (mut connection, pipe) = (self.connection.clone(), Arc::clone(&pipe));
+                let mut connection = self.connection.clone();
+                let pipe = Arc::clone(&pipe);
                 in_flight.push(async move { pipe.exec_async(&mut connection).await });
             }
             if let Some(answer) = in_flight.next().await {

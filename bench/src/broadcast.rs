@@ -64,7 +64,8 @@ pub(super) async fn run(bench: &BenchContext, load: &BroadcastLoad) -> Result<Re
         None => {
             let setup = bench.server_setup().await?;
             let server = bench.start_server(&setup).await?;
-            let (target, secret) = (server.feedline(), setup.secret.clone());
+            let target = server.feedline();
+            let secret = setup.secret.clone();
             (Some((server, setup)), target, secret)
         }
     };
@@ -162,7 +163,8 @@ fn rows(load: &BroadcastLoad, window: usize, served: &SideRuns, baseline: &SideR
         LoadEncoding::Json => floor_goal,
         LoadEncoding::Protobuf => Some(1.0),
     };
-    let (transport, encoding) = (load.transport.suffix(), load.encoding.suffix());
+    let transport = load.transport.suffix();
+    let encoding = load.encoding.suffix();
     let mut rows = vec![Row {
         name: format!("broadcast to {SOCKETS}, {window} in flight{publishers}{transport}{encoding}"),
         unit: "deliveries/s",

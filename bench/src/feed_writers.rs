@@ -50,7 +50,8 @@ impl FeedWriters {
         }
         let first = self.next.get();
         let start = Instant::now();
-        let (begin, end) = ((start, first), start + length);
+        let begin = (start, first);
+        let end = start + length;
         try_join_all(clients.iter_mut().map(|client| self.write_with(client, pace, begin, end, log))).await?;
         Ok(self.next.get() - first)
     }

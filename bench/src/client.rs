@@ -169,7 +169,8 @@ impl LoadClient {
 
     /// Reads until `marks` marks have arrived.
     pub(super) async fn expect_marks(&mut self, marks: u32) -> Result<()> {
-        let (mut seen, mut text) = (0, Vec::new());
+        let mut seen = 0;
+        let mut text = Vec::new();
         let reading = async {
             while seen < marks {
                 seen += self.read_with(|segment| text.extend_from_slice(segment)).await?.marks;
@@ -177,9 +178,9 @@ impl LoadClient {
             Ok::<(), anyhow::Error>(())
         };
         let ended = timeout(TIMEOUT, reading).await;
-        let told = || format!("{seen} of {marks} entries came: {}", String::from_utf8_lossy(&text));
-        ended.with_context(told)?.with_context(told)?;
-        ensure!(seen == marks, told());
+        let progress = || format!("{seen} of {marks} entries came: {}", String::from_utf8_lossy(&text));
+        ended.with_context(progress)?.with_context(progress)?;
+        ensure!(seen == marks, progress());
         Ok(())
     }
 }

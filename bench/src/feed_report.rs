@@ -46,7 +46,8 @@ impl FeedGoals {
 /// Adds the rows and notes of all systems; the server is the first.
 pub(super) fn fill(report: &mut Report, writers: &[usize], load: f64, goals: FeedGoals, results: &[FeedResult]) {
     let other = |name: &str| results.iter().find(|result| result.name == name);
-    let (floor, peer) = (other("floor"), other("peer"));
+    let floor = other("floor");
+    let peer = other("peer");
     for (at, &writers) in writers.iter().enumerate() {
         let runs = &results[0].runs[at];
         let top = FeedRows { runs: &runs.top, floor: floor.map(|floor| &*floor.runs[at].top) };
@@ -150,7 +151,8 @@ fn each(runs: &[FeedRun], of: impl Fn(&FeedRun) -> f64) -> Vec<f64> {
 fn note(writers: usize, result: &FeedResult, runs: &[FeedRun]) -> String {
     let middle = |of: &dyn Fn(&FeedRun) -> f64| median(&each(runs, of));
     let processes = result.processes.iter().enumerate().map(|(at, name)| {
-        let (post, delivery) = (middle(&|run| run.cpu[at]), middle(&|run| run.cpu[at] / run.fan_out()));
+        let post = middle(&|run| run.cpu[at]);
+        let delivery = middle(&|run| run.cpu[at] / run.fan_out());
         format!("{name} {post:.0} µs a post, {delivery:.1} a delivery")
     });
     let [p50, p99, p999] = [0, 1, 2].map(|at| middle(&|run| run.latency[at]));

@@ -22,8 +22,6 @@ pub(super) enum Goal {
     RatioAtLeast(f64),
     /// At most this ratio to the baseline.
     RatioAtMost(f64),
-    /// At most this ratio to the baseline, or at most this much more than it.
-    RatioOrDifferenceAtMost(f64, f64),
 }
 
 /// One figure.
@@ -61,10 +59,6 @@ impl Row {
             Goal::AtMost(most) => self.median() <= most,
             Goal::RatioAtLeast(least) => self.ratio()? >= least,
             Goal::RatioAtMost(most) => self.ratio()? <= most,
-            Goal::RatioOrDifferenceAtMost(ratio, difference) => {
-                let baseline = median(&self.against.as_ref()?.1);
-                self.ratio()? <= ratio || self.median() - baseline <= difference
-            }
         })
     }
 
@@ -79,9 +73,6 @@ impl Row {
             Some(Goal::AtMost(most)) => format!("≤ {}", number(most)),
             Some(Goal::RatioAtLeast(least)) => format!("ratio ≥ {least:.2}"),
             Some(Goal::RatioAtMost(most)) => format!("ratio ≤ {most:.2}"),
-            Some(Goal::RatioOrDifferenceAtMost(ratio, difference)) => {
-                format!("ratio ≤ {ratio:.2} or + {}", number(difference))
-            }
         };
         let reached = self.reached().map_or("", |reached| if reached { "reached" } else { "missed" });
         [
@@ -101,9 +92,6 @@ impl Row {
             Goal::AtMost(most) => json!({ "at_most": most }),
             Goal::RatioAtLeast(least) => json!({ "ratio_at_least": least }),
             Goal::RatioAtMost(most) => json!({ "ratio_at_most": most }),
-            Goal::RatioOrDifferenceAtMost(ratio, difference) => {
-                json!({ "ratio_at_most": ratio, "or_difference_at_most": difference })
-            }
         });
         let against =
             self.against.as_ref().map(|(name, runs)| json!({ "name": name, "median": median(runs), "runs": runs }));
@@ -221,10 +209,5 @@ mod tests {
         assert_eq!(row(Goal::RatioAtMost(1.0), &[90.0]).reached(), Some(true));
         assert_eq!(row(Goal::AtLeast(91.0), &[]).reached(), Some(false));
         assert_eq!(row(Goal::AtMost(90.0), &[]).reached(), Some(true));
-        // The median is 90.
-        for (ratio, difference, reached) in [(1.5, 0.0, true), (1.1, 30.0, true), (1.1, 29.0, false)] {
-            let goal = Goal::RatioOrDifferenceAtMost(ratio, difference);
-            assert_eq!(row(goal, &[60.0]).reached(), Some(reached), "{ratio} {difference}");
-        }
     }
 }

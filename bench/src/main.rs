@@ -1,13 +1,12 @@
-//! `feedline bench`: measures the capacity of a machine.
+//! `feedline-bench`: measures the capacity of a machine.
 //!
-//! Each scenario starts the servers that it measures (this executable as a server or as the [`floor`], and a Redis
-//! where needed), loads them from this process, and stops them. Figures that are compared are measured alternately, run
+//! Each scenario starts the servers that it measures (`feedline`, this executable as the [`floor`], and a Redis where
+//! needed), loads them from this process, and stops them. Figures that are compared are measured alternately, run
 //! by run, so that a busy neighbour affects both. BENCHMARKS.md describes the method for each figure.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `broadcast`, `broadcast_api`, `feed`, `fanout`, `live`, `celebrity` | one scenario each |
-//! | `idle`, `reconnect`, `timeline`, `page_cost`, `edges`, `likes`, `push`, `push_live` | one scenario each |
+//! | `broadcast`, `feed`, `fanout`, `likes`, `timeline`, `reconnect`, `idle`, `push` | one scenario each |
 //! | `options`, `context` | the command-line options; the context of all scenarios |
 //! | `floor`, `floor_room`, `floor_http` | the server that only delivers messages: sockets, queues, HTTP publishers |
 //! | `broadcast_room`, `publishers`, `api_probe` | load: a channel with its publishers; other calls meanwhile |
@@ -23,13 +22,10 @@
 mod api_probe;
 mod arrivals;
 mod broadcast;
-mod broadcast_api;
 mod broadcast_room;
-mod celebrity;
 mod client;
 mod context;
 mod dataset;
-mod edges;
 mod fanout;
 mod fanout_setup;
 mod feed;
@@ -49,16 +45,13 @@ mod idle;
 mod ledger;
 mod likers;
 mod likes;
-mod live;
 mod messages;
 mod options;
-mod page_cost;
 mod pin;
 mod postgres;
 mod process;
 mod publishers;
 mod push;
-mod push_live;
 mod push_metrics;
 mod push_queue;
 mod reconnect;
@@ -69,12 +62,12 @@ mod socket_group;
 mod target;
 mod timeline;
 
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
-use clap::{Args, Subcommand};
+use clap::{Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::runtime;
 use tokio::signal::unix::{SignalKind, signal};
@@ -87,11 +80,14 @@ use publishers::PublisherKind;
 use report::Report;
 use target::LoadTransport;
 
-use crate::cli::output::stdout;
+/// jemalloc, as in the server: the floor is compared with it.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// `feedline bench <scenario>`.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct BenchArgs {
+/// Measures the capacity of this machine.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "feedline-bench", version)]
+struct BenchArgs {
     #[command(subcommand)]
     scenario: Scenario,
     #[command(flatten)]
@@ -104,30 +100,11 @@ enum Scenario {
     /// 1,000 sockets on one channel; 1, 8 and 32 publications in flight: deliveries a second, compared with the floor,
     /// or with JSON if the encoding is another
     Broadcast(BroadcastLoad),
-    /// One HTTP client publishes to 1,000 channels with history on Redis at once: channels a second, compared with
-    /// Redis alone
-    BroadcastApi,
     /// 1,000 connected users who follow 10 of 100 authors, posts by 1, 8 and 32 HTTP writers: posts and deliveries a
     /// second, CPU time, latency, compared with the floor
     Feed(FeedLoad),
     /// A post to 10,000 active followers on Redis: followers a second, compared with Redis alone
-    Fanout {
-        /// 1,000 of the followers are connected: latency from acceptance to the last socket
-        #[arg(long)]
-        live: bool,
-    },
-    /// A post of an author with 1,000,000 followers: latency from acceptance to the last of 1,000 sockets
-    Celebrity {
-        /// Followers of the author
-        #[arg(long, default_value_t = 1_000_000, value_parser = number_between(2, 10_000_000))]
-        followers: usize,
-        /// Connected followers; at most half of the followers
-        #[arg(long, default_value_t = 1_000, value_parser = number_between(1, client::MAX_SOCKETS))]
-        connected: usize,
-        /// Posts in a run
-        #[arg(long, default_value_t = 100, value_parser = number_between(1, 100_000))]
-        posts: usize,
-    },
+    Fanout,
     /// 10,000 signed-in connections with two channels each: bytes a connection
     Idle {
         /// The transport of the connections
@@ -138,10 +115,6 @@ enum Scenario {
     Reconnect,
     /// The first page of 30 of users who follow 300, warm and after 14 days away: pages a second, and latency
     Timeline,
-    /// Pages 1, 30 and 200 of a timeline: latency of each
-    PageCost,
-    /// Follow, unfollow and block with full inboxes: latency of each, and of live delivery meanwhile
-    Edges,
     /// 1,000 users like 10,000 posts, or one: likes acknowledged a second, and latency until they are settled
     Likes {
         /// The store of the queue of likes [default: redis with --redis, otherwise embedded]. `redis` without --redis
@@ -158,10 +131,6 @@ enum Scenario {
         /// The number of pushes
         #[arg(long, default_value_t = 20_000, value_parser = number_between(1_000, 1_000_000))]
         pushes: usize,
-        /// Other users are connected: latency of posts to their sockets, alone, and beside pushes at half of the goal's
-        /// rate and at half of the rate that was reached
-        #[arg(long)]
-        live: bool,
     },
     /// Serves the floor until its standard input ends
     #[command(hide = true)]
@@ -172,11 +141,12 @@ enum Scenario {
     },
 }
 
-/// Runs `feedline bench` and prints the report.
-///
-/// # Errors
-/// If the scenario cannot run. A figure below its goal is not an error.
-pub(crate) fn run(args: &BenchArgs) -> Result<()> {
+fn main() -> Result<()> {
+    run(&BenchArgs::parse())
+}
+
+/// Runs a scenario and prints the report. A figure below its goal is not an error.
+fn run(args: &BenchArgs) -> Result<()> {
     if let Scenario::Floor { listen } = args.scenario {
         return floor_runtime()?.block_on(floor::run(listen));
     }
@@ -187,7 +157,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
         "--server goes with broadcast from a socket only: the other scenarios must start the server they measure"
     );
     // Without connected clients Redis carries the load, so it gets the clients' core for itself.
-    let alone = matches!(args.scenario, Scenario::Fanout { live: false } | Scenario::BroadcastApi);
+    let alone = matches!(args.scenario, Scenario::Fanout);
     let pinning = pin::pin(options.pin, |cores| if alone { cores.server } else { cores.clients })?;
     let style = ProgressStyle::with_template("{spinner} {msg} {wide_bar} {pos}/{len}")?;
     let bar = ProgressBar::new(1).with_style(style);
@@ -204,43 +174,31 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     if cfg!(debug_assertions) {
         report.notes.push("a debug build: these figures are meaningless".to_owned());
     }
-    if bench.options.json {
-        writeln!(stdout(), "{}", report.json())?;
-    } else {
-        write!(stdout(), "{}", report.table())?;
+    let text = if bench.options.json { format!("{}\n", report.json()) } else { report.table() };
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 async fn measure(bench: &BenchContext, scenario: &Scenario) -> Result<Report> {
     match scenario {
         Scenario::Broadcast(load) => broadcast::run(bench, load).await,
-        Scenario::BroadcastApi => broadcast_api::run(bench).await,
         Scenario::Feed(load) => feed::run(bench, load).await,
-        Scenario::Fanout { live: false } => fanout::run(bench).await,
-        Scenario::Fanout { live: true } => live::run(bench).await,
-        Scenario::Celebrity { followers, connected, posts } => {
-            celebrity::run(
-                bench,
-                celebrity::CelebritySize { followers: *followers, connected: *connected, posts: *posts },
-            )
-            .await
-        }
+        Scenario::Fanout => fanout::run(bench).await,
         Scenario::Idle { transport } => idle::run(bench, *transport).await,
         Scenario::Reconnect => reconnect::run(bench).await,
         Scenario::Timeline => timeline::run(bench).await,
-        Scenario::PageCost => page_cost::run(bench).await,
-        Scenario::Edges => edges::run(bench).await,
         Scenario::Likes { broker, load } => likes::run(bench, *broker, *load).await,
-        Scenario::Push { pushes, live: false } => push::run(bench, *pushes).await,
-        Scenario::Push { pushes, live: true } => push_live::run(bench, *pushes).await,
+        Scenario::Push { pushes } => push::run(bench, *pushes).await,
         Scenario::Floor { listen } => floor::run(*listen).await.map(|()| Report::new("floor")),
     }
 }
 
 /// Waits for a signal that ends the benchmark. The servers that it started are then stopped.
 async fn interrupted() -> Result<&'static str> {
-    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
     tokio::select! {
         _ = interrupt.recv() => Ok("interrupted"),
         _ = terminate.recv() => Ok("terminated"),

@@ -100,7 +100,9 @@ impl LineReader {
         let triples = segment.len() - 2;
         for from in (0..triples).step_by(128) {
             let to = triples.min(from + 128);
-            let (a, b, c) = (&segment[from..to], &segment[from + 1..=to], &segment[from + 2..to + 2]);
+            let a = &segment[from..to];
+            let b = &segment[from + 1..=to];
+            let c = &segment[from + 2..to + 2];
             pings += u32::from(a.iter().zip(b).zip(c).map(|((a, b), c)| is_ping(*a, *b, *c)).sum::<u8>());
         }
         pings
