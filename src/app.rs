@@ -18,8 +18,8 @@ use crate::auth::{ApiKeys, Passwords, RevocationList, SessionIssuer};
 use crate::broker::Broker;
 use crate::config::{BrokerUrl, Config, Secret, Secrets};
 use crate::feed::Feed;
-use crate::gateway::connection_counts::{ConnectionCounts, ConnectionLimits};
-use crate::gateway::listener::{self, ListenerOptions};
+use crate::gateway::accept::connection_counts::{ConnectionCounts, ConnectionLimits};
+use crate::gateway::accept::listener::{self, ListenerOptions};
 use crate::gateway::{Gateway, GatewayParts};
 use crate::hooks::Hooks;
 use crate::http::{HttpParts, ProbeParts, admin_router, probe_routes, router};
@@ -112,7 +112,8 @@ impl App {
         let gateway = Gateway::new(&parts, gateway_options(config));
         let (listener, address) = listen(config.server.listen, "server.listen")?;
         let admin = config.server.admin_listen.map(|address| listen(address, "server.admin_listen")).transpose()?;
-        let (options, limits) = (listener_options(config), connection_limits(config)?);
+        let options = listener_options(config);
+        let limits = connection_limits(config)?;
         let api_keys = ApiKeys::new(&secrets.api_keys)?;
         // Last of all that can fail: the node takes leases, which a failed start gives back.
         if let Err(error) = start_background(config, role, &feed, &broker, &executor, &metrics).await {

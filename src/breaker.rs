@@ -38,7 +38,8 @@ pub struct BreakerOptions {
 
 impl Default for BreakerOptions {
     fn default() -> Self {
-        let (min_open, max_open) = (Duration::from_secs(1), Duration::from_secs(300));
+        let min_open = Duration::from_secs(1);
+        let max_open = Duration::from_secs(300);
         Self { failures: 5, min_open, max_open, max_keys: 10_000 }
     }
 }
@@ -46,12 +47,12 @@ impl Default for BreakerOptions {
 /// The breakers of all providers and servers. A closed breaker without failures needs no memory.
 #[derive(Clone, Debug)]
 pub struct Breakers {
-    states: Arc<Mutex<HashMap<BreakerKey, State>>>,
+    states: Arc<Mutex<HashMap<BreakerKey, BreakerState>>>,
     options: Arc<BreakerOptions>,
 }
 
 #[derive(Clone, Debug)]
-struct State {
+struct BreakerState {
     /// Failures in sequence while closed.
     failures: u32,
     /// How often the breaker opened without closing in between.
@@ -64,7 +65,7 @@ struct State {
 
 /// What a request showed about the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum BreakerVerdict {
     /// The server works.
     Success,
     /// The server failed. `after`: it asks to be left alone for this time, so that the breaker opens at once.
@@ -82,7 +83,7 @@ pub enum Verdict {
 
 /// The right to send one request. Dropping it without a verdict changes nothing.
 #[derive(Debug)]
-pub struct Permit {
+pub struct BreakerPermit {
     breakers: Breakers,
     key: BreakerKey,
     probe: bool,
@@ -99,11 +100,11 @@ impl Breakers {
     ///
     /// # Errors
     /// How long to wait, if the breaker is open or a probe is running.
-    pub fn admit(&self, key: BreakerKey) -> Result<Permit, Duration> {
+    pub fn admit(&self, key: BreakerKey) -> Result<BreakerPermit, Duration> {
         self.admit_at(key, Instant::now())
     }
 
-    fn admit_at(&self, key: BreakerKey, now: Instant) -> Result<Permit, Duration> {
+    fn admit_at(&self, key: BreakerKey, now: Instant) -> Result<BreakerPermit, Duration> {
         let mut probe = false;
         if let Some(state) = self.states.lock().get_mut(&key)
             && let Some(open_until) = state.open_until
@@ -116,7 +117,7 @@ impl Breakers {
             state.probe_until = Some(now + PROBE_TIMEOUT);
             probe = true;
         }
-        Ok(Permit { breakers: self.clone(), key, probe, settled: false })
+        Ok(BreakerPermit { breakers: self.clone(), key, probe, settled: false })
     }
 
     /// Whether a request would be refused now. Unlike [`admit`](Self::admit), this takes no probe.
@@ -153,7 +154,7 @@ impl Breakers {
         if !states.contains_key(key) && states.len() >= self.options.max_keys {
             evict(&mut states);
         }
-        let state = states.entry(key.clone()).or_insert_with(State::closed);
+        let state = states.entry(key.clone()).or_insert_with(BreakerState::closed);
         if state.open_until.is_some() && !probe {
             // One of many requests that failed together: only a demand of the server counts again.
             let demanded = after.filter(|_| at_once).map(|after| now + after);
@@ -164,7 +165,7 @@ impl Breakers {
         if probe || at_once || state.failures >= self.options.failures {
             let nominal = self.options.min_open.saturating_mul(1 << state.openings.min(20)).min(self.options.max_open);
             let jittered = nominal.mul_f64(rand::rng().random_range(0.5..=1.0));
-            *state = State {
+            *state = BreakerState {
                 failures: 0,
                 openings: state.openings.saturating_add(1),
                 open_until: Some(now + jittered.max(after.unwrap_or_default())),
@@ -174,7 +175,7 @@ impl Breakers {
     }
 }
 
-impl State {
+impl BreakerState {
     fn closed() -> Self {
         Self { failures: 0, openings: 0, open_until: None, probe_until: None }
     }
@@ -187,7 +188,7 @@ impl State {
 }
 
 /// Removes the entry of a sample that matters least: a closed breaker, or the one that has been open the longest.
-fn evict(states: &mut HashMap<BreakerKey, State>) {
+fn evict(states: &mut HashMap<BreakerKey, BreakerState>) {
     let sample = states.iter().filter(|(key, _)| matches!(key, BreakerKey::Origin(_))).take(EVICTION_SAMPLE);
     let victim = sample.min_by_key(|(_, state)| state.open_until).map(|(key, _)| key.clone());
     if let Some(victim) = victim {
@@ -195,23 +196,25 @@ fn evict(states: &mut HashMap<BreakerKey, State>) {
     }
 }
 
-impl Permit {
+impl BreakerPermit {
     /// Reports what the request showed.
-    pub fn settle(self, verdict: Verdict) {
+    pub fn settle(self, verdict: BreakerVerdict) {
         self.settle_at(verdict, Instant::now());
     }
 
-    fn settle_at(mut self, verdict: Verdict, now: Instant) {
+    fn settle_at(mut self, verdict: BreakerVerdict, now: Instant) {
         self.settled = true;
         match verdict {
-            Verdict::Success => self.breakers.succeed(&self.key, self.probe),
-            Verdict::Failure { after } => self.breakers.fail(&self.key, self.probe, (after.is_some(), after), now),
-            Verdict::Throttled { after } => self.breakers.fail(&self.key, self.probe, (false, after), now),
+            BreakerVerdict::Success => self.breakers.succeed(&self.key, self.probe),
+            BreakerVerdict::Failure { after } => {
+                self.breakers.fail(&self.key, self.probe, (after.is_some(), after), now);
+            }
+            BreakerVerdict::Throttled { after } => self.breakers.fail(&self.key, self.probe, (false, after), now),
         }
     }
 }
 
-impl Drop for Permit {
+impl Drop for BreakerPermit {
     fn drop(&mut self) {
         if self.probe
             && !self.settled
@@ -226,7 +229,7 @@ impl Drop for Permit {
 mod tests {
     use super::*;
 
-    const FAILED: Verdict = Verdict::Failure { after: None };
+    const FAILED: BreakerVerdict = BreakerVerdict::Failure { after: None };
     const SECOND: Duration = Duration::from_secs(1);
 
     fn breakers(max_keys: usize) -> Breakers {
@@ -243,7 +246,7 @@ mod tests {
         let settle = |verdict, at| breakers.admit_at(key("a"), at).unwrap().settle_at(verdict, at);
         settle(FAILED, start);
         settle(FAILED, start);
-        settle(Verdict::Success, start);
+        settle(BreakerVerdict::Success, start);
         for _ in 0..3 {
             settle(FAILED, start);
         }
@@ -265,7 +268,7 @@ mod tests {
             assert!(wait <= 40 * SECOND, "{wait:?}");
             at += wait;
         }
-        settle(Verdict::Success, at);
+        settle(BreakerVerdict::Success, at);
         assert!(breakers.is_empty() && breakers.admit_at(key("a"), at).is_ok());
     }
 
@@ -273,17 +276,17 @@ mod tests {
     fn a_demanded_delay_opens_at_once_and_is_kept() {
         let (breakers, start) = (breakers(10), Instant::now());
         let [first, second, late] = std::array::from_fn(|_| breakers.admit_at(key("a"), start).unwrap());
-        first.settle_at(Verdict::Failure { after: Some(100 * SECOND) }, start);
+        first.settle_at(BreakerVerdict::Failure { after: Some(100 * SECOND) }, start);
         second.settle_at(FAILED, start);
-        late.settle_at(Verdict::Success, start);
+        late.settle_at(BreakerVerdict::Success, start);
         assert_eq!(breakers.admit_at(key("a"), start).unwrap_err(), 100 * SECOND);
     }
 
     #[test]
     fn several_throttled_requests_in_sequence_open_for_the_demanded_delay() {
         let (breakers, start) = (breakers(10), Instant::now());
-        let throttled = Verdict::Throttled { after: Some(100 * SECOND) };
-        for verdict in [throttled, throttled, Verdict::Success, throttled, throttled, throttled] {
+        let throttled = BreakerVerdict::Throttled { after: Some(100 * SECOND) };
+        for verdict in [throttled, throttled, BreakerVerdict::Success, throttled, throttled, throttled] {
             breakers.admit_at(key("a"), start).unwrap().settle_at(verdict, start);
         }
         assert_eq!(breakers.admit_at(key("a"), start).unwrap_err(), 100 * SECOND);
@@ -293,7 +296,7 @@ mod tests {
     fn a_cancelled_probe_makes_room_for_another() {
         let (breakers, start) = (breakers(10), Instant::now());
         let permit = breakers.admit_at(key("a"), start).unwrap();
-        permit.settle_at(Verdict::Failure { after: Some(20 * SECOND) }, start);
+        permit.settle_at(BreakerVerdict::Failure { after: Some(20 * SECOND) }, start);
         let later = start + 21 * SECOND;
         assert!(breakers.is_open(&key("a")), "by the clock of the process");
         drop(breakers.admit_at(key("a"), later).unwrap());
@@ -304,7 +307,7 @@ mod tests {
     fn the_number_of_servers_is_bounded_and_providers_stay() {
         let breakers = breakers(100);
         let provider = BreakerKey::Service("fcm");
-        breakers.admit(provider.clone()).unwrap().settle(Verdict::Failure { after: Some(9 * SECOND) });
+        breakers.admit(provider.clone()).unwrap().settle(BreakerVerdict::Failure { after: Some(9 * SECOND) });
         for server in 0..1000 {
             breakers.admit(key(&server.to_string())).unwrap().settle(FAILED);
         }

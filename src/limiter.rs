@@ -168,7 +168,8 @@ impl<C: Clock> RateLimiter<C> {
         let interval = rate.interval.max(Duration::from_nanos(1));
         let quota = Quota::with_period(interval).unwrap_or(Quota::per_second(NonZeroU32::MIN));
         let store = BoundedStore::new(capacity);
-        let (crowded, now) = (Arc::clone(&store.crowded), clock.now());
+        let crowded = Arc::clone(&store.crowded);
+        let now = clock.now();
         let limiter = Governor::new(quota.allow_burst(rate.burst), store, clock);
         Self { limiter, burst: rate.burst, crowded, swept_at: Mutex::new(now) }
     }

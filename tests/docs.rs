@@ -10,8 +10,8 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use feedline::api::ErrorKind;
 use feedline::api::operations::{Access, Operation, Operations};
-use feedline::feed::ErrorKind;
 use feedline::logs::{LogQueue, LogWriter, Repeats};
 use feedline::metrics::{Levels, Metrics};
 use feedline::model::{ChannelKind, Event};
@@ -44,7 +44,7 @@ fn pages() -> BTreeMap<String, String> {
 fn files() -> Vec<String> {
     let mut files = Vec::new();
     let mut folders: Vec<PathBuf> =
-        ["src", "tests", "web", "scripts", "fuzz", "docs", ".ci"].iter().map(PathBuf::from).collect();
+        ["src", "bench", "tests", "web", "scripts", "fuzz", "docs", ".ci"].iter().map(PathBuf::from).collect();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(root().join(&folder)).unwrap() {
             let entry = entry.unwrap();
@@ -122,44 +122,18 @@ fn unsubscribe_codes() -> String {
     table
 }
 
-/// The keys of one part of `config.toml`: section, key, default, meaning.
-fn configuration(text: &str) -> Vec<(String, String, String, String)> {
-    let (mut keys, mut section, mut meaning) = (Vec::new(), String::new(), String::new());
-    for line in text.lines() {
-        if let Some(comment) = line.strip_prefix('#') {
-            let _ = write!(meaning, "{} ", comment.trim());
-        } else if let Some(name) = line.strip_prefix('[') {
-            section = name.trim_matches(['[', ']']).to_owned();
-            meaning.clear();
-        } else if let Some((key, default)) = line.split_once(" = ") {
-            keys.push((section.clone(), key.to_owned(), default.to_owned(), std::mem::take(&mut meaning)));
-        } else {
-            meaning.clear();
-        }
-    }
-    keys
-}
-
-/// The sections, and the example namespace without its comment marks.
-fn configuration_file() -> (String, String) {
-    let text = read("config.toml");
-    let (sections, namespaces) = text.split_once("# [[namespaces]]\n").unwrap();
-    let namespaces = namespaces.lines().map(|line| line.trim_start_matches('#').strip_prefix(' ').unwrap_or(""));
-    (sections.to_owned(), namespaces.collect::<Vec<_>>().join("\n"))
-}
-
-fn configuration_keys() -> String {
-    let mut table = row(&["key", "default", "meaning"]) + "|---|---|---|\n";
-    for (section, key, default, meaning) in configuration(&configuration_file().0) {
-        table += &row(&[&code(format!("{section}.{key}")), &code(default), &meaning]);
-    }
-    table
-}
-
+/// The keys of a namespace, from the example at the end of `config.toml`.
 fn namespace_keys() -> String {
+    let text = read("config.toml");
+    let (_, example) = text.split_once("# [[namespaces]]\n").unwrap();
     let mut table = row(&["key", "example", "meaning"]) + "|---|---|---|\n";
-    for (_, key, example, meaning) in configuration(&configuration_file().1) {
-        table += &row(&[&code(key), &code(example), &meaning]);
+    let mut meaning = String::new();
+    for line in example.lines().filter_map(|line| line.strip_prefix("# ")) {
+        if let Some(comment) = line.strip_prefix("# ") {
+            let _ = write!(meaning, "{comment} ");
+        } else if let Some((key, value)) = line.split_once(" = ") {
+            table += &row(&[&code(key), &code(value), &std::mem::take(&mut meaning)]);
+        }
     }
     table
 }
@@ -249,7 +223,7 @@ fn dependencies() -> String {
         let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default().lines();
         let code = code.filter(|line| !line.trim_start().starts_with("//"));
         let folder = path.split('/').nth(1).unwrap().trim_end_matches(".rs");
-        let prefix = if matches!(folder, "main" | "cli" | "bench") { "feedline::" } else { "crate::" };
+        let prefix = if matches!(folder, "main" | "cli") { "feedline::" } else { "crate::" };
         let names = code.flat_map(|line| line.split(prefix).skip(1)).map(|rest| {
             let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
             rest[..end].to_owned()
@@ -276,7 +250,6 @@ fn generate(name: &str) -> String {
         "close codes" => close_codes(),
         "command errors" => command_errors(),
         "unsubscribe codes" => unsubscribe_codes(),
-        "configuration" => configuration_keys(),
         "namespaces" => namespace_keys(),
         "metrics" => metrics(),
         "dependencies" => dependencies(),
@@ -316,7 +289,6 @@ fn generated_tables_match_the_code() {
     let all = [
         "close codes",
         "command errors",
-        "configuration",
         "dependencies",
         "errors",
         "events",
@@ -384,7 +356,7 @@ fn lines_outside_of_tables_are_short() {
         // JSON strings cannot contain line breaks, the types of the API and of Protobuf are generated, and applied
         // migrations never change.
         let page = starts_with(&["web/", "scripts/", ".ci/"]) && !ends_with(&[".png", ".json", "api.d.ts"]);
-        let source = starts_with(&["src/", "tests/", "fuzz/"])
+        let source = starts_with(&["src/", "bench/", "tests/", "fuzz/"])
             && ends_with(&[".rs", ".lua", ".sql", ".mjs", ".java", ".proto"])
             && !ends_with(&["generated.rs"])
             && !path.contains("/migrations/");

@@ -1,4 +1,4 @@
-// The state of the connection as the page shows it; told again every second while it is not live,
+// The state of the connection as the page shows it; repeated every second while it is not live,
 // and for a moment after it came back.
 
 import { Emitter } from "./emitter.js";

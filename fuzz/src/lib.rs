@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use feedline::gateway::join::{Join, Joined};
+use feedline::gateway::channels::join::{Join, Joined};
 use feedline::gateway::session::{Action, DueAction, PingKind, Session, SessionClient, SessionOptions, SessionTime};
 use feedline::model::{Channel, Position, UserId};
 use feedline::protocol::{Command, Disconnect, Encoding, MalformedFrame, Reply, decode_binary_frame, decode_frame};

@@ -61,7 +61,8 @@ impl Executor {
             _ => None,
         };
         let Request { caller, credential, origin, client, input, .. } = request;
-        let (handler, feed) = (Arc::clone(&operation.handler), Arc::clone(&self.feed));
+        let handler = Arc::clone(&operation.handler);
+        let feed = Arc::clone(&self.feed);
         let Some(write) = write else {
             let reader = caller.reader().cloned();
             let call = Call { caller, credential, origin, client, reserved: None, attempt: Attempt::First };

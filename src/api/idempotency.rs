@@ -78,8 +78,8 @@ impl IdempotencyKeys {
         F: FnOnce(Option<PostId>, Attempt) -> BoxFuture<'static, Result<Bytes>>,
     {
         let (reserved, turn, attempt) = match self.begin(write, reserves_id).await? {
-            Plan::Run(reserved, turn, attempt) => (reserved, turn, attempt),
-            Plan::Reply(reply) => return decode_reply(&reply),
+            WritePlan::Run(reserved, turn, attempt) => (reserved, turn, attempt),
+            WritePlan::Reply(reply) => return decode_reply(&reply),
         };
         let mut until = turn.until;
         let mut running = run(reserved, attempt);
@@ -113,7 +113,7 @@ impl IdempotencyKeys {
     }
 
     /// Begins the write, or finds its reply. Waits up to [`MAX_WAIT`] for another request that is running the write.
-    async fn begin(&self, write: &IdempotentWrite, reserves_id: bool) -> Result<Plan> {
+    async fn begin(&self, write: &IdempotentWrite, reserves_id: bool) -> Result<WritePlan> {
         let deadline = tokio::time::Instant::now() + MAX_WAIT;
         let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_millis(500));
         loop {
@@ -121,9 +121,9 @@ impl IdempotencyKeys {
             let new = reserves_id.then(|| self.ids.next(now)).transpose()?;
             let turn = WriteLease { now, until: now.saturating_add(LEASE), since: now.saturating_sub(RETENTION) };
             match self.ledger.begin(write, new, turn).await? {
-                BeginOutcome::Fresh => return Ok(Plan::Run(new, turn, Attempt::First)),
-                BeginOutcome::Again(reserved) => return Ok(Plan::Run(reserved, turn, Attempt::Repeated)),
-                BeginOutcome::Answered(answer) => return Ok(Plan::Reply(answer)),
+                BeginOutcome::Fresh => return Ok(WritePlan::Run(new, turn, Attempt::First)),
+                BeginOutcome::Again(reserved) => return Ok(WritePlan::Run(reserved, turn, Attempt::Repeated)),
+                BeginOutcome::Answered(answer) => return Ok(WritePlan::Reply(answer)),
                 BeginOutcome::Reused => return Err(FeedError::KeyReused),
                 BeginOutcome::Running if tokio::time::Instant::now() >= deadline => return Err(FeedError::InProgress),
                 BeginOutcome::Running => tokio::time::sleep(backoff.next_delay()).await,
@@ -155,7 +155,7 @@ impl IdempotencyKeys {
 }
 
 /// The next step for a write with an idempotency key.
-enum Plan {
+enum WritePlan {
     /// Run the write, with this id for the object that it creates, if any.
     Run(Option<PostId>, WriteLease, Attempt),
     /// Return this stored reply.

@@ -8,9 +8,11 @@
 //! | `admission.rs` | the rate limit of each operation |
 //! | `heavy_reads.rs` | limits the concurrency of expensive reads |
 //! | `idempotency.rs` | idempotency keys and their stored replies |
+//! | `error_kind.rs` | the codes and statuses of errors |
 //! | `errors.rs` | the wire form of errors |
 
 mod admission;
+mod error_kind;
 mod errors;
 mod executor;
 mod heavy_reads;
@@ -18,5 +20,6 @@ mod idempotency;
 pub mod operations;
 mod request;
 
+pub use error_kind::ErrorKind;
 pub use executor::Executor;
 pub use request::Request;

@@ -48,7 +48,9 @@ pub async fn open_broker(config: &Config) -> anyhow::Result<(Arc<dyn Broker>, Ar
 /// # Errors
 /// If it cannot be opened.
 pub async fn open_ledger(config: &Config) -> anyhow::Result<Arc<dyn Ledger>> {
-    let (durability, timeout, outlet) = (config.ledger.durability, config.ledger.timeout, config.outlet.is_enabled());
+    let durability = config.ledger.durability;
+    let timeout = config.ledger.timeout;
+    let outlet = config.outlet.is_enabled();
     let opened: Result<Arc<dyn Ledger>, LedgerError> = match &config.ledger.url {
         LedgerUrl::Sqlite(path) => {
             let options = SqliteOptions { durability, timeout, outlet, ..SqliteOptions::new(path.clone()) };

@@ -117,7 +117,8 @@ impl JsonWebKey {
     }
 
     fn rsa(&self) -> Option<VerificationKey> {
-        let (modulus, exponent) = (self.n.as_deref()?, self.e.as_deref()?);
+        let modulus = self.n.as_deref()?;
+        let exponent = self.e.as_deref()?;
         let bytes = URL_SAFE_NO_PAD.decode(modulus).ok()?.into_iter().skip_while(|byte| *byte == 0).count();
         let is_accepted = RSA_BYTES.contains(&bytes);
         is_accepted.then(|| DecodingKey::from_rsa_components(modulus, exponent).ok())?.map(VerificationKey::rsa)
@@ -130,7 +131,8 @@ impl JsonWebKey {
             "P-521" => 66,
             _ => return None,
         };
-        let (x, y) = (self.x.as_deref()?, self.y.as_deref()?);
+        let x = self.x.as_deref()?;
+        let y = self.y.as_deref()?;
         let has_length = |text: &str| URL_SAFE_NO_PAD.decode(text).is_ok_and(|bytes| bytes.len() == coordinate);
         if !has_length(x) || !has_length(y) {
             return None;

@@ -154,7 +154,8 @@ impl RevocationList {
 
     /// Replaces all entries with those of another list.
     pub fn replace(&self, other: Self) {
-        let (any, new) = (other.any.into_inner(), other.entries.into_inner());
+        let any = other.any.into_inner();
+        let new = other.entries.into_inner();
         *self.entries.write() = new;
         self.any.store(any, Ordering::Release);
     }

@@ -195,7 +195,9 @@ impl SignInGuard {
         at_account.pending += 1;
         counter(addresses, address, now).pending += 1;
         drop(state);
-        let (guard, user, outcome) = (Arc::clone(self), user.clone(), AttemptOutcome::Failed([None; 2]));
+        let guard = Arc::clone(self);
+        let user = user.clone();
+        let outcome = AttemptOutcome::Failed([None; 2]);
         Ok(SignInAttempt { guard, address, user, is_trusted, outcome })
     }
 

@@ -61,7 +61,9 @@ impl TokenHeader {
     /// The header of a token; `None` if it is malformed.
     pub(super) fn of(token: &str) -> Option<Self> {
         let mut parts = token.split('.');
-        let (header, _claims, _signature) = (parts.next()?, parts.next()?, parts.next()?);
+        let header = parts.next()?;
+        let _claims = parts.next()?;
+        let _signature = parts.next()?;
         if parts.next().is_some() {
             return None;
         }

@@ -59,7 +59,8 @@ pub(super) fn boolean_or_auto(value: &ConfigValue) -> ParseResult<Option<bool>> 
 /// A whole number within a range, as an unsigned type that can represent the range.
 pub(super) fn integer<T: TryFrom<u64>>(range: RangeInclusive<u64>) -> impl Fn(&ConfigValue) -> ParseResult<T> {
     move |value| {
-        let (low, high) = (*range.start(), *range.end());
+        let low = *range.start();
+        let high = *range.end();
         let expected = |what: &str| format!("expected a whole number from {low} to {high}, not {what}");
         let number = match &value.kind {
             ValueKind::Integer(number) => u64::try_from(*number).map_err(|_| expected(&number.to_string()))?,

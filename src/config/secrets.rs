@@ -86,7 +86,8 @@ impl Secrets {
         let wants_secret = auth.hmac_secret.is_none() && !auth.has_public_key();
         let session_key = auth.session_key.clone().filter(|_| config.accounts_enabled());
         let wants_session_key = config.accounts_enabled() && session_key.is_none();
-        let (hmac_secret, api_keys) = (auth.hmac_secret.clone(), auth.api_keys.clone());
+        let hmac_secret = auth.hmac_secret.clone();
+        let api_keys = auth.api_keys.clone();
         let mut secrets = Self { hmac_secret, session_key, api_keys, file: None, created: false };
         if !wants_secret && !wants_session_key && !secrets.api_keys.is_empty() {
             return Ok(secrets);

@@ -6,11 +6,13 @@
 //! | `seed` | writes it to a ledger |
 //! | `notices` | the notifications, at the times of their causes |
 //! | `pictures` | draws the pictures of the posts, as SVG |
+//! | `random` | the random numbers of the pictures |
 //! | `scenes` | the drawings: mountains, sea, city, fields, northern lights, a table |
 
 mod content;
 mod notices;
 mod pictures;
+mod random;
 mod scenes;
 mod seed;
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::pictures::Random;
+use super::random::Random;
 
 const WIDTH: f64 = 1_200.0;
 const HEIGHT: f64 = 800.0;
@@ -168,7 +168,8 @@ fn sea(random: &mut Random) -> String {
             ),
         );
     }
-    let (left, scale) = (random.between(150.0, 950.0), random.between(0.7, 1.2));
+    let left = random.between(150.0, 950.0);
+    let scale = random.between(0.7, 1.2);
     put(
         &mut svg,
         format_args!(
@@ -207,7 +208,8 @@ fn windows(svg: &mut String, random: &mut Random, (left, top): (f64, f64), width
     if layer == 0 {
         return;
     }
-    let (mut y, mut path) = (top + 16.0, String::new());
+    let mut y = top + 16.0;
+    let mut path = String::new();
     while y < HEIGHT - 30.0 {
         let mut x = left + 10.0;
         while x < left + width - 16.0 {
@@ -226,7 +228,8 @@ fn windows(svg: &mut String, random: &mut Random, (left, top): (f64, f64), width
 fn field(random: &mut Random) -> String {
     let mut svg = open(*random.pick(&[["#74b9e0", "#bfe3ef", "#fdf7e3"], ["#f2b880", "#f8d9a8", "#fff4dc"]]));
     for _ in 0..4 {
-        let (x, y) = (random.between(0.0, WIDTH), random.between(80.0, 280.0));
+        let x = random.between(0.0, WIDTH);
+        let y = random.between(80.0, 280.0);
         for puff in 0..4 {
             let at = (x + 52.0 * f64::from(puff), y + random.between(-12.0, 12.0));
             disc(&mut svg, at, random.between(28.0, 52.0), "#fff", 0.55);
@@ -240,7 +243,8 @@ fn field(random: &mut Random) -> String {
         hills.draw(&mut svg, &mix(greens, depth), 40);
         for _ in 0..(6 - layer) {
             let x = random.between(20.0, WIDTH - 20.0);
-            let (y, size) = (hills.at(x), 14.0 + 16.0 * depth);
+            let y = hills.at(x);
+            let size = 14.0 + 16.0 * depth;
             put(
                 &mut svg,
                 format_args!(
@@ -276,7 +280,8 @@ fn aurora(random: &mut Random) -> String {
     }
     Hills::new(random, 610.0, 50.0, 1.0).draw(&mut svg, "#0b1a2b", 24);
     for _ in 0..26 {
-        let (x, height) = (random.between(0.0, WIDTH), random.between(70.0, 170.0));
+        let x = random.between(0.0, WIDTH);
+        let height = random.between(70.0, 170.0);
         put(
             &mut svg,
             format_args!(
@@ -314,9 +319,11 @@ fn table(random: &mut Random) -> String {
         ["#8b5a3c", "#e6c79c", "#c97b84"],
     ]);
     for _ in 0..34 {
-        let (turn, far) = (random.between(0.0, std::f64::consts::TAU), random.between(0.0, 150.0));
+        let turn = random.between(0.0, std::f64::consts::TAU);
+        let far = random.between(0.0, 150.0);
         let place = (at.0 + far * turn.cos(), at.1 + far * turn.sin());
-        let (radius, fill) = (random.between(14.0, 40.0), *random.pick(food));
+        let radius = random.between(14.0, 40.0);
+        let fill = *random.pick(food);
         disc(&mut svg, place, radius, fill, 0.92);
     }
     let cup = (at.0 + if at.0 > 600.0 { -390.0 } else { 390.0 }, at.1 - 190.0);

@@ -144,7 +144,8 @@ impl Seeder<'_> {
             // Spread over the age of the accounts, the last one some hours ago.
             let age = 2 * HOUR + (ACCOUNT_AGE - 2 * HOUR) / 100 * ((i * 31 + j * 17) % 100) as Millis;
             let at = self.time(now.saturating_sub(age));
-            let (follower, followee) = (self.people[i].clone(), self.people[j].clone());
+            let follower = self.people[i].clone();
+            let followee = self.people[j].clone();
             self.ledger.follow(&follower, &followee, at).await?;
             self.note(&followee, at, NotificationKind::Follow, &follower);
             self.seeded.follows += 1;

@@ -1,4 +1,4 @@
-//! The errors of operations. `error_kind.rs` has their codes and statuses.
+//! The errors of operations. `api/error_kind.rs` has their codes and statuses.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -9,15 +9,14 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use serde::{Deserialize, Serialize};
 
-use super::error_kind::ErrorKind;
 use crate::auth::{PasswordError, Revoked};
 use crate::broker::BrokerError;
 use crate::ledger::LedgerError;
 
-/// The reason why an operation was refused or failed. [`ErrorKind`] describes each kind.
+/// The reason why an operation was refused or failed. `api::ErrorKind` describes each code.
 #[derive(Debug, thiserror::Error)]
 pub enum FeedError {
-    /// [`ErrorKind::INVALID`].
+    /// The code `invalid`.
     #[error("{message}")]
     Invalid {
         /// The field at fault, if it is known.
@@ -25,16 +24,16 @@ pub enum FeedError {
         /// The rule that it violates.
         message: Cow<'static, str>,
     },
-    /// [`ErrorKind::UNAUTHORIZED`].
+    /// The code `unauthorized`.
     #[error("{0}")]
     Unauthorized(&'static str),
-    /// [`ErrorKind::FORBIDDEN`].
+    /// The code `forbidden`.
     #[error("{0}")]
     Forbidden(&'static str),
-    /// [`ErrorKind::NOT_FOUND`].
+    /// The code `not_found`.
     #[error("{0}")]
     NotFound(&'static str),
-    /// [`ErrorKind::CONFLICT`].
+    /// The code `conflict`.
     #[error("{message}")]
     Conflict {
         /// The field at fault.
@@ -42,10 +41,10 @@ pub enum FeedError {
         /// The state that it conflicts with.
         message: &'static str,
     },
-    /// [`ErrorKind::TOO_LARGE`].
+    /// The code `too_large`.
     #[error("the body is larger than {0} bytes")]
     TooLarge(usize),
-    /// [`ErrorKind::LIMIT_EXCEEDED`].
+    /// The code `limit_exceeded`.
     #[error("{what}: at most {most}")]
     LimitExceeded {
         /// The field at fault.
@@ -55,13 +54,13 @@ pub enum FeedError {
         /// The limit.
         most: u64,
     },
-    /// [`ErrorKind::IN_PROGRESS`].
+    /// The code `in_progress`.
     #[error("the first request with this idempotency key is still running, try again")]
     InProgress,
-    /// [`ErrorKind::IDEMPOTENCY_CONFLICT`].
+    /// The code `idempotency_conflict`.
     #[error("this idempotency key was used for another operation or another input")]
     KeyReused,
-    /// [`ErrorKind::RATE_LIMITED`].
+    /// The code `rate_limited`.
     #[error("{what}: too many at once, try again in {} s", whole_seconds(*.retry_after))]
     RateLimited {
         /// The things that are counted.
@@ -69,19 +68,19 @@ pub enum FeedError {
         /// When the next one is allowed.
         retry_after: Duration,
     },
-    /// [`ErrorKind::TOO_MANY_REQUESTS`].
+    /// The code `too_many_requests`.
     #[error("{0}")]
     TooMany(&'static str),
-    /// [`ErrorKind::INTERNAL`].
+    /// The code `internal`.
     #[error("the server failed internally")]
     Internal,
-    /// [`ErrorKind::BUSY`].
+    /// The code `busy`.
     #[error("{0}")]
     Busy(&'static str),
-    /// [`ErrorKind::UNAVAILABLE`].
+    /// The code `unavailable`.
     #[error("temporarily unavailable, try again")]
     Unavailable,
-    /// [`ErrorKind::UNAVAILABLE`]: a store is unreachable or refuses to work, for the reason given. The reason is for
+    /// The code `unavailable`: a store is unreachable or refuses to work, for the reason given. The reason is for
     /// operators: clients do not get it.
     #[error("temporarily unavailable, try again")]
     StoreAway(Box<str>),
@@ -119,45 +118,9 @@ pub(crate) const NO_USER: FeedError = FeedError::NotFound("no such user");
 pub type Result<T> = std::result::Result<T, FeedError>;
 
 impl FeedError {
-    /// An [`ErrorKind::INVALID`] error that names the field at fault.
+    /// An `invalid` error that names the field at fault.
     pub fn invalid(field: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
         Self::Invalid { field: Some(field.into()), message: message.into() }
-    }
-
-    /// Its kind.
-    pub fn kind(&self) -> &'static ErrorKind {
-        match self {
-            Self::Invalid { .. } => &ErrorKind::INVALID,
-            Self::Unauthorized(_) => &ErrorKind::UNAUTHORIZED,
-            Self::Forbidden(_) => &ErrorKind::FORBIDDEN,
-            Self::NotFound(_) => &ErrorKind::NOT_FOUND,
-            Self::Conflict { .. } => &ErrorKind::CONFLICT,
-            Self::TooLarge(_) => &ErrorKind::TOO_LARGE,
-            Self::LimitExceeded { .. } => &ErrorKind::LIMIT_EXCEEDED,
-            Self::InProgress => &ErrorKind::IN_PROGRESS,
-            Self::KeyReused => &ErrorKind::IDEMPOTENCY_CONFLICT,
-            Self::RateLimited { .. } => &ErrorKind::RATE_LIMITED,
-            Self::TooMany(_) => &ErrorKind::TOO_MANY_REQUESTS,
-            Self::Internal => &ErrorKind::INTERNAL,
-            Self::Busy(_) => &ErrorKind::BUSY,
-            Self::Unavailable | Self::StoreAway(_) => &ErrorKind::UNAVAILABLE,
-            Self::Stored(error) => ErrorKind::by_code(&error.code).unwrap_or(&ErrorKind::INTERNAL),
-        }
-    }
-
-    /// The code of its [`kind`](Self::kind).
-    pub fn code(&self) -> &'static str {
-        self.kind().code
-    }
-
-    /// The HTTP status and rpc code of its [`kind`](Self::kind).
-    pub fn status(&self) -> u16 {
-        self.kind().status
-    }
-
-    /// Whether the same request may succeed later.
-    pub fn is_temporary(&self) -> bool {
-        self.kind().is_temporary
     }
 
     /// Whether a store is out of service or refuses to work: the same request succeeds once the store recovers.
@@ -286,7 +249,7 @@ mod tests {
             let of_ledger = FeedError::from(LedgerError::Refused(refusal, "the text".to_owned()));
             let of_broker = FeedError::from(BrokerError::Refused(refusal, "the text".to_owned()));
             for error in [of_ledger, of_broker] {
-                assert!(error.is_outage() && error.status() == 503 && error.code() == "unavailable", "{error:?}");
+                assert!(error.is_outage() && matches!(error, FeedError::StoreAway(_)), "{error:?}");
                 assert!(error.reason().contains(refusal.as_str()) && error.reason().contains("the text"), "{error:?}");
                 assert!(!error.to_string().contains("the text"), "clients do not get the reason");
             }
@@ -300,6 +263,6 @@ mod tests {
         assert!(away.iter().all(FeedError::is_outage));
         assert!(FeedError::from(LedgerError::Busy).is_outage());
         let lasting = [LedgerError::Failed(why()).into(), BrokerError::Failed(why()).into()];
-        assert!(lasting.iter().all(|error: &FeedError| !error.is_outage() && error.status() == 500));
+        assert!(lasting.iter().all(|error: &FeedError| matches!(error, FeedError::Internal) && !error.is_outage()));
     }
 }

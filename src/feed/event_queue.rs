@@ -107,7 +107,8 @@ impl EventQueue {
         };
         let consumers = [EventConsumer::Notifications, EventConsumer::Likes].into_iter();
         let consumers = consumers.chain(outlet.then_some(EventConsumer::Outlet)).map(work).collect();
-        let (to_signal, waiting_likes) = (Notify::new(), AtomicU64::new(0));
+        let to_signal = Notify::new();
+        let waiting_likes = AtomicU64::new(0);
         Self { ledger, broker, runtime, metrics, consumers, to_signal, waiting_likes }
     }
 
@@ -266,7 +267,8 @@ impl<H> EventBatches<'_, H> {
     }
 
     async fn set_aside(&self, seq: i64, fault: &Fault) -> Result<()> {
-        let (consumer, reason) = (self.consumer.name(), &fault.reason);
+        let consumer = self.consumer.name();
+        let reason = &fault.reason;
         tracing::error!(event = seq, consumer, reason, "an event is set aside, its consumer does not process it");
         self.queue.metrics.event_failed();
         self.queue.ledger.set_aside(FailedWork::Event(self.consumer, seq), fault).await?;

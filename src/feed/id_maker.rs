@@ -76,7 +76,8 @@ impl IdMaker {
         let state = self.0.lock();
         let valid = u64::try_from((NODE_LEASE - LEASE_MARGIN).as_millis()).unwrap_or(u64::MAX);
         let number = state.lease.as_ref().map(|held| held.number);
-        let (wall_until, ceiling) = (now.wall.saturating_add(valid), now.wall.max(state.last.0).saturating_add(valid));
+        let wall_until = now.wall.saturating_add(valid);
+        let ceiling = now.wall.max(state.last.0).saturating_add(valid);
         LeaseRequest { sent: now.ticks, wall_until, number, ceiling }
     }
 

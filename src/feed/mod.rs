@@ -16,7 +16,7 @@
 //! | durable work | `work/` |
 //! | submission | `event_queue`, `invalidation` |
 //! | stores in step | `lineage`, `node_ids`, `id_maker`, `pause_detector`, `runtime` |
-//! | shared by all | `call`, `error`, `error_kind`, `input`, `expand`, `paging`, `query_values`, `options` |
+//! | shared by all | `call`, `error`, `input`, `expand`, `paging`, `query_values`, `options` |
 
 mod base;
 mod caching;
@@ -25,7 +25,6 @@ mod content;
 pub(crate) mod devices;
 pub(crate) mod erasure;
 mod error;
-mod error_kind;
 mod event_queue;
 pub(crate) mod expand;
 pub(crate) mod export;
@@ -65,7 +64,6 @@ pub use call::{Caller, Credential, Origin};
 pub use devices::target_validator::{InvalidAddress, TargetValidator};
 pub use error::{FeedError, Result};
 pub(crate) use error::{StoredError, whole_seconds};
-pub use error_kind::ErrorKind;
 pub(crate) use identity::{AuthorizationChecks, IdentityService};
 pub use identity::{ErasureLogContents, ErasureLogEntry, NewUser, PendingChecks, read_erasure_log};
 pub(crate) use likes::{SettledLike, SettlementListener, SettlementNews, UserLike};

@@ -267,7 +267,8 @@ impl RateLimits {
         match subject {
             RateSubject::User(user) => BucketKey::of(self.hasher.hash_one(user.as_str())),
             RateSubject::Address(address) => {
-                let (host, class) = (subscriber_network(address), neighbourhood(address));
+                let host = subscriber_network(address);
+                let class = neighbourhood(address);
                 BucketKey::in_class(self.hasher.hash_one((1, host)), self.hasher.hash_one((2, class)))
             }
         }

@@ -55,7 +55,8 @@ impl Runtime {
         S: Send + Sync + 'static,
         F: Future<Output = ()> + Send + 'static,
     {
-        let (service, stopping) = (Arc::clone(service), self.stopping.clone());
+        let service = Arc::clone(service);
+        let stopping = self.stopping.clone();
         self.tasks.spawn(async move { supervise(task, &stopping, service, run).await });
     }
 

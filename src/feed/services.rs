@@ -20,7 +20,7 @@ use super::rendering::EventRenderer;
 use super::timelines::{Inboxes, ReadMarkers, TimelinePages};
 use super::topics::TopicService;
 use super::visibility::AccessChecks;
-use super::web_push_key::WebPushKeys;
+use super::web_push_key::WebPushPublicKey;
 use super::work::{QuarantinePolicy, StoreHealth, WorkKinds};
 use crate::broker::Signal;
 
@@ -57,7 +57,7 @@ pub struct Feed {
     pub(crate) notifications: Arc<Notifications>,
     pub(crate) conversations: Conversations,
     pub(crate) devices: Devices,
-    pub(crate) web_push_keys: WebPushKeys,
+    pub(crate) web_push_keys: WebPushPublicKey,
     /// Decides about pushes that are due; `push/` sends them.
     pub(crate) pushes: PushReview,
     /// Finds users who take their notifications live. The gateway pings their sockets.

@@ -45,7 +45,8 @@ pub(crate) struct TopicPage {
 impl PageCursor for TopicCursor {
     fn decode(text: &str) -> Option<Self> {
         let mut parts = text.strip_prefix('t')?.splitn(3, '.');
-        let (begun, last) = (PostId::parse(parts.next()?)?, PostId::parse(parts.next()?)?);
+        let begun = PostId::parse(parts.next()?)?;
+        let last = PostId::parse(parts.next()?)?;
         let name = parts.next().filter(|name| is_topic(name))?.to_owned();
         Some(Self { begun, last, name })
     }

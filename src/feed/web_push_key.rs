@@ -7,8 +7,8 @@ use super::call::Caller;
 use super::error::Result;
 use super::input::NoInput;
 
-/// Tells browsers the public key of this server.
-pub(crate) struct WebPushKeys {
+/// Gives browsers the public key of this server.
+pub(crate) struct WebPushPublicKey {
     public_key: Option<String>,
 }
 
@@ -20,7 +20,7 @@ pub(crate) struct WebPushKey {
     vapid_public_key: Option<String>,
 }
 
-impl WebPushKeys {
+impl WebPushPublicKey {
     /// The public key of VAPID in base64url; `None`: this server sends no Web Push.
     pub(crate) fn new(public_key: Option<String>) -> Self {
         Self { public_key }

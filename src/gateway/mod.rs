@@ -1,42 +1,21 @@
 //! Connections: from the accepted TCP connection to the feed, and from the hub back to the client.
 //!
-//! | file | what is in it |
+//! | folder | what is in it |
 //! |---|---|
-//! | [`listener`] | the accept loop: HTTP and upgrades on one port, timeouts |
-//! | [`connection_counts`] | connections of the process and of an address, and their caps |
-//! | `user_connections`, `single_connection` | connections of a user, and their cap; one that closes the others |
-//! | `admission` | which requests may become connections: origins, limits |
-//! | [`upgrade`] | the WebSocket handshake: encodings |
-//! | [`stream_opener`] | the beginning of HTTP streams and server-sent events |
-//! | `stream_sessions`, `stream_inbox`, [`emulation`] | commands of their clients, from any node |
-//! | [`session`] | the pure state machine: a command goes in, an action comes out |
-//! | `connection`, `connection_output` | the task of one connection, and what it writes |
-//! | `connection_shared`, `connection_tokens`, `connection_end` | what all of them share; tokens; why one ends |
-//! | `transport`, `websocket`, `stream` | the WebSocket or the stream of one connection |
-//! | `incoming`, `pending_input` | what it receives, and what of it is not handled yet |
-//! | `framed`, `frame_writer` | how it writes |
-//! | [`message_format`], `message_codec` | the format of its messages |
-//! | [`outbox`], [`outgoing`], `spare_queues` | the send queue of one connection, its items; empty queues that are kept |
-//! | [`write_pacer`] | the order in which connections write |
-//! | `commands`, `command_outcome` | starts commands that take time |
-//! | `subscriptions` | executes `connect` and `subscribe` |
-//! | `channel_commands`, `rpc` | executes the other commands |
-//! | `hook_runner` | asks the application's backend |
-//! | [`channels`] | the channels, and the rights of clients there |
-//! | `subscription_features` | what one subscription has |
-//! | [`join`] | the request to join a channel, and its result |
-//! | [`hub`] | the clients of this node by channel |
-//! | `log_reader` | log entries as publications in replies |
-//! | `like_receipts` | settled likes, to the connections that sent them and to the users' other connections |
-//! | `presence`, `presence_order` | the clients in a channel, joins and leaves |
-//! | `channel_occupancy` | which channels have subscribers, for events of the outlet |
-//! | `request_queue` | what backends ask of a connection, between its commands |
-//! | `node_survey`, `channel_pattern` | asks all nodes what they serve, for backends |
-//! | `socket_prober`, `probe` | whether clients are there, for the push bridge |
-//! | `connection_registry`, `sockets`, `client_map` | the connections by client id, and by user |
-//! | `access_watcher` | ends subscriptions to what their users cannot see any more |
-//! | `revocation_watcher` | closes connections whose tokens end |
-//! | `session_clock`, `alarm`, `gauges` | the time of sessions, the timer of one, the values of gauges |
+//! | [`accept`] | from the accepted TCP connection to a connection of a client: listener, handshake, limits |
+//! | `connection` | the task of one connection: start here |
+//! | [`session`] | the pure state machine of one client: a command goes in, an action comes out |
+//! | `commands` | executes what takes time: subscriptions, publications, presence, operations, hooks |
+//! | [`channels`] | the channels, the rights of clients there, and what a subscription has |
+//! | [`hub`] | the clients of this node by channel, and what they receive |
+//! | `registry` | the connections of this node by client and by user, and what closes them |
+//! | [`wire`] | messages in the format of a connection, and the send queue of one socket |
+//! | `transport` | WebSockets, HTTP streams and server-sent events |
+//! | [`node`] | messages between nodes, receipts of likes, gauges |
+//!
+//! A folder uses those that this order names after it, and never the other way round: `node`, `accept`, `connection`,
+//! `commands`, `hub`, `registry`, `transport`, `wire`, `session`, `channels`. `scripts/check-cycles --folders gateway`
+//! checks that there is no circle.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,98 +34,52 @@ use crate::net::AllowedOrigins;
 use crate::protocol::Disconnect;
 use crate::supervisor::supervise;
 
-mod access_watcher;
-mod admission;
-mod alarm;
-mod channel_commands;
-mod channel_occupancy;
-mod channel_pattern;
+pub mod accept;
 pub mod channels;
-mod client_map;
-mod command_outcome;
 mod commands;
 mod connection;
-pub mod connection_counts;
-mod connection_end;
-mod connection_output;
-mod connection_registry;
-mod connection_shared;
-mod connection_tokens;
-pub mod emulation;
-mod frame_writer;
-mod framed;
-mod gauges;
-mod hook_runner;
 pub mod hub;
-mod incoming;
-pub mod join;
-mod like_receipts;
-pub mod listener;
-mod log_reader;
-mod message_codec;
-pub mod message_format;
-mod node_survey;
-pub mod outbox;
-pub mod outgoing;
-mod pending_input;
-mod presence;
-mod presence_order;
-mod probe;
-mod process_usage;
-mod request_queue;
-mod revocation_watcher;
-mod rpc;
+pub mod node;
+mod registry;
 pub mod session;
-mod session_clock;
-mod single_connection;
-mod socket_prober;
-mod sockets;
-mod spare_queues;
-mod stream;
-mod stream_inbox;
-pub mod stream_opener;
-mod stream_sessions;
-mod subscription_features;
-mod subscriptions;
 mod transport;
-pub mod upgrade;
-mod user_connections;
-mod websocket;
-pub mod write_pacer;
+pub mod wire;
 
-pub use channel_commands::{presence_counts, present_clients};
-pub use channel_pattern::ChannelPattern;
-pub use gauges::GaugeReader;
-pub use log_reader::{ChannelLog, LogReader};
-pub use node_survey::NodeSurvey;
+pub use channels::pattern::ChannelPattern;
+pub use commands::channel_commands::{presence_counts, present_clients};
+pub use hub::log_reader::{ChannelLog, LogReader};
+pub use node::gauges::GaugeReader;
+pub use node::survey::NodeSurvey;
 
-use access_watcher::AccessWatcher;
-use admission::Admission;
-use channel_commands::ChannelCommands;
-use channel_occupancy::ChannelOccupancy;
-use commands::CommandRunner;
-use connection_registry::ConnectionRegistry;
-use connection_shared::ConnectionShared;
-use emulation::Emulation;
-use hook_runner::HookRunner;
+use accept::admission::Admission;
+use accept::stream_opener::StreamOpener;
+use accept::upgrade::Upgrader;
+use commands::channel_commands::ChannelCommands;
+use commands::channel_occupancy::ChannelOccupancy;
+use commands::hook_runner::HookRunner;
+use commands::presence::{PresenceTracker, presence_ttl};
+use commands::rpc::RpcRunner;
+use commands::runner::CommandRunner;
+use commands::single_connection::SingleConnection;
+use commands::subscriptions::Subscriptions;
+use connection::clock::SessionClock;
+use connection::shared::ConnectionShared;
+use hub::room_queue::RoomQueue;
 use hub::rooms::RoomTable;
 use hub::{Broadcaster, Hub, HubParts};
-use like_receipts::LikeReceipts;
-use outbox::Bounds;
-use presence::{PresenceTracker, presence_ttl};
-use revocation_watcher::RevocationWatcher;
-use rpc::RpcRunner;
+use node::dispatcher::MessageDispatcher;
+use node::emulation::Emulation;
+use node::like_receipts::LikeReceipts;
+use node::socket_prober::SocketProber;
+use registry::access_watcher::AccessWatcher;
+use registry::connections::ConnectionRegistry;
+use registry::revocation_watcher::RevocationWatcher;
+use registry::sockets::UserSockets;
+use registry::user_connections::UserConnections;
 use session::SessionOptions;
-use session_clock::SessionClock;
-use single_connection::SingleConnection;
-use socket_prober::SocketProber;
-use sockets::UserSockets;
-use stream_opener::StreamOpener;
-use stream_sessions::StreamSessions;
-use subscriptions::Subscriptions;
-use upgrade::Upgrader;
-use user_connections::UserConnections;
-use write_pacer::WritePacer;
+use transport::stream_sessions::StreamSessions;
+use wire::outbox::Bounds;
+use wire::write_pacer::WritePacer;
 
 /// How long a shutdown waits for the tasks of connections: a close handshake is bounded, and so are commands.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -208,7 +141,9 @@ impl Gateway {
     /// A gateway that listens to the broker and has no connections yet.
     pub fn new(parts: &GatewayParts, options: GatewayOptions) -> Self {
         let GatewayParts { feed, broker, metrics, .. } = parts;
-        let (tasks, draining, stopping) = (TaskTracker::new(), CancellationToken::new(), CancellationToken::new());
+        let tasks = TaskTracker::new();
+        let draining = CancellationToken::new();
+        let stopping = CancellationToken::new();
         let connections = Arc::new(ConnectionRegistry::default());
         let sessions = Arc::new(StreamSessions::default());
         let sockets = Arc::new(UserSockets::new(Arc::clone(&sessions), feed.outlet.users()));
@@ -216,6 +151,7 @@ impl Gateway {
         let logs = LogReader::new(Arc::clone(broker), Arc::clone(&feed.inboxes), Arc::clone(&feed.event_renderer));
         let logs = Arc::new(logs);
         let rooms = Arc::new(RoomTable::default());
+        let queue = Arc::new(RoomQueue::new());
         let nodes = Arc::new(NodeSurvey::new(
             options.node_name.clone(),
             Arc::clone(broker),
@@ -229,16 +165,24 @@ impl Gateway {
             broker,
             logs: &logs,
             broadcaster: &broadcaster,
-            sockets: &sockets,
-            sessions: &sessions,
             rooms: &rooms,
-            nodes: &nodes,
+            queue: &queue,
             metrics,
             recovery_limit: options.recovery_limit,
         }));
+        broker.listen(Arc::new(MessageDispatcher {
+            rooms: Arc::clone(&rooms),
+            queue,
+            broadcaster: Arc::clone(&broadcaster),
+            sockets: Arc::clone(&sockets),
+            sessions: Arc::clone(&sessions),
+            nodes: Arc::downgrade(&nodes),
+            feed: Arc::downgrade(feed),
+        }));
         hub.start(&tasks, &stopping);
         let pacer = Arc::new(WritePacer::default());
-        let (pacing, stop) = (Arc::clone(&pacer), stopping.clone());
+        let pacing = Arc::clone(&pacer);
+        let stop = stopping.clone();
         tasks.spawn(async move {
             let service = Arc::clone(&pacing);
             let paced = supervise("write_pacer", &stop, service, |pacer| async move { pacer.run().await });
@@ -301,10 +245,13 @@ impl Gateway {
             metrics: Arc::clone(metrics),
             message_bytes: options.message_bytes,
         };
-        let (broker, feed) = (Arc::clone(broker), Arc::clone(feed));
+        let broker = Arc::clone(broker);
+        let feed = Arc::clone(feed);
         let gauges = GaugeReader { connections: Arc::clone(&connections), hub, broker, feed };
-        let (upgrader, gauges) = (Arc::new(upgrader), Arc::new(gauges));
-        let (streams, emulation) = (Arc::new(streams), Arc::new(emulation));
+        let upgrader = Arc::new(upgrader);
+        let gauges = Arc::new(gauges);
+        let streams = Arc::new(streams);
+        let emulation = Arc::new(emulation);
         Self { upgrader, streams, emulation, logs, gauges, nodes, connections, tasks, draining, stopping }
     }
 

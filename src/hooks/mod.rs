@@ -26,7 +26,7 @@ pub use messages::{
 };
 pub use policy::HookPolicy;
 
-use crate::breaker::{BreakerKey, BreakerOptions, Breakers, Verdict};
+use crate::breaker::{BreakerKey, BreakerOptions, BreakerVerdict, Breakers};
 use crate::config::HooksConfig;
 use messages::WireAnswer;
 
@@ -189,8 +189,8 @@ impl Hooks {
         // An endpoint is judged by a full timeout, so that a late turn does not make it fail.
         let answered = timeout(self.timeout, exchange).await.unwrap_or(Err(HookFailure::Timeout));
         permit.settle(match &answered {
-            Ok(_) => Verdict::Success,
-            Err(_) => Verdict::Failure { after: None },
+            Ok(_) => BreakerVerdict::Success,
+            Err(_) => BreakerVerdict::Failure { after: None },
         });
         answered
     }

@@ -2,7 +2,7 @@
 //!
 //! | path | response | file |
 //! |---|---|---|
-//! | `/connection/websocket`, `…/uni_websocket` | a WebSocket | [`crate::gateway::upgrade`] |
+//! | `/connection/websocket`, `…/uni_websocket` | a WebSocket | [`crate::gateway::accept::upgrade`] |
 //! | `/connection/http_stream`, `…/sse`, `/emulation` | streams, and commands of their clients | `streams` |
 //! | `/api/v1/…` | the feed's operations, for users and backends | `operations`, `cors` |
 //! | | their callers, and the limit of concurrent requests | `authentication`, `in_flight` |
@@ -29,10 +29,10 @@ use crate::auth::{ApiKeys, Verifier};
 use crate::broker::Broker;
 use crate::config::TransportsConfig;
 use crate::feed::Feed;
-use crate::gateway::emulation::Emulation;
+use crate::gateway::accept::stream_opener::StreamOpener;
+use crate::gateway::accept::upgrade::Upgrader;
+use crate::gateway::node::emulation::Emulation;
 use crate::gateway::session::SessionOptions;
-use crate::gateway::stream_opener::StreamOpener;
-use crate::gateway::upgrade::Upgrader;
 use crate::gateway::{LogReader, NodeSurvey};
 use crate::metrics::Metrics;
 use crate::net::AllowedOrigins;

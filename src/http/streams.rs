@@ -18,9 +18,9 @@ use serde_json::Value;
 
 use super::answers::problem;
 use super::query::read_query;
-use crate::gateway::emulation::{Emulation, EmulationRefusal};
-use crate::gateway::message_format::MessageFormat;
-use crate::gateway::stream_opener::StreamOpener;
+use crate::gateway::accept::stream_opener::StreamOpener;
+use crate::gateway::node::emulation::{Emulation, EmulationRefusal};
+use crate::gateway::wire::message_format::MessageFormat;
 use crate::net::ClientAddress;
 use crate::protocol::{EmulatedData, Encoding};
 
@@ -30,7 +30,7 @@ pub(super) struct StreamParts {
     pub(super) emulation: Arc<Emulation>,
 }
 
-type Answer = Result<Response<Body>, StreamRefusal>;
+type StreamAnswer = Result<Response<Body>, StreamRefusal>;
 
 /// Why a request is not answered with a stream.
 enum StreamRefusal {
@@ -84,7 +84,7 @@ pub(super) async fn uni_sse(State(parts): State<Arc<StreamParts>>, request: Requ
 
 /// Opens a stream of JSON. The first message is the body, or in a GET request a parameter: browsers cannot send a body
 /// with the request for events.
-async fn json_stream(parts: &StreamParts, request: Request, format: MessageFormat) -> Answer {
+async fn json_stream(parts: &StreamParts, request: Request, format: MessageFormat) -> StreamAnswer {
     let request = accept(request, &[Method::GET, Method::POST])?;
     let limit = parts.streams.message_bytes();
     let (head, first) = if request.method() == Method::GET {
@@ -173,14 +173,14 @@ fn data_of(encoding: Encoding, body: Bytes) -> Result<EmulatedData, StreamRefusa
     }
 }
 
-fn open(parts: &StreamParts, head: request::Parts, format: MessageFormat, first: &EmulatedData) -> Answer {
+fn open(parts: &StreamParts, head: request::Parts, format: MessageFormat, first: &EmulatedData) -> StreamAnswer {
     parts
         .streams
         .open(head, format, first)
         .map_err(|(status, message)| StreamRefusal::Problem(status, "invalid", message))
 }
 
-async fn merged(answer: impl Future<Output = Answer>) -> Response<Body> {
+async fn merged(answer: impl Future<Output = StreamAnswer>) -> Response<Body> {
     answer.await.unwrap_or_else(Response::from)
 }
 

@@ -11,8 +11,10 @@ pub(super) fn post_created(post: &Post) -> Work {
 
 /// The jobs of an edit, in order. If the visibility changed, the post leaves some inboxes and enters others.
 pub(super) fn post_edited(before: &Post, after: &Post) -> Vec<Work> {
-    let (post, author) = (before.id, before.author.clone());
-    let (topics, visibility) = (before.topics.clone(), before.visibility.clone());
+    let post = before.id;
+    let author = before.author.clone();
+    let topics = before.topics.clone();
+    let visibility = before.visibility.clone();
     let mut jobs = vec![Work::Edit { post, author: author.clone(), topics, visibility }];
     if before.visibility != after.visibility {
         let change = VisibilityChange { before: before.visibility.clone(), after: after.visibility.clone() };
@@ -35,9 +37,9 @@ pub(super) fn edge_changed(change: EdgeWork, edge: &Edge) -> Work {
 }
 
 /// The inboxes that a restriction affects, each with the author whose posts leave it.
-pub(super) fn restricted_inboxes(restriction: Restriction, maker: &UserId, whom: &UserId) -> Vec<Edge> {
-    let of_maker = Edge { reader: maker.clone(), author: whom.clone() };
-    let of_other = Edge { reader: whom.clone(), author: maker.clone() };
+pub(super) fn restricted_inboxes(restriction: Restriction, maker: &UserId, target: &UserId) -> Vec<Edge> {
+    let of_maker = Edge { reader: maker.clone(), author: target.clone() };
+    let of_other = Edge { reader: target.clone(), author: maker.clone() };
     match restriction {
         Restriction::Mute => vec![of_maker],
         Restriction::Hide => vec![of_other],

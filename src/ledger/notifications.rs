@@ -128,7 +128,7 @@ pub trait NotificationStore: Send + Sync {
     async fn unread_notifications(&self, user: &UserId, limit: usize) -> Result<Vec<NotificationGroup>>;
 
     /// Marks all groups of a user up to this one, at its current position (`None`: all). Marks never move back.
-    /// If a mark moves, `clear` tells it to the devices of the user that were sent pushes.
+    /// If a mark moves, `clear` queues it for the devices of the user that were sent pushes.
     async fn mark_notifications(
         &self,
         user: &UserId,

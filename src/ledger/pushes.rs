@@ -31,7 +31,7 @@ pub struct ClearPlan {
     pub due_at: Millis,
 }
 
-/// The kind of pushes that tell a device what was read elsewhere, and their only item.
+/// The kind of pushes that clear on a device what was read elsewhere, and their only item.
 pub const CLEAR_KIND: &str = "clear";
 /// See [`CLEAR_KIND`].
 pub const CLEAR_ITEM: u64 = 0;

@@ -17,12 +17,12 @@ pub struct RestrictedUser {
 /// Restrictions between users.
 #[async_trait]
 pub trait RestrictionStore: Send + Sync {
-    /// Adds a restriction by `maker` against `whom`. In the same transaction:
+    /// Adds a restriction by `maker` against `target`. In the same transaction:
     ///
     /// - a block ends the follows in both directions, and updates their tallies;
     /// - jobs ([`EdgeWork::Detach`](super::EdgeWork::Detach)) are created that remove hidden posts from
-    ///   inboxes: a mute removes the posts of `whom` from the inbox of `maker`, a hide removes the posts of `maker`
-    ///   from the inbox of `whom`, a block does both, in that order.
+    ///   inboxes: a mute removes the posts of `target` from the inbox of `maker`, a hide removes the posts of `maker`
+    ///   from the inbox of `target`, a block does both, in that order.
     ///
     /// Returns `None` and changes nothing if the restriction exists already. The caller has checked that both users
     /// exist.
@@ -30,7 +30,7 @@ pub trait RestrictionStore: Send + Sync {
         &self,
         restriction: Restriction,
         maker: &UserId,
-        whom: &UserId,
+        target: &UserId,
         now: Millis,
     ) -> Result<Option<Vec<NewJob>>>;
 
@@ -41,7 +41,7 @@ pub trait RestrictionStore: Send + Sync {
         &self,
         restriction: Restriction,
         maker: &UserId,
-        whom: &UserId,
+        target: &UserId,
         now: Millis,
     ) -> Result<Option<Vec<NewJob>>>;
 

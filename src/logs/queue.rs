@@ -38,7 +38,7 @@ pub(crate) fn lost_lines() -> Counter {
 /// Lines that wait for the thread that writes them. Lines that find no place are lost.
 #[derive(Debug)]
 pub struct LogQueue {
-    state: Mutex<QueueState>,
+    state: Mutex<LogQueueState>,
     /// Lines wait.
     queued: Condvar,
     /// All lines were written or lost.
@@ -48,7 +48,7 @@ pub struct LogQueue {
 }
 
 #[derive(Debug, Default)]
-struct QueueState {
+struct LogQueueState {
     lines: VecDeque<Vec<u8>>,
     bytes: usize,
     /// The thread is at a line.
@@ -142,7 +142,8 @@ impl LogQueue {
 /// is lost.
 fn write_line(target: &mut impl Write, line: &[u8], is_torn: bool) -> Result<(), usize> {
     let deadline = Instant::now() + RETRY_TIMEOUT;
-    let (mut written, line) = (0, if is_torn { [b"\n", line].concat() } else { line.to_vec() });
+    let mut written = 0;
+    let line = if is_torn { [b"\n", line].concat() } else { line.to_vec() };
     while written < line.len() {
         match target.write(&line[written..]) {
             Ok(0) => return Err(written),
@@ -179,9 +180,9 @@ mod tests {
     use super::*;
 
     /// A target that does what the test says, a call at a time, and then writes everything.
-    struct Script(VecDeque<io::Result<usize>>, Arc<Mutex<Vec<u8>>>);
+    struct ScriptedWriter(VecDeque<io::Result<usize>>, Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Script {
+    impl Write for ScriptedWriter {
         fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
             let count = self.0.pop_front().unwrap_or(Ok(buf.len()))?.min(buf.len());
             self.1.lock().extend_from_slice(&buf[..count]);
@@ -226,7 +227,7 @@ mod tests {
             Ok(0),
         ];
         let text = Arc::new(Mutex::new(Vec::new()));
-        let (queue, lost) = queue(Script(script.into(), Arc::clone(&text)));
+        let (queue, lost) = queue(ScriptedWriter(script.into(), Arc::clone(&text)));
         for line in ["one\n", "two\n", "three\n", "four\n", "five\n"] {
             queue.push(line.as_bytes());
             queue.flush();

@@ -101,7 +101,7 @@ impl Repeats {
             }
         }
         // Not under the lock: formatting runs code of others.
-        let mut message = Message(String::new());
+        let mut message = MessageText(String::new());
         event.record(&mut message);
         if let Some(interval) = self.0.lock().get_mut(&place) {
             let first = Omitted { count: 0, metadata, message: message.0 };
@@ -118,9 +118,9 @@ impl<S: Subscriber> Layer<S> for Repeats {
 }
 
 /// The message of an event.
-struct Message(String);
+struct MessageText(String);
 
-impl Visit for Message {
+impl Visit for MessageText {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         if field.name() == "message" {
             self.0 = format!("{value:?}").chars().take(MAX_MESSAGE_CHARS).collect();

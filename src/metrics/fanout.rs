@@ -7,19 +7,19 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::{latency, seconds};
+use super::instruments::{latency, seconds};
 use crate::broker::Receipt;
 use crate::model::Millis;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByOutcome {
+struct ByJobOutcome {
     outcome: &'static str,
 }
 
 /// Metrics of fan-out and of the pull log.
 pub struct FanoutMetrics {
     lag: Histogram,
-    inboxes: Family<ByOutcome, Counter>,
+    inboxes: Family<ByJobOutcome, Counter>,
     jobs: Gauge,
     oldest: Gauge,
     pulled: Histogram,
@@ -69,7 +69,7 @@ impl FanoutMetrics {
         let count = |outcome, is: fn(&Receipt) -> bool| {
             let many = receipts.iter().filter(|receipt| is(receipt)).count() as u64;
             if many > 0 {
-                self.inboxes.get_or_create(&ByOutcome { outcome }).inc_by(many);
+                self.inboxes.get_or_create(&ByJobOutcome { outcome }).inc_by(many);
             }
         };
         count("absent", |receipt| matches!(receipt, Receipt::Absent));

@@ -8,7 +8,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
-use super::{ByReason, latency, seconds};
+use super::instruments::{ByReason, latency, seconds};
 use crate::model::Millis;
 
 /// Metrics of the queue of likes and of its settler.

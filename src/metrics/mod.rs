@@ -1,6 +1,7 @@
 //! The metrics of a node, and their OpenMetrics text format for Prometheus.
 
 mod fanout;
+mod instruments;
 mod likes;
 mod outlet;
 mod pushes;
@@ -10,53 +11,23 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::logs;
 use crate::model::Millis;
 use crate::supervisor;
 
+use instruments::{ByCode, ByKind, ByOperation, ByOutcome, ByReason, ByTransport, latency, seconds};
+
 pub use fanout::FanoutMetrics;
 pub use likes::LikeMetrics;
 pub use outlet::OutletMetrics;
 pub use pushes::PushMetrics;
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByCode {
-    code: u32,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByTransport {
-    transport: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByOutcome {
-    outcome: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByReason {
-    reason: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByKind {
-    kind: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByOperation {
-    operation: &'static str,
-    outcome: &'static str,
-}
 
 /// Values that the gateway reads from its parts at each scrape; all other metrics are updated by events.
 #[derive(Clone, Copy, Debug, Default)]
@@ -125,11 +96,6 @@ impl Default for Metrics {
     fn default() -> Self {
         Self::new()
     }
-}
-
-/// A histogram of seconds with buckets from 0.5 ms to 32 s, each twice the previous one.
-fn latency() -> Histogram {
-    Histogram::new(exponential_buckets(0.0005, 2.0, 17))
 }
 
 impl Metrics {
@@ -356,8 +322,4 @@ impl Metrics {
         let _ = encode(&mut text, &self.registry.lock());
         text
     }
-}
-
-fn seconds(millis: Millis) -> f64 {
-    millis as f64 / 1_000.0
 }

@@ -8,7 +8,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::seconds;
+use super::instruments::seconds;
 use crate::model::Millis;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]

@@ -9,7 +9,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
-use super::{ByReason, seconds};
+use super::instruments::{ByReason, seconds};
 use crate::model::Millis;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]

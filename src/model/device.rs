@@ -207,7 +207,8 @@ impl TimeOfDay {
     pub fn parse(text: &str) -> Option<Self> {
         let (hours, minutes) = text.split_once(':')?;
         let digits = |text: &str| (text.len() == 2 && text.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse());
-        let (hours, minutes): (u16, u16) = (digits(hours)?.ok()?, digits(minutes)?.ok()?);
+        let hours: u16 = digits(hours)?.ok()?;
+        let minutes: u16 = digits(minutes)?.ok()?;
         (hours < 24 && minutes < 60).then_some(Self { minutes: hours * 60 + minutes })
     }
 }

@@ -177,7 +177,9 @@ impl DomainEvent {
                 all[place].by.push(user.clone());
             }
         }
-        let (mut events, mut likes, mut many) = (Vec::new(), Vec::new(), 0);
+        let mut events = Vec::new();
+        let mut likes = Vec::new();
+        let mut many = 0;
         for NewLikes { object, by } in all {
             let mut rest = &by[..];
             while !rest.is_empty() {
@@ -202,7 +204,8 @@ impl DomainEvent {
     pub fn liked_json_parts() -> Option<[String; 7]> {
         // Stands for each user and each number.
         const CUT: &str = "123456789";
-        let (user, number) = (UserId::parse(CUT)?, CUT.parse().ok()?);
+        let user = UserId::parse(CUT)?;
+        let number = CUT.parse().ok()?;
         let [post, comment] = [ContentId::Post(PostId(number)), ContentId::Comment(CommentId(number))];
         let likes = vec![
             NewLikes { object: post, by: vec![user.clone(), user.clone()] },
@@ -211,7 +214,8 @@ impl DomainEvent {
         let text = serde_json::to_string(&Self::Liked { likes }).ok()?;
         let [post, comment] = [post, comment].map(|object| object.to_text().replace(CUT, ""));
         let [begin, by, next_user, next_object, _, end] = text.split(CUT).collect::<Vec<_>>()[..] else { return None };
-        let (begin, next_object) = (begin.strip_suffix(&*post)?, next_object.strip_suffix(&*comment)?);
+        let begin = begin.strip_suffix(&*post)?;
+        let next_object = next_object.strip_suffix(&*comment)?;
         let parts = [begin, by, next_user, next_object, end].map(str::to_owned);
         let [begin, by, next_user, next_object, end] = parts;
         Some([post, comment, begin, by, next_user, next_object, end])

@@ -175,7 +175,8 @@ impl Entry {
             }
             b'c' | b'm' => {
                 let (comment, people) = std::str::from_utf8(&body).ok()?.split_once('\n')?;
-                let (comment, people) = (CommentId::parse(comment)?, split(people)?);
+                let comment = CommentId::parse(comment)?;
+                let people = split(people)?;
                 Self::Comment(Box::new(CommentChanged { comment, is_edit: kind == b'm', people }))
             }
             b'l' => Self::PostRemoved(serde_json::from_slice(&body).ok()?),

@@ -5,6 +5,7 @@
 mod channel;
 mod comment;
 mod content_id;
+
 mod device;
 mod domain_event;
 mod entry;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use crate::breaker::{BreakerKey, Breakers, Verdict};
+use crate::breaker::{BreakerKey, BreakerVerdict, Breakers};
 use crate::ledger::{HeldEntry, OutletEntry, Quarantined};
 use crate::metrics::Metrics;
 use crate::model::Millis;
@@ -95,16 +95,16 @@ fn later(now: Millis, delay: Duration) -> Millis {
 }
 
 /// What an outcome shows about the receiver.
-fn verdict(outcome: &Outcome) -> Verdict {
+fn verdict(outcome: &Outcome) -> BreakerVerdict {
     match outcome {
-        Outcome::Accepted { .. } | Outcome::Retry { scope: Scope::Device, .. } => Verdict::Success,
+        Outcome::Accepted { .. } | Outcome::Retry { scope: Scope::Device, .. } => BreakerVerdict::Success,
         // A refused event says nothing about others.
         Outcome::Rejected { reason } | Outcome::TokenGone { reason, .. } if !SETUP_CODES.contains(&reason.code) => {
-            Verdict::Success
+            BreakerVerdict::Success
         }
-        Outcome::Retry { after, .. } => Verdict::Failure { after: *after },
+        Outcome::Retry { after, .. } => BreakerVerdict::Failure { after: *after },
         Outcome::Rejected { .. } | Outcome::TokenGone { .. } | Outcome::Misconfigured { .. } => {
-            Verdict::Failure { after: None }
+            BreakerVerdict::Failure { after: None }
         }
     }
 }
@@ -116,9 +116,9 @@ mod tests {
     #[test]
     fn a_refused_event_says_nothing_about_the_receiver() {
         for code in SETUP_CODES {
-            assert!(matches!(verdict(&Outcome::rejected(code)), Verdict::Failure { after: None }), "{code}");
+            assert!(matches!(verdict(&Outcome::rejected(code)), BreakerVerdict::Failure { after: None }), "{code}");
         }
-        assert!(matches!(verdict(&Outcome::gone("gone")), Verdict::Failure { after: None }));
-        assert!(matches!(verdict(&Outcome::rejected("refused")), Verdict::Success));
+        assert!(matches!(verdict(&Outcome::gone("gone")), BreakerVerdict::Failure { after: None }));
+        assert!(matches!(verdict(&Outcome::rejected("refused")), BreakerVerdict::Success));
     }
 }

@@ -40,7 +40,9 @@ impl WebhookWorker {
 
     /// The next settlement: the outcome of a batch that was sent, or what is given up. `None`: there is nothing to do.
     async fn next(&self, fence: &Fence) -> Result<Option<OutletSettlement>> {
-        let (ledger, consumer, pause) = (&self.context.ledger, &self.target.consumer, self.target.pause());
+        let ledger = &self.context.ledger;
+        let consumer = &self.target.consumer;
+        let pause = self.target.pause();
         // While the receiver fails, one event at a time shows whether it works again.
         let limit = if self.target.is_failing() && pause.is_none() { 1 } else { BATCH };
         let Some(mut batch) = ledger.outlet_batch(consumer, now(), limit).await? else {
@@ -108,7 +110,8 @@ impl WebhookWorker {
 
     /// Sends events of one owner, in order.
     async fn send_lane(&self, lane: Vec<HeldEntry>, fence: &Fence) -> OutletSettlement {
-        let (consumer, metrics) = (&self.target.consumer, &self.context.metrics);
+        let consumer = &self.target.consumer;
+        let metrics = &self.context.metrics;
         let mut settlement = OutletSettlement::default();
         let mut is_blocked = false;
         for held in lane {
@@ -151,7 +154,8 @@ impl WebhookWorker {
     /// The receiver is left alone for a while: only events that have waited for too long are given up. `None`: there
     /// are none.
     fn give_up(&self, batch: &OutletBatch) -> Option<OutletSettlement> {
-        let (consumer, now) = (&self.target.consumer, now());
+        let consumer = &self.target.consumer;
+        let now = now();
         let before = now.saturating_sub(u64::try_from(self.give_up.as_millis()).unwrap_or(u64::MAX));
         let old: Vec<&OutletEntry> = batch.entries.iter().take_while(|entry| entry.at < before).collect();
         let cursor = old.last()?.position;

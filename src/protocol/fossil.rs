@@ -31,7 +31,8 @@ pub(super) fn fossil_delta(source: &[u8], target: &[u8]) -> Vec<u8> {
     append_number(&mut delta, target.len());
     delta.push(b'\n');
     let index = BlockIndex::new(source);
-    let (mut written, mut at) = (0, 0);
+    let mut written = 0;
+    let mut at = 0;
     while at + BLOCK <= target.len() {
         match index.longest(target, written, at) {
             Some(copy) => {
@@ -117,7 +118,8 @@ impl<'a> BlockIndex<'a> {
             if word(self.source, start) != wanted {
                 continue;
             }
-            let (behind, before) = (&self.source[start + BLOCK..], &self.source[..start]);
+            let behind = &self.source[start + BLOCK..];
+            let before = &self.source[..start];
             let forward = common(behind.iter().zip(&target[at + BLOCK..]));
             let backward = common(before.iter().rev().zip(target[from..at].iter().rev()));
             let length = backward + BLOCK + forward;

@@ -89,7 +89,8 @@ impl Batch<'_> {
         let live = self.sender.feed.live_sockets.taken(live_items(&pushes)).await;
         let (results, sent) = mpsc::channel(BATCH);
         let sending = async {
-            let (results, live) = (results, &live);
+            let results = results;
+            let live = &live;
             stream::iter(digest::group(pushes))
                 .map(|group| self.reserve(group, &results))
                 .buffer_unordered(BATCH)
@@ -106,7 +107,8 @@ impl Batch<'_> {
         let device = pushes.first().and_then(|push| push.device.as_ref());
         let target = device.and_then(|(device, _)| message::target(&device.target).ok());
         let Some(target) = target else { return Some(MessageGroup { pushes, platform: None, slot: None }) };
-        let (platform, ends) = (target.platform(), self.ends.min(Instant::now() + MAX_SLOT_WAIT));
+        let platform = target.platform();
+        let ends = self.ends.min(Instant::now() + MAX_SLOT_WAIT);
         let slot = tokio::select! {
             slot = timeout_at(ends, self.sender.providers.reserve(&target)) => slot.ok(),
             () = self.sender.feed.base.runtime.stopped() => None,
@@ -173,7 +175,8 @@ impl Batch<'_> {
         mut slot: Option<RequestSlot>,
         read_at: Instant,
     ) -> SentMessage {
-        let (mut settled, mut alerts) = (Vec::with_capacity(pushes.len()), Vec::new());
+        let mut settled = Vec::with_capacity(pushes.len());
+        let mut alerts = Vec::new();
         for (push, decision) in pushes {
             let is_sent = matches!(decision, PushDecision::Send(_) | PushDecision::Clear(_));
             let result = match decision {
@@ -207,7 +210,8 @@ impl Batch<'_> {
             let settled = pushes.iter().map(|push| push.settled(self.dropped("daily_cap"))).collect();
             return SentMessage { settled, reservation: None };
         };
-        let (texts, expires_at) = (&self.sender.texts, self.expiry(&pushes));
+        let texts = &self.sender.texts;
+        let expires_at = self.expiry(&pushes);
         let message = match alerts.len() {
             1 => message::alert(texts, (&push.key, push.seq), device, &push.preferences, content, expires_at),
             _ => digest::digest(texts, alerts, device, expires_at),
@@ -290,7 +294,8 @@ impl Batch<'_> {
         let queued_at = pushes.iter().map(|push| push.queued_at).min().unwrap_or(now);
         let first_tried_at = pushes.iter().map(|push| push.first_tried_at.unwrap_or(now)).max().unwrap_or(now);
         let attempts = pushes.iter().map(|push| push.attempts).max().unwrap_or_default();
-        let (metrics, name) = (&self.sender.metrics.pushes, platform.name());
+        let metrics = &self.sender.metrics.pushes;
+        let name = platform.name();
         if !outcome.reason().is_some_and(Reason::is_local) {
             metrics.sent(name);
         }
@@ -324,7 +329,8 @@ impl Batch<'_> {
     /// Records results, until all senders are gone. The first one waits a moment for others.
     async fn settle(&self, mut results: mpsc::Receiver<SentMessage>) {
         while let Some(SentMessage { mut settled, reservation }) = results.recv().await {
-            let (ends, mut reservations) = (Instant::now() + SETTLE_WAIT, Vec::from_iter(reservation));
+            let ends = Instant::now() + SETTLE_WAIT;
+            let mut reservations = Vec::from_iter(reservation);
             while settled.len() < SETTLED_TOGETHER
                 && let Ok(Some(more)) = timeout_at(ends, results.recv()).await
             {
@@ -337,9 +343,11 @@ impl Batch<'_> {
 
     /// Records results. A result that cannot be recorded is repeated when the lease ends.
     async fn record(&self, settled: &[SettledPush], reservations: Vec<SendReservation>) {
-        let (feed, mut backoff) = (&self.sender.feed, Backoff::new(MIN_PAUSE, MAX_BACKOFF));
+        let feed = &self.sender.feed;
+        let mut backoff = Backoff::new(MIN_PAUSE, MAX_BACKOFF);
         while !settled.is_empty() && self.lease.until > unix_now() {
-            let (now, digest) = (unix_now(), millis(self.sender.options.digest));
+            let now = unix_now();
+            let digest = millis(self.sender.options.digest);
             match feed.base.ledger.settle_pushes(settled, &self.lease, now, digest).await {
                 Ok(_) => return reservations.into_iter().for_each(SendReservation::recorded),
                 Err(error) => tracing::warn!(%error, pushes = settled.len(), "sent pushes are not recorded yet"),
@@ -353,9 +361,11 @@ impl Batch<'_> {
 
 /// The items of pushes that may have been taken live. A silent message is none.
 fn live_items(pushes: &[QueuedPush]) -> LiveItems {
-    let (mut notifications, mut posts) = (HashSet::new(), HashSet::new());
+    let mut notifications = HashSet::new();
+    let mut posts = HashSet::new();
     for push in pushes.iter().filter(|push| push.device.is_some() && push.kind != CLEAR_KIND) {
-        let (user, item) = (push.key.user.clone(), push.key.item);
+        let user = push.key.user.clone();
+        let item = push.key.item;
         if push.kind == POST_KIND {
             posts.insert((user, PostId(item)));
         } else {

@@ -101,7 +101,8 @@ impl PushBridge {
 
     /// Leases a batch and sends it in a task of its own. Returns how long to wait for the next one.
     async fn begin_batch(self: &Arc<Self>, permit: OwnedSemaphorePermit) -> Result<Duration, FeedError> {
-        let (now, leased_at) = (unix_now(), Instant::now());
+        let now = unix_now();
+        let leased_at = Instant::now();
         let length = (self.sender.options.timeout * LEASE_IN_TIMEOUTS).max(MIN_LEASE);
         let until = now.saturating_add(millis(length));
         let lease = PushLease { holder: Arc::clone(self.sender.feed.base.runtime.holder()), until };
@@ -111,7 +112,8 @@ impl PushBridge {
             let wait = next.map_or(POLL_INTERVAL, |at| Duration::from_millis(at.saturating_sub(unix_now())));
             return Ok(wait.clamp(MIN_PAUSE, POLL_INTERVAL.mul_f64(rand::random_range(0.8..1.2))));
         }
-        let (sender, ends) = (Arc::clone(&self.sender), leased_at + length - length / LEASE_MARGIN);
+        let sender = Arc::clone(&self.sender);
+        let ends = leased_at + length - length / LEASE_MARGIN;
         self.sender.feed.base.runtime.spawn(async move {
             let _permit = permit;
             Batch { sender: &sender, lease, leased_at, ends }.send(pushes).await;

@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 use uuid::{Builder, Uuid};
 
 use super::providers::endpoint::EndpointUrl;
-use super::providers::webpush::Subscription;
+use super::providers::webpush::PushSubscription;
 use super::providers::{self, Push, PushKind, Target, Urgency};
 use super::texts::{TextInput, TextKind, Texts};
 use crate::config::Secret;
@@ -20,7 +20,7 @@ use crate::model::{ApnsEnvironment, Device, Millis, NotificationSubject, PushPre
 /// If a transport does not accept the address.
 pub(super) fn target(stored: &PushTarget) -> Result<Target, String> {
     let subscription = |keys: &WebPushKeys| {
-        let parsed = Subscription::parse(&keys.endpoint, &keys.p256dh, &keys.auth);
+        let parsed = PushSubscription::parse(&keys.endpoint, &keys.p256dh, &keys.auth);
         parsed.map_err(|error| error.to_string())
     };
     match stored {
@@ -137,7 +137,9 @@ pub(super) fn clear(
 /// # Errors
 /// If the address of the device is not usable.
 pub fn test_message(texts: &Texts, device: &Device, expires_at: Millis) -> Result<Push, String> {
-    let (name, text, count) = ("", "", 1);
+    let name = "";
+    let text = "";
+    let count = 1;
     let locale = device.locale.as_deref();
     let text = texts.render(&TextInput { kind: TextKind::Test, locale, name, count, text, private: false });
     Ok(Push {

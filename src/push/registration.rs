@@ -2,7 +2,7 @@
 
 use super::message;
 use super::providers::endpoint::{EndpointError, EndpointPolicy, EndpointUrl};
-use super::providers::webpush::{InvalidSubscription, Subscription};
+use super::providers::webpush::{InvalidSubscription, PushSubscription};
 use super::setup::endpoint_policies;
 use crate::config::PushConfig;
 use crate::feed::{InvalidAddress, TargetValidator};
@@ -25,7 +25,7 @@ impl RegistrationPolicy {
     }
 
     fn subscription(&self, keys: &WebPushKeys) -> Result<(), InvalidAddress> {
-        let subscription = Subscription::parse(&keys.endpoint, &keys.p256dh, &keys.auth);
+        let subscription = PushSubscription::parse(&keys.endpoint, &keys.p256dh, &keys.auth);
         let subscription = subscription.map_err(|error| match error {
             InvalidSubscription::Endpoint(error) => endpoint(error),
             InvalidSubscription::PublicKey => InvalidAddress::new("p256dh", error),

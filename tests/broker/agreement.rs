@@ -59,8 +59,8 @@ async fn do_all(engine: &Engine, name: &str, steps: &[Step]) -> Vec<String> {
             Step::Purge(some) => format!("{:?}", engine.broker.purge_inbox(&ann, &ids(some), GoneReason::Hidden).await),
             Step::Pull(entry, mark, attempt) => format!("{:?}", pull(engine, &ann, *mark, entry, *attempt).await),
             Step::CatchUp(news, mark) => {
-                let brought = engine.broker.catch_up_inbox(&ann, &epoch, news, *mark).await.unwrap();
-                format!("{:?}", brought.map(|(position, written)| (position.offset, written)))
+                let caught_up = engine.broker.catch_up_inbox(&ann, &epoch, news, *mark).await.unwrap();
+                format!("{:?}", caught_up.map(|(position, written)| (position.offset, written)))
             }
             Step::Fill(some) => format!("{:?}", engine.fill(&ann, &epoch, some, 5).await.map(|it| it.offset)),
         });

@@ -120,8 +120,8 @@ impl Engine {
     }
 
     fn listening(broker: Arc<dyn Broker>, server: Option<RedisServer>, inbox: InboxOptions) -> Self {
-        let (tell, heard) = mpsc::unbounded_channel();
-        broker.listen(Arc::new(TestListener(tell)));
+        let (sender, heard) = mpsc::unbounded_channel();
+        broker.listen(Arc::new(TestListener(sender)));
         Self { broker, heard, server, memory: None, inbox }
     }
 

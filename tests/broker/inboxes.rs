@@ -144,8 +144,8 @@ pub(crate) async fn edits_do_not_reveal_membership(engine: Engine) {
     assert_eq!(engine.broker.merge_inbox(&ann, &ids(&[5]), PostId::ZERO).await.unwrap(), 1);
     assert_eq!(engine.fan(&ann, post(6)).await, Receipt::Written(0));
     let epoch = engine.broker.read_inbox(&ann).await.unwrap().unwrap().top.epoch;
-    let brought = engine.broker.catch_up_inbox(&ann, &epoch, &[edited(7), post(7)], 1).await.unwrap();
-    assert_eq!(brought.expect("the inbox exists").1, 1);
+    let caught_up = engine.broker.catch_up_inbox(&ann, &epoch, &[edited(7), post(7)], 1).await.unwrap();
+    assert_eq!(caught_up.expect("the inbox exists").1, 1);
     assert_eq!(engine.entries(&ann).await[4..], posts(&[5, 6, 7]));
     assert_eq!(engine.broker.merge_inbox(&ann, &ids(&[5, 6, 7]), PostId::ZERO).await.unwrap(), 0);
 }

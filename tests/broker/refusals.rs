@@ -6,7 +6,7 @@ use feedline::model::PostId;
 use crate::engine::{Engine, post, to, user};
 use crate::outages::healed;
 
-/// How Redis is brought to refuse, how it works again, and the reason.
+/// How Redis is made to refuse, how it works again, and the reason.
 const REFUSALS: [(&str, &str, &str); 4] = [
     ("ACL SETUSER default -xadd", "ACL SETUSER default +@all", "no permission"),
     ("CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0", "out of memory"),

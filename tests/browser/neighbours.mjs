@@ -17,7 +17,7 @@ export async function neighbours(server) {
   const post = (user, draft) => as(user, "POST", "/posts", typeof draft === "string" ? { text: draft } : draft);
   const comment = (user, id, text, more) => as(user, "POST", `/posts/${id}/comments`, { text, ...more });
   for (const [user, name] of Object.entries(PEOPLE)) await createAccount(server, user, name);
-  const follow = (user, whom) => as(user, "PUT", `/users/${whom}/follow`);
+  const follow = (user, target) => as(user, "PUT", `/users/${target}/follow`);
   for (const friend of ["yuki", "tomas", "chenwei"]) {
     await follow("mira", friend);
     await follow(friend, "mira");

@@ -169,7 +169,7 @@ test("errors are shown beside their form", async () => {
   );
   await ann.click("me");
   await ann.click("sign-out");
-  assert.deepEqual(await posts(ann), [], "nothing is kept for whoever comes next");
+  assert.deepEqual(await posts(ann), [], "nothing is kept for the next user");
   await signIn(ann, "ann", "not my password");
   await ann.until(
     () => ann.texts("gate-error"),

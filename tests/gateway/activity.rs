@@ -88,27 +88,27 @@ async fn note_own_lists(
     server: &Server,
     who: &str,
     client: &mut Client,
-    brought: bool,
+    unrequested: bool,
     direct: bool,
     differences: &mut Differences,
 ) {
     let word = |yes: bool| if yes { "yes" } else { "no" };
-    let tells = |received: &Value, what: &str| word(received.to_string().contains(what));
+    let shows = |received: &Value, what: &str| word(received.to_string().contains(what));
     let bo = r#""id":"bo""#;
     let common = finds(server, who, "GET", "/favourites/post/common/bo", &Value::Null).await;
     differences.note(who, "favourites.common with them", word(common), word(direct));
     let notified = call(server, who, "GET", "/notifications?limit=100").await.body;
-    differences.note(who, "notifications.list", tells(&notified["items"], bo), word(brought));
+    differences.note(who, "notifications.list", shows(&notified["items"], bo), word(unrequested));
     let history = client.done(json!({ "history": { "channel": format!("notifications:{who}"), "limit": -1 } })).await;
-    differences.note(who, "history of notifications:", tells(&history, bo), word(brought));
+    differences.note(who, "history of notifications:", shows(&history, bo), word(unrequested));
     let recovered = recovered_notifications(server, who).await;
-    differences.note(who, "recovery of notifications:", tells(&recovered, bo), word(brought));
+    differences.note(who, "recovery of notifications:", shows(&recovered, bo), word(unrequested));
     // The host follows the author, so the author may be suggested to users who follow only the host.
     note_people(server, who, differences).await;
     done(server, who, "DELETE", "/users/bo/follow").await;
     done(server, who, "PUT", "/users/host/follow").await;
     let suggested = call(server, who, "GET", "/users/suggested?limit=100").await.body;
-    differences.note(who, "users.suggest", tells(&suggested["items"], bo), word(brought));
+    differences.note(who, "users.suggest", shows(&suggested["items"], bo), word(unrequested));
 }
 
 /// Checks whether the author is in the lists of users of a signed-in reader, who follows the author unless a block
@@ -175,12 +175,12 @@ async fn activity_is_visible_only_to_users_who_may_see_the_actor() {
 
     let mut differences = Differences::default();
     let word = |yes: bool| if yes { "yes" } else { "no" };
-    for ((who, direct, brought, profile), client) in DEEDS.into_iter().zip(&mut watchers) {
-        let tells = |received: &Value, what: &str| word(received.to_string().contains(what));
+    for ((who, direct, unrequested, profile), client) in DEEDS.into_iter().zip(&mut watchers) {
+        let shows = |received: &Value, what: &str| word(received.to_string().contains(what));
         let bo = r#""id":"bo""#;
         let under = call(&server, who, "GET", &format!("/posts/{post}/comments?limit=100")).await.body;
-        differences.note(who, "comments.list", tells(&under, "<bo"), word(direct));
-        differences.note(who, "its people", tells(&under["people"], bo), word(direct));
+        differences.note(who, "comments.list", shows(&under, "<bo"), word(direct));
+        differences.note(who, "its people", shows(&under["people"], bo), word(direct));
         for (way, saw) in brought_along(&server, who, post).await {
             differences.note(who, &way, word(saw), word(direct));
         }
@@ -188,24 +188,24 @@ async fn activity_is_visible_only_to_users_who_may_see_the_actor() {
         let replies = finds(&server, who, "GET", &replies, &Value::Null).await;
         differences.note(who, "replies to the author", word(replies), word(direct));
         let likes = call(&server, who, "GET", &format!("/posts/{post}/likes")).await.body;
-        differences.note(who, "likes.list", tells(&likes, bo), word(direct));
+        differences.note(who, "likes.list", shows(&likes, bo), word(direct));
         let holders = call(&server, who, "GET", &format!("/objects/post/{post}/favourites")).await.body;
-        differences.note(who, "favourites.holders", tells(&holders["items"], bo), word(direct));
+        differences.note(who, "favourites.holders", shows(&holders["items"], bo), word(direct));
         let live = live_until_the_end(client, post).await;
-        differences.note(who, "live post:", tells(&live, "<bo again>"), word(direct));
+        differences.note(who, "live post:", shows(&live, "<bo again>"), word(direct));
         let history = client.done(json!({ "history": { "channel": format!("post:{post}"), "limit": -1 } })).await;
-        differences.note(who, "history of post:", tells(&history, "<bo"), word(direct));
+        differences.note(who, "history of post:", shows(&history, "<bo"), word(direct));
         let profiled = finds(&server, who, "GET", "/users/bo", &Value::Null).await;
         differences.note(who, "users.get", word(profiled), word(profile));
         let unblocked = !["blocked", "blocking"].contains(&who);
         let people = call(&server, who, "GET", "/users?q=bo").await.body;
-        differences.note(who, "users.search", tells(&people, bo), word(unblocked));
+        differences.note(who, "users.search", shows(&people, bo), word(unblocked));
         let followers = call(&server, who, "GET", "/users/host/followers").await.body;
-        differences.note(who, "users.followers", tells(&followers, bo), word(unblocked));
+        differences.note(who, "users.followers", shows(&followers, bo), word(unblocked));
         if who.is_empty() {
             continue;
         }
-        note_own_lists(&server, who, client, brought, direct, &mut differences).await;
+        note_own_lists(&server, who, client, unrequested, direct, &mut differences).await;
     }
     differences.none();
 }

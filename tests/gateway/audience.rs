@@ -21,7 +21,7 @@ pub(crate) const POSTS: [&str; 5] = ["<everyone>", "<followers>", "<friends>", "
 pub(crate) const TABLE: [(&str, &str, &str, &str); 11] = [
     (AUTHOR, "+++++", "+++++", "+++++"),
     ("stranger", "+---+", "+---+", "-----"),
-    // A stranger whom all posts mention, like all readers below: a mention grants no access.
+    // A stranger target all posts mention, like all readers below: a mention grants no access.
     ("mentioned", "+---+", "+---+", "-----"),
     ("follower", "++--+", "++--+", "++--+"),
     ("friend", "+++-+", "+++-+", "+++-+"),
@@ -48,8 +48,8 @@ fn visibility(n: usize) -> Value {
 }
 
 /// Those of the posts that mention this reader and notify them.
-pub(crate) fn mentioned_in(who: &str, brought: &'static str) -> &'static str {
-    if [AUTHOR, "stranger", ""].contains(&who) { "-----" } else { brought }
+pub(crate) fn mentioned_in(who: &str, unrequested: &'static str) -> &'static str {
+    if [AUTHOR, "stranger", ""].contains(&who) { "-----" } else { unrequested }
 }
 
 /// Readers with a user id.
@@ -178,7 +178,7 @@ async fn pages(server: &Server, user: &str, path: &str) -> Value {
 
 /// Every way to read the posts.
 async fn check_reads(server: &Server, ids: &[u64], differences: &mut Differences) {
-    for (who, direct, brought, timeline) in TABLE {
+    for (who, direct, unrequested, timeline) in TABLE {
         if !who.is_empty() {
             let read = pages(server, who, "/timeline").await;
             differences.note(who, "timeline.read", &seen(&read, ids), timeline);
@@ -190,9 +190,9 @@ async fn check_reads(server: &Server, ids: &[u64], differences: &mut Differences
         let listed = profile.as_array().expect("items").len();
         differences.note(who, "the count of users.get", &counted.to_string(), &listed.to_string());
         let topic = pages(server, who, "/topics/t/posts").await;
-        differences.note(who, "topics.read", &seen(&topic, ids), brought);
+        differences.note(who, "topics.read", &seen(&topic, ids), unrequested);
         let everybody = pages(server, who, "/posts/explore").await;
-        differences.note(who, "posts.explore", &seen(&everybody, ids), &format!("{}----", &brought[..1]));
+        differences.note(who, "posts.explore", &seen(&everybody, ids), &format!("{}----", &unrequested[..1]));
         let (mut by_id, mut subscribed) = (String::new(), String::new());
         let mut client = connect(server, who).await;
         for id in ids {
@@ -321,12 +321,12 @@ async fn visibility_holds_for_every_read_and_every_push_over_every_transport() {
     let mut differences = Differences::default();
     for Watcher { who, wire, profile, heard, .. } in watchers {
         let [timeline, of_author, topic, notified] = heard.map(|heard| seen(&heard.into(), &ids));
-        let (_, direct, brought, in_timeline) = *TABLE.iter().find(|row| row.0 == who).expect("a row");
+        let (_, direct, unrequested, in_timeline) = *TABLE.iter().find(|row| row.0 == who).expect("a row");
         // A reader without access also receives no id that reveals a post.
         differences.note(who, &format!("live timeline: over {wire:?}"), &timeline, in_timeline);
         differences.note(who, &format!("live user: over {wire:?}"), &of_author, direct);
-        differences.note(who, &format!("live topic: over {wire:?}"), &topic, brought);
-        differences.note(who, &format!("live notifications: over {wire:?}"), &notified, mentioned_in(who, brought));
+        differences.note(who, &format!("live topic: over {wire:?}"), &topic, unrequested);
+        differences.note(who, &format!("live notifications: over {wire:?}"), &notified, mentioned_in(who, unrequested));
         let is_refused = profile.is_none();
         assert_eq!(is_refused, who == "blocked", "{who} {wire:?}: only who is blocked cannot subscribe to user:");
     }
@@ -349,7 +349,7 @@ async fn later_restrictions_hide_earlier_content() {
 
     let mut differences = Differences::default();
     for (who, timeline_at, profile_at, topic_at) in before {
-        let (_, direct, brought, in_timeline) = *TABLE.iter().find(|row| row.0 == who).expect("a row");
+        let (_, direct, unrequested, in_timeline) = *TABLE.iter().find(|row| row.0 == who).expect("a row");
         let from = |channel: &str, at: &Value| {
             let epoch = at["epoch"].clone();
             let offset = at["offset"].as_u64().unwrap_or(0);
@@ -368,9 +368,9 @@ async fn later_restrictions_hide_earlier_content() {
             differences.note(who, "timeline.updates", &shown(&updates["items"]), in_timeline);
             let received =
                 again.done(json!({ "history": { "channel": format!("notifications:{who}"), "limit": -1 } })).await;
-            differences.note(who, "history of notifications:", &seen(&received, &ids), mentioned_in(who, brought));
+            differences.note(who, "history of notifications:", &seen(&received, &ids), mentioned_in(who, unrequested));
         }
-        for (channel, at, should) in [("user:bo", profile_at, direct), ("topic:t", Some(topic_at), brought)] {
+        for (channel, at, should) in [("user:bo", profile_at, direct), ("topic:t", Some(topic_at), unrequested)] {
             let reply = client.call(from(channel, &at.expect("everybody was there"))).await;
             if who == "blocked" && channel == "user:bo" {
                 assert_eq!(reply["error"]["code"], 102, "{reply}");

@@ -1,5 +1,5 @@
-//! What permessage-deflate would save and cost, on frames of a running server. ARCHITECTURE.md has the figures and the
-//! decision: `cargo test --release --test gateway -- compression_savings --nocapture` prints them.
+//! What permessage-deflate would save and cost, on frames of a running server. docs/decisions.md has
+//! the decision: `cargo test --release --test gateway -- compression_savings --nocapture` prints them.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! The bytes that deltas would save on channels of the feed, on frames of a running server. ARCHITECTURE.md has the
-//! figures and the decision: `cargo test --test gateway -- delta_savings --nocapture` prints them.
+//! The bytes that deltas would save on channels of the feed, on frames of a running server. docs/decisions.md has
+//! the decision: `cargo test --test gateway -- delta_savings --nocapture` prints them.
 
 use feedline::model::Epoch;
 use feedline::protocol::{Encoding, Push, PushEvent, SplitMembers, patch, split_members};

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use crate::client::Client;
 use crate::server::Server;
 
-async fn set(server: &Server, user: &str, what: &str, whom: &str) {
-    server.done(user, "PUT", &format!("/users/{whom}/{what}"), &Value::Null).await;
+async fn set(server: &Server, user: &str, what: &str, target: &str) {
+    server.done(user, "PUT", &format!("/users/{target}/{what}"), &Value::Null).await;
 }
 
 async fn exist(server: &Server, users: &[&str]) {

@@ -109,7 +109,7 @@ async fn bios_and_data_belong_to_the_profile() {
     }
     assert_eq!(server.call("ann", "PATCH", "/users/me", &json!({ "data": [1] })).await.status, 400);
     assert_eq!(about("bo").await, (None, Some(largest)), "the profile is unchanged");
-    // Whoever may not see the profile sees neither.
+    // Those who may not see the profile see neither.
     server.done("ann", "PUT", "/users/bo/block", &Value::Null).await;
     assert_eq!(server.call("bo", "GET", "/users/ann", &Value::Null).await.status, 404);
 }

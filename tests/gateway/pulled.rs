@@ -351,8 +351,9 @@ async fn mutes_and_hides_apply_at_once_and_lose_nothing() {
     for what in ["mute", "hide"] {
         let change = async |method: &str| {
             for reader in [&here, &away] {
-                let (maker, whom) = if what == "mute" { (reader.as_str(), "star") } else { ("star", reader.as_str()) };
-                server.done(maker, method, &format!("/users/{whom}/{what}"), &Value::Null).await;
+                let (maker, target) =
+                    if what == "mute" { (reader.as_str(), "star") } else { ("star", reader.as_str()) };
+                server.done(maker, method, &format!("/users/{target}/{what}"), &Value::Null).await;
             }
         };
         change("PUT").await;

@@ -8,12 +8,12 @@ use crate::client::Client;
 use crate::redis_server::RedisServer;
 use crate::server::Server;
 
-async fn set(server: &Server, user: &str, what: &str, whom: &str) {
-    server.done(user, "PUT", &format!("/users/{whom}/{what}"), &Value::Null).await;
+async fn set(server: &Server, user: &str, what: &str, target: &str) {
+    server.done(user, "PUT", &format!("/users/{target}/{what}"), &Value::Null).await;
 }
 
-async fn clear(server: &Server, user: &str, what: &str, whom: &str) {
-    server.done(user, "DELETE", &format!("/users/{whom}/{what}"), &Value::Null).await;
+async fn clear(server: &Server, user: &str, what: &str, target: &str) {
+    server.done(user, "DELETE", &format!("/users/{target}/{what}"), &Value::Null).await;
 }
 
 async fn status(server: &Server, user: &str, method: &str, path: &str) -> u16 {
@@ -51,9 +51,9 @@ async fn mutes_and_hides_remove_posts_and_their_end_restores_them_live() {
         received(&mut ann, "ann", "post", id).await;
         received(&mut cy, "cy", "post", id).await;
     }
-    for (maker, what, whom) in [("ann", "mute", "bo"), ("bo", "hide", "ann")] {
-        set(&server, maker, what, whom).await;
-        set(&server, maker, what, whom).await;
+    for (maker, what, target) in [("ann", "mute", "bo"), ("bo", "hide", "ann")] {
+        set(&server, maker, what, target).await;
+        set(&server, maker, what, target).await;
         assert_eq!(ids(&server, "ann", "/timeline").await, [] as [u64; 0], "{what}: with the answer");
         for id in [one, two] {
             assert_eq!(received(&mut ann, "ann", "gone", id).await["reason"], "hidden", "{what}");
@@ -61,8 +61,8 @@ async fn mutes_and_hides_remove_posts_and_their_end_restores_them_live() {
         let unseen = server.post("bo", "unseen meanwhile").await;
         // The post has been fanned out to all of its audience.
         received(&mut cy, "cy", "post", unseen).await;
-        clear(&server, maker, what, whom).await;
-        clear(&server, maker, what, whom).await;
+        clear(&server, maker, what, target).await;
+        clear(&server, maker, what, target).await;
         assert_eq!(ids(&server, "ann", "/timeline").await, [unseen, two, one], "{what}: back with the answer");
         for id in [one, two, unseen] {
             received(&mut ann, "ann", "post", id).await;
@@ -83,17 +83,17 @@ async fn concurrent_restrict_and_lift_leave_the_final_state() {
     let id = server.post("bo", "one").await;
     received(&mut ann, "ann", "post", id).await;
     let all = [("ann", "mute", "muting", "bo"), ("bo", "hide", "hiding", "ann"), ("ann", "follow", "following", "bo")];
-    for (maker, what, edge, whom) in all {
+    for (maker, what, edge, target) in all {
         for _ in 0..60 {
-            tokio::join!(set(&server, maker, what, whom), clear(&server, maker, what, whom));
+            tokio::join!(set(&server, maker, what, target), clear(&server, maker, what, target));
             // Either operation may be applied last.
-            let edges = server.done(maker, "GET", &format!("/users/{whom}"), &Value::Null).await["edges"].take();
+            let edges = server.done(maker, "GET", &format!("/users/{target}"), &Value::Null).await["edges"].take();
             let is_shown = edges[edge] == json!(what == "follow");
             let shown: &[u64] = if is_shown { &[id] } else { &[] };
             assert_eq!(ids(&server, "ann", "/timeline").await, shown, "{what}: {edges}");
             match what {
-                "follow" => set(&server, maker, what, whom).await,
-                _ => clear(&server, maker, what, whom).await,
+                "follow" => set(&server, maker, what, target).await,
+                _ => clear(&server, maker, what, target).await,
             }
             assert_eq!(ids(&server, "ann", "/timeline").await, [id], "{what}: as at the beginning");
         }

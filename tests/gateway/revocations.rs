@@ -166,11 +166,11 @@ async fn all_tokens_of_a_user_are_invalidated(server: &Server) {
     backend(server, "invalidate_user_tokens", json!({ "user": "eve", "issued_before": unix() - 50 })).await;
     stays(&mut eve).await;
     let soon = unix() + 1;
-    backend(server, "invalidate_user_tokens", json!({ "user": "eve", "issued_before": soon })).await;
-    assert_eq!((closed_soon(&mut eve).await.0, status(server, &session).await), (3500, 401));
     while unix() < soon {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+    backend(server, "invalidate_user_tokens", json!({ "user": "eve", "issued_before": soon })).await;
+    assert_eq!((closed_soon(&mut eve).await.0, status(server, &session).await), (3500, 401));
     let session = sign_in(server, "eve", "correct horse").await;
     assert_eq!(status(server, &session).await, 200);
 }

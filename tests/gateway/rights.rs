@@ -135,7 +135,7 @@ async fn connect_with_channel(client: &mut Client, channel: &str) -> char {
     client.command(json!({ "connect": { "token": token } })).await;
     match client.hear().await {
         Heard::Closed(3501, _) => 'x',
-        // A WebSocket that only receives is told before it is closed.
+        // A WebSocket that only receives gets the reason before it is closed.
         Heard::Push(push) if push["disconnect"]["code"] == 3501 => 'x',
         Heard::Reply(reply) if reply["connect"]["subs"].get(channel).is_some() => '+',
         Heard::Reply(reply) if reply.get("connect").is_some() => '-',

@@ -173,6 +173,10 @@ async fn the_end_is_a_push() {
             (json!({ "connect": { "token": "x" } }), 3500),
         ];
         for (command, code) in first {
+            // The request for events is a GET, which carries `connect` alone.
+            if wire == Wire::Stream(StreamKind::Events) && command.get("connect").is_none() {
+                continue;
+            }
             let mut client = Client::open_over(&server, wire).await;
             client.command(command.clone()).await;
             assert_eq!(client.closed().await.0, code, "{wire:?} {command}");
@@ -410,7 +414,7 @@ async fn a_request_that_is_not_complete_opens_nothing() {
 #[tokio::test]
 async fn old_clients_and_noise_are_served() {
     let server = server().await;
-    // nginx speaks HTTP/1.0 to its upstreams unless it is told otherwise.
+    // nginx speaks HTTP/1.0 to its upstreams unless it is configured otherwise.
     let body = connect("ann");
     let request =
         format!("POST /connection/http_stream HTTP/1.0\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}", body.len());

@@ -15,19 +15,20 @@ const DIVIDED: [&str; 4] = ["muting", "hidden", "blocked", "blocking"];
 type Row = (&'static str, &'static str, &'static str);
 
 fn row(who: &str) -> Row {
-    let (who, direct, brought, _) = *TABLE.iter().find(|row| row.0 == who).expect("a row");
-    (who, direct, brought)
+    let (who, direct, unrequested, _) = *TABLE.iter().find(|row| row.0 == who).expect("a row");
+    (who, direct, unrequested)
 }
 
 /// The table before any restriction exists.
 fn undivided() -> Vec<Row> {
-    let before =
-        |(who, direct, brought)| if DIVIDED.contains(&who) { (who, "+++-+", "+++-+") } else { (who, direct, brought) };
-    TABLE.iter().map(|(who, direct, brought, _)| before((*who, *direct, *brought))).collect()
+    let before = |(who, direct, unrequested)| {
+        if DIVIDED.contains(&who) { (who, "+++-+", "+++-+") } else { (who, direct, unrequested) }
+    };
+    TABLE.iter().map(|(who, direct, unrequested, _)| before((*who, *direct, *unrequested))).collect()
 }
 
 fn divided() -> Vec<Row> {
-    TABLE.iter().map(|(who, direct, brought, _)| (*who, *direct, *brought)).collect()
+    TABLE.iter().map(|(who, direct, unrequested, _)| (*who, *direct, *unrequested)).collect()
 }
 
 /// Which of the post ids appear anywhere in a value.
@@ -63,7 +64,7 @@ async fn found(server: &Server, who: &str, method: &str, paths: impl Iterator<It
 /// Checks all reads and actions below posts, and all of a user's lists; `comments` are the author's, one per post.
 async fn check(server: &Server, ids: &[u64], comments: &[u64], rows: &[Row], differences: &mut Differences) {
     let friend = row("friend").1;
-    for (who, direct, brought) in rows.iter().copied() {
+    for (who, direct, unrequested) in rows.iter().copied() {
         let along = "posts/{id}?with=likers,comments,people";
         for way in ["posts/{id}/comments", "posts/{id}/likes", "objects/post/{id}/favourites", along] {
             let paths = ids.iter().map(|id| format!("/{}", way.replace("{id}", &id.to_string())));
@@ -121,11 +122,16 @@ async fn check(server: &Server, ids: &[u64], comments: &[u64], rows: &[Row], dif
         let is_mention = |it: &&Value| it["kind"] == "mention";
         let mentions: Vec<Value> =
             notified["items"].as_array().expect("items").iter().filter(is_mention).cloned().collect();
-        differences.note(who, "notifications.list", &named(&mentions.into(), ids), mentioned_in(who, brought));
+        differences.note(who, "notifications.list", &named(&mentions.into(), ids), mentioned_in(who, unrequested));
         let recovered = recovered_notifications(server, who).await;
         let recovered = recovered.as_array().expect("publications").iter().map(|it| &it["data"]["notification"]);
         let mentions: Vec<Value> = recovered.filter(is_mention).cloned().collect();
-        differences.note(who, "recovery of notifications:", &named(&mentions.into(), ids), mentioned_in(who, brought));
+        differences.note(
+            who,
+            "recovery of notifications:",
+            &named(&mentions.into(), ids),
+            mentioned_in(who, unrequested),
+        );
     }
 }
 
@@ -207,8 +213,8 @@ impl PostWatcher {
                 request["channel"] = channel.as_str().into();
                 let reply = again.call(json!({ "subscribe": request })).await;
                 let history = again.call(json!({ "history": { "channel": channel, "limit": -1 } })).await;
-                let [recovers, tells] = [&reply, &history].map(|received| received.to_string().contains("<after>"));
-                assert_eq!(recovers, tells, "{who:?} {wire:?}: recovery and history of {channel}");
+                let [recovers, replays] = [&reply, &history].map(|received| received.to_string().contains("<after>"));
+                assert_eq!(recovers, replays, "{who:?} {wire:?}: recovery and history of {channel}");
                 replies.push(reply);
             }
         }

@@ -146,13 +146,13 @@ async fn erasure_removes_the_user_from_notifications(ledger: Any) {
 async fn erasure_removes_rows_on_both_sides(ledger: Any) {
     users(&*ledger, &["ann", "bo", "cy"]).await;
     publish(&*ledger, 1, "ann").await;
-    for (barrier, maker, whom) in [
+    for (barrier, maker, target) in [
         (Restriction::Hide, "ann", "bo"),
         (Restriction::Block, "cy", "ann"),
         (Restriction::Mute, "bo", "ann"),
         (Restriction::Mute, "bo", "cy"),
     ] {
-        ledger.restrict(barrier, &id(maker), &id(whom), NOW).await.expect("an answer");
+        ledger.restrict(barrier, &id(maker), &id(target), NOW).await.expect("an answer");
     }
     for (user, author) in [("ann", "bo"), ("bo", "ann"), ("bo", "cy")] {
         ledger.enable_post_alerts(&id(user), &id(author), NOW, 9).await.expect("an answer");

@@ -107,15 +107,16 @@ async fn blocks_end_follows_in_order(ledger: Any) {
     users(&*ledger, &["ann", "bo", "cy"]).await;
     follow(&*ledger, &id("ann"), &id("bo")).await;
     follow(&*ledger, &id("bo"), &id("ann")).await;
-    let block =
-        async |whom: &str| ledger.restrict(Restriction::Block, &id("ann"), &id(whom), NOW).await.expect("an answer");
+    let block = async |target: &str| {
+        ledger.restrict(Restriction::Block, &id("ann"), &id(target), NOW).await.expect("an answer")
+    };
     assert!(block("bo").await.is_some());
     assert!(block("bo").await.is_none());
     assert!(block("cy").await.is_some(), "no follow ends");
     let ended = |from: &str, to: &str| DomainEvent::Unfollowed { follower: id(from), followee: id(to) };
-    let mut told: Vec<DomainEvent> = events(&*ledger).await.split_off(2);
-    told.sort_by_key(|event| format!("{event:?}"));
-    assert_eq!(told, [ended("ann", "bo"), ended("bo", "ann")]);
+    let mut events: Vec<DomainEvent> = events(&*ledger).await.split_off(2);
+    events.sort_by_key(|event| format!("{event:?}"));
+    assert_eq!(events, [ended("ann", "bo"), ended("bo", "ann")]);
 }
 
 async fn notify(ledger: &dyn Ledger, to: &str, by: &str, pushes: Option<PushPlan>) {

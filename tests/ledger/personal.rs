@@ -72,8 +72,8 @@ async fn fill(ledger: &dyn Ledger) {
         follow(ledger, &id(other), &id("ann")).await;
         ledger.enable_post_alerts(&id("ann"), &id(other), NOW, 9).await.expect("an answer");
     }
-    for (barrier, whom) in [(Restriction::Hide, "cy"), (Restriction::Mute, "bo"), (Restriction::Mute, "cy")] {
-        ledger.restrict(barrier, &id("ann"), &id(whom), NOW).await.expect("an answer");
+    for (barrier, target) in [(Restriction::Hide, "cy"), (Restriction::Mute, "bo"), (Restriction::Mute, "cy")] {
+        ledger.restrict(barrier, &id("ann"), &id(target), NOW).await.expect("an answer");
     }
     for (user, post) in [("ann", 2), ("ann", 11), ("ann", 13), ("bo", 2)] {
         ledger.mute_conversation(&id(user), PostId(post), NOW).await.expect("an answer");

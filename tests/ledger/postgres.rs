@@ -276,7 +276,7 @@ async fn rows_are_partitioned_by_author_post_and_user() {
         ("follows", "follower"),
         ("followers", "followee"),
         ("restrictions", "maker"),
-        ("restricted_by", "whom"),
+        ("restricted_by", "target"),
         ("favourites", "owner"),
         ("favourite_holders", "type, object"),
         ("notifications", "owner"),

@@ -292,12 +292,12 @@ async fn profiles_count_visible_posts(ledger: Any) {
         store(&*ledger, one).await.unwrap();
     }
     delete(&*ledger, 9, "ann").await.expect("it was there");
-    for (barrier, maker, whom) in [
+    for (barrier, maker, target) in [
         (Restriction::Hide, "ann", "hidden"),
         (Restriction::Mute, "ann", "muted"),
         (Restriction::Mute, "muting", "ann"),
     ] {
-        restrict(&*ledger, barrier, maker, whom).await.expect("it is new");
+        restrict(&*ledger, barrier, maker, target).await.expect("it is new");
     }
     let counted = async |viewer: &str| {
         let viewer = (!viewer.is_empty()).then(|| id(viewer));

@@ -11,7 +11,7 @@ use crate::comments;
 use crate::model::{Mark, Model, USERS, User};
 use crate::plan::{Deed, How, Plan, Step};
 use crate::random::SeededRandom;
-use crate::reader::Brought;
+use crate::reader::Arrival;
 use crate::server::PATIENCE;
 use crate::world::{Stores, World};
 
@@ -185,13 +185,13 @@ impl Run {
     /// Checks that recovered posts were visible to the reader when the recovery was requested.
     fn look_at_what_was_brought(&self) {
         for user in USERS {
-            let brought = self.world.reader(user).look(|view| std::mem::take(&mut view.brought));
-            for Brought { asked, post } in brought {
+            let arrivals = self.world.reader(user).look(|view| std::mem::take(&mut view.arrivals));
+            for Arrival { asked, post } in arrivals {
                 let since = self.lost.get(&(user, post)).filter(|since| asked.into_std() > **since);
                 let is_right = since.is_none() || self.world.is_blurred || self.is_deaf;
                 assert!(
                     is_right,
-                    "{user} was brought {post} {:?} after it was not for them any more",
+                    "{user} received {post} {:?} after it was not for them any more",
                     since.map(Instant::elapsed)
                 );
             }

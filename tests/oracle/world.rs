@@ -162,12 +162,12 @@ impl World {
         answer
     }
 
-    /// Deletes all data in Redis. If `tells`, also closes the nodes' subscriptions; otherwise nodes detect the loss by
+    /// Deletes all data in Redis. If `closes`, also closes the nodes' subscriptions; otherwise nodes detect the loss by
     /// their own checks.
-    pub(crate) fn flush(&self, tells: bool) {
+    pub(crate) fn flush(&self, closes: bool) {
         let Some(redis) = &self.redis else { return };
         assert_eq!(redis.ask("FLUSHALL"), "+OK");
-        if tells {
+        if closes {
             assert!(redis.ask("CLIENT KILL TYPE pubsub").starts_with(':'));
         }
     }

@@ -83,8 +83,8 @@ test("close codes decide: again, or never again", () => {
     connection.open();
     server.accept();
     server.socket.on.close(code, "why");
-    const { name, code: told, reason } = connection.state;
-    assert.deepEqual([name, told, reason], [ends(code) ? "ended" : "lost", code, "why"]);
+    const { name, code: received, reason } = connection.state;
+    assert.deepEqual([name, received, reason], [ends(code) ? "ended" : "lost", code, "why"]);
     assert.equal(isTerminal(code), ends(code));
     tick(60_000);
     assert.equal(server.sockets.length > 1, !ends(code), `code ${code}`);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use feedline::config::Secret;
 use feedline::push::providers::settings::{FcmSettings, WebPushSettings, WebhookSettings};
-use feedline::push::providers::webpush::Subscription;
+use feedline::push::providers::webpush::PushSubscription;
 use feedline::push::providers::{Outcome, Providers, ProvidersConfig, Push, Scope, Target, Urgency};
 use hyper::Version;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
@@ -349,7 +349,7 @@ async fn a_private_gateway_opens_no_network_to_endpoints_of_users() {
     let providers = Providers::new(&closed(ProvidersConfig { fcm, web_push, webhook, ..config() })).unwrap();
     assert_eq!(providers.send(&alert(target())).await.name(), "accepted");
     let (public, auth) = Browser::new().keys();
-    let subscription = Subscription::parse(server.url("/s").reveal(), &public, &auth).unwrap();
+    let subscription = PushSubscription::parse(server.url("/s").reveal(), &public, &auth).unwrap();
     for target in [Target::WebPush(subscription), Target::Webhook { url: server.url("/hook"), secret: None }] {
         assert_eq!(summary(&providers.send(&alert(target)).await).1, "endpoint_forbidden");
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use feedline::config::Secret;
 use feedline::push::providers::endpoint::EndpointUrl;
 use feedline::push::providers::settings::{DryRunSettings, WebPushSettings, WebhookSettings};
-use feedline::push::providers::webpush::Subscription;
+use feedline::push::providers::webpush::PushSubscription;
 use feedline::push::providers::{Platform, Providers, ProvidersConfig, Push, Scope, Target, public_key};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -79,7 +79,7 @@ async fn a_device_cannot_pause_the_others_of_its_push_service() {
     });
     let web_push = Providers::new(&ProvidersConfig { web_push, ..config() }).unwrap();
     let (key, auth) = (public_key(&Secret::new(keys::p256().0.clone())).unwrap(), "BTBZMqHH6r4Tts7J_aSIgg");
-    let subscription = Subscription::parse(server.url("/s").reveal(), &key, auth).unwrap();
+    let subscription = PushSubscription::parse(server.url("/s").reveal(), &key, auth).unwrap();
     let send = async || web_push.send(&alert(Target::WebPush(subscription.clone()))).await;
     server.answer(|_| Reply::new(403));
     for _ in 0..20 {

@@ -3,7 +3,7 @@
 use feedline::config::Secret;
 use feedline::push::providers::endpoint::EndpointUrl;
 use feedline::push::providers::settings::{ApnsSettings, FcmSettings, WebPushSettings, WebhookSettings};
-use feedline::push::providers::webpush::Subscription;
+use feedline::push::providers::webpush::PushSubscription;
 use feedline::push::providers::{ApnsEnvironment, Target};
 
 use crate::alert;
@@ -18,7 +18,7 @@ fn secret() -> Secret {
 #[test]
 fn messages_hide_the_address_of_the_device() {
     let url = "https://push.example.net/SECRET?SECRET=SECRET";
-    let subscription = Subscription::parse(url, KEY, AUTH).unwrap();
+    let subscription = PushSubscription::parse(url, KEY, AUTH).unwrap();
     let token = "5ec2e7".repeat(10);
     let targets = [
         Target::fcm("SECRETSECRET").unwrap(),

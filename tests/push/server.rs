@@ -1,4 +1,4 @@
-//! A local server that records requests and answers as a test tells it to.
+//! A local server that records requests and answers as a test demands.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use feedline::config::Secret;
 use feedline::push::providers::settings::WebPushSettings;
-use feedline::push::providers::webpush::Subscription;
+use feedline::push::providers::webpush::PushSubscription;
 use feedline::push::providers::{Outcome, Providers, ProvidersConfig, Push, Scope, Target, Urgency, public_key};
 use hyper::Version;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode};
@@ -34,9 +34,9 @@ fn web_push_with(max_body: usize) -> Providers {
     Providers::new(&config).unwrap()
 }
 
-fn subscription(browser: &Browser, endpoint: &str) -> Subscription {
+fn subscription(browser: &Browser, endpoint: &str) -> PushSubscription {
     let (public, auth) = browser.keys();
-    Subscription::parse(endpoint, &public, &auth).unwrap()
+    PushSubscription::parse(endpoint, &public, &auth).unwrap()
 }
 
 fn target(server: &Server, browser: &Browser) -> Target {

@@ -182,7 +182,7 @@ async fn check_likes_of_blocked_users_are_reverted(mut field: Field) {
     assert_eq!(status, 200, "{body}");
     // A new process settles the like, after the block.
     field.nodes[0].kill();
-    db.execute("INSERT INTO restrictions (maker, whom, kind, at) VALUES ('ann', 'bo', 'block', 1)", [])
+    db.execute("INSERT INTO restrictions (maker, target, kind, at) VALUES ('ann', 'bo', 'block', 1)", [])
         .expect("a block");
     db.execute_batch("COMMIT").expect("to commit");
     field.nodes[0].start_again().await;

@@ -42,7 +42,7 @@ test("a log has contiguous offsets and one epoch", async () => {
   assert.equal(second.epoch, first.epoch);
 });
 
-test("subscribers publish to each other, and are told who it was", async () => {
+test("subscribers publish to each other, and learn who it was", async () => {
   const [ann, bo] = [someone("ann"), someone("bo")];
   const a = await (await at.connected(ann)).subscribed("chat:room");
   const b = await (await at.connected(bo)).subscribed("chat:room");
@@ -72,7 +72,7 @@ test("subscribing is refused with 102 where there is nothing, and 103 where one 
   }
 });
 
-test("presence tells who is there", async () => {
+test("presence lists who is there", async () => {
   const [ann, bo] = [someone("ann"), someone("bo")];
   const a = await (await at.connected(ann)).subscribed("chat:presence");
   const second = await at.connected(bo);
@@ -98,16 +98,16 @@ test("subscribers hear who comes and who goes", async () => {
   await a.left.find(() => left() === 2, "bo's second leave");
 });
 
-test("history tells what was said, from either end", async () => {
+test("history returns what was said, from either end", async () => {
   const client = await at.connected(someone("ann"));
   for (let n = 1; n <= 5; n += 1) await at.server.publish("chat:history", n);
   const { sub } = await client.subscribed("chat:history");
-  const told = async (options) => (await sub.history(options)).publications.map(({ data }) => data);
-  assert.deepEqual(await told({ limit: 100 }), [1, 2, 3, 4, 5]);
-  assert.deepEqual(await told({ limit: 2, reverse: true }), [5, 4]);
+  const entries = async (options) => (await sub.history(options)).publications.map(({ data }) => data);
+  assert.deepEqual(await entries({ limit: 100 }), [1, 2, 3, 4, 5]);
+  assert.deepEqual(await entries({ limit: 2, reverse: true }), [5, 4]);
   const top = await sub.history({ limit: 0 });
   assert.deepEqual([top.publications.length, top.offset], [0, 5]);
-  assert.deepEqual(await told({ limit: 100, since: { offset: 3, epoch: top.epoch } }), [4, 5]);
+  assert.deepEqual(await entries({ limit: 100, since: { offset: 3, epoch: top.epoch } }), [4, 5]);
 });
 
 test("what a namespace does not have is error 108", async () => {

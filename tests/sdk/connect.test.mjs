@@ -89,7 +89,7 @@ test("connect and subscribe sent in one frame are answered in order, before what
   assert.deepEqual(replies, [1, 2]);
 });
 
-test("a shutdown tells clients to come back, and they do", async () => {
+test("clients come back after a shutdown", async () => {
   const client = await at.connected(someone("ann"));
   await at.server.shutdown();
   await client.connection.find((event) => event.name === "connecting" && event.code === 3001, "the goodbye");

@@ -36,7 +36,7 @@ test("a post arrives live at its author and at every follower, once", async () =
   for (const client of [follower, author]) assert.equal(postsOf(client).length, 1);
 });
 
-test("an author's and a post's channel are open to whoever may see them", async () => {
+test("an author's and a post's channel are open to those who may see them", async () => {
   const [ann, bo] = [someone("ann"), someone("bo")];
   await at.server.meet(ann, bo);
   const client = await at.connected(ann);

@@ -92,12 +92,12 @@ test("history, from either end", async () => {
   const client = await at.connected(someone("ann"), protobuf);
   for (const n of numbers(1, 5)) await at.server.publish("chat:past", n);
   const { sub } = await client.subscribed("chat:past");
-  const told = async (options) => dataOf((await sub.history(options)).publications);
-  assert.deepEqual(await told({ limit: 100 }), numbers(1, 5));
-  assert.deepEqual(await told({ limit: 2, reverse: true }), [5, 4]);
+  const entries = async (options) => dataOf((await sub.history(options)).publications);
+  assert.deepEqual(await entries({ limit: 100 }), numbers(1, 5));
+  assert.deepEqual(await entries({ limit: 2, reverse: true }), [5, 4]);
   const top = await sub.history({ limit: 0 });
   assert.deepEqual([top.publications.length, top.offset], [0, 5]);
-  assert.deepEqual(await told({ limit: 100, since: { offset: 3, epoch: top.epoch } }), [4, 5]);
+  assert.deepEqual(await entries({ limit: 100, since: { offset: 3, epoch: top.epoch } }), [4, 5]);
 });
 
 test("operations take and return JSON as bytes", async () => {

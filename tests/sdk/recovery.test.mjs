@@ -64,7 +64,7 @@ describe("a connection that was lost", () => {
     assert.deepEqual(dataOf(chat), [1]);
   });
 
-  test("is told when too much was missed", async () => {
+  test("learns when too much was missed", async () => {
     const client = await at.connected(someone("ann"));
     const chat = await client.subscribed("chat:long");
     await publish(at.server, "chat:long", [1]);

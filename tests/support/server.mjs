@@ -232,8 +232,8 @@ export class Server {
     for (const user of users) await this.done(user, "GET", `/users/${user}`);
   }
 
-  follow(user, whom) {
-    return this.done(user, "PUT", `/users/${whom}/follow`);
+  follow(user, target) {
+    return this.done(user, "PUT", `/users/${target}/follow`);
   }
 
   /** Calls an operation with a backend's key, for a Feedline account. */

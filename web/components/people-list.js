@@ -27,7 +27,7 @@ export function peopleDialog(app, title, method, params, none) {
   list.element.addEventListener("click", (event) => event.target.closest("a") && dialog.close());
 }
 
-/** Lists of those whom the user mutes, hides from and blocks; each is read when it is opened. */
+/** Lists of the users that one mutes, hides from and blocks; each is read when it is opened. */
 export function restrictionLists(app) {
   const list = (kind, verb) => {
     const control = (person) => undoButton(app, person, verb);

@@ -18,7 +18,7 @@ export class People extends Emitter {
     this.#connection = connection;
   }
 
-  /** A person as far as known: a "change" tells when more is. @param {string} id @returns {Person} */
+  /** A person as far as known: a "change" follows when more is. @param {string} id @returns {Person} */
   get(id) {
     const known = this.#people.get(id);
     const person = known ?? { id, name: id };

@@ -65,8 +65,8 @@ export class Subscriptions {
     if (pub) this.#publication(channel, pub);
     else if (subscribe) this.#subscribed(channel, subscribe);
     else if (unsubscribe) this.#ended(channel, unsubscribe);
-    else if (join) this.#tell(channel, "join", join.info);
-    else if (leave) this.#tell(channel, "leave", leave.info);
+    else if (join) this.#emit(channel, "join", join.info);
+    else if (leave) this.#emit(channel, "leave", leave.info);
   }
 
   /** @param {string} name @param {SubscribeOptions} options */
@@ -102,7 +102,7 @@ export class Subscriptions {
     channel.position = reply.recoverable ? { offset: reply.offset ?? 0, epoch: reply.epoch ?? "" } : null;
     const lostFor = channel.lostAt && Date.now() - channel.lostAt;
     channel.lostAt = 0;
-    this.#tell(channel, "subscribed", { wasRecovering, recovered, missed: publications, lostFor });
+    this.#emit(channel, "subscribed", { wasRecovering, recovered, missed: publications, lostFor });
     for (const publication of publications) this.#publication(channel, publication);
   }
 
@@ -113,7 +113,7 @@ export class Subscriptions {
       if (offset <= channel.position.offset) return;
       channel.position = { offset, epoch: epoch || channel.position.epoch };
     }
-    this.#tell(channel, "publication", { data, offset });
+    this.#emit(channel, "publication", { data, offset });
   }
 
   /** @param {Channel} channel @param {{code: number, reason: string}} end */
@@ -122,11 +122,11 @@ export class Subscriptions {
     if (end.code === STATE_INVALIDATED || channel.byServer) channel.position = null;
     if (end.code >= FIRST_RESUBSCRIBE && !channel.byServer) return void this.#subscribe(channel);
     if (!channel.byServer) this.#channels.delete(channel.name);
-    this.#tell(channel, "unsubscribed", end);
+    this.#emit(channel, "unsubscribed", end);
   }
 
   /** @param {Channel} channel @param {keyof ChannelHandlers} event @param {any} detail */
-  #tell(channel, event, detail) {
+  #emit(channel, event, detail) {
     for (const handlers of [...channel.handlers]) isolate(() => handlers[event]?.(detail));
   }
 }

@@ -22,7 +22,7 @@ export async function initLanguage() {
   await useLanguage(wanted.find((tag) => tag in TABLES) ?? "en");
 }
 
-/** Switches the language. Whoever has shown text shows it again. */
+/** Switches the language. Views that show text show it again. */
 export async function useLanguage(name) {
   table = await TABLES[name]();
   language = name;

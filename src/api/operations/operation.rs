@@ -7,9 +7,10 @@ use futures::future::BoxFuture;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::Value;
 
+use crate::api::ErrorKind;
 use crate::feed::expand::requested_parts;
 use crate::feed::paging::requested_pages;
-use crate::feed::{Call, ErrorKind, Feed, RateClass, Result};
+use crate::feed::{Call, Feed, RateClass, Result};
 
 /// An HTTP method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

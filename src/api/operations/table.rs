@@ -18,14 +18,15 @@ use schemars::SchemaGenerator;
 use super::codec::{decode, encode};
 use super::operation::Effect::{Create, QueuedWrite, Read, SecretWrite, SignIn, SignUp, Write};
 use super::operation::{Access, Operation, Verb};
+use crate::api::ErrorKind;
 use crate::feed::RateClass::{Comments, Follows, Likes, Posts, Writes};
 use crate::feed::input::{
     AuthorList, CommentLikerList, CommentList, Done, NoInput, OneComment, OnePost, OneUser, OwnList, PostFeed,
     PostList, PostPage, PostsByIds, ReadPost, Search, TopicList, UserList, UserPage,
 };
 use crate::feed::{
-    ErrorKind, devices, erasure, expand, export, favourites, identity, likes, notifications, people, posts, timelines,
-    topics, web_push_key,
+    devices, erasure, expand, export, favourites, identity, likes, notifications, people, posts, timelines, topics,
+    web_push_key,
 };
 use crate::model::{Comment, Profile, PushPreferences, ShownPost, UserDetails};
 

@@ -136,7 +136,8 @@ fn life(folder: &Path) -> io::Result<Epoch> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         Err(_) => {}
     }
-    let (life, new) = (new_epoch(), folder.join("life.new"));
+    let life = new_epoch();
+    let new = folder.join("life.new");
     let mut file = segment::open_own(&new)?;
     file.set_len(0)?;
     file.write_all(life.as_bytes())?;
@@ -159,7 +160,8 @@ fn clock() -> u64 {
 
 /// The waiting entries in the files, and the number of the next entry. Damaged entries are skipped and logged.
 fn read_all(folder: &Path, firsts: &VecDeque<u64>) -> io::Result<(VecDeque<(u64, Bytes)>, u64)> {
-    let (mut entries, mut next) = (VecDeque::new(), firsts.front().copied().unwrap_or(1));
+    let mut entries = VecDeque::new();
+    let mut next = firsts.front().copied().unwrap_or(1);
     for (at, first) in firsts.iter().enumerate() {
         let content = read_file(folder, *first)?;
         let mut missing = content.records.first() != Some(&SegmentRecord::Skipped(next));

@@ -132,7 +132,8 @@ fn encode(buffer: &mut Vec<u8>, number: u64, body: &[u8]) {
 /// Reads a file. Complete records after a damaged section are found by their checksums.
 pub(super) fn read(folder: &Path, first: u64) -> io::Result<SegmentContent> {
     let mut rest = Bytes::from(fs::read(path(folder, first))?);
-    let (mut content, mut skipped) = (SegmentContent::default(), 0);
+    let mut content = SegmentContent::default();
+    let mut skipped = 0;
     while !rest.is_empty() {
         match decode(&mut rest) {
             Some(record) => {
@@ -151,14 +152,17 @@ pub(super) fn read(folder: &Path, first: u64) -> io::Result<SegmentContent> {
 
 /// Keeps a damaged file for inspection; it would otherwise be removed once it has no waiting entries.
 pub(super) fn keep_damaged(folder: &Path, first: u64) -> io::Result<PathBuf> {
-    let (from, to) = (path(folder, first), folder.join(format!("{first:020}.damaged")));
+    let from = path(folder, first);
+    let to = folder.join(format!("{first:020}.damaged"));
     fs::copy(from, &to)?;
     Ok(to)
 }
 
 fn decode(rest: &mut Bytes) -> Option<SegmentRecord> {
     let mut head = rest.get(..HEAD)?;
-    let (length, sum, number) = (head.get_u32_le() as usize, head.get_u32_le(), head.get_u64_le());
+    let length = head.get_u32_le() as usize;
+    let sum = head.get_u32_le();
+    let number = head.get_u64_le();
     let end = HEAD.checked_add(length.checked_sub(8)?)?;
     let content = rest.get(8..end)?;
     let mut check = Checksum::new();
@@ -215,7 +219,8 @@ impl Checksum {
         let mut table = [0; 256];
         let mut at = 0;
         while at < 256 {
-            let (mut value, mut bit) = (at as u32, 0);
+            let mut value = at as u32;
+            let mut bit = 0;
             while bit < 8 {
                 value = if value & 1 == 1 { (value >> 1) ^ 0xEDB8_8320 } else { value >> 1 };
                 bit += 1;

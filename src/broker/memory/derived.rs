@@ -34,7 +34,8 @@ struct Unseen {
 
 impl DerivedEpochs {
     pub(super) fn new(position_ttl: Duration) -> Self {
-        let (started, hasher) = (Instant::now(), RandomState::new());
+        let started = Instant::now();
+        let hasher = RandomState::new();
         Self { started, period: period(position_ttl), hasher, unseen: Mutex::default() }
     }
 

@@ -71,7 +71,8 @@ pub(super) struct MemoryInbox {
 impl MemoryInbox {
     /// An unfilled inbox under a new epoch.
     pub(super) fn new(until: Instant) -> Self {
-        let (floor, fence) = (PostId::ZERO, PostId::MAX);
+        let floor = PostId::ZERO;
+        let fence = PostId::MAX;
         Self { epoch: new_epoch(), top: 0, words: VecDeque::new(), floor, fence, mark: 0, arrival: 0, until }
     }
 
@@ -206,8 +207,8 @@ impl MemoryInbox {
     /// Adds the past posts, below the entries that have arrived since the inbox was opened.
     pub(super) fn fill(&mut self, posts: &[PostId], floor: PostId, length: u64) {
         let present = std::mem::take(&mut self.words);
-        let told: HashSet<PostId> = present.iter().map(|word| word.post()).collect();
-        let past = posts.iter().filter(|id| !told.contains(id)).map(|id| CompactEntry(id.0));
+        let listed: HashSet<PostId> = present.iter().map(|word| word.post()).collect();
+        let past = posts.iter().filter(|id| !listed.contains(id)).map(|id| CompactEntry(id.0));
         self.words = past.chain(present.iter().copied()).collect();
         // Offsets continue: an offset that clients have received must not name another entry.
         self.top += self.words.len() as u64;

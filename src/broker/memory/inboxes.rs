@@ -153,7 +153,8 @@ impl InboxStore for MemoryBroker {
         if !job.note(&page) {
             return Ok(FannedOut::Fenced);
         }
-        let (mut channel, now) = (String::new(), Instant::now());
+        let mut channel = String::new();
+        let now = Instant::now();
         let receipts = page.users.iter().map(|user| {
             channel.clear();
             channel.push_str(ChannelKind::Timeline.prefix());
@@ -181,7 +182,8 @@ impl InboxStore for MemoryBroker {
         if pull.entry.post().is_none() {
             return Err(BrokerError::Failed("an inbox holds posts only".to_owned()));
         }
-        let (how, now) = (EntrySource::Pulled { mark: pull.mark, attempt: pull.attempt }, Instant::now());
+        let how = EntrySource::Pulled { mark: pull.mark, attempt: pull.attempt };
+        let now = Instant::now();
         let write = |user| self.fan(&inbox_channel(user), pull.entry, how, now);
         Ok(pull.users.iter().map(write).collect())
     }

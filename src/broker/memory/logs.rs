@@ -168,7 +168,8 @@ impl Broker for MemoryBroker {
     }
 
     async fn read(&self, channel: &str, span: Span) -> Result<Option<Slice>> {
-        let (found, now) = (self.find(channel), Instant::now());
+        let found = self.find(channel);
+        let now = Instant::now();
         let mut state = found.as_ref().map(|found| found.state.lock());
         if inbox_owner(channel).is_some() {
             let slice = |it: &mut inbox::MemoryInbox| Slice { top: it.position(), entries: it.entries(span) };

@@ -126,7 +126,8 @@ impl MemoryBroker {
 
     /// The last position of a log or inbox; `None` for an inbox that does not exist or is not filled.
     pub(super) fn position_of(&self, channel: &str) -> Option<Position> {
-        let (found, now) = (self.find(channel), Instant::now());
+        let found = self.find(channel);
+        let now = Instant::now();
         let mut state = found.as_ref().map(|found| found.state.lock());
         if inbox_owner(channel).is_some() {
             return state?.filled_inbox(now).map(|inbox| inbox.position());

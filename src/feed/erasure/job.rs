@@ -120,7 +120,8 @@ impl ErasureJob {
     /// Processes the next page of the stage. Returns the number of its rows (none are left after an empty one), and the
     /// pause after it; `None`: there is no such stage.
     async fn page(&self, pass: &mut Pass) -> Result<Option<(usize, Duration)>> {
-        let (ledger, mut pause) = (&self.base.ledger, PAUSE);
+        let ledger = &self.base.ledger;
+        let mut pause = PAUSE;
         let found = match pass.stage {
             // Follows by other users, and the posts in their timelines.
             0 => self.follows(PersonalData::Followers, pass).await?,
@@ -236,7 +237,8 @@ impl ErasureJob {
     /// Ends follows, and removes the followees' posts from the followers' timelines.
     async fn follows(&self, data: PersonalData, pass: &mut Pass) -> Result<usize> {
         let rows = self.personal_page(data, pass, PAGE).await?;
-        let (user, found) = (&pass.erasure.user, rows.len());
+        let user = &pass.erasure.user;
+        let found = rows.len();
         let ends = stream::iter(rows).map(|row| async move {
             let other = row.other.as_ref().ok_or_else(|| unreadable("follow", &row))?;
             let (follower, followee) = if data == PersonalData::Followers { (other, user) } else { (user, other) };

@@ -51,7 +51,8 @@ pub(super) async fn publish_edit(base: &Base, job: JobId, before: PostRemoved, t
 /// # Errors
 /// If the broker cannot be reached.
 pub(super) async fn append(base: &Base, job: JobId, channel: &Channel, entry: &Entry) -> Result<()> {
-    let (channel, kind) = (channel.to_string(), char::from(entry.encode().0));
+    let channel = channel.to_string();
+    let kind = char::from(entry.encode().0);
     let key = format!("job {job} {kind}");
     let retention = Retention::SHARED;
     let append = Append { channel: &channel, entry, retention, idempotency_key: Some(&key), version: None };

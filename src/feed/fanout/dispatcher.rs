@@ -60,7 +60,8 @@ impl Dispatcher {
                     channel_updates::publish_edit(&self.base, job.id, before, topics).await?;
                     running.has_published = true;
                 }
-                let (entry, recipients) = (Entry::Edited(*post), Recipients::RemainingViewers { before: visibility });
+                let entry = Entry::Edited(*post);
+                let recipients = Recipients::RemainingViewers { before: visibility };
                 self.dispatch(&scan(job, &entry, recipients), running).await
             }
             Work::RevokeVisibility { post, change, .. } => {
@@ -125,7 +126,8 @@ impl Dispatcher {
         }
         let mut after = String::new();
         while running.tokens.are_valid() {
-            let (author, now) = (author.clone(), now());
+            let author = author.clone();
+            let now = now();
             let due_at = job.created_at.saturating_add(grace).max(now);
             let page = PostAlertPage { post, author, after: after.clone(), users: ALERTS_PER_PAGE, due_at };
             if let Some(last) = self.base.ledger.queue_post_alerts(&page, now).await? {

@@ -139,7 +139,9 @@ impl FollowerScanner {
             (followers.first_page, followers.more) = (Some(users), false);
             return Ok(JobOutcome::Done);
         }
-        let (tokens, next, writing) = (job.tokens.clone(), Vec::new(), VecDeque::new());
+        let tokens = job.tokens.clone();
+        let next = Vec::new();
+        let writing = VecDeque::new();
         let mut pages = Pages { scan, tokens, next, made: 0, fenced: false, writing };
         // The author's own timeline comes first.
         pages.next.extend(followers.own.take());

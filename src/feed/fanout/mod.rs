@@ -141,7 +141,9 @@ impl FanoutWorkers {
 
     /// Runs the next job of an author.
     async fn run(&self, mut queued: QueuedJob) {
-        let (id, author, fence) = (queued.job.id, queued.job.work.author().clone(), queued.fence.clone());
+        let id = queued.job.id;
+        let author = queued.job.work.author().clone();
+        let fence = queued.fence.clone();
         let mut running = RunningJob::new(&queued, self.base.jobs.partition(queued.job.partition()));
         // The job is loaded again.
         let _on_panic = OnPanic(|| self.base.jobs.ended(id, &author, &fence, JobEnd::Lost));

@@ -58,8 +58,11 @@ impl PageWriter {
         let inboxes = u32::try_from(users.len()).unwrap_or(u32::MAX).min(MAX_INBOXES_UNDER_WAY);
         // Pages under way end by themselves, so a job that waits here for its own earlier pages goes on.
         let permits = Arc::clone(&self.under_way).acquire_many_owned(inboxes).await.ok();
-        let (base, tokens, created_at) = (Arc::clone(&self.base), tokens.clone(), scan.created_at);
-        let (entry, author) = (scan.entry.clone(), scan.author.clone());
+        let base = Arc::clone(&self.base);
+        let tokens = tokens.clone();
+        let created_at = scan.created_at;
+        let entry = scan.entry.clone();
+        let author = scan.author.clone();
         Ok(self.base.runtime.spawn(async move {
             let _permits = permits;
             // The process may have been paused since the last renewal of the lease, for longer than the broker keeps
@@ -67,7 +70,8 @@ impl PageWriter {
             if !tokens.are_valid() {
                 return Ok(FannedOut::Fenced);
             }
-            let (attempt, page) = (&tokens.attempt, &page);
+            let attempt = &tokens.attempt;
+            let page = &page;
             let page = FanOut { attempt, page, entry: &entry, author: &author, users: &users, created_at };
             base.broker.fan_out(page).await
         }))

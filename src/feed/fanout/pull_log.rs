@@ -145,7 +145,8 @@ impl PullLog {
                         let Some(fault) = self.quarantine.failed(pulled.mark, &error, cause).await else {
                             return Err(error);
                         };
-                        let (mark, reason) = (pulled.mark, fault.reason);
+                        let mark = pulled.mark;
+                        let reason = fault.reason;
                         tracing::error!(mark, reason, "an entry of the pull log always fails; this node skips it");
                     }
                 }
@@ -169,7 +170,8 @@ impl PullLog {
         };
         for asked in present.chunks(MAX_USERS_PER_CALL) {
             let followers = self.base.ledger.followers_among(&pulled.author, asked).await?;
-            let (author, recipients) = (&pulled.author, Recipients::of(&pulled.entry));
+            let author = &pulled.author;
+            let recipients = Recipients::of(&pulled.entry);
             let followers = self.base.visibility.select_recipients(post, author, recipients, followers).await?;
             let pages: Vec<_> = followers.chunks(self.page_size).map(|users| self.append_to(pulled, users)).collect();
             stream::iter(pages).buffer_unordered(MAX_CONCURRENT_PAGES).try_collect::<()>().await?;

@@ -201,7 +201,8 @@ impl FavouriteService {
                 Some(other) => self.base.ledger.common_favourites_count(source.user, other, source.kind).await?,
             });
         }
-        let (mut count, mut before) = (0, None);
+        let mut count = 0;
+        let mut before = None;
         loop {
             let read = self.read_favourites(source, before, COUNT_CHUNK).await?;
             let ended = read.len() < COUNT_CHUNK;
@@ -220,7 +221,8 @@ impl FavouriteService {
         before: Option<i64>,
         limit: usize,
     ) -> Result<Vec<Favourite>> {
-        let (user, kind) = (source.user, source.kind);
+        let user = source.user;
+        let kind = source.kind;
         Ok(match source.other {
             None => self.base.ledger.favourites(user, kind, before, limit).await?,
             Some(other) => self.base.ledger.common_favourites(user, other, kind, before, limit).await?,

@@ -80,39 +80,23 @@ const WRONG: FeedError = FeedError::Unauthorized("unknown user or wrong password
 
 /// Accounts, and their sessions.
 pub(crate) struct AccountService {
-    ledger: Arc<dyn Ledger>,
-    identity: Arc<IdentityService>,
-    origins: Arc<UserOrigins>,
-    revocations: Arc<RevocationService>,
-    invalidator: Arc<Invalidator>,
-    rates: Arc<RateLimits>,
-    passwords: Passwords,
+    pub(crate) ledger: Arc<dyn Ledger>,
+    pub(crate) identity: Arc<IdentityService>,
+    pub(crate) origins: Arc<UserOrigins>,
+    pub(crate) revocations: Arc<RevocationService>,
+    pub(crate) invalidator: Arc<Invalidator>,
+    /// Counts failed sign-ins for all nodes.
+    pub(crate) rates: Arc<RateLimits>,
+    pub(crate) passwords: Passwords,
     /// Signs the tokens of sessions; `None` if accounts are off.
-    issuer: Option<SessionIssuer>,
-    /// Delays sign-ins after failures; `None` without a limit.
-    guard: Option<Arc<SignInGuard>>,
+    pub(crate) issuer: Option<SessionIssuer>,
+    /// Delays sign-ins after failures on this node; `None` without a limit.
+    pub(crate) guard: Option<Arc<SignInGuard>>,
     /// Addresses that many clients share.
-    trusted_proxies: Arc<TrustedProxies>,
+    pub(crate) trusted_proxies: Arc<TrustedProxies>,
 }
 
 impl AccountService {
-    /// Accounts of this ledger. `rates` counts failed sign-ins for all nodes, and `guard` counts them on this node.
-    #[expect(clippy::too_many_arguments, reason = "a constructor names everything that the service can touch")]
-    pub(crate) fn new(
-        ledger: Arc<dyn Ledger>,
-        identity: Arc<IdentityService>,
-        origins: Arc<UserOrigins>,
-        revocations: Arc<RevocationService>,
-        invalidator: Arc<Invalidator>,
-        rates: Arc<RateLimits>,
-        passwords: Passwords,
-        issuer: Option<SessionIssuer>,
-        guard: Option<Arc<SignInGuard>>,
-        trusted_proxies: Arc<TrustedProxies>,
-    ) -> Self {
-        Self { ledger, identity, origins, revocations, invalidator, rates, passwords, issuer, guard, trusted_proxies }
-    }
-
     pub(crate) async fn sign_up(&self, _: Caller, account: SignUp) -> Result<SignedIn> {
         let issuer = self.sessions()?;
         checked_password("password", &account.password)?;
@@ -259,7 +243,7 @@ fn cancel_on_error<T>(result: Result<T>, attempt: Option<SignInAttempt>) -> Resu
 fn taken(origin: UserOrigin) -> FeedError {
     let message = match origin {
         UserOrigin::Account => "that id is taken",
-        UserOrigin::Application => "that id is taken: the application brought it, so it cannot be signed up",
+        UserOrigin::Application => "that id is taken: it belongs to the application, so it cannot be signed up",
     };
     FeedError::Conflict { field: "user", message }
 }

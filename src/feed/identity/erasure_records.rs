@@ -28,7 +28,8 @@ pub(crate) struct ErasureRecords {
 impl ErasureRecords {
     /// Records of this ledger, this list of erased users and this file.
     pub(crate) fn new(ledger: Arc<dyn Ledger>, erased: Arc<ErasedUsers>, log: ErasureLog) -> Self {
-        let (unlogged, appending) = (Mutex::default(), tokio::sync::Mutex::default());
+        let unlogged = Mutex::default();
+        let appending = tokio::sync::Mutex::default();
         Self { ledger, erased, log, unlogged, appending, wake: Notify::new() }
     }
 

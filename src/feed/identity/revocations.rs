@@ -74,58 +74,42 @@ pub(crate) struct TokenLifetimes {
 
 /// Revocations: written to the ledger's log, and followed by every node.
 pub(crate) struct RevocationService {
-    ledger: Arc<dyn Ledger>,
-    broker: Arc<dyn Broker>,
-    runtime: Arc<Runtime>,
-    lineage: Arc<LineageTracker>,
+    pub(crate) ledger: Arc<dyn Ledger>,
+    pub(crate) broker: Arc<dyn Broker>,
+    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) lineage: Arc<LineageTracker>,
     /// Handles erasures, which are in the same log.
-    erasures: Arc<ErasureRecords>,
-    checks: Arc<AuthorizationChecks>,
-    lifetimes: TokenLifetimes,
-    /// The revocations that this node knows of; the gateway's sessions check it too.
-    list: Arc<RevocationList>,
+    pub(crate) erasures: Arc<ErasureRecords>,
+    pub(crate) checks: Arc<AuthorizationChecks>,
+    pub(crate) lifetimes: TokenLifetimes,
+    /// The revocations that this node knows of, kept up to date from [`start`](Self::start) on; the gateway's sessions
+    /// check it too.
+    pub(crate) list: Arc<RevocationList>,
+    /// How far this node has read the log.
+    pub(crate) progress: LogProgress,
+    pub(crate) pauses: PauseDetector,
+    /// Signals that the log may have grown: wakes the follower.
+    pub(crate) grown: Arc<Notify>,
+}
+
+/// How far a node has read the log of revocations.
+pub(crate) struct LogProgress {
     /// The number of the last entry in the list. Held while the log is read, so that entries come in order.
     reached: tokio::sync::Mutex<u64>,
     /// The time of the last read that reached the end of the log.
     read_at: Mutex<Instant>,
     /// The start time of the last completed read of the log, successful or not.
     read_begun: watch::Sender<Instant>,
-    pauses: PauseDetector,
-    /// Signals that the log may have grown.
-    grown: Arc<Notify>,
+}
+
+impl Default for LogProgress {
+    fn default() -> Self {
+        let now = Instant::now();
+        Self { reached: tokio::sync::Mutex::new(0), read_at: Mutex::new(now), read_begun: watch::Sender::new(now) }
+    }
 }
 
 impl RevocationService {
-    /// Keeps this list up to date: see [`start`](Self::start). `grown` wakes the follower of the log.
-    #[expect(clippy::too_many_arguments, reason = "a constructor names everything that the service can touch")]
-    pub(crate) fn new(
-        ledger: Arc<dyn Ledger>,
-        broker: Arc<dyn Broker>,
-        runtime: Arc<Runtime>,
-        lineage: Arc<LineageTracker>,
-        erasures: Arc<ErasureRecords>,
-        checks: Arc<AuthorizationChecks>,
-        lifetimes: TokenLifetimes,
-        list: Arc<RevocationList>,
-        grown: Arc<Notify>,
-    ) -> Self {
-        Self {
-            ledger,
-            broker,
-            runtime,
-            lineage,
-            erasures,
-            checks,
-            lifetimes,
-            list,
-            reached: tokio::sync::Mutex::new(0),
-            read_at: Mutex::new(Instant::now()),
-            read_begun: watch::Sender::new(Instant::now()),
-            pauses: PauseDetector::new(),
-            grown,
-        }
-    }
-
     /// Checks a user and a token, in memory.
     ///
     /// # Errors
@@ -145,18 +129,18 @@ impl RevocationService {
 
     /// Whether the log has been unreadable for so long that the list cannot be trusted.
     pub(crate) fn is_stale(&self) -> bool {
-        self.read_at.lock().elapsed() > MAX_STALENESS
+        self.progress.read_at.lock().elapsed() > MAX_STALENESS
     }
 
     /// After a pause of this node, waits for an attempt to read the revocations of the pause. Returns at once if there
     /// was no pause.
     pub(crate) async fn catch_up(&self) {
         let Some(resumed) = self.pauses.resumed() else { return };
-        if *self.read_begun.borrow() >= resumed {
+        if *self.progress.read_begun.borrow() >= resumed {
             return;
         }
         self.grown.notify_one();
-        let mut read_begun = self.read_begun.subscribe();
+        let mut read_begun = self.progress.read_begun.subscribe();
         let caught_up = read_begun.wait_for(|begun| *begun >= resumed);
         if tokio::time::timeout(CATCH_UP_TIMEOUT, caught_up).await.is_err() {
             tracing::warn!("the log of revocations is not read in time after a pause: what is known of it is used");
@@ -318,7 +302,7 @@ impl RevocationService {
                 () = self.grown.notified() => {}
             }
             let begun = Instant::now();
-            let away = self.read_at.lock().elapsed();
+            let away = self.progress.read_at.lock().elapsed();
             // After a ledger lost its latest entries, its numbers continue below the last number read.
             let current = self.lineage.incarnation();
             let is_known = current == *incarnation.lock();
@@ -330,16 +314,18 @@ impl RevocationService {
                 Ok(()) => *incarnation.lock() = current,
                 Err(error) => tracing::debug!(%error, ?away, "the log of revocations could not be read"),
             }
-            self.read_begun.send_replace(begun);
+            self.progress.read_begun.send_replace(begun);
             self.erasures.append_unlogged().await;
         }
     }
 
     /// Reads the whole log, and replaces the list.
     async fn load(&self) -> Result<()> {
-        let mut reached = self.reached.lock().await;
+        let mut reached = self.progress.reached.lock().await;
         let began = Instant::now();
-        let (list, mut last, mut erased) = (RevocationList::default(), 0, Vec::new());
+        let list = RevocationList::default();
+        let mut last = 0;
+        let mut erased = Vec::new();
         loop {
             let entries = self.ledger.revocations_after(last, PAGE).await?;
             for (number, entry) in &entries {
@@ -355,14 +341,14 @@ impl RevocationService {
         self.list.replace(list);
         *reached = last;
         drop(reached);
-        *self.read_at.lock() = began;
+        *self.progress.read_at.lock() = began;
         self.checks.check_all();
         self.erasures.reapply(erased).await
     }
 
     /// Reads new entries of the log.
     pub(crate) async fn follow(&self) -> Result<()> {
-        let mut reached = self.reached.lock().await;
+        let mut reached = self.progress.reached.lock().await;
         loop {
             let began = Instant::now();
             let entries = self.ledger.revocations_after(*reached, PAGE).await?;
@@ -375,7 +361,7 @@ impl RevocationService {
                 self.checks.check_entries(&entries);
             }
             if entries.len() < PAGE {
-                *self.read_at.lock() = began;
+                *self.progress.read_at.lock() = began;
                 return Ok(());
             }
         }

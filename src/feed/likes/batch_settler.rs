@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::count_publisher::PendingCounts;
 use super::entry;
-use super::settler::{MAX_BATCH, SettlerState, Settlers, parse_position, position};
+use super::settler::{MAX_BATCH, SettlerState, Settlers};
 use crate::broker::{QueueOffset, QueuePage, QueuedEntry, SettlementEvent, Signal};
 use crate::feed::error::Result;
 use crate::feed::runtime::now;
@@ -21,7 +21,7 @@ impl Settlers {
         let incarnation = self.base.lineage.incarnation();
         let position = self.base.ledger.like_position(partition).await?;
         let QueuePage { life: epoch, mut items } = self.queue.read(partition, QueueOffset::ZERO, MAX_BATCH).await?;
-        let through = parse_position(&position, &epoch).unwrap_or(QueueOffset::ZERO);
+        let through = entry::parse_position(&position, &epoch).unwrap_or(QueueOffset::ZERO);
         let mut unpublished: HashMap<ContentId, QueueOffset> = HashMap::new();
         while let Some(last) = items.last() {
             let reached = last.place;
@@ -44,7 +44,8 @@ impl Settlers {
         }
         tracing::debug!(partition, %through, unpublished = objects.len(), "settles likes here from now on");
         // The last settler may have left reverts.
-        let (has_reverts, trimmed) = (true, QueueOffset::ZERO);
+        let has_reverts = true;
+        let trimmed = QueueOffset::ZERO;
         Ok(SettlerState { partition, epoch, incarnation, position, through, counts, has_reverts, trimmed })
     }
 
@@ -55,7 +56,8 @@ impl Settlers {
         self.set_unreadable_aside(state, entries).await?;
         let many = merged.len();
         let (changes, unseen) = self.split_by_eligibility(merged).await?;
-        let (partition, from, to) = (state.partition, state.position.clone(), position(&state.epoch, last.place));
+        let (partition, from, to) =
+            (state.partition, state.position.clone(), entry::position(&state.epoch, last.place));
         let noted = self.base.events.max_likes_per_object();
         let likes = changes.iter().map(|change| (change.user.clone(), change.object, change.liked)).collect();
         let batch = LikeBatch { partition, from, to, changes, unseen, noted, now: now() };
@@ -72,14 +74,15 @@ impl Settlers {
     /// Quarantines an entry that always fails, and moves the ledger's position past it. Nothing changes if another node
     /// has moved the position.
     pub(super) async fn skip(&self, state: &mut SettlerState, item: &QueuedEntry, fault: Fault) -> Result<()> {
-        let (partition, cause) = (state.partition, &fault.reason);
+        let partition = state.partition;
+        let cause = &fault.reason;
         tracing::error!(partition, place = %item.place, cause, "a like always fails and was quarantined");
         let like = entry::decode(&item.body);
         let objects: Vec<_> = like.iter().map(|like| like.object).collect();
         let skipped = SkippedLike {
             partition,
             from: state.position.clone(),
-            to: position(&state.epoch, item.place),
+            to: entry::position(&state.epoch, item.place),
             content: entry::text(item),
             like: like.filter(|like| like.liked),
             fault,
@@ -102,7 +105,7 @@ impl Settlers {
     ) -> Result<()> {
         let Some((first, last)) = entries.first().zip(entries.last()) else { return Ok(()) };
         self.base.lineage.note_settled(state.partition, &state.epoch, last.place).await?;
-        (state.position, state.through) = (position(&state.epoch, last.place), last.place);
+        (state.position, state.through) = (entry::position(&state.epoch, last.place), last.place);
         for (object, tally) in &settled.tallies {
             // An object without a version has never had counts.
             if tally.version > 0 {
@@ -133,7 +136,8 @@ impl Settlers {
     /// Publishes a settlement to all nodes: they update their counts and inform clients. A lost message does no harm:
     /// the next message brings the counts, and acknowledgements stay valid.
     async fn publish(&self, state: &SettlerState, settled: SettledLikes, mut likes: Vec<(UserId, ContentId, bool)>) {
-        let (partition, through) = (state.partition, state.through);
+        let partition = state.partition;
+        let through = state.through;
         let tallies = settled.tallies.into_iter().collect();
         let reverted: Vec<_> = settled.reverted.into_iter().map(|it| (it.user, it.object)).collect();
         if !reverted.is_empty() {

@@ -161,7 +161,8 @@ impl CountPublisher {
         // The counts of comments are not pushed.
         let ContentId::Post(post) = object else { return Ok(()) };
         let entry = Entry::Data(Event::counts(post, tally).encode());
-        let (channel, version) = (Channel::Post(post).to_string(), Some((tally.version, "counts")));
+        let channel = Channel::Post(post).to_string();
+        let version = Some((tally.version, "counts"));
         let append =
             Append { channel: &channel, entry: &entry, retention: Retention::SHARED, idempotency_key: None, version };
         self.broker.append(append).await?;

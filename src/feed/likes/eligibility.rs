@@ -105,7 +105,8 @@ impl Eligibility {
             ContentId::Post(post) => Some((*post, None)),
             ContentId::Comment(comment) => contexts.get(comment).map(|context| (context.post, Some(context))),
         };
-        let (mut posts, mut people) = (Vec::new(), Vec::new());
+        let mut posts = Vec::new();
+        let mut people = Vec::new();
         for (user, (post, context)) in pairs.iter().filter_map(|(user, object)| Some((user, place(object)?))) {
             posts.push((user.clone(), post));
             let authors = context.iter().flat_map(|context| context.people());

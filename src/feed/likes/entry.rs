@@ -4,11 +4,22 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 
-use crate::broker::QueuedEntry;
-use crate::model::{ContentId, LikeChange, UserId};
+use crate::broker::{QueueOffset, QueuedEntry};
+use crate::model::{ContentId, Epoch, LikeChange, UserId};
 
 /// The longest content of an entry that is quarantined, in bytes.
 const MAX_CONTENT: usize = 1_000;
+
+/// A position in the queue, as the ledger stores it.
+pub(super) fn position(epoch: &Epoch, place: QueueOffset) -> String {
+    format!("{epoch} {place}")
+}
+
+/// The queue offset of a stored position; `None` if it belongs to another epoch.
+pub(super) fn parse_position(position: &str, epoch: &Epoch) -> Option<QueueOffset> {
+    let (of, place) = position.split_once(' ')?;
+    (of == &**epoch).then(|| QueueOffset::parse(place)).flatten()
+}
 
 pub(super) fn encode(change: &LikeChange) -> Bytes {
     let LikeChange { user, object, liked, at } = change;

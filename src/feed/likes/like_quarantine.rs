@@ -4,7 +4,7 @@
 //! leaves a request in the ledger, and any node carries it out. Two nodes that do so at once change nothing more.
 
 use super::entry;
-use super::settler::{SettlerState, Settlers, position};
+use super::settler::{SettlerState, Settlers};
 use crate::broker::QueuedEntry;
 use crate::feed::error::{FeedError, Result, isolate};
 use crate::ledger::{Fault, LIKE, LedgerError, Quarantined, REVERT, like_name};
@@ -24,7 +24,7 @@ impl Settlers {
         let partition = state.partition;
         let unreadable = batch.iter().filter(|item| entry::decode(&item.body).is_none()).map(|item| {
             tracing::error!(partition, place = %item.place, "an entry of the queue of likes cannot be decoded");
-            let name = like_name(partition, &position(&state.epoch, item.place));
+            let name = like_name(partition, &entry::position(&state.epoch, item.place));
             Quarantined::new(LIKE, name, entry::text(item), Fault::now(UNKNOWN, 1))
         });
         let unreadable: Vec<_> = unreadable.collect();

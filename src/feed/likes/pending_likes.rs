@@ -87,7 +87,8 @@ impl PendingLikes {
         }
         let mut likes = Vec::with_capacity(requests.len());
         for PendingLike { client, change, .. } in &done {
-            let (user, object) = (&change.user, change.object);
+            let user = &change.user;
+            let object = change.object;
             // The first like of a client and object removes the entry.
             let Some(requests) = requests.remove(&(client, object)).filter(|_| !reverted.contains(&(user, object)))
             else {

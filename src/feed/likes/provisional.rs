@@ -104,7 +104,8 @@ impl CachedCount {
             self.settled = Some((partition, place));
         }
         // Replies to one append arrive in any order, so the offsets are only nearly sorted.
-        let (pending, difference) = (&mut self.pending, &mut self.difference);
+        let pending = &mut self.pending;
+        let difference = &mut self.difference;
         pending.retain(|(at, by)| {
             let waits = *at > place;
             *difference -= if waits { 0 } else { *by };

@@ -44,7 +44,8 @@ impl Settlers {
     async fn set_revert_aside(&self, reverted: &Reverted, fault: Fault) -> Result<()> {
         let cause = &fault.reason;
         tracing::error!(?reverted, cause, "the note of a reverted like always fails and was quarantined");
-        let (name, content) = (reverted.id.to_string(), serde_json::to_string(reverted).unwrap_or_default());
+        let name = reverted.id.to_string();
+        let content = serde_json::to_string(reverted).unwrap_or_default();
         self.base.ledger.quarantine(&[Quarantined::new(REVERT, name, content, fault)]).await?;
         Ok(self.base.ledger.delete_reverts(&[reverted.id]).await?)
     }
@@ -53,8 +54,10 @@ impl Settlers {
     pub(super) async fn push_revert(&self, Reverted { id, user, object, reason }: &Reverted) -> Result<()> {
         self.base.lineage.note_number(REVERTS, u64::try_from(*id).unwrap_or_default()).await?;
         let event = Event::LikeReverted { id: object.number(), reason: *reason };
-        let (channel, key) = (Channel::Notifications(user.clone()).to_string(), format!("revert {id}"));
-        let (entry, retention) = (Entry::Data(event.encode()), self.revert_retention);
+        let channel = Channel::Notifications(user.clone()).to_string();
+        let key = format!("revert {id}");
+        let entry = Entry::Data(event.encode());
+        let retention = self.revert_retention;
         let append = Append { channel: &channel, entry: &entry, retention, idempotency_key: Some(&key), version: None };
         self.base.broker.append(append).await?;
         Ok(())

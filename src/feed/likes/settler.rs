@@ -98,7 +98,8 @@ impl Settlers {
     pub(crate) fn start(self: &Arc<Self>) {
         for number in 0..self.queue.partitions() {
             self.base.runtime.supervise("like_settlers", self, move |settlers| async move {
-                let (partition, waker) = (&settlers.partitions[usize::from(number)], settlers.intake.waker(number));
+                let partition = &settlers.partitions[usize::from(number)];
+                let waker = settlers.intake.waker(number);
                 let mut settler = Settler { settlers: &settlers, partition: number, state: None, limit: MAX_BATCH };
                 let Settlers { base, quarantine, .. } = &*settlers;
                 work(partition, &base.runtime, waker, SCHEDULE, quarantine, &mut settler).await;
@@ -117,7 +118,8 @@ impl Settlers {
     }
 
     async fn measure(&self) -> Result<()> {
-        let (length, mut oldest) = (self.queue.length().await?, None::<Millis>);
+        let length = self.queue.length().await?;
+        let mut oldest = None::<Millis>;
         for partition in (0..self.queue.partitions()).take_while(|_| length > 0) {
             let first = self.queue.read(partition, QueueOffset::ZERO, 1).await?.items.pop();
             let at = first.and_then(|first| entry::decode(&first.body)).map(|change| change.at);
@@ -215,15 +217,4 @@ async fn settle(
             Ok(false)
         }
     }
-}
-
-/// A position in the queue, as the ledger stores it.
-pub(super) fn position(epoch: &Epoch, place: QueueOffset) -> String {
-    format!("{epoch} {place}")
-}
-
-/// The queue offset of a stored position; `None` if it belongs to another epoch.
-pub(super) fn parse_position(position: &str, epoch: &Epoch) -> Option<QueueOffset> {
-    let (of, place) = position.split_once(' ')?;
-    (of == &**epoch).then(|| QueueOffset::parse(place)).flatten()
 }

@@ -65,7 +65,8 @@ impl EventWorker {
     }
 
     async fn process(&self, batch: &[PendingEvent]) -> Result<()> {
-        let (mut comments, mut posts) = (HashSet::new(), HashSet::new());
+        let mut comments = HashSet::new();
+        let mut posts = HashSet::new();
         for PendingEvent { event, .. } in batch {
             if let DomainEvent::CommentCreated { comment, post, reply_to, .. } = event {
                 comments.insert(*comment);

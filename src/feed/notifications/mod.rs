@@ -158,7 +158,8 @@ impl Notifications {
                 Ok(UserNotifications { to: user, events })
             })
             .buffer_unordered(MAX_CONCURRENT_USERS);
-        let (mut failed, mut wanted) = (None, std::pin::pin!(wanted));
+        let mut failed = None;
+        let mut wanted = std::pin::pin!(wanted);
         let mut ready = Vec::new();
         loop {
             let next = wanted.next().await;

@@ -45,7 +45,8 @@ impl Outlet {
 
     /// Removes entries that are older than the retention.
     async fn trim(&self) -> Result<()> {
-        let (before, held_before) = (before(self.options.retention), before(HELD_ENTRIES_KEPT));
+        let held_before = before(HELD_ENTRIES_KEPT);
+        let before = before(self.options.retention);
         while self.base.ledger.trim_outlet(before, held_before, MAX_TRIMMED).await? == MAX_TRIMMED {
             if !self.base.runtime.sleep(PAUSE).await {
                 break;

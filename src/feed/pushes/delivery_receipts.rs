@@ -23,11 +23,11 @@ const MARGIN: Duration = Duration::from_secs(5);
 pub(crate) struct DeliveryReceipts {
     /// A receipt is kept at least this long.
     kept: Duration,
-    generations: Mutex<Generations>,
+    generations: Mutex<ReceiptGenerations>,
 }
 
 #[derive(Debug)]
-struct Generations {
+struct ReceiptGenerations {
     current: HashMap<(UserId, NotificationId), Millis>,
     previous: HashMap<(UserId, NotificationId), Millis>,
     begun: Instant,
@@ -36,7 +36,8 @@ struct Generations {
 impl DeliveryReceipts {
     /// No receipts yet. A push waits up to `wait`.
     pub(crate) fn new(wait: Duration) -> Self {
-        let generations = Generations { current: HashMap::new(), previous: HashMap::new(), begun: Instant::now() };
+        let generations =
+            ReceiptGenerations { current: HashMap::new(), previous: HashMap::new(), begun: Instant::now() };
         Self { kept: wait.saturating_add(MARGIN), generations: Mutex::new(generations) }
     }
 
@@ -64,12 +65,12 @@ impl DeliveryReceipts {
         let key = (user.clone(), id);
         let mut generations = self.generations.lock();
         generations.expire(self.kept, now);
-        let Generations { current, previous, .. } = &*generations;
+        let ReceiptGenerations { current, previous, .. } = &*generations;
         current.get(&key).max(previous.get(&key)).copied()
     }
 }
 
-impl Generations {
+impl ReceiptGenerations {
     fn expire(&mut self, kept: Duration, now: Instant) {
         let age = now.saturating_duration_since(self.begun);
         if age >= kept {

@@ -11,7 +11,9 @@ pub(super) fn quiet_until(quiet: &QuietHours, device_zone: Option<&str>, now: Mi
     let zone = zone.and_then(|name| TimeZone::get(name).ok()).unwrap_or(TimeZone::UTC);
     let local = Timestamp::from_millisecond(i64::try_from(now).ok()?).ok()?.to_zoned(zone.clone());
     let minutes = u16::try_from(i32::from(local.hour()) * 60 + i32::from(local.minute())).ok()?;
-    let (from, to, time) = (quiet.from, quiet.to, TimeOfDay { minutes });
+    let from = quiet.from;
+    let to = quiet.to;
+    let time = TimeOfDay { minutes };
     let (is_quiet, ends_tomorrow) = match from < to {
         true => (from <= time && time < to, false),
         false => (from <= time || time < to, from <= time),
@@ -20,7 +22,8 @@ pub(super) fn quiet_until(quiet: &QuietHours, device_zone: Option<&str>, now: Mi
         return None;
     }
     let date = if ends_tomorrow { local.date().checked_add(1.day()).ok()? } else { local.date() };
-    let (hour, minute) = (i8::try_from(to.minutes / 60).ok()?, i8::try_from(to.minutes % 60).ok()?);
+    let hour = i8::try_from(to.minutes / 60).ok()?;
+    let minute = i8::try_from(to.minutes % 60).ok()?;
     // A time that a change of the clocks skips, or repeats, is the one that jiff takes for it.
     let end = date.at(hour, minute, 0, 0).to_zoned(zone).ok()?;
     u64::try_from(end.timestamp().as_millisecond()).ok().filter(|end| *end > now)

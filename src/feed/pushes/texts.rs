@@ -23,7 +23,8 @@ pub(super) async fn load_texts(
     objects: impl Iterator<Item = ContentId> + Send,
 ) -> Result<HashMap<ContentId, String>> {
     let objects: HashSet<ContentId> = objects.collect();
-    let (mut of_posts, mut of_comments): (Vec<PostId>, Vec<CommentId>) = (Vec::new(), Vec::new());
+    let mut of_posts: Vec<PostId> = Vec::new();
+    let mut of_comments: Vec<CommentId> = Vec::new();
     for object in objects {
         match object {
             ContentId::Post(id) => of_posts.push(id),

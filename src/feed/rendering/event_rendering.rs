@@ -52,7 +52,8 @@ impl EventRenderer {
     /// # Errors
     /// If the ledger cannot be read.
     pub(crate) async fn prepare(&self, entries: &[(&Audience, &Entry)]) -> Result<RenderContext> {
-        let (invalidations, since) = (self.lease.invalidations(), Instant::now());
+        let invalidations = self.lease.invalidations();
+        let since = Instant::now();
         let (pushed, referenced) = posts_of(entries);
         let (posts, counts) = tokio::try_join!(self.cache.get(referenced), self.cache.counts(&pushed))?;
         let posts: PostMap<_> = posts.into_iter().collect();
@@ -216,12 +217,14 @@ fn encode(
     posts: &PostMap<Arc<CachedPost>>,
     counts: &HashMap<PostId, PostCounts>,
 ) -> Result<(Encoded, Encoded)> {
-    let (mut pushes, mut pushes_to_author) = (Encoded::default(), Encoded::default());
+    let mut pushes = Encoded::default();
+    let mut pushes_to_author = Encoded::default();
     for (audience, entry) in entries {
         let (Some(kind), Some(cached)) = (post_kind(entry), entry.post().and_then(|id| posts.get(&id))) else {
             continue;
         };
-        let (id, author) = (cached.post.id, &cached.post.author);
+        let id = cached.post.id;
+        let author = &cached.post.author;
         let own = cached.differs_for_author() && audience.owner() == Some(author);
         let (encoded, reader) = if own { (&mut pushes_to_author, Some(author)) } else { (&mut pushes, None) };
         if let Vacant(place) = encoded.entry((id, kind)) {

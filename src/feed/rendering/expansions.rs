@@ -81,7 +81,8 @@ impl Expansion {
         expand: &Expand,
     ) -> Result<Self> {
         let mut expansion = Self::default();
-        let (likers, comments) = (expand.has(ExpandField::Likers), expand.has(ExpandField::Comments));
+        let likers = expand.has(ExpandField::Likers);
+        let comments = expand.has(ExpandField::Comments);
         if (likers || comments) && !posts.is_empty() {
             let ids: Vec<PostId> = posts.iter().map(|cached| cached.post.id).collect();
             let wanted = |is_wanted: bool, most: usize| if is_wanted { most * OVERREAD_FACTOR } else { 0 };

@@ -86,7 +86,8 @@ impl EdgeJobs {
     /// Runs a job before the reply. If no earlier job of the author is left, it is done then; else the owner of the
     /// partition runs it again after those, or because it failed. `is_in_force`: no node serves the former relation.
     pub(crate) async fn run_now(&self, new: NewJob, is_in_force: bool) {
-        let (id, partition) = (new.job.id, new.job.partition());
+        let id = new.job.id;
+        let partition = new.job.partition();
         match self.run(&new.job, is_in_force, false).await {
             Ok(EdgeOutcome::Done) if new.previous.is_none() => {
                 if let Err(error) = self.base.ledger.remove_job(id).await {

@@ -60,7 +60,7 @@ impl Inboxes {
                 return Ok((position, presence));
             }
         }
-        tracing::warn!(%user, "the pulled log grows faster than a timeline can be brought up to date");
+        tracing::warn!(%user, "the pulled log grows faster than a timeline can be updated");
         Err(FeedError::Unavailable)
     }
 

@@ -121,7 +121,8 @@ impl TimelinePages {
 
     pub(crate) async fn read(&self, caller: Caller, list: PostFeed) -> Result<TimelinePage> {
         let ((limit, cursor), expand) = (list.page.decode()?, list.expand.decode()?);
-        let (reader, is_first) = (caller.user()?, cursor.is_none());
+        let reader = caller.user()?;
+        let is_first = cursor.is_none();
         let page = self.page(reader, cursor, limit).await?;
         let marker = async { if is_first { self.markers.get(reader, &page.held).await.map(Some) } else { Ok(None) } };
         let items = self.posts.render_page(Some(reader), &page.items, page.next, &expand);

@@ -10,11 +10,11 @@ use crate::model::UserId;
 /// The position of this node in the pull log, and the connected users.
 #[derive(Debug, Default)]
 pub(crate) struct PullCursor {
-    state: Mutex<State>,
+    state: Mutex<CursorState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct CursorState {
     /// The mark of the last entry whose processing has begun on this node.
     reached: u64,
     /// The connected users, with their numbers of connections on this node.

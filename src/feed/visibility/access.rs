@@ -98,9 +98,9 @@ mod tests {
             ("a muting stranger", with(NOTHING, |it| it.muted = true), "+-----+", "-------", "-------"),
             ("a muting friend", with(FRIEND, |it| it.muted = true), "++++--+", "-------", "-------"),
         ];
-        for (name, relation, direct, brought, timeline) in rows {
+        for (name, relation, direct, unrequested, timeline) in rows {
             assert_eq!(seen(Some("ann"), relation, ViewContext::Direct), direct, "{name}, direct");
-            assert_eq!(seen(Some("ann"), relation, ViewContext::Unrequested), brought, "{name}, brought");
+            assert_eq!(seen(Some("ann"), relation, ViewContext::Unrequested), unrequested, "{name}, unrequested");
             assert_eq!(seen(Some("ann"), relation, ViewContext::Timeline), timeline, "{name}, timeline");
         }
         let views = [ViewContext::Direct, ViewContext::Unrequested, ViewContext::Timeline];

@@ -31,7 +31,8 @@ pub(crate) struct UserIdSet {
 impl UserIdSet {
     /// A set of ids that are in ascending order, byte by byte.
     fn new(ids: &[UserId]) -> Self {
-        let (mut text, mut ends) = (String::new(), Vec::with_capacity(ids.len()));
+        let mut text = String::new();
+        let mut ends = Vec::with_capacity(ids.len());
         for id in ids {
             text.push_str(id.as_str());
             ends.push(u32::try_from(text.len()).unwrap_or(u32::MAX));
@@ -46,7 +47,8 @@ impl UserIdSet {
 
     /// Whether an id is in the set.
     pub(crate) fn contains(&self, id: &UserId) -> bool {
-        let (mut low, mut high) = (0, self.ends.len());
+        let mut low = 0;
+        let mut high = self.ends.len();
         while low < high {
             let middle = usize::midpoint(low, high);
             match self.at(middle).cmp(id.as_str()) {

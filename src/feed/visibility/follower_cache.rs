@@ -77,7 +77,8 @@ impl FollowerCache {
         let ticket = self.lists.ticket(author);
         let followers = self.ledger.followers_after(author, "", limit).await?;
         if followers.len() < limit && followers.len() <= self.max_followers {
-            let (list, is_without_alerts) = (followers.as_slice().into(), AtomicBool::new(false));
+            let list = followers.as_slice().into();
+            let is_without_alerts = AtomicBool::new(false);
             self.lists.fill(author.clone(), ticket, Arc::new(CachedFollowers { list, is_without_alerts }));
         }
         Ok(followers)

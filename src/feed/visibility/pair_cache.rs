@@ -87,7 +87,8 @@ impl PairCache {
     /// An empty cache of at most `capacity` pairs, each valid for at most `ttl`.
     pub(super) fn new(lease: Arc<CacheLease>, capacity: usize, ttl: Duration) -> Self {
         let shards = std::iter::repeat_with(|| Mutex::new(CacheShard::new())).take(SHARDS).collect();
-        let (hasher, written) = (RandomState::default(), AtomicUsize::new(0));
+        let hasher = RandomState::default();
+        let written = AtomicUsize::new(0);
         Self { lease, hasher, shards, written, max_written: capacity / 2, youth: ttl / 2 }
     }
 

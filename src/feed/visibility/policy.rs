@@ -175,7 +175,7 @@ impl VisibilityPolicy {
         Ok(pairs.iter().map(sees).collect())
     }
 
-    /// Whether a reader may see a post, as far as the caches can tell; `None` if they cannot.
+    /// Whether a reader may see a post, as far as the caches know; `None` if they do not.
     pub(crate) fn can_see_from_cache(&self, reader: &UserId, post: PostId) -> Option<bool> {
         let cached = self.posts.peek(post)?;
         let Some(Post { author, visibility, .. }) = cached.as_ref().map(|cached| &cached.post) else {

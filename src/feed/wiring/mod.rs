@@ -22,8 +22,8 @@ use super::export::Exports;
 use super::fanout::FanoutWorkers;
 use super::favourites::FavouriteService;
 use super::identity::{
-    AccountService, AuthorizationChecks, ErasedUsers, ErasureLog, ErasureRecords, IdentityService, RevocationService,
-    TokenLifetimes, UserOrigins,
+    AccountService, AuthorizationChecks, ErasedUsers, ErasureLog, ErasureRecords, IdentityService, LogProgress,
+    RevocationService, TokenLifetimes, UserOrigins,
 };
 use super::invalidation::Invalidator;
 use super::likes::LikeMemory;
@@ -32,6 +32,7 @@ use super::node_ids::NodeIds;
 use super::notifications::{Conversations, EventWorker, Notifications};
 use super::options::{FeedOptions, PushOptions};
 use super::outlet::{ConnectionActivity, Outlet};
+use super::pause_detector::PauseDetector;
 use super::people::{Follows, Profiles, Restrictions, UserSearch};
 use super::posts::{CommentReader, CommentService, PostEditor, PostService};
 use super::pushes::{LiveSockets, PushReview};
@@ -41,7 +42,7 @@ use super::runtime::Runtime;
 use super::services::Feed;
 use super::topics::TopicService;
 use super::visibility::{AccessChecks, CommentContexts, FollowerCache, RelationCache, VisibilityPolicy};
-use super::web_push_key::WebPushKeys;
+use super::web_push_key::WebPushPublicKey;
 use super::work::{JobQueue, Owner};
 use crate::auth::{Passwords, RevocationList, SessionIssuer, SignInGuard};
 use crate::broker::{Broker, DurableQueue};
@@ -106,31 +107,37 @@ impl Feed {
 
         let log = ErasureLog::new(options.erasure_log.clone());
         let records = Arc::new(ErasureRecords::new(ledger.clone(), erased.clone(), log));
-        let revocations = Arc::new(RevocationService::new(
-            ledger.clone(),
-            broker.clone(),
-            runtime.clone(),
-            lineage.clone(),
-            records.clone(),
-            authorization_checks.clone(),
-            TokenLifetimes { session: options.session_ttl, leeway: options.leeway, revocation: options.revocation_ttl },
-            revocations,
-            log_grown,
-        ));
+        let revocations = Arc::new(RevocationService {
+            ledger: ledger.clone(),
+            broker: broker.clone(),
+            runtime: runtime.clone(),
+            lineage: lineage.clone(),
+            erasures: records.clone(),
+            checks: authorization_checks.clone(),
+            lifetimes: TokenLifetimes {
+                session: options.session_ttl,
+                leeway: options.leeway,
+                revocation: options.revocation_ttl,
+            },
+            list: revocations,
+            progress: LogProgress::default(),
+            pauses: PauseDetector::new(),
+            grown: log_grown,
+        });
         let identity =
             Arc::new(IdentityService::new(ledger.clone(), origins.clone(), revocations.clone(), erased.clone()));
-        let accounts = AccountService::new(
-            ledger.clone(),
-            identity.clone(),
+        let accounts = AccountService {
+            ledger: ledger.clone(),
+            identity: identity.clone(),
             origins,
-            revocations.clone(),
-            invalidator.clone(),
-            rates.clone(),
+            revocations: revocations.clone(),
+            invalidator: invalidator.clone(),
+            rates: rates.clone(),
             passwords,
             issuer,
-            SignInGuard::new(options.rates.sessions),
-            options.trusted_proxies.clone(),
-        );
+            guard: SignInGuard::new(options.rates.sessions),
+            trusted_proxies: options.trusted_proxies.clone(),
+        };
 
         let visibility =
             Arc::new(VisibilityPolicy::new(ledger.clone(), posts.clone(), relations.clone(), erased.clone()));
@@ -144,7 +151,8 @@ impl Feed {
             notification_renderer.clone(),
             lease,
         ));
-        let (is_alone, length) = (!options.pushes.several_nodes, options.fanout.lease);
+        let is_alone = !options.pushes.several_nodes;
+        let length = options.fanout.lease;
         let owner = Arc::new(Owner::new(ledger.clone(), broker.clone(), runtime.clone(), is_alone, length));
         let base = Arc::new(Base {
             jobs: Arc::new(JobQueue::new(broker.clone(), runtime.clone(), &owner)),
@@ -210,7 +218,7 @@ impl Feed {
             profiles: Profiles::new(base.clone()),
             conversations: Conversations::new(base.clone()),
             devices: Devices::new(base.clone(), options.target_validator.clone()),
-            web_push_keys: WebPushKeys::new(options.vapid_public_key.clone()),
+            web_push_keys: WebPushPublicKey::new(options.vapid_public_key.clone()),
             live_sockets: Arc::new(live_sockets),
             pushes: PushReview::new(base.clone(), revocations.clone(), notification_renderer.clone(), time_to_live),
             user_search: UserSearch::new(base.clone()),

@@ -29,7 +29,8 @@ impl TimelineServices {
         let limits = TimelineLimits { length: options.timeline_length, recovery: options.recovery_limit };
         let inboxes = Arc::new(Inboxes::new(base.clone(), catch_up.clone(), cursor.clone(), limits));
         let markers = Arc::new(ReadMarkers::new(base.clone(), inboxes.clone(), options.pushes.plan.is_some()));
-        let (idle, page) = (options.timeline_idle, options.fanout.page);
+        let idle = options.timeline_idle;
+        let page = options.fanout.page;
         let pull_log = Arc::new(PullLog::new(base.clone(), catch_up, cursor, quarantine, idle, page));
         Self { edges, inboxes, markers, limits, pull_log }
     }

@@ -108,7 +108,8 @@ impl AuthorQueues {
 
     /// Returns whether the author is to be scheduled.
     fn add(&mut self, queued: QueuedJob) -> bool {
-        let (id, author) = (queued.job.id, queued.job.work.author().clone());
+        let id = queued.job.id;
+        let author = queued.job.work.author().clone();
         let is_new = !self.authors.contains_key(&author);
         let queue = self.authors.entry(author).or_insert_with(|| AuthorQueue { waiting: VecDeque::new(), last: id });
         queue.last = id;
@@ -129,7 +130,8 @@ impl AuthorQueues {
         let Some(fence) = self.fence.clone() else { return Vec::new() };
         let mut ready: Vec<UserId> = Vec::new();
         for job in jobs {
-            let (id, author) = (job.id, job.work.author().clone());
+            let id = job.id;
+            let author = job.work.author().clone();
             self.loaded_through = self.loaded_through.max(id);
             if self.authors.contains_key(&author) && !ready.contains(&author) {
                 // A write has handed over jobs of the author meanwhile.

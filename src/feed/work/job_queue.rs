@@ -101,7 +101,8 @@ impl JobQueue {
     pub(crate) fn submit(&self, jobs: impl IntoIterator<Item = NewJob>, ticket: WriteTicket) {
         let WriteTicket { fence, mut slot } = ticket;
         for new in jobs {
-            let (partition, author) = (new.job.partition(), new.job.work.author().clone());
+            let partition = new.job.partition();
+            let author = new.job.work.author().clone();
             let is_handed_over = {
                 let mut state = self.state.lock();
                 state.greatest = state.greatest.max(new.job.id);
@@ -253,11 +254,13 @@ impl JobQueue {
     pub(crate) fn requests(&self, all: bool) -> (Vec<JobRequest>, Vec<UserId>) {
         let mut state = self.state.lock();
         let mut room = MAX_JOBS.saturating_sub(state.len());
-        let (mut requests, mut skipped) = (Vec::new(), Vec::new());
+        let mut requests = Vec::new();
+        let mut skipped = Vec::new();
         // The room goes to other partitions each time.
         let first = rand::random_range(0..FANOUT_PARTITIONS);
         for partition in (first..FANOUT_PARTITIONS).chain(0..first) {
-            let (queues, new) = (&mut state.partitions[usize::from(partition)], room.min(LOADED_AT_ONCE));
+            let queues = &mut state.partitions[usize::from(partition)];
+            let new = room.min(LOADED_AT_ONCE);
             if new > 0
                 && (all || queues.is_wanted)
                 && let Some(fence) = queues.fence().cloned()
@@ -274,7 +277,8 @@ impl JobQueue {
     /// Adds the jobs of a load.
     pub(crate) fn add_loaded(&self, requests: &[JobRequest], loaded: Vec<LoadedJob>) {
         let mut by_partition: HashMap<u16, Vec<LoadedJob>> = HashMap::new();
-        let (mut state, now) = (self.state.lock(), Instant::now());
+        let mut state = self.state.lock();
+        let now = Instant::now();
         for job in loaded {
             state.greatest = state.greatest.max(job.id);
             by_partition.entry(job.partition).or_default().push(job);

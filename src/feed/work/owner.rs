@@ -74,7 +74,9 @@ impl Owner {
         is_alone: bool,
         length: Duration,
     ) -> Self {
-        let (clock, partitions, round_due) = (Arc::new(LeaseClock::new(length)), Mutex::default(), Arc::default());
+        let clock = Arc::new(LeaseClock::new(length));
+        let partitions = Mutex::default();
+        let round_due = Arc::default();
         Self { ledger, broker, runtime, is_alone, clock, partitions, round_due }
     }
 

@@ -77,7 +77,8 @@ impl QuarantinePolicy {
     /// Records a failure that concerns no single item. The reason of an item that failed a moment ago is kept: it is
     /// more exact.
     pub(crate) fn note_failure(&self, error: &FeedError) {
-        let (mut state, now) = (self.state.lock(), Instant::now());
+        let mut state = self.state.lock();
+        let now = Instant::now();
         if error.is_outage() || state.waits_for(now).is_none() {
             state.note_failure(error, error.reason(), now);
         }

@@ -30,7 +30,8 @@ pub(super) fn plan(view: &WorkView, wanted: &[(Arc<str>, Arc<str>)], holder: &st
         let share = names.len().div_ceil(nodes.max(1));
         // Processes that start together do not all ask for the same ones.
         names.shuffle(&mut rand::rng());
-        let (mut mine, mut free) = (Vec::new(), Vec::new());
+        let mut mine = Vec::new();
+        let mut free = Vec::new();
         for name in names {
             match rows.get(&**name) {
                 Some(PartitionRow { owner: Some(owner), .. }) if owner == holder => mine.push(name),

@@ -3,25 +3,25 @@
 use std::sync::Arc;
 
 use crate::feed::DeliveryReceipts;
-use crate::gateway::framed::Framed;
-use crate::gateway::message_codec::PushFrames;
-use crate::gateway::outbox::Outbox;
-use crate::gateway::outgoing::Outgoing;
-use crate::gateway::probe::Probe;
+use crate::gateway::wire::framed::Framed;
+use crate::gateway::wire::message_codec::PushFrames;
+use crate::gateway::wire::outbox::Outbox;
+use crate::gateway::wire::outgoing::Outgoing;
+use crate::gateway::wire::probe::Probe;
 use crate::metrics::Metrics;
 use crate::model::{DeliveredNotification, Entry, Millis};
 use crate::protocol::Push;
 
 /// Sends one push to many clients: it is encoded once for each format, and all send queues share it.
 #[derive(Debug)]
-pub(in crate::gateway) struct Broadcaster {
+pub(crate) struct Broadcaster {
     metrics: Arc<Metrics>,
     /// Takes the receipts of notifications; `None`: nobody needs them, since there are no pushes.
     receipts: Option<Arc<DeliveryReceipts>>,
 }
 
 impl Broadcaster {
-    pub(in crate::gateway) fn new(metrics: Arc<Metrics>, receipts: Option<Arc<DeliveryReceipts>>) -> Self {
+    pub(crate) fn new(metrics: Arc<Metrics>, receipts: Option<Arc<DeliveryReceipts>>) -> Self {
         Self { metrics, receipts }
     }
 
@@ -50,13 +50,13 @@ impl Broadcaster {
     }
 
     /// Sends a frame to one client. It contains this number of publications.
-    pub(in crate::gateway) fn send_frame(&self, outbox: &Outbox, frame: &Framed, publications: u64) {
+    pub(crate) fn send_frame(&self, outbox: &Outbox, frame: &Framed, publications: u64) {
         self.queue(outbox, frame.clone());
         self.metrics.delivered(publications);
     }
 
     /// As [`send_frame`](Self::send_frame), but the frame waits for another one, or for [`Outbox::flush`].
-    pub(in crate::gateway) fn queue_frame(&self, outbox: &Outbox, frame: Framed, publications: u64) {
+    pub(crate) fn queue_frame(&self, outbox: &Outbox, frame: Framed, publications: u64) {
         if !outbox.push_for_later(Outgoing::Push(frame)) {
             self.metrics.dropped_slow();
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::feed::now;
-use crate::gateway::outbox::Outbox;
+use crate::gateway::wire::outbox::Outbox;
 use crate::model::{Millis, UserId};
 
 /// A client in a room.

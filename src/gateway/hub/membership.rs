@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::room::Room;
 use crate::feed::Presence;
-use crate::gateway::outbox::Outbox;
+use crate::gateway::wire::outbox::Outbox;
 
 /// A client's membership in a room. Dropping it removes the client.
 #[derive(Debug)]

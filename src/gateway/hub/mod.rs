@@ -11,7 +11,7 @@
 //! | file | what is in it |
 //! |---|---|
 //! | `mod` | joins |
-//! | `listener` | receives what the broker sends |
+//! | `log_reader` | log entries as publications in replies |
 //! | `rooms`, `room`, `room_link` | the rooms, and their subscriptions in the broker |
 //! | `member`, `membership` | the members of rooms |
 //! | `delta_readers` | the members that receive patches |
@@ -21,18 +21,18 @@
 //! | `catch_up`, `recovery` | what a client missed |
 //! | `upkeep` | compares positions with logs, removes empty rooms |
 
-mod broadcaster;
+pub(crate) mod broadcaster;
 mod catch_up;
 mod delivery_worker;
 mod delta_readers;
-mod listener;
+pub(crate) mod log_reader;
 mod log_tracker;
 mod member;
 mod membership;
 mod recovery;
-mod room;
+pub(crate) mod room;
 mod room_link;
-mod room_queue;
+pub(crate) mod room_queue;
 pub(super) mod rooms;
 mod upkeep;
 
@@ -45,21 +45,17 @@ use tokio_util::task::TaskTracker;
 pub(super) use broadcaster::Broadcaster;
 pub use membership::Membership;
 
-use super::join::{Join, Joined};
-use super::log_reader::LogReader;
-use super::node_survey::NodeSurvey;
-use super::outbox::Outbox;
-use super::sockets::UserSockets;
-use super::stream_sessions::StreamSessions;
 use crate::broker::Broker;
 use crate::feed::{Feed, FeedError, Inboxes};
+use crate::gateway::channels::join::{Join, Joined};
+use crate::gateway::wire::outbox::Outbox;
 use crate::metrics::Metrics;
 use crate::model::{Channel, Position};
 use crate::protocol::chain;
 use crate::supervisor::supervise;
 use catch_up::{CATCH_UP_TIMEOUT, catch_up_with, includes};
 use delivery_worker::DeliveryWorker;
-use listener::HubListener;
+use log_reader::LogReader;
 use member::Member;
 use recovery::Recovery;
 use room::Room;
@@ -87,29 +83,20 @@ pub(super) struct HubParts<'a> {
     pub(super) broker: &'a Arc<dyn Broker>,
     pub(super) logs: &'a Arc<LogReader>,
     pub(super) broadcaster: &'a Arc<Broadcaster>,
-    pub(super) sockets: &'a Arc<UserSockets>,
-    pub(super) sessions: &'a Arc<StreamSessions>,
     pub(super) rooms: &'a Arc<RoomTable>,
-    pub(super) nodes: &'a Arc<NodeSurvey>,
+    pub(super) queue: &'a Arc<RoomQueue>,
     pub(super) metrics: &'a Arc<Metrics>,
     /// The most entries that one recovery returns.
     pub(super) recovery_limit: usize,
 }
 
 impl Hub {
-    /// A hub that listens to the broker. Needs [`start`](Self::start).
+    /// A hub without rooms. Needs [`start`](Self::start).
     pub(super) fn new(parts: &HubParts<'_>) -> Self {
-        let (feed, broker) = (parts.feed, parts.broker);
-        let (rooms, queue) = (Arc::clone(parts.rooms), Arc::new(RoomQueue::new()));
-        broker.listen(Arc::new(HubListener {
-            rooms: Arc::clone(&rooms),
-            queue: Arc::clone(&queue),
-            broadcaster: Arc::clone(parts.broadcaster),
-            sockets: Arc::clone(parts.sockets),
-            sessions: Arc::clone(parts.sessions),
-            nodes: Arc::downgrade(parts.nodes),
-            feed: Arc::downgrade(feed),
-        }));
+        let feed = parts.feed;
+        let broker = parts.broker;
+        let rooms = Arc::clone(parts.rooms);
+        let queue = Arc::clone(parts.queue);
         let recovery = Recovery {
             broker: Arc::clone(broker),
             logs: Arc::clone(parts.logs),
@@ -143,18 +130,21 @@ impl Hub {
     /// Starts deliveries and upkeep, until `stopping`.
     pub(super) fn start(&self, tasks: &TaskTracker, stopping: &CancellationToken) {
         for _ in 0..WORKERS {
-            let (worker, stop) = (Arc::clone(&self.worker), stopping.clone());
+            let worker = Arc::clone(&self.worker);
+            let stop = stopping.clone();
             tasks.spawn(async move {
                 let stop = &stop;
                 supervise("deliveries", stop, worker, |worker| async move { worker.run(stop).await }).await;
             });
         }
-        let (upkeep, stop) = (Arc::clone(&self.upkeep), stopping.clone());
+        let upkeep = Arc::clone(&self.upkeep);
+        let stop = stopping.clone();
         tasks.spawn(async move {
             let stop = &stop;
             supervise("room_positions", stop, upkeep, |upkeep| async move { upkeep.compare_until(stop).await }).await;
         });
-        let (upkeep, stop) = (Arc::clone(&self.upkeep), stopping.clone());
+        let upkeep = Arc::clone(&self.upkeep);
+        let stop = stopping.clone();
         tasks.spawn(async move {
             let stop = &stop;
             supervise("room_sweep", stop, upkeep, |upkeep| async move { upkeep.sweep_until(stop).await }).await;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::catch_up::includes;
+use super::log_reader::{ENTRIES_PER_UNIT, LogReader};
 use crate::broker::{Broker, Span};
 use crate::config::RecoveryMode;
 use crate::feed::{FeedError, RateLimits, Viewer};
-use crate::gateway::join::Join;
-use crate::gateway::log_reader::{ENTRIES_PER_UNIT, LogReader};
+use crate::gateway::channels::join::Join;
 use crate::model::{Entry, Position};
 use crate::protocol::Publication;
 

@@ -16,13 +16,13 @@ use super::member::Member;
 use super::room_link::{LinkChange, RoomLink};
 use crate::broker::{Broker, BrokerError, PresenceEvent, Slice};
 use crate::feed::{Audience, RenderContext, now};
-use crate::gateway::outbox::Outbox;
+use crate::gateway::wire::outbox::Outbox;
 use crate::model::{Entry, Millis, Position, PositionRef, UserId};
 use crate::protocol::{Push, PushEvent};
 
 /// A channel with subscribers on this node.
 #[derive(Debug)]
-pub(in crate::gateway) struct Room {
+pub(crate) struct Room {
     name: Arc<str>,
     /// Decides who may receive which entry.
     audience: Audience,
@@ -47,7 +47,7 @@ struct RoomState {
 
 /// What an update of a room requires.
 #[derive(Debug)]
-pub(super) enum RoomUpdate {
+pub(crate) enum RoomUpdate {
     /// Nothing.
     None,
     /// A worker must look at the room.
@@ -59,8 +59,10 @@ pub(super) enum RoomUpdate {
 impl Room {
     pub(super) fn new(name: Arc<str>, audience: Audience) -> Self {
         // Most rooms are timelines, which have one member.
-        let (members, log) = (Slab::with_capacity(1), LogTracker::default());
-        let (empty_since, link) = (uptime(), RoomLink::Unlinked);
+        let members = Slab::with_capacity(1);
+        let log = LogTracker::default();
+        let empty_since = uptime();
+        let link = RoomLink::Unlinked;
         let state = RoomState { members, deltas: None, log, empty_since, link, is_awaited: false };
         Self { name, audience, state: Mutex::new(state), moved: Notify::new() }
     }
@@ -262,7 +264,7 @@ impl Room {
 
     /// Handles a hint. The next entry of application data is delivered at once; entries that need rendering wait for a
     /// worker.
-    pub(super) fn receive(
+    pub(crate) fn receive(
         &self,
         position: Option<PositionRef<'_>>,
         entry: &Entry,
@@ -293,7 +295,7 @@ impl Room {
     }
 
     /// Delivers a join or leave.
-    pub(super) fn presence_event(&self, event: &PresenceEvent, broadcaster: &Broadcaster) {
+    pub(crate) fn presence_event(&self, event: &PresenceEvent, broadcaster: &Broadcaster) {
         let event = match event {
             PresenceEvent::Join(info) => PushEvent::Join(info),
             PresenceEvent::Leave(info) => PushEvent::Leave(info),
@@ -408,8 +410,8 @@ fn uptime() -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gateway::message_format::MessageFormat;
-    use crate::gateway::outbox::Bounds;
+    use crate::gateway::wire::message_format::MessageFormat;
+    use crate::gateway::wire::outbox::Bounds;
     use crate::metrics::Metrics;
 
     #[test]

@@ -8,14 +8,14 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::room::{Room, RoomUpdate};
-use crate::gateway::outgoing::Outgoing;
+use crate::gateway::wire::outgoing::Outgoing;
 
 /// Rooms that a worker takes at once: the content of their entries is loaded together.
 const MAX_BATCH: usize = 256;
 
 /// Rooms with entries to render or gaps to fill. Each room is queued once at most, so the queue is bounded by their
 /// number.
-pub(super) struct RoomQueue {
+pub(crate) struct RoomQueue {
     queue: Mutex<VecDeque<Arc<Room>>>,
     queued: Notify,
     /// Hints may have been lost: all positions are to be compared with the logs.
@@ -25,7 +25,7 @@ pub(super) struct RoomQueue {
 
 impl RoomQueue {
     /// An empty queue.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             queue: Mutex::default(),
             queued: Notify::new(),
@@ -35,7 +35,7 @@ impl RoomQueue {
     }
 
     /// Does what an update of a room requires.
-    pub(super) fn apply(&self, room: &Arc<Room>, update: RoomUpdate) {
+    pub(crate) fn apply(&self, room: &Arc<Room>, update: RoomUpdate) {
         match update {
             RoomUpdate::None => {}
             RoomUpdate::Scheduled => self.push(Arc::clone(room)),
@@ -54,7 +54,7 @@ impl RoomQueue {
     }
 
     /// Queues rooms that are marked as scheduled.
-    pub(super) fn push_all(&self, rooms: Vec<Arc<Room>>) {
+    pub(crate) fn push_all(&self, rooms: Vec<Arc<Room>>) {
         if !rooms.is_empty() {
             self.queue.lock().extend(rooms);
             self.queued.notify_one();
@@ -78,7 +78,7 @@ impl RoomQueue {
     }
 
     /// Requests that all positions are compared with the logs.
-    pub(super) fn request_resync(&self) {
+    pub(crate) fn request_resync(&self) {
         self.resync.store(true, Ordering::Release);
         self.resync_requested.notify_one();
     }

@@ -7,20 +7,20 @@ use dashmap::DashMap;
 use foldhash::fast::RandomState;
 
 use super::room::Room;
-use crate::gateway::channel_pattern::ChannelPattern;
 use crate::gateway::channels::ResolvedChannel;
-use crate::gateway::outbox::Outbox;
+use crate::gateway::channels::pattern::ChannelPattern;
+use crate::gateway::wire::outbox::Outbox;
 use crate::model::Millis;
 
 /// All rooms. A room exists from the first join until it has been empty for a while.
 #[derive(Debug, Default)]
-pub(in crate::gateway) struct RoomTable {
+pub(crate) struct RoomTable {
     rooms: DashMap<Arc<str>, Arc<Room>, RandomState>,
 }
 
 impl RoomTable {
     /// The room of a channel, if there is one.
-    pub(super) fn get(&self, channel: &str) -> Option<Arc<Room>> {
+    pub(crate) fn get(&self, channel: &str) -> Option<Arc<Room>> {
         self.rooms.get(channel).map(|room| Arc::clone(&room))
     }
 
@@ -44,22 +44,22 @@ impl RoomTable {
     }
 
     /// The send queues of the subscribers of a channel that subscribed before a time, in Unix milliseconds.
-    pub(in crate::gateway) fn members_before(&self, channel: &str, before: Millis) -> Vec<Arc<Outbox>> {
+    pub(crate) fn members_before(&self, channel: &str, before: Millis) -> Vec<Arc<Outbox>> {
         self.get(channel).map_or_else(Vec::new, |room| room.members_before(before))
     }
 
     /// The number of rooms.
-    pub(in crate::gateway) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.rooms.len()
     }
 
     /// The number of subscriptions.
-    pub(in crate::gateway) fn subscriptions(&self) -> usize {
+    pub(crate) fn subscriptions(&self) -> usize {
         self.filter(|_| true).iter().map(|room| room.members()).sum()
     }
 
     /// At most this many channels with subscribers whose names match, and the number of subscribers.
-    pub(in crate::gateway) fn subscribed(&self, pattern: &ChannelPattern, most: usize) -> BTreeMap<String, u64> {
+    pub(crate) fn subscribed(&self, pattern: &ChannelPattern, most: usize) -> BTreeMap<String, u64> {
         let rooms = self.filter(|room| pattern.matches(room.name()));
         let counted = rooms.iter().map(|room| (room.name().to_string(), room.members() as u64));
         counted.filter(|(_, members)| *members > 0).take(most).collect()

@@ -12,7 +12,7 @@ use super::hook_expiries::ExpiryTarget;
 use crate::auth::{KeyLookup, MissingKey, TokenIdentity};
 use crate::broker::Span;
 use crate::gateway::channels::ResolvedChannel;
-use crate::gateway::join::Join;
+use crate::gateway::channels::join::Join;
 use crate::hooks::{ConnectAnswer, HookAnswer, HookFailure, PublishAnswer, RefreshAnswer, SubscribeAnswer};
 use crate::model::{Channel, UserId};
 use crate::protocol::{ClientInfo, Command, ConnectRequest, Disconnect, Reply, SubscribeRequest};

@@ -11,8 +11,8 @@ use super::refusal::disconnect_for;
 use super::time::SessionTime;
 use crate::auth::{SubscribeOptions, TokenIdentity};
 use crate::gateway::channels::ResolvedChannel;
-use crate::gateway::join::Join;
-use crate::gateway::subscription_features::SubscriptionFeatures;
+use crate::gateway::channels::join::Join;
+use crate::gateway::channels::subscription_features::SubscriptionFeatures;
 use crate::model::UserId;
 use crate::protocol::{ClientInfo, Disconnect, Recover};
 

@@ -14,7 +14,7 @@ use super::subscribe::{refresh_result, subscribe_result};
 use super::time::{SessionTime, TimeLeft, ttl};
 use crate::auth::{ConnectClaims, SubscribeOptions, TokenError, TokenIdentity, TokenKind};
 use crate::gateway::channels::ResolvedChannel;
-use crate::gateway::join::{Join, Joined};
+use crate::gateway::channels::join::{Join, Joined};
 use crate::model::{Channel, ChannelKind, OverrideValue, UserId};
 use crate::protocol::{ConnectRequest, ConnectResult, Disconnect, ErrorCode, RefreshResult};
 
@@ -146,7 +146,8 @@ pub(super) fn connect_result(
     data: Option<Box<RawValue>>,
     now: SessionTime,
 ) -> ConnectResult {
-    let (client, version) = (context.client.to_string(), VERSION.to_owned());
+    let client = context.client.to_string();
+    let version = VERSION.to_owned();
     let mut result = ConnectResult { client, version, data, ..ConnectResult::default() };
     // A client that the transport pings knows nothing of it.
     if context.pings != PingKind::Frame {

@@ -53,7 +53,7 @@ fn close(reason: Disconnect) -> Box<Action> {
 }
 
 /// Asks whether the connection, or the subscription to a channel, goes on.
-pub(in crate::gateway) fn ask_about(session: &mut Session, target: ExpiryTarget) -> Action {
+pub(crate) fn ask_about(session: &mut Session, target: ExpiryTarget) -> Action {
     if let ExpiryTarget::Subscription(channel) = &target
         && !session.subscriptions.contains(channel)
     {
@@ -68,7 +68,7 @@ pub(in crate::gateway) fn ask_about(session: &mut Session, target: ExpiryTarget)
 }
 
 /// The action for the answer of the backend.
-pub(in crate::gateway) fn answered(session: &mut Session, answered: AnsweredHook, now: SessionTime) -> Action {
+pub(crate) fn answered(session: &mut Session, answered: AnsweredHook, now: SessionTime) -> Action {
     let action = match answered {
         AnsweredHook::Connect(id, request, outcome) => connect_answered(session, id, &request, outcome, now),
         AnsweredHook::Subscribe(id, request, outcome) => subscribe_answered(session, id, *request, outcome, now),
@@ -170,10 +170,12 @@ fn proven(answer: ConnectAnswer) -> Result<Proven, MalformedAnswer> {
         "" => None,
         user => Some(UserId::parse(user).filter(|user| !user.is_reserved()).ok_or(MalformedAnswer)?),
     };
-    let (info, data) = (json_of(answer.info, &answer.b64info)?, json_of(answer.data, &answer.b64data)?);
+    let info = json_of(answer.info, &answer.b64info)?;
+    let data = json_of(answer.data, &answer.b64data)?;
     let subs = answer.subs.into_iter().map(|(channel, options)| Ok((channel, subscribe_options(options)?)));
     let subs = subs.collect::<Result<_, MalformedAnswer>>()?;
-    let (info, data) = (checked(info)?, checked(data)?);
+    let info = checked(info)?;
+    let data = checked(data)?;
     let meta = answer.meta.filter(|meta| meta.get() != "null");
     Ok(Proven { user, info, data, meta, channels: answer.channels, subs })
 }

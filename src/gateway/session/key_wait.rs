@@ -8,7 +8,7 @@ use crate::protocol::{ErrorCode, Reply};
 
 /// The action of a command that has waited. If the keys could not be fetched, the error is temporary: the token may be
 /// valid.
-pub(in crate::gateway) fn resume(session: &mut Session, waited: WaitedCommand, now: SessionTime) -> Action {
+pub(crate) fn resume(session: &mut Session, waited: WaitedCommand, now: SessionTime) -> Action {
     let WaitedCommand { command, lookup } = waited;
     match lookup {
         KeyLookup::Current => session.execute(command, now),

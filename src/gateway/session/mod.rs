@@ -58,8 +58,8 @@ pub use requests::history_span;
 pub use subscription_table::SubscriptionTokens;
 pub use time::SessionTime;
 
-use super::join::{Join, Joined};
 use crate::auth::{MissingKey, TokenIdentity};
+use crate::gateway::channels::join::{Join, Joined};
 use crate::hooks::HookKind;
 use crate::model::UserId;
 use crate::protocol::{Command, CommandBody, ConnectRequest, Disconnect, ErrorCode, Reply, ReplyBody, RpcRequest};
@@ -222,7 +222,8 @@ impl Session {
     /// Handles a command of an open session.
     fn request(&mut self, id: u32, request: CommandBody, now: SessionTime) -> Result<Action, CommandRefusal> {
         let SessionState::Open(identity) = &mut self.state else { return Err(CommandRefusal::BAD_REQUEST) };
-        let (context, subscriptions) = (&self.context, &mut self.subscriptions);
+        let context = &self.context;
+        let subscriptions = &mut self.subscriptions;
         let open = OpenSession { context, identity, subscriptions };
         Ok(match request {
             CommandBody::Connect(_) => return Err(CommandRefusal::BAD_REQUEST),
@@ -252,8 +253,10 @@ impl Session {
             CommandBody::Ping => return Err(ErrorCode::NOT_AVAILABLE.into()),
             CommandBody::Send => return Err(Disconnect::NOT_AVAILABLE.into()),
             CommandBody::Rpc(RpcRequest { method, data }) => {
-                let (user, token) = (identity.user.clone(), identity.token.clone());
-                let (client, address) = (Arc::clone(&context.client), context.address);
+                let user = identity.user.clone();
+                let token = identity.token.clone();
+                let client = Arc::clone(&context.client);
+                let address = context.address;
                 let is_asked = context.options.hooks.asks(HookKind::Rpc);
                 let meta = identity.meta.clone().filter(|_| is_asked);
                 let headers = context.headers.clone().filter(|_| is_asked);

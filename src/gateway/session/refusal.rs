@@ -39,7 +39,7 @@ impl From<Disconnect> for CommandRefusal {
 }
 
 /// The close code for a revoked token or a blocked user.
-pub(in crate::gateway) fn disconnect_for(revoked: Revoked) -> Disconnect {
+pub(crate) fn disconnect_for(revoked: Revoked) -> Disconnect {
     match revoked {
         Revoked::Token => Disconnect::INVALID_TOKEN,
         Revoked::User => Disconnect::PERMISSION_DENIED,
@@ -47,7 +47,7 @@ pub(in crate::gateway) fn disconnect_for(revoked: Revoked) -> Disconnect {
 }
 
 /// The close code for an error reply to `connect`, for a client whose transport has no replies.
-pub(in crate::gateway) fn disconnect_for_error(reply: &Reply) -> Option<Disconnect> {
+pub(crate) fn disconnect_for_error(reply: &Reply) -> Option<Disconnect> {
     let code = reply.result.as_ref().err()?.code.code;
     let is = |error: ErrorCode| error.code == code;
     Some(if is(ErrorCode::TOKEN_EXPIRED) || is(ErrorCode::EXPIRED) {
@@ -62,14 +62,14 @@ pub(in crate::gateway) fn disconnect_for_error(reply: &Reply) -> Option<Disconne
 }
 
 /// The reply with an error of the application.
-pub(in crate::gateway) fn error_reply(id: u32, error: HookError) -> Reply {
+pub(crate) fn error_reply(id: u32, error: HookError) -> Reply {
     let Some(code) = error.code() else { return Reply::refused(id, ErrorCode::INTERNAL) };
     let code = ErrorCode { code, message: "", temporary: error.temporary };
     Reply { id, result: Err(ReplyError { code, message: Some(error.message), field: None }) }
 }
 
 /// The close code of the application.
-pub(in crate::gateway) fn disconnect(close: HookDisconnect) -> Disconnect {
+pub(crate) fn disconnect(close: HookDisconnect) -> Disconnect {
     close.close().map_or(Disconnect::FORCE_DISCONNECT, |(code, reason)| Disconnect { code, reason })
 }
 

@@ -55,7 +55,8 @@ impl OpenSession<'_> {
         let data = data.filter(|data| is_portable(data.get())).ok_or(ErrorCode::BAD_REQUEST)?;
         let info = self.context.client_info(self.identity, self.subscriptions.chan_info(&name));
         let members = publication_members(data.get(), Some(&info), None);
-        let (user, address) = (self.identity.user.clone(), self.context.address);
+        let user = self.identity.user.clone();
+        let address = self.context.address;
         let grant = PublishGrant { id, user, address, name, channel, members, info, skip_history: false };
         Ok((grant, is_asked.then_some(data)))
     }
@@ -79,7 +80,8 @@ impl OpenSession<'_> {
         if !self.permitted(&name, Right::Presence)?.has_presence() {
             return Err(ErrorCode::NOT_AVAILABLE.into());
         }
-        let (user, address) = (self.identity.user.clone(), self.context.address);
+        let user = self.identity.user.clone();
+        let address = self.context.address;
         Ok(PresenceGrant { id, user, address, name, query })
     }
 
@@ -94,7 +96,8 @@ impl OpenSession<'_> {
         let offset = since.as_ref().map(|since| since.offset);
         let span = history_span(offset, limit, reverse);
         let epoch = since.map(|since| since.epoch).filter(|epoch| !epoch.is_empty());
-        let (user, address) = (self.identity.user.clone(), self.context.address);
+        let user = self.identity.user.clone();
+        let address = self.context.address;
         Ok(HistoryGrant { id, user, address, name, channel, span, epoch })
     }
 }

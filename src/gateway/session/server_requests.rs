@@ -12,13 +12,13 @@ use super::time::{SessionTime, TimeLeft};
 use super::{Session, SessionState};
 use crate::auth::SubscribeOptions;
 use crate::broker::{RefreshRequest, ServerSubscription};
-use crate::gateway::join::{Join, Joined};
+use crate::gateway::channels::join::{Join, Joined};
 use crate::model::Channel;
 use crate::protocol::{Disconnect, Publication, Recover, SubscribePush};
 
 /// Subscribes the client to a channel for a backend. Does nothing if the client is subscribed already, or the
 /// channel does not exist, or is a private one of another user.
-pub(in crate::gateway) fn subscribe_for_backend(session: &Session, request: &ServerSubscription) -> Action {
+pub(crate) fn subscribe_for_backend(session: &Session, request: &ServerSubscription) -> Action {
     let SessionState::Open(identity) = &session.state else { return Action::Nothing };
     let options = &session.context.options;
     let channel = options.channels.find(&request.channel);
@@ -42,7 +42,8 @@ pub(in crate::gateway) fn subscribe_for_backend(session: &Session, request: &Ser
         flag: 0,
     });
     let granted = SubscribeOptions { info: json(&request.info), data: None, replaced: request.replaced };
-    let (name, recover) = (request.channel.as_str().into(), recover.unwrap_or_default());
+    let name = request.channel.as_str().into();
+    let recover = recover.unwrap_or_default();
     let join = session.context.join(identity, name, channel, recover, granted);
     let join = Join { expires_at: request.expire_at, ..join };
     Action::JoinForBackend(Box::new(ServerJoin { join, data: json(&request.data) }))
@@ -50,7 +51,7 @@ pub(in crate::gateway) fn subscribe_for_backend(session: &Session, request: &Ser
 
 /// Adds a subscription after the client has joined the channel. Returns the push, and the publications that the
 /// client missed, for pushes behind it.
-pub(in crate::gateway) fn joined_for_backend(
+pub(crate) fn joined_for_backend(
     session: &mut Session,
     joining: ServerJoin,
     joined: Joined,
@@ -73,7 +74,7 @@ pub(in crate::gateway) fn joined_for_backend(
 ///
 /// # Errors
 /// The close code, if the connection expires now.
-pub(in crate::gateway) fn refresh_for_backend(
+pub(crate) fn refresh_for_backend(
     session: &mut Session,
     request: &RefreshRequest,
     now: SessionTime,
@@ -99,7 +100,7 @@ pub(in crate::gateway) fn refresh_for_backend(
 }
 
 /// Checks whether the user may still see the posts and profiles that the client is subscribed to.
-pub(in crate::gateway) fn check_access(session: &Session) -> Action {
+pub(crate) fn check_access(session: &Session) -> Action {
     let SessionState::Open(identity) = &session.state else { return Action::Nothing };
     let shown = |name: &Arc<str>| match Channel::parse(name)? {
         channel @ (Channel::Post(_) | Channel::User(_)) => Some((Arc::clone(name), channel)),
@@ -113,7 +114,7 @@ pub(in crate::gateway) fn check_access(session: &Session) -> Action {
 }
 
 /// The channels that an unsubscribe of a backend without a channel ends: all but the user's own two.
-pub(in crate::gateway) fn channels_of_backend(session: &Session) -> Vec<Arc<str>> {
+pub(crate) fn channels_of_backend(session: &Session) -> Vec<Arc<str>> {
     let is_own = |name: &str| matches!(Channel::parse(name), Some(Channel::Timeline(_) | Channel::Notifications(_)));
     session.subscriptions.channels().filter(|name| !is_own(name)).cloned().collect()
 }

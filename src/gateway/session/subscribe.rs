@@ -8,8 +8,8 @@ use super::refusal::CommandRefusal;
 use super::subscription_table::SubscriptionTable;
 use super::time::{SessionTime, TimeLeft, ttl};
 use crate::auth::{SubscribeOptions, TokenError, TokenIdentity};
+use crate::gateway::channels::join::{Join, Joined};
 use crate::gateway::channels::{Credentials, ResolvedChannel, Right};
-use crate::gateway::join::{Join, Joined};
 use crate::hooks::HookKind;
 use crate::protocol::{Disconnect, ErrorCode, RefreshResult, SubRefreshRequest, SubscribeRequest, SubscribeResult};
 

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::time::{SessionTime, is_over};
 use crate::auth::TokenIdentity;
-use crate::gateway::join::Join;
+use crate::gateway::channels::join::Join;
 
 /// Subscription tokens in use, by channel.
 pub type SubscriptionTokens = Vec<(Arc<str>, Arc<TokenIdentity>)>;
@@ -76,7 +76,8 @@ impl SubscriptionTable {
     }
 
     fn insert(&mut self, join: &Join, by: SubscribedBy) {
-        let (channel, token) = (Arc::clone(&join.name), join.token.clone());
+        let channel = Arc::clone(&join.name);
+        let token = join.token.clone();
         self.tokens_changed |= token.is_some();
         let terms = SubscriptionTerms { expires_at: join.expires_at, token, chan_info: join.chan_info.clone() };
         let has_terms = terms.expires_at.is_some() || terms.token.is_some() || terms.chan_info.is_some();

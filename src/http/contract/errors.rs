@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
+use crate::api::ErrorKind;
 use crate::api::operations::{Operation, Verb};
-use crate::feed::ErrorKind;
 
 /// The body did not arrive in time: HTTP only, before the operation starts.
 pub(super) const TIMEOUT: ErrorKind = ErrorKind {

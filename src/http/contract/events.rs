@@ -39,7 +39,8 @@ pub(super) fn event_schemas(schemas: &mut Schemas) -> Vec<EventSchema> {
         .into_iter()
         .map(|mut variant| {
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-            let (name, channels) = (variant["title"].take(), variant["x-channels"].take());
+            let name = variant["title"].take();
+            let channels = variant["x-channels"].take();
             if let Some(keywords) = variant.as_object_mut() {
                 keywords.retain(|_, value| !value.is_null());
             }

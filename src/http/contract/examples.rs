@@ -19,7 +19,8 @@ const GROUP: NotificationId = NotificationId(5_301);
 
 /// An event of each kind, by the name of its schema.
 pub(super) fn events() -> Option<BTreeMap<&'static str, Value>> {
-    let (ann, bo) = (UserId::parse("ann")?, UserId::parse("bo")?);
+    let ann = UserId::parse("ann")?;
+    let bo = UserId::parse("bo")?;
     let ann_in_short = Person { id: ann.clone(), name: "Ann".into(), avatar: None };
     let post = post(bo.clone(), "Hello from Bo. #rust", None)?;
     let edited = self::post(bo.clone(), "Hello again. #rust", Some(TIME + 37_136))?;

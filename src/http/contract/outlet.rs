@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::errors::ErrorResponses;
 use super::schemas::Schemas;
-use crate::feed::ErrorKind;
+use crate::api::ErrorKind;
 use crate::feed::outlet::{OutletEvent, PollOutlet};
 
 /// The errors of a poll.

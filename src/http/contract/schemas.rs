@@ -103,7 +103,8 @@ fn reference(place: &str, name: &str) -> Value {
 
 /// The schemas that a document refers to, directly or through others.
 fn used(document: &Value, mut schemas: Map<String, Value>) -> Map<String, Value> {
-    let (mut used, mut open) = (BTreeSet::new(), BTreeSet::new());
+    let mut used = BTreeSet::new();
+    let mut open = BTreeSet::new();
     references(document, &mut open);
     while let Some(name) = open.pop_first() {
         if let Some(schema) = schemas.get(&name).filter(|_| used.insert(name)) {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::errors::{ErrorResponses, TIMEOUT};
 use super::sample::with_sample;
 use super::schemas::Schemas;
-use crate::feed::ErrorKind;
+use crate::api::ErrorKind;
 use crate::http::server_api::{MAX_COMMANDS, Method, ServerError};
 
 /// Describes a method: its reply has either the result or the error, both with status 200, or the error alone with a

@@ -8,22 +8,22 @@ use flate2::write::GzEncoder;
 
 /// How the bytes of a file are encoded, the smallest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Encoding {
+pub(super) enum ContentEncoding {
     Brotli,
     Gzip,
     /// Not encoded.
     Identity,
 }
 
-impl Encoding {
-    pub(super) const COMPRESSED: [Encoding; 2] = [Encoding::Brotli, Encoding::Gzip];
+impl ContentEncoding {
+    pub(super) const COMPRESSED: [ContentEncoding; 2] = [ContentEncoding::Brotli, ContentEncoding::Gzip];
 
     /// The name in `Content-Encoding`; none without an encoding.
     pub(super) fn name(self) -> Option<&'static str> {
         match self {
-            Encoding::Brotli => Some("br"),
-            Encoding::Gzip => Some("gzip"),
-            Encoding::Identity => None,
+            ContentEncoding::Brotli => Some("br"),
+            ContentEncoding::Gzip => Some("gzip"),
+            ContentEncoding::Identity => None,
         }
     }
 
@@ -40,9 +40,9 @@ impl Encoding {
     /// The encoded bytes, or none if they would not be fewer.
     pub(super) fn encode(self, plain: &[u8]) -> Option<Vec<u8>> {
         let encoded = match self {
-            Encoding::Brotli => brotli(plain),
-            Encoding::Gzip => gzip(plain),
-            Encoding::Identity => return None,
+            ContentEncoding::Brotli => brotli(plain),
+            ContentEncoding::Gzip => gzip(plain),
+            ContentEncoding::Identity => return None,
         };
         encoded.ok().filter(|encoded| encoded.len() < plain.len())
     }
@@ -63,19 +63,19 @@ fn gzip(plain: &[u8]) -> std::io::Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use super::Encoding;
+    use super::ContentEncoding;
 
     #[test]
     fn an_encoding_is_accepted_by_name_unless_its_weight_is_zero() {
-        assert!(Encoding::Brotli.is_accepted(&["gzip", "BR;q=0.5"]));
-        assert!(!Encoding::Brotli.is_accepted(&["gzip", "br; q=0"]));
-        assert!(!Encoding::Gzip.is_accepted(&["br", "x-gzip"]));
-        assert!(Encoding::Identity.is_accepted(&[]));
+        assert!(ContentEncoding::Brotli.is_accepted(&["gzip", "BR;q=0.5"]));
+        assert!(!ContentEncoding::Brotli.is_accepted(&["gzip", "br; q=0"]));
+        assert!(!ContentEncoding::Gzip.is_accepted(&["br", "x-gzip"]));
+        assert!(ContentEncoding::Identity.is_accepted(&[]));
     }
 
     #[test]
     fn bytes_that_would_not_be_fewer_are_not_encoded() {
-        for encoding in Encoding::COMPRESSED {
+        for encoding in ContentEncoding::COMPRESSED {
             assert_eq!(encoding.encode(b"abc"), None);
             assert!(encoding.encode(&[b'a'; 4096]).is_some_and(|encoded| encoded.len() < 100));
         }

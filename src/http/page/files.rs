@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use rust_embed::RustEmbed;
 use sha2::{Digest, Sha256};
 
-use super::encoding::Encoding;
+use super::encoding::ContentEncoding;
 use super::join;
 
 /// The script of the page: the document asks for no other, but for that of its language.
@@ -27,22 +27,22 @@ pub(super) struct File {
     pub(super) media_type: &'static str,
     /// The hash of the source, which a debug build reads anew.
     source: [u8; 32],
-    plain: Encoded,
-    compressed: Vec<(Encoding, Encoded)>,
+    plain: EncodedFile,
+    compressed: Vec<(ContentEncoding, EncodedFile)>,
 }
 
 /// A file in one encoding.
-pub(super) struct Encoded {
+pub(super) struct EncodedFile {
     pub(super) bytes: Bytes,
     /// The value of `ETag`, which depends on the bytes alone.
     pub(super) tag: String,
 }
 
-impl Encoded {
-    fn new(bytes: Vec<u8>) -> Encoded {
+impl EncodedFile {
+    fn new(bytes: Vec<u8>) -> EncodedFile {
         let hash = Sha256::digest(&bytes);
         let digits: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-        Encoded { bytes: bytes.into(), tag: format!("\"{digits}\"") }
+        EncodedFile { bytes: bytes.into(), tag: format!("\"{digits}\"") }
     }
 }
 
@@ -53,15 +53,15 @@ impl File {
             Ok(text) if is_code(path) => without_comments(text).into_bytes(),
             _ => source,
         };
-        let encoded = |encoding: Encoding| Some((encoding, Encoded::new(encoding.encode(&plain)?)));
-        let compressed = Encoding::COMPRESSED.into_iter().filter_map(encoded).collect();
-        File { media_type, source: hash, plain: Encoded::new(plain), compressed }
+        let encoded = |encoding: ContentEncoding| Some((encoding, EncodedFile::new(encoding.encode(&plain)?)));
+        let compressed = ContentEncoding::COMPRESSED.into_iter().filter_map(encoded).collect();
+        File { media_type, source: hash, plain: EncodedFile::new(plain), compressed }
     }
 
     /// The smallest form that a client accepts.
-    pub(super) fn encoded_for(&self, accepted: &[&str]) -> (Encoding, &Encoded) {
+    pub(super) fn encoded_for(&self, accepted: &[&str]) -> (ContentEncoding, &EncodedFile) {
         let fitting = self.compressed.iter().find(|(encoding, _)| encoding.is_accepted(accepted));
-        fitting.map_or((Encoding::Identity, &self.plain), |(encoding, encoded)| (*encoding, encoded))
+        fitting.map_or((ContentEncoding::Identity, &self.plain), |(encoding, encoded)| (*encoding, encoded))
     }
 }
 

@@ -33,7 +33,7 @@ struct BatchInput {
 
 /// A command of the body of `/api`.
 #[derive(Deserialize)]
-struct Command {
+struct ServerCommand {
     /// Repeated in the reply.
     #[serde(default)]
     id: u32,
@@ -71,11 +71,11 @@ async fn batch_reply(api: &ServerApi, caller: &BackendCaller, command: &BTreeMap
 /// Runs the commands of `/api`, one after another. Returns the body of the response: a line for each reply. `None` if
 /// the body is not a sequence of commands.
 pub(super) async fn sequence(api: &ServerApi, caller: &BackendCaller, body: &[u8]) -> Option<String> {
-    let commands: Result<Vec<Command>, _> =
+    let commands: Result<Vec<ServerCommand>, _> =
         serde_json::Deserializer::from_slice(body).into_iter().take(MAX_COMMANDS + 1).collect();
     let commands = commands.ok().filter(|commands| !commands.is_empty() && commands.len() <= MAX_COMMANDS)?;
     let mut replies = Vec::with_capacity(commands.len());
-    for Command { id, method, params } in &commands {
+    for ServerCommand { id, method, params } in &commands {
         let params = params.as_ref().map_or(NO_PARAMS, |params| params.get());
         let answer = dispatch::call(api, caller, method, params.as_bytes()).await;
         let reply = to_body(&answer);

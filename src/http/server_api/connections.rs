@@ -88,7 +88,7 @@ pub(super) struct SubscribeInput {
     #[serde(default)]
     b64data: String,
     /// The position after which the client receives what it missed.
-    recover_since: Option<PositionInput>,
+    recover_since: Option<StreamPositionInput>,
     /// When the subscription expires, in Unix seconds; 0 or absent: never.
     #[serde(default)]
     expire_at: Option<u64>,
@@ -100,7 +100,7 @@ pub(super) struct SubscribeInput {
 /// A position in a log.
 #[derive(Deserialize, JsonSchema)]
 #[schemars(rename = "RecoverPosition")]
-struct PositionInput {
+struct StreamPositionInput {
     /// The offset.
     #[serde(default)]
     offset: u64,

@@ -106,7 +106,8 @@ pub(super) async fn publish(api: &ServerApi, body: &[u8]) -> Answer {
             without_history(published.ok_or(ErrorCode::INTERNAL)?)?
         }
         Some(retention) => {
-            let (idempotency_key, version) = (publication.idempotency_key(), publication.version());
+            let idempotency_key = publication.idempotency_key();
+            let version = publication.version();
             let append = Append { channel: &channel, entry: &entry, retention, idempotency_key, version };
             with_history(api.broker.append(append).await)?
         }
@@ -194,7 +195,8 @@ impl PublicationInput {
             let published = api.broker.publish_on_all(channels, entry, self.idempotency_key()).await;
             return published.into_iter().map(without_history).collect();
         };
-        let (idempotency_key, version) = (self.idempotency_key(), self.version());
+        let idempotency_key = self.idempotency_key();
+        let version = self.version();
         let broadcast = Broadcast { channels, entry, retention, idempotency_key, version };
         api.broker.broadcast(broadcast).await.into_iter().map(with_history).collect()
     }

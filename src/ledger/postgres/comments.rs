@@ -77,7 +77,8 @@ pub(super) const BY_AUTHOR: &str = "\
 #[async_trait]
 impl CommentStore for PostgresLedger {
     async fn create_comment(&self, comment: &Comment) -> Result<CommentOutcome> {
-        let (id, post) = (integer(comment.id.0), integer(comment.post.0));
+        let id = integer(comment.id.0);
+        let post = integer(comment.post.0);
         let parent = integer(comment.reply_to.unwrap_or(NONE).0);
         let author = comment.author.as_ref().map(UserId::as_str);
         let text = comment.text.as_deref().map(plain);
@@ -109,13 +110,15 @@ impl CommentStore for PostgresLedger {
     }
 
     async fn comments_in(&self, thread: Thread, before: CommentId, limit: usize) -> Result<Vec<Comment>> {
-        let (post, parent) = (integer(thread.post.0), integer(thread.reply_to.unwrap_or(NONE).0));
+        let post = integer(thread.post.0);
+        let parent = integer(thread.reply_to.unwrap_or(NONE).0);
         let parameters: Parameters<'_> = &[&post, &parent, &integer(before.0)];
         self.readable_page("comments", IN_THREAD, parameters, limit, comment).await
     }
 
     async fn comments_after(&self, thread: Thread, after: CommentId, limit: usize) -> Result<Vec<Comment>> {
-        let (post, parent) = (integer(thread.post.0), integer(thread.reply_to.unwrap_or(NONE).0));
+        let post = integer(thread.post.0);
+        let parent = integer(thread.reply_to.unwrap_or(NONE).0);
         let parameters: Parameters<'_> = &[&post, &parent, &integer(after.0)];
         self.readable_page("comments", IN_THREAD_AFTER, parameters, limit, comment).await
     }
@@ -131,9 +134,11 @@ impl CommentStore for PostgresLedger {
         after: &Comment,
         event: Option<&DomainEvent>,
     ) -> Result<CommentEditOutcome> {
-        let (author, text) = (after.author.as_ref().map(UserId::as_str), after.text.as_deref().map(plain));
+        let author = after.author.as_ref().map(UserId::as_str);
+        let text = after.text.as_deref().map(plain);
         let mentions = (!after.mentions.is_empty()).then(|| texts(&after.mentions));
-        let (base, now) = (before.edited_at.map(integer), integer(after.edited_at.unwrap_or(after.created_at)));
+        let base = before.edited_at.map(integer);
+        let now = integer(after.edited_at.unwrap_or(after.created_at));
         let event = NewEvent::new(event, false)?;
         let parameters: Parameters<'_> =
             &[&integer(after.id.0), &author, &base, &text, &mentions, &now, &event.text, &event.pending];

@@ -36,9 +36,12 @@ impl DeviceStore for PostgresLedger {
         most: usize,
     ) -> Result<Option<Device>> {
         let DeviceRegistration { device, session } = registration;
-        let (address, target) = (address_key(&device.target), json_text(&device.target)?);
-        let (now, issued_at) = (integer(device.registered_at), integer(session.issued_at));
-        let (generation, most) = (session.generation.map(integer), count(most));
+        let address = address_key(&device.target);
+        let target = json_text(&device.target)?;
+        let now = integer(device.registered_at);
+        let issued_at = integer(session.issued_at);
+        let generation = session.generation.map(integer);
+        let most = count(most);
         let parameters: super::pool::Parameters<'_> = &[
             &user.as_str(),
             &device.id.as_str(),

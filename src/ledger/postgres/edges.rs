@@ -50,9 +50,12 @@ pub(super) const FOLLOWEES: &str = "SELECT followee FROM follows WHERE follower 
 impl FollowStore for PostgresLedger {
     async fn follow(&self, follower: &UserId, followee: &UserId, now: Millis) -> Result<Option<NewJob>> {
         let work = job_plan::edge_changed(EdgeWork::Follow, &Edge::new(follower, followee));
-        let (job, at_time) = (jobs::new_job(&work)?, integer(now));
+        let job = jobs::new_job(&work)?;
+        let at_time = integer(now);
         let event = DomainEvent::Followed { follower: follower.clone(), followee: followee.clone() };
-        let (event, from, to) = (NewEvent::new(Some(&event), self.outlet)?, follower.as_str(), followee.as_str());
+        let event = NewEvent::new(Some(&event), self.outlet)?;
+        let from = follower.as_str();
+        let to = followee.as_str();
         let parameters: Parameters<'_> = &[&from, &to, &job, &at_time, &event.text, &event.pending];
         let rows = self.pool.write(FOLLOW, parameters).await?;
         let row = one(&rows)?;
@@ -64,9 +67,12 @@ impl FollowStore for PostgresLedger {
 
     async fn unfollow(&self, follower: &UserId, followee: &UserId, now: Millis) -> Result<Option<NewJob>> {
         let work = job_plan::edge_changed(EdgeWork::Unfollow, &Edge::new(follower, followee));
-        let (job, at_time) = (jobs::new_job(&work)?, integer(now));
+        let job = jobs::new_job(&work)?;
+        let at_time = integer(now);
         let event = DomainEvent::Unfollowed { follower: follower.clone(), followee: followee.clone() };
-        let (event, from, to) = (NewEvent::new(Some(&event), self.outlet)?, follower.as_str(), followee.as_str());
+        let event = NewEvent::new(Some(&event), self.outlet)?;
+        let from = follower.as_str();
+        let to = followee.as_str();
         let parameters: Parameters<'_> = &[&from, &to, &job, &at_time, &event.text, &event.pending];
         let rows = match &event.text {
             None => self.pool.write(UNFOLLOW, &parameters[..4]).await?,

@@ -34,7 +34,8 @@ impl PostgresOptions {
     /// The defaults: full durability, 5 seconds for a call, 8 connections, 10 minutes for the schema, no
     /// outlet.
     pub fn new(url: PostgresUrl) -> Self {
-        let (timeout, patience) = (Duration::from_secs(5), Duration::from_secs(600));
+        let timeout = Duration::from_secs(5);
+        let patience = Duration::from_secs(600);
         Self { url, durability: Durability::default(), timeout, connections: 8, patience, outlet: false }
     }
 }
@@ -63,7 +64,8 @@ impl Endpoint {
         let connector = tls::connector(options.url.tls()).map_err(LedgerError::Failed)?;
         let encrypted = if *options.url.tls() == Tls::Off { "" } else { " over TLS" };
         let name = format!("postgres at {}{encrypted}", options.url.place());
-        let (timeout, patience) = (options.timeout, options.patience);
+        let timeout = options.timeout;
+        let patience = options.patience;
         Ok(Self { name, timeout, patience, config, connector, settings: settings(options) })
     }
 
@@ -100,7 +102,7 @@ impl Endpoint {
             Ok(Ok(row)) => Ok(row.try_get(0).unwrap_or_default()),
             Ok(Err(error)) => match self.explain(&error) {
                 LedgerError::Failed(why) | LedgerError::Refused(Refusal::NoPermission, why) => {
-                    tracing::debug!(why, "the server does not tell when it was started");
+                    tracing::debug!(why, "the server does not report its start time");
                     Ok(String::new())
                 }
                 error => Err(error),

@@ -46,7 +46,9 @@ impl ErasureStore for PostgresLedger {
     }
 
     async fn end_erasure_pass(&self, fence: &Fence, erasure: &Erasure, due_at: Option<Millis>) -> Result<bool> {
-        let (name, generation, user) = (&*fence.partition, integer(fence.generation), erasure.user.as_str());
+        let name = &*fence.partition;
+        let generation = integer(fence.generation);
+        let user = erasure.user.as_str();
         let quiet = erasure.quiet_since.map(integer);
         let rows = match due_at.map(integer) {
             Some(due_at) => self.pool.write(ADVANCE, &[&name, &generation, &user, &due_at, &quiet]).await?,

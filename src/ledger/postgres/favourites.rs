@@ -66,7 +66,9 @@ impl FavouriteStore for PostgresLedger {
         now: Millis,
         most: u64,
     ) -> Result<FavouriteOutcome> {
-        let (kind_text, object, post) = (kind.as_str(), id.as_str(), post(kind, id));
+        let kind_text = kind.as_str();
+        let object = id.as_str();
+        let post = post(kind, id);
         let rows =
             self.pool.write(ADD, &[&user.as_str(), &kind_text, &object, &post, &integer(now), &integer(most)]).await?;
         let row = one(&rows)?;
@@ -78,7 +80,9 @@ impl FavouriteStore for PostgresLedger {
     }
 
     async fn remove_favourite(&self, user: &UserId, kind: &ObjectType, id: &ObjectId) -> Result<bool> {
-        let (kind_text, object, post) = (kind.as_str(), id.as_str(), post(kind, id));
+        let kind_text = kind.as_str();
+        let object = id.as_str();
+        let post = post(kind, id);
         let rows = self.pool.write(REMOVE, &[&user.as_str(), &kind_text, &object, &post]).await?;
         Ok(natural_at(one(&rows)?, 0)? > 0)
     }
@@ -132,7 +136,8 @@ impl FavouriteStore for PostgresLedger {
         before: Option<i64>,
         limit: usize,
     ) -> Result<Vec<Favourite>> {
-        let (before, other) = (before.unwrap_or(i64::MAX), other.as_str());
+        let before = before.unwrap_or(i64::MAX);
+        let other = other.as_str();
         let parameters: Parameters<'_> = &[&user.as_str(), &kind.as_str(), &before, &other];
         self.readable_page("favourites", COMMON, parameters, limit, favourite).await
     }
@@ -145,7 +150,9 @@ impl FavouriteStore for PostgresLedger {
     /// The function counts the users found, including those that removed the favourite concurrently: a result below
     /// `limit` means that none are left.
     async fn forget_object(&self, kind: &ObjectType, id: &ObjectId, limit: usize) -> Result<usize> {
-        let (kind_text, object, post) = (kind.as_str(), id.as_str(), post(kind, id));
+        let kind_text = kind.as_str();
+        let object = id.as_str();
+        let post = post(kind, id);
         let rows = self.pool.write(FORGET, &[&kind_text, &object, &post, &count(limit)]).await?;
         Ok(usize::try_from(natural_at(one(&rows)?, 0)?).unwrap_or(limit))
     }

@@ -150,7 +150,9 @@ async fn load_all(pool: &Pool, pages: &[WaitingPage]) -> Result<Vec<Hydration>> 
     let contents = || pages.iter().map(|page| &page.content);
     let posts: HashSet<PostId> = contents().flat_map(|content| content.posts.iter().copied()).collect();
     let people: HashSet<&UserId> = contents().flat_map(|content| &content.people).collect();
-    let (mut readers, mut flagged, mut places) = (Vec::new(), Vec::new(), Vec::new());
+    let mut readers = Vec::new();
+    let mut flagged = Vec::new();
+    let mut places = Vec::new();
     for (page, content) in contents().enumerate() {
         let Some(reader) = &content.reader else { continue };
         for post in &content.posts {

@@ -28,8 +28,12 @@ const FORGET: &str = "\
 #[async_trait]
 impl IdempotencyStore for PostgresLedger {
     async fn begin(&self, write: &IdempotentWrite, reserved: Option<PostId>, turn: WriteLease) -> Result<BeginOutcome> {
-        let (user, key, input) = (write.user.as_str(), plain(&write.key), &write.input[..]);
-        let (now, until, since) = (integer(turn.now), integer(turn.until), integer(turn.since));
+        let user = write.user.as_str();
+        let key = plain(&write.key);
+        let input = &write.input[..];
+        let now = integer(turn.now);
+        let until = integer(turn.until);
+        let since = integer(turn.since);
         let reserved = reserved.map(|id| integer(id.0));
         let parameters: super::pool::Parameters<'_> =
             &[&user, &key, &write.operation, &input, &reserved, &now, &until, &since];
@@ -45,7 +49,9 @@ impl IdempotencyStore for PostgresLedger {
     }
 
     async fn recall(&self, write: &IdempotentWrite, since: Millis) -> Result<Option<Bytes>> {
-        let (user, key, input) = (write.user.as_str(), plain(&write.key), &write.input[..]);
+        let user = write.user.as_str();
+        let key = plain(&write.key);
+        let input = &write.input[..];
         let rows = self.pool.read(RECALL, &[&user, &key, &write.operation, &input, &integer(since)]).await?;
         rows.first().map(|row| at::<Vec<u8>>(row, 0).map(Bytes::from)).transpose()
     }

@@ -73,7 +73,8 @@ impl JobStore for PostgresLedger {
     }
 
     async fn holds_job(&self, id: JobId, fence: &Fence) -> Result<bool> {
-        let (name, generation) = (&*fence.partition, integer(fence.generation));
+        let name = &*fence.partition;
+        let generation = integer(fence.generation);
         Ok(!self.pool.read(HOLDS, &[&integer(id.0), &name, &generation]).await?.is_empty())
     }
 
@@ -114,7 +115,8 @@ fn small(partition: u16) -> i16 {
 }
 
 fn loaded(row: &Row) -> Result<LoadedJob> {
-    let (id, partition): (_, i16) = (JobId(natural_at(row, 0)?), at(row, 1)?);
+    let id = JobId(natural_at(row, 0)?);
+    let partition: i16 = at(row, 1)?;
     let job = || -> Result<Job> { Ok(Job { id, work: json_at(row, 2)?, created_at: natural_at(row, 3)? }) };
     let partition = u16::try_from(partition).unwrap_or_default();
     Ok(LoadedJob { id, partition, job: job().map_err(|error| error.to_string()) })

@@ -53,7 +53,8 @@ pub(super) struct BatchArrays<'a> {
 
 impl<'a> BatchArrays<'a> {
     pub(super) fn new(batch: &'a LikeBatch) -> Self {
-        let (mut posts, mut comments) = (BTreeMap::new(), BTreeMap::new());
+        let mut posts = BTreeMap::new();
+        let mut comments = BTreeMap::new();
         for change in &batch.changes {
             let steps = if matches!(change.object, ContentId::Post(_)) { &mut posts } else { &mut comments };
             *steps.entry(integer(change.object.number())).or_insert(0) += if change.liked { 1 } else { -1 };
@@ -110,7 +111,8 @@ impl<'a> BatchArrays<'a> {
             settled.tallies.push((object, Tally { likes: natural(1)?, comments: natural(2)?, version: natural(3)? }));
         }
         if let Some(ids) = at::<Option<Vec<i64>>>(row, 7)? {
-            let (objects, reasons): (Vec<&str>, Vec<&str>) = (at(row, 9)?, at(row, 10)?);
+            let objects: Vec<&str> = at(row, 9)?;
+            let reasons: Vec<&str> = at(row, 10)?;
             let users = user_ids(at(row, 8)?)?;
             for (((id, user), object), reason) in ids.into_iter().zip(users).zip(objects).zip(reasons) {
                 settled.reverted.push(reverted(id, user, object, reason)?);

@@ -25,7 +25,7 @@ const SETTLE: &str = "\
 
 const UNTOLD: &str = "SELECT id, owner, object, reason FROM like_reverts WHERE partition = $1 ORDER BY id LIMIT $2";
 
-const TOLD: &str = "DELETE FROM like_reverts WHERE id = ANY ($1)";
+const REMOVE_REVERTS: &str = "DELETE FROM like_reverts WHERE id = ANY ($1)";
 
 const TALLIES: &str = "\
     SELECT '', p, n, new_likes, new_comments, new_version FROM feedline_like_tallies($1, $2)";
@@ -70,8 +70,11 @@ impl LikeStore for PostgresLedger {
         let arrays = BatchArrays::new(&batch);
         let events = arrays.events(batch.noted)?;
         let BatchArrays { liked, unliked, unseen, .. } = &arrays;
-        let (partition, now) = (i32::from(batch.partition), integer(batch.now));
-        let (noted, event_size, pending) = (count(batch.noted), count(MAX_LIKES), EventConsumer::Likes.bit());
+        let partition = i32::from(batch.partition);
+        let now = integer(batch.now);
+        let noted = count(batch.noted);
+        let event_size = count(MAX_LIKES);
+        let pending = EventConsumer::Likes.bit();
         let parameters: Parameters<'_> = &[
             &partition,
             &batch.from,
@@ -103,7 +106,9 @@ impl LikeStore for PostgresLedger {
     async fn pending_reverts(&self, partition: u16, limit: usize) -> Result<Vec<Reverted>> {
         loop {
             let rows = self.pool.read(UNTOLD, &[&i32::from(partition), &count(limit)]).await?;
-            let (mut untold, mut unreadable, mut ids) = (Vec::new(), Vec::new(), Vec::new());
+            let mut untold = Vec::new();
+            let mut unreadable = Vec::new();
+            let mut ids = Vec::new();
             for row in &rows {
                 match reverted(row) {
                     Ok(reverted) => untold.push(reverted),
@@ -127,7 +132,7 @@ impl LikeStore for PostgresLedger {
     }
 
     async fn delete_reverts(&self, ids: &[i64]) -> Result<()> {
-        self.pool.write(TOLD, &[&ids]).await.map(drop)
+        self.pool.write(REMOVE_REVERTS, &[&ids]).await.map(drop)
     }
 
     async fn like_tallies(&self, objects: &[ContentId]) -> Result<Vec<(ContentId, Tally)>> {
@@ -163,8 +168,12 @@ impl LikeStore for PostgresLedger {
 
     async fn skip_like(&self, skipped: &SkippedLike) -> Result<Option<Vec<Reverted>>> {
         let SkippedLike { partition, from, to, content, fault, like } = skipped;
-        let (number, name, now) = (i32::from(*partition), like_name(*partition, to), integer(fault.at));
-        let (content, why, attempts) = (plain(content), plain(&fault.reason), i64::from(fault.attempts));
+        let number = i32::from(*partition);
+        let name = like_name(*partition, to);
+        let now = integer(fault.at);
+        let content = plain(content);
+        let why = plain(&fault.reason);
+        let attempts = i64::from(fault.attempts);
         let (owner, object) =
             (like.as_ref().map(|like| like.user.as_str()), like.as_ref().map(|it| it.object.to_text()));
         let failed = RevertReason::Failed;

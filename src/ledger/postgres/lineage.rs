@@ -32,14 +32,15 @@ impl LineageStore for PostgresLedger {
     async fn lineage(&self) -> Result<Lineage> {
         let rows = self.pool.inspect(IDENTITY, &[]).await?;
         let row = one(&rows)?;
-        let (incarnation, database): (String, String) = (at(row, 0)?, at(row, 1)?);
+        let incarnation: String = at(row, 0)?;
+        let database: String = at(row, 1)?;
         let timeline = match self.pool.inspect(TIMELINE, &[]).await {
             Ok(rows) => at(one(&rows)?, 0)?,
             // Some hosted servers deny access to these functions. Then only the numbers reveal lost writes.
             Err(
                 LedgerError::Failed(why) | LedgerError::Refused(Refusal::NoPermission | Refusal::SchemaDamaged, why),
             ) => {
-                tracing::debug!(why, "the server does not tell its timeline");
+                tracing::debug!(why, "the server does not report its timeline");
                 String::new()
             }
             Err(error) => return Err(error),
@@ -55,7 +56,10 @@ impl LineageStore for PostgresLedger {
 
     async fn begin_incarnation(&self, from: &str, to: &str, least: &[(&'static str, u64)]) -> Result<bool> {
         let known = |kind| integer(least.iter().find(|(name, _)| *name == kind).map_or(0, |(_, number)| *number));
-        let (jobs, pulled, reverts, skipped) = (known(JOBS), known(PULLED), known(REVERTS), integer(NUMBERS_SKIPPED));
+        let jobs = known(JOBS);
+        let pulled = known(PULLED);
+        let reverts = known(REVERTS);
+        let skipped = integer(NUMBERS_SKIPPED);
         let rows = self.pool.inspect(BEGIN, &[&from, &to, &jobs, &pulled, &reverts, &skipped]).await?;
         at(one(&rows)?, 0)
     }

@@ -36,7 +36,7 @@ macro_rules! with_notified {
         concat!(
             "WITH answer AS MATERIALIZED (SELECT changed, place FROM ",
             $notify,
-            " WITH ORDINALITY AS made (changed, place)), told AS ( \
+            " WITH ORDINALITY AS made (changed, place)), reported AS ( \
                 INSERT INTO events (at, event, pending) \
                 SELECT $7::bigint, ",
             $event,
@@ -58,7 +58,7 @@ const NEWEST: &str = "SELECT id FROM notifications WHERE owner = $1 ORDER BY id 
 
 const MARK: &str = "SELECT feedline_mark_notifications($1, $2, $3)";
 
-/// The same, and tells it to the other devices.
+/// The same, and queues pushes that clear it on the other devices.
 const MARK_AND_CLEAR: &str = "\
     SELECT outcome, CASE WHEN outcome = 'anew' THEN feedline_queue_clears($1, $4, NULL, NULL, $5, $6)::text END
     FROM feedline_mark_notifications($1, $2, $3) AS marked (outcome)";
@@ -177,7 +177,9 @@ impl PostgresLedger {
         let people: Vec<&str> = events.iter().map(|event| event.by.as_str()).collect();
         let again: Vec<bool> = events.iter().map(|event| event.kind.is_new_each_time()).collect();
         let events: Vec<i64> = events.iter().map(|event| event.event).collect();
-        let (at_time, recent, kept) = (integer(now), integer(window), integer(MAX_NOTIFICATION_GROUPS));
+        let at_time = integer(now);
+        let recent = integer(window);
+        let kept = integer(MAX_NOTIFICATION_GROUPS);
         let user = to.as_str();
         let mut parameters: Vec<&(dyn ToSql + Sync)> =
             vec![&user, &kinds, &objects, &people, &again, &events, &at_time, &recent, &kept, &CLEARED];
@@ -186,7 +188,8 @@ impl PostgresLedger {
             (due, digest) = (integer(now.saturating_add(plan.grace)), integer(plan.digest));
             parameters.extend([&due as &(dyn ToSql + Sync), &digest]);
         }
-        let (event, bit) = (notified_prefix(to)?, EventConsumer::Outlet.bit());
+        let event = notified_prefix(to)?;
+        let bit = EventConsumer::Outlet.bit();
         if self.outlet {
             parameters.extend([&event as &(dyn ToSql + Sync), &bit]);
         }
@@ -219,7 +222,8 @@ fn notified_prefix(to: &UserId) -> Result<String> {
 }
 
 fn group(row: &Row) -> Result<NotificationGroup> {
-    let (kind, object): (&str, &str) = (at(row, 1)?, at(row, 2)?);
+    let kind: &str = at(row, 1)?;
+    let object: &str = at(row, 2)?;
     let kind = NotificationKind::from_parts(kind, ContentId::parse(object))
         .ok_or_else(|| LedgerError::Failed(format!("{kind:?} of {object:?} is nothing to be notified of")))?;
     Ok(NotificationGroup {

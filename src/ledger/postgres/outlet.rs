@@ -87,7 +87,9 @@ const SETTLE: &str = "SELECT feedline_settle_outlet_batch($1, $2, $3, $4, $5::te
 #[async_trait]
 impl OutletStore for PostgresLedger {
     async fn append_events(&self, events: &[(Millis, DomainEvent)]) -> Result<()> {
-        let (mut times, mut texts, mut pending) = (Vec::new(), Vec::new(), Vec::new());
+        let mut times = Vec::new();
+        let mut texts = Vec::new();
+        let mut pending = Vec::new();
         for (at, event) in events {
             let event = NewEvent::new(Some(event), self.outlet)?;
             if let Some(text) = event.text {
@@ -109,8 +111,11 @@ impl OutletStore for PostgresLedger {
         done: &[i64],
         now: Millis,
     ) -> Result<bool> {
-        let (partition, generation, entries) = (&*fence.partition, integer(fence.generation), json_text(entries)?);
-        let (bit, now) = (EventConsumer::Outlet.bit(), integer(now));
+        let partition = &*fence.partition;
+        let generation = integer(fence.generation);
+        let entries = json_text(entries)?;
+        let bit = EventConsumer::Outlet.bit();
+        let now = integer(now);
         let parameters: Parameters<'_> = &[&partition, &generation, &entries, &done, &bit, &now];
         at(one(&self.pool.write(PUBLISH, parameters).await?)?, 0)
     }
@@ -160,7 +165,9 @@ impl OutletStore for PostgresLedger {
         now: Millis,
     ) -> Result<bool> {
         let OutletSettlement { cursor, held, given_up, released } = settlement;
-        let (partition, generation, cursor) = (&*fence.partition, integer(fence.generation), integer(*cursor));
+        let partition = &*fence.partition;
+        let generation = integer(fence.generation);
+        let cursor = integer(*cursor);
         let plain = |held: &HeldEntry| HeldEntry { reason: plain(&held.reason), ..held.clone() };
         let held = json_text(&held.iter().map(plain).collect::<Vec<_>>())?;
         let items = json_text(&given_up.iter().map(item).collect::<Vec<_>>())?;

@@ -90,18 +90,20 @@ pub(super) const PROFILE: &str = "\
     ) p ON true CROSS JOIN named CROSS JOIN LATERAL (SELECT
         EXISTS (SELECT FROM follows WHERE follower = $2 AND followee = $1) AS following,
         EXISTS (SELECT FROM follows WHERE follower = $1 AND followee = $2) AS followed_by,
-        EXISTS (SELECT FROM restrictions WHERE maker = $2 AND kind = 'hide' AND whom = $1) AS hiding,
-        EXISTS (SELECT FROM restrictions WHERE maker = $2 AND kind = 'mute' AND whom = $1) AS muting,
-        EXISTS (SELECT FROM restrictions WHERE maker = $2 AND kind = 'block' AND whom = $1) AS blocking,
-        EXISTS (SELECT FROM restrictions WHERE maker = $1 AND kind = 'hide' AND whom = $2)
-            OR EXISTS (SELECT FROM restrictions WHERE maker = $1 AND kind = 'block' AND whom = $2) AS restricted_by,
+        EXISTS (SELECT FROM restrictions WHERE maker = $2 AND kind = 'hide' AND target = $1) AS hiding,
+        EXISTS (SELECT FROM restrictions WHERE maker = $2 AND kind = 'mute' AND target = $1) AS muting,
+        EXISTS (SELECT FROM restrictions WHERE maker = $2 AND kind = 'block' AND target = $1) AS blocking,
+        EXISTS (SELECT FROM restrictions WHERE maker = $1 AND kind = 'hide' AND target = $2)
+            OR EXISTS (SELECT FROM restrictions WHERE maker = $1 AND kind = 'block' AND target = $2) AS restricted_by,
         EXISTS (SELECT FROM post_alerts WHERE owner = $2 AND author = $1) AS notify OFFSET 0
     ) e WHERE u.id = $1 AND u.erased_at IS NULL";
 
 #[async_trait]
 impl PeopleStore for PostgresLedger {
     async fn create_account(&self, account: NewAccount) -> Result<bool> {
-        let (id, name, made) = (account.user.as_str(), plain(&account.name), integer(account.created_at));
+        let id = account.user.as_str();
+        let name = plain(&account.name);
+        let made = integer(account.created_at);
         let rows = self.pool.write(CREATE_ACCOUNT, &[&id, &name, &made, &account.password, &fold(&name)]).await?;
         Ok(!rows.is_empty())
     }
@@ -137,7 +139,8 @@ impl PeopleStore for PostgresLedger {
         let avatar = change.avatar.as_ref().and_then(|avatar| avatar.as_deref().map(plain));
         let bio = change.bio.as_ref().and_then(|bio| bio.as_deref().map(plain));
         let data = change.data.as_ref().and_then(Option::as_ref).map(json_text).transpose()?;
-        let (sets_bio, sets_data) = (change.bio.is_some(), change.data.is_some());
+        let sets_bio = change.bio.is_some();
+        let sets_data = change.data.is_some();
         let parameters: Parameters<'_> =
             &[&user.as_str(), &name, &folded, &moves, &avatar, &sets_bio, &bio, &sets_data, &data];
         let rows = self.pool.write(UPDATE, parameters).await?;
@@ -154,7 +157,9 @@ impl PeopleStore for PostgresLedger {
     }
 
     async fn second_degree(&self, reader: &UserId, reach: SuggestionLimits) -> Result<Vec<(UserId, u64)>> {
-        let (followees, each, people) = (count(reach.followees), count(reach.each), count(reach.people));
+        let followees = count(reach.followees);
+        let each = count(reach.each);
+        let people = count(reach.people);
         let rows = self.pool.read(SECOND_DEGREE, &[&reader.as_str(), &followees, &each, &people]).await?;
         Ok(readable("follows", &rows, |row| Ok((id_at(row, 0)?, natural_at(row, 1)?))))
     }

@@ -59,8 +59,8 @@ pub(super) const fn by_texts(data: PersonalData) -> Option<&'static str> {
              FROM favourites WHERE owner = $1 AND (type, object) > ($2, $3) ORDER BY type, object LIMIT $4"
         }
         PersonalData::Restrictions => {
-            "SELECT kind || ' ' || whom, json_build_object('kind', kind, 'user', whom, 'at', at)::text, whom
-             FROM restrictions WHERE maker = $1 AND (kind, whom) > ($2, $3) ORDER BY kind, whom LIMIT $4"
+            "SELECT kind || ' ' || target, json_build_object('kind', kind, 'user', target, 'at', at)::text, target
+             FROM restrictions WHERE maker = $1 AND (kind, target) > ($2, $3) ORDER BY kind, target LIMIT $4"
         }
         PersonalData::PostAlerts => {
             "SELECT 'a ' || author, json_build_object('user', author, 'at', at)::text, author

@@ -78,7 +78,7 @@ struct PooledConnection {
 
 /// The current generation of connections, and whether it was compared with the broker.
 #[derive(Clone, Copy)]
-struct Admission {
+struct PoolAdmission {
     /// The number of times that the server may have been replaced.
     generation: u64,
     /// When the generation began.
@@ -87,7 +87,7 @@ struct Admission {
     admitted: u64,
 }
 
-impl Admission {
+impl PoolAdmission {
     fn is_pending(&self) -> bool {
         self.admitted < self.generation
     }
@@ -137,7 +137,7 @@ struct PoolState {
     calls: TaskTracker,
     /// The number of statements sent.
     round_trips: AtomicU64,
-    admission: watch::Sender<Admission>,
+    admission: watch::Sender<PoolAdmission>,
     /// Why the last attempt to connect failed; `None`: it succeeded.
     connect_error: Mutex<Option<LedgerError>>,
     /// Whether generations are compared with the broker. If not, every generation is admitted.
@@ -163,7 +163,7 @@ impl Pool {
             slots,
             calls: TaskTracker::new(),
             round_trips: AtomicU64::new(0),
-            admission: watch::Sender::new(Admission { generation: 0, since: Instant::now(), admitted: 0 }),
+            admission: watch::Sender::new(PoolAdmission { generation: 0, since: Instant::now(), admitted: 0 }),
             connect_error: Mutex::default(),
             compared: AtomicBool::new(false),
             server: Mutex::default(),
@@ -205,7 +205,7 @@ impl Pool {
     /// Waits for a generation that was not compared yet.
     pub(super) async fn replaced(&self) {
         // The sender lives as long as `self` does.
-        let _ = self.shared.admission.subscribe().wait_for(Admission::is_pending).await;
+        let _ = self.shared.admission.subscribe().wait_for(PoolAdmission::is_pending).await;
     }
 
     /// Begins a comparison and returns the generation that it applies to. After the first comparison, calls wait for
@@ -290,7 +290,7 @@ impl PoolState {
     /// Waits until the server was compared with the broker, for a short time only: while the broker is unreachable,
     /// calls fail at once.
     async fn comparison(&self) -> Result<()> {
-        let Admission { since, .. } = match *self.admission.borrow() {
+        let PoolAdmission { since, .. } = match *self.admission.borrow() {
             pending if pending.is_pending() => pending,
             _ => return Ok(()),
         };

@@ -99,7 +99,8 @@ impl PostStore for PostgresLedger {
         let work = job_plan::post_created(post);
         let (id, author, body, job) =
             (integer(post.id.0), post.author.as_str(), json_text(post)?, jobs::new_job(&work)?);
-        let (visibility, public) = (json_text(&post.visibility)?, post.visibility == Visibility::Public);
+        let visibility = json_text(&post.visibility)?;
+        let public = post.visibility == Visibility::Public;
         let made = integer(post.created_at);
         let event = NewEvent::new(DomainEvent::post_created(post, self.outlet).as_ref(), self.outlet)?;
         let parameters: Parameters<'_> =
@@ -139,16 +140,19 @@ impl PostStore for PostgresLedger {
 
     /// The job contains the topics and the visibility. The call reads them first, and again after a concurrent edit.
     async fn delete_post(&self, id: PostId, author: &UserId, now: Millis) -> Result<Option<NewJob>> {
-        let (number, whose) = (integer(id.0), author.as_str());
+        let number = integer(id.0);
+        let whose = author.as_str();
         let event = DomainEvent::PostDeleted { post: id, author: author.clone() };
         let event = NewEvent::new(Some(&event), self.outlet)?;
         for _ in 0..MAX_DELETE_ATTEMPTS {
             let rows = self.pool.read(DELETABLE, &[&number, &whose]).await?;
             let Some(row) = rows.first() else { return Ok(None) };
-            let (topics, visibility): (Vec<String>, &str) = (at(row, 0)?, at(row, 1)?);
+            let topics: Vec<String> = at(row, 0)?;
+            let visibility: &str = at(row, 1)?;
             let content = serde_json::from_str(visibility).ok().map(|visibility| (topics.clone(), visibility));
             let work = job_plan::post_deleted(id, author, content);
-            let (job, at_time) = (jobs::new_job(&work)?, integer(now));
+            let job = jobs::new_job(&work)?;
+            let at_time = integer(now);
             let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![&number, &whose, &topics, &visibility, &job, &at_time];
             let statement = match &event.text {
                 None => DELETE,
@@ -216,7 +220,8 @@ impl PostStore for PostgresLedger {
             let posts = self.author_posts(author, before, limit).await?;
             return Ok(VisiblePosts { posts, stopped_at: None });
         }
-        let (viewer, before) = (viewer.map(UserId::as_str), integer(before.0));
+        let viewer = viewer.map(UserId::as_str);
+        let before = integer(before.0);
         let parameters: Parameters<'_> = &[&author.as_str(), &viewer, &before, &count(limit), &count(MAX_HIDDEN)];
         let rows = self.pool.read(visible_posts::VISIBLE, parameters).await?;
         rows.iter().map(|row| Ok((natural_at(row, 0).map(PostId)?, at(row, 1)?))).collect()
@@ -231,12 +236,15 @@ impl PostStore for PostgresLedger {
     }
 
     async fn timeline_posts(&self, reader: &UserId, page: TimelineRange) -> Result<Vec<PostId>> {
-        let (before, limit, likely) = (integer(page.before.0), count(page.limit), integer(page.likely.0));
+        let before = integer(page.before.0);
+        let limit = count(page.limit);
+        let likely = integer(page.likely.0);
         if page.before != PostId::MAX || page.likely != PostId::ZERO {
             let parameters: Parameters<'_> = &[&reader.as_str(), &before, &limit, &likely, &0_i64];
             return ids(&self.pool.read(timeline::TIMELINE, parameters).await?);
         }
-        let (now, reach) = (PostId::from_parts(unix_millis(), 0, 0), self.reach.estimate(page.limit));
+        let now = PostId::from_parts(unix_millis(), 0, 0);
+        let reach = self.reach.estimate(page.limit);
         let from = if reach > 0 { integer(now.0) } else { 0 };
         let rows = self.pool.read(timeline::TIMELINE, &[&reader.as_str(), &before, &limit, &from, &reach]).await?;
         let posts = ids(&rows)?;

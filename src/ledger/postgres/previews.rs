@@ -33,7 +33,8 @@ pub(super) const NEWEST: &str = "\
 #[async_trait]
 impl PreviewStore for PostgresLedger {
     async fn newest_previews(&self, posts: &[PostId], most: PreviewLimits) -> Result<PreviewRows> {
-        let (likers, comments) = (count(most.likers), count(most.comments));
+        let likers = count(most.likers);
+        let comments = count(most.comments);
         let rows = self.pool.read(NEWEST, &[&numbers(posts), &likers, &comments]).await?;
         let mut newest = PreviewRows::default();
         let (comments, likers): (Vec<Row>, Vec<Row>) =

@@ -60,7 +60,9 @@ impl PullLogStore for PostgresLedger {
             return Err(LedgerError::Failed("only what concerns a post is pulled".to_owned()));
         };
         let (kind, _) = entry.encode();
-        let (kind, post, now) = (char::from(kind).to_string(), integer(post.0), integer(now));
+        let kind = char::from(kind).to_string();
+        let post = integer(post.0);
+        let now = integer(now);
         let rows = self.pool.write(PULL, &[&integer(job.0), &author.as_str(), &kind, &post, &repeated, &now]).await?;
         natural_at(one(&rows)?, 0)
     }
@@ -76,7 +78,8 @@ impl PullLogStore for PostgresLedger {
     async fn pulled_for(&self, reader: &UserId, mark: u64, limit: usize) -> Result<DueEntries> {
         let rows = self.pool.read(DUE, &[&reader.as_str(), &integer(mark), &count(limit)]).await?;
         let end = natural_at(one(&rows)?, 3)?.max(mark);
-        let (mut found, mut reached) = (0, end);
+        let mut found = 0;
+        let mut reached = end;
         for row in &rows {
             if let Some(place) = at::<Option<i64>>(row, 0)? {
                 found += 1;
@@ -100,7 +103,8 @@ impl PullLogStore for PostgresLedger {
 
 /// Reads an entry from `kind, post` in the second and third column.
 fn entry(row: &Row) -> Result<Entry> {
-    let (kind, post): (&str, i64) = (at(row, 1)?, at(row, 2)?);
+    let kind: &str = at(row, 1)?;
+    let post: i64 = at(row, 2)?;
     let letter = kind.bytes().next().unwrap_or_default();
     Entry::decode(letter, Bytes::from(post.to_string()))
         .ok_or_else(|| LedgerError::Failed(format!("{kind:?} is no kind of entry")))

@@ -112,7 +112,8 @@ const BACKLOG: &str = "\
 impl PushStore for PostgresLedger {
     async fn lease_pushes(&self, now: Millis, lease: &PushLease, limit: usize) -> Result<Vec<QueuedPush>> {
         let since = integer(now.saturating_sub(ACCEPTED_KEPT));
-        let (holder, until) = (&*lease.holder, integer(lease.until));
+        let holder = &*lease.holder;
+        let until = integer(lease.until);
         let parameters: Parameters<'_> = &[&since, &holder, &until, &integer(now), &count(limit)];
         Ok(readable("push_queue", &self.pool.write(LEASE, parameters).await?, queued))
     }
@@ -132,7 +133,9 @@ impl PushStore for PostgresLedger {
     ) -> Result<usize> {
         // PostgreSQL takes no NUL.
         let rows = json_text(settled)?.replace("\\u0000", "\\ufffd");
-        let (holder, until, kept) = (&*lease.holder, integer(lease.until), integer(now.saturating_add(ACCEPTED_KEPT)));
+        let holder = &*lease.holder;
+        let until = integer(lease.until);
+        let kept = integer(now.saturating_add(ACCEPTED_KEPT));
         let parameters: Parameters<'_> = &[&rows, &holder, &until, &integer(now), &kept, &integer(digest)];
         let number = natural_at(one(&self.pool.write(SETTLE, parameters).await?)?, 0)?;
         if settled.iter().any(|push| matches!(push.result, PushResult::Failed(_))) {
@@ -143,7 +146,9 @@ impl PushStore for PostgresLedger {
 
     async fn queue_post_alerts(&self, page: &PostAlertPage, now: Millis) -> Result<Option<UserId>> {
         let PostAlertPage { post, author, after, users, due_at } = page;
-        let (post, due_at, now) = (integer(post.0), integer(*due_at), integer(now));
+        let post = integer(post.0);
+        let due_at = integer(*due_at);
+        let now = integer(now);
         let parameters: Parameters<'_> = &[&author.as_str(), after, &count(*users), &post, &due_at, &now];
         self.pool.write(QUEUE_ALERTS, parameters).await?.first().map(|row| id_at(row, 0)).transpose()
     }

@@ -160,7 +160,8 @@ impl PostgresLedger {
 #[async_trait]
 impl QuarantineStore for PostgresLedger {
     async fn set_aside(&self, work: FailedWork<'_>, fault: &Fault) -> Result<bool> {
-        let (reason, attempts) = (plain(&fault.reason), i64::from(fault.attempts));
+        let reason = plain(&fault.reason);
+        let attempts = i64::from(fault.attempts);
         let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![&reason, &attempts];
         let at = integer(fault.at);
         parameters.push(&at);
@@ -172,7 +173,8 @@ impl QuarantineStore for PostgresLedger {
                 (JOB, self.pool.write(JOB_ASIDE, &[&parameters, own].concat()).await?)
             }
             FailedWork::Event(consumer, seq) => {
-                let (bit, name) = (consumer.bit(), consumer.name());
+                let bit = consumer.bit();
+                let name = consumer.name();
                 let own: Parameters<'_> = &[&seq, &bit, &name];
                 let rows = self.pool.write(EVENT_ASIDE, &[&parameters, own].concat()).await?;
                 // If this fails, the consumer processes the event again.
@@ -193,7 +195,9 @@ impl QuarantineStore for PostgresLedger {
 
     async fn quarantine(&self, items: &[Quarantined]) -> Result<()> {
         for Quarantined { kind, name, content, reason, attempts, at, .. } in items {
-            let (content, reason, attempts) = (plain(content), plain(reason), i64::from(*attempts));
+            let content = plain(content);
+            let reason = plain(reason);
+            let attempts = i64::from(*attempts);
             self.pool.write(PUT, &[kind, name, &content, &reason, &attempts, &integer(*at)]).await?;
         }
         if let Some(last) = items.last() {

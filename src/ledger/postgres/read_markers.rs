@@ -12,7 +12,7 @@ const MARK: &str = "\
     INSERT INTO read_markers (owner, post) VALUES ($1, $2)
     ON CONFLICT (owner) DO UPDATE SET post = greatest(read_markers.post, excluded.post) RETURNING post";
 
-/// The same, and tells it to the other devices. The former position is locked before it changes.
+/// The same, and queues pushes that clear it on the other devices. The former position is locked before it changes.
 const MARK_AND_CLEAR: &str = "\
     WITH former AS MATERIALIZED (
         SELECT coalesce(max(post), 0) AS post

@@ -21,27 +21,27 @@ const UNRESTRICT: &str = "SELECT feedline_unrestrict($1, $2, $3, $4, $5, $6, $7)
 pub(super) const RESTRICTED: &str = "\
     SELECT u.id, u.name, u.avatar, u.created_at, r.at
     FROM (
-        SELECT whom, at FROM restrictions WHERE maker = $1 AND kind = $2 AND (at, whom) < ($3, $4)
-        ORDER BY at DESC, whom DESC LIMIT $5
+        SELECT target, at FROM restrictions WHERE maker = $1 AND kind = $2 AND (at, target) < ($3, $4)
+        ORDER BY at DESC, target DESC LIMIT $5
     ) r
-    JOIN users u ON u.id = r.whom ORDER BY r.at DESC, r.whom DESC";
+    JOIN users u ON u.id = r.target ORDER BY r.at DESC, r.target DESC";
 
 /// Six look-ups for each pair, each in one partition. `OFFSET 0` keeps them look-ups: without it the planner may read a
 /// whole table once, if the table was small when the plan was made.
 pub(super) const RELATIONS: &str = "\
     SELECT EXISTS (SELECT FROM follows WHERE follower = reader AND followee = author OFFSET 0),
            EXISTS (SELECT FROM follows WHERE follower = author AND followee = reader OFFSET 0),
-           EXISTS (SELECT FROM restrictions WHERE maker = author AND kind = 'hide' AND whom = reader OFFSET 0),
-           EXISTS (SELECT FROM restrictions WHERE maker = reader AND kind = 'mute' AND whom = author OFFSET 0),
-           EXISTS (SELECT FROM restrictions WHERE maker = reader AND kind = 'block' AND whom = author OFFSET 0),
-           EXISTS (SELECT FROM restrictions WHERE maker = author AND kind = 'block' AND whom = reader OFFSET 0)
+           EXISTS (SELECT FROM restrictions WHERE maker = author AND kind = 'hide' AND target = reader OFFSET 0),
+           EXISTS (SELECT FROM restrictions WHERE maker = reader AND kind = 'mute' AND target = author OFFSET 0),
+           EXISTS (SELECT FROM restrictions WHERE maker = reader AND kind = 'block' AND target = author OFFSET 0),
+           EXISTS (SELECT FROM restrictions WHERE maker = author AND kind = 'block' AND target = reader OFFSET 0)
     FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS pair (reader, author, place) ORDER BY place";
 
 pub(super) const WITH_RESTRICTIONS: &str = "\
     SELECT id FROM unnest($1::text[]) AS t (id)
     WHERE EXISTS (SELECT FROM restrictions WHERE maker = id AND kind = 'hide' OFFSET 0)
        OR EXISTS (SELECT FROM restrictions WHERE maker = id AND kind = 'block' OFFSET 0)
-       OR EXISTS (SELECT FROM restricted_by WHERE whom = id AND kind IN ('mute', 'block') OFFSET 0)";
+       OR EXISTS (SELECT FROM restricted_by WHERE target = id AND kind IN ('mute', 'block') OFFSET 0)";
 
 /// The events of the follows that a restriction may end, as JSON.
 fn ended_follows(edges: &[Edge]) -> Result<Vec<String>> {
@@ -57,17 +57,17 @@ impl RestrictionStore for PostgresLedger {
         &self,
         restriction: Restriction,
         maker: &UserId,
-        whom: &UserId,
+        target: &UserId,
         now: Millis,
     ) -> Result<Option<Vec<NewJob>>> {
-        let inboxes = job_plan::restricted_inboxes(restriction, maker, whom);
-        let tells = self.outlet && job_plan::ends_follows(restriction);
-        let events = if tells { ended_follows(&inboxes)? } else { Vec::new() };
+        let inboxes = job_plan::restricted_inboxes(restriction, maker, target);
+        let has_events = self.outlet && job_plan::ends_follows(restriction);
+        let events = if has_events { ended_follows(&inboxes)? } else { Vec::new() };
         let inboxes = InboxJobs::new(&inboxes, EdgeWork::Detach)?;
         let parameters: Parameters<'_> = &[
             &restriction.as_str(),
             &maker.as_str(),
-            &whom.as_str(),
+            &target.as_str(),
             &inboxes.readers,
             &inboxes.authors,
             &job_plan::ends_follows(restriction),
@@ -76,7 +76,7 @@ impl RestrictionStore for PostgresLedger {
             &events,
             &EventConsumer::Outlet.bit(),
         ];
-        let rows = match tells {
+        let rows = match has_events {
             false => self.pool.write(RESTRICT, &parameters[..8]).await?,
             true => self.pool.write(RESTRICT_WITH_EVENTS, parameters).await?,
         };
@@ -87,15 +87,15 @@ impl RestrictionStore for PostgresLedger {
         &self,
         restriction: Restriction,
         maker: &UserId,
-        whom: &UserId,
+        target: &UserId,
         now: Millis,
     ) -> Result<Option<Vec<NewJob>>> {
-        let inboxes = job_plan::restricted_inboxes(restriction, maker, whom);
+        let inboxes = job_plan::restricted_inboxes(restriction, maker, target);
         let inboxes = InboxJobs::new(&inboxes, EdgeWork::Follow)?;
         let parameters: Parameters<'_> = &[
             &restriction.as_str(),
             &maker.as_str(),
-            &whom.as_str(),
+            &target.as_str(),
             &inboxes.readers,
             &inboxes.authors,
             &inboxes.jobs,
@@ -112,8 +112,8 @@ impl RestrictionStore for PostgresLedger {
         after: Option<(Millis, &UserId)>,
         limit: usize,
     ) -> Result<Vec<RestrictedUser>> {
-        let (at_time, whom) = after.map_or((i64::MAX, ""), |(at, whom)| (integer(at), whom.as_str()));
-        let wanted: Parameters<'_> = &[&maker.as_str(), &restriction.as_str(), &at_time, &whom];
+        let (at_time, target) = after.map_or((i64::MAX, ""), |(at, target)| (integer(at), target.as_str()));
+        let wanted: Parameters<'_> = &[&maker.as_str(), &restriction.as_str(), &at_time, &target];
         let found = |row: &Row| Ok(RestrictedUser { user: user(row)?, at: natural_at(row, 4)? });
         self.readable_page("users", RESTRICTED, wanted, limit, found).await
     }

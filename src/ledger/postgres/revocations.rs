@@ -30,9 +30,13 @@ const FORGET: &str = "\
 #[async_trait]
 impl RevocationStore for PostgresLedger {
     async fn revoke(&self, new: &Revocation) -> Result<u64> {
-        let (kind, subject, grows) = (new.kind.as_str(), plain(&new.subject), new.kind.only_grows());
-        let (owner, spared) = (new.owner.as_ref().map(UserId::as_str), new.spared.as_deref().map(plain));
-        let (value, now) = (integer(new.value), integer(new.at));
+        let kind = new.kind.as_str();
+        let subject = plain(&new.subject);
+        let grows = new.kind.only_grows();
+        let owner = new.owner.as_ref().map(UserId::as_str);
+        let spared = new.spared.as_deref().map(plain);
+        let value = integer(new.value);
+        let now = integer(new.at);
         let expires_at = integer(new.expires_at.unwrap_or(Millis::MAX));
         let parameters: super::pool::Parameters<'_> =
             &[&kind, &subject, &owner, &value, &spared, &now, &expires_at, &grows];
@@ -40,7 +44,9 @@ impl RevocationStore for PostgresLedger {
     }
 
     async fn end_sessions(&self, user: &UserId, end: &SessionsEnd) -> Result<Option<u64>> {
-        let (spared, now, expires_at) = (end.spared.as_deref().map(plain), integer(end.at), integer(end.expires_at));
+        let spared = end.spared.as_deref().map(plain);
+        let now = integer(end.at);
+        let expires_at = integer(end.expires_at);
         let none: Option<&str> = None;
         let parameters: super::pool::Parameters<'_> = &[&user.as_str(), &none, &none, &spared, &now, &expires_at];
         let rows = self.pool.write(END_SESSIONS, parameters).await?;
@@ -56,7 +62,9 @@ impl RevocationStore for PostgresLedger {
         to: &str,
         end: &SessionsEnd,
     ) -> Result<Option<u64>> {
-        let (spared, now, expires_at) = (end.spared.as_deref().map(plain), integer(end.at), integer(end.expires_at));
+        let spared = end.spared.as_deref().map(plain);
+        let now = integer(end.at);
+        let expires_at = integer(end.expires_at);
         let generation = integer(generation);
         let parameters: super::pool::Parameters<'_> =
             &[&user.as_str(), &from, &to, &spared, &now, &expires_at, &generation];

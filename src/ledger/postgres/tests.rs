@@ -272,7 +272,7 @@ async fn page_cost_does_not_depend_on_hidden_posts() {
     ledger.load_follows(&["only_to", "friends"].map(|author| (id("v"), id(author))), 1).await.expect("edges");
     // The statement is planned without statistics, and again after `ANALYZE`.
     let page = "'v', 1099511627776, 21, 1000";
-    let written = r#"INSERT INTO restrictions (maker, kind, whom, at) VALUES ('hides', 'hide', 'v', 0);
+    let written = r#"INSERT INTO restrictions (maker, kind, target, at) VALUES ('hides', 'hide', 'v', 0);
         INSERT INTO posts (id, author, topics, visibility, body) SELECT 10000 * place + n, author, '{}', kind, '{}'
         FROM generate_series(1, 3000) n CROSS JOIN (VALUES
             (1, 'open', '"public"'), (2, 'followers', '"followers"'), (3, 'friends', '"friends"'),
@@ -308,7 +308,7 @@ async fn deep_pages_cost_as_much_as_the_first() {
     let written = "INSERT INTO users (id, name, created_at) SELECT 'u' || n, 'u', 1 FROM generate_series(0, 4999) n; \
                    INSERT INTO follows SELECT 'v', 'u' || n, n, 1 FROM generate_series(0, 4999) n; \
                    INSERT INTO followers SELECT 'v', 'u' || n, n FROM generate_series(0, 4999) n; \
-                   INSERT INTO restrictions (maker, kind, whom, at) \
+                   INSERT INTO restrictions (maker, kind, target, at) \
                    SELECT 'v', kind, 'u' || n, n
                    FROM generate_series(0, 4999) n, unnest('{hide,mute,block}'::text[]) kind; \
                    INSERT INTO comments (post, id, parent, depth, author, text) \

@@ -21,10 +21,10 @@ pub(super) const TIMELINE: &str = "\
         SELECT followee AS author FROM follows WHERE follower = $1
             AND (NOT EXISTS (SELECT FROM restrictions WHERE maker = $1 AND kind = 'mute')
                 OR NOT EXISTS (
-                    SELECT FROM restrictions WHERE maker = $1 AND kind = 'mute' AND whom = followee OFFSET 0))
-            AND (NOT EXISTS (SELECT FROM restricted_by WHERE whom = $1 AND kind = 'hide')
+                    SELECT FROM restrictions WHERE maker = $1 AND kind = 'mute' AND target = followee OFFSET 0))
+            AND (NOT EXISTS (SELECT FROM restricted_by WHERE target = $1 AND kind = 'hide')
                 OR NOT EXISTS (
-                    SELECT FROM restricted_by WHERE whom = $1 AND kind = 'hide' AND maker = followee OFFSET 0))
+                    SELECT FROM restricted_by WHERE target = $1 AND kind = 'hide' AND maker = followee OFFSET 0))
         UNION SELECT $1
     ), low AS MATERIALIZED (
         SELECT CASE WHEN $5::bigint > 0 THEN greatest(1, $4 - $5 / (SELECT count(*) FROM authors)) ELSE $4::bigint END

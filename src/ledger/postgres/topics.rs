@@ -31,7 +31,9 @@ impl TopicStore for PostgresLedger {
         let rows = match cursor {
             None => self.pool.read(RECENT, &[&integer(PostId::MAX.0), &"", &count(limit)]).await?,
             Some(TopicCursor { begun, last, name }) => {
-                let (begun, last, name) = (integer(begun.0), integer(last.0), plain(&name));
+                let begun = integer(begun.0);
+                let last = integer(last.0);
+                let name = plain(&name);
                 self.pool.read(GO_ON, &[&begun, &last, &name, &count(limit), &count(MAX_MOVED_TOPICS)]).await?
             }
         };

@@ -90,7 +90,8 @@ impl PostgresUrl {
 }
 
 fn tls(query: &str) -> Result<Tls, String> {
-    let (mut encrypt, mut roots) = (false, None);
+    let mut encrypt = false;
+    let mut roots = None;
     for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
         match parameter.split_once('=') {
             Some(("sslmode", "disable")) => encrypt = false,

@@ -5,9 +5,9 @@
 pub(super) const VISIBLE: &str = "\
     WITH rights AS MATERIALIZED (
         SELECT open, open AND follows AS follows, open AND follows AND followed AS friends FROM (SELECT
-            NOT EXISTS (SELECT FROM restrictions WHERE maker = $2 AND kind = 'block' AND whom = $1)
-            AND NOT EXISTS (SELECT FROM restrictions WHERE maker = $1 AND kind = 'hide' AND whom = $2)
-            AND NOT EXISTS (SELECT FROM restrictions WHERE maker = $1 AND kind = 'block' AND whom = $2) AS open,
+            NOT EXISTS (SELECT FROM restrictions WHERE maker = $2 AND kind = 'block' AND target = $1)
+            AND NOT EXISTS (SELECT FROM restrictions WHERE maker = $1 AND kind = 'hide' AND target = $2)
+            AND NOT EXISTS (SELECT FROM restrictions WHERE maker = $1 AND kind = 'block' AND target = $2) AS open,
             EXISTS (SELECT FROM follows WHERE follower = $2 AND followee = $1) AS follows,
             EXISTS (SELECT FROM follows WHERE follower = $1 AND followee = $2) AS followed
         ) between_them

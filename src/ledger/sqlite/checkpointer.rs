@@ -27,7 +27,7 @@ impl Default for LogLimits {
     }
 }
 
-/// Tells the checkpointer that the log has grown.
+/// Signals to the checkpointer that the log has grown.
 pub(super) type LogGrown = SyncSender<()>;
 
 /// Opens the connection of the checkpointer. `serve` runs it.

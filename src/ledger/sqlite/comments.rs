@@ -55,7 +55,9 @@ impl CommentStore for SqliteLedger {
         after: &Comment,
         event: Option<&DomainEvent>,
     ) -> Result<CommentEditOutcome> {
-        let (base, after, event) = (before.edited_at, after.clone(), event.cloned());
+        let base = before.edited_at;
+        let after = after.clone();
+        let event = event.cloned();
         self.write(move |db| edit(db, base, &after, event.as_ref())).await
     }
 
@@ -68,7 +70,8 @@ impl CommentStore for SqliteLedger {
 const NONE: CommentId = CommentId::ZERO;
 
 fn create(db: &Connection, comment: &Comment) -> rusqlite::Result<CommentOutcome> {
-    let (post, parent) = (integer(comment.post.0), integer(comment.reply_to.unwrap_or(NONE).0));
+    let post = integer(comment.post.0);
+    let parent = integer(comment.reply_to.unwrap_or(NONE).0);
     let author = comment.author.as_ref().map(|author| author.as_str());
     let before = "SELECT 1 FROM comments WHERE id = ?1 AND (author = ?2 OR author IS NULL)";
     if db.prepare_cached(before)?.exists(params![integer(comment.id.0), author])? {
@@ -173,7 +176,8 @@ fn edit(
     after: &Comment,
     event: Option<&DomainEvent>,
 ) -> rusqlite::Result<CommentEditOutcome> {
-    let (id, author) = (integer(after.id.0), after.author.as_ref().map(|author| author.as_str()));
+    let id = integer(after.id.0);
+    let author = after.author.as_ref().map(|author| author.as_str());
     let sql = "SELECT edited_at FROM comments WHERE id = ?1 AND author = ?2";
     let stored: Option<Option<i64>> =
         db.prepare_cached(sql)?.query_row(params![id, author], |row| row.get(0)).optional()?;

@@ -16,7 +16,9 @@ impl CountStore for SqliteLedger {
     }
 
     async fn hydrate(&self, reader: Option<&UserId>, posts: &[PostId], people: &[UserId]) -> Result<Hydration> {
-        let (reader, posts, people) = (reader.cloned(), posts.to_vec(), people.to_vec());
+        let reader = reader.cloned();
+        let posts = posts.to_vec();
+        let people = people.to_vec();
         self.read(move |db| {
             let flags = reader.map(|reader| flags(db, &reader, &posts)).transpose()?.unwrap_or_default();
             Ok(Hydration { counts: counts(db, &posts)?, flags, people: people::users(db, &people)? })

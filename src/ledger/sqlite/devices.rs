@@ -17,7 +17,8 @@ impl DeviceStore for SqliteLedger {
         registration: &DeviceRegistration,
         most: usize,
     ) -> Result<Option<Device>> {
-        let (user, registration) = (user.clone(), registration.clone());
+        let user = user.clone();
+        let registration = registration.clone();
         self.write(move |db| register(db, &user, &registration, most)).await
     }
 
@@ -32,7 +33,8 @@ impl DeviceStore for SqliteLedger {
     }
 
     async fn remove_device(&self, user: &UserId, id: &DeviceId) -> Result<bool> {
-        let (user, id) = (user.clone(), id.clone());
+        let user = user.clone();
+        let id = id.clone();
         self.write(move |db| {
             let sql = "DELETE FROM devices WHERE user = ?1 AND id = ?2";
             Ok(db.prepare_cached(sql)?.execute([user.as_str(), id.as_str()])? == 1)
@@ -41,7 +43,8 @@ impl DeviceStore for SqliteLedger {
     }
 
     async fn forget_address(&self, user: &UserId, target: &PushTarget, since: Millis) -> Result<bool> {
-        let (user, address) = (user.clone(), address_key(target));
+        let user = user.clone();
+        let address = address_key(target);
         self.write(move |db| {
             let sql = "DELETE FROM devices WHERE user = ?1 AND address = ?2 AND seen_at < ?3";
             Ok(db.prepare_cached(sql)?.execute(params![user.as_str(), address, integer(since)])? == 1)
@@ -59,7 +62,8 @@ impl DeviceStore for SqliteLedger {
     }
 
     async fn set_push_preferences(&self, user: &UserId, preferences: &PushPreferences) -> Result<()> {
-        let (user, preferences) = (user.clone(), preferences.clone());
+        let user = user.clone();
+        let preferences = preferences.clone();
         self.write(move |db| {
             let sql = "INSERT INTO push_preferences (user, preferences) VALUES (?1, ?2) \
                        ON CONFLICT DO UPDATE SET preferences = excluded.preferences";
@@ -84,7 +88,8 @@ fn register(
     most: usize,
 ) -> rusqlite::Result<Option<Device>> {
     let DeviceRegistration { device, session } = registration;
-    let (generation, issued_at) = (session.generation.map(integer), integer(session.issued_at));
+    let generation = session.generation.map(integer);
+    let issued_at = integer(session.issued_at);
     let now = integer(device.registered_at);
     let wanted = params![session.token, user.as_str(), issued_at, generation, now];
     if db.prepare_cached(HAS_ENDED)?.query_row(wanted, |row| row.get(0))? {
@@ -124,7 +129,8 @@ fn register(
 
 /// Removes the devices of the sessions that an entry of the log of revocations ends.
 pub(super) fn remove_revoked(db: &Connection, entry: &Revocation) -> rusqlite::Result<()> {
-    let (subject, value) = (&entry.subject, integer(entry.value));
+    let subject = &entry.subject;
+    let value = integer(entry.value);
     match entry.kind {
         RevocationKind::Token => {
             db.prepare_cached("DELETE FROM devices WHERE session = ?1")?.execute([subject])?;

@@ -13,12 +13,14 @@ use crate::model::{DomainEvent, Millis, User, UserId};
 #[async_trait]
 impl FollowStore for SqliteLedger {
     async fn follow(&self, follower: &UserId, followee: &UserId, now: Millis) -> Result<Option<NewJob>> {
-        let (edge, outlet) = (Edge::new(follower, followee), self.outlet);
+        let edge = Edge::new(follower, followee);
+        let outlet = self.outlet;
         self.write(move |db| follow(db, &edge, now, outlet)).await
     }
 
     async fn unfollow(&self, follower: &UserId, followee: &UserId, now: Millis) -> Result<Option<NewJob>> {
-        let (edge, outlet) = (Edge::new(follower, followee), self.outlet);
+        let edge = Edge::new(follower, followee);
+        let outlet = self.outlet;
         self.write(move |db| unfollow(db, &edge, now, outlet)).await
     }
 
@@ -44,7 +46,8 @@ impl FollowStore for SqliteLedger {
         before: Option<i64>,
         limit: usize,
     ) -> Result<ListPage<User>> {
-        let (reader, user) = (reader.clone(), user.clone());
+        let reader = reader.clone();
+        let user = user.clone();
         self.read(move |db| {
             let wanted = params![reader.as_str(), before.unwrap_or(i64::MAX), UNLIMITED, user.as_str()];
             listed(db.prepare_cached(SHARED)?.query(wanted)?, limit)
@@ -58,7 +61,8 @@ impl FollowStore for SqliteLedger {
     }
 
     async fn followers_after(&self, author: &UserId, cursor: &str, limit: usize) -> Result<Vec<UserId>> {
-        let (author, cursor) = (author.clone(), cursor.to_owned());
+        let author = author.clone();
+        let cursor = cursor.to_owned();
         self.read(move |db| followers_after(db, &author, &cursor, limit)).await
     }
 }
@@ -66,8 +70,8 @@ impl FollowStore for SqliteLedger {
 /// Adds a follow unless either user blocks the other. Returns whether it is new.
 pub(super) fn make(db: &Connection, edge: &Edge, now: Millis) -> rusqlite::Result<bool> {
     let sql = "INSERT INTO follows (follower, followee, at) SELECT ?1, ?2, ?3 \
-               WHERE NOT EXISTS (SELECT 1 FROM restrictions WHERE maker = ?1 AND kind = 'block' AND whom = ?2) \
-               AND NOT EXISTS (SELECT 1 FROM restrictions WHERE maker = ?2 AND kind = 'block' AND whom = ?1) \
+               WHERE NOT EXISTS (SELECT 1 FROM restrictions WHERE maker = ?1 AND kind = 'block' AND target = ?2) \
+               AND NOT EXISTS (SELECT 1 FROM restrictions WHERE maker = ?2 AND kind = 'block' AND target = ?1) \
                ON CONFLICT DO NOTHING";
     let row = params![edge.reader.as_str(), edge.author.as_str(), integer(now)];
     let made = db.prepare_cached(sql)?.execute(row)? == 1;

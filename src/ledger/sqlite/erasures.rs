@@ -36,7 +36,8 @@ impl ErasureStore for SqliteLedger {
             if !is_owned(db, &fence)? {
                 return Ok(false);
             }
-            let (user, quiet_since) = (user.as_str(), quiet_since.map(integer));
+            let user = user.as_str();
+            let quiet_since = quiet_since.map(integer);
             Ok(1 == match due_at.map(integer) {
                 Some(due_at) => db.prepare_cached(ADVANCE)?.execute(params![user, due_at, quiet_since])?,
                 None => db.prepare_cached("DELETE FROM erasures WHERE user = ?1")?.execute([user])?,
@@ -74,7 +75,8 @@ impl ErasureStore for SqliteLedger {
 const ADVANCE: &str = "UPDATE erasures SET due_at = ?2, quiet_since = ?3 WHERE user = ?1";
 
 fn begin(db: &Connection, user: &UserId, now: Millis) -> rusqlite::Result<bool> {
-    let (id, at) = (user.as_str(), integer(now));
+    let id = user.as_str();
+    let at = integer(now);
     let sql = "INSERT INTO users (id, name, created_at) VALUES (?1, '', ?2) ON CONFLICT DO NOTHING";
     db.prepare_cached(sql)?.execute(params![id, at])?;
     let sql = "UPDATE users SET name = '', avatar = NULL, created_at = ?2, erased_at = ?2 \
@@ -194,8 +196,8 @@ fn notices(db: &Connection, user: &UserId, limit: usize) -> rusqlite::Result<Vec
 
 /// Rows that need no other change.
 const REST: &[Rows] = &[
-    ("restrictions", "maker, kind, whom", "restrictions WHERE maker = ?1"),
-    ("restrictions", "maker, kind, whom", "restrictions INDEXED BY restrictions_whom WHERE whom = ?1"),
+    ("restrictions", "maker, kind, target", "restrictions WHERE maker = ?1"),
+    ("restrictions", "maker, kind, target", "restrictions INDEXED BY restrictions_target WHERE target = ?1"),
     ("post_alerts", "user, author", "post_alerts WHERE user = ?1"),
     ("post_alerts", "user, author", "post_alerts INDEXED BY post_alerts_author WHERE author = ?1"),
     ("notification_people", "notification, person", PEOPLE),

@@ -58,7 +58,8 @@ pub(super) fn append(db: &Connection, event: Option<&DomainEvent>, at: Millis, o
 }
 
 pub(super) fn finish(db: &Connection, consumer: EventConsumer, done: &[i64]) -> rusqlite::Result<()> {
-    let (done, bit) = (json_text(done)?, consumer.bit());
+    let done = json_text(done)?;
+    let bit = consumer.bit();
     let gone = "DELETE FROM events WHERE seq IN (SELECT value FROM json_each(?1)) AND pending & ~?2 = 0";
     db.prepare_cached(gone)?.execute(params![done, bit])?;
     let left = "UPDATE events SET pending = pending & ~?2 WHERE seq IN (SELECT value FROM json_each(?1))";

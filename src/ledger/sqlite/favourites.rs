@@ -35,7 +35,8 @@ impl FavouriteStore for SqliteLedger {
         before: Option<i64>,
         limit: usize,
     ) -> Result<Vec<Favourite>> {
-        let (user, kind) = (user.clone(), kind.clone());
+        let user = user.clone();
+        let kind = kind.clone();
         self.read(move |db| {
             let wanted = params![user.as_str(), kind.as_str(), before.unwrap_or(i64::MAX), UNLIMITED];
             readable_page("favourites", db.prepare_cached(LIST)?.query(wanted)?, limit, favourite)
@@ -44,12 +45,15 @@ impl FavouriteStore for SqliteLedger {
     }
 
     async fn favourites_count(&self, user: &UserId, kind: &ObjectType) -> Result<u64> {
-        let (user, kind) = (user.clone(), kind.clone());
+        let user = user.clone();
+        let kind = kind.clone();
         self.read(move |db| of_user(db, user.as_str(), kind.as_str())).await
     }
 
     async fn favourites_among(&self, user: &UserId, kind: &ObjectType, ids: &[ObjectId]) -> Result<Vec<Favourite>> {
-        let (user, kind, ids) = (user.clone(), kind.clone(), ids.to_vec());
+        let user = user.clone();
+        let kind = kind.clone();
+        let ids = ids.to_vec();
         self.read(move |db| {
             let asked = params![user.as_str(), kind.as_str(), json_text(&ids)?];
             readable("favourites", db.prepare_cached(AMONG)?.query(asked)?, favourite)
@@ -64,7 +68,8 @@ impl FavouriteStore for SqliteLedger {
         before: Option<i64>,
         limit: usize,
     ) -> Result<Vec<FavouriteHolder>> {
-        let (kind, id) = (kind.clone(), id.clone());
+        let kind = kind.clone();
+        let id = id.clone();
         self.read(move |db| {
             let wanted = params![kind.as_str(), id.as_str(), before.unwrap_or(i64::MAX), UNLIMITED];
             let read =
@@ -75,7 +80,8 @@ impl FavouriteStore for SqliteLedger {
     }
 
     async fn holders_count(&self, kind: &ObjectType, id: &ObjectId) -> Result<u64> {
-        let (kind, id) = (kind.clone(), id.clone());
+        let kind = kind.clone();
+        let id = id.clone();
         self.read(move |db| {
             let sql = "SELECT count FROM favourites_of_objects WHERE type = ?1 AND object = ?2";
             let found: Option<i64> =
@@ -93,7 +99,9 @@ impl FavouriteStore for SqliteLedger {
         before: Option<i64>,
         limit: usize,
     ) -> Result<Vec<Favourite>> {
-        let (user, other, kind) = (user.clone(), other.clone(), kind.clone());
+        let user = user.clone();
+        let other = other.clone();
+        let kind = kind.clone();
         self.read_heavy(move |db| {
             let before = before.unwrap_or(i64::MAX);
             let wanted = params![user.as_str(), kind.as_str(), before, UNLIMITED, other.as_str()];
@@ -103,9 +111,13 @@ impl FavouriteStore for SqliteLedger {
     }
 
     async fn common_favourites_count(&self, user: &UserId, other: &UserId, kind: &ObjectType) -> Result<u64> {
-        let (user, other, kind) = (user.clone(), other.clone(), kind.clone());
+        let user = user.clone();
+        let other = other.clone();
+        let kind = kind.clone();
         self.read_heavy(move |db| {
-            let (user, other, kind) = (user.as_str(), other.as_str(), kind.as_str());
+            let user = user.as_str();
+            let other = other.as_str();
+            let kind = kind.as_str();
             let one_has_fewer = of_user(db, user, kind)? <= of_user(db, other, kind)?;
             let (fewer, more) = if one_has_fewer { (user, other) } else { (other, user) };
             db.prepare_cached(COMMON_COUNT)?.query_row([fewer, kind, more], |row| row.get(0)).map(natural)
@@ -114,7 +126,8 @@ impl FavouriteStore for SqliteLedger {
     }
 
     async fn forget_object(&self, kind: &ObjectType, id: &ObjectId, limit: usize) -> Result<usize> {
-        let (kind, id) = (kind.clone(), id.clone());
+        let kind = kind.clone();
+        let id = id.clone();
         self.write(move |db| forget(db, &kind, &id, limit)).await
     }
 }

@@ -21,7 +21,9 @@ impl IdempotencyStore for SqliteLedger {
     }
 
     async fn finish(&self, user: &UserId, key: &str, answer: &[u8]) -> Result<()> {
-        let (user, key, answer) = (user.clone(), key.to_owned(), answer.to_vec());
+        let user = user.clone();
+        let key = key.to_owned();
+        let answer = answer.to_vec();
         self.write(move |db| {
             let sql = "UPDATE idempotency SET answer = ?3 WHERE user = ?1 AND key = ?2 AND answer IS NULL";
             db.prepare_cached(sql)?.execute(params![user.as_str(), key, answer]).map(drop)
@@ -30,7 +32,8 @@ impl IdempotencyStore for SqliteLedger {
     }
 
     async fn move_write_lease(&self, user: &UserId, key: &str, from: Millis, to: Millis) -> Result<()> {
-        let (user, key) = (user.clone(), key.to_owned());
+        let user = user.clone();
+        let key = key.to_owned();
         self.write(move |db| {
             let sql = "UPDATE idempotency SET until = ?4 WHERE user = ?1 AND key = ?2 AND until = ?3";
             db.prepare_cached(sql)?.execute(params![user.as_str(), key, integer(from), integer(to)]).map(drop)
@@ -54,14 +57,16 @@ fn begin(
     reserved: Option<PostId>,
     turn: WriteLease,
 ) -> rusqlite::Result<BeginOutcome> {
-    let (user, key) = (write.user.as_str(), &write.key);
+    let user = write.user.as_str();
+    let key = &write.key;
     let sql = "SELECT operation = ?3 AND input = ?4, reserved, until, answer FROM idempotency \
                WHERE user = ?1 AND key = ?2 AND begun_at >= ?5";
     let wanted = params![user, key, write.operation, write.input, integer(turn.since)];
     let known = db
         .prepare_cached(sql)?
         .query_row(wanted, |row| {
-            let (reserved, until) = (row.get::<_, Option<i64>>(1)?, natural(row.get(2)?));
+            let reserved = row.get::<_, Option<i64>>(1)?;
+            let until = natural(row.get(2)?);
             let reserved = reserved.map(|id| PostId(natural(id)));
             Ok((row.get::<_, bool>(0)?, reserved, until, row.get::<_, Option<Vec<u8>>>(3)?))
         })

@@ -13,7 +13,8 @@ use crate::model::{Millis, UserId};
 #[async_trait]
 impl JobStore for SqliteLedger {
     async fn load_jobs(&self, requests: &[JobRequest], skip: &[UserId]) -> Result<Vec<LoadedJob>> {
-        let (requests, skip) = (requests.to_vec(), skip.to_vec());
+        let requests = requests.to_vec();
+        let skip = skip.to_vec();
         self.read(move |db| load(db, &requests, &skip)).await
     }
 
@@ -71,11 +72,13 @@ pub(super) fn create(db: &Connection, work: Work, now: Millis) -> rusqlite::Resu
 fn load(db: &Connection, requests: &[JobRequest], skip: &[UserId]) -> rusqlite::Result<Vec<LoadedJob>> {
     let sql = "SELECT id, work, created_at FROM jobs \
                WHERE partition = ?1 AND author NOT IN (SELECT value FROM json_each(?2)) ORDER BY id LIMIT ?3";
-    let (skip, mut jobs) = (json_text(skip)?, Vec::new());
+    let skip = json_text(skip)?;
+    let mut jobs = Vec::new();
     for JobRequest { partition, fence, limit } in requests {
         if work::is_owned(db, fence)? {
             let loaded = |row: &Row<'_>| {
-                let (id, partition) = (JobId(natural(row.get(0)?)), *partition);
+                let id = JobId(natural(row.get(0)?));
+                let partition = *partition;
                 Ok(LoadedJob { id, partition, job: job(id, row).map_err(|error| error.to_string()) })
             };
             let rows = params![partition, skip, count(*limit)];

@@ -38,7 +38,7 @@ impl LikeStore for SqliteLedger {
 
     async fn delete_reverts(&self, ids: &[i64]) -> Result<()> {
         let ids = ids.to_vec();
-        self.write(move |db| told(db, &ids)).await
+        self.write(move |db| remove_reverts(db, &ids)).await
     }
 
     async fn like_tallies(&self, objects: &[ContentId]) -> Result<Vec<(ContentId, Tally)>> {
@@ -76,7 +76,8 @@ impl LikeStore for SqliteLedger {
     }
 
     async fn liked_comments(&self, user: &UserId, ids: &[CommentId]) -> Result<Vec<CommentId>> {
-        let (user, ids) = (user.clone(), ids.to_vec());
+        let user = user.clone();
+        let ids = ids.to_vec();
         self.read(move |db| {
             let sql = "SELECT DISTINCT value FROM json_each(?2) WHERE EXISTS \
                        (SELECT 1 FROM comment_likes WHERE comment = value AND user = ?1)";
@@ -248,7 +249,8 @@ fn untold(db: &Connection, partition: u16, limit: usize) -> rusqlite::Result<(Ve
     let sql = "SELECT id, user, object, reason FROM like_reverts WHERE partition = ?1 ORDER BY id LIMIT ?2";
     let mut statement = db.prepare_cached(sql)?;
     let mut rows = statement.query(params![partition, count(limit)])?;
-    let (mut untold, mut unreadable) = (Vec::new(), Vec::new());
+    let mut untold = Vec::new();
+    let mut unreadable = Vec::new();
     while let Some(row) = rows.next()? {
         match reverted(row) {
             Ok(reverted) => untold.push(reverted),
@@ -268,7 +270,7 @@ fn set_aside(db: &Connection, unreadable: &[(i64, Quarantined)]) -> rusqlite::Re
     for (id, entry) in unreadable {
         report_unreadable("like_reverts", id, &entry.reason);
         quarantine::put(db, entry)?;
-        told(db, &[*id])?;
+        remove_reverts(db, &[*id])?;
     }
     Ok(())
 }
@@ -280,7 +282,7 @@ fn reverted(row: &Row<'_>) -> rusqlite::Result<Reverted> {
     Ok(Reverted { id: row.get(0)?, user: user_id_at(row, 1)?, object, reason })
 }
 
-fn told(db: &Connection, ids: &[i64]) -> rusqlite::Result<()> {
+fn remove_reverts(db: &Connection, ids: &[i64]) -> rusqlite::Result<()> {
     let sql = "DELETE FROM like_reverts WHERE id IN (SELECT value FROM json_each(?1))";
     db.prepare_cached(sql)?.execute([json_text(ids)?]).map(drop)
 }

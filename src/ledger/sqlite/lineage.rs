@@ -16,7 +16,9 @@ impl LineageStore for SqliteLedger {
     }
 
     async fn begin_incarnation(&self, from: &str, to: &str, least: &[(&'static str, u64)]) -> Result<bool> {
-        let (from, to, least) = (from.to_owned(), to.to_owned(), least.to_vec());
+        let from = from.to_owned();
+        let to = to.to_owned();
+        let least = least.to_vec();
         self.write(move |db| begin(db, &from, &to, &least)).await
     }
 
@@ -64,7 +66,8 @@ pub(super) fn begin(db: &Connection, from: &str, to: &str, least: &[(&str, u64)]
     for (kind, table) in NUMBERS {
         let known = least.iter().find(|(name, _)| *name == kind).map_or(0, |(_, number)| *number);
         let change = "UPDATE sqlite_sequence SET seq = max(seq, ?2) + ?3 WHERE name = ?1";
-        let (known, skipped) = (integer(known), integer(NUMBERS_SKIPPED));
+        let known = integer(known);
+        let skipped = integer(NUMBERS_SKIPPED);
         if db.execute(change, params![table, known, skipped])? == 0 {
             // The table has no row in `sqlite_sequence` before its first insert.
             db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?1, ?2 + ?3)", params![table, known, skipped])?;

@@ -27,7 +27,8 @@ impl NotificationStore for SqliteLedger {
         now: Millis,
         window: Millis,
     ) -> Result<Vec<NotificationGroup>> {
-        let (to, events) = (to.clone(), events.to_vec());
+        let to = to.clone();
+        let events = events.to_vec();
         self.write(move |db| notify(db, &to, &events, now, window)).await
     }
 
@@ -38,7 +39,8 @@ impl NotificationStore for SqliteLedger {
         window: Millis,
         pushes: Option<PushPlan>,
     ) -> Result<Vec<(UserId, Vec<NotificationGroup>)>> {
-        let (batch, outlet) = (batch.to_vec(), self.outlet);
+        let batch = batch.to_vec();
+        let outlet = self.outlet;
         let note = move |db: &Connection| {
             let one = |of: UserNotifications| {
                 let groups = notify(db, &of.to, &of.events, now, window)?;
@@ -46,7 +48,7 @@ impl NotificationStore for SqliteLedger {
                     pushes::enqueue(db, &of.to, &groups, now, plan)?;
                 }
                 if outlet {
-                    tell(db, &of.to, &groups, now)?;
+                    queue_events(db, &of.to, &groups, now)?;
                 }
                 Ok((of.to, groups))
             };
@@ -61,7 +63,8 @@ impl NotificationStore for SqliteLedger {
     }
 
     async fn notifications_by_id(&self, user: &UserId, ids: &[NotificationId]) -> Result<Vec<NotificationGroup>> {
-        let (user, ids) = (user.clone(), ids.to_vec());
+        let user = user.clone();
+        let ids = ids.to_vec();
         self.read(move |db| by_id(db, &user, &ids)).await
     }
 
@@ -91,7 +94,8 @@ impl NotificationStore for SqliteLedger {
         mark: NotificationMark,
         clear: Option<&ClearPlan>,
     ) -> Result<MarkOutcome> {
-        let (user, clear) = (user.clone(), clear.cloned());
+        let user = user.clone();
+        let clear = clear.cloned();
         self.write(move |db| {
             let outcome = self::mark(db, &user, upto, mark)?;
             if let Some(clear) = clear.filter(|_| outcome == MarkOutcome::Anew) {
@@ -104,7 +108,7 @@ impl NotificationStore for SqliteLedger {
 }
 
 /// Puts the changed groups into the queue for the outlet.
-fn tell(db: &Connection, to: &UserId, groups: &[NotificationGroup], now: Millis) -> rusqlite::Result<()> {
+fn queue_events(db: &Connection, to: &UserId, groups: &[NotificationGroup], now: Millis) -> rusqlite::Result<()> {
     groups.iter().try_for_each(|group| {
         let event = DomainEvent::Notified { to: to.clone(), notification: group.id };
         events::append(db, Some(&event), now, true)
@@ -242,7 +246,8 @@ fn object(kind: NotificationKind) -> String {
 fn begin(db: &Connection, to: &UserId, event: &NotificationEvent, seq: i64, now: Millis) -> rusqlite::Result<i64> {
     let sql = "INSERT INTO notifications (user, kind, object, seq, people, created_at, updated_at) \
                VALUES (?1, ?2, ?3, ?4, 1, ?5, ?5)";
-    let (kind, object) = (event.kind.name(), object(event.kind));
+    let kind = event.kind.name();
+    let object = object(event.kind);
     db.prepare_cached(sql)?.insert(params![to.as_str(), kind, object, seq, integer(now)])
 }
 
@@ -326,7 +331,8 @@ fn newest_people(db: &Connection, id: NotificationId) -> rusqlite::Result<Vec<Us
 
 /// Reads a group without its people.
 fn group(row: &Row<'_>, markers: Markers) -> rusqlite::Result<NotificationGroup> {
-    let (kind, object) = (row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_str()?);
+    let kind = row.get_ref(1)?.as_str()?;
+    let object = row.get_ref(2)?.as_str()?;
     let kind = NotificationKind::from_parts(kind, ContentId::parse(object)).ok_or_else(|| {
         let why = format!("{kind:?} of {object:?} is nothing to be notified of");
         rusqlite::Error::FromSqlConversionFailure(1, Type::Text, why.into())

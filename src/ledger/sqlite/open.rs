@@ -54,7 +54,8 @@ pub struct SqliteOptions {
 impl SqliteOptions {
     /// The defaults: full durability, 5 seconds for a call, 2 readers, no outlet.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        let (path, timeout) = (path.into(), Duration::from_secs(5));
+        let path = path.into();
+        let timeout = Duration::from_secs(5);
         Self { path, durability: Durability::default(), timeout, readers: 2, outlet: false }
     }
 

@@ -29,7 +29,9 @@ impl OutletStore for SqliteLedger {
         done: &[i64],
         now: Millis,
     ) -> Result<bool> {
-        let (fence, entries, done) = (fence.clone(), entries.to_vec(), done.to_vec());
+        let fence = fence.clone();
+        let entries = entries.to_vec();
+        let done = done.to_vec();
         self.write(move |db| publish(db, &fence, &entries, &done, now)).await
     }
 
@@ -99,7 +101,9 @@ impl OutletStore for SqliteLedger {
         settlement: &OutletSettlement,
         now: Millis,
     ) -> Result<bool> {
-        let (fence, consumer, settlement) = (fence.clone(), consumer.to_owned(), settlement.clone());
+        let fence = fence.clone();
+        let consumer = consumer.to_owned();
+        let settlement = settlement.clone();
         self.write(move |db| settle(db, &fence, &consumer, &settlement, now)).await
     }
 }
@@ -161,7 +165,9 @@ fn batch(db: &Connection, consumer: &str, now: Millis, limit: usize) -> rusqlite
                    WHERE consumer = ?1 LIMIT ?2)) \
                FROM outlet_consumers, outlet_end WHERE name = ?1";
     let state = |row: &Row<'_>| {
-        let (cursor, trimmed, held) = (natural(row.get(0)?), natural(row.get(1)?), natural(row.get(2)?));
+        let cursor = natural(row.get(0)?);
+        let trimmed = natural(row.get(1)?);
+        let held = natural(row.get(2)?);
         Ok(OutletBatch { cursor, trimmed, held, ..OutletBatch::default() })
     };
     let state = snapshot.prepare_cached(sql)?.query_row(params![consumer, integer(MAX_HELD_ENTRIES)], state);

@@ -24,7 +24,8 @@ impl PeopleStore for SqliteLedger {
     }
 
     async fn ensure_user(&self, user: &UserId, now: Millis) -> Result<UserOrigin> {
-        let (known, new) = (user.clone(), user.clone());
+        let known = user.clone();
+        let new = user.clone();
         self.within(async {
             // Nearly all users exist. Reading first avoids the wait for the writer.
             if let Some(origin) = self.read(move |db| origin(db, &known)).await? {
@@ -50,12 +51,14 @@ impl PeopleStore for SqliteLedger {
     }
 
     async fn profile(&self, user: &UserId, viewer: Option<&UserId>) -> Result<Option<Profile>> {
-        let (user, viewer) = (user.clone(), viewer.cloned());
+        let user = user.clone();
+        let viewer = viewer.cloned();
         self.read(move |db| profile(db, &user, viewer.as_ref())).await
     }
 
     async fn update_user(&self, user: &UserId, change: &ProfileChange) -> Result<Option<UserDetails>> {
-        let (user, change) = (user.clone(), change.clone());
+        let user = user.clone();
+        let change = change.clone();
         self.write(move |db| update(db, &user, &change)).await
     }
 
@@ -78,12 +81,14 @@ impl PeopleStore for SqliteLedger {
     }
 
     async fn enable_post_alerts(&self, user: &UserId, author: &UserId, now: Millis, most: u64) -> Result<bool> {
-        let (user, author) = (user.clone(), author.clone());
+        let user = user.clone();
+        let author = author.clone();
         self.write(move |db| enable_post_alerts(db, &user, &author, now, most)).await
     }
 
     async fn disable_post_alerts(&self, user: &UserId, author: &UserId) -> Result<()> {
-        let (user, author) = (user.clone(), author.clone());
+        let user = user.clone();
+        let author = author.clone();
         self.write(move |db| {
             let sql = "DELETE FROM post_alerts WHERE user = ?1 AND author = ?2";
             db.prepare_cached(sql)?.execute([user.as_str(), author.as_str()]).map(drop)
@@ -201,7 +206,8 @@ fn enable_post_alerts(
     now: Millis,
     most: u64,
 ) -> rusqlite::Result<bool> {
-    let (user, author) = (user.as_str(), author.as_str());
+    let user = user.as_str();
+    let author = author.as_str();
     let sql = "SELECT EXISTS (SELECT 1 FROM post_alerts WHERE user = ?1 AND author = ?2)";
     if db.prepare_cached(sql)?.query_row([user, author], |row| row.get(0))? {
         return Ok(true);
@@ -247,10 +253,10 @@ pub(super) const PROFILE: &str = "WITH named AS MATERIALIZED (SELECT \
     LEFT JOIN profiles p ON p.user = u.id CROSS JOIN (SELECT \
         EXISTS (SELECT 1 FROM follows WHERE follower = ?2 AND followee = ?1) AS following, \
         EXISTS (SELECT 1 FROM follows WHERE follower = ?1 AND followee = ?2) AS followed_by, \
-        EXISTS (SELECT 1 FROM restrictions WHERE maker = ?2 AND kind = 'hide' AND whom = ?1) AS hiding, \
-        EXISTS (SELECT 1 FROM restrictions WHERE maker = ?2 AND kind = 'mute' AND whom = ?1) AS muting, \
-        EXISTS (SELECT 1 FROM restrictions WHERE maker = ?2 AND kind = 'block' AND whom = ?1) AS blocking, \
-        EXISTS (SELECT 1 FROM restrictions WHERE maker = ?1 AND kind IN ('hide', 'block') AND whom = ?2) \
+        EXISTS (SELECT 1 FROM restrictions WHERE maker = ?2 AND kind = 'hide' AND target = ?1) AS hiding, \
+        EXISTS (SELECT 1 FROM restrictions WHERE maker = ?2 AND kind = 'mute' AND target = ?1) AS muting, \
+        EXISTS (SELECT 1 FROM restrictions WHERE maker = ?2 AND kind = 'block' AND target = ?1) AS blocking, \
+        EXISTS (SELECT 1 FROM restrictions WHERE maker = ?1 AND kind IN ('hide', 'block') AND target = ?2) \
             AS restricted_by, \
         EXISTS (SELECT 1 FROM post_alerts WHERE user = ?2 AND author = ?1) AS notify \
     ) e WHERE u.id = ?1 AND u.erased_at IS NULL";

@@ -56,8 +56,8 @@ const fn by_texts(data: PersonalData) -> Option<&'static str> {
              WHERE user = ?1 AND (type, object) > (?2, ?3) ORDER BY type, object LIMIT ?4"
         }
         PersonalData::Restrictions => {
-            "SELECT kind || ' ' || whom, json_object('kind', kind, 'user', whom, 'at', at), whom FROM restrictions \
-             WHERE maker = ?1 AND (kind, whom) > (?2, ?3) ORDER BY kind, whom LIMIT ?4"
+            "SELECT kind || ' ' || target, json_object('kind', kind, 'user', target, 'at', at), target \
+             FROM restrictions WHERE maker = ?1 AND (kind, target) > (?2, ?3) ORDER BY kind, target LIMIT ?4"
         }
         PersonalData::PostAlerts => {
             "SELECT 'a ' || author, json_object('user', author, 'at', at), author FROM post_alerts \
@@ -89,7 +89,8 @@ impl PersonalDataStore for SqliteLedger {
         after: &str,
         limit: usize,
     ) -> Result<Vec<PersonalRow>> {
-        let (user, after) = (user.clone(), after.to_owned());
+        let user = user.clone();
+        let after = after.to_owned();
         self.read(move |db| rows(db, &user, data, &after, limit)).await
     }
 }

@@ -18,7 +18,8 @@ use crate::model::{DomainEvent, Millis, Post, PostId, UserId};
 #[async_trait]
 impl PostStore for SqliteLedger {
     async fn create_post(&self, post: &Post) -> Result<Option<NewJob>> {
-        let (post, outlet) = (post.clone(), self.outlet);
+        let post = post.clone();
+        let outlet = self.outlet;
         self.write(move |db| create(db, &post, outlet)).await
     }
 
@@ -38,12 +39,15 @@ impl PostStore for SqliteLedger {
     }
 
     async fn delete_post(&self, id: PostId, author: &UserId, now: Millis) -> Result<Option<NewJob>> {
-        let (author, outlet) = (author.clone(), self.outlet);
+        let author = author.clone();
+        let outlet = self.outlet;
         self.write(move |db| delete(db, id, &author, now, outlet)).await
     }
 
     async fn edit_post(&self, before: &Post, after: &Post, event: Option<&DomainEvent>) -> Result<EditOutcome> {
-        let (base, after, outlet) = (before.edited_at, after.clone(), self.outlet);
+        let base = before.edited_at;
+        let after = after.clone();
+        let outlet = self.outlet;
         let event = DomainEvent::edit_for(event, &after, outlet);
         self.write(move |db| edit(db, base, &after, event.as_ref(), outlet)).await
     }
@@ -60,7 +64,8 @@ impl PostStore for SqliteLedger {
         before: PostId,
         limit: usize,
     ) -> Result<VisiblePosts> {
-        let (author, viewer) = (author.clone(), viewer.cloned());
+        let author = author.clone();
+        let viewer = viewer.cloned();
         self.read(move |db| visible_posts::read(db, &author, viewer.as_ref(), before, limit)).await
     }
 
@@ -95,7 +100,9 @@ pub(super) fn create(db: &Connection, post: &Post, outlet: bool) -> rusqlite::Re
 
 /// Stores a post without a job. Returns `false` if its author has this post already, or had it and deleted it.
 pub(super) fn store(db: &Connection, post: &Post) -> rusqlite::Result<bool> {
-    let (id, author, body) = (integer(post.id.0), post.author.as_str(), json_text(post)?);
+    let id = integer(post.id.0);
+    let author = post.author.as_str();
+    let body = json_text(post)?;
     let insert = "INSERT INTO posts (id, author, body) VALUES (?1, ?2, ?3)";
     if let Err(error) = db.prepare_cached(insert)?.execute(params![id, author, body]) {
         let same = "SELECT 1 FROM posts WHERE id = ?1 AND author = ?2 AND (body = ?3 OR deleted_at IS NOT NULL)";

@@ -24,7 +24,8 @@ impl PreviewStore for SqliteLedger {
 /// Two short index scans for each post, all of them in one call.
 fn newest(db: &Connection, posts: &[PostId], most: PreviewLimits) -> rusqlite::Result<PreviewRows> {
     let mut newest = PreviewRows::default();
-    let (mut likers, mut comments) = (db.prepare_cached(LIKERS)?, db.prepare_cached(IN_THREAD)?);
+    let mut likers = db.prepare_cached(LIKERS)?;
+    let mut comments = db.prepare_cached(IN_THREAD)?;
     for post in posts {
         if most.likers > 0 {
             let wanted = params![integer(post.0), count(most.likers)];

@@ -23,7 +23,8 @@ impl PullLogStore for SqliteLedger {
         if entry.post().is_none() {
             return Err(LedgerError::Failed("only what concerns a post is pulled".to_owned()));
         }
-        let (author, entry) = (author.clone(), entry.clone());
+        let author = author.clone();
+        let entry = entry.clone();
         let pulled = PullLogEntry { mark: 0, author, entry, repeated, at: now };
         self.write(move |db| pull(db, job, &pulled)).await
     }
@@ -42,7 +43,8 @@ impl PullLogStore for SqliteLedger {
     }
 
     async fn followers_among(&self, author: &UserId, users: &[UserId]) -> Result<Vec<UserId>> {
-        let (author, users) = (author.clone(), users.to_vec());
+        let author = author.clone();
+        let users = users.to_vec();
         self.read(move |db| followers_among(db, &author, &users)).await
     }
 
@@ -116,7 +118,8 @@ fn due(db: &Connection, reader: &UserId, mark: u64, limit: usize) -> rusqlite::R
     let mut statement = snapshot.prepare_cached(DUE)?;
     let rows = statement.query(params![reader.as_str(), integer(mark), count(limit)])?;
     // Entries that cannot be decoded count towards the limit, so that the page ends at the right mark.
-    let (found, reached) = (Cell::new(0), Cell::new(top));
+    let found = Cell::new(0);
+    let reached = Cell::new(top);
     let entries = readable("pulled", rows, |row| {
         found.set(found.get() + 1);
         reached.set(natural(row.get(0)?));

@@ -98,7 +98,8 @@ impl PushStore for SqliteLedger {
     }
 
     async fn reload_pushes(&self, keys: &[PushKey], lease: &PushLease, now: Millis) -> Result<Vec<QueuedPush>> {
-        let (keys, lease) = (keys.to_vec(), lease.clone());
+        let keys = keys.to_vec();
+        let lease = lease.clone();
         self.read(move |db| leased(db, &json_text(&keys)?, &lease, now)).await
     }
 
@@ -109,9 +110,11 @@ impl PushStore for SqliteLedger {
         now: Millis,
         digest: Millis,
     ) -> Result<usize> {
-        let (settled, lease) = (settled.to_vec(), lease.clone());
+        let settled = settled.to_vec();
+        let lease = lease.clone();
         self.write(move |db| {
-            let (rows, until) = (json_text(&settled)?, integer(lease.until));
+            let rows = json_text(&settled)?;
+            let until = integer(lease.until);
             let kept_until = integer(now.saturating_add(ACCEPTED_KEPT));
             let row = params![rows, &*lease.holder, until, integer(now), kept_until, integer(digest)];
             let failed = |row: &Row<'_>| {
@@ -198,7 +201,9 @@ pub(super) fn enqueue(
                        ELSE max(excluded.due_at, sent_at + iif(kind IN ('like', 'follow'), ?7, 0)) END, \
                    queued_at = CASE WHEN state = 0 THEN queued_at ELSE excluded.queued_at END \
                WHERE excluded.seq > seq";
-    let (due_at, now, digest) = (integer(now.saturating_add(plan.grace)), integer(now), integer(plan.digest));
+    let due_at = integer(now.saturating_add(plan.grace));
+    let now = integer(now);
+    let digest = integer(plan.digest);
     groups.iter().try_for_each(|group| {
         let row = params![user.as_str(), integer(group.id.0), group.kind.name(), group.seq, due_at, now, digest];
         db.prepare_cached(sql)?.execute(row).map(drop)

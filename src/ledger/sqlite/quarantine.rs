@@ -35,7 +35,8 @@ impl QuarantineStore for SqliteLedger {
             }
             FailedWork::Event(consumer, seq) => self.write(move |db| event(db, consumer, seq, &fault)).await,
             FailedWork::Erasure(user, fence) => {
-                let (user, fence) = (user.clone(), fence.clone());
+                let user = user.clone();
+                let fence = fence.clone();
                 self.write(move |db| Ok(work::is_owned(db, &fence)? && erasure(db, &user, fault)?)).await
             }
         }
@@ -75,7 +76,8 @@ impl QuarantineStore for SqliteLedger {
     }
 
     async fn retry_quarantined(&self, kind: &str, name: &str, now: Millis) -> Result<RetryOutcome> {
-        let (kind, name) = (kind.to_owned(), name.to_owned());
+        let kind = kind.to_owned();
+        let name = name.to_owned();
         self.write(move |db| retry(db, &kind, &name, now)).await
     }
 
@@ -97,7 +99,8 @@ impl QuarantineStore for SqliteLedger {
     }
 
     async fn drop_quarantined(&self, kind: &str, name: &str) -> Result<bool> {
-        let (kind, name) = (kind.to_owned(), name.to_owned());
+        let kind = kind.to_owned();
+        let name = name.to_owned();
         self.write(move |db| {
             if kind == ERASURE {
                 let sql = "DELETE FROM erasures WHERE user = ?1 AND due_at = ?2";

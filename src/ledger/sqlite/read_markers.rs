@@ -12,7 +12,8 @@ use crate::model::{PostId, UserId};
 #[async_trait]
 impl ReadMarkerStore for SqliteLedger {
     async fn mark_read(&self, user: &UserId, id: PostId, clear: Option<&ClearPlan>) -> Result<PostId> {
-        let (user, clear) = (user.clone(), clear.cloned());
+        let user = user.clone();
+        let clear = clear.cloned();
         self.write(move |db| {
             if let Some(clear) = clear {
                 let before = marker(db, &user)?;

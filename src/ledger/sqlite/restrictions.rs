@@ -16,10 +16,11 @@ impl RestrictionStore for SqliteLedger {
         &self,
         restriction: Restriction,
         maker: &UserId,
-        whom: &UserId,
+        target: &UserId,
         now: Millis,
     ) -> Result<Option<Vec<NewJob>>> {
-        let (key, outlet) = (RestrictionKey::new(restriction, maker, whom), self.outlet);
+        let key = RestrictionKey::new(restriction, maker, target);
+        let outlet = self.outlet;
         self.write(move |db| restrict(db, &key, now, outlet)).await
     }
 
@@ -27,10 +28,10 @@ impl RestrictionStore for SqliteLedger {
         &self,
         restriction: Restriction,
         maker: &UserId,
-        whom: &UserId,
+        target: &UserId,
         now: Millis,
     ) -> Result<Option<Vec<NewJob>>> {
-        let key = RestrictionKey::new(restriction, maker, whom);
+        let key = RestrictionKey::new(restriction, maker, target);
         self.write(move |db| unrestrict(db, &key, now)).await
     }
 
@@ -42,9 +43,9 @@ impl RestrictionStore for SqliteLedger {
         limit: usize,
     ) -> Result<Vec<RestrictedUser>> {
         let maker = maker.clone();
-        let (at, whom) = after.map_or((i64::MAX, String::new()), |(at, whom)| (integer(at), whom.to_string()));
+        let (at, target) = after.map_or((i64::MAX, String::new()), |(at, target)| (integer(at), target.to_string()));
         self.read(move |db| {
-            let wanted = params![maker.as_str(), restriction.as_str(), at, whom, UNLIMITED];
+            let wanted = params![maker.as_str(), restriction.as_str(), at, target, UNLIMITED];
             let found = |row: &Row<'_>| Ok(RestrictedUser { user: user(row)?, at: natural(row.get(4)?) });
             readable_page("users", db.prepare_cached(RESTRICTED)?.query(wanted)?, limit, found)
         })
@@ -66,23 +67,23 @@ impl RestrictionStore for SqliteLedger {
 struct RestrictionKey {
     restriction: Restriction,
     maker: UserId,
-    whom: UserId,
+    target: UserId,
 }
 
 impl RestrictionKey {
-    fn new(restriction: Restriction, maker: &UserId, whom: &UserId) -> Self {
-        Self { restriction, maker: maker.clone(), whom: whom.clone() }
+    fn new(restriction: Restriction, maker: &UserId, target: &UserId) -> Self {
+        Self { restriction, maker: maker.clone(), target: target.clone() }
     }
 }
 
 fn restrict(db: &Connection, key: &RestrictionKey, now: Millis, outlet: bool) -> rusqlite::Result<Option<Vec<NewJob>>> {
-    let sql = "INSERT INTO restrictions (maker, kind, whom, at) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
-    let row = params![key.maker.as_str(), key.restriction.as_str(), key.whom.as_str(), integer(now)];
+    let sql = "INSERT INTO restrictions (maker, kind, target, at) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
+    let row = params![key.maker.as_str(), key.restriction.as_str(), key.target.as_str(), integer(now)];
     if db.prepare_cached(sql)?.execute(row)? == 0 {
         return Ok(None);
     }
     let mut made = Vec::new();
-    for edge in job_plan::restricted_inboxes(key.restriction, &key.maker, &key.whom) {
+    for edge in job_plan::restricted_inboxes(key.restriction, &key.maker, &key.target) {
         if job_plan::ends_follows(key.restriction) && edges::end(db, &edge)? {
             edges::tell_of_end(db, &edge, now, outlet)?;
         }
@@ -92,13 +93,13 @@ fn restrict(db: &Connection, key: &RestrictionKey, now: Millis, outlet: bool) ->
 }
 
 fn unrestrict(db: &Connection, key: &RestrictionKey, now: Millis) -> rusqlite::Result<Option<Vec<NewJob>>> {
-    let sql = "DELETE FROM restrictions WHERE maker = ?1 AND kind = ?2 AND whom = ?3";
-    let row = [key.maker.as_str(), key.restriction.as_str(), key.whom.as_str()];
+    let sql = "DELETE FROM restrictions WHERE maker = ?1 AND kind = ?2 AND target = ?3";
+    let row = [key.maker.as_str(), key.restriction.as_str(), key.target.as_str()];
     if db.prepare_cached(sql)?.execute(row)? == 0 {
         return Ok(None);
     }
     let mut made = Vec::new();
-    for edge in job_plan::restricted_inboxes(key.restriction, &key.maker, &key.whom) {
+    for edge in job_plan::restricted_inboxes(key.restriction, &key.maker, &key.target) {
         if !edges::followed_among(db, &edge.reader, std::slice::from_ref(&edge.author))?.is_empty() {
             made.push(jobs::create(db, job_plan::edge_changed(EdgeWork::Follow, &edge), now)?);
         }
@@ -107,18 +108,18 @@ fn unrestrict(db: &Connection, key: &RestrictionKey, now: Millis) -> rusqlite::R
 }
 
 pub(super) const RESTRICTED: &str = "SELECT u.id, u.name, u.avatar, u.created_at, r.at \
-    FROM restrictions r INDEXED BY restrictions_listed CROSS JOIN users u ON u.id = r.whom \
-    WHERE r.maker = ?1 AND r.kind = ?2 AND (r.at, r.whom) < (?3, ?4) ORDER BY r.at DESC, r.whom DESC LIMIT ?5";
+    FROM restrictions r INDEXED BY restrictions_listed CROSS JOIN users u ON u.id = r.target \
+    WHERE r.maker = ?1 AND r.kind = ?2 AND (r.at, r.target) < (?3, ?4) ORDER BY r.at DESC, r.target DESC LIMIT ?5";
 
 /// Six index look-ups for each pair.
 pub(super) const RELATIONS: &str = "WITH pair AS MATERIALIZED \
         (SELECT key AS place, value ->> 0 AS reader, value ->> 1 AS author FROM json_each(?1)) \
     SELECT EXISTS (SELECT 1 FROM follows WHERE follower = reader AND followee = author), \
         EXISTS (SELECT 1 FROM follows WHERE follower = author AND followee = reader), \
-        EXISTS (SELECT 1 FROM restrictions WHERE maker = author AND kind = 'hide' AND whom = reader), \
-        EXISTS (SELECT 1 FROM restrictions WHERE maker = reader AND kind = 'mute' AND whom = author), \
-        EXISTS (SELECT 1 FROM restrictions WHERE maker = reader AND kind = 'block' AND whom = author), \
-        EXISTS (SELECT 1 FROM restrictions WHERE maker = author AND kind = 'block' AND whom = reader) \
+        EXISTS (SELECT 1 FROM restrictions WHERE maker = author AND kind = 'hide' AND target = reader), \
+        EXISTS (SELECT 1 FROM restrictions WHERE maker = reader AND kind = 'mute' AND target = author), \
+        EXISTS (SELECT 1 FROM restrictions WHERE maker = reader AND kind = 'block' AND target = author), \
+        EXISTS (SELECT 1 FROM restrictions WHERE maker = author AND kind = 'block' AND target = reader) \
     FROM pair ORDER BY place";
 
 fn relations(db: &Connection, pairs: &[(UserId, UserId)]) -> rusqlite::Result<Vec<Relation>> {
@@ -140,7 +141,7 @@ pub(super) const WITH_RESTRICTIONS: &str = "\
     WITH author AS MATERIALIZED (SELECT DISTINCT value AS id FROM json_each(?1)) \
     SELECT id FROM author \
     WHERE EXISTS (SELECT 1 FROM restrictions WHERE maker = id AND kind IN ('hide', 'block')) \
-        OR EXISTS (SELECT 1 FROM restrictions WHERE whom = id AND kind IN ('mute', 'block'))";
+        OR EXISTS (SELECT 1 FROM restrictions WHERE target = id AND kind IN ('mute', 'block'))";
 
 fn users_with_restrictions(db: &Connection, authors: &[UserId]) -> rusqlite::Result<Vec<UserId>> {
     readable("restrictions", db.prepare_cached(WITH_RESTRICTIONS)?.query([json_text(authors)?])?, |row| {

@@ -15,7 +15,8 @@ impl RevocationStore for SqliteLedger {
     }
 
     async fn end_sessions(&self, user: &UserId, end: &SessionsEnd) -> Result<Option<u64>> {
-        let (user, end) = (user.clone(), end.clone());
+        let user = user.clone();
+        let end = end.clone();
         self.write(move |db| end_sessions(db, &user, None, &end)).await
     }
 
@@ -27,7 +28,10 @@ impl RevocationStore for SqliteLedger {
         to: &str,
         end: &SessionsEnd,
     ) -> Result<Option<u64>> {
-        let (user, from, to, end) = (user.clone(), from.to_owned(), to.to_owned(), end.clone());
+        let user = user.clone();
+        let from = from.to_owned();
+        let to = to.to_owned();
+        let end = end.clone();
         let change = move |db: &Connection| end_sessions(db, &user, Some((&from, generation, &to)), &end);
         self.write(change).await
     }
@@ -55,7 +59,8 @@ impl RevocationStore for SqliteLedger {
 /// ends. Returns its number.
 pub(super) fn revoke(db: &Connection, new: &Revocation) -> rusqlite::Result<u64> {
     devices::remove_revoked(db, new)?;
-    let (kind, expires_at) = (new.kind.as_str(), integer(new.expires_at.unwrap_or(Millis::MAX)));
+    let kind = new.kind.as_str();
+    let expires_at = integer(new.expires_at.unwrap_or(Millis::MAX));
     let sql = "DELETE FROM revocations WHERE kind = ?1 AND subject = ?2 RETURNING owner, value, expires_at";
     let old = db.prepare_cached(sql)?.query_row(params![kind, new.subject], |row| {
         Ok((row.get::<_, Option<String>>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))

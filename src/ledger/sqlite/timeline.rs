@@ -37,8 +37,8 @@ pub(super) fn read(db: &Connection, reader: &UserId, before: PostId, limit: usiz
 /// One run for each author, including the reader, each once.
 fn runs(db: &Connection, reader: &UserId, limit: usize) -> rusqlite::Result<Vec<AuthorRun>> {
     let sql = "SELECT followee FROM follows WHERE follower = ?1 AND followee NOT IN \
-                   (SELECT whom FROM restrictions WHERE maker = ?1 AND kind = 'mute' \
-                    UNION ALL SELECT maker FROM restrictions WHERE whom = ?1 AND kind = 'hide') \
+                   (SELECT target FROM restrictions WHERE maker = ?1 AND kind = 'mute' \
+                    UNION ALL SELECT maker FROM restrictions WHERE target = ?1 AND kind = 'hide') \
                UNION SELECT ?1";
     let mut statement = db.prepare_cached(sql)?;
     let authors = statement.query_map([reader.as_str()], |row| row.get(0))?.collect::<rusqlite::Result<Vec<_>>>()?;

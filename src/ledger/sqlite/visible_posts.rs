@@ -15,9 +15,9 @@ use crate::model::{PostId, UserId};
 pub(super) const VISIBLE: &str = "WITH rights AS MATERIALIZED ( \
         SELECT CASE WHEN open THEN ?1 END AS everyone, CASE WHEN open AND follows THEN ?1 END AS followers, \
             CASE WHEN open AND follows AND followed THEN ?1 END AS friends FROM (SELECT \
-            NOT EXISTS (SELECT 1 FROM restrictions WHERE maker = ?2 AND kind = 'block' AND whom = ?1) \
+            NOT EXISTS (SELECT 1 FROM restrictions WHERE maker = ?2 AND kind = 'block' AND target = ?1) \
             AND NOT EXISTS (SELECT 1 FROM restrictions \
-                WHERE maker = ?1 AND kind IN ('hide', 'block') AND whom = ?2) AS open, \
+                WHERE maker = ?1 AND kind IN ('hide', 'block') AND target = ?2) AS open, \
             EXISTS (SELECT 1 FROM follows WHERE follower = ?2 AND followee = ?1) AS follows, \
             EXISTS (SELECT 1 FROM follows WHERE follower = ?1 AND followee = ?2) AS followed) \
     ), stop AS MATERIALIZED ( \

@@ -18,12 +18,14 @@ impl WorkStore for SqliteLedger {
     }
 
     async fn take_partitions(&self, holder: &str, partitions: &[Fence]) -> Result<Vec<Fence>> {
-        let (holder, partitions) = (holder.to_owned(), partitions.to_vec());
+        let holder = holder.to_owned();
+        let partitions = partitions.to_vec();
         self.write(move |db| take(db, &holder, &partitions)).await
     }
 
     async fn release_partitions(&self, holder: &str, partitions: &[Fence]) -> Result<()> {
-        let (holder, partitions) = (holder.to_owned(), partitions.to_vec());
+        let holder = holder.to_owned();
+        let partitions = partitions.to_vec();
         self.write(move |db| {
             let sql = "UPDATE work_partitions SET holder = NULL WHERE name = ?1 AND generation = ?2 AND holder = ?3";
             for fence in &partitions {

@@ -97,7 +97,8 @@ fn connect(request: wire::ConnectRequest) -> CommandBody {
 
 fn subscribe(request: wire::SubscribeRequest) -> CommandBody {
     let data = json(&request.data).unwrap_or_default();
-    let (recover, has_filter) = (recover(&request), !request.tf.is_empty());
+    let recover = recover(&request);
+    let has_filter = !request.tf.is_empty();
     let wire::SubscribeRequest { channel, token, delta, .. } = request;
     CommandBody::Subscribe(Box::new(SubscribeRequest { channel, token, recover, data, delta, has_filter }))
 }

@@ -38,7 +38,8 @@ pub(in crate::protocol) fn append_push(message: &mut Vec<u8>, push: &Push<'_>) {
         PushEvent::Subscribe(subscribe) => encoded.subscribe = Some(subscribe.into()),
         PushEvent::Refresh { expires, ttl } => encoded.refresh = Some(wire::Refresh { expires, ttl: seconds(ttl) }),
         PushEvent::Disconnect(why) => {
-            let (code, reason) = (why.code.into(), why.reason.to_string());
+            let code = why.code.into();
+            let reason = why.reason.to_string();
             encoded.disconnect = Some(wire::Disconnect { code, reason, reconnect: false });
         }
         PushEvent::Unsubscribe(Unsubscribe { code, reason }) => {
@@ -64,7 +65,8 @@ fn with_body(body: ReplyBody) -> Wire {
         ReplyBody::Publish {} => reply.publish = Some(wire::PublishResult {}),
         ReplyBody::Presence(result) => reply.presence = Some(result.into()),
         ReplyBody::PresenceStats(result) => {
-            let (num_clients, num_users) = (result.num_clients, result.num_users);
+            let num_clients = result.num_clients;
+            let num_users = result.num_users;
             reply.presence_stats = Some(wire::PresenceStatsResult { num_clients, num_users });
         }
         ReplyBody::History(result) => reply.history = Some(result.into()),

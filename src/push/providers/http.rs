@@ -151,7 +151,8 @@ impl Clients {
 }
 
 fn builder(options: &HttpOptions, connections: Connections, tls: bool) -> Result<ClientBuilder, ProviderError> {
-    let (policy, lookup) = (Arc::clone(&options.policy), Arc::clone(&options.lookup));
+    let policy = Arc::clone(&options.policy);
+    let lookup = Arc::clone(&options.lookup);
     let mut builder = Client::builder()
         .no_proxy()
         .redirect(Policy::none())
@@ -185,7 +186,8 @@ fn invalid(error: reqwest::Error) -> ProviderError {
 
 impl HttpResponse {
     async fn read(mut response: Response) -> Result<Self, HttpError> {
-        let (status, headers) = (response.status().as_u16(), std::mem::take(response.headers_mut()));
+        let status = response.status().as_u16();
+        let headers = std::mem::take(response.headers_mut());
         let mut body = Vec::new();
         while body.len() < MAX_RESPONSE_BYTES {
             let Some(chunk) = response.chunk().await.map_err(HttpError::new)? else { break };

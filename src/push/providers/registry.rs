@@ -19,7 +19,7 @@ use super::outcome::{BREAKER_OPEN, DEVICE_PAUSED, STOPPING};
 use super::webhook::Webhook;
 use super::webpush::WebPush;
 use super::{Outcome, Platform, Provider, ProviderError, ProvidersConfig, Push, Reason, Scope, Target};
-use crate::breaker::{BreakerKey, Breakers, Verdict};
+use crate::breaker::{BreakerKey, BreakerVerdict, Breakers};
 
 /// The requests that one send makes at most, one after the other: an access token, a message, both again.
 const MAX_REQUESTS: u32 = 4;
@@ -32,7 +32,7 @@ const MAX_IDLE_ORIGINS: usize = 1_024;
 
 /// All transports.
 pub struct Providers {
-    transports: HashMap<Platform, Transport>,
+    transports: HashMap<Platform, ProviderTransport>,
     breakers: Breakers,
     pauses: DevicePauses,
     webhook: Option<Arc<Webhook>>,
@@ -50,7 +50,7 @@ pub struct RequestSlot {
 }
 
 #[derive(Clone)]
-struct Transport {
+struct ProviderTransport {
     provider: Arc<dyn Provider>,
     permits: Arc<Semaphore>,
     /// The requests that one origin may have.
@@ -58,7 +58,7 @@ struct Transport {
     origins: Arc<Mutex<HashMap<String, Arc<Semaphore>>>>,
 }
 
-impl Transport {
+impl ProviderTransport {
     fn new(provider: Arc<dyn Provider>, concurrency: usize) -> Self {
         let concurrency = concurrency.max(1);
         let origin_concurrency = concurrency.div_ceil(ORIGIN_PART);
@@ -91,25 +91,25 @@ impl Providers {
         let mut webhook = None;
         if let Some(settings) = &config.fcm {
             let provider = Arc::new(Fcm::new(settings, config.http())?);
-            transports.insert(Platform::Fcm, Transport::new(provider, settings.concurrency));
+            transports.insert(Platform::Fcm, ProviderTransport::new(provider, settings.concurrency));
         }
         if let Some(settings) = &config.apns {
             let provider = Arc::new(Apns::new(settings, config.http())?);
-            transports.insert(Platform::Apns, Transport::new(provider, settings.concurrency));
+            transports.insert(Platform::Apns, ProviderTransport::new(provider, settings.concurrency));
         }
         if let Some(settings) = &config.web_push {
             let provider = Arc::new(WebPush::new(settings, config.http_with(config.endpoint_policy()))?);
-            let transport = Transport::new(provider, settings.concurrency);
+            let transport = ProviderTransport::new(provider, settings.concurrency);
             transports.insert(Platform::WebPush, transport.clone());
             transports.insert(Platform::UnifiedPush, transport);
         }
         if let Some(settings) = &config.webhook {
             let provider = Arc::new(Webhook::new(settings, config.http_with(config.webhook_policy()))?);
             webhook = Some(Arc::clone(&provider));
-            transports.insert(Platform::Webhook, Transport::new(provider, settings.concurrency));
+            transports.insert(Platform::Webhook, ProviderTransport::new(provider, settings.concurrency));
         }
         if let Some(settings) = &config.dry_run {
-            let transport = Transport::new(Arc::new(DryRun::new(settings.clone())), settings.concurrency);
+            let transport = ProviderTransport::new(Arc::new(DryRun::new(settings.clone())), settings.concurrency);
             transports = Platform::ALL.into_iter().map(|platform| (platform, transport.clone())).collect();
         }
         Ok(Self {
@@ -178,16 +178,18 @@ impl Providers {
     }
 
     /// What an outcome shows about the provider or server.
-    fn verdict(&self, outcome: &Outcome) -> Verdict {
+    fn verdict(&self, outcome: &Outcome) -> BreakerVerdict {
         match outcome {
             // It answered for this device, which must not be able to pause others.
             Outcome::Retry { scope: Scope::Device, .. } | Outcome::Misconfigured { scope: Scope::Device, .. } => {
-                Verdict::Success
+                BreakerVerdict::Success
             }
-            Outcome::Retry { after, reason, .. } if reason.is_throttling() => Verdict::Throttled { after: *after },
-            Outcome::Retry { after, .. } => Verdict::Failure { after: *after },
-            Outcome::Misconfigured { .. } => Verdict::Failure { after: Some(self.misconfigured_pause) },
-            _ => Verdict::Success,
+            Outcome::Retry { after, reason, .. } if reason.is_throttling() => {
+                BreakerVerdict::Throttled { after: *after }
+            }
+            Outcome::Retry { after, .. } => BreakerVerdict::Failure { after: *after },
+            Outcome::Misconfigured { .. } => BreakerVerdict::Failure { after: Some(self.misconfigured_pause) },
+            _ => BreakerVerdict::Success,
         }
     }
 

@@ -68,7 +68,9 @@ pub(super) struct GuardedResolver {
 
 impl Resolve for GuardedResolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let (lookup, policy, tls) = (Arc::clone(&self.lookup), Arc::clone(&self.policy), self.tls);
+        let lookup = Arc::clone(&self.lookup);
+        let policy = Arc::clone(&self.policy);
+        let tls = self.tls;
         Box::pin(async move {
             let found = timeout(LOOKUP_TIMEOUT, lookup.lookup(name.as_str()));
             let found = found.await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;

@@ -38,7 +38,9 @@ fn parse_date(value: &str) -> Option<u64> {
     let month = MONTHS.iter().position(|name| *name == month)? as u64 + 1;
     let year: u64 = parts.next()?.parse().ok().filter(|year| (1970..=9999).contains(year))?;
     let mut time = parts.next()?.split(':').map(|part| part.parse::<u64>().ok().filter(|part| *part <= 60));
-    let (hour, minute, second) = (time.next()??, time.next()??, time.next()??);
+    let hour = time.next()??;
+    let minute = time.next()??;
+    let second = time.next()??;
     if parts.next() != Some("GMT") || parts.next().is_some() || time.next().is_some() {
         return None;
     }

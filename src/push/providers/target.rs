@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::endpoint::EndpointUrl;
-use super::webpush::Subscription;
+use super::webpush::PushSubscription;
 use crate::config::Secret;
 
 /// The maximum length of a token of FCM. Tokens have about 160 characters now, and no documented limit.
@@ -66,9 +66,9 @@ pub enum Target {
         environment: Option<ApnsEnvironment>,
     },
     /// A browser.
-    WebPush(Subscription),
+    WebPush(PushSubscription),
     /// A UnifiedPush distributor.
-    UnifiedPush(Subscription),
+    UnifiedPush(PushSubscription),
     /// A backend of the application.
     Webhook {
         /// The URL that receives messages.

@@ -37,7 +37,7 @@ pub struct Webhook {
 
 /// The body of a message.
 #[derive(Serialize)]
-struct Payload<'a> {
+struct WebhookPayload<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     id: String,
@@ -91,7 +91,7 @@ impl Webhook {
 impl Provider for Webhook {
     async fn send(&self, push: &Push) -> Outcome {
         let Target::Webhook { url, secret } = &push.target else { return Outcome::rejected("wrong_platform") };
-        let payload = Payload {
+        let payload = WebhookPayload {
             kind: "push",
             id: push.id.to_string(),
             device: &push.device,

@@ -17,10 +17,10 @@ pub(super) enum Placeholder {
 
 /// A parsed text.
 #[derive(Clone, Debug)]
-pub(super) struct Template(Vec<Part>);
+pub(super) struct Template(Vec<TemplatePart>);
 
 #[derive(Clone, Debug)]
-enum Part {
+enum TemplatePart {
     Literal(String),
     Value(Placeholder),
 }
@@ -42,7 +42,8 @@ impl Placeholder {
 impl Template {
     /// Parses a text that may contain the given placeholders.
     pub(super) fn parse(text: &str, allowed: &[Placeholder]) -> Result<Self, String> {
-        let (mut parts, mut literal) = (Vec::new(), String::new());
+        let mut parts = Vec::new();
+        let mut literal = String::new();
         let mut rest = text;
         while let Some(at) = rest.find(['{', '}']) {
             literal.push_str(&rest[..at]);
@@ -56,12 +57,12 @@ impl Template {
             let end = rest.find('}').filter(|_| brace == "{");
             let end = end.ok_or_else(|| format!("has a single `{brace}`: write `{brace}{brace}` for a brace"))?;
             let placeholder = find(&rest[..end], allowed)?;
-            parts.push(Part::Literal(std::mem::take(&mut literal)));
-            parts.push(Part::Value(placeholder));
+            parts.push(TemplatePart::Literal(std::mem::take(&mut literal)));
+            parts.push(TemplatePart::Value(placeholder));
             rest = &rest[end + 1..];
         }
         literal.push_str(rest);
-        parts.push(Part::Literal(literal));
+        parts.push(TemplatePart::Literal(literal));
         Ok(Self(parts))
     }
 
@@ -70,8 +71,8 @@ impl Template {
         let mut text = String::new();
         for part in &self.0 {
             match part {
-                Part::Literal(literal) => text.push_str(literal),
-                Part::Value(placeholder) => text.push_str(&value(*placeholder)),
+                TemplatePart::Literal(literal) => text.push_str(literal),
+                TemplatePart::Value(placeholder) => text.push_str(&value(*placeholder)),
             }
         }
         text

@@ -27,8 +27,8 @@ async fn users_sign_up_and_in_and_posts_carry_name_and_time() {
 #[tokio::test]
 async fn followers_and_followees_are_counted() {
     let server = Server::start().await;
-    for (user, whom) in [("bo", "ann"), ("cy", "ann"), ("ann", "bo")] {
-        server.follow(user, whom).await;
+    for (user, target) in [("bo", "ann"), ("cy", "ann"), ("ann", "bo")] {
+        server.follow(user, target).await;
     }
     server.post("ann", "a post").await;
     let profile = get(&server, "bo", "/users/ann").await;

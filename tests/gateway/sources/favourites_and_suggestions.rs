@@ -39,8 +39,8 @@ async fn objects_list_their_users_and_two_users_share_favourites() {
 #[tokio::test]
 async fn followees_of_followees_are_suggested() {
     let server = Server::start().await;
-    for (user, whom) in [("ann", "bo"), ("ann", "cy"), ("bo", "dee"), ("cy", "dee"), ("cy", "eve"), ("bo", "cy")] {
-        server.follow(user, whom).await;
+    for (user, target) in [("ann", "bo"), ("ann", "cy"), ("bo", "dee"), ("cy", "dee"), ("cy", "eve"), ("bo", "cy")] {
+        server.follow(user, target).await;
     }
     let suggested = get(&server, "ann", "/users/suggested").await;
     assert_eq!(names(&suggested), ["dee", "eve"], "most mutual first, and no user who is already followed");

@@ -37,8 +37,8 @@ async fn topic_timelines_page_past_the_newest_thousand() {
 #[tokio::test]
 async fn followers_and_followees_are_listed() {
     let server = Server::start().await;
-    for (user, whom) in [("ann", "bo"), ("ann", "cy"), ("dee", "bo")] {
-        server.follow(user, whom).await;
+    for (user, target) in [("ann", "bo"), ("ann", "cy"), ("dee", "bo")] {
+        server.follow(user, target).await;
     }
     assert_eq!(names(&get(&server, "ann", "/users/ann/following").await), ["cy", "bo"]);
     assert_eq!(names(&get(&server, "ann", "/users/bo/followers").await), ["dee", "ann"]);

@@ -45,7 +45,7 @@ pub struct View {
     /// The pushes received in this epoch of the log: offset, type, post.
     pub received: Vec<(u64, String, u64)>,
     /// The posts that recoveries delivered.
-    pub brought: Vec<Brought>,
+    pub arrivals: Vec<Arrival>,
     /// When the last connection sent its connect command.
     asked: Option<Instant>,
     /// The pages read so far, each with the offset at which it was read.
@@ -66,7 +66,7 @@ pub struct View {
 }
 
 /// A post that a recovery delivered. The server decided on its visibility after the connect command was sent.
-pub struct Brought {
+pub struct Arrival {
     /// When the connection sent its connect command.
     pub asked: Instant,
     /// The id of the post.
@@ -268,7 +268,7 @@ impl View {
             for publication in timeline["publications"].as_array().unwrap_or(&Vec::new()) {
                 let (_, kind, post) = entry(publication);
                 let asked = self.asked.filter(|_| kind == "post");
-                self.brought.extend(asked.map(|asked| Brought { asked, post }));
+                self.arrivals.extend(asked.map(|asked| Arrival { asked, post }));
                 self.take(publication);
             }
         } else {

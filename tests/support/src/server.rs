@@ -316,9 +316,9 @@ impl Server {
     }
 
     /// Makes one user follow another. The requests create both users.
-    pub async fn follow(&self, user: &str, whom: &str) {
-        self.done(whom, "GET", &format!("/users/{whom}"), &Value::Null).await;
-        self.done(user, "PUT", &format!("/users/{whom}/follow"), &Value::Null).await;
+    pub async fn follow(&self, user: &str, target: &str) {
+        self.done(target, "GET", &format!("/users/{target}"), &Value::Null).await;
+        self.done(user, "PUT", &format!("/users/{target}/follow"), &Value::Null).await;
     }
 
     /// Calls a method of the server API with the right key. Returns `result` or `error`.

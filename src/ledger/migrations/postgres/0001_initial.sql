@@ -116,27 +116,27 @@ CREATE TABLE followers (
 ) PARTITION BY HASH (followee);
 CREATE INDEX followers_listed ON followers (followee, seq);
 
--- Restrictions between two users. `maker` hides their posts from `whom` (hide), does not see those of `whom` (mute), or
+-- Restrictions between two users. `maker` hides their posts from `target` (hide), does not see those of `target` (mute), or
 -- both (block).
 CREATE TABLE restrictions (
     maker text COLLATE "C" NOT NULL,
     kind  text COLLATE "C" NOT NULL CHECK (kind IN ('hide', 'mute', 'block')),
-    whom  text COLLATE "C" NOT NULL,
+    target  text COLLATE "C" NOT NULL,
     at    bigint NOT NULL,
-    PRIMARY KEY (maker, kind, whom)
+    PRIMARY KEY (maker, kind, target)
 ) PARTITION BY HASH (maker);
 -- The users that a user restricts, latest first. The time comes before the kind: otherwise look-ups of a pair might
 -- read this index instead of the primary key, and all restrictions of the user with it. For the same reason, look-ups
 -- of several kinds are one for each kind.
-CREATE INDEX restrictions_listed ON restrictions (maker, at, kind, whom);
+CREATE INDEX restrictions_listed ON restrictions (maker, at, kind, target);
 
 -- The same restrictions by the other user.
 CREATE TABLE restricted_by (
-    whom  text COLLATE "C" NOT NULL,
+    target  text COLLATE "C" NOT NULL,
     kind  text COLLATE "C" NOT NULL,
     maker text COLLATE "C" NOT NULL,
-    PRIMARY KEY (whom, kind, maker)
-) PARTITION BY HASH (whom);
+    PRIMARY KEY (target, kind, maker)
+) PARTITION BY HASH (target);
 
 -- Users who get a notification of each post of an author.
 CREATE TABLE post_alerts (

@@ -91,19 +91,19 @@ CREATE INDEX follows_fanout ON follows (followee, follower);
 CREATE INDEX follows_out ON follows (follower);
 CREATE INDEX follows_in ON follows (followee);
 
--- Restrictions between two users. `maker` hides their posts from `whom` (hide), does not see those of `whom` (mute), or
+-- Restrictions between two users. `maker` hides their posts from `target` (hide), does not see those of `target` (mute), or
 -- both (block).
 CREATE TABLE restrictions (
     maker TEXT NOT NULL REFERENCES users (id),
-    whom  TEXT NOT NULL REFERENCES users (id),
+    target  TEXT NOT NULL REFERENCES users (id),
     kind  TEXT NOT NULL CHECK (kind IN ('hide', 'mute', 'block')),
     at    INTEGER NOT NULL,
-    PRIMARY KEY (maker, kind, whom)
+    PRIMARY KEY (maker, kind, target)
 ) WITHOUT ROWID;
 -- The restrictions against a user.
-CREATE INDEX restrictions_whom ON restrictions (whom, kind, maker);
+CREATE INDEX restrictions_target ON restrictions (target, kind, maker);
 -- The users that a user restricts, latest first.
-CREATE INDEX restrictions_listed ON restrictions (maker, kind, at, whom);
+CREATE INDEX restrictions_listed ON restrictions (maker, kind, at, target);
 
 -- Users who get a notification of each post of an author.
 CREATE TABLE post_alerts (

@@ -146,8 +146,8 @@ DECLARE
 BEGIN
     PERFORM FROM notified WHERE owner = p_user FOR NO KEY UPDATE;
     FOR rest IN SELECT * FROM (VALUES
-        ('restrictions', 'maker, kind, whom', 'maker = $1', 'restricted_by'),
-        ('restricted_by', 'whom, kind, maker', 'whom = $1', 'restrictions'),
+        ('restrictions', 'maker, kind, target', 'maker = $1', 'restricted_by'),
+        ('restricted_by', 'target, kind, maker', 'target = $1', 'restrictions'),
         ('post_alerts', 'owner, author', 'owner = $1', 'post_alerts_of'),
         ('post_alerts_of', 'author, owner', 'author = $1', 'post_alerts'),
         ('notification_people', 'owner, notification, person', 'owner = $1', NULL),

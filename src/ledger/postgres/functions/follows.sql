@@ -11,8 +11,8 @@ DECLARE
 BEGIN
     users_exist := feedline_lock_users(p_reader, p_author);
     IF NOT users_exist
-        OR EXISTS (SELECT FROM restrictions WHERE maker = p_reader AND kind = 'block' AND whom = p_author)
-        OR EXISTS (SELECT FROM restrictions WHERE maker = p_author AND kind = 'block' AND whom = p_reader)
+        OR EXISTS (SELECT FROM restrictions WHERE maker = p_reader AND kind = 'block' AND target = p_author)
+        OR EXISTS (SELECT FROM restrictions WHERE maker = p_author AND kind = 'block' AND target = p_reader)
     THEN
         RETURN;
     END IF;

@@ -3,18 +3,18 @@
 
 -- As feedline_restrict, and writes an event for each follow that ends: `p_events` has one for each reader.
 CREATE OR REPLACE FUNCTION feedline_restrict_with_events(
-    p_kind text, p_maker text, p_whom text, p_readers text[], p_authors text[], p_ends_follows boolean, p_jobs text[],
+    p_kind text, p_maker text, p_target text, p_readers text[], p_authors text[], p_ends_follows boolean, p_jobs text[],
     p_now bigint, p_events text[], p_pending int
 ) RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
     ended text[];
     submitted bigint[];
 BEGIN
-    PERFORM feedline_lock_users(p_maker, p_whom);
+    PERFORM feedline_lock_users(p_maker, p_target);
     SELECT array_agg(edge.event ORDER BY edge.place) INTO ended
     FROM unnest(p_readers, p_authors, p_events) WITH ORDINALITY AS edge (reader, author, event, place)
     JOIN follows f ON f.follower = edge.reader AND f.followee = edge.author;
-    submitted := feedline_restrict(p_kind, p_maker, p_whom, p_readers, p_authors, p_ends_follows, p_jobs, p_now);
+    submitted := feedline_restrict(p_kind, p_maker, p_target, p_readers, p_authors, p_ends_follows, p_jobs, p_now);
     IF submitted IS NOT NULL AND p_ends_follows AND ended IS NOT NULL THEN
         INSERT INTO events (at, event, pending) SELECT p_now, event, p_pending FROM unnest(ended) AS t (event);
     END IF;

@@ -5,18 +5,18 @@
 -- Creates a restriction and submits the jobs. If `p_ends_follows`, the readers do not follow the authors any more.
 -- Returns the numbers of the jobs, two each; NULL: the restriction existed.
 CREATE OR REPLACE FUNCTION feedline_restrict(
-    p_kind text, p_maker text, p_whom text, p_readers text[], p_authors text[], p_ends_follows boolean, p_jobs text[],
+    p_kind text, p_maker text, p_target text, p_readers text[], p_authors text[], p_ends_follows boolean, p_jobs text[],
     p_now bigint
 ) RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
     submitted bigint[] := '{}';
 BEGIN
-    PERFORM feedline_lock_users(p_maker, p_whom);
-    INSERT INTO restrictions (maker, kind, whom, at) VALUES (p_maker, p_kind, p_whom, p_now) ON CONFLICT DO NOTHING;
+    PERFORM feedline_lock_users(p_maker, p_target);
+    INSERT INTO restrictions (maker, kind, target, at) VALUES (p_maker, p_kind, p_target, p_now) ON CONFLICT DO NOTHING;
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
-    INSERT INTO restricted_by (whom, kind, maker) VALUES (p_whom, p_kind, p_maker);
+    INSERT INTO restricted_by (target, kind, maker) VALUES (p_target, p_kind, p_maker);
     FOR n IN 1 .. array_length(p_readers, 1) LOOP
         IF p_ends_follows THEN
             PERFORM feedline_remove_follow(p_readers[n], p_authors[n]);
@@ -29,17 +29,17 @@ END $$;
 -- Removes a restriction and submits the jobs of the readers who follow the author. Returns the numbers of the jobs, two
 -- each, 0 for the other readers; NULL: there was no restriction.
 CREATE OR REPLACE FUNCTION feedline_unrestrict(
-    p_kind text, p_maker text, p_whom text, p_readers text[], p_authors text[], p_jobs text[], p_now bigint
+    p_kind text, p_maker text, p_target text, p_readers text[], p_authors text[], p_jobs text[], p_now bigint
 ) RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
     submitted bigint[] := '{}';
 BEGIN
-    PERFORM feedline_lock_users(p_maker, p_whom);
-    DELETE FROM restrictions WHERE maker = p_maker AND kind = p_kind AND whom = p_whom;
+    PERFORM feedline_lock_users(p_maker, p_target);
+    DELETE FROM restrictions WHERE maker = p_maker AND kind = p_kind AND target = p_target;
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
-    DELETE FROM restricted_by WHERE whom = p_whom AND kind = p_kind AND maker = p_maker;
+    DELETE FROM restricted_by WHERE target = p_target AND kind = p_kind AND maker = p_maker;
     FOR n IN 1 .. array_length(p_readers, 1) LOOP
         IF EXISTS (SELECT FROM follows WHERE follower = p_readers[n] AND followee = p_authors[n]) THEN
             submitted := submitted || feedline_submit_job(p_jobs[n], p_now);

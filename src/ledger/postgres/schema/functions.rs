@@ -69,7 +69,8 @@ pub(super) async fn apply(transaction: &Transaction<'_>, files: &[FunctionFile])
     }
     let mut changed = Vec::new();
     for file in files {
-        let (revision, hash) = (file.revision(), file.hash());
+        let revision = file.revision();
+        let hash = file.hash();
         let is_current = |(known, known_hash): &(i32, String)| *known > revision || *known_hash == hash;
         if applied_files.get(file.name).is_some_and(is_current) {
             continue;

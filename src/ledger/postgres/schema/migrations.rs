@@ -92,7 +92,8 @@ impl Schema {
         };
         applied.await.map_err(|problem| match problem {
             MigrationError::Database(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
-                let (name, patience) = (&endpoint.name, endpoint.patience);
+                let name = &endpoint.name;
+                let patience = endpoint.patience;
                 let why = "a step of the schema needs a lock that somebody else holds, see pg_locks";
                 LedgerError::Unreachable(format!("{name}: {why}: gave up after {patience:?}"))
             }
@@ -172,7 +173,8 @@ async fn lock_holder(client: &Client) -> std::result::Result<String, Error> {
 async fn check_server(client: &Client) -> std::result::Result<(), MigrationError> {
     let sql = "SELECT current_setting('server_version'), current_setting('server_encoding')";
     let row = client.query_one(sql, &[]).await?;
-    let (version, encoding): (String, String) = (row.try_get(0)?, row.try_get(1)?);
+    let version: String = row.try_get(0)?;
+    let encoding: String = row.try_get(1)?;
     let major = version.split(|c: char| !c.is_ascii_digit()).next().and_then(|major| major.parse::<u32>().ok());
     if major.is_none_or(|major| major < OLDEST_SERVER) {
         let why = format!("PostgreSQL {OLDEST_SERVER} or newer is needed, this is {version}");

@@ -48,7 +48,9 @@ async fn job_completion_is_not_awaited() {
     let commits = async |client: &tokio_postgres::Transaction<'_>| {
         client.query_one("SHOW synchronous_commit", &[]).await.expect("an answer").get::<_, String>(0)
     };
-    let (ids, names, generations) = (vec![1_i64], vec!["fanout/0"], vec![1_i64]);
+    let ids = vec![1_i64];
+    let names = vec!["fanout/0"];
+    let generations = vec![1_i64];
     let transaction = client.transaction().await.expect("a transaction");
     assert_eq!(commits(&transaction).await, "on");
     let changed = transaction.execute(jobs::FINISH, &[&ids, &names, &generations]).await;

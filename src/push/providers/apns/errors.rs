@@ -21,14 +21,14 @@ const WRONG_TOPIC: &str = "device_token_not_for_topic";
 const KEY_ENVIRONMENT: &str = "key_environment";
 
 #[derive(Default, Deserialize)]
-struct ErrorBody {
+struct ApnsErrorBody {
     #[serde(default)]
     reason: String,
     /// When the token became invalid, in Unix milliseconds; with status 410.
     timestamp: Option<Millis>,
 }
 
-impl ErrorBody {
+impl ApnsErrorBody {
     fn parse(response: &HttpResponse) -> Self {
         serde_json::from_slice(&response.body).unwrap_or_default()
     }
@@ -36,7 +36,7 @@ impl ErrorBody {
 
 /// Apple's name of the error, empty if there is none.
 pub(super) fn reason(response: &HttpResponse) -> String {
-    ErrorBody::parse(response).reason
+    ApnsErrorBody::parse(response).reason
 }
 
 /// Whether the connection should be replaced: Apple closes it, or refuses all that comes over it for a while.
@@ -64,7 +64,7 @@ pub(super) fn outcome(response: &HttpResponse, token: &Secret, own_topic: bool) 
     if response.status == 200 {
         return Outcome::accepted(response.header("apns-id").map(str::to_owned));
     }
-    let error = ErrorBody::parse(response);
+    let error = ApnsErrorBody::parse(response);
     let after = response.retry_after();
     let retry = |after, scope, code| Outcome::Retry { after, scope, reason: Reason::new(code) };
     let misconfigured = |code| Outcome::Misconfigured { scope: Scope::Provider, reason: Reason::new(code) };

@@ -21,13 +21,13 @@ const MAX_COLLAPSE_ID: usize = 64;
 const MAX_TTL: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// A request without its path.
-pub(super) struct Request {
+pub(super) struct ApnsRequest {
     pub(super) headers: HeaderMap,
     pub(super) body: Vec<u8>,
 }
 
 #[derive(Serialize)]
-struct Payload<'a> {
+struct ApnsPayload<'a> {
     aps: Aps<'a>,
     feedline: &'a BTreeMap<&'a str, String>,
 }
@@ -36,7 +36,7 @@ struct Payload<'a> {
 #[serde(rename_all = "kebab-case")]
 struct Aps<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
-    alert: Option<Alert<'a>>,
+    alert: Option<ApnsAlert<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     badge: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,27 +48,27 @@ struct Aps<'a> {
 }
 
 #[derive(Serialize)]
-struct Alert<'a> {
+struct ApnsAlert<'a> {
     title: &'a str,
     body: &'a str,
 }
 
 /// Encodes a message.
-pub(super) fn encode(push: &Push, topic: &str, token: &Secret, now: Millis) -> Result<Request, Outcome> {
+pub(super) fn encode(push: &Push, topic: &str, token: &Secret, now: Millis) -> Result<ApnsRequest, Outcome> {
     let ttl = push.ttl(now, MAX_TTL).ok_or_else(|| Outcome::rejected("expired"))?;
     let fields = push.fields();
     let render = |title: &str, body: &str| {
-        let payload = Payload { aps: aps(push, Alert { title, body }), feedline: &fields };
+        let payload = ApnsPayload { aps: aps(push, ApnsAlert { title, body }), feedline: &fields };
         serde_json::to_vec(&payload)
     };
     let size = |json: &Result<Vec<u8>, _>| json.as_ref().map_or(usize::MAX, Vec::len);
     let body = push.fit(MAX_PAYLOAD_BYTES, render, size).ok_or_else(|| Outcome::rejected("too_large"))?;
     let body = body.map_err(|_: serde_json::Error| Outcome::rejected("encoding"))?;
     let headers = headers(push, topic, token, now / 1000 + ttl.as_secs());
-    Ok(Request { headers: headers.ok_or_else(|| Outcome::rejected("encoding"))?, body })
+    Ok(ApnsRequest { headers: headers.ok_or_else(|| Outcome::rejected("encoding"))?, body })
 }
 
-fn aps<'a>(push: &'a Push, alert: Alert<'a>) -> Aps<'a> {
+fn aps<'a>(push: &'a Push, alert: ApnsAlert<'a>) -> Aps<'a> {
     let visible = push.kind.is_visible();
     Aps {
         alert: visible.then_some(alert),

@@ -31,7 +31,7 @@ pub struct Apns {
 }
 
 /// A device, as its registration names it.
-struct Device<'a> {
+struct ApnsDevice<'a> {
     token: &'a Secret,
     topic: Option<&'a str>,
 }
@@ -60,7 +60,7 @@ impl Apns {
     }
 
     /// Sends a message in one environment. A provider token that expired, for example on the way, is replaced once.
-    async fn attempt(&self, push: &Push, device: &Device<'_>, environment: ApnsEnvironment) -> Outcome {
+    async fn attempt(&self, push: &Push, device: &ApnsDevice<'_>, environment: ApnsEnvironment) -> Outcome {
         let mut response = None;
         for _ in 0..2 {
             let token = match self.tokens.current(now()) {
@@ -91,7 +91,7 @@ impl Apns {
     async fn post(
         &self,
         push: &Push,
-        device: &Device<'_>,
+        device: &ApnsDevice<'_>,
         environment: ApnsEnvironment,
         token: &Secret,
     ) -> Result<HttpResponse, Outcome> {
@@ -113,7 +113,7 @@ impl Provider for Apns {
         let Target::Apns { token, topic, environment } = &push.target else {
             return Outcome::rejected("wrong_platform");
         };
-        let device = Device { token, topic: topic.as_deref() };
+        let device = ApnsDevice { token, topic: topic.as_deref() };
         if let Some(environment) = environment {
             return self.attempt(push, &device, *environment).await;
         }

@@ -56,7 +56,8 @@ impl ProviderTokens {
         }
         let key = SigningKey::parse(settings.key.reveal());
         let key = key.map_err(|problem| ProviderError::new("push.apns_key", problem))?;
-        let (key_id, team_id) = (settings.key_id.clone(), settings.team_id.clone());
+        let key_id = settings.key_id.clone();
+        let team_id = settings.team_id.clone();
         let tokens = Self { key, key_id, team_id, cached: Mutex::default() };
         tokens.sign(0).map_err(|problem| ProviderError::new("push.apns_key", problem))?;
         Ok(tokens)

@@ -38,7 +38,7 @@ struct AccountFile {
 }
 
 #[derive(Serialize)]
-struct Claims<'a> {
+struct AccountClaims<'a> {
     iss: &'a str,
     scope: &'static str,
     aud: &'a str,
@@ -86,7 +86,7 @@ impl ServiceAccount {
         let header = Header { kid: self.key_id.clone(), ..Header::new(Algorithm::RS256) };
         let iat = now / 1000;
         let aud = self.token_uri.reveal();
-        let claims = Claims { iss: &self.email, scope: OAUTH_SCOPE, aud, iat, exp: iat + ASSERTION_LIFETIME };
+        let claims = AccountClaims { iss: &self.email, scope: OAUTH_SCOPE, aud, iat, exp: iat + ASSERTION_LIFETIME };
         encode(&header, &claims, &self.key).map(Secret::new)
     }
 }

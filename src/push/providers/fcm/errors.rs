@@ -19,7 +19,7 @@ struct Accepted {
 }
 
 #[derive(Default, Deserialize)]
-struct ErrorBody {
+struct FcmErrorBody {
     #[serde(default)]
     error: ErrorStatus,
 }
@@ -56,7 +56,7 @@ struct FieldViolation {
 
 impl ErrorStatus {
     fn parse(response: &HttpResponse) -> Self {
-        serde_json::from_slice(&response.body).map(|body: ErrorBody| body.error).unwrap_or_default()
+        serde_json::from_slice(&response.body).map(|body: FcmErrorBody| body.error).unwrap_or_default()
     }
 
     fn detail(&self, kind: &str) -> Option<&Detail> {

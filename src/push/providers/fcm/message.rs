@@ -20,22 +20,22 @@ const MAX_TTL: Duration = Duration::from_secs(2_419_200);
 const MAX_COLLAPSE_ID: usize = 64;
 
 #[derive(Serialize)]
-struct Request<'a> {
-    message: Message<'a>,
+struct FcmRequest<'a> {
+    message: FcmMessage<'a>,
 }
 
 #[derive(Serialize)]
-struct Message<'a> {
+struct FcmMessage<'a> {
     token: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    notification: Option<Notification<'a>>,
+    notification: Option<FcmNotification<'a>>,
     data: &'a BTreeMap<&'a str, String>,
     android: Android<'a>,
-    apns: Apns<'a>,
+    apns: FcmApns<'a>,
 }
 
 #[derive(Serialize)]
-struct Notification<'a> {
+struct FcmNotification<'a> {
     title: &'a str,
     body: &'a str,
 }
@@ -61,19 +61,19 @@ struct AndroidNotification<'a> {
 
 /// For iOS apps that use FCM.
 #[derive(Serialize)]
-struct Apns<'a> {
+struct FcmApns<'a> {
     headers: BTreeMap<&'static str, String>,
     payload: ApnsPayload<'a>,
 }
 
 #[derive(Serialize)]
 struct ApnsPayload<'a> {
-    aps: Aps<'a>,
+    aps: FcmAps<'a>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct Aps<'a> {
+struct FcmAps<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     badge: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,8 +92,8 @@ pub(super) fn encode(push: &Push, token: &Secret, now: Millis) -> Result<String,
         return Err(Outcome::rejected("reserved_key").with_detail(name, &[]));
     }
     let render = |title: &str, body: &str| {
-        let message = message(push, token.reveal(), Notification { title, body }, &fields, ttl, now);
-        serde_json::to_string(&Request { message })
+        let message = message(push, token.reveal(), FcmNotification { title, body }, &fields, ttl, now);
+        serde_json::to_string(&FcmRequest { message })
     };
     // The token is not part of the payload, whatever its length.
     let size = |json: &Result<String, _>| match json {
@@ -107,11 +107,11 @@ pub(super) fn encode(push: &Push, token: &Secret, now: Millis) -> Result<String,
 fn message<'a>(
     push: &'a Push,
     token: &'a str,
-    notification: Notification<'a>,
+    notification: FcmNotification<'a>,
     data: &'a BTreeMap<&'a str, String>,
     ttl: Duration,
     now: Millis,
-) -> Message<'a> {
+) -> FcmMessage<'a> {
     let visible = push.kind.is_visible();
     // FCM keeps messages with at most four collapse keys for a device that is offline, and drops others. Alerts get
     // none: a hundred of them are kept, and the tag replaces what is shown.
@@ -122,18 +122,18 @@ fn message<'a>(
         notification: visible
             .then_some(AndroidNotification { tag: push.collapse_key.as_deref(), notification_count: push.badge }),
     };
-    let aps = Aps {
+    let aps = FcmAps {
         badge: push.badge,
         thread_id: push.thread.as_deref().filter(|_| visible),
         sound: visible.then_some("default"),
         content_available: (!visible).then_some(1),
     };
-    Message {
+    FcmMessage {
         token,
         notification: visible.then_some(notification),
         data,
         android,
-        apns: Apns { headers: apns_headers(push, ttl, now), payload: ApnsPayload { aps } },
+        apns: FcmApns { headers: apns_headers(push, ttl, now), payload: ApnsPayload { aps } },
     }
 }
 

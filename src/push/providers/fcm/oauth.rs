@@ -64,7 +64,7 @@ struct TokenResponse {
 }
 
 #[derive(Deserialize)]
-struct TokenError {
+struct OauthFailure {
     error: String,
     #[serde(default)]
     error_description: String,
@@ -176,7 +176,7 @@ fn refusal(response: &HttpResponse) -> Outcome {
             reason: Reason::new("oauth_unavailable"),
         },
         _ => {
-            let error: Option<TokenError> = serde_json::from_slice(&response.body).ok();
+            let error: Option<OauthFailure> = serde_json::from_slice(&response.body).ok();
             let detail = error.map(|error| format!("{} {}", error.error, error.error_description));
             misconfigured("oauth_refused", detail.as_deref().unwrap_or("unknown error"))
         }

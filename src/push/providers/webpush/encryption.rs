@@ -6,7 +6,7 @@ use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::hmac::{HMAC_SHA256, Key, Tag, sign};
 use aws_lc_rs::rand::fill;
 
-use super::Subscription;
+use super::PushSubscription;
 use super::subscription::POINT_LENGTH;
 
 /// The size of the salt, in bytes.
@@ -33,7 +33,7 @@ pub fn encrypted_len(plaintext: usize) -> usize {
 ///
 /// # Errors
 /// If the message does not fit into one record, or the system provides no random bytes.
-pub fn encrypt(plaintext: &[u8], subscription: &Subscription) -> Result<Vec<u8>, Unspecified> {
+pub fn encrypt(plaintext: &[u8], subscription: &PushSubscription) -> Result<Vec<u8>, Unspecified> {
     let mut salt = [0; SALT_LENGTH];
     fill(&mut salt)?;
     encrypt_with(plaintext, subscription, &salt, &PrivateKey::generate(&ECDH_P256)?)
@@ -41,7 +41,7 @@ pub fn encrypt(plaintext: &[u8], subscription: &Subscription) -> Result<Vec<u8>,
 
 fn encrypt_with(
     plaintext: &[u8],
-    subscription: &Subscription,
+    subscription: &PushSubscription,
     salt: &[u8; SALT_LENGTH],
     private: &PrivateKey,
 ) -> Result<Vec<u8>, Unspecified> {
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn the_example_of_rfc_8291() {
         let decode = |text: &str| URL_SAFE_NO_PAD.decode(text).unwrap();
-        let subscription = Subscription::parse(
+        let subscription = PushSubscription::parse(
             "https://push.example.net/push/JzLQ3raZJfFBR0aqvOMsLrt54w4rJUsV",
             "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
             "BTBZMqHH6r4Tts7J_aSIgg",
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_record_has_at_most_3993_bytes_of_text() {
-        let subscription = Subscription::parse(
+        let subscription = PushSubscription::parse(
             "https://push.example.net/x",
             "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
             "BTBZMqHH6r4Tts7J_aSIgg",

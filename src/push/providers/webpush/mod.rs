@@ -20,7 +20,7 @@ use async_trait::async_trait;
 use reqwest::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use serde::Serialize;
 
-pub use subscription::{InvalidSubscription, Subscription};
+pub use subscription::{InvalidSubscription, PushSubscription};
 
 use super::clock::now;
 use super::http::{Connections, HttpClient, HttpOptions};
@@ -54,7 +54,7 @@ pub struct WebPush {
 
 /// What the service worker receives.
 #[derive(Serialize)]
-struct Payload<'a> {
+struct WebPushPayload<'a> {
     id: String,
     kind: &'static str,
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -84,9 +84,9 @@ impl WebPush {
     }
 
     /// Encrypts a message for a limit of bytes.
-    fn encode(&self, push: &Push, subscription: &Subscription, limit: usize) -> Result<Vec<u8>, Outcome> {
+    fn encode(&self, push: &Push, subscription: &PushSubscription, limit: usize) -> Result<Vec<u8>, Outcome> {
         let render = |title: &str, body: &str| {
-            serde_json::to_vec(&Payload {
+            serde_json::to_vec(&WebPushPayload {
                 id: push.id.to_string(),
                 kind: push.kind.name(),
                 title,

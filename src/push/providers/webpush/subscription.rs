@@ -23,7 +23,7 @@ const BASE64URL: GeneralPurpose = GeneralPurpose::new(
 
 /// The endpoint and the keys of a browser's subscription. `Debug` shows the origin only.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Subscription {
+pub struct PushSubscription {
     endpoint: EndpointUrl,
     p256dh: [u8; POINT_LENGTH],
     auth: [u8; AUTH_LENGTH],
@@ -43,7 +43,7 @@ pub enum InvalidSubscription {
     Auth,
 }
 
-impl Subscription {
+impl PushSubscription {
     /// Checks the members of a browser's `PushSubscription`. Whether the endpoint may be contacted is for
     /// [`EndpointPolicy::check`](crate::push::providers::endpoint::EndpointPolicy::check).
     ///
@@ -76,9 +76,9 @@ fn is_point(key: &[u8; POINT_LENGTH]) -> bool {
     parsed.is_ok_and(|parsed| parsed.alg() == &ECDH_P256 && parsed.format() == ParsedPublicKeyFormat::Uncompressed)
 }
 
-impl fmt::Debug for Subscription {
+impl fmt::Debug for PushSubscription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Subscription").field("endpoint", &self.endpoint).finish_non_exhaustive()
+        f.debug_struct("PushSubscription").field("endpoint", &self.endpoint).finish_non_exhaustive()
     }
 }
 
@@ -92,21 +92,21 @@ mod tests {
 
     #[test]
     fn keys_are_checked() {
-        assert!(Subscription::parse(ENDPOINT, KEY, AUTH).is_ok());
-        assert!(Subscription::parse(ENDPOINT, &format!("{KEY}="), &format!("{AUTH}==")).is_ok());
+        assert!(PushSubscription::parse(ENDPOINT, KEY, AUTH).is_ok());
+        assert!(PushSubscription::parse(ENDPOINT, &format!("{KEY}="), &format!("{AUTH}==")).is_ok());
         // Off the curve, the point at infinity, compressed, too short, not base64url.
         let off_curve = format!("{}A", &KEY[..KEY.len() - 1]);
         for key in [&off_curve, "AA", &KEY[..44], &KEY[..80], "", "ä", &"A".repeat(87)] {
-            assert_eq!(Subscription::parse(ENDPOINT, key, AUTH), Err(InvalidSubscription::PublicKey), "{key}");
+            assert_eq!(PushSubscription::parse(ENDPOINT, key, AUTH), Err(InvalidSubscription::PublicKey), "{key}");
         }
         for auth in ["", "BTBZMqHH6r4Tts7J_aSI", "BTBZMqHH6r4Tts7J_aSIggAA", "BTBZMqHH6r4Tts7J+aSI//"] {
-            assert_eq!(Subscription::parse(ENDPOINT, KEY, auth), Err(InvalidSubscription::Auth), "{auth}");
+            assert_eq!(PushSubscription::parse(ENDPOINT, KEY, auth), Err(InvalidSubscription::Auth), "{auth}");
         }
     }
 
     #[test]
     fn debug_shows_neither_path_nor_keys() {
-        let shown = format!("{:?}", Subscription::parse(ENDPOINT, KEY, AUTH).unwrap());
-        assert_eq!(shown, "Subscription { endpoint: https://push.example.net/…, .. }");
+        let shown = format!("{:?}", PushSubscription::parse(ENDPOINT, KEY, AUTH).unwrap());
+        assert_eq!(shown, "PushSubscription { endpoint: https://push.example.net/…, .. }");
     }
 }

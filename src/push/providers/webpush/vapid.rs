@@ -38,7 +38,7 @@ struct Cached {
 }
 
 #[derive(Serialize)]
-struct Claims<'a> {
+struct VapidClaims<'a> {
     aud: &'a str,
     exp: u64,
     sub: &'a str,
@@ -52,7 +52,8 @@ impl Vapid {
         }
         let invalid = |problem| ProviderError::new("push.vapid_private_key", problem);
         let key = SigningKey::parse(settings.private_key.reveal()).map_err(invalid)?;
-        let (public_key, subject) = (key.public_base64(), settings.subject.clone());
+        let public_key = key.public_base64();
+        let subject = settings.subject.clone();
         let vapid = Self { key, public_key, subject, cached: Mutex::default() };
         vapid.sign("https://push.example.net", 0).map_err(invalid)?;
         Ok(vapid)
@@ -79,7 +80,7 @@ impl Vapid {
 
     fn sign(&self, origin: &str, now: Millis) -> Result<Secret, String> {
         let exp = now / 1000 + LIFETIME.as_secs();
-        let claims = Claims { aud: origin, exp, sub: &self.subject };
+        let claims = VapidClaims { aud: origin, exp, sub: &self.subject };
         let token = self.key.sign(&Header::new(Algorithm::ES256), &claims)?;
         Ok(Secret::new(format!("vapid t={}, k={}", token.reveal(), self.public_key)))
     }

@@ -1,0 +1,260 @@
+//! The accept loop: HTTP, WebSocket upgrades and streams on one port.
+//!
+//! hyper reads the head of each request, with a timeout that also ends connections without a request: a client that
+//! sends one byte a minute costs a socket for ten seconds and no more. Bodies and responses fail once they make no
+//! progress ([`progress`](crate::net::progress)). After an upgrade, or at the beginning of a stream, the plain TCP
+//! stream goes to the connection of the client, which has its own write timeout.
+//!
+//! The client's address is that of the other end, or what a trusted proxy says: a PROXY header before the first
+//! request, `X-Forwarded-For` in each request.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::Response;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::{Request, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower_service::Service;
+
+use super::connection_counts::{CapReached, ConnectionCounts, ConnectionSlot};
+use super::stream_opener::StreamStart;
+use crate::metrics::Metrics;
+use crate::net::progress::{ProgressBody, ProgressStream, StallFlag};
+use crate::net::takeover::Takeover;
+use crate::net::{ClientAddress, TrustedProxies, client_address, proxy_protocol};
+use crate::supervisor::supervise;
+
+/// The bounds of the listener.
+#[derive(Clone, Debug)]
+pub struct ListenerOptions {
+    /// How long the head of a request may take, and a PROXY header.
+    pub header_timeout: Duration,
+    /// How long a request body or a response may make no progress.
+    pub stall_timeout: Duration,
+    /// Whose word about the client's address is believed.
+    pub trusted_proxies: Arc<TrustedProxies>,
+    /// Whether connections of trusted proxies begin with a PROXY header.
+    pub proxy_protocol: bool,
+}
+
+/// Connections that wait to be accepted: a whole town may come back at once after a restart.
+const BACKLOG: u32 = 16_384;
+
+/// Refused connections that are answered at once; more are closed without an answer.
+const REFUSALS: usize = 64;
+
+/// What an HTTP connection runs on; an upgrade takes the TCP stream out of it.
+pub(crate) type HttpStream = TokioIo<ProgressStream<TcpStream>>;
+
+/// Opens the port.
+///
+/// # Errors
+/// If the address cannot be had.
+pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+/// What every connection of a listener shares.
+struct HttpListener {
+    router: Router,
+    options: ListenerOptions,
+    counts: Arc<ConnectionCounts>,
+    metrics: Arc<Metrics>,
+    refusals: Arc<Semaphore>,
+    stopping: CancellationToken,
+}
+
+/// Takes connections until `stopping`; those that are there finish the request they are at.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    options: ListenerOptions,
+    counts: Arc<ConnectionCounts>,
+    metrics: Arc<Metrics>,
+    stopping: CancellationToken,
+) {
+    let refusals = Arc::new(Semaphore::new(REFUSALS));
+    let shared = Arc::new(HttpListener { router, options, counts, metrics, refusals, stopping: stopping.clone() });
+    let tasks = TaskTracker::new();
+    let accepting = Arc::new(AcceptLoop { listener, shared, tasks: tasks.clone() });
+    supervise("accept", &stopping, accepting, |accepting| async move { accepting.run().await }).await;
+    // The port is closed.
+    tasks.close();
+    if timeout(Duration::from_secs(5), tasks.wait()).await.is_err() {
+        tracing::warn!("some requests did not end in time");
+    }
+}
+
+/// Takes connections, and starts a task for each.
+struct AcceptLoop {
+    listener: TcpListener,
+    shared: Arc<HttpListener>,
+    tasks: TaskTracker,
+}
+
+impl AcceptLoop {
+    async fn run(&self) {
+        let Self { listener, shared, tasks } = self;
+        while let Some(accepted) = shared.stopping.run_until_cancelled(listener.accept()).await {
+            let (stream, peer) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Out of files, most likely: some will close.
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            };
+            let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+            let is_proxy = shared.options.trusted_proxies.contains(peer.ip());
+            let admitted = shared.counts.open().and_then(|slot| {
+                // Of a proxied connection the client is known later.
+                if is_proxy { Ok(slot) } else { slot.assign(peer.ip()).map(|()| slot) }
+            });
+            match admitted {
+                Ok(slot) => {
+                    tasks.spawn(Arc::clone(shared).serve(stream, peer, is_proxy, slot));
+                }
+                Err(reason) => shared.refuse(stream, peer.ip(), reason, tasks),
+            }
+        }
+    }
+}
+
+/// The other end of a connection, as the PROXY header names it.
+#[derive(Clone, Copy)]
+struct Peer {
+    address: IpAddr,
+    /// Whether forwarded headers may be from this peer. They are not if the peer is a proxy that forwards TCP and its
+    /// PROXY header names no client: the headers are the client's own then, and `address` is the proxy's.
+    may_forward: bool,
+}
+
+impl HttpListener {
+    /// Closes a connection, and says why if there is time for it.
+    fn refuse(&self, stream: TcpStream, client: IpAddr, CapReached(reason): CapReached, tasks: &TaskTracker) {
+        self.metrics.refused(reason);
+        tracing::debug!(%client, reason, "refused a connection");
+        if let Ok(permit) = Arc::clone(&self.refusals).try_acquire_owned() {
+            tasks.spawn(async move {
+                answer_refused(stream).await;
+                drop(permit);
+            });
+        }
+    }
+
+    async fn serve(self: Arc<Self>, mut stream: TcpStream, peer: SocketAddr, is_proxy: bool, slot: ConnectionSlot) {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%peer, %error, "a connection ended before it began");
+            return;
+        }
+        let mut peer_of_http = Peer { address: peer.ip(), may_forward: true };
+        if self.options.proxy_protocol && is_proxy {
+            match self.proxied_client(&mut stream).await {
+                Ok(Some(client)) => peer_of_http.address = client,
+                Ok(None) => peer_of_http.may_forward = false,
+                Err(error) => {
+                    self.metrics.refused("proxy_protocol");
+                    tracing::debug!(%peer, %error, "a proxy sent no PROXY header");
+                    return;
+                }
+            }
+            if let Err(CapReached(reason)) = slot.assign(peer_of_http.address) {
+                self.metrics.refused(reason);
+                tracing::debug!(%peer, client = %peer_of_http.address, reason, "refused a connection");
+                return answer_refused(stream).await;
+            }
+        }
+        if let Err(error) = self.serve_http(stream, peer_of_http, slot).await {
+            tracing::debug!(%peer, client = %peer_of_http.address, %error, "a connection ended");
+        }
+    }
+
+    /// The client's address out of a PROXY header.
+    async fn proxied_client(&self, stream: &mut TcpStream) -> io::Result<Option<IpAddr>> {
+        timeout(self.options.header_timeout, proxy_protocol::read(stream)).await?
+    }
+
+    async fn serve_http(&self, stream: TcpStream, peer: Peer, slot: ConnectionSlot) -> hyper::Result<()> {
+        // An upgraded connection takes its slot along: it is given back when the socket goes.
+        let slot = Arc::new(slot);
+        let stream = ProgressStream::new(stream, self.options.stall_timeout);
+        let takeover = stream.takeover();
+        let service = service_fn(|request: Request<Incoming>| self.request(request, peer, &slot, &takeover));
+        let stream: HttpStream = TokioIo::new(stream);
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.options.header_timeout)
+            .max_buf_size(32 * 1024)
+            .serve_connection(stream, service)
+            .with_upgrades();
+        let mut connection = std::pin::pin!(connection);
+        tokio::select! {
+            served = connection.as_mut() => served,
+            () = self.stopping.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        }
+    }
+
+    /// Answers a request. If the answer is a stream, it takes over the connection, and nothing is returned.
+    fn request(
+        &self,
+        request: Request<Incoming>,
+        peer: Peer,
+        slot: &Arc<ConnectionSlot>,
+        takeover: &Takeover<TcpStream>,
+    ) -> impl Future<Output = Result<Response<Body>, std::convert::Infallible>> + use<> {
+        let client = match peer {
+            Peer { address, may_forward: true } => {
+                client_address(address, request.headers(), &self.options.trusted_proxies)
+            }
+            Peer { address, may_forward: false } => address,
+        };
+        let stalled = StallFlag::default();
+        let mut request =
+            request.map(|body| Body::new(ProgressBody::new(body, self.options.stall_timeout, stalled.clone())));
+        request.extensions_mut().insert(ClientAddress(client));
+        request.extensions_mut().insert(Arc::clone(slot));
+        request.extensions_mut().insert(stalled);
+        let answering = self.router.clone().call(request);
+        let takeover = takeover.clone();
+        async move {
+            let response = answering.await?;
+            if let Some(granted) = response.extensions().get::<StreamStart>().and_then(StreamStart::take) {
+                granted.begin(&response, takeover.request());
+                // The HTTP server gives the TCP stream away at the end of its turn.
+                tokio::task::yield_now().await;
+                std::future::pending::<()>().await;
+            }
+            Ok(response)
+        }
+    }
+}
+
+/// Says why, as far as that can be said without having read anything.
+async fn answer_refused(mut stream: TcpStream) {
+    const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 21\r\nconnection: close\r\n\
+        retry-after: 5\r\n\r\ntoo many connections\n";
+    let _ = timeout(Duration::from_secs(1), async {
+        stream.write_all(TOO_MANY).await?;
+        stream.shutdown().await
+    })
+    .await;
+}

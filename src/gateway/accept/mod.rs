@@ -1,0 +1,15 @@
+//! Accepts connections: from the accepted TCP connection to the connection of a client.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `listener` | the accept loop: HTTP and upgrades on one port, timeouts |
+//! | `connection_counts` | connections of the process and of an address, and their caps |
+//! | `admission` | which requests may become connections: origins, limits |
+//! | `upgrade` | the WebSocket handshake: encodings |
+//! | `stream_opener` | the beginning of HTTP streams and server-sent events |
+
+pub(crate) mod admission;
+pub mod connection_counts;
+pub mod listener;
+pub mod stream_opener;
+pub mod upgrade;

@@ -1,0 +1,24 @@
+//! Executes the commands that take time.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `runner` | starts them; one task each |
+//! | `outcome` | their outcomes |
+//! | `subscriptions` | `connect` and `subscribe` |
+//! | `channel_commands` | `publish`, `presence`, `presence_stats` and `history` |
+//! | `rpc` | operations |
+//! | `hook_runner` | questions to the application's backend |
+//! | `presence`, `presence_order` | the clients in a channel, joins and leaves |
+//! | `channel_occupancy` | which channels have subscribers, for events of the outlet |
+//! | `single_connection` | a new connection of a user closes the others |
+
+pub(crate) mod channel_commands;
+pub(crate) mod channel_occupancy;
+pub(crate) mod hook_runner;
+pub(crate) mod outcome;
+pub(crate) mod presence;
+pub(crate) mod presence_order;
+pub(crate) mod rpc;
+pub(crate) mod runner;
+pub(crate) mod single_connection;
+pub(crate) mod subscriptions;

@@ -1,0 +1,170 @@
+//! Executes `connect` and `subscribe`: authorises the client, and joins it to channels.
+
+use std::sync::Arc;
+
+use futures::future::join_all;
+
+use super::outcome::CommandOutcome;
+use super::presence::{PresenceTracker, Subscriber};
+use super::single_connection::SingleConnection;
+use crate::auth::TokenIdentity;
+use crate::feed::{Credential, FeedError, IdentityService, NewUser, RateLimits, VisibilityPolicy};
+use crate::gateway::channels::join::{Join, Joined};
+use crate::gateway::hub::Hub;
+use crate::gateway::registry::sockets::UserSockets;
+use crate::gateway::session::{AccessCheck, ConnectGrant, ServerJoin, disconnect_for};
+use crate::gateway::wire::outbox::Outbox;
+use crate::model::{Channel, UserId, UserOrigin};
+use crate::protocol::{Disconnect, ErrorCode};
+
+/// Joins clients to channels.
+pub(crate) struct Subscriptions {
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) sockets: Arc<UserSockets>,
+    pub(crate) presence: Arc<PresenceTracker>,
+    pub(crate) identity: Arc<IdentityService>,
+    pub(crate) rates: Arc<RateLimits>,
+    pub(crate) visibility: Arc<VisibilityPolicy>,
+    /// Closes the other connections of a user who connects; `None`: they stay.
+    pub(crate) single: Option<SingleConnection>,
+}
+
+impl Subscriptions {
+    /// Connects a client, and joins it to its channels.
+    pub(crate) async fn open(&self, grant: ConnectGrant, outbox: &Arc<Outbox>) -> CommandOutcome {
+        let credential = credential_of(grant.user.as_ref(), grant.token.clone());
+        // Registered first, then checked: one of the two notices a token that ends meanwhile.
+        let registration = self.sockets.register(grant.user.clone(), &grant.client, grant.token.clone(), outbox);
+        match self.identity.authorize(grant.user.as_ref(), &credential, NewUser::Recorded).await {
+            Ok(()) => {}
+            Err(error) if error.is_temporary() => {
+                tracing::warn!(%error, user = ?grant.user, "a connect failed");
+                return CommandOutcome::NotOpened(grant.id);
+            }
+            Err(error) => return CommandOutcome::Rejected(self.rejection(&grant, &error)),
+        }
+        let joins = grant.joins.into_iter().map(|join| async {
+            let joined = match self.may_enter(&join).await {
+                Ok(true) => self.enter(&join, outbox).await.map(Some),
+                Ok(false) => Ok(None),
+                Err(error) => Err(error),
+            };
+            (join, joined)
+        });
+        let mut opened = Vec::new();
+        let mut failed = None;
+        for (join, joined) in join_all(joins).await {
+            match joined {
+                Ok(Some((subscriber, joined))) => opened.push((join, subscriber, joined)),
+                // A post or profile that the user cannot see, or that is deleted, is omitted from the reply.
+                Ok(None) => {}
+                Err(error) => failed = Some(error),
+            }
+        }
+        if failed.is_none()
+            && let (Some(single), Some(user)) = (&self.single, registration.user())
+        {
+            failed = single.close_others(user, &grant.client).await.err().map(FeedError::from);
+        }
+        let Some(error) = failed else { return CommandOutcome::Opened(grant.id, registration, opened) };
+        tracing::debug!(%error, "a connect failed");
+        CommandOutcome::NotOpened(grant.id)
+    }
+
+    /// The close code for a client that may not connect.
+    fn rejection(&self, grant: &ConnectGrant, error: &FeedError) -> Disconnect {
+        match self.identity.check_revoked(grant.user.as_ref(), grant.token.as_deref()) {
+            Err(revoked) => disconnect_for(revoked),
+            Ok(()) => Disconnect { reason: error.to_string().into(), ..Disconnect::INVALID_TOKEN },
+        }
+    }
+
+    /// Subscribes a client to a channel.
+    pub(crate) async fn join(&self, join: Join, outbox: &Arc<Outbox>) -> CommandOutcome {
+        if let Err(error) = self.rates.take_reads(join.user.as_ref(), join.address, cost_of(&join)) {
+            return CommandOutcome::failed(join.id, &error);
+        }
+        match self.may_enter(&join).await {
+            Ok(true) => {}
+            Ok(false) => return CommandOutcome::refused(join.id, ErrorCode::UNKNOWN_CHANNEL),
+            Err(error) => return CommandOutcome::failed(join.id, &error),
+        }
+        match self.enter(&join, outbox).await {
+            Ok((_, joined))
+                if join.recover.recover && joined.missed.is_none() && join.recover.rejects_unrecovered() =>
+            {
+                CommandOutcome::refused(join.id, ErrorCode::UNRECOVERABLE_POSITION)
+            }
+            Ok((subscriber, joined)) => CommandOutcome::Joined(Box::new(join), subscriber, joined),
+            Err(error) => CommandOutcome::failed(join.id, &error),
+        }
+    }
+
+    /// Subscribes a client to a channel for a backend, unless the user cannot see its post or profile.
+    pub(crate) async fn join_for_backend(&self, joining: Box<ServerJoin>, outbox: &Arc<Outbox>) -> CommandOutcome {
+        let join = &joining.join;
+        let joined = match self.may_enter(join).await {
+            Ok(true) => self.enter(join, outbox).await,
+            Ok(false) => return CommandOutcome::NotJoined,
+            Err(error) => Err(error),
+        };
+        match joined {
+            Ok((subscriber, joined)) => CommandOutcome::JoinedForBackend(joining, subscriber, joined),
+            Err(error) => {
+                tracing::warn!(%error, channel = %join.name, "a backend's subscription failed");
+                CommandOutcome::NotJoined
+            }
+        }
+    }
+
+    /// Adds a client to a room, and makes it present there.
+    async fn enter(&self, join: &Join, outbox: &Arc<Outbox>) -> Result<(Subscriber, Joined), FeedError> {
+        let (membership, joined) = self.hub.join(join, outbox).await?;
+        Ok((self.presence.enter(join, membership).await, joined))
+    }
+
+    /// Finds the channels whose posts and profiles the user cannot see any more. If the ledger cannot be read, the
+    /// subscriptions stay: every delivery checks its readers.
+    pub(crate) async fn check_access(&self, check: AccessCheck) -> CommandOutcome {
+        let mut lost = Vec::new();
+        for (name, channel) in check.channels {
+            match self.can_see(check.user.as_ref(), &channel).await {
+                Ok(true) => {}
+                Ok(false) => lost.push(name),
+                Err(error) => tracing::debug!(%error, channel = %name, "a subscription could not be checked"),
+            }
+        }
+        CommandOutcome::AccessLost(lost)
+    }
+
+    /// Whether the user may see the post or the profile of the channel.
+    async fn may_enter(&self, join: &Join) -> Result<bool, FeedError> {
+        self.can_see(join.user.as_ref(), &join.channel.channel).await
+    }
+
+    async fn can_see(&self, user: Option<&UserId>, channel: &Channel) -> Result<bool, FeedError> {
+        match channel {
+            Channel::Post(post) => self.visibility.can_see_post(user, *post).await,
+            Channel::User(author) => self.visibility.can_see_profile(user, author).await,
+            _ => Ok(true),
+        }
+    }
+}
+
+/// The proof of a client's identity: its token, or the word of the application's backend.
+pub(crate) fn credential_of(user: Option<&UserId>, token: Option<Arc<TokenIdentity>>) -> Credential {
+    match (user, token) {
+        (_, Some(token)) => Credential::Token(token),
+        (Some(_), None) => Credential::Backend(UserOrigin::Application),
+        (None, None) => Credential::Nothing,
+    }
+}
+
+/// The cost of a subscription in `rates.reads`, without the entries that it recovers. A subscription to a channel of
+/// the application that recovers nothing reads nothing.
+fn cost_of(join: &Join) -> u32 {
+    match join.channel.channel {
+        Channel::App(_) => u32::from(join.recover.recover),
+        _ => 1,
+    }
+}

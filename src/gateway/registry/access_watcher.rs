@@ -1,0 +1,46 @@
+//! Ends subscriptions to posts and profiles that their users cannot see any more: after a block, a hide or an unfollow.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::connections::ConnectionRegistry;
+use super::sockets::UserSockets;
+use crate::feed::AccessChecks;
+use crate::gateway::wire::outbox::Outbox;
+use crate::gateway::wire::outgoing::Outgoing;
+use crate::supervisor::OnPanic;
+
+/// The pause between two rounds. Changes of the same users meanwhile are one check.
+const ROUND_INTERVAL: Duration = Duration::from_millis(50);
+
+/// The connections that start their checks together when all are checked. Between two parts is a pause, because a check
+/// may read the ledger.
+const MAX_CONCURRENT_CHECKS: usize = 200;
+
+/// Asks connections to check what they are subscribed to.
+pub(crate) struct AccessWatcher {
+    pub(crate) checks: Arc<AccessChecks>,
+    pub(crate) sockets: Arc<UserSockets>,
+    pub(crate) connections: Arc<ConnectionRegistry>,
+}
+
+impl AccessWatcher {
+    /// Passes checks to connections, until dropped.
+    pub(crate) async fn run(&self) {
+        loop {
+            let pending = self.checks.next().await;
+            let _again = OnPanic(|| self.checks.check_all());
+            let outboxes: Vec<Arc<Outbox>> = if pending.all {
+                self.connections.all()
+            } else {
+                pending.users.iter().flat_map(|user| self.sockets.outboxes(user)).collect()
+            };
+            for part in outboxes.chunks(MAX_CONCURRENT_CHECKS) {
+                for outbox in part {
+                    outbox.push(Outgoing::CheckAccess);
+                }
+                tokio::time::sleep(ROUND_INTERVAL).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Labels, buckets and units that several metrics use.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+
+use crate::model::Millis;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ByCode {
+    pub(super) code: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ByTransport {
+    pub(super) transport: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ByOutcome {
+    pub(super) outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ByReason {
+    pub(super) reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ByKind {
+    pub(super) kind: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ByOperation {
+    pub(super) operation: &'static str,
+    pub(super) outcome: &'static str,
+}
+
+/// A histogram of seconds with buckets from 0.5 ms to 32 s, each twice the previous one.
+pub(super) fn latency() -> Histogram {
+    Histogram::new(exponential_buckets(0.0005, 2.0, 17))
+}
+
+pub(super) fn seconds(millis: Millis) -> f64 {
+    millis as f64 / 1_000.0
+}
