@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::layers::SectionReader;
 use super::parse::{self, ParseResult};
 use super::value::ConfigValue;
+use crate::net::AllowedOrigins;
 
 /// `[hooks]`. An endpoint that is `None` is not asked.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,8 +33,8 @@ pub struct HooksConfig {
 }
 
 impl HooksConfig {
-    pub(super) fn read(mut section: SectionReader<'_>) -> Self {
-        Self {
+    pub(super) fn read(mut section: SectionReader<'_>, origins: &AllowedOrigins) -> Self {
+        let hooks = Self {
             connect: section.read("connect", endpoint),
             refresh: section.read("refresh", endpoint),
             subscribe: section.read("subscribe", endpoint),
@@ -44,7 +45,14 @@ impl HooksConfig {
             headers: section.read("headers", header_names),
             timeout: section.read("timeout", parse::duration("10ms"..="30s")),
             concurrency: section.read("concurrency", parse::integer(1..=10_000)),
+        };
+        if *origins == AllowedOrigins::Any && hooks.headers.iter().any(|name| name == "cookie") {
+            section.problem(
+                &["headers"],
+                "with \"cookie\", every page could act as its visitor: server.origins cannot be \"*\"",
+            );
         }
+        hooks
     }
 }
 

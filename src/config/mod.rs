@@ -160,7 +160,7 @@ impl Config {
             likes: LikesConfig::read(layers.section("likes")),
             push: PushConfig::read(layers.section("push")),
             outlet: OutletConfig::read(layers.section("outlet")),
-            hooks: HooksConfig::read(layers.section("hooks")),
+            hooks: HooksConfig::read(layers.section("hooks"), &server.origins),
             limits: LimitsConfig::read(layers.section("limits")),
             rates: RatesConfig::read(layers.section("rates")),
             namespaces: namespaces::read(&mut layers),

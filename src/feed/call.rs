@@ -45,6 +45,9 @@ pub enum Credential {
     Nothing,
     /// A token.
     Token(Arc<TokenIdentity>),
+    /// The word of the application about a client without a token: the answer of the connect hook, or insecure mode. It
+    /// says who the user is, and gives no right that users do not have.
+    Vouched,
     /// An API key. The backend states where the user's id comes from.
     Backend(UserOrigin),
 }
@@ -54,7 +57,7 @@ impl Credential {
     pub fn token(&self) -> Option<&Arc<TokenIdentity>> {
         match self {
             Self::Token(token) => Some(token),
-            Self::Nothing | Self::Backend(_) => None,
+            Self::Nothing | Self::Vouched | Self::Backend(_) => None,
         }
     }
 
@@ -62,7 +65,7 @@ impl Credential {
     pub(crate) fn origin(&self) -> UserOrigin {
         match self {
             Self::Token(token) if token.kind != TokenKind::Application => UserOrigin::Account,
-            Self::Nothing | Self::Token(_) => UserOrigin::Application,
+            Self::Nothing | Self::Token(_) | Self::Vouched => UserOrigin::Application,
             Self::Backend(origin) => *origin,
         }
     }
@@ -72,7 +75,9 @@ impl Credential {
         FeedError::Forbidden(match self {
             Self::Nothing => "sign in first",
             Self::Token(token) if token.kind != TokenKind::Application => "the account of this session does not exist",
-            Self::Token(_) => "this id belongs to an account with a password: an application's token cannot act for it",
+            Self::Token(_) | Self::Vouched => {
+                "this id belongs to an account with a password: an application's user cannot act for it"
+            }
             Self::Backend(UserOrigin::Application) => {
                 "this id belongs to an account with a password: send X-User-Origin: account to act for it"
             }

@@ -1,5 +1,6 @@
 //! Which questions the backend is asked. Sessions use it; it knows no endpoint.
 
+use axum::http::header::COOKIE;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::HookKind;
@@ -34,6 +35,11 @@ impl HookPolicy {
     /// Whether the backend is asked about channels of a namespace.
     pub fn asks_about(&self, kind: HookKind, namespace: &str) -> bool {
         self.asks(kind) && (self.namespaces.is_empty() || self.namespaces.iter().any(|name| name == namespace))
+    }
+
+    /// Whether a client can be who its cookies say, which its browser adds to requests that another page caused.
+    pub fn trusts_cookies(&self) -> bool {
+        self.asks(HookKind::Connect) && self.headers.contains(&COOKIE)
     }
 
     /// The headers of a client's request that are passed on; `None` if there are none.

@@ -27,6 +27,17 @@ pub fn allowed(origins: &AllowedOrigins, headers: &HeaderMap) -> bool {
     }
 }
 
+/// Whether a request comes from a page that is [allowed](allowed), by what its browser says. A browser adds cookies to
+/// every request for a host, also to those that a link or picture on a foreign page causes, and such a `GET` has no
+/// `Origin`. So a request without one must be a script's (`Sec-Fetch-Dest: empty`) on a page of this host.
+pub fn is_from_allowed_page(origins: &AllowedOrigins, headers: &HeaderMap) -> bool {
+    let says = |name: &str, expected: &str| headers.get(name).is_some_and(|value| value == expected);
+    match headers.contains_key(ORIGIN) {
+        true => allowed(origins, headers),
+        false => says("sec-fetch-site", "same-origin") && says("sec-fetch-dest", "empty"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use axum::http::HeaderValue;
@@ -47,6 +58,11 @@ mod tests {
         let listed = AllowedOrigins::Listed(vec!["https://app.example.org".into()]);
         for origin in [None, Some("http://feed.example.org:8000"), Some("https://App.example.org")] {
             assert!(allowed(&listed, &headers(origin)), "{origin:?}");
+        }
+        for (name, value) in [("sec-fetch-site", "same-origin"), ("sec-fetch-dest", "empty")] {
+            let mut half = headers(None);
+            half.insert(name, HeaderValue::from_static(value));
+            assert!(!is_from_allowed_page(&listed, &half), "{name} alone");
         }
         for origin in ["https://evil.example.org", "null", "http://feed.example.org", "feed.example.org:8000"] {
             assert!(!allowed(&listed, &headers(Some(origin))), "{origin}");

@@ -36,6 +36,22 @@ fn webhooks_of_the_outlet_are_tables() {
 }
 
 #[test]
+fn cookies_are_not_passed_on_for_pages_of_every_origin() {
+    for (origins, headers, is_allowed) in [
+        ("[\"*\"]", "[\"cookie\"]", false),
+        ("[\"https://app.example.org\", \"*\"]", "[\"x-app\", \"Cookie\"]", false),
+        ("[\"*\"]", "[\"x-app\"]", true),
+        ("[\"https://app.example.org\"]", "[\"cookie\"]", true),
+    ] {
+        let text = format!("[server]\norigins = {origins}\n[hooks]\nheaders = {headers}\n");
+        match is_allowed {
+            true => assert!(parse(&text).is_ok(), "{text}"),
+            false => assert!(wrong(&text).contains("hooks.headers: with \"cookie\""), "{}", wrong(&text)),
+        }
+    }
+}
+
+#[test]
 fn namespaces_come_from_the_environment_too() {
     let json = r#"[{"name":"chat","publish":"anyone"},{"name":"news","history_size":10,"history_ttl":"1h"}]"#;
     let namespaces = parse_env(&[("FEEDLINE__NAMESPACES", json)]).unwrap().namespaces;

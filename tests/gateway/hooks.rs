@@ -13,7 +13,9 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
 
 use crate::client::{Client, Encoding};
 use crate::server::{PATIENCE, Server, token, unix};
@@ -118,6 +120,81 @@ async fn connect(server: &Server, request: Value) -> (Client, Value) {
     let mut client = Client::open(server).await;
     let reply = client.call(json!({ "connect": request })).await;
     (client, reply)
+}
+
+/// Cookies say who a client is, and browsers send them along when another page links to a stream or posts to it.
+#[tokio::test]
+async fn with_cookies_streams_open_for_allowed_pages_only() {
+    let backend = Backend::start().await;
+    let more = [
+        ("hooks.headers", "cookie"),
+        ("server.origins", "https://app.example.org"),
+        ("transports.uni_sse", "true"),
+        ("transports.uni_http_stream", "true"),
+    ];
+    let server = backend.server(&["connect"], &more).await;
+    backend.result("connect", json!({ "user": "ann" }));
+    let script = [("sec-fetch-site", "same-origin"), ("sec-fetch-dest", "empty")];
+    let own = format!("http://127.0.0.1:{}", server.port());
+    let cases: [(&[(&str, &str)], bool); 10] = [
+        (&[], false),
+        (&[("origin", "https://evil.example")], false),
+        (&[("origin", "null")], false),
+        (&[("sec-fetch-site", "same-origin"), ("sec-fetch-dest", "image")], false),
+        (&[("sec-fetch-site", "same-origin"), ("sec-fetch-dest", "document")], false),
+        (&[("sec-fetch-site", "same-site"), ("sec-fetch-dest", "empty")], false),
+        (&[("sec-fetch-site", "none"), ("sec-fetch-dest", "document")], false),
+        (&script, true),
+        (&[("origin", "https://app.example.org")], true),
+        (&[("origin", &own)], true),
+    ];
+    for (headers, may_open) in cases {
+        for path in ["/connection/sse", "/connection/http_stream", "/connection/uni_sse", "/connection/uni_http_stream"]
+        {
+            let is_unidirectional = path.contains("uni_");
+            let connect = if is_unidirectional { "{}" } else { r#"{"id":1,"connect":{}}"# };
+            let encoded: String = connect.bytes().map(|byte| format!("%{byte:02x}")).collect();
+            let head: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+            let head = format!("host: 127.0.0.1:{}\r\ncookie: session=1\r\n{head}", server.port());
+            let get = format!("GET {path}?cf_connect={encoded} HTTP/1.1\r\n{head}\r\n");
+            let length = connect.len();
+            let post = format!("POST {path} HTTP/1.1\r\n{head}content-length: {length}\r\n\r\n{connect}");
+            for request in [get, post] {
+                if path == "/connection/http_stream" && request.starts_with("GET") {
+                    continue;
+                }
+                let status = first_line(&server, &request).await;
+                let expected = if may_open { "HTTP/1.1 200" } else { "HTTP/1.1 403" };
+                assert!(status.starts_with(expected), "{request}: {status}");
+            }
+        }
+    }
+    // A WebSocket without an origin is no browser's.
+    let stream = TcpStream::connect(("127.0.0.1", server.port())).await.expect("to connect");
+    Client::upgrade(&server, stream, &[("cookie", "session=1")]).await.expect("a handshake");
+}
+
+/// The application vouches for who a client is, and not for what a backend may do.
+#[tokio::test]
+async fn clients_that_a_hook_names_have_the_rights_of_users() {
+    let backend = Backend::start().await;
+    backend.result("connect", json!({ "user": "ann" }));
+    let by_hook = backend.server(&["connect"], &[]).await;
+    let webhook = json!({ "id": "hook", "platform": "webhook", "endpoint": "https://hooks.example/1" });
+    let (mut ann, _) = connect(&by_hook, json!({})).await;
+    let reply = ann.call(json!({ "rpc": { "method": "devices.register", "data": webhook } })).await;
+    assert_eq!(reply["error"]["code"], 403, "{reply}");
+    assert_eq!(ann.rpc("devices.list", &json!({})).await["items"], json!([]));
+}
+
+/// The first line of the answer to a request.
+async fn first_line(server: &Server, request: &str) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port())).await.expect("to connect");
+    stream.write_all(request.as_bytes()).await.expect("to send");
+    let mut line = String::new();
+    let mut reader = BufReader::new(&mut stream);
+    timeout(Duration::from_secs(10), reader.read_line(&mut line)).await.expect("an answer").expect("a line");
+    line
 }
 
 #[tokio::test]

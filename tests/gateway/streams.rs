@@ -141,6 +141,26 @@ async fn events_begin_at_once_and_are_single_lines() {
     }
 }
 
+/// A link or a picture causes a `GET`: it must do nothing but connect.
+#[tokio::test]
+async fn a_get_request_carries_connect_alone() {
+    let server = server().await;
+    let connect = connect("ann");
+    let post = json!({ "id": 2, "rpc": { "method": "posts.create", "data": { "text": "by a link" } } });
+    let follow = json!({ "id": 2, "rpc": { "method": "follows.add", "data": { "id": "bo" } } });
+    let publish = json!({ "id": 2, "publish": { "channel": "chat:1", "data": 1 } });
+    let subscribe = json!({ "id": 2, "subscribe": { "channel": "chat:1" } });
+    for other in [post, follow, publish, subscribe] {
+        for commands in [format!("{connect}\n{other}"), format!("{other}\n{connect}"), other.to_string()] {
+            let encoded: String = commands.bytes().map(|byte| format!("%{byte:02X}")).collect();
+            let answer = server.http("GET", &format!("/connection/sse?cf_connect={encoded}"), &[], "").await;
+            assert_eq!(answer.status.as_u16(), 400, "{commands}: {}", answer.body);
+        }
+    }
+    let posts = server.done("ann", "GET", "/users/ann/posts", &Value::Null).await;
+    assert_eq!(posts["items"], json!([]));
+}
+
 #[tokio::test]
 async fn missed_publications_are_recovered() {
     let server = server().await;

@@ -50,6 +50,18 @@ impl Admission {
         Ok(())
     }
 
+    /// Checks a request for a stream as [`check`](Self::check) does. Where cookies say who a client is, the request
+    /// must come from an allowed page: browsers send cookies with links and pictures of foreign pages too. A WebSocket
+    /// without `Origin` is no browser's.
+    pub(crate) fn check_stream(&self, headers: &HeaderMap) -> Result<(), ConnectionRefusal> {
+        self.check(headers)?;
+        if self.connections.sessions.hooks.trusts_cookies() && !origin::is_from_allowed_page(&self.origins, headers) {
+            self.metrics.refused("origin");
+            return Err((StatusCode::FORBIDDEN, "with hooks that read cookies, streams need an allowed origin"));
+        }
+        Ok(())
+    }
+
     /// Counts the connection for its client, which is pinged so.
     pub(crate) fn admit(
         &self,

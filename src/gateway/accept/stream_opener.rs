@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, DATE};
-use axum::http::{HeaderName, HeaderValue, Response, StatusCode, request};
+use axum::http::{HeaderName, HeaderValue, Method, Response, StatusCode, request};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimePrinter;
 use parking_lot::Mutex;
@@ -26,7 +26,7 @@ use crate::gateway::transport::stream_sessions::StreamSessions;
 use crate::gateway::wire::framed::Framed;
 use crate::gateway::wire::message_codec::{FrameData, decode};
 use crate::gateway::wire::message_format::{Framing, MessageFormat};
-use crate::protocol::{Command, Disconnect, EmulatedData, Encoding};
+use crate::protocol::{Command, CommandBody, Disconnect, EmulatedData, Encoding};
 
 /// Makes proxies such as nginx pass on what arrives at once.
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
@@ -78,13 +78,16 @@ impl StreamOpener {
         format: MessageFormat,
         first: &EmulatedData,
     ) -> Result<Response<Body>, ConnectionRefusal> {
-        self.admission.check(&request.headers)?;
+        self.admission.check_stream(&request.headers)?;
         let first = match first {
             EmulatedData::Text(text) => FrameData::Text(text),
             EmulatedData::Binary(bytes) => FrameData::Binary(bytes),
         };
         let commands =
             decode(format, first).map_err(|_| (StatusCode::BAD_REQUEST, "the first message is not a command"))?;
+        if request.method == Method::GET && !is_connect_alone(&commands) {
+            return Err((StatusCode::BAD_REQUEST, "a GET request carries connect alone: send commands in a POST"));
+        }
         let pings = if format.is_unidirectional() { PingKind::OneWay } else { PingKind::Message };
         let client = self.admission.admit(&request.headers, &mut request.extensions, pings)?;
         let granted = GrantedStream { opener: Arc::clone(self), client, format, commands };
@@ -96,6 +99,11 @@ impl StreamOpener {
         headers.insert(CACHE_CONTROL, NO_CACHE);
         Ok(response)
     }
+}
+
+/// Whether a client only connects. A link must not do more: whoever follows it would act with their own rights.
+fn is_connect_alone(commands: &[Command]) -> bool {
+    matches!(commands, [Command { request: Some(CommandBody::Connect(_)), .. }])
 }
 
 fn content_type(format: MessageFormat) -> &'static str {

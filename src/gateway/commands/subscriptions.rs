@@ -14,7 +14,7 @@ use crate::gateway::hub::Hub;
 use crate::gateway::registry::sockets::UserSockets;
 use crate::gateway::session::{AccessCheck, ConnectGrant, ServerJoin, disconnect_for};
 use crate::gateway::wire::outbox::Outbox;
-use crate::model::{Channel, UserId, UserOrigin};
+use crate::model::{Channel, UserId};
 use crate::protocol::{Disconnect, ErrorCode};
 
 /// Joins clients to channels.
@@ -151,11 +151,11 @@ impl Subscriptions {
     }
 }
 
-/// The proof of a client's identity: its token, or the word of the application's backend.
+/// The proof of a client's identity: its token, or the word of the application.
 pub(crate) fn credential_of(user: Option<&UserId>, token: Option<Arc<TokenIdentity>>) -> Credential {
     match (user, token) {
         (_, Some(token)) => Credential::Token(token),
-        (Some(_), None) => Credential::Backend(UserOrigin::Application),
+        (Some(_), None) => Credential::Vouched,
         (None, None) => Credential::Nothing,
     }
 }
