@@ -13,6 +13,13 @@ pub(crate) fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
 /// The keyword of such members, for the documents of the contract.
 pub(crate) const CLEARABLE: &str = "x-clearable";
 
+/// Describes a member that can be absent and cannot be `null`.
+pub(crate) fn settable(schema: &mut Schema) {
+    schema.remove("default");
+    let meaning = schema.get("description").and_then(|text| text.as_str()).unwrap_or_default();
+    schema.insert("description".into(), format!("{meaning} Absent: unchanged.").into());
+}
+
 /// Describes such a member. Its schema has no default: a client that sends `null` for each absent member would clear
 /// all of them.
 pub(crate) fn clearable(schema: &mut Schema) {

@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 
 use super::Millis;
 
-/// A user's id: 1 to 64 of `A-Z a-z 0-9 _ - .`. Cheap to clone.
+/// A user's id: 1 to 64 of `A-Z a-z 0-9 _ - .`, not dots alone, which have a meaning in paths. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct UserId(Arc<str>);
 
@@ -22,7 +22,8 @@ impl UserId {
     pub fn parse(text: &str) -> Option<Self> {
         let fits = (1..=Self::MAX_LEN).contains(&text.len());
         let plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b));
-        (fits && plain).then(|| Self(text.into()))
+        let names = text.bytes().any(|b| b != b'.');
+        (fits && plain && names).then(|| Self(text.into()))
     }
 
     /// Whether the text has another meaning in paths that contain an id. Users cannot have a reserved id.
@@ -63,7 +64,7 @@ impl Serialize for UserId {
 impl<'de> Deserialize<'de> for UserId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
-        Self::parse(&text).ok_or_else(|| de::Error::custom("a user id is 1 to 64 of A-Z a-z 0-9 _ - ."))
+        Self::parse(&text).ok_or_else(|| de::Error::custom("a user id is 1 to 64 of A-Z a-z 0-9 _ - ., not dots alone"))
     }
 }
 
@@ -73,7 +74,10 @@ impl JsonSchema for UserId {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "pattern": "^[A-Za-z0-9_.-]{1,64}$", "examples": ["ann"] })
+        json_schema!({
+            "type": "string", "minLength": 1, "maxLength": 64, "pattern": "^[.]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$",
+            "examples": ["ann"],
+        })
     }
 }
 
@@ -256,7 +260,8 @@ mod tests {
     #[test]
     fn a_user_id_takes_plain_characters_only() {
         assert!(UserId::parse("Ann_the-2nd.").is_some());
-        for wrong in ["", "a b", "ann:1", "é", &"a".repeat(65)] {
+        assert!([".a", "a..", "..-"].iter().all(|id| UserId::parse(id).is_some()));
+        for wrong in ["", ".", "..", "...", "a b", "ann:1", "é", &"a".repeat(65)] {
             assert!(UserId::parse(wrong).is_none(), "{wrong:?} passed");
         }
     }

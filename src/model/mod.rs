@@ -5,7 +5,7 @@
 mod channel;
 mod comment;
 mod content_id;
-
+mod depth;
 mod device;
 mod domain_event;
 mod entry;
@@ -25,6 +25,8 @@ mod user;
 pub use channel::{AppChannel, Channel, ChannelKind, Retention};
 pub use comment::Comment;
 pub use content_id::ContentId;
+pub use depth::MAX_DEPTH;
+pub(crate) use depth::{NESTED_TOO_DEEP, is_shallow};
 pub use device::{
     ApnsEnvironment, Device, DeviceId, Platform, PushKinds, PushPreferences, PushTarget, QuietHours, TimeOfDay,
     WebPushKeys,
@@ -46,3 +48,9 @@ pub use user::{About, Edges, Person, Profile, User, UserDetails, UserOrigin};
 
 /// Milliseconds since the Unix epoch.
 pub type Millis = u64;
+
+/// Whether a number can be a time in Unix seconds: before the year 5138. Milliseconds of any time since 1973 are
+/// larger, and would be an expiry that never comes.
+pub fn is_plausible(seconds: u64) -> bool {
+    seconds < 100_000_000_000
+}

@@ -6,13 +6,10 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use serde_json::value::RawValue;
 
 use super::json::one_line;
+use crate::model::MAX_DEPTH;
 
-/// The maximum nesting depth of arrays and objects. Most decoders of clients have limits of 500 levels or more, and the
-/// frame adds levels of its own around the data. The limit of serde_json is 128.
-const MAX_DEPTH: u32 = 100;
-
-/// Whether every client, and this server, can decode the data of a publication: its nesting is at most 100 levels deep,
-/// it contains no number beyond the range of a double, and no unpaired surrogate. `json` must be valid JSON.
+/// Whether every client, and this server, can decode the data of a publication: it has at most [`MAX_DEPTH`] levels,
+/// and contains no number beyond the range of a double, and no unpaired surrogate. `json` must be valid JSON.
 pub fn is_portable(json: &str) -> bool {
     let mut json = serde_json::Deserializer::from_str(json);
     Nested(MAX_DEPTH).deserialize(&mut json).is_ok()
@@ -103,11 +100,11 @@ mod tests {
             "18446744073709551616",
             r#""\ud83d\ude00 \n""#,
             r#"{"a":[1,{"b":"c"},[]],"é":null}"#,
-            &nested(100),
+            &nested(32),
         ] {
             assert!(is_portable(json), "{json}");
         }
-        for json in ["1e999", r#""\ud800""#, r#"{"a":["\udc00"]}"#, r#"{"\ud800":1}"#, &nested(101), &nested(5_000)] {
+        for json in ["1e999", r#""\ud800""#, r#"{"a":["\udc00"]}"#, r#"{"\ud800":1}"#, &nested(33), &nested(5_000)] {
             assert!(!is_portable(json), "{json}");
         }
     }

@@ -45,12 +45,12 @@ async fn patch_sets_given_fields_keeps_absent_and_clears_null() {
     assert!(after["edited_at"].as_u64() >= before["created_at"].as_u64());
     assert_eq!(after, expected, "topics that were given stay, those of the old text go");
     assert_eq!(server.done("bo", "GET", &format!("/posts/{id}"), &Value::Null).await, after);
-    let cleared = json!({ "media": null, "location": null, "data": null, "topics": null, "visibility": null });
+    let cleared = json!({ "media": null, "location": null, "data": null, "topics": null });
     let after = edit(&server, "bo", id, &cleared).await;
     for gone in ["media", "location", "data"] {
         assert_eq!(after.get(gone), None, "{gone}");
     }
-    assert_eq!((&after["topics"], &after["visibility"]), (&json!(["go"]), &json!("public")));
+    assert_eq!((&after["topics"], &after["visibility"]), (&json!(["go"]), &json!("followers")));
 
     let refused = async |user: &str, id: u64, change: Value| {
         let answer = server.call(user, "PATCH", &format!("/posts/{id}"), &change).await;
@@ -60,11 +60,49 @@ async fn patch_sets_given_fields_keeps_absent_and_clears_null() {
     assert_eq!(refused("bo", id, json!({ "text": "x".repeat(5001) })).await, (422, "text".into()));
     assert_eq!(refused("bo", id, json!({ "visibility": { "only_to": [] } })).await, (400, "visibility".into()));
     assert_eq!(refused("bo", id, json!({ "platform": "x" })).await, (400, "platform".into()));
+    edit(&server, "bo", id, &json!({ "visibility": "public" })).await;
     assert_eq!(refused("cy", id, json!({ "text": "mine" })).await.0, 403);
     edit(&server, "bo", id, &json!({ "visibility": "friends" })).await;
     assert_eq!(refused("cy", id, json!({ "text": "mine" })).await.0, 404, "an invisible post counts as missing");
     server.done("bo", "DELETE", &format!("/posts/{id}"), &Value::Null).await;
     assert_eq!(refused("bo", id, json!({ "text": "late" })).await.0, 404);
+}
+
+#[tokio::test]
+async fn no_null_makes_an_audience_larger() {
+    let server = Server::start().await;
+    let private = json!({ "only_to": ["cy"] });
+    let id = write(&server, "bo", &json!({ "text": "for cy", "visibility": private })).await;
+    let nulls = [
+        json!(null),
+        json!({ "public": null }),
+        json!({ "followers": null }),
+        json!({ "friends": null }),
+        json!({ "only_to": null }),
+        json!({ "not_to": null }),
+        json!({ "only_to": [null] }),
+        json!({}),
+        json!([]),
+    ];
+    for visibility in nulls {
+        let change = json!({ "visibility": visibility });
+        let draft = json!({ "text": "a post", "visibility": visibility });
+        for (method, path, body) in [("PATCH", format!("/posts/{id}"), &change), ("POST", "/posts".into(), &draft)] {
+            let answer = server.call("bo", method, &path, body).await;
+            assert_eq!(answer.status.as_u16(), 400, "{method} {body}: {}", answer.body);
+        }
+        let mut client = Client::connect(&server, "bo").await;
+        for (method, params) in [("posts.edit", json!({ "id": id, "visibility": visibility })), ("posts.create", draft)]
+        {
+            let reply = client.call(json!({ "rpc": { "method": method, "data": params } })).await;
+            assert_eq!(reply["error"]["code"], 400, "{method} {params}: {reply}");
+        }
+    }
+    let post = server.done("bo", "GET", &format!("/posts/{id}"), &Value::Null).await;
+    assert_eq!(post["visibility"], private);
+    assert_eq!(server.call("ann", "GET", &format!("/posts/{id}"), &Value::Null).await.status.as_u16(), 404);
+    let written = server.done("bo", "GET", "/users/bo/posts", &Value::Null).await;
+    assert_eq!(written["items"].as_array().map(Vec::len), Some(1), "{written}");
 }
 
 #[tokio::test]

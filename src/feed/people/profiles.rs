@@ -14,7 +14,7 @@ use crate::feed::input::{Done, OneUser, checked_name, is_media_url};
 use crate::feed::patch::{clearable, present};
 use crate::feed::runtime::now;
 use crate::ledger::ProfileChange;
-use crate::model::{Profile, UserDetails};
+use crate::model::{NESTED_TOO_DEEP, Profile, UserDetails, is_shallow};
 
 /// The maximal number of authors for whose posts one user can have alerts. Each post costs a read of all users with
 /// alerts for its author.
@@ -70,6 +70,9 @@ fn checked_bio(bio: Option<String>) -> Result<Option<String>> {
 
 fn checked_data(data: Option<Map<String, Value>>) -> Result<Option<Map<String, Value>>> {
     let Some(data) = data else { return Ok(None) };
+    if !is_shallow(&data) {
+        return Err(FeedError::invalid("data", NESTED_TOO_DEEP));
+    }
     let data = Value::Object(data);
     match (data.to_string().len(), data) {
         (0..=MAX_DATA, Value::Object(data)) => Ok(Some(data)),

@@ -3,13 +3,14 @@
 use std::collections::HashSet;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use crate::feed::error::{FeedError, Result};
 use crate::feed::input::is_media_url;
 use crate::feed::options::LimitOptions;
-use crate::model::{Location, Media, Post, PostId, UserId, Visibility, is_topic};
+use crate::model::{Location, Media, NESTED_TOO_DEEP, Post, PostId, UserId, Visibility, is_shallow, is_topic};
 
 /// The maximal number of users in a post's visibility. Each delivery searches the list.
 const MAX_NAMED: usize = 200;
@@ -35,11 +36,24 @@ pub(crate) struct Draft {
     #[serde(default)]
     pub(crate) platform: Option<String>,
     /// The visibility of the post.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "audience")]
     pub(crate) visibility: Visibility,
     /// Data of the application.
     #[serde(default)]
     pub(crate) data: Option<Map<String, Value>>,
+}
+
+/// The audience of a post. `null` is an error, also inside: it would be easily taken for "nobody", and `public` is what
+/// a post without this member has.
+pub(super) fn audience<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Visibility, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    let has_null = value.is_null() || value.as_object().is_some_and(|object| object.values().any(Value::is_null));
+    if has_null {
+        return Err(D::Error::custom(
+            "who may see a post cannot be null: public, followers, friends, only_to or not_to",
+        ));
+    }
+    Visibility::deserialize(value).map_err(D::Error::custom)
 }
 
 impl Draft {
@@ -119,6 +133,9 @@ impl Draft {
         }
         if self.platform.as_ref().is_some_and(|platform| platform.chars().count() > 50) {
             return Err(over("platform", "characters of a platform", 50));
+        }
+        if self.data.as_ref().is_some_and(|data| !is_shallow(data)) {
+            return Err(FeedError::invalid("data", NESTED_TOO_DEEP));
         }
         if let Visibility::OnlyTo(names) | Visibility::NotTo(names) = &self.visibility {
             if names.is_empty() {

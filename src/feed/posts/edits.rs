@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::draft::{Draft, marked};
+use super::draft::{Draft, audience, marked};
 use crate::broker::{Confirmation, Invalidation};
 use crate::feed::base::Base;
 use crate::feed::call::Call;
 use crate::feed::error::{FeedError, NO_POST, Result};
 use crate::feed::options::LimitOptions;
-use crate::feed::patch::{clearable, present};
+use crate::feed::patch::{clearable, present, settable};
 use crate::feed::rendering::PostRenderer;
 use crate::feed::runtime::now;
 use crate::ledger::{EditOutcome, EventConsumer};
@@ -33,7 +33,8 @@ const EDIT_LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_EDIT_ATTEMPTS: u32 = 64;
 const MAX_EDIT_PAUSE: Duration = Duration::from_millis(50);
 
-/// A change of a post. Absent members keep their values; `null` clears a member.
+/// A change of a post. Absent members keep their values; `null` clears a member, but for `visibility`: no null makes an
+/// audience larger.
 #[derive(Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "PostEdit")]
@@ -57,13 +58,17 @@ pub(crate) struct Edit {
     #[schemars(transform = clearable)]
     topics: Option<Option<Vec<String>>>,
     /// The visibility of the post.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(transform = clearable)]
-    visibility: Option<Option<Visibility>>,
+    #[serde(default, deserialize_with = "present_audience")]
+    #[schemars(with = "Visibility", transform = settable)]
+    visibility: Option<Visibility>,
     /// Data of the application.
     #[serde(default, deserialize_with = "present")]
     #[schemars(transform = clearable)]
     data: Option<Option<Map<String, Value>>>,
+}
+
+fn present_audience<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Option<Visibility>, D::Error> {
+    audience(deserializer).map(Some)
 }
 
 impl Edit {
@@ -78,7 +83,7 @@ impl Edit {
             location: self.location.unwrap_or(post.location),
             topics: self.topics.map_or(topics, Option::unwrap_or_default),
             platform: post.platform,
-            visibility: self.visibility.map_or(post.visibility, Option::unwrap_or_default),
+            visibility: self.visibility.unwrap_or(post.visibility),
             data: self.data.unwrap_or(post.data),
         }
     }
