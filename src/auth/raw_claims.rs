@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::claims::{SubscribeOptions, TokenError, TokenIdentity, TokenKind};
-use crate::model::{SubscribeOverride, UserId};
+use crate::model::{SubscribeOverride, UserId, is_plausible};
 use crate::protocol::to_portable;
 
 /// When the rights of a token expire: at `expire_at` if it is present (0: never), otherwise at `exp`. A token that is
@@ -22,8 +22,12 @@ pub(super) fn expiry(expire_at: Option<u64>, exp: Option<u64>, now: u64, leeway:
     }
 }
 
-/// Checks `nbf` and `iat` of the claims, and the given `exp`. `now` and `leeway` are in seconds.
+/// Checks the times of the claims, and the given `exp`. `now` and `leeway` are in seconds.
 pub(super) fn in_time(claims: &RawClaims, exp: Option<u64>, now: u64, leeway: u64) -> Result<(), TokenError> {
+    let dates = [claims.nbf, claims.iat].into_iter().flatten().map(|date| date.0);
+    if !dates.chain(exp).chain(claims.expire_at).all(is_plausible) {
+        return Err(TokenError::Invalid("a time is not in Unix seconds"));
+    }
     let begins = claims.nbf.into_iter().chain(claims.iat).map(|at| at.0).max();
     let early = begins.is_some_and(|at| at > now.saturating_add(leeway));
     let late = exp.is_some_and(|exp| exp.saturating_add(leeway) <= now);

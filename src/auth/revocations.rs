@@ -135,7 +135,8 @@ impl RevocationList {
         let of_user = entries.users.entry(user.clone()).or_default();
         match entry.kind {
             RevocationKind::UserTokens => {
-                of_user.tokens = Some(UserTokens { issued_before: entry.value, until });
+                // 0 takes an earlier one back.
+                of_user.tokens = (entry.value > 0).then_some(UserTokens { issued_before: entry.value, until });
             }
             RevocationKind::Sessions => {
                 let spared = entry.spared.as_deref().map(Into::into);

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use crate::model::SubscribeOverride;
+use crate::model::{SubscribeOverride, is_plausible};
 
 /// The client of a question.
 #[derive(Debug, Serialize)]
@@ -105,7 +106,7 @@ pub struct ConnectAnswer {
     /// The user; empty: an anonymous client.
     pub user: String,
     /// When the connection expires, in Unix seconds; 0: never.
-    #[serde(deserialize_with = "lenient")]
+    #[serde(deserialize_with = "unix_seconds")]
     pub expire_at: i64,
     /// What other subscribers see of the client.
     pub info: Option<Box<RawValue>>,
@@ -130,7 +131,7 @@ pub struct ConnectAnswer {
 #[serde(default)]
 pub struct SubscribeAnswer {
     /// When the subscription expires, in Unix seconds; 0: never.
-    #[serde(deserialize_with = "lenient")]
+    #[serde(deserialize_with = "unix_seconds")]
     pub expire_at: i64,
     /// What other subscribers see of the client in this channel.
     pub info: Option<Box<RawValue>>,
@@ -176,7 +177,7 @@ pub struct RefreshAnswer {
     #[serde(deserialize_with = "lenient")]
     pub expired: bool,
     /// When it expires next, in Unix seconds; 0: never.
-    #[serde(deserialize_with = "lenient")]
+    #[serde(deserialize_with = "unix_seconds")]
     pub expire_at: i64,
 }
 
@@ -190,6 +191,13 @@ pub fn json_of(plain: Option<Box<RawValue>>, base64: &str) -> Result<Option<Box<
     }
     let bytes = BASE64_STANDARD.decode(base64).map_err(|_| MalformedAnswer)?;
     serde_json::from_slice(&bytes).map(Some).map_err(|_| MalformedAnswer)
+}
+
+/// An expiry. Milliseconds are refused: they would mean "in 50,000 years".
+fn unix_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
+    let at: i64 = lenient(deserializer)?;
+    let is_time = u64::try_from(at).map_or(true, is_plausible);
+    if is_time { Ok(at) } else { Err(D::Error::custom("expire_at is not in Unix seconds")) }
 }
 
 /// An expiry of an answer; 0 and negative numbers are none.

@@ -40,12 +40,6 @@ impl RevocationKind {
         let all = [Self::Token, Self::UserTokens, Self::Sessions, Self::Block, Self::Erased];
         all.into_iter().find(|kind| kind.as_str() == text).unwrap_or(Self::Unknown)
     }
-
-    /// Whether a later entry keeps the greater value and the later expiry, so that it never allows anything that an
-    /// earlier entry forbade. A block is the exception: it can be lifted.
-    pub fn only_grows(self) -> bool {
-        self != Self::Block
-    }
 }
 
 /// An entry of the log.
@@ -65,6 +59,19 @@ pub struct Revocation {
     pub at: Millis,
     /// When the entry expires, in Unix milliseconds; `None`: never.
     pub expires_at: Option<Millis>,
+}
+
+impl Revocation {
+    /// Whether the entry keeps the greater value and the later expiry of an earlier one, so that it never allows
+    /// anything that the earlier one forbade. A block can be lifted, and an invalidation of tokens taken back: it has
+    /// the value 0 then.
+    pub fn only_grows(&self) -> bool {
+        match self.kind {
+            RevocationKind::Block => false,
+            RevocationKind::UserTokens => self.value > 0,
+            _ => true,
+        }
+    }
 }
 
 /// The end of all sessions of an account.

@@ -36,10 +36,46 @@ on_both_brokers! {
     backends_disconnect_clients
     tokens_are_revoked_by_id
     all_tokens_of_a_user_are_invalidated
+    invalidations_are_taken_back
+    times_that_are_not_in_seconds_are_refused
     users_are_blocked_and_unblocked
     sessions_end_one_or_all
     new_passwords_end_all_other_sessions
     password_changes_restore_no_session
+}
+
+async fn invalidations_are_taken_back(server: &Server) {
+    let (old, without_iat) = (issued("ann", "old", unix() - 100), token("ann"));
+    assert_eq!([status(server, &old).await, status(server, &without_iat).await], [200, 200]);
+    backend(server, "invalidate_user_tokens", json!({ "user": "ann", "issued_before": unix() - 50 })).await;
+    assert_eq!([status(server, &old).await, status(server, &without_iat).await], [401, 401]);
+    backend(server, "invalidate_user_tokens", json!({ "user": "ann", "issued_before": 0 })).await;
+    assert_eq!([status(server, &old).await, status(server, &without_iat).await], [200, 200]);
+    stays(&mut socket(server, &old).await).await;
+}
+
+/// Milliseconds for seconds would lock a user out, or keep a block, for 50,000 years.
+async fn times_that_are_not_in_seconds_are_refused(server: &Server) {
+    let now = unix();
+    let ann = issued("ann", "one", now - 100);
+    let far = [now * 1_000, 100_000_000_000, u64::MAX];
+    for (method, rest, member) in [
+        ("invalidate_user_tokens", json!({ "user": "ann" }), "issued_before"),
+        ("block_user", json!({ "user": "ann" }), "expire_at"),
+        ("revoke_token", json!({ "uid": "one" }), "expire_at"),
+        ("subscribe", json!({ "user": "ann", "channel": "topic:a" }), "expire_at"),
+        ("refresh", json!({ "user": "ann" }), "expire_at"),
+    ] {
+        for at in far {
+            let mut body = rest.clone();
+            body[member] = at.into();
+            assert_eq!(server.backend(method, &body).await["error"]["code"], 107, "{method} {body}");
+        }
+    }
+    // More than `auth.leeway` ahead, a time is a mistake of another kind.
+    let ahead = json!({ "user": "ann", "issued_before": now + 120 });
+    assert_eq!(server.backend("invalidate_user_tokens", &ahead).await["error"]["code"], 107);
+    assert_eq!(status(server, &ann).await, 200, "nothing of this took effect");
 }
 
 /// Waits until the server closes a socket within the time limit; returns the code and the reason.

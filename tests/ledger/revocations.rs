@@ -11,7 +11,7 @@ use crate::support::{NOW, account, conformance, id, users};
 conformance! {
     revocations_are_returned_in_order
     later_entries_replace_earlier_ones_of_a_subject
-    only_blocks_can_be_revoked
+    blocks_and_invalidations_are_taken_back
     expired_entries_are_removed_and_numbers_continue
     tailing_readers_miss_no_entry
     ending_sessions_increments_the_generation
@@ -57,8 +57,10 @@ async fn later_entries_replace_earlier_ones_of_a_subject(ledger: Any) {
     assert_eq!(kept, [other, again]);
 }
 
-async fn only_blocks_can_be_revoked(ledger: Any) {
-    let earlier = |kind| Revocation { expires_at: Some(NOW + 10), ..entry(kind, "ann", 0) };
+async fn blocks_and_invalidations_are_taken_back(ledger: Any) {
+    // A lower value allows nothing that was forbidden; 0 takes an invalidation back.
+    let lower = |kind| if kind == RevocationKind::UserTokens { 4 } else { 0 };
+    let earlier = |kind| Revocation { expires_at: Some(NOW + 10), ..entry(kind, "ann", lower(kind)) };
     for kind in [RevocationKind::Token, RevocationKind::UserTokens, RevocationKind::Sessions] {
         let owner = Some(id("ann"));
         ledger.revoke(&Revocation { owner: owner.clone(), ..entry(kind, "ann", 9) }).await.unwrap();
@@ -70,6 +72,10 @@ async fn only_blocks_can_be_revoked(ledger: Any) {
     ledger.revoke(&earlier(RevocationKind::Block)).await.unwrap();
     let kept = all(&*ledger).await.pop().expect("an entry");
     assert_eq!((kept.value, kept.expires_at), (0, Some(NOW + 10)));
+    let back = Revocation { expires_at: Some(NOW + 20), ..entry(RevocationKind::UserTokens, "ann", 0) };
+    ledger.revoke(&back).await.unwrap();
+    let kept = all(&*ledger).await.pop().expect("an entry");
+    assert_eq!((kept.value, kept.expires_at), (0, Some(NOW + 20)));
 }
 
 async fn expired_entries_are_removed_and_numbers_continue(ledger: Any) {

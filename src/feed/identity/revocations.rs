@@ -55,7 +55,8 @@ const SWEEP_PAUSE: Duration = Duration::from_millis(20);
 /// connections have a grace period.
 const MARGIN: Millis = 5 * 60 * 1_000;
 
-/// How long an unblock is kept. A node that was away for longer reads the whole log.
+/// How long an entry is kept that takes a block or an invalidation back. A node that was away for longer reads the
+/// whole log.
 const UNBLOCK_KEPT: Millis = 24 * 3_600 * 1_000;
 
 /// The longest id of a revocable token, in bytes.
@@ -161,18 +162,26 @@ impl RevocationService {
     // --- for backends --------------------------------------------------------------------------------------
 
     /// Revokes all tokens and sessions of a user issued before a time in Unix seconds, or before now if no time is
-    /// given. A token without `iat` counts as issued before.
+    /// given. A token without `iat` counts as issued before. The time 0 takes an earlier invalidation back.
     ///
     /// Tokens carry their time of issue in whole seconds. Without a given time, the reply waits for the end of the
     /// current second: all tokens of this second are then revoked, and tokens issued after the reply are accepted.
     ///
     /// # Errors
-    /// If the ledger cannot be reached.
+    /// If the time is more than `auth.leeway` in the future, or the ledger cannot be reached.
     pub(crate) async fn invalidate_user_tokens(&self, user: &UserId, issued_before: Option<u64>) -> Result<()> {
         // Sessions may live longer than revocations of the application's tokens are kept.
         let session_life = millis(self.lifetimes.session).saturating_add(self.margin());
         let expires_at = Some(now().saturating_add(millis(self.lifetimes.revocation).max(session_life)));
+        if issued_before == Some(0) {
+            let until = now().saturating_add(UNBLOCK_KEPT);
+            return self.revoke(&entry(RevocationKind::UserTokens, user.as_str(), 0, Some(until))).await;
+        }
         if let Some(before) = issued_before {
+            // A later time would lock the user out until then.
+            if before > now() / 1_000 + self.lifetimes.leeway.as_secs() {
+                return Err(FeedError::invalid("issued_before", "is in the future: expected Unix seconds"));
+            }
             return self.revoke(&entry(RevocationKind::UserTokens, user.as_str(), before, expires_at)).await;
         }
         if self.ledger.end_sessions(user, &self.sessions_end(None)).await?.is_some() {

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::answers::{Answer, failed, read};
 use super::context::ServerApi;
 use crate::feed::{FeedError, now};
-use crate::model::UserId;
+use crate::model::{UserId, is_plausible};
 use crate::protocol::ErrorCode;
 
 /// The user to unblock.
@@ -24,7 +24,8 @@ pub(super) struct UnblockUser {
 pub(super) struct Invalidate {
     /// The user.
     user: UserId,
-    /// Tokens issued before this time, in Unix seconds; 0 or absent: until now.
+    /// Tokens issued before this time, in Unix seconds, at most now; absent: until now. 0 takes an earlier
+    /// invalidation back.
     #[serde(default)]
     issued_before: Option<u64>,
 }
@@ -53,15 +54,13 @@ pub(super) struct BlockUser {
 
 pub(super) async fn invalidate_user_tokens(api: &ServerApi, body: &[u8]) -> Answer {
     let Invalidate { user, issued_before } = read(body)?;
-    // 0 means "not given", as elsewhere in this protocol.
-    let issued_before = issued_before.filter(|at| *at > 0);
     done(api.feed.revocations.invalidate_user_tokens(&user, issued_before).await)
 }
 
 pub(super) async fn revoke_token(api: &ServerApi, body: &[u8]) -> Answer {
     let RevokeToken { uid, expire_at } = read(body)?;
     // A time in the past is allowed: a backend may revoke a token that has just expired.
-    done(api.feed.revocations.revoke_token(&uid, expire_at.filter(|at| *at > 0)).await)
+    done(api.feed.revocations.revoke_token(&uid, given(expire_at)?).await)
 }
 
 pub(super) async fn block_user(api: &ServerApi, body: &[u8]) -> Answer {
@@ -74,9 +73,17 @@ pub(super) async fn unblock_user(api: &ServerApi, body: &[u8]) -> Answer {
     done(api.feed.revocations.unblock_user(&user).await)
 }
 
+/// A time, in Unix seconds; 0 means "not given".
+fn given(at: Option<u64>) -> Result<Option<u64>, ErrorCode> {
+    match at.filter(|at| *at > 0) {
+        Some(at) if !is_plausible(at) => Err(ErrorCode::BAD_REQUEST),
+        at => Ok(at),
+    }
+}
+
 /// A future time, in Unix seconds; 0 means "not given".
 pub(super) fn future(at: Option<u64>) -> Result<Option<u64>, ErrorCode> {
-    match at.filter(|at| *at > 0) {
+    match given(at)? {
         Some(at) if at <= now() / 1_000 => Err(ErrorCode::BAD_REQUEST),
         at => Ok(at),
     }

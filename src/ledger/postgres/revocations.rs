@@ -32,7 +32,7 @@ impl RevocationStore for PostgresLedger {
     async fn revoke(&self, new: &Revocation) -> Result<u64> {
         let kind = new.kind.as_str();
         let subject = plain(&new.subject);
-        let grows = new.kind.only_grows();
+        let grows = new.only_grows();
         let owner = new.owner.as_ref().map(UserId::as_str);
         let spared = new.spared.as_deref().map(plain);
         let value = integer(new.value);

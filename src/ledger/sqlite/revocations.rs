@@ -69,7 +69,7 @@ pub(super) fn revoke(db: &Connection, new: &Revocation) -> rusqlite::Result<u64>
         (new.owner.as_ref().map(UserId::to_string), integer(new.value), expires_at);
     if let Some((old_owner, old_value, old_expiry)) = old.optional()? {
         owner = owner.or(old_owner);
-        if new.kind.only_grows() {
+        if new.only_grows() {
             (value, expiry) = (value.max(old_value), expiry.max(old_expiry));
         }
     }
