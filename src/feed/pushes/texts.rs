@@ -7,10 +7,10 @@ use crate::feed::error::Result;
 use crate::ledger::{Ledger, POST_KIND};
 use crate::model::{Comment, CommentId, ContentId, Notification, NotificationSubject, PostId};
 
-/// The object whose text a push quotes: the one that mentions its receiver, or the post of an alert. The object of
-/// other notifications is the receiver's own, or the post that was commented on.
+/// The object whose text a push quotes: the one that mentions its receiver, the one that is liked, or the post of an
+/// alert.
 pub(super) fn text_of(notification: &Notification) -> Option<ContentId> {
-    matches!(notification.kind, "mention" | POST_KIND).then(|| notification.object.map(content)).flatten()
+    matches!(notification.kind, "mention" | "like" | POST_KIND).then(|| notification.object.map(content)).flatten()
 }
 
 /// The texts of objects that exist.
