@@ -27,7 +27,7 @@ pub fn allowed(origins: &AllowedOrigins, headers: &HeaderMap) -> bool {
     }
 }
 
-/// Whether a request comes from a page that is [allowed](allowed), by what its browser says. A browser adds cookies to
+/// Whether a request comes from a page that is [`allowed`], by what its browser says. A browser adds cookies to
 /// every request for a host, also to those that a link or picture on a foreign page causes, and such a `GET` has no
 /// `Origin`. So a request without one must be a script's (`Sec-Fetch-Dest: empty`) on a page of this host.
 pub fn is_from_allowed_page(origins: &AllowedOrigins, headers: &HeaderMap) -> bool {
