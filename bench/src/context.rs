@@ -11,7 +11,7 @@ use super::report::Report;
 use super::server::{self, ServerSetup};
 use super::{postgres, seed};
 
-/// The context of a scenario. Created once for each run of `feedline bench`.
+/// The context of a scenario. Created once for each run of `feedline-bench`.
 pub(super) struct BenchContext {
     /// The options of the command line.
     pub(super) options: BenchOptions,

@@ -8,7 +8,7 @@ use crate::model::{Millis, Post, UserId};
 /// Rows that one transaction writes.
 pub(super) const ROWS_PER_TRANSACTION: usize = 2_000;
 
-/// Fills a ledger before a server uses it: for `feedline bench` and for tests. Behind the feature `bench`.
+/// Fills a ledger before a server uses it: for `feedline-bench` and for tests. Behind the feature `bulk`.
 ///
 /// A load submits no jobs and no events, so nothing is delivered to inboxes, and no limits apply. It runs in
 /// transactions of 2,000 rows; after an error the rows of finished transactions stay, and a load of users or follows

@@ -1,4 +1,4 @@
-// The feed as one writes it in an afternoon: Redis, without a ledger, offsets, recovery or visibility. `feedline bench
+// The feed as one writes it in an afternoon: Redis, without a ledger, offsets, recovery or visibility. `feedline-bench
 // feed --broker redis` measures it beside Feedline. A socket sends `+ author …`, a publisher `POST /posts/<author>`.
 import { createServer } from 'node:http'
 import { Redis } from 'ioredis'
