@@ -83,7 +83,7 @@ dist:
 	cd target/dist && objcopy --strip-debug --add-gnu-debuglink=feedline.debug feedline feedline.new
 	cd target/dist && mv feedline.new feedline
 
-# For example: make bench BENCH="fanout --live"
+# For example: make bench BENCH="feed --broker redis"
 bench:
 	$(CARGO) build --release --package feedline --package feedline-bench
 	$(CARGO) run --release --package feedline-bench -- $(BENCH)

@@ -138,15 +138,6 @@ async fn broadcast_in_protobuf_is_compared_with_json() {
     assert!(String::from_utf8_lossy(&refused.stderr).contains("server-sent events are text"), "{refused:?}");
 }
 
-#[tokio::test]
-async fn broadcast_by_the_api_is_compared_with_redis_alone() {
-    let report = bench(&["broadcast-api"]).await;
-    let rate = row(&report, "broadcast to 1000 channels with history");
-    assert!(rate["median"].as_f64().unwrap() > 0.0, "{rate}");
-    assert_eq!(rate["against"]["name"], "Redis alone");
-    assert!(rate["ratio"].as_f64().unwrap() > 0.0, "{rate}");
-}
-
 /// Twenty followers, each of 2 of 4 authors.
 const SMALL_FEED: [&str; 9] = ["feed", "--sockets", "20", "--followers", "10", "--authors", "4", "--writers", "1,2"];
 

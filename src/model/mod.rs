@@ -49,8 +49,8 @@ pub use user::{About, Edges, Person, Profile, User, UserDetails, UserOrigin};
 /// Milliseconds since the Unix epoch.
 pub type Millis = u64;
 
-/// Whether a number can be a time in Unix seconds: before the year 5138. Milliseconds of any time since 1973 are
-/// larger, and would be an expiry that never comes.
+/// Whether a number can be a time in Unix seconds: up to the end of the year 9999. Milliseconds of any time since 1978
+/// are larger, and would be an expiry that never comes.
 pub fn is_plausible(seconds: u64) -> bool {
-    seconds < 100_000_000_000
+    seconds < 253_402_300_800
 }

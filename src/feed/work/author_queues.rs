@@ -2,8 +2,8 @@
 //!
 //! Jobs of an author run one after the other, in the order of their numbers. The ledger is the queue: if a job of an
 //! author is here, so are all earlier ones. A load skips the authors that have jobs here, and gets the first jobs of
-//! the others. A job that a write hands over in memory names the unfinished job before it; if that one is not here, the
-//! partition is loaded instead.
+//! the others. A job that a write hands over in memory names the unfinished job before it. If that one is not here, the
+//! partition is loaded instead; if it is here and not the last, once the jobs of the author have ended.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -50,6 +50,19 @@ struct AuthorQueue {
     waiting: VecDeque<QueuedJob>,
     /// The last job that was added.
     last: JobId,
+    /// Whether the ledger has, or may have, jobs of the author that are not here.
+    has_more: bool,
+}
+
+/// What becomes of a job that a write has created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HandOver {
+    /// It is in memory; `is_first`: its author is to be scheduled.
+    Added { is_first: bool },
+    /// It is loaded after the jobs of its author that are in memory.
+    Follows,
+    /// The partition is to be loaded, here or where it is owned.
+    Load,
 }
 
 /// The jobs of a partition.
@@ -59,11 +72,11 @@ pub(super) struct AuthorQueues {
     fence: Option<Fence>,
     /// Whether the partition is to be loaded.
     pub(super) is_wanted: bool,
+    /// Whether other processes, or commands, have signalled jobs of any author since the last load.
+    is_signalled: bool,
     authors: HashMap<UserId, AuthorQueue>,
     /// Jobs that have run and are still in the ledger; those to be repeated with their times.
     held: HashMap<JobId, Option<Instant>>,
-    /// Whether a load has skipped authors: they may have more jobs in the ledger.
-    has_skipped: bool,
     /// The greatest number that was loaded. A job up to here that a write hands over may have been run already.
     loaded_through: JobId,
     /// Jobs that wait.
@@ -92,18 +105,30 @@ impl AuthorQueues {
         self.running
     }
 
-    /// Adds a job that a write has created while this process owned the partition by `fence`. Returns whether its
-    /// author is to be scheduled; `None`: the job is to be loaded.
-    pub(super) fn hand_over(&mut self, new: NewJob, fence: &Fence, slot: Option<Slot>) -> Option<bool> {
+    /// Adds a job that a write has created while this process owned the partition by `fence`.
+    pub(super) fn hand_over(&mut self, new: NewJob, fence: &Fence, slot: Option<Slot>) -> HandOver {
         let NewJob { job, previous } = new;
-        let is_next = match self.authors.get(job.work.author()) {
-            Some(queue) => previous == Some(queue.last) && queue.waiting.len() < MAX_JOBS_OF_AUTHOR,
-            None => previous.is_none_or(|previous| self.held.contains_key(&previous)),
-        };
-        if !is_next || self.fence.as_ref() != Some(fence) || job.id <= self.loaded_through {
-            return None;
+        if self.fence.as_ref() != Some(fence) {
+            return HandOver::Load;
         }
-        Some(self.add(QueuedJob { job, fence: fence.clone(), is_loaded: false, is_repeated: false, slot }))
+        let is_new = job.id > self.loaded_through;
+        match self.authors.get_mut(job.work.author()) {
+            Some(queue) if is_new && previous == Some(queue.last) && queue.waiting.len() < MAX_JOBS_OF_AUTHOR => {}
+            Some(queue) => {
+                queue.has_more = true;
+                return HandOver::Follows;
+            }
+            None if is_new && previous.is_none_or(|previous| self.held.contains_key(&previous)) => {}
+            None => return HandOver::Load,
+        }
+        let queued = QueuedJob { job, fence: fence.clone(), is_loaded: false, is_repeated: false, slot };
+        HandOver::Added { is_first: self.add(queued) }
+    }
+
+    /// Jobs of any author may wait in the ledger.
+    pub(super) fn signal(&mut self) {
+        self.is_wanted = true;
+        self.is_signalled = true;
     }
 
     /// Returns whether the author is to be scheduled.
@@ -111,17 +136,21 @@ impl AuthorQueues {
         let id = queued.job.id;
         let author = queued.job.work.author().clone();
         let is_new = !self.authors.contains_key(&author);
-        let queue = self.authors.entry(author).or_insert_with(|| AuthorQueue { waiting: VecDeque::new(), last: id });
+        let empty = || AuthorQueue { waiting: VecDeque::new(), last: id, has_more: false };
+        let queue = self.authors.entry(author).or_insert_with(empty);
         queue.last = id;
         queue.waiting.push_back(queued);
         self.waiting += 1;
         is_new
     }
 
-    /// Begins a load of up to `new` more jobs. Returns the limit of the load, and the authors to skip.
+    /// Begins a load of up to `new` more jobs. Returns the limit of the load, and the authors to skip: a job that was
+    /// signalled may be theirs. A job whose signal was lost is found by the poll after its author has left memory.
     pub(super) fn begin_load(&mut self, new: usize) -> (usize, impl Iterator<Item = &UserId>) {
         self.is_wanted = false;
-        self.has_skipped |= !self.authors.is_empty();
+        if std::mem::take(&mut self.is_signalled) {
+            self.authors.values_mut().for_each(|queue| queue.has_more = true);
+        }
         (self.held.len() + new, self.authors.keys())
     }
 
@@ -133,9 +162,9 @@ impl AuthorQueues {
             let id = job.id;
             let author = job.work.author().clone();
             self.loaded_through = self.loaded_through.max(id);
-            if self.authors.contains_key(&author) && !ready.contains(&author) {
+            if let Some(queue) = self.authors.get_mut(&author).filter(|_| !ready.contains(&author)) {
                 // A write has handed over jobs of the author meanwhile.
-                self.has_skipped = true;
+                queue.has_more = true;
                 continue;
             }
             if self.held.get(&id).is_some_and(|repeat_at| repeat_at.is_none_or(|at| now < at)) {
@@ -170,8 +199,7 @@ impl AuthorQueues {
         }
         let has_more = self.authors.get(author).is_some_and(|queue| !queue.waiting.is_empty());
         if !has_more {
-            self.authors.remove(author);
-            self.is_wanted |= std::mem::take(&mut self.has_skipped);
+            self.is_wanted |= self.authors.remove(author).is_some_and(|queue| queue.has_more);
         }
         has_more
     }
@@ -212,7 +240,10 @@ mod tests {
     impl AuthorQueues {
         fn hand(&mut self, number: u64, author: &str, previous: Option<u64>) -> Option<bool> {
             let new = NewJob { job: job(number, author), previous: previous.map(JobId) };
-            self.hand_over(new, &fence(1), None)
+            match self.hand_over(new, &fence(1), None) {
+                HandOver::Added { is_first } => Some(is_first),
+                HandOver::Follows | HandOver::Load => None,
+            }
         }
 
         fn load(&mut self, jobs: &[(u64, &str)]) -> Vec<UserId> {
@@ -249,6 +280,7 @@ mod tests {
         let mut queues = owned();
         // The reply of the write of 2 came first.
         assert_eq!(queues.hand(2, "ann", Some(1)), None);
+        queues.signal();
         assert_eq!(queues.hand(1, "ann", None), Some(true));
         assert_eq!(queues.begin_load(64).1.collect::<Vec<_>>(), [&id("ann")]);
         assert_eq!((queues.run("ann"), queues.is_wanted), (Some(1), true), "the author was skipped");
@@ -288,6 +320,22 @@ mod tests {
         assert_eq!(queues.hand(3, "bo", None), None, "it was written under the former one");
         assert!(!queues.end(1, "ann", JobEnd::Done));
         assert_eq!((queues.running(), queues.len()), (0, 0));
+    }
+
+    /// Otherwise each job that ends would cause a load while other authors have jobs.
+    #[test]
+    fn the_poll_and_the_end_of_an_author_announce_no_jobs_of_others() {
+        let mut queues = owned();
+        queues.hand(1, "ann", None);
+        queues.hand(2, "bo", None);
+        queues.begin_load(64);
+        assert_eq!((queues.run("ann"), queues.is_wanted), (Some(1), false));
+        queues.hand(3, "ann", Some(1));
+        queues.signal();
+        queues.begin_load(64);
+        assert_eq!((queues.run("ann"), queues.is_wanted), (Some(3), true), "3 may have a successor elsewhere");
+        queues.begin_load(64);
+        assert_eq!((queues.run("bo"), queues.is_wanted), (Some(2), true), "it was skipped after the signal");
     }
 
     #[test]

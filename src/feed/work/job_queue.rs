@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 
-use super::author_queues::{AuthorQueues, JobEnd, QueuedJob, Slot};
+use super::author_queues::{AuthorQueues, HandOver, JobEnd, QueuedJob, Slot};
 use super::{Owner, Partition};
 use crate::broker::{Broker, Signal};
 use crate::feed::runtime::Runtime;
@@ -103,19 +103,19 @@ impl JobQueue {
         for new in jobs {
             let partition = new.job.partition();
             let author = new.job.work.author().clone();
-            let is_handed_over = {
+            let handed_over = {
                 let mut state = self.state.lock();
                 state.greatest = state.greatest.max(new.job.id);
                 let has_room = state.len() < MAX_JOBS;
                 let fence = fence.as_ref().filter(|_| has_room);
                 let queues = &mut state.partitions[usize::from(partition)];
-                let added = fence.and_then(|fence| queues.hand_over(new, fence, slot.take()));
-                if added == Some(true) {
+                let handed_over = fence.map_or(HandOver::Load, |fence| queues.hand_over(new, fence, slot.take()));
+                if handed_over == (HandOver::Added { is_first: true }) {
                     self.schedule(&mut state, partition, author);
                 }
-                added.is_some()
+                handed_over
             };
-            if !is_handed_over {
+            if handed_over == HandOver::Load {
                 self.wake_owner(partition);
             }
         }
@@ -140,7 +140,7 @@ impl JobQueue {
         let mut state = self.state.lock();
         let queues = state.partitions.get_mut(usize::from(partition)).filter(|queues| queues.fence().is_some());
         if let Some(queues) = queues {
-            queues.is_wanted = true;
+            queues.signal();
             self.load.notify_one();
             return true;
         }
