@@ -2617,7 +2617,7 @@ export interface components {
             media?: components["schemas"]["Media"][] | null;
             text?: string | null;
             topics?: string[] | null;
-            visibility?: components["schemas"]["Visibility"] | null;
+            visibility?: components["schemas"]["Visibility"];
         };
         /**
          * @example {
