@@ -328,13 +328,13 @@ mod tests {
         let mut queues = owned();
         queues.hand(1, "ann", None);
         queues.hand(2, "bo", None);
-        queues.begin_load(64);
+        assert_eq!(queues.begin_load(64).1.count(), 2);
         assert_eq!((queues.run("ann"), queues.is_wanted), (Some(1), false));
         queues.hand(3, "ann", Some(1));
         queues.signal();
-        queues.begin_load(64);
+        assert_eq!(queues.begin_load(64).1.count(), 2);
         assert_eq!((queues.run("ann"), queues.is_wanted), (Some(3), true), "3 may have a successor elsewhere");
-        queues.begin_load(64);
+        assert_eq!(queues.begin_load(64).1.count(), 1);
         assert_eq!((queues.run("bo"), queues.is_wanted), (Some(2), true), "it was skipped after the signal");
     }
 
