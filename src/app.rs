@@ -363,7 +363,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (config, secrets) = configure(folder.path(), "memory:");
         let app = App::start(&config, &secrets, Role::Everything).await.unwrap();
-        let (feed, broker) = (Arc::downgrade(&app.feed), Arc::downgrade(&app.broker));
+        let feed = Arc::downgrade(&app.feed);
+        let broker = Arc::downgrade(&app.broker);
         let ledger = Arc::downgrade(&app.ledger);
         app.stop().await;
         // Tasks that are cancelled free their parts a moment later.

@@ -242,7 +242,8 @@ mod tests {
 
     #[test]
     fn a_breaker_opens_probes_and_closes() {
-        let (breakers, start) = (breakers(10), Instant::now());
+        let breakers = breakers(10);
+        let start = Instant::now();
         let settle = |verdict, at| breakers.admit_at(key("a"), at).unwrap().settle_at(verdict, at);
         settle(FAILED, start);
         settle(FAILED, start);
@@ -274,7 +275,8 @@ mod tests {
 
     #[test]
     fn a_demanded_delay_opens_at_once_and_is_kept() {
-        let (breakers, start) = (breakers(10), Instant::now());
+        let breakers = breakers(10);
+        let start = Instant::now();
         let [first, second, late] = std::array::from_fn(|_| breakers.admit_at(key("a"), start).unwrap());
         first.settle_at(BreakerVerdict::Failure { after: Some(100 * SECOND) }, start);
         second.settle_at(FAILED, start);
@@ -284,7 +286,8 @@ mod tests {
 
     #[test]
     fn several_throttled_requests_in_sequence_open_for_the_demanded_delay() {
-        let (breakers, start) = (breakers(10), Instant::now());
+        let breakers = breakers(10);
+        let start = Instant::now();
         let throttled = BreakerVerdict::Throttled { after: Some(100 * SECOND) };
         for verdict in [throttled, throttled, BreakerVerdict::Success, throttled, throttled, throttled] {
             breakers.admit_at(key("a"), start).unwrap().settle_at(verdict, start);
@@ -294,7 +297,8 @@ mod tests {
 
     #[test]
     fn a_cancelled_probe_makes_room_for_another() {
-        let (breakers, start) = (breakers(10), Instant::now());
+        let breakers = breakers(10);
+        let start = Instant::now();
         let permit = breakers.admit_at(key("a"), start).unwrap();
         permit.settle_at(BreakerVerdict::Failure { after: Some(20 * SECOND) }, start);
         let later = start + 21 * SECOND;

@@ -188,8 +188,10 @@ mod tests {
     async fn tasks_that_panic_or_return_are_restarted_and_away_meanwhile() {
         const TASK: &str = "test_restarts";
         let (sender, receiver) = mpsc::channel::<u32>(8);
-        let (received, receiver) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(receiver)));
-        let (count, stopping) = (Arc::clone(&received), CancellationToken::new());
+        let received = Arc::new(AtomicUsize::new(0));
+        let receiver = Arc::new(Mutex::new(receiver));
+        let count = Arc::clone(&received);
+        let stopping = CancellationToken::new();
         let stop = stopping.clone();
         let supervised = tokio::spawn(async move {
             supervise(TASK, &stop, receiver, |receiver| {

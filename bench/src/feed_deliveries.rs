@@ -186,7 +186,8 @@ mod tests {
         let stream: String = (0..20).map(|n| text(n * 1_234_567)).collect();
         assert_eq!(text(7).len(), TEXT);
         for cut in [1, 2, 7, 100, 10_000] {
-            let (mut reader, mut found) = (NumberReader::default(), Vec::new());
+            let mut reader = NumberReader::default();
+            let mut found = Vec::new();
             for piece in stream.as_bytes().chunks(cut) {
                 reader.feed(piece, |n| found.push(n));
             }

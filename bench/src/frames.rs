@@ -210,8 +210,11 @@ mod tests {
             };
             let texts: Vec<String> = frames.iter().map(|lines| lines.join("\n")).collect();
             let stream: Vec<u8> = texts.iter().flat_map(|text| frame(text)).collect();
-            let (mut reader, mut seen, mut text) = (FrameReader::default(), FrameCounts::default(), Vec::new());
-            let (mut rest, mut cuts) = (&stream[..], cuts.iter().cycle());
+            let mut reader = FrameReader::default();
+            let mut seen = FrameCounts::default();
+            let mut text = Vec::new();
+            let mut rest = &stream[..];
+            let mut cuts = cuts.iter().cycle();
             while !rest.is_empty() {
                 let (piece, after) = rest.split_at(rest.len().min(cuts.next().copied().unwrap_or(1)));
                 rest = after;

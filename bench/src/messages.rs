@@ -194,8 +194,10 @@ mod tests {
                 marks: replies.iter().filter(|reply| reply.push.is_some()).count() as u32,
                 pings: replies.iter().filter(|reply| **reply == Reply::default()).count() as u32,
             };
-            let (mut reader, mut seen) = (MessageReader::protobuf(), MessageCounts::default());
-            let (mut rest, mut cuts) = (&bytes[..], cuts.iter().cycle());
+            let mut reader = MessageReader::protobuf();
+            let mut seen = MessageCounts::default();
+            let mut rest = &bytes[..];
+            let mut cuts = cuts.iter().cycle();
             while !rest.is_empty() {
                 let (piece, after) = rest.split_at(rest.len().min(cuts.next().copied().unwrap_or(1)));
                 rest = after;

@@ -304,10 +304,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let ledger = Arc::new(SqliteLedger::open(SqliteOptions::new(folder.path().join("l.db"))).await.unwrap());
         let broker = Arc::new(MemoryBroker::new(InboxOptions { length: 10, idle: Duration::from_secs(60) }));
-        let (signals, runtime) = (Arc::new(Signals::default()), Runtime::new());
+        let signals = Arc::new(Signals::default());
+        let runtime = Runtime::new();
         broker.listen(signals.clone());
         let owner = Owner::new(ledger.clone(), broker.clone(), runtime.clone(), false, Duration::from_secs(60));
-        let (owner, metrics) = (Arc::new(owner), Arc::new(Metrics::new()));
+        let owner = Arc::new(owner);
+        let metrics = Arc::new(Metrics::new());
         let queue = Arc::new(EventQueue::new(ledger, broker, runtime.clone(), &owner, metrics, true));
         queue.start();
         let begun = std::time::Instant::now();

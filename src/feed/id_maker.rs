@@ -182,7 +182,8 @@ mod tests {
 
     #[test]
     fn a_released_number_makes_no_ids() {
-        let (ids, clocks) = (IdMaker::default(), Clocks::new());
+        let ids = IdMaker::default();
+        let clocks = Clocks::new();
         assert_eq!(ids.release(), None);
         ids.granted(ids.request(clocks.at(0, 0)), &leased(3, 0));
         let last = ids.next(clocks.at(0, 7)).unwrap();
@@ -193,7 +194,8 @@ mod tests {
 
     #[test]
     fn leases_end_locally_before_they_end_in_the_store() {
-        let (ids, clocks) = (IdMaker::default(), Clocks::new());
+        let ids = IdMaker::default();
+        let clocks = Clocks::new();
         assert_eq!(ids.next(clocks.at(0, 0)), Err(NoLease), "no number yet");
         let request = ids.request(clocks.at(0, 0));
         // The reply took 9 s: the store may have counted from when the request was sent.
@@ -210,7 +212,8 @@ mod tests {
 
     #[test]
     fn a_machine_that_was_suspended_makes_no_ids_until_it_has_renewed() {
-        let (ids, clocks) = (IdMaker::default(), Clocks::new());
+        let ids = IdMaker::default();
+        let clocks = Clocks::new();
         ids.granted(ids.request(clocks.at(0, 0)), &leased(3, 0));
         // The monotonic clock stopped.
         assert_eq!(ids.next(clocks.at(1, 51)), Err(NoLease));
@@ -220,7 +223,8 @@ mod tests {
 
     #[test]
     fn ids_stay_below_the_stored_limit() {
-        let (ids, clocks) = (IdMaker::default(), Clocks::new());
+        let ids = IdMaker::default();
+        let clocks = Clocks::new();
         let request = ids.request(clocks.at(0, 0));
         ids.granted(request, &leased(3, 0));
         let mut made = Vec::new();
@@ -235,12 +239,14 @@ mod tests {
 
     #[test]
     fn ids_go_on_above_those_of_the_former_holder() {
-        let (former, clocks) = (IdMaker::default(), Clocks::new());
+        let former = IdMaker::default();
+        let clocks = Clocks::new();
         let request = former.request(clocks.at(0, 3_600));
         former.granted(request, &leased(3, 0));
         let last = former.next(clocks.at(0, 3_600)).unwrap();
         // This node's clock is an hour behind.
-        let (ids, behind) = (IdMaker::default(), clocks.at(60, 60));
+        let ids = IdMaker::default();
+        let behind = clocks.at(60, 60);
         ids.granted(ids.request(behind), &leased(3, request.ceiling));
         assert_eq!(ids.next(behind), Err(NoLease), "the store is to know first");
         ids.granted(ids.request(behind), &leased(3, 0));
@@ -249,7 +255,8 @@ mod tests {
 
     #[test]
     fn another_number_makes_no_smaller_ids() {
-        let (ids, clocks) = (IdMaker::default(), Clocks::new());
+        let ids = IdMaker::default();
+        let clocks = Clocks::new();
         ids.granted(ids.request(clocks.at(0, 0)), &leased(60, 0));
         let before = ids.next(clocks.at(0, 0)).unwrap();
         ids.granted(ids.request(clocks.at(0, 0)), &leased(2, 0));

@@ -59,7 +59,8 @@ mod tests {
     #[test]
     fn a_pause_is_a_long_time_without_ticks() {
         let detector = PauseDetector::new();
-        let (mut monotonic, mut wall) = (Instant::now(), SystemTime::now());
+        let mut monotonic = Instant::now();
+        let mut wall = SystemTime::now();
         for _ in 0..20 {
             (monotonic, wall) = (monotonic + TICK_INTERVAL, wall + TICK_INTERVAL);
             assert_eq!(detector.observe(monotonic, wall), None);

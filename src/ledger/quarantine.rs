@@ -223,7 +223,8 @@ mod tests {
 
     #[test]
     fn a_released_job_goes_by_the_current_visibility() {
-        let (post, author) = (PostId(7), UserId::parse("ann").unwrap());
+        let post = PostId(7);
+        let author = UserId::parse("ann").unwrap();
         let change = Some(VisibilityChange { before: Visibility::Public, after: Visibility::Followers });
         let content =
             |work: &Work| serde_json::json!({ "work": serde_json::to_string(work).unwrap(), "cursor": "" }).to_string();

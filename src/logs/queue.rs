@@ -241,7 +241,8 @@ mod tests {
     fn lines_past_the_bound_are_lost_without_waiting_for_a_stalled_reader() {
         let (_reader, writer) = pipe().unwrap();
         let (queue, lost) = queue(writer);
-        let (begun, line) = (Instant::now(), [b'x'; 1000]);
+        let begun = Instant::now();
+        let line = [b'x'; 1000];
         for _ in 0..2 * MAX_BYTES / line.len() {
             queue.push(&line);
         }

@@ -172,7 +172,8 @@ mod tests {
 
     #[test]
     fn repeated_warnings_are_counted_and_reported_in_one_line() {
-        let (repeats, lines) = (Repeats::default(), Lines::default());
+        let repeats = Repeats::default();
+        let lines = Lines::default();
         let writer = lines.clone();
         let format = tracing_subscriber::fmt::layer().with_ansi(false).without_time().with_target(false);
         let logs = format.with_writer(move || writer.clone());

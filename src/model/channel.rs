@@ -222,7 +222,8 @@ mod tests {
     #[test]
     fn the_name_of_an_application_channel_has_its_namespace_and_its_members() {
         let app = |name: &str| AppChannel::parse(name).unwrap();
-        let (ann, cy) = (UserId::parse("ann"), UserId::parse("cy"));
+        let ann = UserId::parse("ann");
+        let cy = UserId::parse("cy");
         assert_eq!((app("$chat:1").namespace(), app("$chat:1").is_private()), ("chat", true));
         assert_eq!((app("#ann").namespace(), app("#ann").is_private()), ("", false));
         for (name, of_ann, of_cy, of_nobody) in

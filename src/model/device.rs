@@ -98,6 +98,16 @@ pub enum ApnsEnvironment {
     Sandbox,
 }
 
+impl ApnsEnvironment {
+    /// The other environment.
+    pub(crate) fn other(self) -> Self {
+        match self {
+            Self::Production => Self::Sandbox,
+            Self::Sandbox => Self::Production,
+        }
+    }
+}
+
 /// The address of a device at its platform. It is a secret: with it, anyone can send to the device.
 #[derive(Clone, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "platform", rename_all = "lowercase")]

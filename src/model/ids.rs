@@ -224,7 +224,8 @@ mod tests {
 
     /// The time, the node and the sequence of an id.
     fn parts(id: PostId) -> (Millis, u8, u8) {
-        let (node, sequence) = ((id.0 >> PostId::SEQUENCE_BITS) & 0xff, id.0 & 0xf);
+        let node = (id.0 >> PostId::SEQUENCE_BITS) & 0xff;
+        let sequence = id.0 & 0xf;
         (id.time(), u8::try_from(node).unwrap(), u8::try_from(sequence).unwrap())
     }
 

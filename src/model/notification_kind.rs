@@ -63,7 +63,8 @@ mod tests {
 
     #[test]
     fn every_kind_round_trips() {
-        let (post, comment) = (ContentId::Post(PostId(7)), ContentId::Comment(CommentId(8)));
+        let post = ContentId::Post(PostId(7));
+        let comment = ContentId::Comment(CommentId(8));
         let all = [
             NotificationKind::Like(post),
             NotificationKind::Like(comment),

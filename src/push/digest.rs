@@ -93,8 +93,11 @@ mod tests {
     use crate::push::texts::TextsConfig;
 
     fn device(id: &str) -> Device {
-        let (id, target) = (DeviceId::parse(id).expect("an id"), PushTarget::Fcm { token: "t".into() });
-        let (locale, time_zone, app_version) = (None, None, None);
+        let id = DeviceId::parse(id).expect("an id");
+        let target = PushTarget::Fcm { token: "t".into() };
+        let locale = None;
+        let time_zone = None;
+        let app_version = None;
         Device { id, target, locale, time_zone, app_version, registered_at: 1, seen_at: 1 }
     }
 

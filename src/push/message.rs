@@ -7,12 +7,12 @@ use uuid::{Builder, Uuid};
 
 use super::providers::endpoint::EndpointUrl;
 use super::providers::webpush::PushSubscription;
-use super::providers::{self, Push, PushKind, Target, Urgency};
+use super::providers::{Push, PushKind, Target, Urgency};
 use super::texts::{TextInput, TextKind, Texts};
 use crate::config::Secret;
 use crate::feed::{ClearContent, PushContent};
 use crate::ledger::{POST_KIND, PushKey};
-use crate::model::{ApnsEnvironment, Device, Millis, NotificationSubject, PushPreferences, PushTarget, WebPushKeys};
+use crate::model::{Device, Millis, NotificationSubject, PushPreferences, PushTarget, WebPushKeys};
 
 /// The address of a device, as the transports take it.
 ///
@@ -26,11 +26,7 @@ pub(super) fn target(stored: &PushTarget) -> Result<Target, String> {
     match stored {
         PushTarget::Fcm { token } => Target::fcm(token).map_err(|error| error.to_string()),
         PushTarget::Apns { token, environment, topic } => {
-            let environment = environment.map(|environment| match environment {
-                ApnsEnvironment::Production => providers::ApnsEnvironment::Production,
-                ApnsEnvironment::Sandbox => providers::ApnsEnvironment::Sandbox,
-            });
-            Target::apns(token, topic.as_deref(), environment).map_err(|error| error.to_string())
+            Target::apns(token, topic.as_deref(), *environment).map_err(|error| error.to_string())
         }
         PushTarget::Webpush(keys) => subscription(keys).map(Target::WebPush),
         PushTarget::Unifiedpush(keys) => subscription(keys).map(Target::UnifiedPush),
@@ -205,13 +201,15 @@ mod tests {
     use crate::push::texts::TextsConfig;
 
     fn key(item: u64) -> PushKey {
-        let (user, device) = (UserId::parse("ann").expect("an id"), DeviceId::parse("phone").expect("an id"));
+        let user = UserId::parse("ann").expect("an id");
+        let device = DeviceId::parse("phone").expect("an id");
         PushKey { user, device, item }
     }
 
     fn device(target: PushTarget) -> Device {
         let id = DeviceId::parse("phone").expect("an id");
-        let (time_zone, app_version) = (None, None);
+        let time_zone = None;
+        let app_version = None;
         Device { id, target, locale: Some("zh-CN".into()), time_zone, app_version, registered_at: 1, seen_at: 1 }
     }
 
@@ -281,7 +279,8 @@ mod tests {
     #[test]
     fn silent_messages_tell_what_is_left() {
         let unread = vec![NotificationId(8), NotificationId(7)];
-        let (after, upto) = (NotificationId(0), NotificationId(9));
+        let after = NotificationId(0);
+        let upto = NotificationId(9);
         let content = ClearContent { unread, after, upto, badge: 3, seen_post: PostId(6) };
         let device = device(PushTarget::Fcm { token: "t".into() });
         let push = clear((&key(0), 1), &device, &content, 99).expect("a message");

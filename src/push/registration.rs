@@ -63,7 +63,9 @@ mod tests {
     const AUTH: &str = "BTBZMqHH6r4Tts7J_aSIgg";
 
     fn webpush(endpoint: &str) -> PushTarget {
-        let (endpoint, p256dh, auth) = (endpoint.into(), KEY.into(), AUTH.into());
+        let endpoint = endpoint.into();
+        let p256dh = KEY.into();
+        let auth = AUTH.into();
         PushTarget::Webpush(WebPushKeys { endpoint, p256dh, auth })
     }
 

@@ -185,7 +185,8 @@ mod tests {
     #[test]
     fn the_name_of_an_inbox_has_its_user() {
         let keys = Keys::new("feed:{line");
-        let (mut name, mut names) = ("left".to_owned(), Vec::new());
+        let mut name = "left".to_owned();
+        let mut names = Vec::new();
         let bo = UserId::parse("bo").expect("an id");
         keys.with_inbox(&bo, &mut name, |name| names.push(name.to_owned()));
         assert_eq!(names, keys.inbox(&bo));

@@ -67,12 +67,15 @@ mod tests {
     #[tokio::test]
     async fn a_fetch_includes_the_keys_of_waiting_callers() {
         let coalescer = RequestCoalescer::new();
-        let (first, _slow) = (coalescer.turn(&[1]).await, coalescer.turn(&[]).await);
+        let first = coalescer.turn(&[1]).await;
+        let _slow = coalescer.turn(&[]).await;
         assert_eq!(coalescer.take(&[1], |_| false), [1]);
         // These keys arrive during the first fetch.
         let more: Vec<u64> = (2..2 + MAX_BATCH as u64).collect();
-        let (second, third) = (coalescer.turn(&[2]), coalescer.turn(&more));
-        let (mut second, mut third) = (Box::pin(second), Box::pin(third));
+        let second = coalescer.turn(&[2]);
+        let third = coalescer.turn(&more);
+        let mut second = Box::pin(second);
+        let mut third = Box::pin(third);
         assert!(futures::poll!(&mut second).is_pending() && futures::poll!(&mut third).is_pending());
         drop(first);
         let turn = second.await;

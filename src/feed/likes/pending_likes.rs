@@ -126,7 +126,8 @@ mod tests {
 
     #[test]
     fn each_client_gets_the_last_state_once() {
-        let (pending, counts) = (PendingLikes::new(2), ProvisionalCounts::new());
+        let pending = PendingLikes::new(2);
+        let counts = ProvisionalCounts::new();
         pending.add(1, at(1), "phone".into(), change("ann", 7, true));
         pending.add(1, at(2), "phone".into(), change("ann", 7, true));
         pending.add(1, at(3), "desk".into(), change("ann", 7, false));
@@ -160,7 +161,8 @@ mod tests {
 
     #[test]
     fn pending_likes_are_bounded() {
-        let (pending, counts) = (PendingLikes::new(200), ProvisionalCounts::new());
+        let pending = PendingLikes::new(200);
+        let counts = ProvisionalCounts::new();
         for n in 0..=pending.capacity as u64 {
             pending.add(0, at(n + 1), n.to_string().into(), change("ann", n, true));
         }

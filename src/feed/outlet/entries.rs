@@ -131,7 +131,8 @@ mod tests {
 
     #[test]
     fn events_have_their_documented_form() {
-        let (ann, bo) = (id("ann"), id("bo"));
+        let ann = id("ann");
+        let bo = id("bo");
         let group = NotificationGroup {
             id: NotificationId(7),
             kind: NotificationKind::Like(ContentId::Post(PostId(17))),

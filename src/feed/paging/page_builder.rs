@@ -196,7 +196,8 @@ mod tests {
 
     /// Reads a list of 1 to 1000 of which every 7th item is visible. Returns the number of reads as well.
     fn read(cursor: Option<i64>, limit: usize) -> (Vec<i64>, Option<i64>, usize) {
-        let (mut page, mut times) = (PageBuilder::new(cursor, limit), 0);
+        let mut page = PageBuilder::new(cursor, limit);
+        let mut times = 0;
         while let Some((before, wanted)) = page.wants() {
             times += 1;
             let below = (1..before.unwrap_or(1_001)).rev().take(wanted);
@@ -208,7 +209,8 @@ mod tests {
 
     #[test]
     fn pages_are_full_and_continue_where_they_end() {
-        let (mut all, mut cursor) = (Vec::new(), None);
+        let mut all = Vec::new();
+        let mut cursor = None;
         loop {
             let (items, next, times) = read(cursor, 4);
             assert!(items.len() == 4 || next.is_none());

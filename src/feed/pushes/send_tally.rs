@@ -119,7 +119,8 @@ mod tests {
     use super::*;
 
     fn key(item: u64) -> PushKey {
-        let (user, device) = (UserId::parse("ann").expect("an id"), DeviceId::parse("phone").expect("an id"));
+        let user = UserId::parse("ann").expect("an id");
+        let device = DeviceId::parse("phone").expect("an id");
         PushKey { user, device, item }
     }
 

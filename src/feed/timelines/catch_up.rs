@@ -112,7 +112,8 @@ mod tests {
 
     #[test]
     fn entries_appended_at_once_have_the_net_effect_of_all() {
-        let (post, edited) = (|id| Entry::Post(PostId(id)), |id| Entry::Edited(PostId(id)));
+        let post = |id| Entry::Post(PostId(id));
+        let edited = |id| Entry::Edited(PostId(id));
         let gone = |id| Entry::Gone(PostId(id), GoneReason::Deleted);
         let hidden = |id| Entry::Gone(PostId(id), GoneReason::Hidden);
         let log = [post(1), post(2), edited(9), edited(1), gone(2), gone(8), hidden(6), post(4), edited(9), hidden(5)];

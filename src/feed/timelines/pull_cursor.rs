@@ -82,7 +82,8 @@ mod tests {
 
     #[test]
     fn users_enter_when_their_inbox_is_up_to_date() {
-        let (cursor, ann) = (Arc::new(PullCursor::default()), user("ann"));
+        let cursor = Arc::new(PullCursor::default());
+        let ann = user("ann");
         assert!(cursor.begin(7).is_empty());
         assert!(cursor.enter(&ann, 6).is_none() && !cursor.covers(&ann, 6));
         let first = cursor.enter(&ann, 7).expect("up to date");

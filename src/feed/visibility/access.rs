@@ -68,7 +68,8 @@ mod tests {
     /// One character for each of public, followers, friends, only to ann, only to bo, not to ann, not to bo: `+` if the
     /// reader may see bo's post.
     fn seen(reader: Option<&str>, relation: Relation, view: ViewContext) -> String {
-        let (ann, bo) = (vec![id("ann")], vec![id("bo")]);
+        let ann = vec![id("ann")];
+        let bo = vec![id("bo")];
         let visibilities = [
             Visibility::Public,
             Visibility::Followers,
@@ -123,7 +124,8 @@ mod tests {
     #[test]
     fn mutes_apply_to_unrequested_content_only() {
         let muted = Relation { muted: true, ..FRIEND };
-        let (ann, bo) = (id("ann"), id("bo"));
+        let ann = id("ann");
+        let bo = id("bo");
         let sees = |view| AccessContext { reader: Some(&ann), relation: muted, view }.can_see_user(&bo);
         assert!(sees(ViewContext::Direct) && !sees(ViewContext::Unrequested) && !sees(ViewContext::Timeline));
         assert!(

@@ -201,7 +201,8 @@ mod tests {
     #[test]
     fn overtaken_fetches_do_not_fill_the_cache() {
         let cache = PairCache::new(Arc::new(CacheLease::unlimited()), 100_000, MINUTE);
-        let (ann, bo) = (id("ann"), id("bo"));
+        let ann = id("ann");
+        let bo = id("bo");
         for is_all in [false, true] {
             let ticket = cache.ticket(&bo);
             match is_all {
@@ -232,7 +233,9 @@ mod tests {
     #[test]
     fn one_exception_or_unknown_pair_among_the_readers_is_found() {
         let cache = PairCache::new(Arc::new(CacheLease::lapsed()), 100_000, MINUTE);
-        let (ann, bo, cy) = (id("ann"), id("bo"), id("cy"));
+        let ann = id("ann");
+        let bo = id("bo");
+        let cy = id("cy");
         let all_follow = |readers: &[&UserId]| cache.all(&bo, readers.iter().copied(), |relation| relation.follows);
         fill(&cache, "ann", "bo");
         assert!(!all_follow(&[&ann]), "without a lease");

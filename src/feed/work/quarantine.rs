@@ -196,7 +196,8 @@ mod tests {
 
     #[test]
     fn items_that_fail_while_others_succeed_are_set_aside() {
-        let (mut state, now) = (PolicyState::default(), Instant::now());
+        let mut state = PolicyState::default();
+        let now = Instant::now();
         assert_eq!(state.fail_for("a", now, 0..4), None);
         state.succeeded("b", now + SECOND * 3);
         assert_eq!(state.fail_for("a", now, 4..9), Some(4), "the fifth failure");
@@ -209,7 +210,8 @@ mod tests {
 
     #[test]
     fn successes_that_were_under_way_do_not_count() {
-        let (mut state, now) = (PolicyState::default(), Instant::now());
+        let mut state = PolicyState::default();
+        let now = Instant::now();
         state.succeeded("b", now);
         state.fail("a", now);
         state.succeeded("b", now + SUCCESS_DELAY / 2);
@@ -220,7 +222,8 @@ mod tests {
 
     #[test]
     fn an_item_that_fails_alone_is_set_aside_later() {
-        let (mut state, now) = (PolicyState::default(), Instant::now());
+        let mut state = PolicyState::default();
+        let now = Instant::now();
         assert_eq!(state.fail_for("a", now, 0..30), Some(15), "it failed often, and for long");
         assert_eq!(state.fail_for("b", now, 16..60), Some(31), "the next one waits as long");
         let later = now + SECOND * 100;
@@ -229,7 +232,8 @@ mod tests {
 
     #[test]
     fn nothing_is_set_aside_while_everything_fails() {
-        let (mut state, now) = (PolicyState::default(), Instant::now());
+        let mut state = PolicyState::default();
+        let now = Instant::now();
         for item in ["a", "b", "c"] {
             assert!(!state.fail(item, now));
         }
@@ -249,7 +253,8 @@ mod tests {
 
     #[test]
     fn outages_count_against_nothing() {
-        let (mut state, now) = (PolicyState::default(), Instant::now());
+        let mut state = PolicyState::default();
+        let now = Instant::now();
         let away = FeedError::StoreAway("no permission".into());
         assert_eq!(state.fail_for("a", now, 0..4), None);
         for seconds in 5..90 {
@@ -265,7 +270,8 @@ mod tests {
 
     #[test]
     fn reasons_are_shown_for_a_while() {
-        let (mut state, now) = (PolicyState::default(), Instant::now());
+        let mut state = PolicyState::default();
+        let now = Instant::now();
         state.fail("a", now);
         assert_eq!(state.waits_for(now + SECOND).as_deref(), Some("a bug"));
         assert_eq!(state.waits_for(now + REASON_SHOWN), None, "the work goes on elsewhere");
@@ -273,7 +279,8 @@ mod tests {
 
     #[test]
     fn the_counted_items_are_bounded() {
-        let (mut state, now) = (PolicyState::default(), Instant::now());
+        let mut state = PolicyState::default();
+        let now = Instant::now();
         for item in 0..=MAX_FAILING {
             state.fail(&item.to_string(), now);
         }

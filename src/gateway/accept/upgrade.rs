@@ -168,7 +168,8 @@ mod tests {
 
     #[test]
     fn the_query_or_the_first_known_subprotocol_decides() {
-        let (json, protobuf) = ("centrifuge-json", "centrifuge-protobuf");
+        let json = "centrifuge-json";
+        let protobuf = "centrifuge-protobuf";
         let cases = [
             ("", vec![], Encoding::Json, None),
             ("", vec!["other"], Encoding::Json, None),

@@ -167,7 +167,8 @@ mod tests {
         futures::future::join_all(tasks.collect::<Vec<_>>()).await;
         assert_eq!(*sent.lock(), [0, 1, 2, 3]);
         assert!(order.pushes.lock().pushes.is_empty());
-        let (mut first, mut other) = (order.push(&channel, "client"), order.push(&channel, "other"));
+        let mut first = order.push(&channel, "client");
+        let mut other = order.push(&channel, "other");
         other.wait().await;
         first.wait().await;
     }

@@ -60,7 +60,8 @@ mod tests {
     #[test]
     fn users_are_limited_and_anonymous_clients_are_not() {
         let users = UserConnections::new(Some(2));
-        let (ann, bo) = (UserId::parse("ann").expect("an id"), UserId::parse("bo").expect("an id"));
+        let ann = UserId::parse("ann").expect("an id");
+        let bo = UserId::parse("bo").expect("an id");
         let first = users.open(Some(&ann)).expect("room");
         let second = users.open(Some(&ann)).expect("room");
         assert_eq!(users.open(Some(&ann)).err(), Some(LimitReached));

@@ -222,7 +222,8 @@ fn each_ping_requires_one_pong() {
 #[test]
 fn the_first_ping_is_spread_over_half_an_interval() {
     let first = |jitter| {
-        let (address, pings) = (Ipv4Addr::LOCALHOST.into(), PingKind::Message);
+        let address = Ipv4Addr::LOCALHOST.into();
+        let pings = PingKind::Message;
         let client = SessionClient { id: "c".into(), address, pings, headers: None };
         let mut session = Session::new(Arc::new(options()), client, at(0), jitter);
         let connect = json!({ "id": 1, "connect": { "token": signed(&json!({ "sub": "ann" })) } });

@@ -93,10 +93,12 @@ mod tests {
     #[test]
     fn streams_are_found_until_they_end() {
         let sessions = Arc::new(StreamSessions::default());
-        let (client, node) = (Arc::from("client"), Arc::from("node"));
+        let client = Arc::from("client");
+        let node = Arc::from("node");
         let open = |accepts| sessions.open(&client, &node, StreamInbox::new(100), accepts);
         let data = || EmulatedData::Text("{}".into());
-        let (stream, silent) = (open(true), open(false));
+        let stream = open(true);
+        let silent = open(false);
         assert_ne!(stream.name().session, silent.name().session);
         assert!(sessions.deliver(&stream.name().session, data()));
         assert!(!sessions.deliver(&silent.name().session, data()), "it accepts no commands");

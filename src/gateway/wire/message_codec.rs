@@ -164,7 +164,8 @@ mod tests {
     fn publications_of_one_frame_are_separate_messages() {
         let publications = [b"\"data\":1", b"\"data\":2"];
         let json = r#"{"push":{"channel":"n","pub":{"data":1}}}"#;
-        let (expected, later) = (format!("{json}\n{}", json.replace('1', "2")), json.replace('1', "2"));
+        let expected = format!("{json}\n{}", json.replace('1', "2"));
+        let later = json.replace('1', "2");
         let framed = |format| frame_publications(format, "n", &publications);
         assert_eq!(framed(MessageFormat::WebSocketJson), Framed::new(FrameKind::Text, expected.as_bytes()));
         let one = |data| [10, 0x22, 8, 0x12, 1, b'n', 0x22, 3, 0x22, 1, data];
@@ -200,8 +201,10 @@ mod tests {
 
     #[test]
     fn frames_of_the_other_kind_are_refused() {
-        let (text, binary) = (FrameData::Text("{}"), FrameData::Binary(&[0]));
-        let (json, protobuf) = (MessageFormat::WebSocketJson, MessageFormat::StreamProtobuf);
+        let text = FrameData::Text("{}");
+        let binary = FrameData::Binary(&[0]);
+        let json = MessageFormat::WebSocketJson;
+        let protobuf = MessageFormat::StreamProtobuf;
         assert_eq!(decode(json, text).map(|commands| commands.len()), Ok(1));
         assert_eq!(decode(protobuf, binary).map(|commands| commands.len()), Ok(1));
         for (format, frame) in [(json, binary), (protobuf, text)] {

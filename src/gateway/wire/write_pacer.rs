@@ -169,7 +169,8 @@ mod tests {
     }
 
     fn queued(connections: usize) -> (WritePacer, Arc<Count>) {
-        let (pacer, count) = (WritePacer::default(), Arc::new(Count::default()));
+        let pacer = WritePacer::default();
+        let count = Arc::new(Count::default());
         (0..connections).for_each(|_| pacer.schedule(Arc::clone(&count).into()));
         (pacer, count)
     }
@@ -214,7 +215,8 @@ mod tests {
         let (pacer, count) = queued(2 * MIN_BATCH);
         let begun = Instant::now();
         let running = tokio::spawn(async move { pacer.run().await });
-        let (mut first, mut turns) = (None, 0);
+        let mut first = None;
+        let mut turns = 0;
         while count.get() < 2 * MIN_BATCH {
             // Work of a runtime that is never idle.
             std::thread::sleep(Duration::from_micros(100));

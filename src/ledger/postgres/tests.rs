@@ -139,7 +139,8 @@ async fn every_list_is_read_from_one_partition_in_its_order() {
 async fn timeline_cost_does_not_depend_on_total_posts() {
     let server = shared();
     let (ledger, name) = ledger(server).await;
-    let (me, authors) = (id("me"), (0..200).map(|n| id(&format!("a{n}"))).collect::<Vec<_>>());
+    let me = id("me");
+    let authors = (0..200).map(|n| id(&format!("a{n}"))).collect::<Vec<_>>();
     ledger.load_users(std::slice::from_ref(&me), 1).await.expect("a user");
     ledger.load_users(&authors, 1).await.expect("users");
     let edges: Vec<_> = authors.iter().map(|author| (me.clone(), author.clone())).collect();
@@ -332,7 +333,8 @@ async fn deep_pages_cost_as_much_as_the_first() {
             (likes::LIKES_BY, "'v', 99999, 21", "'v', 500, 21"),
             (likes::COMMENT_LIKERS, "10, 99999, '', 21", "10, 500, '', 21"),
         ] {
-            let (first, deep) = (cost(&ledger, sql, first).await, cost(&ledger, sql, deep).await);
+            let first = cost(&ledger, sql, first).await;
+            let deep = cost(&ledger, sql, deep).await;
             assert!((21.0..100.0).contains(&first.rows), "{} rows\n{}", first.rows, first.plan);
             assert!(deep.rows <= 3.0 * first.rows, "{} rows\n{}", deep.rows, deep.plan);
             assert!(!deep.plan.contains("Removed by Filter"), "{}", deep.plan);

@@ -125,7 +125,8 @@ mod tests {
     #[test]
     fn waits_end_at_their_deadline() {
         let queue: CallQueue<u32> = CallQueue::new(1);
-        let (begun, patience) = (Instant::now(), Duration::from_millis(20));
+        let begun = Instant::now();
+        let patience = Duration::from_millis(20);
         assert_eq!(queue.pop_until(begun + patience), None);
         assert!(begun.elapsed() >= patience);
         queue.push(1).expect("there is room");

@@ -410,7 +410,8 @@ mod tests {
             ] {
                 db.execute(&format!("INSERT INTO {rows} FROM ({NUMBERS} SELECT n FROM n)"), [])?;
             }
-            let (last, page) = (i64::MAX, 21);
+            let last = i64::MAX;
+            let page = 21;
             let newest = |before: i64| steps(db, comments::IN_THREAD, rusqlite::params![1, 0, before, page]);
             let oldest = |after: i64| steps(db, comments::IN_THREAD_AFTER, rusqlite::params![1, 0, after, page]);
             let written = |before: i64| steps(db, comments::BY_AUTHOR, rusqlite::params!["v", before, page]);

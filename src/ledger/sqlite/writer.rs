@@ -163,11 +163,9 @@ mod tests {
         // Keeps the writer busy while the other calls queue.
         let (hold, held) = std::sync::mpsc::channel::<()>();
         let busy = writer.lane.call(move |_| Ok(held.recv().is_err()));
-        let (before, large, after) = (
-            writer.lane.call(|db| add(db, "before")),
-            writer.lane.call_with(Sharing::Alone, |db| add(db, "half").and_then(|()| add(db, "half"))),
-            writer.lane.call(|db| add(db, "after")),
-        );
+        let before = writer.lane.call(|db| add(db, "before"));
+        let large = writer.lane.call_with(Sharing::Alone, |db| add(db, "half").and_then(|()| add(db, "half")));
+        let after = writer.lane.call(|db| add(db, "after"));
         let release = async { drop(hold) };
         let (busy, before, large, after, ()) = tokio::join!(biased; busy, before, large, after, release);
         assert!(busy.is_ok() && before.is_ok() && large.is_err() && after.is_ok());
@@ -194,7 +192,8 @@ mod tests {
         let (first, second, third) = tokio::join!(biased; patient("a"), patient("b"), later);
         assert!(first.is_ok() && second.is_ok() && third.is_ok());
         assert!(commits() == 1 || begun.elapsed() >= MAX_PATIENCE, "{} commits", commits());
-        let (before, begun) = (commits(), Instant::now());
+        let before = commits();
+        let begun = Instant::now();
         assert!(patient("d").await.is_ok());
         assert_eq!(commits(), before + 1);
         assert!((MAX_PATIENCE..Duration::from_secs(1)).contains(&begun.elapsed()), "alone after a moment");

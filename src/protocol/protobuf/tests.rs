@@ -231,8 +231,11 @@ fn replies_have_the_bytes_of_the_schema() {
         number(13, 1),
     ];
     let subs = BTreeMap::from([("c:1".to_owned(), SubscribeResult { offset: 3, ..SubscribeResult::default() })]);
-    let (client, version, data) = ("id".to_owned(), "v".to_owned(), Some(raw(&json!({}))));
-    let (session, node) = ("s".to_owned(), "n".to_owned());
+    let client = "id".to_owned();
+    let version = "v".to_owned();
+    let data = Some(raw(&json!({})));
+    let session = "s".to_owned();
+    let node = "n".to_owned();
     let connect =
         ConnectResult { client, version, expires: true, ttl: 60, data, subs, ping: 25, pong: true, session, node };
     let entry = [bytes(1, "c:1"), bytes(2, number(9, 3))].concat();
@@ -268,7 +271,8 @@ fn pushes_of_backends_and_deltas_have_the_bytes_of_the_schema() {
     let subscribe = SubscribePush { recoverable: true, epoch: "ep".into(), offset: 7, positioned: true, data };
     let subscribe_bytes = [number(1, 1), bytes(4, "ep"), number(5, 7), number(6, 1), bytes(7, r#"{"a":1}"#)].concat();
     let missed = raw(&json!({ "data": 1, "offset": 8 }));
-    let (epoch, rest) = ("e".into(), r#","tags":{"k":"v"}"#);
+    let epoch = "e".into();
+    let rest = r#","tags":{"k":"v"}"#;
     let text = PushEvent::Text { text: "patch", is_patch: true, rest, position: Some((9, &epoch)) };
     let tags = [bytes(1, "k"), bytes(2, "v")].concat();
     for (channel, event, expected) in [

@@ -97,14 +97,17 @@ mod tests {
     use crate::push::providers::Reason;
 
     fn refused(after: Option<u64>) -> Outcome {
-        let (after, reason) = (after.map(Duration::from_secs), Reason::new("too_many_requests"));
+        let after = after.map(Duration::from_secs);
+        let reason = Reason::new("too_many_requests");
         Outcome::Retry { after, scope: Scope::Device, reason }
     }
 
     #[test]
     fn a_device_that_is_refused_waits_and_others_do_not() {
-        let (one, other) = (Target::fcm("one").unwrap(), Target::fcm("other").unwrap());
-        let (pauses, start) = (DevicePauses::new(), Instant::now());
+        let one = Target::fcm("one").unwrap();
+        let other = Target::fcm("other").unwrap();
+        let pauses = DevicePauses::new();
+        let start = Instant::now();
         pauses.observe(&one, &refused(None), start);
         pauses.observe(&one, &refused(None), start);
         assert_eq!((pauses.remaining(&one, start), pauses.remaining(&other, start)), (Some(MIN_PAUSE), None));
@@ -123,7 +126,8 @@ mod tests {
     #[test]
     fn other_outcomes_pause_nothing_and_memory_is_bounded() {
         let target = |n: usize| Target::fcm(&format!("token-{n}")).unwrap();
-        let (pauses, start) = (DevicePauses::new(), Instant::now());
+        let pauses = DevicePauses::new();
+        let start = Instant::now();
         pauses.observe(&target(0), &Outcome::retry(Scope::Device, Reason::new("timeout")), start);
         pauses.observe(&target(0), &Outcome::retry(Scope::Origin, Reason::new("too_many_requests")), start);
         assert_eq!(pauses.remaining(&target(0), start), None);

@@ -51,4 +51,6 @@ pub use registry::{Providers, RequestSlot};
 pub use resolver::{Lookup, SystemLookup};
 pub use settings::ProvidersConfig;
 pub use signing::public_key;
-pub use target::{ApnsEnvironment, Platform, Target};
+pub use target::{Platform, Target};
+
+pub use crate::model::ApnsEnvironment;

@@ -5,6 +5,7 @@ use std::fmt;
 use super::endpoint::EndpointUrl;
 use super::webpush::PushSubscription;
 use crate::config::Secret;
+use crate::model::ApnsEnvironment;
 
 /// The maximum length of a token of FCM. Tokens have about 160 characters now, and no documented limit.
 const MAX_FCM_TOKEN: usize = 1024;
@@ -76,38 +77,6 @@ pub enum Target {
         /// The secret of the signature; `None`: the configured one.
         secret: Option<Secret>,
     },
-}
-
-/// The environment of an APNs token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ApnsEnvironment {
-    /// Apps from the App Store and TestFlight.
-    Production,
-    /// Apps that Xcode installed.
-    Sandbox,
-}
-
-impl ApnsEnvironment {
-    /// The public name of the environment.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Production => "production",
-            Self::Sandbox => "sandbox",
-        }
-    }
-
-    /// The environment with a public name.
-    pub fn parse(name: &str) -> Option<Self> {
-        [Self::Production, Self::Sandbox].into_iter().find(|environment| environment.name() == name)
-    }
-
-    /// The other environment.
-    pub(super) fn other(self) -> Self {
-        match self {
-            Self::Production => Self::Sandbox,
-            Self::Sandbox => Self::Production,
-        }
-    }
 }
 
 /// A device token, a topic or a key has an impossible form.

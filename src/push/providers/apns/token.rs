@@ -129,7 +129,8 @@ mod tests {
 
     #[test]
     fn processes_have_the_same_claims_at_the_same_time() {
-        let (one, other) = (ProviderTokens::new(&settings()).unwrap(), ProviderTokens::new(&settings()).unwrap());
+        let one = ProviderTokens::new(&settings()).unwrap();
+        let other = ProviderTokens::new(&settings()).unwrap();
         // A time at which the token is new.
         let start = 1_700_000_000_000 / INTERVAL * INTERVAL + MIN_AGE;
         let first = one.current(start).unwrap();

@@ -63,11 +63,11 @@ struct AndroidNotification<'a> {
 #[derive(Serialize)]
 struct FcmApns<'a> {
     headers: BTreeMap<&'static str, String>,
-    payload: ApnsPayload<'a>,
+    payload: FcmApnsPayload<'a>,
 }
 
 #[derive(Serialize)]
-struct ApnsPayload<'a> {
+struct FcmApnsPayload<'a> {
     aps: FcmAps<'a>,
 }
 
@@ -133,7 +133,7 @@ fn message<'a>(
         notification: visible.then_some(notification),
         data,
         android,
-        apns: FcmApns { headers: apns_headers(push, ttl, now), payload: ApnsPayload { aps } },
+        apns: FcmApns { headers: apns_headers(push, ttl, now), payload: FcmApnsPayload { aps } },
     }
 }
 

@@ -142,7 +142,8 @@ mod tests {
     #[test]
     fn one_token_for_each_origin_lives_less_than_24_hours() {
         let vapid = vapid("mailto:push@example.com").unwrap();
-        let (start, hour) = (1_700_000_000_000, 3_600_000);
+        let start = 1_700_000_000_000;
+        let hour = 3_600_000;
         let first = vapid.authorization("https://a.example", start).unwrap();
         let (token, key) = first.reveal().strip_prefix("vapid t=").unwrap().split_once(", k=").unwrap();
         let claims = verify(token, key, "https://a.example");
