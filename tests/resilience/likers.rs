@@ -195,7 +195,15 @@ impl Field {
 
 /// The possible states of each user's like of a post, from the acknowledged and attempted requests.
 #[derive(Clone, Default)]
-pub(crate) struct Book(Arc<Mutex<HashMap<Pair, BTreeSet<bool>>>>);
+pub(crate) struct Book(Arc<Mutex<HashMap<Pair, Possible>>>);
+
+/// What one user's like of a post may be.
+#[derive(Default)]
+struct Possible {
+    states: BTreeSet<bool>,
+    /// Whether a request had no response: it may still take effect, after requests that came later.
+    is_uncertain: bool,
+}
 
 /// A user and a post.
 type Pair = (String, u64);
@@ -203,19 +211,25 @@ type Pair = (String, u64);
 impl Book {
     /// Records an acknowledged request; it came after all others of this user and post.
     pub(crate) fn acknowledged(&self, user: &str, post: u64, liked: bool) {
-        self.0.lock().insert((user.to_owned(), post), BTreeSet::from([liked]));
+        let possible = Possible { states: BTreeSet::from([liked]), is_uncertain: false };
+        self.0.lock().insert((user.to_owned(), post), possible);
     }
 
     /// Records a request that may or may not take effect.
     fn tried(&self, user: &str, post: u64, liked: bool) {
         let mut book = self.0.lock();
-        book.entry((user.to_owned(), post)).or_insert_with(|| BTreeSet::from([false])).insert(liked);
+        let possible = book.entry((user.to_owned(), post)).or_default();
+        if possible.states.is_empty() {
+            possible.states.insert(false);
+        }
+        possible.states.insert(liked);
+        possible.is_uncertain = true;
     }
 
-    /// The pairs with more than one possible state.
+    /// The pairs with a request that had no response.
     pub(crate) fn uncertain(&self) -> Vec<Pair> {
         let book = self.0.lock();
-        book.iter().filter(|(_, states)| states.len() > 1).map(|(key, _)| key.clone()).collect()
+        book.iter().filter(|(_, possible)| possible.is_uncertain).map(|(key, _)| key.clone()).collect()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -224,8 +238,8 @@ impl Book {
 
     fn by_post(&self) -> BTreeMap<u64, BTreeMap<String, BTreeSet<bool>>> {
         let mut posts: BTreeMap<u64, BTreeMap<String, BTreeSet<bool>>> = BTreeMap::new();
-        for ((user, post), states) in &*self.0.lock() {
-            posts.entry(*post).or_default().insert(user.clone(), states.clone());
+        for ((user, post), possible) in &*self.0.lock() {
+            posts.entry(*post).or_default().insert(user.clone(), possible.states.clone());
         }
         posts
     }
@@ -257,7 +271,7 @@ impl Backend {
 
     /// Likes or unlikes, and records the result. Returns whether the request was acknowledged.
     pub(crate) async fn note(&self, book: &Book, port: u16, user: &str, post: u64, liked: bool) -> bool {
-        let uncertain = book.0.lock().get(&(user.to_owned(), post)).is_some_and(|states| states.len() > 1);
+        let uncertain = book.0.lock().get(&(user.to_owned(), post)).is_some_and(|possible| possible.is_uncertain);
         match self.like(port, user, post, liked).await {
             // An earlier request without a response may still take effect.
             Some((200, _)) if uncertain => book.tried(user, post, liked),
