@@ -5,16 +5,11 @@
 //! | `content` | the people and what they wrote, as JSON in the binary |
 //! | `seed` | writes it to a ledger |
 //! | `notices` | the notifications, at the times of their causes |
-//! | `pictures` | draws the pictures of the posts, as SVG |
-//! | `random` | the random numbers of the pictures |
-//! | `scenes` | the drawings: mountains, sea, city, fields, northern lights, a table |
+//!
+//! The pictures of the posts are files of the page, in `web/demo/`.
 
 mod content;
 mod notices;
-mod pictures;
-mod random;
-mod scenes;
 mod seed;
 
-pub use pictures::{PICTURES, picture};
 pub use seed::{SeedError, Seeded, seed};

@@ -7,7 +7,6 @@ use std::collections::HashSet;
 
 use super::content::{Content, DemoComment, DemoPost};
 use super::notices::Notices;
-use super::pictures::PICTURES;
 use crate::feed::{Draft, LimitOptions, mentioned};
 use crate::ledger::{CommentOutcome, Ledger, LedgerError, LikeBatch, NewAccount, ProfileChange};
 use crate::model::{
@@ -198,7 +197,7 @@ impl Seeder<'_> {
         let id = PostId::from_parts(self.time(now.saturating_sub(age)), PostId::IMPORT_NODE, 0);
         let media = written.picture.iter().map(|name| Media {
             kind: MediaKind::Image,
-            url: format!("{PICTURES}{name}.svg"),
+            url: format!("/demo/{name}.svg"),
             width: Some(1_200),
             height: Some(800),
             alt: written.alt.clone(),

@@ -43,7 +43,6 @@ mod answers;
 mod authentication;
 mod contract;
 mod cors;
-mod demo;
 mod in_flight;
 mod operations;
 mod outlet;
@@ -142,7 +141,6 @@ pub fn router(parts: HttpParts, probes: Router) -> Router {
         .merge(stream_routes(streams, parts.transports, parts.origins.clone()))
         .nest("/api/v1", operation_routes(operations, parts.origins))
         .merge(contract)
-        .route("/demo/{name}", get(demo::serve))
         .route("/api/events", get(outlet::serve).with_state(Arc::new(events)))
         .merge(server_api)
         .fallback(get(page::serve))
