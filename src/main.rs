@@ -49,12 +49,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs a command. All commands read the configuration first.
+/// Runs a command. All commands but `demo` read the configuration first.
 fn run(args: &Args) -> Result<(), Failure> {
     let config = || args.load_config();
     match &args.command {
         None => cli::serve(&config()?, ServeArgs::default())?,
         Some(CliCommand::Serve(serve)) => cli::serve(&config()?, *serve)?,
+        Some(CliCommand::Demo(demo)) => cli::demo(*demo, args.log_format)?,
         Some(CliCommand::Token(token)) => cli::token(&config()?, token)?,
         Some(CliCommand::Backup(backup)) => cli::backup(&config()?, backup)?,
         Some(CliCommand::Restore(restore)) => cli::restore(&config()?, restore)?,

@@ -9,6 +9,7 @@ import { setText } from "./dom.js";
 import { Emitter } from "./emitter.js";
 import { Favourites } from "./favourites.js";
 import { request, signIn, signUp } from "./api.js";
+import { isDevelopment } from "./crowd.js";
 import { Feedline, newKey, webSocket } from "./feedline/index.js";
 import { fallback, httpStream } from "./http-stream.js";
 import { t } from "./i18n/index.js";
@@ -55,11 +56,19 @@ export class App {
   }
 
   start() {
-    const session = loadSession();
+    const demo = isDevelopment() && /^#demo=([\w.-]+):(\w+)$/.exec(location.hash);
+    const session = demo ? null : loadSession();
+    if (demo) this.#enterDemo({ user: demo[1], password: demo[2] });
     if (session) this.#open(session);
     this.router.start();
     // A post that is not stored yet would be lost with the tab.
     addEventListener("beforeunload", (event) => this.client?.timeline.entries[0]?.id === 0 && event.preventDefault());
+  }
+
+  /** Signs in with what stands in the address of `feedline demo`, on this machine alone. */
+  async #enterDemo(credentials) {
+    const entered = await signIn(credentials).catch(() => null);
+    if (entered && !this.session) this.enter({ user: entered.user, token: entered.token, name: entered.user });
   }
 
   /** The signed-in user as a person. */

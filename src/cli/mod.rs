@@ -2,6 +2,7 @@
 
 mod backup;
 mod check_config;
+mod demo;
 mod erasures;
 mod outlet;
 pub(crate) mod output;
@@ -19,6 +20,7 @@ use feedline::config::{Config, ConfigError, LogFormat};
 
 pub(crate) use backup::{BackupArgs, RestoreArgs, backup, restore};
 pub(crate) use check_config::check_config;
+pub(crate) use demo::{DemoArgs, demo};
 pub(crate) use erasures::{ErasuresCommand, erasures};
 pub(crate) use outlet::{OutletArgs, outlet};
 pub(crate) use process::{init_logs, raise_open_files};
@@ -48,6 +50,8 @@ pub(crate) struct Args {
 pub(crate) enum CliCommand {
     /// Serve (the default command)
     Serve(ServeArgs),
+    /// Show a feed in which people post, like and comment, from a folder of its own that is removed at the end
+    Demo(DemoArgs),
     /// Print a token for a user
     Token(TokenArgs),
     /// Copy the SQLite ledger to a file; servers may run meanwhile

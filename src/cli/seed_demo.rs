@@ -18,7 +18,7 @@ use super::output::stdout;
 /// Characters of a generated password.
 const PASSWORD_LENGTH: usize = 12;
 /// The account that the summary proposes.
-const FIRST_USER: &str = "mara";
+pub(super) const FIRST_USER: &str = "mara";
 
 /// The arguments of `feedline seed-demo`.
 #[derive(Debug, clap::Args)]
@@ -61,6 +61,6 @@ pub(crate) fn seed_demo(config: &Config, args: &SeedDemoArgs) -> anyhow::Result<
     })
 }
 
-fn random_password() -> String {
+pub(super) fn random_password() -> String {
     rand::rng().sample_iter(Alphanumeric).take(PASSWORD_LENGTH).map(char::from).collect()
 }

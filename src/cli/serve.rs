@@ -66,7 +66,7 @@ fn serve_until_stopped(config: &Config, role: Role) -> anyhow::Result<()> {
 
 /// One thread per core. On a single core, the single-threaded runtime is cheaper, because it passes no work between
 /// threads.
-fn runtime() -> std::io::Result<Runtime> {
+pub(super) fn runtime() -> std::io::Result<Runtime> {
     let cores = std::thread::available_parallelism()?.get();
     let mut builder = if cores == 1 { Builder::new_current_thread() } else { Builder::new_multi_thread() };
     builder.enable_all().build()

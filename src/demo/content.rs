@@ -11,6 +11,16 @@ pub(super) struct Content {
     pub(super) people: Vec<(String, String, String)>,
     /// The posts, newest first.
     pub(super) posts: Vec<DemoPost>,
+    /// What people write while the demonstration runs.
+    pub(super) live: LiveTexts,
+}
+
+/// Texts for a running demonstration, in any order.
+#[derive(Deserialize)]
+pub(super) struct LiveTexts {
+    pub(super) posts: Vec<String>,
+    /// Comments that fit every post.
+    pub(super) comments: Vec<String>,
 }
 
 /// A post with its thread.
@@ -86,7 +96,7 @@ mod tests {
             authors(&post.comments, &mut wrote);
             wrote.extend(post.favourites.iter().map(String::as_str));
             assert!(wrote.iter().all(|id| people.contains(id)), "{wrote:?}");
-            for name in &post.picture {
+            if let Some(name) = &post.picture {
                 let file = format!("{}/web/demo/{name}.svg", env!("CARGO_MANIFEST_DIR"));
                 assert!(std::fs::exists(&file).expect("a readable folder"), "{file}");
             }

@@ -20,7 +20,7 @@ const ACCOUNT_AGE: Millis = 90 * 24 * HOUR;
 /// Likes of one object that notify its author.
 const NOTED_LIKES: usize = 5;
 /// The first person follows everyone but these, so that there is somebody to suggest.
-const NOT_FOLLOWED: [&str; 6] = ["elif", "ben", "anouk", "marek", "hugo", "ruth"];
+pub(super) const NOT_FOLLOWED: [&str; 6] = ["elif", "ben", "anouk", "marek", "hugo", "ruth"];
 /// The maximal number of favourites of a user.
 const MAX_FAVOURITES: u64 = 1_000;
 /// Every person follows about this share of the others, in twelfths.
