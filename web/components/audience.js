@@ -3,15 +3,16 @@
 import { button, h } from "../dom.js";
 import { icon } from "../icons.js";
 import { t } from "../i18n/index.js";
-import { openDialog } from "./dialog.js";
 import { openMenu } from "./menu.js";
+import { pickPeople } from "./people-picker.js";
 
 const PLAIN = ["public", "followers", "friends"];
-const USER = /^[A-Za-z0-9_.-]{1,64}$/;
 
-/** The name of an audience. */
+/** The name of an audience. Its readers do not learn who else is named: they get an empty list. */
 export function audienceName(visibility) {
   if (typeof visibility === "string") return t(`audience.${visibility}`);
+  if (visibility.only_to?.length === 0) return t("audience.only.some");
+  if (visibility.not_to?.length === 0) return t("audience.not.some");
   return visibility.only_to
     ? t("audience.only", { n: visibility.only_to.length })
     : t("audience.not", { n: visibility.not_to.length });
@@ -20,10 +21,12 @@ export function audienceName(visibility) {
 /** A button that shows the audience and opens the picker; `value` is the visibility. */
 export class AudiencePicker {
   value = "public";
+  #app;
   #label = h("span");
   element;
 
-  constructor() {
+  constructor(app) {
+    this.#app = app;
     this.element = button(
       {
         class: "audience",
@@ -64,32 +67,9 @@ export class AudiencePicker {
   }
 
   #name(kind) {
-    const error = h("p", { class: "error", role: "alert" });
-    const field = h("input", {
-      class: "input",
-      id: "audience-users",
-      autocapitalize: "none",
-      spellcheck: "false",
-      data: { testid: "audience-users" },
-    });
-    field.value = (this.value[kind] ?? []).join(", ");
-    const form = h(
-      "form",
-      { class: "form", novalidate: true },
-      h("div", { class: "field" }, h("label", { for: "audience-users", text: t("audience.users") }), field, error),
-      h("div", { class: "dialog-foot" }, h("button", { class: "button primary", type: "submit", text: t("done") })),
-    );
-    const dialog = openDialog(t(`audience.${kind}`), form, { sheet: true, onClose: () => this.element.focus() });
-    form.addEventListener("submit", (event) => {
-      event.preventDefault();
-      const users = field.value
-        .split(/[\s,，、]+/)
-        .map((user) => user.replace(/^@/, ""))
-        .filter(Boolean);
-      error.textContent = users.length > 0 && users.every((user) => USER.test(user)) ? "" : t("audience.error");
-      if (error.textContent !== "") return;
-      this.set({ [kind]: [...new Set(users)] });
-      dialog.close();
+    pickPeople(this.#app, t(`audience.${kind}`), this.value[kind] ?? [], {
+      done: (users) => this.set({ [kind]: users }),
+      closed: () => this.element.focus(),
     });
   }
 }

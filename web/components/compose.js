@@ -27,12 +27,13 @@ export class Compose {
   #left = h("span", { class: "left", "aria-live": "polite" });
   #media = new MediaField();
   #place = new PlaceField();
-  #audience = new AudiencePicker();
+  #audience;
   element;
 
   constructor(app, { sent = () => {}, bare = false } = {}) {
     this.#app = app;
     this.#sent = sent;
+    this.#audience = new AudiencePicker(app);
     const search = (q) => app.client.connection.rpc("users.search", { q, limit: 6 }).then(({ items }) => items);
     const completion = new MentionCompletion(this.#text, search);
     const foot = h(

@@ -22,9 +22,11 @@ export function openMenu(anchor, label, items) {
   const again = open?.anchor === anchor;
   closeMenu();
   if (again) return;
-  const menu = h("div", { class: "menu card", role: "menu", "aria-label": label });
+  const menu = h("div", { class: "menu card", role: "menu", popover: "manual", "aria-label": label });
   menu.append(...items.filter(Boolean).map((item) => menuItem(item)));
-  document.body.append(menu);
+  // What is outside of an open dialog is inert: the menu is a part of it, and in the top layer above it.
+  (anchor.closest("dialog") ?? document.body).append(menu);
+  menu.showPopover?.();
   place(menu, anchor);
   anchor.setAttribute("aria-expanded", "true");
   open = { menu, anchor };
@@ -80,6 +82,9 @@ function move(menu, event) {
   event.preventDefault();
   event.stopPropagation();
 }
+
+/** A dialog that scrolls would leave the menu behind. */
+document.addEventListener("scroll", ({ target }) => target !== document && closeMenu({ focus: false }), true);
 
 document.addEventListener("pointerdown", (event) => {
   if (open && !open.menu.contains(event.target) && !open.anchor.contains(event.target)) closeMenu({ focus: false });
