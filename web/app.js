@@ -16,7 +16,15 @@ import { t } from "./i18n/index.js";
 import { Line } from "./line.js";
 import { Push } from "./push.js";
 import { Router } from "./router.js";
-import { clearSession, loadSession, saveSession } from "./session.js";
+import {
+  clearSession,
+  loadSession,
+  otherSession,
+  saveSession,
+  setOwnAccount,
+  updateSession,
+  watchSession,
+} from "./session.js";
 import { Tap } from "./tap.js";
 import { gateView } from "./views/gate.js";
 import { signedInViews } from "./views/index.js";
@@ -61,6 +69,10 @@ export class App {
     if (demo) this.#enterDemo({ user: demo[1], password: demo[2] });
     if (session) this.#open(session);
     this.router.start();
+    watchSession((now) => {
+      if (this.session && !now) return this.leave(t("gate.ended"));
+      if (!this.session && now) this.#resume(now);
+    });
     // A post that is not stored yet would be lost with the tab.
     addEventListener("beforeunload", (event) => this.client?.timeline.entries[0]?.id === 0 && event.preventDefault());
   }
@@ -80,7 +92,7 @@ export class App {
   /** Takes over what the profile says of the signed-in user. */
   setProfile({ name, avatar, bio }) {
     this.session = { ...this.session, name, avatar, bio };
-    saveSession(this.session);
+    updateSession(this.session);
     this.client.people.add({ [this.session.user]: this.me() });
     this.#shell?.showMe();
   }
@@ -88,10 +100,22 @@ export class App {
   enter(entered) {
     const session = { ...entered, key: newKey() };
     saveSession(session);
+    this.#resume(session);
+  }
+
+  /** Leaves the gate with a session. */
+  #resume(session) {
     this.router.clear();
     this.#open(session);
     const gate = location.pathname.startsWith("/sign-");
     this.router.go(gate ? "/" : location.pathname + location.search, { replace: true });
+  }
+
+  /** Leaves the session to the other tabs: this one gets an account of its own. */
+  changeAccount() {
+    this.session = null;
+    setOwnAccount(true);
+    this.leave();
   }
 
   /** Ends the session in this tab; `notice` says why, if the user did not ask for it. */
@@ -110,8 +134,8 @@ export class App {
     this.line?.close();
     this.client?.close();
     this.client = this.line = this.tap = this.favourites = this.push = null;
+    clearSession(this.session);
     this.session = this.home = this.crowd = null;
-    clearSession();
     this.router.go("/sign-in", { replace: true });
   }
 
@@ -236,6 +260,11 @@ export class App {
       notice: this.#notice,
       request: mode === "sign-up" ? signUp : signIn,
       enter: ({ user, token }, name) => this.enter({ user, token, name: name || user }),
+      other: otherSession(),
+      join: (session) => {
+        setOwnAccount(false);
+        this.#resume(session);
+      },
       go: (path) => this.router.go(path),
       refresh: () => this.router.refresh(),
     });

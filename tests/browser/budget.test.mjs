@@ -104,14 +104,14 @@ test("the script and style of all views stay small on the wire", async () => {
 
 test("the shell is painted soon after a cold start, and nothing moves afterwards", async () => {
   const { server, driver, ann } = scene;
-  const session = await ann.run(() => Object.entries(sessionStorage));
+  const session = await ann.run(() => Object.entries(localStorage));
   const times = [];
   for (let start = 0; start < COLD_STARTS; start += 1) {
     // A new browser has an empty cache.
     const cold = await driver.browser();
     try {
       await cold.open(`${server.origin}/icon.svg`);
-      await cold.run((entries) => entries.forEach(([key, value]) => sessionStorage.setItem(key, value)), session);
+      await cold.run((entries) => entries.forEach(([key, value]) => localStorage.setItem(key, value)), session);
       await cold.open(server.origin);
       await live(cold);
       const paint = await cold.until(() => cold.run(firstPaint), Boolean, "a paint");

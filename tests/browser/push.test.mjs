@@ -303,8 +303,12 @@ test("of two accounts in one browser, the last that turned pushes on gets them",
   await ann.call("POST", "/window", { handle });
   await install(ann);
   await ann.open(`${server.origin}/settings/push`);
+  await live(ann);
+  await ann.click("me");
+  await ann.click("account-other");
   await signIn(ann, "bo");
   await live(ann);
+  await go(ann, "/settings/push");
   await state(ann, "other");
   await ann.sees("push-state", "On for @ann.");
   await ann.click("push-turn");

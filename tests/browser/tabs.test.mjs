@@ -152,3 +152,45 @@ test("signing out everywhere ends the other tab, with a notice", async () => {
   await second.sees("gate-error", "Your session has ended. Sign in again.", LIVE_MS);
   await quiet(second);
 });
+
+test("a new tab is signed in; one may have another account; signing out ends all tabs of the browser's account", async () => {
+  const { server, ann } = scene;
+  const [first] = await ann.call("GET", "/window/handles");
+  const signedIn = () => ann.run(() => document.querySelector("[data-testid=me]")?.textContent ?? "");
+  const tab = async () => {
+    const { handle } = await ann.call("POST", "/window/new", { type: "tab" });
+    await ann.call("POST", "/window", { handle });
+    await ann.open(`${server.origin}/`);
+    return handle;
+  };
+  if (!(await signedIn())) await ann.open(`${server.origin}/sign-in`).then(() => signIn(ann, "ann"));
+  await live(ann);
+  const second = await tab();
+  await live(ann);
+  assert.match(await signedIn(), /@ann/);
+  const third = await tab();
+  await live(ann);
+  await ann.click("me");
+  await ann.click("account-other");
+  await ann.sees("gate-join", "Continue as");
+  await signIn(ann, "bo");
+  await live(ann);
+  assert.match(await signedIn(), /@bo/);
+  await ann.reload();
+  await live(ann);
+  assert.match(await signedIn(), /@bo/, "the account of the tab outlives a reload");
+  await ann.call("POST", "/window", { handle: second });
+  assert.match(await signedIn(), /@ann/);
+  await ann.click("me");
+  await ann.click("sign-out");
+  await ann.sees("gate-submit", "Sign in");
+  await ann.call("POST", "/window", { handle: first });
+  await ann.sees("gate-submit", "Sign in");
+  await signIn(ann, "ann");
+  await live(ann);
+  await ann.call("POST", "/window", { handle: second });
+  await live(ann);
+  assert.match(await signedIn(), /@ann/, "a tab at the gate follows");
+  await ann.call("POST", "/window", { handle: third });
+  assert.match(await signedIn(), /@bo/);
+});

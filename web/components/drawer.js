@@ -2,9 +2,8 @@
 
 import { button, h, setText } from "../dom.js";
 import { locale, t } from "../i18n/index.js";
-import { Crowd, isDevelopment } from "../crowd.js";
+import { lineButtons } from "./line-buttons.js";
 import { lineNote, lineWord, Sparkline } from "./line-card.js";
-import { messageOf } from "./states.js";
 
 const SHOWN = 200;
 const ARROWS = { in: "↓", out: "↑", note: "●" };
@@ -29,25 +28,13 @@ export class Drawer {
     data: { testid: "frames" },
   });
   #toggle = button({ class: "button", data: { testid: "toggle-online" }, onclick: () => this.#toggleOnline() });
-  #drop = button({
-    class: "button",
-    data: { testid: "drop" },
-    text: t("curtain.drop"),
-    onclick: () => this.#app.client.connection.drop(),
-  });
-  #crowd = button({
-    class: "button",
-    data: { testid: "crowd" },
-    text: t("curtain.crowd"),
-    "aria-pressed": "false",
-    hidden: !isDevelopment(),
-    onclick: () => this.#toggleCrowd(),
-  });
+  #buttons;
   element;
 
   constructor(app, closed) {
     this.#app = app;
     this.#closed = closed;
+    this.#buttons = lineButtons(app);
     const pause = button({
       class: "button",
       text: t("curtain.pause"),
@@ -68,7 +55,7 @@ export class Drawer {
         { class: "drawer-head" },
         h("h2", { id: "drawer-title", tabindex: -1, text: t("curtain") }),
         this.#summary,
-        h("div", { class: "drawer-buttons" }, this.#crowd, this.#drop, this.#toggle, pause, close),
+        h("div", { class: "drawer-buttons" }, ...this.#buttons.elements, this.#toggle, pause, close),
       ),
       h("div", { class: "drawer-plot" }, this.#plot.element, this.#latency, this.#note),
       this.#list,
@@ -101,18 +88,6 @@ export class Drawer {
     this.#render();
   }
 
-  /** The crowd stays when the drawer closes, and goes with the session. */
-  async #toggleCrowd() {
-    const app = this.#app;
-    const crowd = (app.crowd ??= new Crowd(app));
-    try {
-      await (crowd.isHere ? crowd.stop() : crowd.start());
-    } catch (error) {
-      app.toast(messageOf(error));
-    }
-    this.#schedule();
-  }
-
   #toggleOnline() {
     const { connection } = this.#app.client;
     if (["offline", "ended"].includes(connection.state.name)) connection.open();
@@ -124,8 +99,7 @@ export class Drawer {
     const { client, line, tap } = this.#app;
     const off = ["offline", "ended"].includes(line.state.name);
     setText(this.#toggle, t(off ? "curtain.online" : "curtain.offline"));
-    this.#crowd.setAttribute("aria-pressed", String(this.#app.crowd?.isHere ?? false));
-    this.#drop.disabled = line.state.name !== "live";
+    this.#buttons.render();
     setText(this.#note, lineNote(line) || lineWord(line));
     if (this.#paused) return;
     const { offset = 0, epoch = "–" } = tap.positions.get(`timeline:${client.user}`) ?? {};

@@ -1,6 +1,7 @@
-// "Your line": the state in a word, the latency from publish to screen, the position in the log.
+// "Your line": the state in a word, the latency from publish to screen, and what one can do to it.
 
 import { button, h, setText, svg } from "../dom.js";
+import { lineButtons } from "./line-buttons.js";
 import { span } from "../format.js";
 import { icon } from "../icons.js";
 import { locale, t } from "../i18n/index.js";
@@ -38,7 +39,8 @@ export function lineNote(line) {
   if (state.name === "ended")
     return t(state.signedOut ? "line.note.signed-out" : "line.note.ended", { reason: state.reason });
   if (state.name === "live" && resumed && Date.now() - resumed.at < RECOVERED_MS) {
-    return resumed.kind === "recovered" ? t("line.note.recovered", { n: resumed.posts }) : t("line.note.reloaded");
+    if (resumed.kind !== "recovered") return t("line.note.reloaded");
+    return resumed.posts > 0 ? t("line.note.recovered", { n: resumed.posts }) : t("line.note.nothing");
   }
   return "";
 }
@@ -77,8 +79,7 @@ export class LineCard {
   #app;
   #word = h("span", { class: "line-word", data: { testid: "connection-text" } });
   #latency = h("span", { class: "latency" });
-  #position = h("b", { data: { testid: "position" } });
-  #caughtUp = h("b");
+  #buttons;
   #note = h("p", { class: "line-note", data: { testid: "line-note" } });
   #plot = new Sparkline();
   #stops;
@@ -91,12 +92,7 @@ export class LineCard {
       icon("lines"),
       t("curtain"),
     );
-    const figures = h(
-      "p",
-      { class: "line-figures" },
-      h("span", {}, t("line.position"), " ", this.#position),
-      h("span", {}, t("line.recoveries"), " ", this.#caughtUp),
-    );
+    this.#buttons = lineButtons(app);
     const state = h(
       "p",
       { class: "line-state" },
@@ -110,8 +106,8 @@ export class LineCard {
       h("h2", { id: "line-title", text: t("line") }),
       state,
       this.#plot.element,
-      h("div", { class: "line-foot" }, figures, this.#note),
-      open,
+      h("div", { class: "line-foot" }, this.#note),
+      h("div", { class: "line-buttons" }, ...this.#buttons.elements, open),
     );
     let frame = 0;
     const soon = () =>
@@ -137,12 +133,14 @@ export class LineCard {
     this.element.dataset.state = line.state.name;
     this.element.querySelector(".line-state").dataset.state = line.state.name;
     setText(this.#word, lineWord(line));
-    setText(this.#note, lineNote(line));
-    const last = latencies.at(-1);
+    const isLive = line.state.name === "live";
+    setText(this.#note, lineNote(line) || (isLive && latencies.length === 0 ? t("line.note.idle") : ""));
+    const last = isLive && latencies.at(-1);
     setText(this.#latency, last ? `${Math.max(0, Math.round(last.ms)).toLocaleString(locale())} ms` : "");
-    setText(this.#position, (positions.get(`timeline:${client.user}`)?.offset ?? 0).toLocaleString(locale()));
-    setText(this.#caughtUp, line.recoveries.toLocaleString(locale()));
+    this.element.dataset.position = positions.get(`timeline:${client.user}`)?.offset ?? 0;
+    this.#plot.element.toggleAttribute("hidden", latencies.length === 0);
     this.#plot.update(latencies);
+    this.#buttons.render();
   }
 }
 

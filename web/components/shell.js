@@ -227,7 +227,8 @@ export class Shell {
     openMenu(this.#me, t("account"), [
       { label: t("profile"), run: () => this.#app.router.go(paths.user(this.#app.session.user)) },
       { label: t("settings"), run: () => this.#app.router.go(paths.settings()) },
-      { label: t("sign-out"), hint: t("sign-out.hint"), testid: "sign-out", run: () => this.#app.signOut() },
+      { label: t("account.other"), testid: "account-other", run: () => this.#app.changeAccount() },
+      { label: t("sign-out"), testid: "sign-out", run: () => this.#app.signOut() },
     ]);
   }
 }

@@ -11,8 +11,11 @@ const USER = /^[A-Za-z0-9_.-]{1,64}$/;
 /** What was typed, while one changes between signing in and up. */
 let typed = {};
 
-/** The form of a mode, "sign-in" or "sign-up". `enter(session)` is called with the new session. */
-export function gateView({ mode, notice = "", request, enter, go, refresh }) {
+/**
+ * The form of a mode, "sign-in" or "sign-up". `enter(session)` is called with the new session. `other` is the session of
+ * the browser if the tab left it, and `join(session)` returns to it.
+ */
+export function gateView({ mode, notice = "", request, enter, other: browser, join, go, refresh }) {
   const up = mode === "sign-up";
   const title = t(up ? "gate.sign-up" : "gate.sign-in");
   const fields = {
@@ -97,6 +100,13 @@ export function gateView({ mode, notice = "", request, enter, go, refresh }) {
     h("p", { class: "lead", text: t("gate.lead") }),
     form,
     h("p", { class: "meta" }, t(up ? "gate.known" : "gate.new"), " ", other),
+    browser &&
+      button({
+        class: "link",
+        text: t("gate.join", { name: browser.name }),
+        data: { testid: "gate-join" },
+        onclick: () => join(browser),
+      }),
     languageChoice(refresh),
   );
   return { title, element: h("main", { class: "gate", id: "main" }, card), focus: () => fields.user.input.focus() };
