@@ -3,7 +3,7 @@
 import { composeDialog, forgetUnsent, hasUnsent } from "./components/compose.js";
 import { Drawer } from "./components/drawer.js";
 import { closeMenu } from "./components/menu.js";
-import { messageOf } from "./components/states.js";
+import { messageOf, retryWaiting } from "./components/states.js";
 import { Shell } from "./components/shell.js";
 import { setText } from "./dom.js";
 import { Emitter } from "./emitter.js";
@@ -224,8 +224,9 @@ export class App {
     this.push = new Push(this);
     client.people.add({ [session.user]: this.me() });
     client.connection.on("state", (state) => {
-      if (client !== this.client || state.name !== "ended" || !state.signedOut) return;
-      this.leave(t("gate.ended"));
+      if (client !== this.client) return;
+      if (state.name === "live") retryWaiting();
+      if (state.name === "ended" && state.signedOut) this.leave(t("gate.ended"));
     });
     client.notifications.on("change", () => client === this.client && this.setBadge());
     client.open();

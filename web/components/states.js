@@ -6,6 +6,9 @@ import { t } from "../i18n/index.js";
 /** The least time for which skeletons are shown, and the time without them before. */
 const SKELETON_MS = 150;
 
+/** Reasons of errors that say nothing about the request: the server was not reached, or did not answer. */
+const OUT_OF_REACH = ["offline", "lost", "timeout", "unreachable"];
+
 /** Skeletons in the shape of what comes: "post", "person" or "line". */
 export function skeletons(number = 5, shape = "post") {
   const bars = { post: 3, person: 2, line: 1 }[shape];
@@ -34,19 +37,30 @@ export function empty(title, text, action) {
   );
 }
 
-/** An error, and a way to try again. */
+/** What was not loaded because the line was down. */
+const waiting = new Set();
+
+/** The line is live again: loads what waits for it. */
+export function retryWaiting() {
+  const retries = [...waiting];
+  waiting.clear();
+  for (const retry of retries) retry();
+}
+
+/** An error, and a way to try again. What could not be reached waits for the line, and is then loaded by itself. */
 export function failure(error, retry) {
   const again = retry && button({ class: "button", text: t("retry"), onclick: retry });
-  const box = empty(t("failed"), messageOf(error), again);
-  box.setAttribute("role", "alert");
+  const isUnreachable = OUT_OF_REACH.includes(error?.reason) || error?.code === 0;
+  const box = isUnreachable && retry ? empty(t("waiting"), "", again) : empty(t("failed"), messageOf(error), again);
+  if (isUnreachable && retry) waiting.add(retry);
+  box.setAttribute("role", isUnreachable ? "status" : "alert");
   return box;
 }
 
 /** The sentence of an error, in the reader's language. The server's own words, which are English, may be a part. */
 export function messageOf(error) {
   if (!error) return "";
-  if (["offline", "lost", "timeout", "unreachable"].includes(error.reason) || error.code === 0)
-    return t("error.offline");
+  if (OUT_OF_REACH.includes(error.reason) || error.code === 0) return t("error.offline");
   if (error.reason === "rate_limited" || error.code === 429) return t("error.rate");
   if (error.code >= 500) return t("error.server");
   const why = error.message.trim().replace(/\.$/, "");

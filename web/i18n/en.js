@@ -30,6 +30,7 @@ export const en = {
   edited: "edited",
   sending: "sending",
   unsent: "not posted",
+  waiting: "The page is waiting for the line",
   failed: "This did not load",
   "error.offline": "The server cannot be reached just now.",
   "error.rate": "That was too fast. Wait a moment and try again.",
