@@ -101,7 +101,8 @@ impl Crowd {
     async fn call(&self, method: Method, path: &str, body: Value) -> Option<Value> {
         let person = self.people.choose(&mut rand::rng())?;
         let request = self.client.request(method, format!("{}{path}", self.api)).json(&body);
-        let request = request.header("x-api-key", &self.key).header("x-user", person);
+        let request =
+            request.header("x-api-key", &self.key).header("x-user", person).header("x-user-origin", "account");
         let answer = async { request.send().await?.error_for_status()?.json().await };
         answer.await.inspect_err(|error| tracing::debug!(%error, path, "the demonstration goes on")).ok()
     }
