@@ -6,7 +6,7 @@ SECONDS ?= 600
 
 .DELETE_ON_ERROR:
 .PHONY: test lint unit page types sdk sdk-java generated-clients client browser browser-short deps bench soak chaos
-.PHONY: fuzz fuzz-build build dist
+.PHONY: fuzz fuzz-build build dist recording
 
 # Everything; the last line is the summary.
 test: deps lint
@@ -60,6 +60,10 @@ browser: build tests/node_modules/.package-lock.json
 # The same on the memory broker alone, with 500 arrivals, as a part of `make test`.
 browser-short: build tests/node_modules/.package-lock.json
 	npm run --silent --prefix tests browser
+
+# docs/pictures/line.webp, from the demonstration.
+recording: build tests/node_modules/.package-lock.json
+	node tests/browser/record.mjs
 
 # Installs the tools that the tests need, and prints their names.
 deps: tests/node_modules/.package-lock.json

@@ -18,7 +18,8 @@ pub(super) struct Content {
 /// Texts for a running demonstration, in any order.
 #[derive(Deserialize)]
 pub(super) struct LiveTexts {
-    pub(super) posts: Vec<String>,
+    /// Authors, whom the first person follows, and texts.
+    pub(super) posts: Vec<(String, String)>,
     /// Comments that fit every post.
     pub(super) comments: Vec<String>,
 }
@@ -76,6 +77,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
+    use crate::demo::seed::NOT_FOLLOWED;
     use crate::model::UserId;
 
     fn authors<'a>(comments: &'a [DemoComment], found: &mut Vec<&'a str>) {
@@ -102,6 +104,7 @@ mod tests {
             }
             assert_eq!(post.picture.is_some(), post.alt.is_some(), "pictures have a text alternative");
         }
+        assert!(content.live.posts.iter().all(|(by, _)| people.contains(&**by) && !NOT_FOLLOWED.contains(&&**by)));
         assert!(content.posts.is_sorted_by(|newer, older| newer.hours <= older.hours));
     }
 }

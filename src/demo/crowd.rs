@@ -28,7 +28,8 @@ pub struct Crowd {
     key: String,
     /// Their ids: those whom the viewer follows.
     people: Vec<String>,
-    posts: Vec<String>,
+    /// Authors and texts.
+    posts: Vec<(String, String)>,
     comments: Vec<String>,
     /// The ids of posts, the newest last.
     recent: VecDeque<u64>,
@@ -55,8 +56,8 @@ impl Crowd {
     pub async fn run(mut self) {
         loop {
             self.posts.shuffle(&mut rand::rng());
-            for text in self.posts.clone() {
-                self.post(&text).await;
+            for (author, text) in self.posts.clone() {
+                self.post(&author, &text).await;
                 self.pause().await;
                 self.like().await;
                 self.pause().await;
@@ -74,8 +75,8 @@ impl Crowd {
         tokio::time::sleep(Duration::from_secs_f64(rand::rng().random_range(PAUSE))).await;
     }
 
-    async fn post(&mut self, text: &str) {
-        let Some(answer) = self.call(Method::POST, "/posts", json!({ "text": text })).await else { return };
+    async fn post(&mut self, author: &str, text: &str) {
+        let Some(answer) = self.call(author, Method::POST, "/posts", json!({ "text": text })).await else { return };
         self.recent.extend(answer["id"].as_u64());
         while self.recent.len() > RECENT {
             self.recent.pop_front();
@@ -83,23 +84,26 @@ impl Crowd {
     }
 
     async fn like(&self) {
-        let Some(post) = self.recent_post() else { return };
-        self.call(Method::PUT, &format!("/posts/{post}/like"), json!({})).await;
+        let Some((person, post)) = self.anyone().zip(self.recent_post()) else { return };
+        self.call(person, Method::PUT, &format!("/posts/{post}/like"), json!({})).await;
     }
 
     async fn comment(&self) {
-        let Some(post) = self.recent_post() else { return };
+        let Some((person, post)) = self.anyone().zip(self.recent_post()) else { return };
         let text = self.comments.choose(&mut rand::rng());
-        self.call(Method::POST, &format!("/posts/{post}/comments"), json!({ "text": text })).await;
+        self.call(person, Method::POST, &format!("/posts/{post}/comments"), json!({ "text": text })).await;
+    }
+
+    fn anyone(&self) -> Option<&str> {
+        self.people.choose(&mut rand::rng()).map(String::as_str)
     }
 
     fn recent_post(&self) -> Option<u64> {
         (!self.recent.is_empty()).then(|| self.recent[rand::rng().random_range(0..self.recent.len())])
     }
 
-    /// Calls an operation for one of the people. Returns its answer if it succeeds.
-    async fn call(&self, method: Method, path: &str, body: Value) -> Option<Value> {
-        let person = self.people.choose(&mut rand::rng())?;
+    /// Calls an operation for a person. Returns its answer if it succeeds.
+    async fn call(&self, person: &str, method: Method, path: &str, body: Value) -> Option<Value> {
         let request = self.client.request(method, format!("{}{path}", self.api)).json(&body);
         let request =
             request.header("x-api-key", &self.key).header("x-user", person).header("x-user-origin", "account");
