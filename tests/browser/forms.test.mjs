@@ -243,3 +243,16 @@ test("the policy of the page forbids inline script, other origins, and markup fr
   });
   assert.equal(clicked, false);
 });
+
+test("on a phone the avatar opens the account: settings, favourites, signing out", async () => {
+  const { bo } = scene;
+  await bo.emulate(PHONE);
+  await go(bo, "/");
+  for (const [label, wanted] of [["Favourites", "/favourites"], ["Settings", "/settings"], ["Profile", "/user/bo"]]) {
+    await bo.click("head-me");
+    const items = await bo.texts("[role=menu] [role=menuitem]");
+    assert.ok(items.includes(label) && items.includes("Sign out"), String(items));
+    await bo.click(`[role=menu] :nth-child(${items.indexOf(label) + 1})`);
+    await is(bo, wanted);
+  }
+});

@@ -36,8 +36,8 @@ export class Shell {
     const pill = new LinePill(app);
     this.#panels = [new SuggestionsPanel(app), new TopicsPanel(app)];
     this.#back = button({ class: "icon-button", "aria-label": t("back"), onclick: () => history.back() }, icon("back"));
-    this.#headMe = h("a", { class: "head-me", href: paths.user(app.session.user), "aria-label": t("profile") });
-    const head = h("header", { class: "head" }, this.#headMe, this.#back, this.#title, pill.element);
+    this.#headMe = this.#account("head-me", { "aria-label": t("account") });
+    const head = h("header", { class: "head" }, this.#back, this.#headMe, this.#title, pill.element);
     const main = h("main", { id: "main", tabindex: -1, "aria-labelledby": "title" }, head, this.#place);
     const right = h(
       "aside",
@@ -119,14 +119,7 @@ export class Shell {
   }
 
   #side() {
-    this.#me = button({
-      class: "me",
-      "aria-haspopup": "menu",
-      "aria-expanded": "false",
-      title: t("account"),
-      data: { testid: "me" },
-      onclick: () => this.#accountMenu(),
-    });
+    this.#me = this.#account("me", { title: t("account") });
     const post = button(
       {
         class: "button primary large post-button",
@@ -223,12 +216,24 @@ export class Shell {
     if (!first) this.#app.announce(`${word}. ${lineNote(line)}`);
   }
 
-  #accountMenu() {
-    openMenu(this.#me, t("account"), [
-      { label: t("profile"), run: () => this.#app.router.go(paths.user(this.#app.session.user)) },
-      { label: t("settings"), run: () => this.#app.router.go(paths.settings()) },
-      { label: t("account.other"), testid: "account-other", run: () => this.#app.changeAccount() },
-      { label: t("sign-out"), testid: "sign-out", run: () => this.#app.signOut() },
-    ]);
+  /** A button that opens the menu of the account. */
+  #account(name, properties) {
+    const { router } = this.#app;
+    const anchor = button({
+      class: name,
+      "aria-haspopup": "menu",
+      "aria-expanded": "false",
+      data: { testid: name },
+      onclick: () =>
+        openMenu(anchor, t("account"), [
+          { label: t("profile"), run: () => router.go(paths.user(this.#app.session.user)) },
+          { label: t("favourites"), run: () => router.go(paths.favourites()) },
+          { label: t("settings"), run: () => router.go(paths.settings()) },
+          { label: t("account.other"), testid: "account-other", run: () => this.#app.changeAccount() },
+          { label: t("sign-out"), testid: "sign-out", run: () => this.#app.signOut() },
+        ]),
+      ...properties,
+    });
+    return anchor;
   }
 }
