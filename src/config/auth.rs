@@ -5,6 +5,7 @@ use std::time::Duration;
 use jsonwebtoken::DecodingKey;
 
 use super::issuers::{self, IssuerConfig};
+use super::key_text::text_or_file;
 use super::layers::SectionReader;
 use super::parse::{self, ParseResult};
 use super::secret::Secret;
@@ -189,21 +190,16 @@ enum PublicKeyType {
 
 /// Parses PEM text, or the path of a PEM file. Returns the PEM text.
 fn public_key(value: &ConfigValue, key_type: PublicKeyType) -> ParseResult<Option<String>> {
-    let Some(written) = parse::optional_text(value)? else { return Ok(None) };
-    let pem = if written.trim_start().starts_with("-----BEGIN") {
-        written
-    } else {
-        std::fs::read_to_string(&written).map_err(|error| format!("the file {written:?} cannot be read: {error}"))?
+    let name = match key_type {
+        PublicKeyType::Rsa => "an RSA public key",
+        PublicKeyType::Ecdsa => "a public key on the curve P-256, P-384 or P-521",
     };
+    let Some(pem) = text_or_file(value, &format!("{name} in PEM"), |_| false)? else { return Ok(None) };
     let key = match key_type {
         // The parser accepts a private key as a verification key, but that key verifies no signature.
         _ if pem.contains("PRIVATE KEY") => None,
         PublicKeyType::Rsa => DecodingKey::from_rsa_pem(pem.as_bytes()).ok(),
         PublicKeyType::Ecdsa => DecodingKey::from_ec_pem(pem.as_bytes()).ok().filter(has_curve),
-    };
-    let name = match key_type {
-        PublicKeyType::Rsa => "an RSA public key",
-        PublicKeyType::Ecdsa => "a public key on the curve P-256, P-384 or P-521",
     };
     key.map(|_| Some(pem)).ok_or_else(|| format!("expected {name} in PEM, or the path of one"))
 }

@@ -22,6 +22,7 @@ mod error;
 mod feed;
 mod hooks;
 mod issuers;
+mod key_text;
 mod layers;
 mod limits;
 mod namespaces;

@@ -31,9 +31,25 @@ pub(super) fn nonempty_text(value: &ConfigValue) -> ParseResult<String> {
     optional_text(value)?.ok_or_else(|| "must not be empty".into())
 }
 
+/// A text without the spaces and line ends around it.
+pub(super) fn trim(text: &str) -> &str {
+    text.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}')
+}
+
+/// A secret, without the spaces and line ends around it, which files and environments add. Quotation marks around it
+/// may come from there, too, or belong to it: a guess would cost every token, so they are an error.
+pub(super) fn secret(text: &str) -> ParseResult<Secret> {
+    let text = trim(text);
+    if text.starts_with(['"', '\'', '`']) || text.ends_with(['"', '\'', '`']) {
+        return Err("begins or ends with a quotation mark, which would be part of the key: remove it".into());
+    }
+    Ok(Secret::new(text.to_owned()))
+}
+
 /// A secret; `None` if it is empty.
 pub(super) fn optional_secret(value: &ConfigValue) -> ParseResult<Option<Secret>> {
-    Ok(optional_text(value)?.map(Secret::new))
+    let secret = secret(&text(value)?)?;
+    Ok(Some(secret).filter(|secret| !secret.reveal().is_empty()))
 }
 
 /// `true` or `false`.
@@ -165,7 +181,11 @@ pub(super) fn text_or_list(value: &ConfigValue) -> ParseResult<Vec<String>> {
 
 /// A list of secrets.
 pub(super) fn secret_list(value: &ConfigValue) -> ParseResult<Vec<Secret>> {
-    Ok(text_list(value)?.into_iter().map(Secret::new).collect())
+    let secrets: Vec<Secret> = text_list(value)?.iter().map(|text| secret(text)).collect::<ParseResult<_>>()?;
+    match secrets.iter().any(|secret| secret.reveal().is_empty()) {
+        true => Err("must not hold an empty item".into()),
+        false => Ok(secrets),
+    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
+use super::key_text::{text_or_file, tidy};
 use super::layers::SectionReader;
 use super::parse::{self, ParseResult};
 use super::secret::Secret;
@@ -99,7 +100,7 @@ impl PushConfig {
             apns_sandbox: section.read("apns_sandbox", parse::boolean),
             apns_url: section.read("apns_url", parse::nonempty_text),
             apns_sandbox_url: section.read("apns_sandbox_url", parse::nonempty_text),
-            vapid_private_key: section.read("vapid_private_key", parse::optional_secret),
+            vapid_private_key: section.read("vapid_private_key", vapid_key),
             vapid_subject: section.read("vapid_subject", parse::text),
             webhook_secrets: section.read("webhook_secrets", parse::secret_list),
         };
@@ -167,20 +168,17 @@ fn hosts(value: &ConfigValue) -> ParseResult<Vec<String>> {
 
 /// PEM text, or the path of a PEM file.
 fn pem(value: &ConfigValue) -> ParseResult<Option<String>> {
-    read_unless(value, |text| text.starts_with("-----BEGIN"))
+    text_or_file(value, "certificates in PEM", |_| false)
 }
 
 /// A secret in PEM or JSON, or the path of a file with it.
 fn secret_or_file(value: &ConfigValue) -> ParseResult<Option<Secret>> {
-    let text = read_unless(value, |text| text.starts_with("-----BEGIN") || text.starts_with('{'))?;
+    let text = text_or_file(value, "a key in PEM or JSON", |text| text.starts_with('{'))?;
     Ok(text.map(Secret::new))
 }
 
-/// The text itself if it is the content, else that of the file that it names.
-fn read_unless(value: &ConfigValue, is_content: impl Fn(&str) -> bool) -> ParseResult<Option<String>> {
-    let Some(written) = parse::optional_text(value)? else { return Ok(None) };
-    if is_content(written.trim_start()) {
-        return Ok(Some(written));
-    }
-    std::fs::read_to_string(&written).map(Some).map_err(|error| format!("the file {written:?} cannot be read: {error}"))
+/// A private key of VAPID, in base64url or PEM.
+fn vapid_key(value: &ConfigValue) -> ParseResult<Option<Secret>> {
+    let text = tidy(&parse::text(value)?);
+    Ok(Some(text).filter(|text| !text.is_empty()).map(Secret::new))
 }

@@ -4,14 +4,20 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
 use super::Config;
+use super::parse;
 use super::secret::Secret;
 
 /// The name of the file in `server.data_dir`.
 const FILE: &str = "secrets.toml";
+
+/// How long an empty file may be one that another process is writing. It can be seen only where the file system has no
+/// links.
+const MAX_WRITE: Duration = Duration::from_secs(1);
 
 /// The secrets in use. Secrets that are not configured are generated at the first start and kept in a file.
 #[derive(Clone, Debug)]
@@ -41,11 +47,8 @@ pub enum SecretsError {
         /// The error of the operating system.
         error: io::Error,
     },
-    /// The permissions of the file allow access to other users.
-    #[error(
-        "{}: others may read or write it (mode {mode:04o}): run `chmod 600`, or delete it to have new ones",
-        path.display()
-    )]
+    /// The permissions of the file allow access to every user of the machine.
+    #[error("{}: others may read or write it (mode {mode:04o}): run `chmod o-rwx`", path.display())]
     Open {
         /// The file.
         path: PathBuf,
@@ -80,7 +83,7 @@ impl Secrets {
     ///
     /// # Errors
     ///
-    /// If the file cannot be read or created, is accessible to other users, or is malformed.
+    /// If the file cannot be read or created, is accessible to every user, or is malformed.
     pub fn load(config: &Config) -> Result<Self, SecretsError> {
         let auth = &config.auth;
         let wants_secret = auth.hmac_secret.is_none() && !auth.has_public_key();
@@ -126,19 +129,42 @@ fn read(path: &Path) -> Result<Option<SecretsFile>, SecretsError> {
         Err(error) => return Err(io_error(path, "read", error)),
     };
     let mode = file.metadata().map_err(|error| io_error(path, "read", error))?.permissions().mode() & 0o7777;
-    if mode & 0o077 != 0 {
+    // Rights of the group may be intended: Kubernetes gives files of volumes to `fsGroup`.
+    if mode & 0o007 != 0 && keeps_rights(path) {
         return Err(SecretsError::Open { path: path.to_owned(), mode });
     }
     let mut text = String::new();
-    file.read_to_string(&mut text).map_err(|error| io_error(path, "read", error))?;
+    let until = Instant::now() + MAX_WRITE;
+    loop {
+        file.read_to_string(&mut text).map_err(|error| io_error(path, "read", error))?;
+        if !text.is_empty() || Instant::now() >= until {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
     let malformed = |reason| SecretsError::Malformed { path: path.to_owned(), reason };
     // The error of the parser would quote the line, including the secret.
-    let stored: SecretsFile =
+    let mut stored: SecretsFile =
         toml::from_str(&text).map_err(|_| malformed("expected hmac_secret, api_key and session_key, each a text"))?;
-    if [&stored.hmac_secret, &stored.api_key, &stored.session_key].into_iter().any(Secret::is_short) {
-        return Err(malformed("a secret in it is too short"));
+    for secret in [&mut stored.hmac_secret, &mut stored.api_key, &mut stored.session_key] {
+        let written = parse::secret(secret.reveal());
+        *secret = written.map_err(|_| malformed("a secret in it begins or ends with a quotation mark"))?;
+        if secret.is_short() {
+            return Err(malformed("a secret in it is too short"));
+        }
     }
     Ok(Some(stored))
+}
+
+/// Whether the file system of a file keeps rights: FAT and some network file systems show the same for every file, and
+/// no `chmod` changes them.
+fn keeps_rights(path: &Path) -> bool {
+    let probe = path.with_file_name(format!("{FILE}.{}", uuid::Uuid::new_v4()));
+    let Ok(file) = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&probe) else { return true };
+    let mode = file.metadata().map(|metadata| metadata.permissions().mode());
+    // Nothing is in it.
+    let _ = fs::remove_file(&probe);
+    mode.is_ok_and(|mode| mode & 0o077 == 0)
 }
 
 /// Creates the file; `false` if another process created it first.
@@ -147,7 +173,8 @@ fn create(dir: &Path, path: &Path) -> Result<bool, SecretsError> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| io_error(dir, "created", error))?;
     let text = format!(
         "# Created by Feedline at its first start. Anyone with these keys can act as any user: keep them secret.\n\
-         # To have new ones, delete this file and start again; all tokens end with it.\n\
+         # Every node and every restart needs them: back them up. To replace one, configure auth.hmac_secret,\n\
+         # auth.api_keys or auth.session_key.\n\
          hmac_secret = \"{}\"\n\
          api_key = \"{}\"\n\
          # Feedline signs the sessions of accounts with this one. No application needs it.\n\
@@ -156,26 +183,49 @@ fn create(dir: &Path, path: &Path) -> Result<bool, SecretsError> {
         Secret::random().map_err(failed)?.reveal(),
         Secret::random().map_err(failed)?.reveal(),
     );
-    // The text is written to a draft first. The link then appears with its full content, and only if the file does not
-    // exist.
-    let draft = dir.join(format!("{FILE}.{}", uuid::Uuid::new_v4()));
-    let linked = write_draft(&draft, &text).and_then(|()| fs::hard_link(&draft, path));
-    let created = match linked {
-        Ok(()) => true,
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
-        Err(error) => {
-            // The draft may not exist. The first error is reported.
-            let _ = fs::remove_file(&draft);
-            return Err(failed(error));
-        }
-    };
-    fs::remove_file(&draft).map_err(failed)?;
+    let created = publish(path, &text, |draft, path| fs::hard_link(draft, path)).map_err(failed)?;
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed)?;
     Ok(created)
 }
 
-fn write_draft(draft: &Path, text: &str) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft)?;
+/// Writes the file, unless it exists. The text is written to a draft first; the link then appears with its full
+/// content. On a file system without links, the file itself is written.
+fn publish(path: &Path, text: &str, link: impl Fn(&Path, &Path) -> io::Result<()>) -> io::Result<bool> {
+    let draft = path.with_file_name(format!("{FILE}.{}", uuid::Uuid::new_v4()));
+    let linked = write_new(&draft, text).and_then(|()| match link(&draft, path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => write_new(path, text),
+        linked => linked,
+    });
+    // The draft may not exist. The first error is reported.
+    let removed = fs::remove_file(&draft);
+    match linked {
+        Ok(()) => removed.map(|()| true),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => removed.map(|()| false),
+        Err(error) => Err(error),
+    }
+}
+
+fn write_new(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_system_without_links_holds_the_same_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FILE);
+        let no_links = |_: &Path, _: &Path| Err(io::ErrorKind::Unsupported.into());
+        assert!(publish(&path, "first", no_links).unwrap());
+        assert!(!publish(&path, "second", no_links).unwrap(), "another process was first");
+        assert!(!publish(&path, "third", |draft, path| fs::hard_link(draft, path)).unwrap());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "first");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no draft is left");
+        assert!(keeps_rights(&path));
+    }
 }

@@ -146,6 +146,29 @@ fn secrets_are_not_shown() {
 }
 
 #[test]
+fn nothing_around_a_secret_is_part_of_it() {
+    let secret = "hunter2-secret-of-32-characters-or-more";
+    for key in ["HMAC_SECRET", "HMAC_SECRET_PREVIOUS", "SUBSCRIPTION_HMAC_SECRET", "SESSION_KEY", "API_KEYS"] {
+        let name = format!("FEEDLINE__AUTH__{key}");
+        for (before, after) in [("", ""), ("", "\n"), ("", "\r\n"), (" ", "\t\n\n"), ("\u{feff}", "")] {
+            let auth = parse_env(&[(&name, &format!("{before}{secret}{after}"))]).unwrap().auth;
+            let found =
+                [&auth.hmac_secret, &auth.hmac_secret_previous, &auth.subscription_hmac_secret, &auth.session_key];
+            let mut found = found.into_iter().flatten().chain(&auth.api_keys);
+            assert_eq!(found.next().map(|found| found.reveal()), Some(secret), "{key} {before:?} {after:?}");
+        }
+        for (before, after) in [("\"", "\""), ("'", "'\n"), ("\"", ""), ("", "'")] {
+            let error = wrong_env(&[(&name, &format!("{before}{secret}{after}"))]);
+            assert!(error.contains("quotation mark") && !error.contains("hunter2"), "{key}: {error}");
+        }
+    }
+    for key in ["FCM_SERVICE_ACCOUNT", "APNS_KEY", "CA_CERTIFICATES"] {
+        let error = wrong_env(&[(&format!("FEEDLINE__PUSH__{key}"), "\"MIGHhunter2\"")]);
+        assert!(error.contains("path of a file") && !error.contains("hunter2"), "{key}: {error}");
+    }
+}
+
+#[test]
 fn a_file_that_cannot_be_read_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let missing = dir.path().join("missing.toml");

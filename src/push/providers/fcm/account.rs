@@ -61,7 +61,9 @@ impl ServiceAccount {
         if file.project_id.is_empty() || !file.project_id.bytes().all(project) {
             return Err(invalid("`project_id` is not the id of a project"));
         }
-        let key = EncodingKey::from_rsa_pem(file.private_key.reveal().as_bytes());
+        // Some tools escape the line ends twice.
+        let pem = file.private_key.reveal().replace("\\n", "\n");
+        let key = EncodingKey::from_rsa_pem(pem.as_bytes());
         let account = Self {
             key: key.map_err(|_| invalid("`private_key` is not an RSA key in PEM"))?,
             token_uri: EndpointUrl::parse(&file.token_uri).map_err(|error| invalid(&format!("`token_uri` {error}")))?,
