@@ -272,6 +272,22 @@ async fn finished(nodes: &[&Server]) {
     }
 }
 
+/// Nothing that ann wrote is in the files of the ledger or in the log.
+async fn leaves_no_trace(server: &Server) {
+    let folder = server.program(&[]).get_current_dir().expect("a folder").join("data");
+    let texts = ["Ann A.", "secret #rust", "secret too"];
+    let holds = |name: &str| {
+        let bytes = std::fs::read(folder.join(name)).unwrap_or_default();
+        texts.iter().find(|text| bytes.windows(text.len()).any(|window| window == text.as_bytes()))
+    };
+    let until = Instant::now() + PATIENCE;
+    while let Some(text) = ["feedline.db", "feedline.db-wal"].into_iter().find_map(holds) {
+        assert!(Instant::now() < until, "{text:?} is in a file");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(!texts.iter().any(|text| server.log().contains(text)), "{}", server.log());
+}
+
 /// No count includes ann any more.
 async fn is_gone(server: &Server, theirs: u64) {
     let bo = server.done("bo", "GET", "/users/bo", &Value::Null).await;
@@ -313,6 +329,7 @@ async fn erased_users_are_hidden_at_once_and_deleted_soon() {
     is_unreadable(&server, ids, true).await;
     is_a_tombstone(&server).await;
     is_gone(&server, theirs).await;
+    leaves_no_trace(&server).await;
 }
 
 #[tokio::test]

@@ -4,7 +4,9 @@
 //! that runs beside them never has. The writer then completes one itself when the log has become large: few pages are
 //! left to copy.
 
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
 
 use rusqlite::Connection;
 
@@ -29,6 +31,11 @@ impl Default for LogLimits {
 
 /// Signals to the checkpointer that the log has grown.
 pub(super) type LogGrown = SyncSender<()>;
+
+/// How often the checkpointer looks whether the log is to be emptied, and how long it waits for readers then: other
+/// writes wait meanwhile.
+const PURGE_INTERVAL: Duration = Duration::from_secs(2);
+const MAX_PURGE_WAIT: Duration = Duration::from_millis(100);
 
 /// Opens the connection of the checkpointer. `serve` runs it.
 pub(super) fn open(options: &SqliteOptions) -> Result<(Connection, LogGrown, Receiver<()>)> {
@@ -55,13 +62,31 @@ pub(super) fn watch(writer: &mut Connection, grown: LogGrown, limits: LogLimits)
     }))
 }
 
-/// Copies the log whenever it has grown. Ends when the connection that writes is closed.
-pub(super) fn serve(db: &Connection, wake_ups: &Receiver<()>) {
-    while wake_ups.recv().is_ok() {
-        if let Err(error) = db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())) {
-            tracing::warn!(%error, "cannot copy the write-ahead log into the ledger's file; it grows meanwhile");
+/// Copies the log whenever it has grown, and empties it when `purge` is set: what was erased before is in it until
+/// then. Ends when the connection that writes is closed.
+pub(super) fn serve(db: &Connection, wake_ups: &Receiver<()>, purge: &AtomicBool) {
+    loop {
+        match wake_ups.recv_timeout(PURGE_INTERVAL) {
+            Ok(()) => {
+                if let Err(error) = db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())) {
+                    tracing::warn!(%error, "cannot copy the write-ahead log into the ledger's file; it grows meanwhile");
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        // A log that others read is emptied later.
+        if purge.swap(false, Ordering::Relaxed) && !empty(db) {
+            purge.store(true, Ordering::Relaxed);
         }
     }
+}
+
+/// Copies the log and truncates its file. Returns `false` if others use it.
+fn empty(db: &Connection) -> bool {
+    let is_busy = db.busy_timeout(MAX_PURGE_WAIT);
+    let is_busy = is_busy.and_then(|()| db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0)));
+    matches!(is_busy, Ok(false))
 }
 
 #[cfg(test)]
@@ -97,12 +122,41 @@ mod tests {
         let before = size();
         write(&writer, 2);
         assert!(wake_ups.try_recv().is_err(), "the log is short");
-        let copying = std::thread::spawn(move || serve(&log, &wake_ups));
+        let copying = std::thread::spawn(move || serve(&log, &wake_ups, &AtomicBool::new(false)));
         write(&writer, 15);
         let deadline = Instant::now() + Duration::from_secs(20);
         while size() < before + 10 * 4096 {
             assert!(Instant::now() < deadline, "nothing was copied");
             std::thread::sleep(Duration::from_millis(5));
+        }
+        drop(writer);
+        copying.join().expect("it ends when the writer is closed");
+    }
+
+    #[test]
+    fn a_purge_leaves_nothing_of_deleted_rows() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (writer, log, wake_ups) = watched(&folder);
+        let contains = |text: &str| {
+            ["l.db", "l.db-wal"].iter().any(|name| {
+                let bytes = fs::read(folder.path().join(name)).unwrap_or_default();
+                bytes.windows(text.len()).any(|window| window == text.as_bytes())
+            })
+        };
+        for number in 0..200 {
+            let text = format!("text {number} {}", "of the erased user ".repeat(number));
+            writer.execute("INSERT INTO filler VALUES (?1)", [text]).expect("a row");
+        }
+        writer.execute("UPDATE filler SET content = NULL WHERE rowid % 2 = 0", []).expect("changed rows");
+        writer.execute("DELETE FROM filler WHERE rowid % 2 = 1", []).expect("deleted rows");
+        assert!(contains("the erased user"), "the log still has it");
+        let purge = std::sync::Arc::new(AtomicBool::new(true));
+        let asked = std::sync::Arc::clone(&purge);
+        let copying = std::thread::spawn(move || serve(&log, &wake_ups, &asked));
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while contains("the erased user") {
+            assert!(Instant::now() < deadline, "the text is still in a file");
+            std::thread::sleep(Duration::from_millis(50));
         }
         drop(writer);
         copying.join().expect("it ends when the writer is closed");

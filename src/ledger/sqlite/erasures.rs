@@ -1,5 +1,7 @@
 //! The erasure of users.
 
+use std::sync::atomic::Ordering;
+
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
@@ -32,7 +34,7 @@ impl ErasureStore for SqliteLedger {
 
     async fn end_erasure_pass(&self, fence: &Fence, erasure: &Erasure, due_at: Option<Millis>) -> Result<bool> {
         let (fence, Erasure { user, quiet_since, .. }) = (fence.clone(), erasure.clone());
-        self.write(move |db| {
+        let ended = self.write(move |db| {
             if !is_owned(db, &fence)? {
                 return Ok(false);
             }
@@ -42,8 +44,13 @@ impl ErasureStore for SqliteLedger {
                 Some(due_at) => db.prepare_cached(ADVANCE)?.execute(params![user, due_at, quiet_since])?,
                 None => db.prepare_cached("DELETE FROM erasures WHERE user = ?1")?.execute([user])?,
             })
-        })
-        .await
+        });
+        let ended = ended.await?;
+        if ended && due_at.is_none() {
+            // Deleted rows are overwritten in the file, and would stay in the log until it is.
+            self.writer.purge.store(true, Ordering::Relaxed);
+        }
+        Ok(ended)
     }
 
     async fn erase_deleted_posts(&self, user: &UserId, before: Millis, limit: usize) -> Result<usize> {

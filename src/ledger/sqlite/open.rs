@@ -126,6 +126,8 @@ fn configure(db: &Connection, durability: Durability) -> rusqlite::Result<()> {
     db.pragma_update(None, "journal_size_limit", WAL_BYTES)?;
     db.pragma_update(None, "cache_size", -WRITER_CACHE)?;
     db.pragma_update(None, "foreign_keys", true)?;
+    // What is erased, deleted or edited is overwritten in the file, not only unlinked.
+    db.pragma_update(None, "secure_delete", true)?;
     // Also keeps the statement journals, which undo a failed statement, in memory instead of in files.
     db.pragma_update(None, "temp_store", "MEMORY")?;
     set_durability(db, durability)

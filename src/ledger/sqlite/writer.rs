@@ -6,7 +6,7 @@
 //! flush of its own if another call follows within a moment.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
@@ -28,6 +28,8 @@ pub(super) struct Writer {
     pub(super) lane: Arc<Lane>,
     /// The number of committed transactions.
     pub(super) commits: Arc<AtomicU64>,
+    /// Set when the write-ahead log is to be emptied.
+    pub(super) purge: Arc<AtomicBool>,
 }
 
 impl Writer {
@@ -47,8 +49,10 @@ impl Writer {
             let (db, _grown) = &parts;
             serve(db, &queue, &counter);
         })?;
-        lane.spawn("ledger_checkpoints", "ledger-log", move || checkpointer::serve(&log, &wake_ups))?;
-        Ok(Self { lane: Arc::new(lane), commits })
+        let purge = Arc::new(AtomicBool::new(false));
+        let asked = Arc::clone(&purge);
+        lane.spawn("ledger_checkpoints", "ledger-log", move || checkpointer::serve(&log, &wake_ups, &asked))?;
+        Ok(Self { lane: Arc::new(lane), commits, purge })
     }
 }
 
