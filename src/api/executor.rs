@@ -36,6 +36,7 @@ impl Executor {
     /// # Errors
     /// Everything in [`FeedError`].
     pub async fn run(&self, operation: &Operation, mut request: Request) -> Result<Bytes> {
+        request.remove_nulls(operation);
         let identity = &self.feed.base.identity;
         if operation.access == Access::User {
             request.caller.user()?;

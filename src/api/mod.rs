@@ -22,4 +22,4 @@ mod request;
 
 pub use error_kind::ErrorKind;
 pub use executor::Executor;
-pub use request::Request;
+pub use request::{Request, has_input};

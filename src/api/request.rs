@@ -2,8 +2,12 @@
 
 use std::sync::Arc;
 
-use super::operations::Input;
+use serde_json::{Map, Value};
+
+use super::operations::{Input, Operation, Verb};
+use crate::feed::patch::CLEARABLE_MEMBERS;
 use crate::feed::{Caller, Credential, Origin};
+use crate::model::remove_nulls;
 
 /// A request for an operation.
 pub struct Request {
@@ -20,4 +24,19 @@ pub struct Request {
     pub key: Option<String>,
     /// The input of the operation.
     pub input: Input,
+}
+
+impl Request {
+    /// Removes the members of the input that are `null`: they count as absent, except those that a change clears.
+    pub(super) fn remove_nulls(&mut self, operation: &Operation) {
+        let clearable: &[&str] = if operation.verb == Verb::Patch { &CLEARABLE_MEMBERS } else { &[] };
+        if let Value::Object(members) = &mut self.input {
+            remove_nulls(members, clearable);
+        }
+    }
+}
+
+/// Whether an input has members. Those that are `null` count as absent.
+pub fn has_input(members: &Map<String, Value>) -> bool {
+    members.values().any(|member| !member.is_null())
 }

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::claims::{SubscribeOptions, TokenError, TokenIdentity, TokenKind};
-use crate::model::{SubscribeOverride, UserId, is_plausible};
+use crate::model::{SubscribeOverride, UserId, is_plausible, without_nulls};
 use crate::protocol::to_portable;
 
 /// When the rights of a token expire: at `expire_at` if it is present (0: never), otherwise at `exp`. A token that is
@@ -81,7 +81,7 @@ pub(super) struct RawClaims {
     pub(super) data: Option<Box<RawValue>>,
     pub(super) b64data: Option<String>,
     /// Replaces options of the namespace, in subscription tokens.
-    #[serde(default, rename = "override", deserialize_with = "lenient")]
+    #[serde(default, rename = "override")]
     pub(super) replaced: SubscribeOverride,
     /// Data for the application's backend.
     pub(super) meta: Option<Box<RawValue>>,
@@ -93,6 +93,11 @@ pub(super) struct RawClaims {
 }
 
 impl RawClaims {
+    /// Decodes the claims of a token. Claims that are `null` count as absent, except `sub`.
+    pub(super) fn decode(json: &str) -> Option<Self> {
+        serde_json::from_str(&without_nulls(json)).ok()
+    }
+
     /// The identity of the token.
     pub(super) fn identity(&self, kind: TokenKind) -> TokenIdentity {
         TokenIdentity {
@@ -123,13 +128,8 @@ pub(super) struct RawOptions {
     pub(super) b64info: Option<String>,
     pub(super) data: Option<Box<RawValue>>,
     pub(super) b64data: Option<String>,
-    #[serde(default, rename = "override", deserialize_with = "lenient")]
+    #[serde(default, rename = "override")]
     pub(super) replaced: SubscribeOverride,
-}
-
-/// `null` is no override.
-fn lenient<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<SubscribeOverride, D::Error> {
-    Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
 impl RawOptions {

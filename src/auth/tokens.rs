@@ -177,7 +177,7 @@ impl Verifier {
             user,
             expire_at,
             info: json(claims.info, claims.b64info.as_deref())?,
-            meta: claims.meta.filter(|meta| meta.get() != "null"),
+            meta: json(claims.meta.filter(|meta| meta.get() != "null"), None)?,
             channels: claims.channels.unwrap_or_default(),
             subs: subs?,
         };

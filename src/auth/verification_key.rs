@@ -8,6 +8,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::errors::Error;
 use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey, Validation, decode};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::raw_claims::RawClaims;
 
@@ -142,14 +143,15 @@ impl VerificationKey {
                 validation.validate_exp = false;
                 validation.validate_aud = false;
                 validation.required_spec_claims = HashSet::new();
-                decode::<RawClaims>(token, &self.key, &validation).ok().map(|decoded| decoded.claims)
+                let decoded = decode::<Box<RawValue>>(token, &self.key, &validation).ok()?;
+                RawClaims::decode(decoded.claims.get())
             }
             TokenAlgorithm::Es512 => {
                 let (message, signature) = token.rsplit_once('.')?;
                 let (_, claims) = message.split_once('.')?;
                 let key = UnparsedPublicKey::new(&ECDSA_P521_SHA512_FIXED, self.key.try_get_as_bytes().ok()?);
                 key.verify(message.as_bytes(), &URL_SAFE_NO_PAD.decode(signature).ok()?).ok()?;
-                serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()
+                RawClaims::decode(std::str::from_utf8(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()?)
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Members of a change (`PATCH`): an absent member stays, `null` clears.
+//! Members of a change (`PATCH`): an absent member stays, `null` clears what can be without a value.
 
 use schemars::Schema;
 use serde::{Deserialize, Deserializer};
@@ -9,6 +9,9 @@ pub(crate) fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
 ) -> Result<Option<Option<T>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }
+
+/// The members that `null` clears in some change. In other members, `null` counts as absent.
+pub(crate) const CLEARABLE_MEMBERS: [&str; 5] = ["avatar", "bio", "data", "location", "media"];
 
 /// The keyword of such members, for the documents of the contract.
 pub(crate) const CLEARABLE: &str = "x-clearable";

@@ -67,7 +67,7 @@ pub struct SessionQuestion<'a> {
 }
 
 /// The answer to a question: the first of its members that is present counts, in the order `disconnect`, `error`,
-/// `result`.
+/// `result`. Members that are `null` are removed before.
 #[derive(Debug, Deserialize)]
 #[serde(bound(deserialize = "T: Deserialize<'de>"))]
 pub(super) struct WireAnswer<T> {
@@ -117,10 +117,8 @@ pub struct ConnectAnswer {
     /// The same as base64 of JSON.
     pub b64data: String,
     /// Server-side subscriptions.
-    #[serde(deserialize_with = "lenient")]
     pub channels: Vec<String>,
     /// Server-side subscriptions with options.
-    #[serde(deserialize_with = "lenient")]
     pub subs: BTreeMap<String, SubscribeAnswer>,
     /// Sent with later questions about the connection.
     pub meta: Option<Box<RawValue>>,
@@ -142,7 +140,7 @@ pub struct SubscribeAnswer {
     /// The same as base64 of JSON.
     pub b64data: String,
     /// Replaces options of the namespace.
-    #[serde(rename = "override", deserialize_with = "lenient")]
+    #[serde(rename = "override")]
     pub replaced: SubscribeOverride,
 }
 
@@ -155,7 +153,6 @@ pub struct PublishAnswer {
     /// The same as base64 of JSON.
     pub b64data: String,
     /// Whether the log does not keep the publication.
-    #[serde(deserialize_with = "lenient")]
     pub skip_history: bool,
 }
 
@@ -174,7 +171,6 @@ pub struct RpcAnswer {
 #[serde(default)]
 pub struct RefreshAnswer {
     /// Whether the connection or subscription expires now.
-    #[serde(deserialize_with = "lenient")]
     pub expired: bool,
     /// When it expires next, in Unix seconds; 0: never.
     #[serde(deserialize_with = "unix_seconds")]
@@ -195,7 +191,7 @@ pub fn json_of(plain: Option<Box<RawValue>>, base64: &str) -> Result<Option<Box<
 
 /// An expiry. Milliseconds are refused: they would mean "in 50,000 years".
 fn unix_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
-    let at: i64 = lenient(deserializer)?;
+    let at = i64::deserialize(deserializer)?;
     let is_time = u64::try_from(at).map_or(true, is_plausible);
     if is_time { Ok(at) } else { Err(D::Error::custom("expire_at is not in Unix seconds")) }
 }
@@ -227,9 +223,4 @@ impl HookDisconnect {
         }
         Some((code, reason.into()))
     }
-}
-
-/// `null` is the default, as backends in many languages write empty members.
-fn lenient<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
-    Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }

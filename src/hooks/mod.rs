@@ -28,6 +28,7 @@ pub use policy::HookPolicy;
 
 use crate::breaker::{BreakerKey, BreakerOptions, BreakerVerdict, Breakers};
 use crate::config::HooksConfig;
+use crate::model::without_nulls;
 use messages::WireAnswer;
 
 /// The largest answer that is read.
@@ -222,7 +223,9 @@ impl Hooks {
 }
 
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<HookAnswer<T>, HookFailure> {
-    let WireAnswer { result, error, disconnect } = serde_json::from_slice(body).map_err(|_| HookFailure::Malformed)?;
+    let body = std::str::from_utf8(body).map_err(|_| HookFailure::Malformed)?;
+    let answer = serde_json::from_str(&without_nulls(body)).map_err(|_| HookFailure::Malformed)?;
+    let WireAnswer { result, error, disconnect } = answer;
     match (disconnect, error, result) {
         (Some(disconnect), _, _) => Ok(HookAnswer::Disconnect(disconnect)),
         (None, Some(error), _) => Ok(HookAnswer::Error(error)),
@@ -247,9 +250,36 @@ mod tests {
         );
         let both = r#"{"error":{"code":400},"disconnect":{"code":4500,"reason":"x"}}"#;
         assert!(matches!(parsed(both), Ok(HookAnswer::Disconnect(close)) if close.code == 4500));
+        let null = r#"{"result":{"expire_at":null,"expired":null},"error":null,"disconnect":null}"#;
+        assert!(matches!(parsed(null), Ok(HookAnswer::Result(RefreshAnswer { expired: false, expire_at: 0 }))));
         for malformed in ["", "{}", "[]", "null", r#"{"result":null}"#, r#"{"result":{"expire_at":"x"}}"#, "<html>"] {
             assert!(matches!(parsed(malformed), Err(HookFailure::Malformed)), "{malformed}");
         }
+    }
+
+    #[test]
+    fn null_is_absent_in_every_answer() {
+        let options = r#"{"expire_at":null,"info":null,"b64info":null,"data":null,"b64data":null,"override":{
+            "presence":{"value":null},"join_leave":null,"force_push_join_leave":null}}"#;
+        let connect = format!(
+            r#"{{"result":{{"user":null,"expire_at":null,"info":null,"b64info":null,"data":{{"a":null}},"b64data":null,
+                "channels":null,"subs":{{"a":{options},"b":null}},"meta":null}},"error":null,"disconnect":null}}"#
+        );
+        let Ok(HookAnswer::Result(answer)) = parse::<ConnectAnswer>(connect.as_bytes()) else { panic!("an answer") };
+        assert_eq!(
+            (answer.subs.len(), answer.data.map(|data| data.get().to_owned())),
+            (1, Some(r#"{"a":null}"#.into()))
+        );
+        let subscribe = format!(r#"{{"result":{options}}}"#);
+        assert!(matches!(parse::<SubscribeAnswer>(subscribe.as_bytes()), Ok(HookAnswer::Result(_))));
+        let publish = br#"{"result":{"data":null,"b64data":null,"skip_history":null}}"#;
+        assert!(matches!(parse::<PublishAnswer>(publish), Ok(HookAnswer::Result(_))));
+        let rpc = br#"{"result":{"data":null,"b64data":null}}"#;
+        assert!(matches!(parse::<RpcAnswer>(rpc), Ok(HookAnswer::Result(_))));
+        let error = br#"{"result":null,"error":{"code":400,"message":null,"temporary":null}}"#;
+        assert!(matches!(parse::<RpcAnswer>(error), Ok(HookAnswer::Error(_))));
+        let close = br#"{"disconnect":{"code":4000,"reason":null}}"#;
+        assert!(matches!(parse::<RpcAnswer>(close), Ok(HookAnswer::Disconnect(_))));
     }
 
     #[tokio::test]

@@ -6,8 +6,10 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Error, MapAccess, Visitor};
+use serde::de::{DeserializeOwned, Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+
+use crate::model::without_nulls;
 
 /// A struct that is deserialized from an object alone.
 struct Object<T>(T);
@@ -52,7 +54,7 @@ where
     Ok(map.into_iter().map(|(key, object)| (key, object.0)).collect())
 }
 
-/// Parses an object.
-pub(super) fn from_object<'de, T: Deserialize<'de>>(json: &'de str) -> serde_json::Result<T> {
-    serde_json::from_str::<Object<T>>(json).map(|object| object.0)
+/// Parses an object. Its members that are `null` count as absent.
+pub(super) fn from_object<T: DeserializeOwned>(json: &str) -> serde_json::Result<T> {
+    serde_json::from_str::<Object<T>>(&without_nulls(json)).map(|object| object.0)
 }

@@ -50,13 +50,15 @@ async fn patch_sets_given_fields_keeps_absent_and_clears_null() {
     for gone in ["media", "location", "data"] {
         assert_eq!(after.get(gone), None, "{gone}");
     }
-    assert_eq!((&after["topics"], &after["visibility"]), (&json!(["go"]), &json!("followers")));
+    assert_eq!((&after["topics"], &after["visibility"]), (&json!(["feeds", "go"]), &json!("followers")));
+    let after = edit(&server, "bo", id, &json!({ "topics": [], "text": null })).await;
+    assert_eq!((&after["topics"], &after["text"]), (&json!(["go"]), &json!("about #Go and @dee")));
 
     let refused = async |user: &str, id: u64, change: Value| {
         let answer = server.call(user, "PATCH", &format!("/posts/{id}"), &change).await;
         (answer.status.as_u16(), answer.body["error"]["field"].as_str().unwrap_or_default().to_owned())
     };
-    assert_eq!(refused("bo", id, json!({ "text": null })).await, (400, "text".into()));
+    assert_eq!(refused("bo", id, json!({ "text": "" })).await, (400, "text".into()));
     assert_eq!(refused("bo", id, json!({ "text": "x".repeat(5001) })).await, (422, "text".into()));
     assert_eq!(refused("bo", id, json!({ "visibility": { "only_to": [] } })).await, (400, "visibility".into()));
     assert_eq!(refused("bo", id, json!({ "platform": "x" })).await, (400, "platform".into()));

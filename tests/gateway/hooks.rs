@@ -322,6 +322,11 @@ async fn unknown_methods_are_the_backends_and_operations_are_not() {
         let mut ann = Client::connect_as(&server, "ann", encoding).await;
         backend.result("rpc", json!({ "b64data": "WzEsIDJd" }));
         assert_eq!(ann.rpc("app.sum", &json!([1])).await, json!([1, 2]));
+        // One limit of depth on every way in, and on every way out.
+        let deep = (0..33).fold(json!(1), |inner, _| json!([inner]));
+        backend.result("rpc", json!({ "data": deep }));
+        assert_eq!(ann.refused(json!({ "rpc": { "method": "app.sum" } })).await, 100);
+        assert_eq!(ann.refused(json!({ "rpc": { "method": "app.sum", "data": deep } })).await, 107);
         backend.result("rpc", json!({}));
         assert_eq!(ann.rpc("app.nothing", &json!({})).await, Value::Null);
         backend.answer("rpc", Answer::Json(json!({ "error": { "code": 401, "message": "first pay" } })));

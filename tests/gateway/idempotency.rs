@@ -122,7 +122,7 @@ async fn idempotency_keys_are_scoped_to_user_and_write() {
     let mut longest = draft.clone();
     longest["idempotency_key"] = "x".repeat(255).into();
     assert_eq!(server.call("ann", "POST", "/posts", &longest).await.status, 201);
-    for wrong in [json!(""), json!("x".repeat(256)), json!("a\nb"), json!("é"), json!(7), json!(null)] {
+    for wrong in [json!(""), json!("x".repeat(256)), json!("a\nb"), json!("é"), json!(7)] {
         let mut body = draft.clone();
         body["idempotency_key"] = wrong;
         let answer = server.call("ann", "POST", "/posts", &body).await;

@@ -36,6 +36,7 @@ mod likes;
 mod limits;
 mod malformed_input;
 mod notifications;
+mod nulls;
 mod outlet;
 mod overrides;
 mod own_lists;

@@ -105,6 +105,43 @@ fn claims_replace_options_of_a_subscription() {
     assert!(matches!(hs256().verify_subscribe(&wrong, NOW), Err(TokenError::Invalid(_))));
 }
 
+#[test]
+fn claims_that_are_null_are_absent_except_the_user() {
+    for claim in [
+        "jti",
+        "iat",
+        "exp",
+        "nbf",
+        "aud",
+        "iss",
+        "expire_at",
+        "channel",
+        "client",
+        "channels",
+        "subs",
+        "info",
+        "b64info",
+        "data",
+        "b64data",
+        "override",
+        "meta",
+        "token_use",
+        "feedline_gen",
+        "unknown",
+    ] {
+        let mut claims = json!({ "sub": "ann" });
+        claims[claim] = Value::Null;
+        assert_eq!(hs256().verify_connect(&signed(&claims), NOW).unwrap().user, user("ann"), "{claim}");
+    }
+    let nested = json!({ "sub": "ann", "subs": { "chat:a": { "info": { "a": null }, "b64info": null }, "sub": null } });
+    let subs = hs256().verify_connect(&signed(&nested), NOW).unwrap().subs;
+    assert_eq!((subs.len(), subs["chat:a"].info.as_ref().unwrap().get()), (1, r#"{"a":null}"#));
+    for nobody in [json!({ "sub": null }), json!({ "sub": null, "channel": "chat:a" })] {
+        assert!(matches!(hs256().verify_connect(&signed(&nobody), NOW), Err(TokenError::Invalid(_))));
+        assert!(matches!(hs256().verify_subscribe(&signed(&nobody), NOW), Err(TokenError::Invalid(_))));
+    }
+}
+
 /// Line breaks between the tokens of JSON would end the message in which clients receive it.
 #[test]
 fn claims_for_clients_are_on_one_line() {

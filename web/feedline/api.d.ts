@@ -2615,8 +2615,8 @@ export interface components {
             idempotency_key?: string;
             location?: components["schemas"]["Location"] | null;
             media?: components["schemas"]["Media"][] | null;
-            text?: string | null;
-            topics?: string[] | null;
+            text?: string;
+            topics?: string[];
             visibility?: components["schemas"]["Visibility"];
         };
         /**

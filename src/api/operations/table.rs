@@ -90,7 +90,7 @@ pub(super) fn rows() -> Vec<Operation> {
         "users.get"       Get    "/users/{id}"           200 Reader Read(2)
             => profiles.get(OneUser) -> Profile, NOT_FOUND;
 
-        /// Changes the caller's profile. Omitted members stay, null clears.
+        /// Changes the caller's profile. Omitted members stay, null clears avatar, bio and data.
         "users.update"    Patch  "/users/me"             200 User   Write(Writes)
             => profiles.update(people::ProfileUpdate) -> UserDetails, NOT_FOUND, LIMIT_EXCEEDED;
 
@@ -200,7 +200,7 @@ pub(super) fn rows() -> Vec<Operation> {
         "posts.explore" Get   "/posts/explore" 200 Reader Read(2)
             => posts.explore(PostFeed) -> PostPage;
 
-        /// Edits the caller's own post. Omitted members stay, null clears.
+        /// Edits the caller's own post. Omitted members stay, null clears media, location and data.
         "posts.edit"   Patch  "/posts/{id}" 200 User   Write(Posts)
             => post_editor.edit(posts::Edit) -> ShownPost, NOT_FOUND, LIMIT_EXCEEDED, BUSY;
 

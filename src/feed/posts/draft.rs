@@ -61,8 +61,21 @@ impl Draft {
     ///
     /// # Errors
     /// If the draft exceeds a limit or violates a rule.
-    pub(crate) fn into_post(mut self, author: &UserId, id: PostId, limits: &LimitOptions) -> Result<Post> {
-        self.check(limits)?;
+    pub(crate) fn into_post(self, author: &UserId, id: PostId, limits: &LimitOptions) -> Result<Post> {
+        self.check(limits, None)?;
+        self.build(author, id, limits.topics)
+    }
+
+    /// Converts the draft of an edited post. Members that the edit keeps may violate a rule that is newer than they are.
+    ///
+    /// # Errors
+    /// If a member that differs exceeds a limit or violates a rule.
+    pub(super) fn into_edited(self, before: &Post, limits: &LimitOptions) -> Result<Post> {
+        self.check(limits, Some(before))?;
+        self.build(&before.author, before.id, limits.topics.max(before.topics.len()))
+    }
+
+    fn build(mut self, author: &UserId, id: PostId, max_topics: usize) -> Result<Post> {
         let mut topics: Vec<String> = Vec::new();
         for topic in self.topics.iter().map(String::as_str).chain(marked(&self.text, '#')) {
             let topic = topic.trim_start_matches('#').to_lowercase();
@@ -70,12 +83,9 @@ impl Draft {
                 topics.push(topic);
             }
         }
-        if topics.len() > limits.topics {
-            return Err(FeedError::LimitExceeded {
-                field: "topics",
-                what: "topics of a post",
-                most: limits.topics as u64,
-            });
+        if topics.len() > max_topics {
+            let most = max_topics as u64;
+            return Err(FeedError::LimitExceeded { field: "topics", what: "topics of a post", most });
         }
         let mentions = mentioned(&self.text);
         if let Visibility::OnlyTo(names) | Visibility::NotTo(names) = &mut self.visibility {
@@ -98,27 +108,20 @@ impl Draft {
         })
     }
 
-    fn check(&self, limits: &LimitOptions) -> Result<()> {
+    /// Checks the members, except those that the post `before` an edit has, too.
+    fn check(&self, limits: &LimitOptions, before: Option<&Post>) -> Result<()> {
+        let is_new = |is_kept: &dyn Fn(&Post) -> bool| !before.is_some_and(is_kept);
         let over = |field, what, most: usize| FeedError::LimitExceeded { field, what, most: most as u64 };
         if self.text.trim().is_empty() && self.media.is_empty() && self.data.is_none() {
             return Err(FeedError::invalid("text", "a post says or shows something"));
         }
-        if self.text.chars().count() > limits.text {
+        if is_new(&|post| post.text == self.text) && self.text.chars().count() > limits.text {
             return Err(over("text", "characters of a post", limits.text));
         }
-        if self.media.len() > limits.media {
-            return Err(over("media", "pieces of media of a post", limits.media));
+        if is_new(&|post| post.media == self.media) {
+            self.check_media(limits)?;
         }
-        for media in &self.media {
-            if media.url.len() > 2_000 || !is_media_url(&media.url) {
-                let reason = "the url of a piece of media begins with http:// or https://, or is a path of this server";
-                return Err(FeedError::invalid("media", reason));
-            }
-            if media.alt.as_ref().is_some_and(|alt| alt.chars().count() > 1_500) {
-                return Err(over("media", "characters of an alt text", 1_500));
-            }
-        }
-        if let Some(place) = &self.location {
+        if let Some(place) = self.location.as_ref().filter(|_| is_new(&|post| post.location == self.location)) {
             if !(-90.0..=90.0).contains(&place.lat) || !(-180.0..=180.0).contains(&place.lon) {
                 return Err(FeedError::invalid("location", "lat is -90 to 90, lon is -180 to 180"));
             }
@@ -127,30 +130,55 @@ impl Draft {
             }
         }
         for topic in &self.topics {
-            if !is_topic(topic.trim_start_matches('#')) {
+            let is_kept = |post: &Post| post.topics.contains(topic);
+            if is_new(&is_kept) && !is_topic(topic.trim_start_matches('#')) {
                 return Err(FeedError::invalid("topics", "a topic is 1 to 100 letters, digits and underscores"));
             }
         }
         if self.platform.as_ref().is_some_and(|platform| platform.chars().count() > 50) {
             return Err(over("platform", "characters of a platform", 50));
         }
-        if self.data.as_ref().is_some_and(|data| !is_shallow(data)) {
-            return Err(FeedError::invalid("data", NESTED_TOO_DEEP));
-        }
         if let Visibility::OnlyTo(names) | Visibility::NotTo(names) = &self.visibility {
             if names.is_empty() {
                 return Err(FeedError::invalid("visibility", "only_to and not_to name somebody"));
             }
-            if names.len() > MAX_NAMED {
+            if is_new(&|post| post.visibility == self.visibility) && names.len() > MAX_NAMED {
                 return Err(over("visibility", "people named in who may see a post", MAX_NAMED));
             }
         }
-        let data = self.data.as_ref().map_or(0, |data| Value::Object(data.clone()).to_string().len());
-        if data > limits.data_bytes {
-            return Err(over("data", "bytes of a post's data", limits.data_bytes));
+        match &self.data {
+            Some(data) if is_new(&|post| post.data == self.data) => check_data(data, limits.data_bytes),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_media(&self, limits: &LimitOptions) -> Result<()> {
+        let over = |what, most: usize| FeedError::LimitExceeded { field: "media", what, most: most as u64 };
+        if self.media.len() > limits.media {
+            return Err(over("pieces of media of a post", limits.media));
+        }
+        for media in &self.media {
+            if media.url.len() > 2_000 || !is_media_url(&media.url) {
+                let reason = "the url of a piece of media begins with http:// or https://, or is a path of this server";
+                return Err(FeedError::invalid("media", reason));
+            }
+            if media.alt.as_ref().is_some_and(|alt| alt.chars().count() > 1_500) {
+                return Err(over("characters of an alt text", 1_500));
+            }
         }
         Ok(())
     }
+}
+
+fn check_data(data: &Map<String, Value>, max_bytes: usize) -> Result<()> {
+    if !is_shallow(data) {
+        return Err(FeedError::invalid("data", NESTED_TOO_DEEP));
+    }
+    if Value::Object(data.clone()).to_string().len() > max_bytes {
+        let what = "bytes of a post's data";
+        return Err(FeedError::LimitExceeded { field: "data", what, most: max_bytes as u64 });
+    }
+    Ok(())
 }
 
 /// The users that a text mentions, each once.
@@ -181,6 +209,39 @@ pub(crate) fn marked(text: &str, mark: char) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::MediaKind;
+
+    #[test]
+    fn an_edit_keeps_members_that_are_older_than_a_rule() {
+        const LIMITS: LimitOptions =
+            LimitOptions { text: 10, media: 1, topics: 1, data_bytes: 1_000, follows: 1, favourites: 1 };
+        let deep = |levels| (1..levels).fold(Map::new(), |inner, _| Map::from_iter([("a".into(), inner.into())]));
+        let image = |url: &str| Media { kind: MediaKind::Image, url: url.into(), width: None, height: None, alt: None };
+        let author = UserId::parse("ann").unwrap();
+        let draft = || Draft {
+            text: "x".repeat(11),
+            media: vec![image("ftp://a"), image("/b")],
+            topics: vec!["a b".into(), "c".into()],
+            data: Some(deep(40)),
+            ..Draft::default()
+        };
+        let before = draft().build(&author, PostId(1), 2).unwrap();
+        assert!(draft().into_post(&author, PostId(2), &LIMITS).is_err());
+        assert_eq!(draft().into_edited(&before, &LIMITS).unwrap(), before);
+        type Change = fn(&mut Draft);
+        let changes: [(&str, Change); 4] = [
+            ("text", |draft| draft.text.push('y')),
+            ("media", |draft| draft.media.truncate(1)),
+            ("topics", |draft| draft.topics.push("d e".into())),
+            ("data", |draft| _ = draft.data.as_mut().map(|data| data.insert("b".into(), Value::Null))),
+        ];
+        for (member, change) in changes {
+            let mut changed = draft();
+            change(&mut changed);
+            let error = changed.into_edited(&before, &LIMITS).unwrap_err();
+            assert_eq!(error.field(), Some(member), "{error}");
+        }
+    }
 
     #[test]
     fn topics_and_mentions_are_found_in_the_text() {

@@ -33,8 +33,8 @@ const EDIT_LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_EDIT_ATTEMPTS: u32 = 64;
 const MAX_EDIT_PAUSE: Duration = Duration::from_millis(50);
 
-/// A change of a post. Absent members keep their values; `null` clears a member, but for `visibility`: no null makes an
-/// audience larger.
+/// A change of a post. Absent members keep their values; `null` clears those that can be without one. `visibility` is
+/// never `null`: no null makes an audience larger.
 #[derive(Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "PostEdit")]
@@ -42,9 +42,9 @@ pub(crate) struct Edit {
     /// The post's id.
     id: PostId,
     /// The text.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(transform = clearable)]
-    text: Option<Option<String>>,
+    #[serde(default)]
+    #[schemars(with = "String", transform = settable)]
+    text: Option<String>,
     /// Pictures and videos.
     #[serde(default, deserialize_with = "present")]
     #[schemars(transform = clearable)]
@@ -54,9 +54,9 @@ pub(crate) struct Edit {
     #[schemars(transform = clearable)]
     location: Option<Option<Location>>,
     /// The topics, besides the `#words` of the text.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(transform = clearable)]
-    topics: Option<Option<Vec<String>>>,
+    #[serde(default)]
+    #[schemars(with = "Vec<String>", transform = settable)]
+    topics: Option<Vec<String>>,
     /// The visibility of the post.
     #[serde(default, deserialize_with = "present_audience")]
     #[schemars(with = "Visibility", transform = settable)]
@@ -78,10 +78,10 @@ impl Edit {
         let named: HashSet<String> = marked(&post.text, '#').map(str::to_lowercase).collect();
         let topics = post.topics.into_iter().filter(|topic| !named.contains(topic)).collect();
         Draft {
-            text: self.text.map_or(post.text, Option::unwrap_or_default),
+            text: self.text.unwrap_or(post.text),
             media: self.media.map_or(post.media, Option::unwrap_or_default),
             location: self.location.unwrap_or(post.location),
-            topics: self.topics.map_or(topics, Option::unwrap_or_default),
+            topics: self.topics.unwrap_or(topics),
             platform: post.platform,
             visibility: self.visibility.unwrap_or(post.visibility),
             data: self.data.unwrap_or(post.data),
@@ -127,7 +127,7 @@ impl PostEditor {
             let cached = self.base.posts.get([id]).await?.remove(&id).ok_or(NO_POST)?;
             let before = &cached.post;
             let now = now();
-            let mut post = edit.clone().apply_to(before.clone()).into_post(author, id, &self.limits)?;
+            let mut post = edit.clone().apply_to(before.clone()).into_edited(before, &self.limits)?;
             post.created_at = before.created_at;
             // The version of the post. It grows with each edit, even if the clock does not advance or goes back.
             post.edited_at = Some(before.edited_at.map_or(now, |last| now.max(last + 1)));

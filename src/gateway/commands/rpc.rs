@@ -9,13 +9,13 @@ use super::hook_runner::HookRunner;
 use super::outcome::CommandOutcome;
 use super::subscriptions::credential_of;
 use crate::api::operations::Operations;
-use crate::api::{Executor, Request};
+use crate::api::{Executor, Request, has_input};
 use crate::feed::{Caller, FeedError, Origin};
 use crate::gateway::session::{RpcCall, disconnect, error_reply};
 use crate::gateway::wire::message_format::MessageFormat;
 use crate::hooks::{HookAnswer, json_of};
 use crate::metrics::Metrics;
-use crate::protocol::{ErrorCode, Reply, ReplyBody, ReplyError, one_line};
+use crate::protocol::{ErrorCode, Reply, ReplyBody, ReplyError, is_portable, to_portable};
 
 /// Runs operations for clients.
 pub(crate) struct RpcRunner {
@@ -40,8 +40,7 @@ impl RpcRunner {
             Some(Ok(input @ Value::Object(_))) => input,
             Some(_) => return CommandOutcome::refused(call.id, ErrorCode::BAD_REQUEST),
         };
-        let has_input = input.as_object().is_some_and(|members| !members.is_empty());
-        let operation = find(has_input).unwrap_or(without_input);
+        let operation = find(input.as_object().is_some_and(has_input)).unwrap_or(without_input);
         let caller = call.user.map_or(Caller::Anonymous, Caller::User);
         let credential = credential_of(caller.reader(), call.token);
         let origin = Origin::Connection(call.address);
@@ -64,12 +63,17 @@ impl RpcRunner {
     /// Asks the application's backend for the reply.
     async fn ask(&self, call: RpcCall, format: MessageFormat) -> CommandOutcome {
         let failed = CommandOutcome::refused(call.id, ErrorCode::INTERNAL);
+        if call.data.as_ref().is_some_and(|data| !is_portable(data.get())) {
+            return CommandOutcome::refused(call.id, ErrorCode::BAD_REQUEST);
+        }
         match self.hooks.rpc(&call, format).await {
             Ok(HookAnswer::Result(answer)) => match json_of(answer.data, &answer.b64data) {
-                Ok(data) => {
-                    let data = data.and_then(|data| RawValue::from_string(one_line(data.get()).into_owned()).ok());
-                    CommandOutcome::done(call.id, ReplyBody::Rpc { data: data.unwrap_or_default() })
-                }
+                Ok(None) => CommandOutcome::done(call.id, ReplyBody::Rpc { data: Box::default() }),
+                // Every client must be able to decode it.
+                Ok(Some(data)) => match to_portable(&data) {
+                    Some(data) => CommandOutcome::done(call.id, ReplyBody::Rpc { data }),
+                    None => failed,
+                },
                 Err(_) => failed,
             },
             Ok(HookAnswer::Error(error)) => CommandOutcome::Reply(error_reply(call.id, error)),

@@ -176,7 +176,7 @@ fn proven(answer: ConnectAnswer) -> Result<Proven, MalformedAnswer> {
     let subs = subs.collect::<Result<_, MalformedAnswer>>()?;
     let info = checked(info)?;
     let data = checked(data)?;
-    let meta = answer.meta.filter(|meta| meta.get() != "null");
+    let meta = checked(answer.meta.filter(|meta| meta.get() != "null"))?;
     Ok(Proven { user, info, data, meta, channels: answer.channels, subs })
 }
 

@@ -62,7 +62,9 @@ use crate::auth::{MissingKey, TokenIdentity};
 use crate::gateway::channels::join::{Join, Joined};
 use crate::hooks::HookKind;
 use crate::model::UserId;
-use crate::protocol::{Command, CommandBody, ConnectRequest, Disconnect, ErrorCode, Reply, ReplyBody, RpcRequest};
+use crate::protocol::{
+    Command, CommandBody, ConnectRequest, Disconnect, ErrorCode, Reply, ReplyBody, RpcRequest, is_portable,
+};
 use client::{ClientIdentity, SessionContext};
 use command_budget::CommandBudget;
 use heartbeat::{Heartbeat, HeartbeatEvent};
@@ -196,6 +198,10 @@ impl Session {
             (SessionState::Fresh, Some(CommandBody::Connect(request))) => {
                 self.add_emulated_headers(&request);
                 if request.token.is_empty() && self.context.options.hooks.asks(HookKind::Connect) {
+                    if request.data.as_ref().is_some_and(|data| !is_portable(data.get())) {
+                        self.state = SessionState::Refused;
+                        return CommandRefusal::from(ErrorCode::BAD_REQUEST).into_action(id);
+                    }
                     self.state = SessionState::Asking;
                     return ask(&self.context, None, HookQuestion::Connect(id, request));
                 }

@@ -11,7 +11,9 @@ use crate::auth::{SubscribeOptions, TokenError, TokenIdentity};
 use crate::gateway::channels::join::{Join, Joined};
 use crate::gateway::channels::{Credentials, ResolvedChannel, Right};
 use crate::hooks::HookKind;
-use crate::protocol::{Disconnect, ErrorCode, RefreshResult, SubRefreshRequest, SubscribeRequest, SubscribeResult};
+use crate::protocol::{
+    Disconnect, ErrorCode, RefreshResult, SubRefreshRequest, SubscribeRequest, SubscribeResult, is_portable,
+};
 
 /// What a `subscribe` command leads to.
 pub(super) enum SubscribeStep {
@@ -45,6 +47,9 @@ pub(super) fn subscribe(
     }
     let channel = context.options.channels.find_for_client(name)?;
     if token.is_empty() && is_asked(context, identity, HookKind::Subscribe, &channel, false) {
+        if request.data.as_ref().is_some_and(|data| !is_portable(data.get())) {
+            return Err(ErrorCode::BAD_REQUEST.into());
+        }
         return Ok(SubscribeStep::Ask(request));
     }
     let client = Credentials { user: identity.user.as_ref(), subscribed: false, token: !token.is_empty() };

@@ -3,10 +3,12 @@
 use std::borrow::Cow;
 
 use axum::http::StatusCode;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::feed::FeedError;
+use crate::model::without_nulls;
 use crate::protocol::ErrorCode;
 
 /// The result of a method, or an error of the protocol.
@@ -60,9 +62,11 @@ pub(super) fn to_body(answer: &Result<String, ApiError>) -> String {
     }
 }
 
-/// Decodes a request.
-pub(super) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, ErrorCode> {
-    serde_json::from_slice(body).map_err(|_| ErrorCode::BAD_REQUEST)
+/// Decodes a request. Its members that are `null` count as absent, and `null` alone as an empty request.
+pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ErrorCode> {
+    let json = std::str::from_utf8(body).map_err(|_| ErrorCode::BAD_REQUEST)?;
+    let json = if json.trim_ascii() == "null" { "{}".into() } else { without_nulls(json) };
+    serde_json::from_str(&json).map_err(|_| ErrorCode::BAD_REQUEST)
 }
 
 /// Maps a failure of the server to an error code.

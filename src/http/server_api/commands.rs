@@ -71,9 +71,10 @@ async fn batch_reply(api: &ServerApi, caller: &BackendCaller, command: &BTreeMap
 /// Runs the commands of `/api`, one after another. Returns the body of the response: a line for each reply. `None` if
 /// the body is not a sequence of commands.
 pub(super) async fn sequence(api: &ServerApi, caller: &BackendCaller, body: &[u8]) -> Option<String> {
-    let commands: Result<Vec<ServerCommand>, _> =
-        serde_json::Deserializer::from_slice(body).into_iter().take(MAX_COMMANDS + 1).collect();
-    let commands = commands.ok().filter(|commands| !commands.is_empty() && commands.len() <= MAX_COMMANDS)?;
+    let values = serde_json::Deserializer::from_slice(body).into_iter::<Box<RawValue>>();
+    let commands: Option<Vec<ServerCommand>> =
+        values.take(MAX_COMMANDS + 1).map(|value| read(value.ok()?.get().as_bytes()).ok()).collect();
+    let commands = commands.filter(|commands| !commands.is_empty() && commands.len() <= MAX_COMMANDS)?;
     let mut replies = Vec::with_capacity(commands.len());
     for ServerCommand { id, method, params } in &commands {
         let params = params.as_ref().map_or(NO_PARAMS, |params| params.get());

@@ -14,7 +14,7 @@ use crate::broker::{
 };
 use crate::gateway::channels::ResolvedChannel;
 use crate::model::{SubscribeOverride, UserId};
-use crate::protocol::{Disconnect, ErrorCode, present, to_portable};
+use crate::protocol::{Disconnect, ErrorCode, to_portable};
 
 /// The maximal length of a close reason, in bytes: RFC 6455 allows 125 for the reason and the code.
 const REASON: usize = 123;
@@ -74,14 +74,14 @@ pub(super) struct SubscribeInput {
     /// The channel. The user must be allowed to use it with a token.
     channel: String,
     /// What other subscribers see of the client in this channel: any JSON.
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default)]
     #[schemars(with = "serde_json::Value")]
     info: Option<Box<RawValue>>,
     /// The same as base64 of JSON, instead of `info`.
     #[serde(default)]
     b64info: String,
     /// Data for the client, sent with the subscription: any JSON.
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default)]
     #[schemars(with = "serde_json::Value")]
     data: Option<Box<RawValue>>,
     /// The same as base64 of JSON, instead of `data`.
@@ -133,7 +133,7 @@ pub(super) struct RefreshInput {
     #[serde(default)]
     expire_at: Option<u64>,
     /// What other subscribers see of the client from its next subscription on: any JSON.
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default)]
     #[schemars(with = "serde_json::Value")]
     info: Option<Box<RawValue>>,
 }

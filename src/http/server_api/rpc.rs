@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use super::answers::{ApiError, read};
 use super::context::{BackendCaller, ServerApi};
-use crate::api::Request;
-use crate::protocol::{ErrorCode, present};
+use crate::api::{Request, has_input};
+use crate::protocol::ErrorCode;
 
 /// An operation, and its input.
 #[derive(Deserialize, JsonSchema)]
@@ -17,7 +17,7 @@ pub(super) struct RpcInput {
     /// The rpc method of an operation, such as `users.get`.
     method: String,
     /// Its input: an object.
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default)]
     #[schemars(with = "serde_json::Value")]
     params: Option<Box<RawValue>>,
 }
@@ -41,7 +41,7 @@ pub(super) async fn rpc(api: &ServerApi, caller: &BackendCaller, body: &[u8]) ->
         Some(Ok(Value::Object(input))) => input,
         Some(_) => return Err(ErrorCode::BAD_REQUEST.into()),
     };
-    let Some(operation) = api.operations.by_rpc(&method, !input.is_empty()) else {
+    let Some(operation) = api.operations.by_rpc(&method, has_input(&input)) else {
         return Err(ApiError::METHOD_NOT_FOUND);
     };
     let BackendCaller { caller, credential, origin } = caller.clone();
