@@ -6,7 +6,8 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, ORIGIN, VARY,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
+    ACCESS_CONTROL_REQUEST_METHOD, ORIGIN, VARY,
 };
 use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use axum::middleware::Next;
@@ -18,6 +19,8 @@ use crate::net::origin;
 const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, PUT, PATCH, DELETE");
 const REQUEST_HEADERS: HeaderValue =
     HeaderValue::from_static("authorization, content-type, idempotency-key, x-request-id");
+/// The maximal size of a list of headers that is allowed as it was asked for.
+const MAX_ASKED_HEADERS: usize = 2_048;
 const RESPONSE_HEADERS: HeaderValue = HeaderValue::from_static("retry-after, x-request-id");
 /// The maximal time, in seconds, for which a browser may reuse the response to a preflight. Chromium limits it to two
 /// hours.
@@ -38,7 +41,7 @@ pub(super) async fn cors(State(origins): State<Arc<AllowedOrigins>>, request: Re
         (true, _) => {
             problem(StatusCode::FORBIDDEN, "forbidden", "this origin may not call the API, see server.origins")
         }
-        (false, true) => preflight(),
+        (false, true) => preflight(request.headers()),
         (false, false) => next.run(request).await,
     };
     let headers = response.headers_mut();
@@ -61,12 +64,21 @@ fn allow_origin(origins: &AllowedOrigins, headers: &HeaderMap) -> Option<HeaderV
     }
 }
 
-fn preflight() -> Response<Body> {
+/// The headers that a page may send: those that its browser asks about, whatever they are. Libraries for tracing and
+/// monitoring add their own to every request of a page, and the origin is allowed.
+fn request_headers(asked: &HeaderMap) -> HeaderValue {
+    let is_list = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~, ".contains(byte);
+    let asked = asked.get(ACCESS_CONTROL_REQUEST_HEADERS);
+    let asked = asked.filter(|asked| asked.len() <= MAX_ASKED_HEADERS && asked.as_bytes().iter().all(is_list));
+    asked.filter(|asked| !asked.is_empty()).cloned().unwrap_or(REQUEST_HEADERS)
+}
+
+fn preflight(asked: &HeaderMap) -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     let headers = response.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, METHODS);
-    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, REQUEST_HEADERS);
+    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, request_headers(asked));
     headers.insert(ACCESS_CONTROL_MAX_AGE, MAX_AGE);
     headers.append(VARY, HeaderValue::from_static("access-control-request-method, access-control-request-headers"));
     response

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::header::CONNECTION;
+use axum::http::header::{CACHE_CONTROL, CONNECTION, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::routing::{any, get, post};
@@ -35,8 +35,8 @@ use crate::gateway::node::emulation::Emulation;
 use crate::gateway::session::SessionOptions;
 use crate::gateway::{LogReader, NodeSurvey};
 use crate::metrics::Metrics;
-use crate::net::AllowedOrigins;
 use crate::net::progress::StallFlag;
+use crate::net::AllowedOrigins;
 use crate::net::{ClientAddress, TrustedProxies};
 
 mod answers;
@@ -226,7 +226,7 @@ async fn report_stalls(request: Request, next: Next) -> Response<Body> {
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Assigns an id to every request: the id sent by the client or a proxy if it is plain, otherwise a new one. The
-/// response and all log lines of the request contain it.
+/// response and all log lines of the request contain it. Adds the headers that every response has, errors too.
 async fn identify(request: Request, next: Next) -> Response<Body> {
     let plain = |id: &&HeaderValue| {
         id.len() <= 64 && id.as_bytes().iter().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
@@ -240,8 +240,12 @@ async fn identify(request: Request, next: Next) -> Response<Body> {
         tracing::info_span!("request", id = text, client, method = %request.method(), path = request.uri().path());
     let mut response = next.run(request).instrument(span.clone()).await;
     span.in_scope(|| tracing::debug!(status = response.status().as_u16(), "answered"));
+    let headers = response.headers_mut();
     if let Some(id) = id {
-        response.headers_mut().insert(REQUEST_ID, id);
+        headers.insert(REQUEST_ID, id);
     }
+    // Only files of the page say otherwise. Answers may be for one user, and none is to be taken for a script.
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    headers.entry(X_CONTENT_TYPE_OPTIONS).or_insert(HeaderValue::from_static("nosniff"));
     response
 }

@@ -115,3 +115,84 @@ async fn wildcard_origins_call_without_credentials() {
         assert_eq!((answer.status.as_u16(), allowed_origin(&answer)), (200, Some("*")), "{origin}");
     }
 }
+
+/// Libraries for tracing add headers to every request of a page.
+#[tokio::test]
+async fn a_preflight_allows_the_headers_that_it_asks_for() {
+    let server = Server::start_with(&[("server.origins", APP)]).await;
+    for path in ["/api/v1/posts", "/connection/sse", "/connection/http_stream", "/emulation"] {
+        for asked in ["traceparent,tracestate,baggage", "sentry-trace, x-anything", "authorization,x-b3-traceid"] {
+            let ask = |origin| {
+                [
+                    ("origin", origin),
+                    ("access-control-request-method", "POST"),
+                    ("access-control-request-headers", asked),
+                ]
+            };
+            let answer = server.http("OPTIONS", path, &ask(APP), "").await;
+            assert_eq!((answer.status.as_u16(), allowed_origin(&answer)), (204, Some(APP)), "{path}");
+            let names: Vec<&str> = asked.split(',').map(str::trim).collect();
+            lists(&answer, "access-control-allow-headers", &names);
+            lists(&answer, "vary", &["origin", "access-control-request-headers"]);
+            let answer = server.http("OPTIONS", path, &ask(OTHER), "").await;
+            assert_eq!((answer.status.as_u16(), answer.header("access-control-allow-headers")), (403, None), "{path}");
+        }
+        let odd =
+            [("origin", APP), ("access-control-request-method", "POST"), ("access-control-request-headers", "a;b")];
+        let answer = server.http("OPTIONS", path, &odd, "").await;
+        lists(&answer, "access-control-allow-headers", &["authorization", "content-type"]);
+    }
+}
+
+/// No answer is kept by a cache or taken for a script: all routes, and their errors.
+#[tokio::test]
+async fn answers_are_not_cached_or_sniffed() {
+    let server = Server::start_with(&[("transports.uni_sse", "true"), ("transports.uni_http_stream", "true")]).await;
+    let document = server.http("GET", "/api/openapi.json", &[], "").await.body;
+    let mut routes: Vec<(String, String)> = Vec::new();
+    for (path, verbs) in document["paths"].as_object().unwrap() {
+        for verb in verbs.as_object().unwrap().keys() {
+            let path = path.replace("{type}", "book").replace(['{', '}'], "");
+            routes.push((verb.to_uppercase(), path));
+        }
+    }
+    assert!(routes.len() > 80, "{}", routes.len());
+    for path in [
+        "/api",
+        "/api/batch",
+        "/api/events",
+        "/api/nothing",
+        "/api/v1",
+        "/api/v1/nothing",
+        "/api/openapi.json",
+        "/api/asyncapi.json",
+        "/emulation",
+        "/connection/sse",
+        "/connection/http_stream",
+        "/connection/uni_sse",
+        "/connection/uni_http_stream",
+        "/connection/websocket",
+        "/connection/nothing",
+        "/health",
+        "/ready",
+        "/metrics",
+    ] {
+        routes.extend(["GET", "POST", "PUT", "OPTIONS", "HEAD"].map(|method| (method.to_owned(), path.to_owned())));
+    }
+    let mut statuses = std::collections::BTreeSet::new();
+    for (method, path) in &routes {
+        for headers in [vec![], vec![("x-api-key", API_KEY), ("x-user", "ann")], vec![("origin", OTHER)]] {
+            // Half a command: no stream opens.
+            let is_stream = path.starts_with("/connection/") && method == "GET";
+            let whole = if is_stream { format!("{path}?cf_connect=%7B") } else { path.clone() };
+            let body = if matches!(&**method, "GET" | "HEAD") { "" } else { "{" };
+            let answer = Server::request_at(server.port(), method, &whole, &headers, body).await;
+            let answer = answer.unwrap_or_else(|| panic!("{method} {path} was not answered"));
+            statuses.insert(answer.status.as_u16());
+            let cached = answer.header("cache-control").unwrap_or_default();
+            assert!(cached.split(',').any(|word| word.trim() == "no-store"), "{method} {path}: {answer:?}");
+            assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{method} {path}: {answer:?}");
+        }
+    }
+    assert!([200, 400, 401, 403, 404, 405].iter().all(|status| statuses.contains(status)), "{statuses:?}");
+}
