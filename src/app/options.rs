@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use crate::auth::{RevocationList, Verifier};
-use crate::config::{BrokerUrl, Config, Secrets};
+use crate::config::{BrokerUrl, Config, Secrets, ServerConfig};
 use crate::feed::{FanoutOptions, FeedOptions, LikesOptions, LimitOptions, OutletOptions, PushOptions, RateOptions};
 use crate::gateway::GatewayOptions;
 use crate::gateway::accept::connection_counts::{ConnectionLimits, connections_for};
@@ -17,6 +17,7 @@ use crate::gateway::wire::outbox::Bounds;
 use crate::hooks::HookPolicy;
 use crate::ledger::PushPlan;
 use crate::model::Retention;
+use crate::net::{AllowedOrigins, OwnHosts};
 use crate::outlet::webhook_consumer;
 use crate::push::{RegistrationPolicy, vapid_public_key};
 
@@ -84,6 +85,7 @@ pub(super) fn feed_options(config: &Config) -> FeedOptions {
             sessions: config.rates.sessions,
         },
         trusted_proxies: Arc::new(config.server.trusted_proxies.clone()),
+        own_hosts: Arc::new(own_hosts(&config.server)),
         fanout: FanoutOptions {
             push_limit: config.fanout.push_limit,
             page: config.fanout.page,
@@ -154,6 +156,16 @@ pub(super) fn session_options(config: &Config, verifier: Verifier, revocations: 
         connect_timeout: config.client.connect_timeout,
         hooks: HookPolicy::new(&config.hooks),
     }
+}
+
+/// The hosts of this server that its configuration names.
+fn own_hosts(server: &ServerConfig) -> OwnHosts {
+    let listen = server.listen.to_string();
+    let origins: &[String] = match &server.origins {
+        AllowedOrigins::Any => &[],
+        AllowedOrigins::Listed(origins) => origins,
+    };
+    OwnHosts::new(origins.iter().map(String::as_str).chain([&*listen]))
 }
 
 pub(super) fn gateway_options(config: &Config) -> GatewayOptions {

@@ -15,6 +15,7 @@ use super::work::{JobQueue, Owner};
 use crate::broker::Broker;
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
+use crate::net::OwnHosts;
 
 /// What nearly all services use. Each holds the same one.
 pub(crate) struct Base {
@@ -23,6 +24,8 @@ pub(crate) struct Base {
     /// Runs background tasks.
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) metrics: Arc<Metrics>,
+    /// The hosts of this server: media cannot point to its API.
+    pub(crate) own_hosts: Arc<OwnHosts>,
     /// Makes the ids of posts and comments.
     pub(crate) ids: Arc<NodeIds>,
     /// Notices that one of the stores was replaced by a copy.

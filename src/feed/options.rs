@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::devices::target_validator::TargetValidator;
 use super::outlet::options::OutletOptions;
 use crate::ledger::PushPlan;
-use crate::net::TrustedProxies;
+use crate::net::{OwnHosts, TrustedProxies};
 
 /// The options of the feed.
 #[derive(Clone, Debug)]
@@ -37,6 +37,8 @@ pub struct FeedOptions {
     /// The proxies in front of this server. Each of their addresses stands for many clients, so they are exempt from
     /// limits by address.
     pub trusted_proxies: Arc<TrustedProxies>,
+    /// The hosts of this server.
+    pub own_hosts: Arc<OwnHosts>,
     /// The fan-out of posts (`fanout.*`).
     pub fanout: FanoutOptions,
     /// The intake and settling of likes (`likes.*`).

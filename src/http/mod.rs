@@ -36,7 +36,7 @@ use crate::gateway::session::SessionOptions;
 use crate::gateway::{LogReader, NodeSurvey};
 use crate::metrics::Metrics;
 use crate::net::progress::StallFlag;
-use crate::net::AllowedOrigins;
+use crate::net::{AllowedOrigins, OwnHosts};
 use crate::net::{ClientAddress, TrustedProxies};
 
 mod answers;
@@ -126,6 +126,7 @@ pub fn router(parts: HttpParts, probes: Router) -> Router {
         operations: Arc::clone(&parts.operations),
         executor: Arc::clone(&parts.executor),
     };
+    let own_hosts = Arc::clone(&backends.feed.base.own_hosts);
     let events = outlet::OutletApi { api_keys: Arc::clone(&api_keys), feed: Arc::clone(&backends.feed) };
     let server_api = server_api_routes(backends);
     let operations = OperationsApi {
@@ -146,6 +147,13 @@ pub fn router(parts: HttpParts, probes: Router) -> Router {
         .fallback(get(page::serve))
         .method_not_allowed_fallback(no_such_method)
         .layer(from_fn(identify))
+        .layer(from_fn_with_state(own_hosts, note_host))
+}
+
+/// Notes the host that the request names.
+async fn note_host(State(hosts): State<Arc<OwnHosts>>, request: Request, next: Next) -> Response<Body> {
+    hosts.note(request.headers());
+    next.run(request).await
 }
 
 /// The routes of the server API.

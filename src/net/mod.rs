@@ -3,6 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | [`origin`] | which browser origins may connect |
+//! | `own_hosts` | the hosts of this server, and URLs of its own API |
 //! | `trusted` | the networks of trusted proxies; the addresses that limits by address exempt |
 //! | `forwarded` | `X-Forwarded-For` and `Forwarded` |
 //! | [`proxy_protocol`] | the PROXY protocol, versions 1 and 2 |
@@ -13,6 +14,7 @@ use std::net::IpAddr;
 
 mod forwarded;
 pub mod origin;
+mod own_hosts;
 pub mod progress;
 pub mod proxy_protocol;
 pub mod takeover;
@@ -20,6 +22,7 @@ mod trusted;
 
 pub use forwarded::client_address;
 pub use origin::AllowedOrigins;
+pub use own_hosts::OwnHosts;
 pub use trusted::{TrustedProxies, subscriber_network};
 
 /// The address of the client that sent a request, determined with the headers of trusted proxies. The listener adds it

@@ -39,6 +39,7 @@ mod notifications;
 mod nulls;
 mod outlet;
 mod overrides;
+mod own_api;
 mod own_lists;
 mod people;
 mod protobuf;

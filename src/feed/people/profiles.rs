@@ -15,6 +15,7 @@ use crate::feed::patch::{clearable, present};
 use crate::feed::runtime::now;
 use crate::ledger::ProfileChange;
 use crate::model::{NESTED_TOO_DEEP, Profile, UserDetails, is_shallow};
+use crate::net::OwnHosts;
 
 /// The maximal number of authors for whose posts one user can have alerts. Each post costs a read of all users with
 /// alerts for its author.
@@ -45,8 +46,11 @@ pub(crate) struct ProfileUpdate {
     data: Option<Option<Map<String, Value>>>,
 }
 
-fn checked_avatar(url: Option<String>) -> Result<Option<String>> {
+fn checked_avatar(url: Option<String>, hosts: &OwnHosts) -> Result<Option<String>> {
     let Some(url) = url.filter(|url| !url.is_empty()) else { return Ok(None) };
+    if hosts.is_own_api(&url) {
+        return Err(FeedError::invalid("avatar", "a picture cannot point to the API of this server"));
+    }
     if url.len() <= 2_000 && is_media_url(&url) {
         Ok(Some(url))
     } else {
@@ -103,7 +107,7 @@ impl Profiles {
         let user = caller.user()?;
         let change = ProfileChange {
             name: change.name.as_deref().map(checked_name).transpose()?,
-            avatar: change.avatar.map(checked_avatar).transpose()?,
+            avatar: change.avatar.map(|url| checked_avatar(url, &self.base.own_hosts)).transpose()?,
             bio: change.bio.map(checked_bio).transpose()?,
             data: change.data.map(checked_data).transpose()?,
         };

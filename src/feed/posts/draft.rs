@@ -11,6 +11,7 @@ use crate::feed::error::{FeedError, Result};
 use crate::feed::input::is_media_url;
 use crate::feed::options::LimitOptions;
 use crate::model::{Location, Media, NESTED_TOO_DEEP, Post, PostId, UserId, Visibility, is_shallow, is_topic};
+use crate::net::OwnHosts;
 
 /// The maximal number of users in a post's visibility. Each delivery searches the list.
 const MAX_NAMED: usize = 200;
@@ -179,6 +180,14 @@ fn check_data(data: &Map<String, Value>, max_bytes: usize) -> Result<()> {
         return Err(FeedError::LimitExceeded { field: "data", what, most: max_bytes as u64 });
     }
     Ok(())
+}
+
+/// Refuses media that point to the API of this server: whoever reads the post would send requests to it.
+pub(super) fn refuse_own_api(media: &[Media], hosts: &OwnHosts) -> Result<()> {
+    match media.iter().any(|media| hosts.is_own_api(&media.url)) {
+        true => Err(FeedError::invalid("media", "media cannot point to the API of this server")),
+        false => Ok(()),
+    }
 }
 
 /// The users that a text mentions, each once.

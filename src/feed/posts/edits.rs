@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::draft::{Draft, audience, marked};
+use super::draft::{Draft, audience, marked, refuse_own_api};
 use crate::broker::{Confirmation, Invalidation};
 use crate::feed::base::Base;
 use crate::feed::call::Call;
@@ -108,6 +108,9 @@ impl PostEditor {
         let id = edit.id;
         if self.base.visibility.post(call.caller.reader(), id).await?.post.author != *author {
             return Err(FeedError::Forbidden("only its author can edit a post"));
+        }
+        if let Some(Some(media)) = &edit.media {
+            refuse_own_api(media, &self.base.own_hosts)?;
         }
         let confirmation = {
             let _turn = self.locks.lock(id).await?;

@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 
 pub(crate) use comment_reader::{CommentPage, CommentReader};
 pub(crate) use comments::{CommentDraft, CommentEdit, CommentService};
+use draft::refuse_own_api;
 pub(crate) use draft::{Draft, mentioned};
 pub(crate) use edits::{Edit, PostEditor};
 
@@ -54,6 +55,7 @@ impl PostService {
     pub(crate) async fn create(&self, call: Call, draft: Draft) -> Result<Box<RawValue>> {
         let author = call.caller.user()?;
         let now = now();
+        refuse_own_api(&draft.media, &self.base.own_hosts)?;
         let post = draft.into_post(author, self.base.ids.for_call(&call, now)?, &self.limits)?;
         self.base.rates.take_mentions(&call, &post.mentions).await?;
         let ticket = self.base.posts.ticket(post.id);

@@ -169,6 +169,7 @@ impl Feed {
             broker,
             runtime,
             metrics,
+            own_hosts: options.own_hosts.clone(),
             ids,
             lineage,
             identity,

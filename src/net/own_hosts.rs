@@ -1,0 +1,236 @@
+//! The hosts under which clients reach this server, and URLs of its own API at them.
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::http::HeaderMap;
+use axum::http::header::HOST;
+use parking_lot::RwLock;
+use reqwest::Url;
+
+/// The maximal number of hosts that are learned from requests, and the longest name.
+const MAX_SEEN: usize = 32;
+const MAX_NAME: usize = 253;
+
+/// The first segments of paths that do something, or tell a client's own data.
+const API: [&str; 3] = ["api", "connection", "emulation"];
+
+/// The most times that a path is percent-decoded. Each proxy may do so once.
+const MAX_DECODED: usize = 4;
+
+/// The hosts of this server: loopback, those of the configuration, and those that requests name. A client may name any
+/// host, so the one that was named least is forgotten first.
+#[derive(Debug, Default)]
+pub struct OwnHosts {
+    configured: Vec<String>,
+    seen: RwLock<Vec<SeenHost>>,
+}
+
+#[derive(Debug)]
+struct SeenHost {
+    name: String,
+    requests: AtomicU64,
+}
+
+impl OwnHosts {
+    /// Begins with the hosts of these addresses and origins, such as `10.0.0.1:8000` and `https://feed.example.org`.
+    pub fn new<'a>(configured: impl IntoIterator<Item = &'a str>) -> Self {
+        let configured = configured.into_iter().map(|text| text.rsplit_once("//").map_or(text, |(_, host)| host));
+        Self { configured: configured.map(canonical).collect(), seen: RwLock::default() }
+    }
+
+    /// Notes the host that a request names.
+    pub fn note(&self, headers: &HeaderMap) {
+        let Some(name) = headers.get(HOST).and_then(|host| host.to_str().ok()).map(without_port) else { return };
+        if self.seen.read().iter().any(|seen| seen.is(name)) || !(1..=MAX_NAME).contains(&name.len()) {
+            return;
+        }
+        let name = canonical(name);
+        let mut seen = self.seen.write();
+        if seen.iter().any(|seen| seen.is(&name)) {
+            return;
+        }
+        if seen.len() == MAX_SEEN {
+            let rarest = seen.iter().enumerate().min_by_key(|(_, seen)| seen.requests.load(Ordering::Relaxed));
+            if let Some((rarest, _)) = rarest {
+                seen.swap_remove(rarest);
+            }
+        }
+        seen.push(SeenHost { name, requests: AtomicU64::new(1) });
+    }
+
+    /// Whether a browser that loads the URL would send a request to the API of this server, however the URL is written.
+    /// `url` is absolute, or a path of this server.
+    pub fn is_own_api(&self, url: &str) -> bool {
+        let Ok(url) = Url::parse("http://localhost/").and_then(|page| page.join(url)) else { return false };
+        let host = canonical(url.host_str().unwrap_or_default());
+        let is_loopback = match host.parse::<IpAddr>() {
+            Ok(address) => address.to_canonical().is_loopback() || address.to_canonical().is_unspecified(),
+            Err(_) => host == "localhost" || host.ends_with(".localhost"),
+        };
+        let is_own =
+            is_loopback || self.configured.contains(&host) || self.seen.read().iter().any(|seen| seen.name == host);
+        is_own && is_api_path(url.path())
+    }
+}
+
+impl SeenHost {
+    /// Whether a request names this host; counts it.
+    fn is(&self, name: &str) -> bool {
+        let is_same = self.name.eq_ignore_ascii_case(name);
+        if is_same {
+            self.requests.fetch_add(1, Ordering::Relaxed);
+        }
+        is_same
+    }
+}
+
+/// The host of an authority, in the form in which hosts are compared.
+fn canonical(authority: &str) -> String {
+    let host = without_port(authority).trim_matches(['[', ']']).trim_end_matches('.').to_ascii_lowercase();
+    host.parse::<IpAddr>().map_or(host, |address| address.to_canonical().to_string())
+}
+
+fn without_port(authority: &str) -> &str {
+    let is_port = |port: &str| port.bytes().all(|b| b.is_ascii_digit());
+    match authority.rsplit_once(':') {
+        // The colons of an IPv6 address without brackets are its own.
+        Some((host, port)) if is_port(port) && (!host.contains(':') || host.ends_with(']')) => host,
+        _ => authority,
+    }
+}
+
+/// Whether a path is below one of [`API`], as this server or a proxy before it may read it.
+fn is_api_path(path: &str) -> bool {
+    let mut path = path.to_owned();
+    for _ in 0..MAX_DECODED {
+        let mut segments: Vec<&str> = Vec::new();
+        for segment in path.split(['/', '\\']) {
+            let segment = segment.split(';').next().unwrap_or_default();
+            match segment.trim_matches(|c: char| c.is_control() || c.is_whitespace()) {
+                "" | "." => {}
+                ".." => _ = segments.pop(),
+                segment => segments.push(segment),
+            }
+        }
+        if segments.first().is_some_and(|first| API.iter().any(|api| first.eq_ignore_ascii_case(api))) {
+            return true;
+        }
+        let decoded = percent_decoded(&path);
+        if decoded == path {
+            return false;
+        }
+        path = decoded;
+    }
+    // Nobody writes a path so.
+    true
+}
+
+fn percent_decoded(text: &str) -> String {
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, others)) = rest.split_first() {
+        let digit = |at: usize| others.get(at).and_then(|byte| char::from(*byte).to_digit(16));
+        match (first, digit(0), digit(1)) {
+            (b'%', Some(high), Some(low)) => {
+                decoded.push((high * 16 + low) as u8);
+                rest = &others[2..];
+            }
+            _ => {
+                decoded.push(*first);
+                rest = others;
+            }
+        }
+    }
+    String::from_utf8_lossy(&decoded).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn named(host: &str) -> HeaderMap {
+        HeaderMap::from_iter([(HOST, HeaderValue::from_str(host).unwrap())])
+    }
+
+    #[test]
+    fn urls_of_the_own_api_are_recognised_in_any_disguise() {
+        let hosts = OwnHosts::new(["10.1.2.3:8000", "https://app.example.org:8443"]);
+        hosts.note(&named("Feed.Example.org:443"));
+        for url in [
+            "/api",
+            "/api/",
+            "/api/v1/posts",
+            "/API/v1",
+            "/emulation",
+            "/connection/sse?cf_connect=x",
+            "/api?x",
+            "/api#x",
+            "/x/../api",
+            "/./api",
+            "/x/%2e%2e/api",
+            "/%61pi/v1",
+            "/%2561pi",
+            "/%25252525252561",
+            "/api;x=1/v1",
+            "/%5capi",
+            "/a/..%2fapi",
+            "/%2f/api",
+            "/api%00",
+            "/%09api",
+            "//localhost/api",
+            "http://127.0.0.1/api",
+            "http://127.1:8000/api",
+            "http://0x7f000001/api",
+            "http://[::1]:9/api",
+            "http://0.0.0.0/api",
+            "http://[::ffff:127.0.0.1]/api",
+            "http://localhost:1/api",
+            "http://a.localhost/api",
+            "https://10.1.2.3/api",
+            "https://feed.example.org/api",
+            "http://FEED.example.org:80/api",
+            "https://feed.example.org./api",
+            "https://cdn.example@feed.example.org/api",
+            "https://user:key@feed.example.org/x/../api",
+            "https:\\\\feed.example.org\\api",
+            "https:/feed.example.org/api",
+            "https://feed%2eexample.org/api",
+            "https://\u{ff46}eed.example.org/api",
+            "https://app.example.org/connection/uni_sse",
+        ] {
+            assert!(hosts.is_own_api(url), "{url}");
+        }
+        for url in [
+            "/demo/1.svg",
+            "/apis/x",
+            "/pictures/api/1.jpg",
+            "/api.png",
+            "/x/api",
+            "https://cdn.example/api/v1/1.jpg",
+            "https://feed.example.org@cdn.example/api",
+            "https://feed.example.org.evil.example/api",
+            "https://feed.example.org/pictures/1.jpg",
+            "https://cdn.example/?u=https://feed.example.org/api",
+            "/50%",
+        ] {
+            assert!(!hosts.is_own_api(url), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_client_that_invents_hosts_hides_none() {
+        let hosts = OwnHosts::default();
+        for _ in 0..3 {
+            hosts.note(&named("feed.example.org"));
+        }
+        for number in 0..1_000 {
+            hosts.note(&named(&format!("invented-{number}.example")));
+        }
+        hosts.note(&named(&"x".repeat(254)));
+        assert!(hosts.is_own_api("https://feed.example.org/api"));
+        assert_eq!(hosts.seen.read().len(), MAX_SEEN);
+    }
+}
