@@ -1,6 +1,6 @@
 //! Which questions the backend is asked. Sessions use it; it knows no endpoint.
 
-use axum::http::header::COOKIE;
+use axum::http::header::{AUTHORIZATION, COOKIE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::HookKind;
@@ -9,6 +9,9 @@ use crate::config::HooksConfig;
 /// The maximum number of headers of one client that are kept, and of bytes in them.
 const MAX_HEADERS: usize = 32;
 const MAX_HEADER_BYTES: usize = 8 * 1024;
+
+/// The schemes of `Authorization` whose credentials browsers keep and send by themselves.
+const KEPT_BY_BROWSERS: [&str; 4] = ["basic", "digest", "negotiate", "ntlm"];
 
 /// Which questions the backend is asked; by default none.
 #[derive(Clone, Debug, Default)]
@@ -37,9 +40,16 @@ impl HookPolicy {
         self.asks(kind) && (self.namespaces.is_empty() || self.namespaces.iter().any(|name| name == namespace))
     }
 
-    /// Whether a client can be who its cookies say, which its browser adds to requests that another page caused.
-    pub fn trusts_cookies(&self) -> bool {
-        self.asks(HookKind::Connect) && self.headers.contains(&COOKIE)
+    /// Whether a client can be who its cookies say, or a password that its browser keeps for the host: browsers add
+    /// both to requests that another page caused. A `Bearer` token is none of these.
+    pub fn trusts_browser(&self, request: &HeaderMap) -> bool {
+        let is_kept = |value: &HeaderValue| {
+            let scheme = value.to_str().unwrap_or_default().split(' ').next().unwrap_or_default();
+            KEPT_BY_BROWSERS.iter().any(|kept| scheme.eq_ignore_ascii_case(kept))
+        };
+        let reads = |name: &HeaderName| self.headers.contains(name);
+        let has_password = || reads(&AUTHORIZATION) && request.get_all(AUTHORIZATION).iter().any(is_kept);
+        self.asks(HookKind::Connect) && (reads(&COOKIE) || has_password())
     }
 
     /// The headers of a client's request that are passed on; `None` if there are none.
@@ -73,6 +83,26 @@ impl HookPolicy {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn credentials_that_a_browser_adds_by_itself_are_recognised() {
+        let policy = |asked: bool, names: &[&str]| HookPolicy {
+            asked: [asked, false, false, false, false, false],
+            headers: names.iter().filter_map(|name| name.parse().ok()).collect(),
+            ..HookPolicy::default()
+        };
+        let sent = |value: &'static str| HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static(value))]);
+        for (asked, names, value, expected) in [
+            (true, &["cookie"][..], "Bearer x", true),
+            (false, &["cookie"], "Bearer x", false),
+            (true, &["authorization"], "Bearer x", false),
+            (true, &["authorization"], "Basic YTpi", true),
+            (true, &["authorization"], "negotiate abc", true),
+            (true, &["x-app"], "Basic YTpi", false),
+        ] {
+            assert_eq!(policy(asked, names).trusts_browser(&sent(value)), expected, "{names:?} {value}");
+        }
+    }
 
     #[test]
     fn only_listed_headers_are_passed_on() {

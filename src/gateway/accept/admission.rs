@@ -50,14 +50,19 @@ impl Admission {
         Ok(())
     }
 
-    /// Checks a request for a stream as [`check`](Self::check) does. Where cookies say who a client is, the request
-    /// must come from an allowed page: browsers send cookies with links and pictures of foreign pages too. A WebSocket
-    /// without `Origin` is no browser's.
+    /// Checks a request for a stream as [`check`](Self::check) does. Where cookies or a password of the browser say who
+    /// a client is, the request must come from an allowed page: browsers send them with links and pictures of foreign
+    /// pages too. A WebSocket without `Origin` is no browser's.
     pub(crate) fn check_stream(&self, headers: &HeaderMap) -> Result<(), ConnectionRefusal> {
         self.check(headers)?;
-        if self.connections.sessions.hooks.trusts_cookies() && !origin::is_from_allowed_page(&self.origins, headers) {
+        if self.connections.sessions.hooks.trusts_browser(headers)
+            && !origin::is_from_allowed_page(&self.origins, headers)
+        {
             self.metrics.refused("origin");
-            return Err((StatusCode::FORBIDDEN, "with hooks that read cookies, streams need an allowed origin"));
+            return Err((
+                StatusCode::FORBIDDEN,
+                "with hooks that read cookies or passwords, streams need an allowed origin",
+            ));
         }
         Ok(())
     }
