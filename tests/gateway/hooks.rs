@@ -40,14 +40,14 @@ enum Answer {
 type Asked = (String, Value, HashMap<String, String>);
 
 /// A backend. It records the questions, and answers each hook as the test has set it.
-struct Backend {
+pub(crate) struct Backend {
     port: u16,
     answers: Arc<Mutex<HashMap<String, Answer>>>,
     asked: Arc<Mutex<Vec<Asked>>>,
 }
 
 impl Backend {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let backend = Self { port, answers: Arc::default(), asked: Arc::default() };
@@ -87,7 +87,7 @@ impl Backend {
         self.answers.lock().insert(hook.to_owned(), answer);
     }
 
-    fn result(&self, hook: &str, result: Value) {
+    pub(crate) fn result(&self, hook: &str, result: Value) {
         self.answer(hook, Answer::Json(Value::from_iter([("result", result)])));
     }
 
@@ -105,7 +105,7 @@ impl Backend {
     }
 
     /// A server that asks these hooks.
-    async fn server(&self, hooks: &[&str], more: &[(&str, &str)]) -> Server {
+    pub(crate) async fn server(&self, hooks: &[&str], more: &[(&str, &str)]) -> Server {
         let keys = hooks.iter().map(|hook| (format!("hooks.{hook}"), format!("http://127.0.0.1:{}/{hook}", self.port)));
         let keys: Vec<(String, String)> = keys.collect();
         let keys = keys.iter().map(|(key, value)| (key.as_str(), value.as_str()));

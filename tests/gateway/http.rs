@@ -15,7 +15,7 @@ fn error(answer: &Answer) -> (u16, &str, Option<&str>) {
 }
 
 /// Puts an input into an operation's path, and the remaining fields into its query or body.
-fn request(verb: &str, path: &str, input: &Value) -> (String, Value) {
+pub(crate) fn request(verb: &str, path: &str, input: &Value) -> (String, Value) {
     let mut path = path.to_owned();
     let mut left = serde_json::Map::new();
     for (name, value) in input.as_object().expect("an object") {

@@ -3,6 +3,7 @@
 mod activity;
 mod audience;
 mod backend;
+mod callers;
 mod cent;
 mod channels;
 mod close_codes;
