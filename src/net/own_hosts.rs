@@ -12,7 +12,7 @@ use reqwest::Url;
 const MAX_SEEN: usize = 32;
 const MAX_NAME: usize = 253;
 
-/// The first segments of paths that do something, or tell a client's own data.
+/// The first segments of paths that change something, or return data of one client.
 const API: [&str; 3] = ["api", "connection", "emulation"];
 
 /// The most times that a path is percent-decoded. Each proxy may do so once.

@@ -14,11 +14,11 @@ enum Caller<'a> {
     Socket(Box<Client>),
 }
 
-/// What operations of each access say to: an anonymous caller, a token, a session of an account, a client that the
+/// What operations of each access say to: a request without credentials, a token, a session of an account, a client that the
 /// connect hook names, an anonymous client of an insecure server, a token there, a backend, and a backend for a user.
 ///
 /// `+` allowed, `-` 401, `x` 403, `.` no such method on sockets.
-const READER: &str = "++++++++";
+const READER: &str = "-+++++++";
 const USER: &str = "-+++-+-+";
 const OPEN: &str = "+.+...++";
 
@@ -34,6 +34,8 @@ fn input(operation: &Operation) -> Value {
         "devices.register" => {
             return json!({ "id": "d", "platform": "webhook", "endpoint": "https://hooks.example/1" });
         }
+        // It must not end the session that the next operation needs.
+        "sessions.delete" => return json!({ "all": "neither" }),
         "accounts.password" => return json!({ "old": "a long password", "new": "another password" }),
         _ => {}
     }

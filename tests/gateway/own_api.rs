@@ -1,4 +1,4 @@
-//! Media and avatars do not point to the server's own API: whoever sees them would send requests to it.
+//! Media and avatars do not point to the server's own API: browsers that show them would send requests to it.
 
 use serde_json::{Value, json};
 

@@ -182,7 +182,7 @@ fn check_data(data: &Map<String, Value>, max_bytes: usize) -> Result<()> {
     Ok(())
 }
 
-/// Refuses media that point to the API of this server: whoever reads the post would send requests to it.
+/// Refuses media that point to the API of this server: readers of the post would send requests to it.
 pub(super) fn refuse_own_api(media: &[Media], hosts: &OwnHosts) -> Result<()> {
     match media.iter().any(|media| hosts.is_own_api(&media.url)) {
         true => Err(FeedError::invalid("media", "media cannot point to the API of this server")),

@@ -251,7 +251,7 @@ impl HttpListener {
 /// Says why, as far as that can be said without having read anything.
 async fn answer_refused(mut stream: TcpStream) {
     const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 21\r\nconnection: close\r\n\
-        retry-after: 5\r\n\r\ntoo many connections\n";
+        retry-after: 5\r\ncache-control: no-store\r\nx-content-type-options: nosniff\r\n\r\ntoo many connections\n";
     let _ = timeout(Duration::from_secs(1), async {
         stream.write_all(TOO_MANY).await?;
         stream.shutdown().await
