@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::future::try_join_all;
 
-use crate::ledger::{EventConsumer, Ledger, LedgerError, NotificationEvent, NotificationMark};
+use crate::ledger::{EventConsumer, Ledger, LedgerError, MarkUpTo, NotificationEvent, NotificationMark};
 use crate::model::{Millis, NotificationKind, UserId};
 
 /// Events of one group are not farther apart, as in the server.
@@ -40,14 +40,14 @@ impl Notices {
             let mut is_read = false;
             for (at, (kind, by)) in notices {
                 if !is_read && *at > unread_since {
-                    ledger.mark_notifications(user, None, NotificationMark::Read, None).await?;
+                    ledger.mark_notifications(user, MarkUpTo::Everything, NotificationMark::Read, None).await?;
                     is_read = true;
                 }
                 let event = NotificationEvent { kind: *kind, by: by.clone(), event: 0 };
                 ledger.notify(user, &[event], *at, millis(GROUP_WINDOW)).await?;
             }
             if !is_read {
-                ledger.mark_notifications(user, None, NotificationMark::Read, None).await?;
+                ledger.mark_notifications(user, MarkUpTo::Everything, NotificationMark::Read, None).await?;
             }
             Ok::<(), LedgerError>(())
         }))

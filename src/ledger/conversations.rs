@@ -13,8 +13,8 @@ pub trait ConversationStore: Send + Sync {
     /// user exists.
     async fn mute_conversation(&self, user: &UserId, post: PostId, now: Millis) -> Result<()>;
 
-    /// Ends it. Idempotent.
-    async fn unmute_conversation(&self, user: &UserId, post: PostId) -> Result<()>;
+    /// Ends it. Returns whether the post was muted.
+    async fn unmute_conversation(&self, user: &UserId, post: PostId) -> Result<bool>;
 
     /// Those of these pairs of a user and a post in which the user muted the post, in any order. One look-up for each
     /// pair, all in one round trip.

@@ -56,7 +56,7 @@ pub use self::jobs::{
 pub use self::likes::{LikeBatch, LikeStore, RevertReason, Reverted, SettledLikes, SkippedLike};
 pub use self::lineage::{HighWaterMarks, JOBS, Lineage, LineageStore, NUMBERS_SKIPPED, PULLED, REVERTS, high_water};
 pub use self::notifications::{
-    MAX_GROUP_PEOPLE, MAX_NOTIFICATION_GROUPS, MarkOutcome, NotificationEvent, NotificationGroup, NotificationMark,
+    MAX_GROUP_PEOPLE, MAX_NOTIFICATION_GROUPS, MarkUpTo, NotificationEvent, NotificationGroup, NotificationMark,
     NotificationStore, UserNotifications,
 };
 pub use self::outlet::{

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::{ClearPlan, PushPlan, Result};
-use crate::model::{Millis, NotificationId, NotificationKind, UserId};
+use crate::model::{Millis, NotificationId, NotificationKind, NotificationPosition, UserId};
 
 /// The number of groups of a user that are kept, the newest.
 pub const MAX_NOTIFICATION_GROUPS: u64 = 1_000;
@@ -38,8 +38,11 @@ pub struct NotificationGroup {
     pub id: NotificationId,
     /// The kind of event and its object.
     pub kind: NotificationKind,
-    /// Its position in the list. It grows whenever the group does, and is unique among the groups of the user.
+    /// Its place in the list: the position of its last event, unique among the groups of the user. Marks are compared
+    /// with it.
     pub seq: i64,
+    /// The position of its last change, of any kind: `seq` or greater.
+    pub position: NotificationPosition,
     /// The users that caused it: the newest [`MAX_GROUP_PEOPLE`], newest first.
     pub people: Vec<UserId>,
     /// The total number of users that caused it, including those not in `people`.
@@ -63,19 +66,20 @@ pub enum NotificationMark {
     Read,
 }
 
-/// The result of a mark.
+/// Up to where notifications are marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MarkOutcome {
-    /// The mark moved forward.
-    Anew,
-    /// The mark was set already.
-    Before,
-    /// The user has no such notification.
-    Nothing,
+pub enum MarkUpTo {
+    /// All of them.
+    Everything,
+    /// Those at or before this position. Greater positions than the last one count as the last one.
+    Position(NotificationPosition),
+    /// Those at or before the present position of this group. Without such a group, nothing is marked.
+    Group(NotificationId),
 }
 
 /// Notifications. The groups of a user are ordered by their last event, newest first (see [`NotificationGroup::seq`]).
 /// The read and seen marks are two positions in that order, so a group that grows after it was seen is unseen again.
+/// Positions come from one sequence for each user, and are taken in the transaction of the change.
 #[async_trait]
 pub trait NotificationStore: Send + Sync {
     /// Stores the events in `events` for `to`, in the order given, in one transaction. Transactions for the same
@@ -127,13 +131,13 @@ pub trait NotificationStore: Send + Sync {
     /// The first `limit` unread groups.
     async fn unread_notifications(&self, user: &UserId, limit: usize) -> Result<Vec<NotificationGroup>>;
 
-    /// Marks all groups of a user up to this one, at its current position (`None`: all). Marks never move back.
-    /// If a mark moves, `clear` queues it for the devices of the user that were sent pushes.
+    /// Marks groups of a user. Returns the position of the mark if it moved; marks never move back. If it moves,
+    /// `clear` queues it for the devices of the user that were sent pushes.
     async fn mark_notifications(
         &self,
         user: &UserId,
-        upto: Option<NotificationId>,
+        upto: MarkUpTo,
         mark: NotificationMark,
         clear: Option<&ClearPlan>,
-    ) -> Result<MarkOutcome>;
+    ) -> Result<Option<NotificationPosition>>;
 }

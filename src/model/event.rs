@@ -9,7 +9,8 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::{
-    Comment, CommentId, GoneReason, Notification, NotificationId, Person, PostId, RevertReason, ShownPost, Tally,
+    Comment, CommentId, GoneReason, Notification, NotificationId, NotificationPosition, Person, PostId, RevertReason,
+    ShownPost, Tally,
 };
 
 /// An event on a channel of the feed. `title` is the name of its schema, `x-channels` are the kinds of channels that
@@ -111,7 +112,9 @@ pub enum Event<'a> {
     #[serde(rename = "notifications.read")]
     #[schemars(title = "NotificationsReadEvent", extend("x-channels" = ["notifications"]))]
     NotificationsRead {
-        /// The newest one that was marked; absent: all.
+        /// The position up to which they were marked. A group that changed later was not.
+        position: NotificationPosition,
+        /// The group that the request named, if any.
         #[serde(skip_serializing_if = "Option::is_none")]
         id: Option<NotificationId>,
         /// Whether they were marked as seen, not as read.
@@ -241,6 +244,7 @@ mod tests {
     fn events_of_notifications_have_these_bytes() {
         let notification = Notification {
             id: NotificationId(5),
+            position: NotificationPosition(6),
             kind: "reply",
             object: Some(NotificationSubject::Comment { id: CommentId(8), post: PostId(7) }),
             people: Vec::new(),
@@ -252,15 +256,17 @@ mod tests {
         };
         let object = r#""object":{"type":"comment","id":8,"post":7}"#;
         let times = r#""created_at":9,"updated_at":10,"read":false,"seen":true"#;
-        let members = format!(r#""id":5,"kind":"reply",{object},"people":[],"count":1,{times}"#);
+        let members = format!(r#""id":5,"position":6,"kind":"reply",{object},"people":[],"count":1,{times}"#);
         assert_encoded(
             &Event::Notification { notification: &notification },
             &format!(r#"{{"type":"notification","notification":{{{members}}}}}"#),
         );
         assert_encoded(&Event::NotificationGone { id: NotificationId(5) }, r#"{"type":"notification.gone","id":5}"#);
         for (id, member) in [(Some(NotificationId(5)), r#""id":5,"#), (None, "")] {
-            let read = Event::NotificationsRead { id, seen: true, unread: 2, unseen: 1 };
-            let expected = format!(r#"{{"type":"notifications.read",{member}"seen":true,"unread":2,"unseen":1}}"#);
+            let position = NotificationPosition(6);
+            let read = Event::NotificationsRead { position, id, seen: true, unread: 2, unseen: 1 };
+            let members = format!(r#""position":6,{member}"seen":true,"unread":2,"unseen":1"#);
+            let expected = format!(r#"{{"type":"notifications.read",{members}}}"#);
             assert_encoded(&read, &expected);
         }
     }

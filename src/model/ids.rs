@@ -122,6 +122,10 @@ pub struct CommentId(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NotificationId(pub u64);
 
+/// A position in the notifications of a user: it grows with each change of one of their groups.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NotificationPosition(pub u64);
+
 /// The time in an id.
 macro_rules! times {
     ($($id:ident)*) => {$(
@@ -192,6 +196,7 @@ numbers! {
     PostId "PostId"
     CommentId "CommentId"
     NotificationId "NotificationId"
+    NotificationPosition "NotificationPosition"
 }
 
 /// Reads the number of an id.

@@ -36,7 +36,7 @@ pub use domain_event::{DomainEvent, MAX_LIKES, MAX_MENTIONED, NewLikes, others};
 pub use entry::{CommentChanged, Entry, Epoch, GoneReason, Position, PositionRef, PostRemoved};
 pub use event::Event;
 pub use event_owner::EventOwner;
-pub use ids::{CommentId, NotificationId, PostId, UserId};
+pub use ids::{CommentId, NotificationId, NotificationPosition, PostId, UserId};
 pub use like::{LikeChange, RevertReason, Tally};
 pub use notification::{DeliveredNotification, Notification, NotificationSubject};
 pub use notification_kind::NotificationKind;

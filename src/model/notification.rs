@@ -3,13 +3,15 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{CommentId, Millis, NotificationId, Person, PostId, UserId};
+use super::{CommentId, Millis, NotificationId, NotificationPosition, Person, PostId, UserId};
 
 /// A notification: a group of users with the same action on the same object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Notification {
     /// Its id; it stays while more people do the same.
     pub id: NotificationId,
+    /// Its position: greater than all earlier ones whenever the group changes. `notifications.mark_read` takes it.
+    pub position: NotificationPosition,
     /// The kind of action: `like`, `comment`, `reply`, `follow` or `mention`.
     #[schemars(extend("enum" = ["like", "comment", "reply", "follow", "mention"]))]
     pub kind: &'static str,

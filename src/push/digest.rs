@@ -89,7 +89,7 @@ pub(super) fn digest(
 mod tests {
     use super::*;
     use crate::ledger::{DeviceSession, PushKey};
-    use crate::model::{Notification, NotificationId, PushPreferences, PushTarget};
+    use crate::model::{Notification, NotificationId, NotificationPosition, PushPreferences, PushTarget};
     use crate::push::texts::TextsConfig;
 
     fn device(id: &str) -> Device {
@@ -119,6 +119,7 @@ mod tests {
     fn alert(item: u64, kind: &'static str) -> (QueuedPush, Box<PushContent>) {
         let notification = Notification {
             id: NotificationId(item),
+            position: NotificationPosition(item),
             kind,
             object: None,
             people: Vec::new(),

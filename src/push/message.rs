@@ -197,7 +197,7 @@ fn urgency(kind: TextKind) -> Urgency {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{DeviceId, Notification, NotificationId, Person, PostId, UserId};
+    use crate::model::{DeviceId, Notification, NotificationId, NotificationPosition, Person, PostId, UserId};
     use crate::push::texts::TextsConfig;
 
     fn key(item: u64) -> PushKey {
@@ -217,6 +217,7 @@ mod tests {
         let bo = Person { id: UserId::parse("bo").expect("an id"), name: "Bo".into(), avatar: None };
         let notification = Notification {
             id: NotificationId(7),
+            position: NotificationPosition(7),
             kind: "mention",
             object: Some(NotificationSubject::Post { id: PostId(5) }),
             people: vec![bo],

@@ -74,6 +74,7 @@ mod tokens;
 mod topics;
 mod unidirectional;
 mod visibility;
+mod withdrawals;
 
 use feedline_test_support::{client, ports, postgres_server, redis_server, server, stream_socket, webhook};
 

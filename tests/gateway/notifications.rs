@@ -157,14 +157,17 @@ async fn read_marks_lower_the_count_on_all_sockets() {
     let seen = phone.rpc("notifications.mark_read", &json!({ "seen": true })).await;
     assert_eq!(left(&seen), (3, 0));
     let heard = marked(&mut desk, "ann").await;
-    assert_eq!(heard, json!({ "type": "notifications.read", "seen": true, "unread": 3, "unseen": 0 }));
+    let position = &page(&server, "ann", "").await["items"][0]["position"];
+    let marked_all =
+        json!({ "type": "notifications.read", "position": position, "seen": true, "unread": 3, "unseen": 0 });
+    assert_eq!(heard, marked_all);
     assert_eq!(marked(&mut phone, "ann").await, heard);
 
     let read = phone.rpc("notifications.mark_read", &json!({ "id": ids[1] })).await;
     assert_eq!(left(&read), (1, 0), "up to and including that one");
     let heard = marked(&mut desk, "ann").await;
-    let told_so = json!({ "type": "notifications.read", "id": ids[1], "seen": false, "unread": 1, "unseen": 0 });
-    assert_eq!(heard, told_so);
+    assert_eq!((&heard["id"], &heard["seen"]), (&ids[1], &json!(false)), "{heard}");
+    assert_eq!((left(&heard), heard["position"].as_u64() < position.as_u64()), ((1, 0), true), "{heard}");
     let flags = |page: &Value| -> Vec<(bool, bool)> {
         let items = page["items"].as_array().expect("items").iter();
         items.map(|item| (item["read"] == true, item["seen"] == true)).collect()
@@ -176,8 +179,50 @@ async fn read_marks_lower_the_count_on_all_sockets() {
     assert_eq!(left(&marked(&mut desk, "ann").await), (0, 0));
     assert_eq!(left(&page(&server, "ann", "").await), (0, 0));
 
-    let missing = server.call("bo", "PUT", "/notifications/read", &json!({ "id": ids[0] })).await;
-    assert_eq!(missing.status, 404, "notifications of other users are not found");
+    let others = server.call("bo", "PUT", "/notifications/read", &json!({ "id": ids[0] })).await;
+    assert_eq!((others.status.as_u16(), left(&others.body)), (200, (0, 0)), "bo has no such group: nothing is marked");
+}
+
+/// A mark means what its client had listed, although groups have grown and others begun meanwhile.
+#[tokio::test]
+async fn marks_are_positions_as_they_were_listed() {
+    let server = Server::start().await;
+    let mut ann = Client::connect(&server, "ann").await;
+    let post = server.post("ann", "hello").await;
+    say(&server, "bo", post, "hi").await;
+    let listed = received(&mut ann, "ann").await;
+    server.follow("bo", "ann").await;
+    let last = received(&mut ann, "ann").await;
+    assert!(last["position"].as_u64() > listed["position"].as_u64(), "{listed} {last}");
+    say(&server, "cy", post, "hi").await;
+    let grown = received(&mut ann, "ann").await;
+    assert_eq!((&grown["id"], grown["position"].as_u64() > last["position"].as_u64()), (&listed["id"], true));
+
+    let mark = async |body: Value| server.call("ann", "PUT", "/notifications/read", &body).await;
+    for body in
+        [json!({ "position": listed["position"] }), json!({ "position": listed["position"], "id": grown["id"] })]
+    {
+        let marked = mark(body).await;
+        assert_eq!((marked.status.as_u16(), left(&marked.body)), (200, (2, 2)), "the position decides");
+    }
+    assert_eq!(marked(&mut ann, "ann").await["position"], listed["position"]);
+    let read = mark(json!({ "position": last["position"] })).await;
+    assert_eq!(left(&read.body), (1, 1), "the group has grown since");
+    assert_eq!(marked(&mut ann, "ann").await["position"], last["position"]);
+    // Unknown, deleted and erased objects are no error, and mark nothing.
+    for body in [json!({ "id": 999_999 }), json!({ "position": 0 }), json!({ "position": null, "id": 999_999 })] {
+        let marked = mark(body).await;
+        assert_eq!((marked.status.as_u16(), left(&marked.body)), (200, (1, 1)));
+    }
+    let beyond = mark(json!({ "position": 9_007_199_254_740_991_u64, "id": 999_999 })).await;
+    assert_eq!(left(&beyond.body), (0, 0));
+    assert_eq!(marked(&mut ann, "ann").await["position"], grown["position"], "cut to the greatest known");
+    say(&server, "di", post, "hi").await;
+    assert_eq!(received(&mut ann, "ann").await["read"], false, "what comes later is unread");
+    for wrong in [json!(-1), json!(1.5), json!(9_007_199_254_740_992_u64), json!([])] {
+        let refused = mark(json!({ "position": wrong })).await;
+        assert_eq!(refused.status, 400, "{refused:?}");
+    }
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use feedline::ledger::{
-    CLEAR_KIND, ClearPlan, DeviceRegistration, DeviceSession, Ledger, MarkOutcome, NotificationEvent, NotificationMark,
+    CLEAR_KIND, ClearPlan, DeviceRegistration, DeviceSession, Ledger, MarkUpTo, NotificationEvent, NotificationMark,
     PostAlertPage, PushLease, PushPlan, PushResult, QueuedPush, SettledPush, UserNotifications,
 };
 use feedline::model::{NotificationKind, PostId, PushTarget};
@@ -34,9 +34,11 @@ fn clear(session: Option<&str>, now: u64) -> ClearPlan {
     ClearPlan { session: session.map(str::to_owned), now, due_at: now + 2_000 }
 }
 
-async fn mark(ledger: &dyn Ledger, session: Option<&str>, now: u64) -> MarkOutcome {
+async fn mark(ledger: &dyn Ledger, session: Option<&str>, now: u64) -> bool {
     let clear = clear(session, now);
-    ledger.mark_notifications(&id("ann"), None, NotificationMark::Read, Some(&clear)).await.expect("an answer")
+    let marked =
+        ledger.mark_notifications(&id("ann"), MarkUpTo::Everything, NotificationMark::Read, Some(&clear)).await;
+    marked.expect("an answer").is_some()
 }
 
 async fn due(ledger: &dyn Ledger, now: u64) -> Vec<QueuedPush> {
@@ -81,12 +83,12 @@ async fn only_other_devices_that_show_something_get_silent_messages(ledger: Any)
     shown(&*ledger).await;
     let session = DeviceSession { token: Some("s3".into()), ..DeviceSession::default() };
     register(&*ledger, "ann", "watch", "t-watch", session).await.expect("a device");
-    assert_eq!(mark(&*ledger, Some("s1"), NOW + 1).await, MarkOutcome::Anew);
+    assert!(mark(&*ledger, Some("s1"), NOW + 1).await);
     assert!(due(&*ledger, NOW + 2_000).await.is_empty(), "more may be read meanwhile");
     let pushes = due(&*ledger, NOW + 2_001).await;
     assert_eq!(devices(&pushes), ["hook", "tablet"], "the watch was sent nothing");
     accept(&*ledger, &pushes, NOW + 2_001, NOW + 2_001).await;
-    assert_eq!(mark(&*ledger, Some("s2"), NOW + 99_000).await, MarkOutcome::Before);
+    assert!(!mark(&*ledger, Some("s2"), NOW + 99_000).await);
     assert_eq!(next_push(&*ledger).await, None, "nothing is new");
 }
 
@@ -202,8 +204,9 @@ async fn marking_costs_no_round_trip(ledger: Any) {
         comment(&*ledger, number, NOW + number).await;
         let before = ledger.round_trips();
         let ann = id("ann");
-        let outcome = ledger.mark_notifications(&ann, None, NotificationMark::Read, clear.as_ref()).await;
-        assert_eq!(outcome.expect("an answer"), MarkOutcome::Anew);
+        let outcome =
+            ledger.mark_notifications(&ann, MarkUpTo::Everything, NotificationMark::Read, clear.as_ref()).await;
+        assert!(outcome.expect("an answer").is_some());
         ledger.mark_read(&id("ann"), PostId(number), clear.as_ref()).await.expect("an answer");
         costs.push(ledger.round_trips() - before);
     }

@@ -128,6 +128,7 @@ async fn erasure_removes_the_user_from_notifications(ledger: Any) {
     notify(NotificationKind::Like(ContentId::Post(PostId(1))), "ann").await;
     notify(NotificationKind::Like(ContentId::Post(PostId(1))), "cy").await;
     notify(NotificationKind::Follow, "ann").await;
+    let before = ledger.notifications(&id("bo"), None, 9).await.unwrap();
     let mut received = Vec::new();
     loop {
         let step = ledger.erase_notices(&id("ann"), 1).await.unwrap();
@@ -141,6 +142,8 @@ async fn erasure_removes_the_user_from_notifications(ledger: Any) {
     let groups = ledger.notifications(&id("bo"), None, 9).await.unwrap();
     assert_eq!(groups.len(), 1, "a group without people is deleted");
     assert_eq!((groups[0].people.as_slice(), groups[0].count), (&[id("cy")][..], 1));
+    assert_eq!(groups[0].seq, before[1].seq, "it is no news");
+    assert!(groups[0].position > before[0].position, "but a change");
 }
 
 async fn erasure_removes_rows_on_both_sides(ledger: Any) {

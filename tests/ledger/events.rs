@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use feedline::ledger::{CommentOutcome, EventConsumer, Ledger, NotificationEvent, NotificationMark, UserNotifications};
+use feedline::ledger::{
+    CommentOutcome, EventConsumer, Ledger, MarkUpTo, NotificationEvent, NotificationMark, UserNotifications,
+};
 use feedline::model::{Comment, CommentId, ContentId, DomainEvent, NotificationId, NotificationKind, Post, PostId};
 
 use crate::support::{NOW, conformance, follow, id, ids, post, publish, store, users};
@@ -114,13 +116,13 @@ async fn events_are_enqueued_once(ledger: Any) {
     let first = note(5).await;
     let again = note(5).await;
     assert_eq!(again, first, "a repeat returns the same notification");
-    ledger.mark_notifications(&ann, None, NotificationMark::Read, None).await.unwrap();
+    ledger.mark_notifications(&ann, MarkUpTo::Everything, NotificationMark::Read, None).await.unwrap();
     let again = note(5).await;
     assert_eq!((again.len(), again[0].id, again[0].count), (1, NotificationId(1), 1), "though it was read");
     let anew = note(6).await;
     assert_eq!((anew[0].id, anew[0].count), (NotificationId(2), 1), "another comment starts a new group");
     assert!(note(7).await.is_empty(), "until it is read");
-    ledger.mark_notifications(&ann, None, NotificationMark::Read, None).await.unwrap();
+    ledger.mark_notifications(&ann, MarkUpTo::Everything, NotificationMark::Read, None).await.unwrap();
     assert_eq!(note(7).await[0].id, NotificationId(2), "the group is found again");
     assert_eq!(ledger.notifications(&ann, None, 9).await.unwrap().len(), 2);
 }

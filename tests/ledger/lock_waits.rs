@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use feedline::ledger::{
     BeginOutcome, CommentStore, EventConsumer, EventStore, FollowStore, IdempotencyStore, IdempotentWrite, LikeBatch,
-    LikeStore, MarkOutcome, NotificationEvent, NotificationMark, NotificationStore, PostStore, RevertReason, Work,
+    LikeStore, MarkUpTo, NotificationEvent, NotificationMark, NotificationStore, PostStore, RevertReason, Work,
     WriteLease,
 };
 use feedline::model::{Comment, CommentId, ContentId, LikeChange, NotificationKind, PostId};
@@ -104,8 +104,9 @@ async fn waiting_read_marks_change_nothing() {
     ledger.notify(&id("ann"), &[follows], NOW, 1_000).await.unwrap();
     let marked = "UPDATE notified SET seen_upto = latest, read_upto = latest";
     let asking = Arc::clone(&ledger);
-    let call = async move { asking.mark_notifications(&id("ann"), None, NotificationMark::Read, None).await.unwrap() };
-    assert_eq!(meanwhile((server, &name), ("ann", marked), call).await, MarkOutcome::Before);
+    let upto = MarkUpTo::Everything;
+    let call = async move { asking.mark_notifications(&id("ann"), upto, NotificationMark::Read, None).await.unwrap() };
+    assert_eq!(meanwhile((server, &name), ("ann", marked), call).await, None);
 }
 
 fn like(user: &str, object: ContentId) -> LikeChange {

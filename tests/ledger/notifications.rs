@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use feedline::ledger::{
-    Ledger, MAX_GROUP_PEOPLE, MAX_NOTIFICATION_GROUPS, MarkOutcome, NotificationEvent, NotificationGroup,
-    NotificationMark,
+    Ledger, MAX_GROUP_PEOPLE, MAX_NOTIFICATION_GROUPS, MarkUpTo, NotificationEvent, NotificationGroup, NotificationMark,
 };
-use feedline::model::{CommentId, ContentId, NotificationId, NotificationKind, PostId};
+use feedline::model::{CommentId, ContentId, NotificationId, NotificationKind, NotificationPosition, PostId};
 
 use crate::support::{NOW, conformance, id, names, users};
 
@@ -19,6 +18,7 @@ conformance! {
     repeated_likes_do_not_notify_after_a_read
     read_marks_move_forward_only
     groups_that_grow_are_unseen_again
+    positions_mark_what_was_listed
     group_pages_start_at_a_position
     the_newest_actors_are_listed
     group_retention_keeps_the_newest
@@ -46,8 +46,13 @@ fn numbers(groups: &[NotificationGroup]) -> Vec<u64> {
     groups.iter().map(|group| group.id.0).collect()
 }
 
-async fn mark(ledger: &dyn Ledger, upto: Option<u64>, mark: NotificationMark) -> MarkOutcome {
-    ledger.mark_notifications(&id("ann"), upto.map(NotificationId), mark, None).await.expect("an answer")
+/// Marks notifications of ann. Returns the position of the mark if it moved.
+async fn mark(ledger: &dyn Ledger, upto: MarkUpTo, mark: NotificationMark) -> Option<u64> {
+    ledger.mark_notifications(&id("ann"), upto, mark, None).await.expect("an answer").map(|position| position.0)
+}
+
+fn group(id: u64) -> MarkUpTo {
+    MarkUpTo::Group(NotificationId(id))
 }
 
 async fn begin(ledger: &dyn Ledger) {
@@ -121,9 +126,9 @@ async fn read_groups_do_not_grow(ledger: Any) {
     begin(&*ledger).await;
     let comment = NotificationKind::Comment(PostId(7));
     note(&*ledger, comment, "bo", 0).await.unwrap();
-    assert_eq!(mark(&*ledger, None, NotificationMark::Seen).await, MarkOutcome::Anew);
+    assert_eq!(mark(&*ledger, MarkUpTo::Everything, NotificationMark::Seen).await, Some(1));
     assert_eq!(note(&*ledger, comment, "cy", 1).await.unwrap().id, NotificationId(1), "seen is not read");
-    assert_eq!(mark(&*ledger, None, NotificationMark::Read).await, MarkOutcome::Anew);
+    assert_eq!(mark(&*ledger, MarkUpTo::Everything, NotificationMark::Read).await, Some(2));
     let anew = note(&*ledger, comment, "bo", 2).await.expect("another comment is news");
     assert_eq!((anew.id, anew.count, anew.read), (NotificationId(2), 1, false));
     let read: Vec<_> = all(&*ledger).await.iter().map(|group| (group.id.0, group.read)).collect();
@@ -133,7 +138,7 @@ async fn read_groups_do_not_grow(ledger: Any) {
 async fn repeated_likes_do_not_notify_after_a_read(ledger: Any) {
     begin(&*ledger).await;
     note(&*ledger, LIKE, "bo", 0).await.unwrap();
-    mark(&*ledger, None, NotificationMark::Read).await;
+    mark(&*ledger, MarkUpTo::Everything, NotificationMark::Read).await;
     assert_eq!(note(&*ledger, LIKE, "bo", 1).await, None, "taken back and done again");
     assert_eq!(note(&*ledger, LIKE, "cy", 1).await.unwrap().id, NotificationId(2));
     assert_eq!(note(&*ledger, LIKE, "bo", WINDOW).await.unwrap().id, NotificationId(2), "as much later as this it is");
@@ -141,7 +146,8 @@ async fn repeated_likes_do_not_notify_after_a_read(ledger: Any) {
 
 async fn read_marks_move_forward_only(ledger: Any) {
     begin(&*ledger).await;
-    assert_eq!(mark(&*ledger, None, NotificationMark::Read).await, MarkOutcome::Before, "there is nothing");
+    let everything = MarkUpTo::Everything;
+    assert_eq!(mark(&*ledger, everything, NotificationMark::Read).await, None, "there is nothing");
     assert_eq!(ledger.newest_notification(&id("ann")).await.unwrap(), None);
     for (number, by) in [(1, "bo"), (2, "cy"), (3, "di")] {
         note(&*ledger, NotificationKind::Mention(ContentId::Post(PostId(number))), by, 0).await.unwrap();
@@ -149,28 +155,51 @@ async fn read_marks_move_forward_only(ledger: Any) {
     assert_eq!(ledger.newest_notification(&id("ann")).await.unwrap(), Some(NotificationId(3)));
     let unread = async || numbers(&ledger.unread_notifications(&id("ann"), 9).await.unwrap());
     assert_eq!(unread().await, [3, 2, 1]);
-    assert_eq!(mark(&*ledger, Some(2), NotificationMark::Read).await, MarkOutcome::Anew);
+    assert_eq!(mark(&*ledger, group(2), NotificationMark::Read).await, Some(2));
     assert_eq!(unread().await, [3]);
-    assert_eq!(mark(&*ledger, Some(1), NotificationMark::Read).await, MarkOutcome::Before, "never back");
+    assert_eq!(mark(&*ledger, group(1), NotificationMark::Read).await, None, "never back");
     assert_eq!(unread().await, [3]);
     let flags: Vec<_> = all(&*ledger).await.iter().map(|group| (group.read, group.seen)).collect();
     assert_eq!(flags, [(false, false), (true, true), (true, true)], "what is read is seen");
-    assert_eq!(mark(&*ledger, Some(99), NotificationMark::Read).await, MarkOutcome::Nothing);
+    assert_eq!(mark(&*ledger, group(99), NotificationMark::Read).await, None, "there is no such group");
     users(&*ledger, &["bo"]).await;
-    let others =
-        ledger.mark_notifications(&id("bo"), Some(NotificationId(3)), NotificationMark::Read, None).await.unwrap();
-    assert_eq!(others, MarkOutcome::Nothing, "it is not theirs");
+    let others = ledger.mark_notifications(&id("bo"), group(3), NotificationMark::Read, None).await.unwrap();
+    assert_eq!(others, None, "it is not theirs");
     assert_eq!(ledger.unread_notifications(&id("ann"), 0).await.unwrap(), []);
 }
 
 async fn groups_that_grow_are_unseen_again(ledger: Any) {
     begin(&*ledger).await;
     note(&*ledger, LIKE, "bo", 0).await.unwrap();
-    assert_eq!(mark(&*ledger, Some(1), NotificationMark::Seen).await, MarkOutcome::Anew);
+    assert_eq!(mark(&*ledger, group(1), NotificationMark::Seen).await, Some(1));
     let seen = all(&*ledger).await;
     assert_eq!((seen[0].seen, seen[0].read), (true, false));
     assert!(!note(&*ledger, LIKE, "cy", 1).await.unwrap().seen);
     assert!(!all(&*ledger).await[0].seen);
+}
+
+/// A mark at a position as it was listed leaves everything unread that joined a group later.
+async fn positions_mark_what_was_listed(ledger: Any) {
+    begin(&*ledger).await;
+    let mention = NotificationKind::Mention(ContentId::Post(PostId(1)));
+    let liked = note(&*ledger, LIKE, "bo", 0).await.unwrap();
+    let mentioned = note(&*ledger, mention, "bo", 0).await.unwrap();
+    assert!(mentioned.position > liked.position, "each change has a position of its own");
+    assert_eq!((liked.position.0, mentioned.position.0), (1, 2));
+    let grown = note(&*ledger, LIKE, "cy", 1).await.unwrap();
+    assert!(grown.position > mentioned.position, "a group that changes moves on");
+    let flags =
+        async || -> Vec<_> { all(&*ledger).await.iter().map(|group| (group.kind, group.read, group.seen)).collect() };
+    let at = |position| MarkUpTo::Position(NotificationPosition(position));
+    assert_eq!(mark(&*ledger, at(0), NotificationMark::Read).await, None);
+    assert_eq!(mark(&*ledger, at(liked.position.0), NotificationMark::Read).await, Some(1));
+    assert_eq!(flags().await, [(LIKE, false, false), (mention, false, false)], "the group has grown meanwhile");
+    assert_eq!(mark(&*ledger, at(mentioned.position.0), NotificationMark::Read).await, Some(2));
+    assert_eq!(flags().await, [(LIKE, false, false), (mention, true, true)]);
+    let far = NotificationPosition::MAX.0;
+    assert_eq!(mark(&*ledger, at(far), NotificationMark::Read).await, Some(grown.position.0), "cut to the last one");
+    let next = note(&*ledger, mention, "di", 2).await.unwrap();
+    assert!(!next.read && !next.seen, "later events are unread");
 }
 
 async fn group_pages_start_at_a_position(ledger: Any) {

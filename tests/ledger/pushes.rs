@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use feedline::ledger::{
-    DeviceSession, Ledger, NotificationEvent, PUSH, PushBacklog, PushLease, PushPlan, PushResult, QueuedPush,
+    DeviceSession, Ledger, MarkUpTo, NotificationEvent, PUSH, PushBacklog, PushLease, PushPlan, PushResult, QueuedPush,
     RetryOutcome, SettledPush, UserNotifications,
 };
 use feedline::model::{ContentId, DeviceId, NotificationKind, PostId, PushPreferences};
@@ -104,7 +104,7 @@ async fn queueing_costs_no_round_trip(ledger: Any) {
         ledger.notify_many(&batch, NOW, WINDOW, plan).await.expect("an answer");
         costs.push(ledger.round_trips() - before);
         ledger
-            .mark_notifications(&id("ann"), None, feedline::ledger::NotificationMark::Read, None)
+            .mark_notifications(&id("ann"), MarkUpTo::Everything, feedline::ledger::NotificationMark::Read, None)
             .await
             .expect("a mark");
     }
@@ -163,7 +163,7 @@ async fn leases_exclude_other_processes(ledger: Any) {
     let limited = async |limit| ledger.lease_pushes(at + 999_999, &lease("w1", at + 1_999_999), limit).await;
     for number in 2..5 {
         ledger
-            .mark_notifications(&id("ann"), None, feedline::ledger::NotificationMark::Read, None)
+            .mark_notifications(&id("ann"), MarkUpTo::Everything, feedline::ledger::NotificationMark::Read, None)
             .await
             .expect("a mark");
         notify(&*ledger, comment(number, "bo"), NOW + number).await;

@@ -229,7 +229,8 @@ test("older posts can be read again after the timeline was read anew meanwhile",
 test("notifications: a group stands once, newest first; counts follow", async () => {
   const { server, feedline, push } = await setUp();
   const fresh = { kind: "like", count: 1, people: [], read: false, seen: false };
-  const group = (id, more = {}) => ({ id, ...fresh, created_at: id, updated_at: id, ...more });
+  let position = 0;
+  const group = (id, more = {}) => ({ id, position: ++position, ...fresh, created_at: id, updated_at: id, ...more });
   const { notifications } = feedline;
   const counts = () => [notifications.items.map(({ id }) => id), notifications.unread, notifications.unseen];
   const arrive = (notification) => push(NOTIFICATIONS, { type: "notification", notification });
@@ -239,7 +240,10 @@ test("notifications: a group stands once, newest first; counts follow", async ()
   assert.deepEqual(counts(), [[1, 2], 2, 2]);
   feedline.notifications.markSeen();
   assert.deepEqual(counts(), [[1, 2], 2, 0]);
-  await push(NOTIFICATIONS, { type: "notifications.read", id: 2, seen: false, unread: 1, unseen: 0 });
+  const marks = server.socket.sent.filter(({ rpc }) => rpc?.method === "notifications.mark_read");
+  assert.deepEqual(marks.map(({ rpc }) => rpc.data), [{ position: 3, seen: true }], "as it is listed");
+  const read = { type: "notifications.read", position: 2, id: 2, seen: false };
+  await push(NOTIFICATIONS, { ...read, unread: 1, unseen: 0 });
   assert.deepEqual([...counts(), feedline.notifications.items.map(({ read }) => read)], [[1, 2], 1, 0, [false, true]]);
   await arrive(group(2, { count: 2, updated_at: 4 }));
   assert.deepEqual(counts(), [[2, 1], 2, 1]);

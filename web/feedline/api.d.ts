@@ -627,7 +627,7 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        /** Marks notifications as read or seen, up to one or all. */
+        /** Marks notifications as read or seen, up to a position or all. */
         put: operations["notifications.mark_read"];
         post?: never;
         delete?: never;
@@ -2276,6 +2276,7 @@ export interface components {
             id?: components["schemas"]["NotificationId"];
             /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
             idempotency_key?: string;
+            position?: components["schemas"]["NotificationPosition"];
             /** @default false */
             seen?: boolean;
         };
@@ -2327,6 +2328,7 @@ export interface components {
             kind: "like" | "comment" | "reply" | "follow" | "mention";
             object?: components["schemas"]["NotificationSubject"];
             people: components["schemas"]["Person"][];
+            position: components["schemas"]["NotificationPosition"];
             read: boolean;
             seen: boolean;
             /** Format: int64 */
@@ -2353,6 +2355,8 @@ export interface components {
             /** Format: int64 */
             unseen: number;
         };
+        /** Format: int64 */
+        NotificationPosition: number;
         NotificationSubject: {
             id: components["schemas"]["PostId"];
             /** @constant */
@@ -2380,6 +2384,7 @@ export interface components {
          *             "name": "Ann"
          *           }
          *         ],
+         *         "position": 412,
          *         "read": false,
          *         "seen": false,
          *         "updated_at": 1795236770000
@@ -2395,6 +2400,7 @@ export interface components {
         /**
          * @example {
          *       "id": 5301,
+         *       "position": 412,
          *       "seen": false,
          *       "type": "notifications.read",
          *       "unread": 2,
@@ -2403,6 +2409,7 @@ export interface components {
          */
         NotificationsReadEvent: {
             id?: components["schemas"]["NotificationId"];
+            position: components["schemas"]["NotificationPosition"];
             seen: boolean;
             /** @constant */
             type: "notifications.read";
@@ -5163,6 +5170,7 @@ export interface operations {
                      *               "name": "ann"
                      *             }
                      *           ],
+                     *           "position": 0,
                      *           "read": true,
                      *           "seen": true,
                      *           "updated_at": 1795236753868
@@ -5224,7 +5232,6 @@ export interface operations {
             400: components["responses"]["Invalid"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
             408: components["responses"]["Timeout"];
             409: components["responses"]["InProgress"];
             413: components["responses"]["TooLarge"];

@@ -3,6 +3,7 @@
 import { ItemList, Pages } from "./pages.js";
 
 /** @import { Notification } from "./types.js" */
+/** @typedef {{position?: number, id?: number, seen?: boolean}} Marking */
 
 const MAX_ITEMS = 200;
 /** A count of this stands for as many or more. */
@@ -27,12 +28,18 @@ export class Notifications extends Pages {
   get hasOlder() { return super.hasOlder && this.items.length < MAX_ITEMS; }
 
   /** The list was looked at. */
-  markSeen = () => this.#mark({ seen: true });
+  markSeen = () => this.#mark({ position: this.#positionOf(), seen: true });
 
-  /** Read up to a group in the order of the list, or all. @type {(id?: number) => Promise<void>} */
-  markRead = (id) => this.#mark({ id });
+  /** Read up to a group as it is listed, or all that is listed. @type {(id?: number) => Promise<void>} */
+  markRead = (id) => this.#mark({ position: this.#positionOf(id), id });
 
-  /** At once here, and in the other tabs when the server knows. @param {{id?: number, seen?: boolean}} marking */
+  /** The position of a group, or the greatest one; undefined if it is not listed. @param {number} [id] */
+  #positionOf(id) {
+    const listed = this.items.filter((item) => id === undefined || item.id === id);
+    return listed.length > 0 ? Math.max(...listed.map(({ position }) => position)) : undefined;
+  }
+
+  /** At once here, and in the other tabs when the server knows. @param {Marking} marking */
   #mark(marking) {
     this.#marked(marking);
     const asked = this.client.connection.rpc("notifications.mark_read", marking);
@@ -51,12 +58,11 @@ export class Notifications extends Pages {
     if (isCounted || this.building) this.reload();
   }
 
-  /** @param {{id?: number, seen?: boolean, unread?: number, unseen?: number}} marking */
-  #marked({ id, seen, ...counts }) {
-    const from = id === undefined ? 0 : this.items.findIndex((item) => item.id === id);
+  /** @param {Marking & {unread?: number, unseen?: number}} marking */
+  #marked({ position = 0, seen, unread, unseen }) {
     const mark = seen ? { seen: true } : { seen: true, read: true };
-    if (from >= 0) this.#set(this.items.map((item, at) => (at < from ? item : { ...item, ...mark })));
-    this.#count(counts);
+    this.#set(this.items.map((item) => (item.position > position ? item : { ...item, ...mark })));
+    this.#count({ unread, unseen });
   }
 
   /** Replaces the groups, and moves the counts by the difference. @param {Notification[]} items */

@@ -248,9 +248,9 @@ pub(super) fn rows() -> Vec<Operation> {
         "notifications.list"      Get "/notifications"      200 User Read(3)
             => notifications.list(OwnList) -> notifications::NotificationPage;
 
-        /// Marks notifications as read or seen, up to one or all.
+        /// Marks notifications as read or seen, up to a position or all.
         "notifications.mark_read" Put "/notifications/read" 200 User Write(Writes)
-            => notifications.mark_read(notifications::MarkRead) -> notifications::UnreadCounts, NOT_FOUND;
+            => notifications.mark_read(notifications::MarkRead) -> notifications::UnreadCounts;
 
         // Pushes to devices.
 

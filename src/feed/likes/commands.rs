@@ -17,7 +17,7 @@ use crate::feed::paging::UserPageBuilder;
 use crate::feed::runtime::now;
 use crate::feed::visibility::ViewContext;
 use crate::ledger::ListPage;
-use crate::model::{CommentId, ContentId, LikeChange, PostId};
+use crate::model::{CommentId, ContentId, LikeChange, PostId, UserId};
 
 /// The acknowledgement of a like.
 #[derive(Serialize, JsonSchema)]
@@ -26,7 +26,8 @@ pub(crate) struct AcceptedLike {
     state: AcceptedState,
     /// Whether the user likes it now.
     liked: bool,
-    /// The number of likes, as far as this node knows it; absent if neither store could be read.
+    /// The number of likes, as far as this node knows it; absent if neither store could be read, or if the object is
+    /// not visible to the user any more.
     #[serde(skip_serializing_if = "Option::is_none")]
     likes: Option<u64>,
 }
@@ -106,7 +107,12 @@ impl LikeService {
 
     async fn set(&self, call: Call, object: ContentId, liked: bool) -> Result<AcceptedLike> {
         let user = call.caller.user()?;
-        self.eligibility.check(user, object).await?;
+        let is_visible = match self.eligibility.check(user, object).await {
+            Ok(()) => true,
+            // A withdrawal needs no right to see the object, only a like.
+            Err(FeedError::NotFound(_)) if !liked && self.is_liked(user, object).await? => false,
+            Err(error) => return Err(error),
+        };
         // Looked up before the like is queued, so that the cached count records settlements in between.
         let count = match self.memory.counts.get(object) {
             Some(count) => Some(count),
@@ -121,8 +127,23 @@ impl LikeService {
             (false, true) => 1,
             (false, false) => -1,
         };
-        let likes = count.map(|count| count.accept(partition, place, difference));
+        let likes = count.map(|count| count.accept(partition, place, difference)).filter(|_| is_visible);
         Ok(AcceptedLike { state: AcceptedState::Accepted, liked, likes })
+    }
+
+    /// Whether the user likes an object, which may be deleted or hidden: as acknowledged by this node, or as settled. A
+    /// like that another node has acknowledged and nobody settled yet is reverted, because the object is not visible.
+    async fn is_liked(&self, user: &UserId, object: ContentId) -> Result<bool> {
+        if self.memory.states.get(&(user.clone(), object)) == Some(true) {
+            return Ok(true);
+        }
+        Ok(match object {
+            ContentId::Post(post) => {
+                let found = self.base.ledger.hydrate(Some(user), &[post], &[]).await?;
+                found.flags.iter().any(|(_, flags)| flags.liked)
+            }
+            ContentId::Comment(comment) => !self.base.ledger.liked_comments(user, &[comment]).await?.is_empty(),
+        })
     }
 
     /// Loads the count of an object from the broker, or from the ledger. `None` if neither answers in time.

@@ -7,7 +7,7 @@ use crate::feed::call::Caller;
 use crate::feed::error::{NO_POST, Result};
 use crate::feed::input::{Done, OnePost};
 use crate::feed::runtime::now;
-use crate::model::UserId;
+use crate::model::{PostId, UserId};
 
 /// Mutes conversations, and ends it. Notifications that exist already stay.
 pub(crate) struct Conversations {
@@ -21,20 +21,22 @@ impl Conversations {
     }
 
     pub(crate) async fn mute(&self, caller: Caller, post: OnePost) -> Result<Done> {
-        let user = self.reader(&caller, &post).await?;
+        let user = caller.user()?;
+        self.check_visible(user, post.id).await?;
         self.base.ledger.mute_conversation(user, post.id, now()).await?;
         Ok(Done {})
     }
 
+    /// Needs no right to see the post if the user had muted it.
     pub(crate) async fn unmute(&self, caller: Caller, post: OnePost) -> Result<Done> {
-        let user = self.reader(&caller, &post).await?;
-        self.base.ledger.unmute_conversation(user, post.id).await?;
+        let user = caller.user()?;
+        if !self.base.ledger.unmute_conversation(user, post.id).await? {
+            self.check_visible(user, post.id).await?;
+        }
         Ok(Done {})
     }
 
-    /// The caller, who may see the post.
-    async fn reader<'a>(&self, caller: &'a Caller, post: &OnePost) -> Result<&'a UserId> {
-        let user = caller.user()?;
-        if self.base.visibility.can_see_post(Some(user), post.id).await? { Ok(user) } else { Err(NO_POST) }
+    async fn check_visible(&self, user: &UserId, post: PostId) -> Result<()> {
+        if self.base.visibility.can_see_post(Some(user), post).await? { Ok(()) } else { Err(NO_POST) }
     }
 }

@@ -22,7 +22,7 @@ pub(crate) use conversations::Conversations;
 pub(crate) use event_worker::EventWorker;
 
 use super::call::{Call, Caller};
-use super::error::{FeedError, Result};
+use super::error::Result;
 use super::input::OwnList;
 use super::paging::{PageBuilder, PageCursor as _};
 use super::pushes::clear_plan;
@@ -31,8 +31,11 @@ use super::runtime::now;
 use super::visibility::ViewContext;
 use crate::broker::Append;
 use crate::feed::base::Base;
-use crate::ledger::{MarkOutcome, NotificationEvent, NotificationMark, PushPlan, UserNotifications};
-use crate::model::{Channel, Entry, Event, Notification, NotificationId, NotificationKind, PostId, Retention, UserId};
+use crate::ledger::{MarkUpTo, NotificationEvent, NotificationMark, PushPlan, UserNotifications};
+use crate::model::{
+    Channel, Entry, Event, Notification, NotificationId, NotificationKind, NotificationPosition, PostId, Retention,
+    UserId,
+};
 
 /// How long a group collects notifications, counted from its first one: "alice and 12 others" covers a day.
 const GROUP_WINDOW: Duration = Duration::from_secs(24 * 3600);
@@ -104,12 +107,27 @@ pub(crate) struct UnreadCounts {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "MarkNotificationsRead")]
 pub(crate) struct MarkRead {
-    /// The newest notification to mark; older ones are marked, too. Absent: all notifications.
+    /// Marks those at or before this position, as it was listed or pushed: a group that changed since then stays as it
+    /// is. A position after the last one counts as the last one.
+    #[serde(default)]
+    position: Option<NotificationPosition>,
+    /// Without `position`: marks those at or before the present position of this group; nothing if it is gone. Without
+    /// both: all notifications.
     #[serde(default)]
     id: Option<NotificationId>,
     /// `true`: mark them only as seen; `false`: mark them as read and seen.
     #[serde(default)]
     seen: bool,
+}
+
+impl MarkRead {
+    fn upto(&self) -> MarkUpTo {
+        match (self.position, self.id) {
+            (Some(position), _) => MarkUpTo::Position(position),
+            (None, Some(id)) => MarkUpTo::Group(id),
+            (None, None) => MarkUpTo::Everything,
+        }
+    }
 }
 
 /// Notifications: the list of each user, and new ones.
@@ -270,14 +288,12 @@ impl Notifications {
         let user = call.caller.user()?;
         let mark = if marking.seen { NotificationMark::Seen } else { NotificationMark::Read };
         let clear = self.pushes.map(|_| clear_plan(&call.credential));
-        let marked = self.base.ledger.mark_notifications(user, marking.id, mark, clear.as_ref()).await?;
-        if marked == MarkOutcome::Nothing {
-            return Err(FeedError::NotFound("no such notification"));
-        }
+        let marked = self.base.ledger.mark_notifications(user, marking.upto(), mark, clear.as_ref()).await?;
         let left = self.unread_counts(user).await?;
-        if marked == MarkOutcome::Anew {
+        if let Some(position) = marked {
             let UnreadCounts { unread, unseen } = left;
-            let event = Event::NotificationsRead { id: marking.id, seen: marking.seen, unread, unseen };
+            let MarkRead { id, seen, .. } = marking;
+            let event = Event::NotificationsRead { position, id, seen, unread, unseen };
             if let Err(error) = self.push(user, &Entry::Data(event.encode())).await {
                 tracing::warn!(%error, %user, "notifications are marked, the user's other sockets do not know");
             }

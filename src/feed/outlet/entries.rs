@@ -112,7 +112,7 @@ async fn load_groups(ledger: &dyn Ledger, events: &[PendingEvent]) -> Result<Gro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{NotificationKind, PostId};
+    use crate::model::{NotificationKind, NotificationPosition, PostId};
 
     fn id(text: &str) -> UserId {
         UserId::parse(text).expect("an id")
@@ -137,6 +137,7 @@ mod tests {
             id: NotificationId(7),
             kind: NotificationKind::Like(ContentId::Post(PostId(17))),
             seq: 1,
+            position: NotificationPosition(1),
             people: vec![bo.clone()],
             count: 1,
             created_at: 3,

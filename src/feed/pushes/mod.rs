@@ -291,12 +291,13 @@ fn identity(session: &DeviceSession) -> Option<TokenIdentity> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::CommentId;
+    use crate::model::{CommentId, NotificationPosition};
 
     #[test]
     fn a_mention_in_a_post_is_not_under_it() {
         let notification = |kind, object| Notification {
             id: NotificationId(1),
+            position: NotificationPosition(1),
             kind,
             object,
             people: Vec::new(),

@@ -11,7 +11,7 @@ use crate::feed::content::CachedPost;
 use crate::feed::error::Result;
 use crate::feed::visibility::ViewContext;
 use crate::ledger::{POST_KIND, QueuedPush};
-use crate::model::{Notification, NotificationId, NotificationSubject, Person, PostId, UserId};
+use crate::model::{Notification, NotificationId, NotificationPosition, NotificationSubject, Person, PostId, UserId};
 
 /// The number of users whose posts are checked concurrently.
 const MAX_CONCURRENT_USERS: usize = 16;
@@ -137,6 +137,7 @@ fn alert(cached: &CachedPost, author: &Person) -> Notification {
     let post = &cached.post;
     Notification {
         id: NotificationId(post.id.0),
+        position: NotificationPosition::ZERO,
         kind: POST_KIND,
         object: Some(NotificationSubject::Post { id: post.id }),
         people: vec![author.clone()],

@@ -170,6 +170,7 @@ impl VisibleGroup {
         let Self { group, subject } = self;
         Notification {
             id: group.id,
+            position: group.position,
             kind: group.kind.name(),
             object: subject,
             people: group.people.iter().filter_map(|person| people.get(person.as_str()).cloned()).collect(),

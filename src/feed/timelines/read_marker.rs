@@ -13,7 +13,7 @@ use crate::feed::error::Result;
 use crate::feed::pushes::clear_plan;
 use crate::feed::runtime::now;
 use crate::feed::visibility::ViewContext;
-use crate::model::{Entry, Event, PostId, UserId};
+use crate::model::{Entry, Event, Millis, PostId, UserId};
 
 /// The maximal number of unread posts that are counted: the visibility of each is checked.
 const MAX_UNREAD: usize = 100;
@@ -23,7 +23,8 @@ const MAX_UNREAD: usize = 100;
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "MarkTimelineRead")]
 pub(crate) struct MarkReadUpTo {
-    /// The newest post that the user has seen. A post older than the current marker changes nothing.
+    /// The newest post that the user has seen; it may be deleted. A post older than the current marker changes nothing,
+    /// and an id beyond all known posts counts as the newest post of the timeline.
     id: PostId,
 }
 
@@ -52,13 +53,11 @@ impl ReadMarkers {
 
     pub(crate) async fn mark(&self, call: Call, upto: MarkReadUpTo) -> Result<ReadMarker> {
         let user = call.caller.user()?;
-        // A marker in the future would count posts as read that do not exist yet.
-        let latest = PostId::from_parts(now(), PostId::IMPORT_NODE, PostId::LAST_SEQUENCE);
-        let asked = upto.id.min(latest);
+        let held = fold(&self.inboxes.read(user).await?);
+        let asked = known(upto.id, held.first().copied(), now());
         let clear = self.pushes.then(|| clear_plan(&call.credential));
         let id = self.base.ledger.mark_read(user, asked, clear.as_ref()).await?;
-        let inbox = self.inboxes.read(user).await?;
-        let unread = self.unread(user, id, &fold(&inbox)).await?;
+        let unread = self.unread(user, id, &held).await?;
         if id == asked {
             self.push(user, ReadMarker { id, unread }).await;
         }
@@ -95,6 +94,37 @@ impl ReadMarkers {
         let entry = Entry::Data(Event::Read { id, unread }.encode());
         if let Err(error) = self.base.broker.publish(&inbox_channel(user), &entry).await {
             tracing::warn!(%error, %user, "a read marker is stored, and other devices will learn of it later");
+        }
+    }
+}
+
+/// The position that a mark means. A marker in the future would count posts as read that do not exist yet, so an id
+/// beyond the present time is cut to the newest post in the timeline. That one may be ahead of this node's clock: the
+/// node that made it has another one.
+fn known(asked: PostId, newest: Option<PostId>, now: Millis) -> PostId {
+    if asked.time() < now { asked } else { asked.min(newest.unwrap_or(PostId::ZERO)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_end_at_the_newest_known_post() {
+        let now = PostId::TIME_ZERO + 1_000_000;
+        let at = |time: Millis| PostId::from_parts(time, 3, 0);
+        let rows = [
+            (at(now - 1), Some(at(now - 5)), at(now - 1), "deleted or unknown, of the past"),
+            (at(now + 5), Some(at(now + 5)), at(now + 5), "delivered, from a clock that is 5 ms ahead"),
+            (at(now + 120_000), Some(at(now + 120_000)), at(now + 120_000), "delivered, two minutes ahead"),
+            (at(now + 1), Some(at(now + 5)), at(now + 1), "older than one that was delivered"),
+            (at(now + 6), Some(at(now + 5)), at(now + 5), "beyond all that is known"),
+            (PostId::MAX, Some(at(now - 5)), at(now - 5), "the greatest number"),
+            (PostId::MAX, None, PostId::ZERO, "an empty timeline"),
+            (PostId::ZERO, Some(at(now)), PostId::ZERO, "nothing"),
+        ];
+        for (asked, newest, expected, case) in rows {
+            assert_eq!(known(asked, newest, now), expected, "{case}");
         }
     }
 }

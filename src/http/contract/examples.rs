@@ -6,8 +6,8 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::model::{
-    Comment, CommentId, Event, GoneReason, Millis, Notification, NotificationId, NotificationSubject, Person, Post,
-    PostCounts, PostId, RevertReason, ShownPost, Tally, UserId, Visibility,
+    Comment, CommentId, Event, GoneReason, Millis, Notification, NotificationId, NotificationPosition,
+    NotificationSubject, Person, Post, PostCounts, PostId, RevertReason, ShownPost, Tally, UserId, Visibility,
 };
 
 /// When the first of them happened, in Unix milliseconds.
@@ -16,6 +16,7 @@ const TIME: Millis = 1_795_236_753_868;
 const POST: PostId = PostId(2_699_932_278_243_328);
 const COMMENT: CommentId = CommentId(2_699_932_336_111_616);
 const GROUP: NotificationId = NotificationId(5_301);
+const POSITION: NotificationPosition = NotificationPosition(412);
 
 /// An event of each kind, by the name of its schema.
 pub(super) fn events() -> Option<BTreeMap<&'static str, Value>> {
@@ -28,6 +29,7 @@ pub(super) fn events() -> Option<BTreeMap<&'static str, Value>> {
     let comment_edited = Comment { edited_at: Some(TIME + 21_004), ..comment.clone() };
     let people = BTreeMap::from([(ann.to_string(), ann_in_short.clone())]);
     let notification = notification(ann_in_short);
+    let marked = Event::NotificationsRead { position: POSITION, id: Some(GROUP), seen: false, unread: 2, unseen: 1 };
     let events = [
         ("PostCreatedEvent", Event::Post { post: &post }),
         ("PostEditedEvent", Event::Edited { post: &edited }),
@@ -39,7 +41,7 @@ pub(super) fn events() -> Option<BTreeMap<&'static str, Value>> {
         ("CountsEvent", Event::counts(POST, Tally { likes: 3, comments: 1, version: 4 })),
         ("NotificationUpdatedEvent", Event::Notification { notification: &notification }),
         ("NotificationGoneEvent", Event::NotificationGone { id: GROUP }),
-        ("NotificationsReadEvent", Event::NotificationsRead { id: Some(GROUP), seen: false, unread: 2, unseen: 1 }),
+        ("NotificationsReadEvent", marked),
         ("LikeSettledEvent", Event::LikeSettled { id: POST.0, liked: true, asks: 1, likes: 3, version: 4 }),
         ("LikeChangedEvent", Event::LikeChanged { id: POST.0, liked: true, likes: 3, version: 4 }),
         ("LikeRevertedEvent", Event::LikeReverted { id: POST.0, reason: RevertReason::Gone }),
@@ -84,6 +86,7 @@ fn comment(author: UserId, mentioned: UserId) -> Comment {
 fn notification(person: Person) -> Notification {
     Notification {
         id: GROUP,
+        position: POSITION,
         kind: "like",
         object: Some(NotificationSubject::Post { id: POST }),
         people: vec![person],

@@ -200,6 +200,7 @@ mod tests {
         "NotificationGoneEvent",
         "NotificationId",
         "NotificationPage",
+        "NotificationPosition",
         "NotificationSubject",
         "NotificationUpdatedEvent",
         "NotificationsReadEvent",

@@ -10,7 +10,7 @@ use crate::model::{Millis, PostId, UserId};
 
 const MUTE: &str = "INSERT INTO muted_conversations (owner, post, at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
 
-const UNMUTE: &str = "DELETE FROM muted_conversations WHERE owner = $1 AND post = $2";
+const UNMUTE: &str = "DELETE FROM muted_conversations WHERE owner = $1 AND post = $2 RETURNING post";
 
 /// One look-up for each pair, each in one partition.
 pub(super) const MUTED: &str = "\
@@ -24,8 +24,8 @@ impl ConversationStore for PostgresLedger {
         self.pool.write(MUTE, &[&user.as_str(), &integer(post.0), &integer(now)]).await.map(drop)
     }
 
-    async fn unmute_conversation(&self, user: &UserId, post: PostId) -> Result<()> {
-        self.pool.write(UNMUTE, &[&user.as_str(), &integer(post.0)]).await.map(drop)
+    async fn unmute_conversation(&self, user: &UserId, post: PostId) -> Result<bool> {
+        Ok(!self.pool.write(UNMUTE, &[&user.as_str(), &integer(post.0)]).await?.is_empty())
     }
 
     async fn muted_conversations(&self, pairs: &[(UserId, PostId)]) -> Result<Vec<(UserId, PostId)>> {

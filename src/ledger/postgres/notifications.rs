@@ -6,15 +6,15 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::PostgresLedger;
-use super::columns::{at, count, integer, json_text, natural_at, one, user_ids};
+use super::columns::{at, count, integer, json_text, natural, natural_at, one, user_ids};
 use super::pool::Parameters;
 use super::rows::readable;
 use crate::ledger::notifications::{MAX_GROUP_PEOPLE, MAX_NOTIFICATION_GROUPS};
 use crate::ledger::{
-    ClearPlan, EventConsumer, LedgerError, MarkOutcome, NotificationEvent, NotificationGroup, NotificationMark,
+    ClearPlan, EventConsumer, LedgerError, MarkUpTo, NotificationEvent, NotificationGroup, NotificationMark,
     NotificationStore, PushPlan, Result, UserNotifications,
 };
-use crate::model::{ContentId, DomainEvent, Millis, NotificationId, NotificationKind, UserId};
+use crate::model::{ContentId, DomainEvent, Millis, NotificationId, NotificationKind, NotificationPosition, UserId};
 
 /// The number of people that one call removes from dropped groups.
 const CLEARED: i64 = 500;
@@ -56,12 +56,12 @@ const NOTIFY_AND_PUSH_WITH_EVENTS: &str =
 
 const NEWEST: &str = "SELECT id FROM notifications WHERE owner = $1 ORDER BY id DESC LIMIT 1";
 
-const MARK: &str = "SELECT feedline_mark_notifications($1, $2, $3)";
+const MARK: &str = "SELECT feedline_mark_notifications($1, $2, $3, $4)";
 
 /// The same, and queues pushes that clear it on the other devices.
 const MARK_AND_CLEAR: &str = "\
-    SELECT outcome, CASE WHEN outcome = 'anew' THEN feedline_queue_clears($1, $4, NULL, NULL, $5, $6)::text END
-    FROM feedline_mark_notifications($1, $2, $3) AS marked (outcome)";
+    SELECT upto, CASE WHEN upto IS NOT NULL THEN feedline_queue_clears($1, $5, NULL, NULL, $6, $7)::text END
+    FROM feedline_mark_notifications($1, $2, $3, $4) AS marked (upto)";
 
 macro_rules! groups {
     ($which:literal) => {
@@ -69,7 +69,7 @@ macro_rules! groups {
             "SELECT n.id, n.kind, n.object, n.seq, n.people, n.created_at, n.updated_at, \
              n.seq <= m.read_upto, n.seq <= m.seen_upto, \
              ARRAY(SELECT person FROM notification_people p WHERE p.owner = $1 AND p.notification = n.id \
-                   ORDER BY p.seq DESC LIMIT $2) \
+                   ORDER BY p.seq DESC LIMIT $2), n.position \
              FROM (SELECT read_upto, seen_upto FROM notified WHERE owner = $1) m \
              CROSS JOIN LATERAL (SELECT * FROM notifications WHERE owner = $1 AND ",
             $which,
@@ -135,25 +135,23 @@ impl NotificationStore for PostgresLedger {
     async fn mark_notifications(
         &self,
         user: &UserId,
-        upto: Option<NotificationId>,
+        upto: MarkUpTo,
         mark: NotificationMark,
         clear: Option<&ClearPlan>,
-    ) -> Result<MarkOutcome> {
-        let upto = upto.map_or(0, |id| integer(id.0));
+    ) -> Result<Option<NotificationPosition>> {
+        let group = if let MarkUpTo::Group(id) = upto { integer(id.0) } else { 0 };
+        let position = if let MarkUpTo::Position(position) = upto { integer(position.0) } else { i64::MAX };
         let is_read = mark == NotificationMark::Read;
         let rows = match clear {
-            None => self.pool.write(MARK, &[&user.as_str(), &upto, &is_read]).await?,
+            None => self.pool.write(MARK, &[&user.as_str(), &group, &position, &is_read]).await?,
             Some(ClearPlan { session, now, due_at }) => {
                 let parameters: Parameters<'_> =
-                    &[&user.as_str(), &upto, &is_read, session, &integer(*now), &integer(*due_at)];
+                    &[&user.as_str(), &group, &position, &is_read, session, &integer(*now), &integer(*due_at)];
                 self.pool.write(MARK_AND_CLEAR, parameters).await?
             }
         };
-        Ok(match at(one(&rows)?, 0)? {
-            "anew" => MarkOutcome::Anew,
-            "before" => MarkOutcome::Before,
-            _ => MarkOutcome::Nothing,
-        })
+        let marked: Option<i64> = at(one(&rows)?, 0)?;
+        Ok(marked.map(|upto| NotificationPosition(natural(upto))))
     }
 }
 
@@ -230,6 +228,7 @@ fn group(row: &Row) -> Result<NotificationGroup> {
         id: NotificationId(natural_at(row, 0)?),
         kind,
         seq: at(row, 3)?,
+        position: NotificationPosition(natural_at(row, 10)?),
         people: user_ids(at(row, 9)?)?,
         count: natural_at(row, 4)?,
         created_at: natural_at(row, 5)?,

@@ -25,11 +25,11 @@ impl ConversationStore for SqliteLedger {
         .await
     }
 
-    async fn unmute_conversation(&self, user: &UserId, post: PostId) -> Result<()> {
+    async fn unmute_conversation(&self, user: &UserId, post: PostId) -> Result<bool> {
         let user = user.clone();
         self.write(move |db| {
             let sql = "DELETE FROM muted_conversations WHERE user = ?1 AND post = ?2";
-            db.prepare_cached(sql)?.execute(params![user.as_str(), integer(post.0)]).map(drop)
+            Ok(db.prepare_cached(sql)?.execute(params![user.as_str(), integer(post.0)])? == 1)
         })
         .await
     }

@@ -194,7 +194,10 @@ fn notices(db: &Connection, user: &UserId, limit: usize) -> rusqlite::Result<Vec
             db.prepare_cached("DELETE FROM notifications WHERE id = ?1")?.execute([group])?;
             db.prepare_cached("UPDATE notified SET groups = groups - 1 WHERE user = ?1")?.execute([owner.as_str()])?;
         } else {
-            db.prepare_cached("UPDATE notifications SET people = people - 1 WHERE id = ?1")?.execute([group])?;
+            let sql = "UPDATE notified SET latest = latest + 1 WHERE user = ?1 RETURNING latest";
+            let latest: i64 = db.prepare_cached(sql)?.query_row([owner.as_str()], |row| row.get(0))?;
+            let sql = "UPDATE notifications SET people = people - 1, position = ?2 WHERE id = ?1";
+            db.prepare_cached(sql)?.execute([group, latest])?;
         }
         Ok((owner, NotificationId(natural(group))))
     };

@@ -10,10 +10,10 @@ use super::rows::user_id_at;
 use super::{SqliteLedger, UNLIMITED, count, events, integer, json_text, natural, pushes, readable, readable_page};
 use crate::ledger::notifications::{MAX_GROUP_PEOPLE, MAX_NOTIFICATION_GROUPS};
 use crate::ledger::{
-    ClearPlan, MarkOutcome, NotificationEvent, NotificationGroup, NotificationMark, NotificationStore, PushPlan,
-    Result, UserNotifications,
+    ClearPlan, MarkUpTo, NotificationEvent, NotificationGroup, NotificationMark, NotificationStore, PushPlan, Result,
+    UserNotifications,
 };
-use crate::model::{ContentId, DomainEvent, Millis, NotificationId, NotificationKind, UserId};
+use crate::model::{ContentId, DomainEvent, Millis, NotificationId, NotificationKind, NotificationPosition, UserId};
 
 /// The number of people that one call removes from dropped groups.
 const CLEARED: usize = 500;
@@ -90,18 +90,18 @@ impl NotificationStore for SqliteLedger {
     async fn mark_notifications(
         &self,
         user: &UserId,
-        upto: Option<NotificationId>,
+        upto: MarkUpTo,
         mark: NotificationMark,
         clear: Option<&ClearPlan>,
-    ) -> Result<MarkOutcome> {
+    ) -> Result<Option<NotificationPosition>> {
         let user = user.clone();
         let clear = clear.cloned();
         self.write(move |db| {
-            let outcome = self::mark(db, &user, upto, mark)?;
-            if let Some(clear) = clear.filter(|_| outcome == MarkOutcome::Anew) {
+            let marked = self::mark(db, &user, upto, mark)?;
+            if let Some(clear) = clear.filter(|_| marked.is_some()) {
                 pushes::enqueue_clears(db, &user, None, &clear)?;
             }
-            Ok(outcome)
+            Ok(marked)
         })
         .await
     }
@@ -233,7 +233,8 @@ impl NewestGroup {
     }
 
     fn grow(self, db: &Connection, seq: i64, now: Millis) -> rusqlite::Result<()> {
-        let sql = "UPDATE notifications SET people = people + 1, seq = ?2, updated_at = ?3 WHERE id = ?1";
+        let sql =
+            "UPDATE notifications SET people = people + 1, seq = ?2, position = ?2, updated_at = ?3 WHERE id = ?1";
         db.prepare_cached(sql)?.execute(params![self.id, seq, integer(now)]).map(drop)
     }
 }
@@ -244,8 +245,8 @@ fn object(kind: NotificationKind) -> String {
 
 /// Begins a group. Returns its id.
 fn begin(db: &Connection, to: &UserId, event: &NotificationEvent, seq: i64, now: Millis) -> rusqlite::Result<i64> {
-    let sql = "INSERT INTO notifications (user, kind, object, seq, people, created_at, updated_at) \
-               VALUES (?1, ?2, ?3, ?4, 1, ?5, ?5)";
+    let sql = "INSERT INTO notifications (user, kind, object, seq, position, people, created_at, updated_at) \
+               VALUES (?1, ?2, ?3, ?4, ?4, 1, ?5, ?5)";
     let kind = event.kind.name();
     let object = object(event.kind);
     db.prepare_cached(sql)?.insert(params![to.as_str(), kind, object, seq, integer(now)])
@@ -283,11 +284,11 @@ fn clear_remains(db: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-pub(super) const LIST: &str = "SELECT id, kind, object, seq, people, created_at, updated_at FROM notifications \
-    INDEXED BY notifications_order WHERE user = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3";
+pub(super) const LIST: &str = "SELECT id, kind, object, seq, people, created_at, updated_at, position \
+    FROM notifications INDEXED BY notifications_order WHERE user = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3";
 
-pub(super) const AFTER: &str = "SELECT id, kind, object, seq, people, created_at, updated_at FROM notifications \
-    INDEXED BY notifications_order WHERE user = ?1 AND seq > ?2 ORDER BY seq DESC LIMIT ?3";
+pub(super) const AFTER: &str = "SELECT id, kind, object, seq, people, created_at, updated_at, position \
+    FROM notifications INDEXED BY notifications_order WHERE user = ?1 AND seq > ?2 ORDER BY seq DESC LIMIT ?3";
 
 pub(super) const PEOPLE: &str = "SELECT person FROM notification_people INDEXED BY notification_people_newest \
     WHERE notification = ?1 ORDER BY seq DESC LIMIT ?2";
@@ -308,7 +309,7 @@ fn list(
 
 fn by_id(db: &Connection, user: &UserId, ids: &[NotificationId]) -> rusqlite::Result<Vec<NotificationGroup>> {
     let markers = Markers::of(db, user)?;
-    let sql = "SELECT id, kind, object, seq, people, created_at, updated_at FROM notifications \
+    let sql = "SELECT id, kind, object, seq, people, created_at, updated_at, position FROM notifications \
                WHERE id IN (SELECT value FROM json_each(?1)) AND user = ?2";
     let mut statement = db.prepare_cached(sql)?;
     let rows = statement.query(params![json_text(ids)?, user.as_str()])?;
@@ -342,6 +343,7 @@ fn group(row: &Row<'_>, markers: Markers) -> rusqlite::Result<NotificationGroup>
         id: NotificationId(natural(row.get(0)?)),
         kind,
         seq,
+        position: NotificationPosition(natural(row.get(7)?)),
         people: Vec::new(),
         count: natural(row.get(4)?),
         created_at: natural(row.get(5)?),
@@ -354,27 +356,25 @@ fn group(row: &Row<'_>, markers: Markers) -> rusqlite::Result<NotificationGroup>
 fn mark(
     db: &Connection,
     user: &UserId,
-    upto: Option<NotificationId>,
+    upto: MarkUpTo,
     mark: NotificationMark,
-) -> rusqlite::Result<MarkOutcome> {
+) -> rusqlite::Result<Option<NotificationPosition>> {
     let markers = Markers::of(db, user)?;
     let upto = match upto {
-        None => markers.latest,
-        Some(id) => {
-            let sql = "SELECT seq FROM notifications WHERE id = ?1 AND user = ?2";
+        MarkUpTo::Everything => markers.latest,
+        MarkUpTo::Position(position) => integer(position.0).min(markers.latest),
+        MarkUpTo::Group(id) => {
+            let sql = "SELECT position FROM notifications WHERE id = ?1 AND user = ?2";
             let found = db.prepare_cached(sql)?.query_row(params![integer(id.0), user.as_str()], |row| row.get(0));
-            match found.optional()? {
-                Some(seq) => seq,
-                None => return Ok(MarkOutcome::Nothing),
-            }
+            found.optional()?.unwrap_or(0)
         }
     };
     let seen = markers.seen_upto.max(upto);
     let read = if mark == NotificationMark::Read { markers.read_upto.max(upto) } else { markers.read_upto };
     if (read, seen) == (markers.read_upto, markers.seen_upto) {
-        return Ok(MarkOutcome::Before);
+        return Ok(None);
     }
     let sql = "UPDATE notified SET read_upto = ?2, seen_upto = ?3 WHERE user = ?1";
     db.prepare_cached(sql)?.execute(params![user.as_str(), read, seen])?;
-    Ok(MarkOutcome::Anew)
+    Ok(Some(NotificationPosition(natural(upto))))
 }

@@ -395,8 +395,9 @@ CREATE TABLE events (
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX events_pending ON events (seq) WHERE pending <> 0;
 
--- One row for each user who ever had a notification. `latest` is the last `seq` of their notifications; `read_upto` and
--- `seen_upto` are such numbers as well. Writes that change the notifications of a user lock the row first.
+-- One row for each user who ever had a notification. `latest` is the last `position` of their notifications;
+-- `read_upto` and `seen_upto` are such numbers as well. Writes that change the notifications of a user lock the row
+-- first.
 CREATE TABLE notified (
     owner     text COLLATE "C" PRIMARY KEY,
     latest    bigint NOT NULL DEFAULT 0,
@@ -416,7 +417,10 @@ CREATE TABLE notifications (
     kind       text COLLATE "C" NOT NULL,
     -- `p12` for a post, `c34` for a comment; empty: none.
     object     text COLLATE "C" NOT NULL,
+    -- When its last event joined.
     seq        bigint NOT NULL,
+    -- When it last changed in any way: `seq` or greater, from the same sequence.
+    position   bigint NOT NULL,
     people     bigint NOT NULL,
     created_at bigint NOT NULL,
     updated_at bigint NOT NULL,

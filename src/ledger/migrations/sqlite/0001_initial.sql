@@ -378,8 +378,8 @@ CREATE TABLE events (
 );
 CREATE INDEX events_pending ON events (seq) WHERE pending <> 0;
 
--- One row for each user who ever had a notification. `latest` is the last `seq` of their notifications; `read_upto` and
--- `seen_upto` are such numbers as well.
+-- One row for each user who ever had a notification. `latest` is the last `position` of their notifications;
+-- `read_upto` and `seen_upto` are such numbers as well.
 CREATE TABLE notified (
     user      TEXT PRIMARY KEY NOT NULL REFERENCES users (id),
     latest    INTEGER NOT NULL DEFAULT 0,
@@ -396,7 +396,10 @@ CREATE TABLE notifications (
     kind       TEXT NOT NULL,
     -- `p12` for a post, `c34` for a comment; empty: none.
     object     TEXT NOT NULL,
+    -- When its last event joined.
     seq        INTEGER NOT NULL,
+    -- When it last changed in any way: `seq` or greater, from the same sequence.
+    position   INTEGER NOT NULL,
     people     INTEGER NOT NULL,
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL

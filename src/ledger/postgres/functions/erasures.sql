@@ -115,19 +115,21 @@ RETURNS TABLE (notified_user text, changed bigint) LANGUAGE plpgsql AS $$
 DECLARE
     entry record;
     people_left bigint;
+    next_position bigint;
 BEGIN
     FOR entry IN
         SELECT p.owner, p.notification FROM notification_people p WHERE p.person = p_user
         ORDER BY p.owner, p.notification LIMIT p_max
     LOOP
-        PERFORM FROM notified WHERE owner = entry.owner FOR NO KEY UPDATE;
+        UPDATE notified SET latest = latest + 1 WHERE owner = entry.owner RETURNING latest INTO next_position;
         DELETE FROM notification_people
         WHERE owner = entry.owner AND notification = entry.notification AND person = p_user;
         CONTINUE WHEN NOT FOUND;
         notified_user := entry.owner;
         changed := entry.notification;
         RETURN NEXT;
-        UPDATE notifications SET people = people - 1 WHERE owner = entry.owner AND id = entry.notification
+        UPDATE notifications SET people = people - 1, position = next_position
+        WHERE owner = entry.owner AND id = entry.notification
         RETURNING people INTO people_left;
         IF FOUND AND people_left <= 0 THEN
             DELETE FROM notifications WHERE owner = entry.owner AND id = entry.notification;

@@ -60,13 +60,14 @@ BEGIN
         has_grown := true;
         IF is_open THEN
             grown := newest.id;
-            UPDATE notifications SET people = people + 1, seq = marks.latest, updated_at = p_now
+            UPDATE notifications
+            SET people = people + 1, seq = marks.latest, position = marks.latest, updated_at = p_now
             WHERE owner = p_user AND id = grown;
         ELSE
             grown := nextval('notification_ids');
             marks.groups := marks.groups + 1;
-            INSERT INTO notifications (owner, id, kind, object, seq, people, created_at, updated_at)
-            VALUES (p_user, grown, p_kinds[n], p_objects[n], marks.latest, 1, p_now, p_now);
+            INSERT INTO notifications (owner, id, kind, object, seq, position, people, created_at, updated_at)
+            VALUES (p_user, grown, p_kinds[n], p_objects[n], marks.latest, marks.latest, 1, p_now, p_now);
         END IF;
         INSERT INTO notification_people (owner, notification, person, seq, event)
         VALUES (p_user, grown, p_people[n], marks.latest, p_events[n]);
@@ -91,29 +92,31 @@ BEGIN
     RETURN QUERY SELECT unnest(touched);
 END $$;
 
--- Marks the groups of a user up to one (0: all) as seen, or as read. Returns `anew`, `before` or `nothing`.
-CREATE OR REPLACE FUNCTION feedline_mark_notifications(p_user text, p_group bigint, p_is_read boolean) RETURNS text
-LANGUAGE plpgsql AS $$
+-- Marks the groups of a user as seen, or as read: up to the position of a group, or without one (0) up to `p_position`.
+-- Returns the position of the mark; NULL if it did not move.
+CREATE OR REPLACE FUNCTION feedline_mark_notifications(
+    p_user text, p_group bigint, p_position bigint, p_is_read boolean
+) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     marks notified%ROWTYPE;
     upto bigint;
 BEGIN
     SELECT * INTO marks FROM notified WHERE owner = p_user FOR NO KEY UPDATE;
     IF NOT FOUND THEN
-        RETURN CASE WHEN p_group = 0 THEN 'before' ELSE 'nothing' END;
+        RETURN NULL;
     END IF;
-    upto := marks.latest;
+    upto := least(p_position, marks.latest);
     IF p_group <> 0 THEN
-        SELECT seq INTO upto FROM notifications WHERE owner = p_user AND id = p_group;
+        SELECT position INTO upto FROM notifications WHERE owner = p_user AND id = p_group;
         IF NOT FOUND THEN
-            RETURN 'nothing';
+            RETURN NULL;
         END IF;
     END IF;
     IF upto <= marks.seen_upto AND (NOT p_is_read OR upto <= marks.read_upto) THEN
-        RETURN 'before';
+        RETURN NULL;
     END IF;
     UPDATE notified SET seen_upto = greatest(seen_upto, upto),
         read_upto = CASE WHEN p_is_read THEN greatest(read_upto, upto) ELSE read_upto END
     WHERE owner = p_user;
-    RETURN 'anew';
+    RETURN upto;
 END $$;
