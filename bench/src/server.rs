@@ -102,6 +102,8 @@ impl ServerSetup {
             ("FEEDLINE__RATES__POSTS", "0".to_owned()),
             ("FEEDLINE__RATES__LIKES", "0".to_owned()),
             ("FEEDLINE__RATES__READS", "0".to_owned()),
+            ("FEEDLINE__RATES__SUBSCRIPTIONS", "0".to_owned()),
+            ("FEEDLINE__RATES__TOPICS", "0".to_owned()),
             ("FEEDLINE__RATES__PUBLICATIONS", "0".to_owned()),
             // Sockets are not read while Redis is measured alone, and would miss their pings.
             ("FEEDLINE__CLIENT__PING_INTERVAL", "10m".to_owned()),

@@ -79,6 +79,8 @@ pub(super) fn feed_options(config: &Config) -> FeedOptions {
             follows: config.rates.follows,
             writes: config.rates.writes,
             mentions: config.rates.mentions,
+            topics: config.rates.topics,
+            subscriptions: config.rates.subscriptions,
             reads: config.rates.reads,
             publications: config.rates.publications,
             accounts: config.rates.accounts,

@@ -48,6 +48,10 @@ pub struct RatesConfig {
     pub writes: Option<u32>,
     /// Users mentioned by one user.
     pub mentions: Option<u32>,
+    /// Topics of the posts of one user.
+    pub topics: Option<u32>,
+    /// Subscriptions of one user to channels.
+    pub subscriptions: Option<u32>,
     /// Read units of one user. The table of operations contains the cost of each operation.
     pub reads: Option<u32>,
     /// The volume that one user publishes to channels, in KiB.
@@ -68,6 +72,8 @@ impl RatesConfig {
             follows: rate("follows"),
             writes: rate("writes"),
             mentions: rate("mentions"),
+            topics: rate("topics"),
+            subscriptions: rate("subscriptions"),
             reads: rate("reads"),
             publications: rate("publications"),
             accounts: rate("accounts"),

@@ -118,6 +118,11 @@ pub struct RateOptions {
     pub writes: Option<u32>,
     /// Users that a user mentions in posts and comments.
     pub mentions: Option<u32>,
+    /// Topics that a user adds to posts.
+    pub topics: Option<u32>,
+    /// Subscriptions of a user's clients; an anonymous address has [`ADDRESS_READS`](super::ADDRESS_READS) times as
+    /// many.
+    pub subscriptions: Option<u32>,
     /// Units of reading of a user; an anonymous address has [`ADDRESS_READS`](super::ADDRESS_READS) times as many.
     pub reads: Option<u32>,
     /// Units of 1 KiB that a user publishes to channels; an anonymous address has

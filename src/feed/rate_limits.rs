@@ -80,6 +80,9 @@ pub(crate) struct RateLimits {
     follows: Limit,
     writes: Limit,
     mentions: Limit,
+    topics: Limit,
+    subscriptions: Limit,
+    address_subscriptions: Limit,
     reads: Limit,
     address_reads: Limit,
     publications: Limit,
@@ -106,6 +109,13 @@ impl RateLimits {
             follows: Limit::local("follows", "follows, hides, mutes and blocks", rates.follows),
             writes: Limit::local("writes", "writes", rates.writes),
             mentions: Limit::shared("mentions", "mentioned users", rates.mentions),
+            topics: Limit::local("topics", "topics of posts", rates.topics),
+            subscriptions: Limit::local("subscriptions", "subscriptions", rates.subscriptions),
+            address_subscriptions: Limit::local(
+                "subscriptions",
+                "subscriptions from this address",
+                of_address(rates.subscriptions),
+            ),
             reads: Limit::local("reads", "reads", rates.reads),
             address_reads: Limit::local("reads", "reads from this address", of_address(rates.reads)),
             publications: Limit::local("publications", "publications", rates.publications),
@@ -160,11 +170,7 @@ impl RateLimits {
     /// # Errors
     /// [`FeedError::RateLimited`] if the limit is exceeded.
     pub(crate) fn take_reads(&self, user: Option<&UserId>, address: IpAddr, units: u32) -> Result<()> {
-        match user {
-            Some(user) => self.take_user_reads(user, units),
-            None if self.trusted.is_exempt(address) => Ok(()),
-            None => self.charge_here(&self.address_reads, RateSubject::Address(address), units),
-        }
+        self.take_of_client(user, address, units, [&self.reads, &self.address_reads])
     }
 
     /// Counts the size of a large response as units of reading.
@@ -187,23 +193,36 @@ impl RateLimits {
         self.charge_here(&self.reads, RateSubject::User(user), units)
     }
 
-    /// Counts a publication to a channel, of a user or of an anonymous client at an address.
+    /// Counts a publication to a channel, of a user or of an anonymous client at an address. `bytes` is what it takes
+    /// in the store.
     ///
     /// # Errors
     /// [`FeedError::RateLimited`] if the limit is exceeded.
     pub(crate) fn take_publication(&self, user: Option<&UserId>, address: IpAddr, bytes: usize) -> Result<()> {
-        match user {
-            Some(user) => self.charge_here(&self.publications, RateSubject::User(user), publication_units(bytes)),
-            None => self.take_publication_at(&self.address_publications, address, bytes),
-        }
+        self.take_of_client(user, address, publication_units(bytes), [&self.publications, &self.address_publications])
     }
 
-    /// Charges an address, unless it is exempt.
-    fn take_publication_at(&self, limit: &Limit, address: IpAddr, bytes: usize) -> Result<()> {
-        if self.trusted.is_exempt(address) {
-            return Ok(());
+    /// Counts a subscription of a user, or of an anonymous client at an address. It pays for its end, too.
+    ///
+    /// # Errors
+    /// [`FeedError::RateLimited`] if the limit is exceeded.
+    pub(crate) fn take_subscription(&self, user: Option<&UserId>, address: IpAddr) -> Result<()> {
+        self.take_of_client(user, address, 1, [&self.subscriptions, &self.address_subscriptions])
+    }
+
+    /// Charges a user, or without one an address, by the limit of each.
+    fn take_of_client(
+        &self,
+        user: Option<&UserId>,
+        address: IpAddr,
+        units: u32,
+        [of_user, of_address]: [&Limit; 2],
+    ) -> Result<()> {
+        match user {
+            Some(user) => self.charge_here(of_user, RateSubject::User(user), units),
+            None if self.trusted.is_exempt(address) => Ok(()),
+            None => self.charge_here(of_address, RateSubject::Address(address), units),
         }
-        self.charge_here(limit, RateSubject::Address(address), publication_units(bytes))
     }
 
     /// Counts commands that an address sends to a stream of another node. Nobody is signed in there, and an address may
@@ -212,7 +231,7 @@ impl RateLimits {
     /// # Errors
     /// [`FeedError::RateLimited`] if the limit is exceeded.
     pub(crate) fn take_forwarded(&self, address: IpAddr, bytes: usize) -> Result<()> {
-        self.take_publication_at(&self.forwarded, address, bytes)
+        self.take_of_client(None, address, publication_units(bytes), [&self.publications, &self.forwarded])
     }
 
     /// Charges a limit that each node counts for itself.
@@ -233,6 +252,18 @@ impl RateLimits {
         }
         let author = call.caller.user()?;
         self.charge_mentions(author, others(mentions, author).len()).await
+    }
+
+    /// Counts the topics that a post adds against the author's limit of topics. A repeated attempt counts again.
+    ///
+    /// # Errors
+    /// [`FeedError::RateLimited`] if the limit is exceeded; nothing is written then.
+    pub(crate) fn take_topics(&self, call: &Call, added: usize) -> Result<()> {
+        if call.origin == Origin::Backend {
+            return Ok(());
+        }
+        let author = call.caller.user()?;
+        self.charge_here(&self.topics, RateSubject::User(author), u32::try_from(added).unwrap_or(u32::MAX))
     }
 
     async fn charge_mentions(&self, author: &UserId, mentioned: usize) -> Result<()> {

@@ -353,6 +353,7 @@ fn command_runner(
             single,
         },
         channels: ChannelCommands {
+            hub: Arc::clone(hub),
             broker: Arc::clone(broker),
             logs: Arc::clone(logs),
             rates: Arc::clone(&feed.base.rates),

@@ -148,6 +148,8 @@ const OTHERS: &[(&str, &str)] = &[
     ("rates.follows", "7"),
     ("rates.writes", "7"),
     ("rates.mentions", "7"),
+    ("rates.topics", "7"),
+    ("rates.subscriptions", "7"),
     ("rates.reads", "7"),
     ("rates.publications", "7"),
     ("rates.accounts", "7"),

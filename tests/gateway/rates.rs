@@ -229,6 +229,53 @@ async fn subscriptions_use_the_budget_for_reads_by_what_they_recover() {
     }
 }
 
+/// Each subscription may be to a name that nobody has used before, and with `events` it is written to the ledger.
+#[tokio::test]
+async fn subscriptions_and_topics_have_budgets() {
+    let namespaces = r#"[{"name":"log","events":true}]"#;
+    let keys = [
+        ("rates.subscriptions", "20"),
+        ("rates.topics", "12"),
+        ("client.commands_per_second", "0"),
+        ("namespaces", namespaces),
+    ];
+    let server = Server::start_with(&keys).await;
+    let mut ann = Client::connect(&server, "ann").await;
+    let mut done = 0;
+    let refused = loop {
+        let channel = format!("log:{done}");
+        let reply = ann.call(json!({ "subscribe": { "channel": channel } })).await;
+        if reply.get("error").is_some() {
+            break reply;
+        }
+        ann.done(json!({ "unsubscribe": { "channel": channel } })).await;
+        done += 1;
+        assert!(done < 100, "no limit");
+    };
+    assert_eq!((&refused["error"]["code"], &refused["error"]["temporary"]), (&json!(111), &json!(true)), "{refused}");
+    assert!((40..=45).contains(&done), "twice a minute's worth: {done}");
+    Client::connect(&server, "bo").await.subscribe("log:1").await;
+
+    let post = |n: usize| json!({ "text": (0..8).map(|topic| format!("#t{n}x{topic} ")).collect::<String>() });
+    let mut ids = Vec::new();
+    let refused = loop {
+        let answer = server.call("ann", "POST", "/posts", &post(ids.len())).await;
+        if answer.status != 201 {
+            break answer;
+        }
+        ids.push(answer.body["id"].as_u64().expect("an id"));
+        assert!(ids.len() < 50, "no limit");
+    };
+    is_rate_limited(&refused);
+    assert_eq!(ids.len(), 3, "24 topics at once");
+    // An edit counts the topics that it adds.
+    let path = format!("/posts/{}", ids[0]);
+    assert_eq!(server.call("ann", "PATCH", &path, &post(0)).await.status, 200);
+    is_rate_limited(&server.call("ann", "PATCH", &path, &post(99)).await);
+    server.post("ann", "no topics").await;
+    server.post("bo", "#one").await;
+}
+
 #[tokio::test]
 async fn answers_are_looked_for_on_the_budget_for_reads() {
     let server = Server::start_with(&[("rates.reads", "2"), ("rates.posts", "1")]).await;

@@ -46,6 +46,28 @@ async fn leases_expire_when_the_clock_is_set_back() {
     own_all(&*ledger, "w2").await;
 }
 
+/// Users choose the types and ids of their favourites.
+#[tokio::test]
+async fn removed_favourites_leave_no_rows() {
+    let (server, name) = database().await;
+    let ledger = open_at(server, &name).await;
+    users(&*ledger, &["ann", "bo"]).await;
+    let kind = ObjectType::parse("song").expect("a type");
+    let object = ObjectId::parse("a").expect("an id");
+    for _ in 0..2 {
+        for user in ["ann", "bo"] {
+            ledger.add_favourite(&id(user), &kind, &object, NOW, 9).await.unwrap();
+            assert_eq!(ledger.favourites_count(&id(user), &kind).await.unwrap(), 1);
+        }
+        for user in ["ann", "bo"] {
+            assert!(ledger.remove_favourite(&id(user), &kind, &object).await.unwrap());
+        }
+        let check = "DO $$ BEGIN ASSERT NOT EXISTS (SELECT FROM favourites_of_users) \
+                     AND NOT EXISTS (SELECT FROM favourites_of_objects); END $$";
+        server.ask(&name, check).await;
+    }
+}
+
 /// The pages of the table of jobs, and of its indexes, that one load of a partition and one count read.
 async fn pages_of_jobs(database: &str, watcher: &tokio_postgres::Client, request: &JobRequest) -> i64 {
     let pages = async || {

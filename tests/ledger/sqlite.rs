@@ -3,13 +3,38 @@
 use std::sync::Arc;
 
 use feedline::ledger::{
-    BulkLoad, FollowStore, Ledger, LedgerError, PeopleStore, PostStore, SqliteLedger, SqliteOptions, WorkStore,
+    BulkLoad, FavouriteStore, FollowStore, Ledger, LedgerError, PeopleStore, PostStore, SqliteLedger, SqliteOptions,
+    WorkStore,
 };
-use feedline::model::{PostId, UserId};
+use feedline::model::{ObjectId, ObjectType, PostId, UserId};
 use futures::future::join_all;
 use rusqlite::Connection;
 
 use crate::support::{NOW, backlog, id, open_in, own_all, post, publish, sqlite, store, users, work_lease};
+
+/// Users choose the types and ids of their favourites.
+#[tokio::test]
+async fn removed_favourites_leave_no_rows() {
+    let (ledger, folder) = sqlite().await;
+    users(&*ledger, &["ann", "bo"]).await;
+    let kind = ObjectType::parse("song").expect("a type");
+    let object = ObjectId::parse("a").expect("an id");
+    let db = Connection::open(folder.path().join("ledger.db")).unwrap();
+    let rows = || {
+        let sql = "SELECT (SELECT count(*) FROM favourites_of_users), (SELECT count(*) FROM favourites_of_objects)";
+        db.query_row(sql, [], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))).unwrap()
+    };
+    for user in ["ann", "bo"] {
+        ledger.add_favourite(&id(user), &kind, &object, NOW, 9).await.unwrap();
+    }
+    assert_eq!(rows(), (2, 1));
+    ledger.remove_favourite(&id("ann"), &kind, &object).await.unwrap();
+    assert_eq!(rows(), (1, 1));
+    ledger.remove_favourite(&id("bo"), &kind, &object).await.unwrap();
+    assert_eq!(rows(), (0, 0));
+    ledger.add_favourite(&id("ann"), &kind, &object, NOW, 9).await.unwrap();
+    assert_eq!(ledger.favourites_count(&id("ann"), &kind).await.unwrap(), 1);
+}
 
 #[tokio::test]
 async fn many_writes_share_few_transactions() {

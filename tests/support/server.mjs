@@ -15,7 +15,8 @@ import { poll, within } from "./wait.mjs";
 
 /** The rate limits that are off in tests. */
 const RATES = [
-  "POSTS", "COMMENTS", "LIKES", "FOLLOWS", "WRITES", "MENTIONS", "READS", "PUBLICATIONS", "ACCOUNTS", "SESSIONS",
+  "POSTS", "COMMENTS", "LIKES", "FOLLOWS", "WRITES", "MENTIONS", "TOPICS", "SUBSCRIPTIONS", "READS", "PUBLICATIONS",
+  "ACCOUNTS", "SESSIONS",
 ];
 
 const TARGET = process.env.CARGO_TARGET_DIR ?? fileURLToPath(new URL("../../target", import.meta.url));

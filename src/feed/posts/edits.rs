@@ -134,6 +134,10 @@ impl PostEditor {
             post.created_at = before.created_at;
             // The version of the post. It grows with each edit, even if the clock does not advance or goes back.
             post.edited_at = Some(before.edited_at.map_or(now, |last| now.max(last + 1)));
+            if attempt == 0 {
+                let added = post.topics.iter().filter(|topic| !before.topics.contains(topic)).count();
+                self.base.rates.take_topics(call, added)?;
+            }
             let event = DomainEvent::post_edited(before, &post);
             if let (0, Some(DomainEvent::PostEdited { mentions, .. })) = (attempt, &event) {
                 self.base.rates.take_mentions(call, mentions).await?;

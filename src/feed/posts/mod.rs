@@ -57,6 +57,7 @@ impl PostService {
         let now = now();
         refuse_own_api(&draft.media, &self.base.own_hosts)?;
         let post = draft.into_post(author, self.base.ids.for_call(&call, now)?, &self.limits)?;
+        self.base.rates.take_topics(&call, post.topics.len())?;
         self.base.rates.take_mentions(&call, &post.mentions).await?;
         let ticket = self.base.posts.ticket(post.id);
         let turn = self.base.jobs.begin_write(author).await;

@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use super::outcome::CommandOutcome;
 use crate::broker::{Append, Broker, PresenceStats, Span};
 use crate::feed::{FeedError, RateLimits, Viewer};
+use crate::gateway::hub::Hub;
 use crate::gateway::hub::log_reader::{ChannelLog, ENTRIES_PER_UNIT, LogReader};
 use crate::gateway::session::{HistoryGrant, PresenceGrant, PresenceQuery, PublishGrant, SessionOptions};
 use crate::model::Entry;
@@ -17,8 +18,12 @@ use crate::protocol::{ErrorCode, PresenceResult, PresenceStatsResult, ReplyBody}
 /// The cost of the list of present clients in `rates.reads`. Their number costs 1.
 const PRESENCE_COST: u32 = 5;
 
+/// What the log of a channel takes in the store besides its entries, in bytes.
+const LOG_SIZE: usize = 4 * 1024;
+
 /// Executes commands on channels that clients are in.
 pub(crate) struct ChannelCommands {
+    pub(crate) hub: Arc<Hub>,
     pub(crate) broker: Arc<dyn Broker>,
     pub(crate) logs: Arc<LogReader>,
     pub(crate) rates: Arc<RateLimits>,
@@ -32,10 +37,14 @@ impl ChannelCommands {
     }
 
     async fn try_publish(&self, grant: PublishGrant) -> Result<CommandOutcome, FeedError> {
-        self.rates.take_publication(grant.user.as_ref(), grant.address, grant.members.len())?;
         let channel = &*grant.name;
+        let retention = self.sessions.channels.retention(&grant.channel).filter(|_| !grant.skip_history);
+        // The publication may begin a log, unless the channel has subscribers here.
+        let may_begin = retention.is_some() && !self.hub.has_room(channel);
+        let size = grant.members.len() + if may_begin { LOG_SIZE } else { 0 };
+        self.rates.take_publication(grant.user.as_ref(), grant.address, size)?;
         let entry = &Entry::Data(grant.members);
-        match self.sessions.channels.retention(&grant.channel).filter(|_| !grant.skip_history) {
+        match retention {
             Some(retention) => {
                 let append = Append { channel, entry, retention, idempotency_key: None, version: None };
                 self.broker.append(append).await?;

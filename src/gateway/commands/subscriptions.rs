@@ -81,7 +81,9 @@ impl Subscriptions {
 
     /// Subscribes a client to a channel.
     pub(crate) async fn join(&self, join: Join, outbox: &Arc<Outbox>) -> CommandOutcome {
-        if let Err(error) = self.rates.take_reads(join.user.as_ref(), join.address, cost_of(&join)) {
+        let user = join.user.as_ref();
+        let taken = self.rates.take_subscription(user, join.address);
+        if let Err(error) = taken.and_then(|()| self.rates.take_reads(user, join.address, cost_of(&join))) {
             return CommandOutcome::failed(join.id, &error);
         }
         match self.may_enter(&join).await {

@@ -122,6 +122,11 @@ impl Hub {
         }
     }
 
+    /// Whether a channel has subscribers on this node, or had some a moment ago.
+    pub(super) fn has_room(&self, channel: &str) -> bool {
+        self.rooms.get(channel).is_some()
+    }
+
     /// The send queues of a channel's subscribers on this node.
     pub(super) fn subscribers(&self, channel: &str) -> Vec<Arc<Outbox>> {
         self.rooms.get(channel).map_or_else(Vec::new, |room| room.outboxes())

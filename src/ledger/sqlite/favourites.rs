@@ -243,13 +243,18 @@ pub(super) fn forget(db: &Connection, kind: &ObjectType, id: &ObjectId, limit: u
 fn tally_user(db: &Connection, user: &str, kind: &str, change: i64) -> rusqlite::Result<()> {
     let sql = "INSERT INTO favourites_of_users (user, type, count) VALUES (?1, ?2, ?3) \
                ON CONFLICT DO UPDATE SET count = count + excluded.count";
-    db.prepare_cached(sql)?.execute(params![user, kind, change]).map(drop)
+    db.prepare_cached(sql)?.execute(params![user, kind, change])?;
+    // Users choose types and ids: without favourites they leave nothing.
+    let sql = "DELETE FROM favourites_of_users WHERE user = ?1 AND type = ?2 AND count <= 0";
+    db.prepare_cached(sql)?.execute(params![user, kind]).map(drop)
 }
 
 fn tally_object(db: &Connection, kind: &ObjectType, id: &ObjectId, change: i64) -> rusqlite::Result<()> {
     let sql = "INSERT INTO favourites_of_objects (type, object, count) VALUES (?1, ?2, ?3) \
                ON CONFLICT DO UPDATE SET count = count + excluded.count";
     db.prepare_cached(sql)?.execute(params![kind.as_str(), id.as_str(), change])?;
+    let sql = "DELETE FROM favourites_of_objects WHERE type = ?1 AND object = ?2 AND count <= 0";
+    db.prepare_cached(sql)?.execute(params![kind.as_str(), id.as_str()])?;
     if let Some(post) = id.post().filter(|_| kind.is_post()) {
         let sql = "INSERT INTO post_counts (post, favourites) VALUES (?1, ?2) \
                    ON CONFLICT DO UPDATE SET favourites = favourites + excluded.favourites";

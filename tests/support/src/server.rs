@@ -26,13 +26,15 @@ pub const SECRET: &str = "a secret that is long enough for HS256 tokens";
 pub const API_KEY: &str = "the key of the backend in these tests";
 
 /// The rate limits that are off unless a test sets them.
-const RATES: [&str; 10] = [
+const RATES: [&str; 12] = [
     "rates.posts",
     "rates.comments",
     "rates.likes",
     "rates.follows",
     "rates.writes",
     "rates.mentions",
+    "rates.topics",
+    "rates.subscriptions",
     "rates.reads",
     "rates.publications",
     "rates.accounts",

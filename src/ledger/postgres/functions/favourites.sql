@@ -16,8 +16,12 @@ BEGIN
     IF NOT FOUND THEN
         RAISE foreign_key_violation USING MESSAGE = format('user %s does not exist', p_user);
     END IF;
-    INSERT INTO favourites_of_users (owner, type) VALUES (p_user, p_type) ON CONFLICT DO NOTHING;
-    SELECT count INTO has FROM favourites_of_users WHERE owner = p_user AND type = p_type FOR NO KEY UPDATE;
+    LOOP
+        INSERT INTO favourites_of_users (owner, type) VALUES (p_user, p_type) ON CONFLICT DO NOTHING;
+        SELECT count INTO has FROM favourites_of_users WHERE owner = p_user AND type = p_type FOR NO KEY UPDATE;
+        -- Otherwise the last favourite was removed meanwhile.
+        EXIT WHEN FOUND;
+    END LOOP;
     SELECT at INTO since FROM favourites WHERE owner = p_user AND type = p_type AND object = p_object;
     IF FOUND THEN
         outcome := 'since';
@@ -27,6 +31,7 @@ BEGIN
         -- A deletion waits for this transaction, and then finds the favourite.
         PERFORM FROM posts WHERE id = p_post AND deleted_at IS NULL FOR SHARE;
         IF NOT FOUND THEN
+            DELETE FROM favourites_of_users WHERE owner = p_user AND type = p_type AND count <= 0;
             outcome := 'absent';
             RETURN;
         END IF;
@@ -67,8 +72,11 @@ BEGIN
         RETURN 0;
     END IF;
     UPDATE favourites_of_objects SET count = count - many WHERE type = p_type AND object = p_object;
+    -- Users choose types and ids: without favourites they leave nothing.
+    DELETE FROM favourites_of_objects WHERE type = p_type AND object = p_object AND count <= 0;
     DELETE FROM favourite_holders WHERE type = p_type AND object = p_object AND owner = ANY (gone);
     UPDATE favourites_of_users SET count = count - 1 WHERE type = p_type AND owner = ANY (gone);
+    DELETE FROM favourites_of_users WHERE type = p_type AND owner = ANY (gone) AND count <= 0;
     UPDATE post_counts SET favourites = favourites - many WHERE post = p_post;
     RETURN many;
 END $$;
