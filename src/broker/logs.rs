@@ -2,19 +2,29 @@
 
 use std::time::Duration;
 
-use crate::model::{Entry, Position, Retention};
+use crate::model::{ChannelKind, Entry, Position, Retention};
 
 /// How long a repeated [idempotency key](Append::idempotency_key) returns the result of the first write.
 pub(super) const IDEMPOTENCY_TTL: Duration = Duration::from_secs(300);
 
-/// A write to the log of a channel. Creates the log if it does not exist.
+/// How long after the last read of the position of a log without a write its readers are expected back.
+pub(super) const AWAITED: Duration = Duration::from_secs(3_600);
+
+/// Whether a channel is for those who listen to it: the content of its entries is in the ledger, and the names of such
+/// channels are numberless. A write begins its log only if somebody listens, or read its position within [`AWAITED`].
+pub(super) fn is_for_listeners(channel: &str) -> bool {
+    [ChannelKind::User, ChannelKind::Topic, ChannelKind::Post].iter().any(|kind| kind.id_of(channel).is_some())
+}
+
+/// A write to the log of a channel. Creates the log if it does not exist, except of a channel of a profile, topic or
+/// post that nobody has listened to for an hour.
 #[derive(Clone, Copy, Debug)]
 pub struct Append<'a> {
     /// The channel.
     pub channel: &'a str,
     /// The entry to append.
     pub entry: &'a Entry,
-    /// How much of the log is kept. The position outlives the entries by [`POSITION_TTL`](super::POSITION_TTL).
+    /// How much of the log is kept. The position is kept as long as the entries, and for readers.
     pub retention: Retention,
     /// A repeated key on the same channel within five minutes writes nothing and returns the position of the first
     /// write.
@@ -42,7 +52,8 @@ pub struct Broadcast<'a> {
 /// The result of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppendOutcome {
-    /// The position of the entry. For a publication without a log: offset 0 and an empty epoch.
+    /// The position of the entry. For a publication without a log: offset 0 and an empty epoch; for an entry that was
+    /// not written because nobody awaits it: offset 0.
     pub position: Position,
     /// The number of nodes that received the hint; 0 if no node is subscribed, or nothing was written.
     pub receivers: u64,

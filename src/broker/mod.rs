@@ -48,6 +48,7 @@ pub use self::connection_requests::{
     ConnectionSelector, DisconnectRequest, NodeAnswer, NodeInfo, NodeQuestion, RefreshRequest, ServerSubscription,
     UnsubscribeRequest,
 };
+pub(crate) use self::epoch::READER_TTL;
 pub use self::epoch::{POSITION_TTL, continues, follows};
 pub use self::error::{BrokerError, Result};
 pub use self::fan_out::{Attempt, FanOut, FannedOut, JobAttempt, JobProgress, PageRecipients, Pull, Receipt};
@@ -147,9 +148,9 @@ pub trait Broker:
     /// Sends a join or leave to the subscribed nodes, without a log.
     async fn publish_presence_event(&self, channel: &str, event: &PresenceEvent) -> Result<()>;
 
-    /// The last position of a log. It stays valid for [`POSITION_TTL`] from now on. A log without a write is at offset
-    /// 0 of a derived epoch (see [`continues`]), which its first entry will have; it occupies no memory. `None` for an
-    /// inbox that does not exist or is not filled.
+    /// The last position of a log, for a reader. It stays valid as long as its entries do, five minutes at least. A log
+    /// without a write is at offset 0 of a derived epoch (see [`continues`]), which its first entry will have; it
+    /// occupies no memory. `None` for an inbox that does not exist or is not filled.
     async fn position(&self, channel: &str) -> Result<Option<Position>>;
 
     /// The last positions of many logs in one round trip, each as [`position`](Self::position) returns it.

@@ -19,7 +19,7 @@ async fn evicted_logs_do_not_reuse_their_epoch() {
     let unwritten = engine.broker.position("app:1").await.unwrap().unwrap();
     let written = engine.append("app:1", "1").await.position;
     assert_eq!(written.epoch, unwritten.epoch);
-    let seed = server.ask_all("GET feedline:seed");
+    let seed = server.ask_all("HGET feedline:epochs s");
     assert_eq!(server.ask("CONFIG SET maxmemory 1"), "+OK");
     let evicted = async {
         while server.ask("EXISTS feedline:{app:1}:m") != ":0" {
@@ -28,7 +28,7 @@ async fn evicted_logs_do_not_reuse_their_epoch() {
     };
     tokio::time::timeout(PATIENCE, evicted).await.expect("the log is evicted");
     assert_eq!(server.ask("CONFIG SET maxmemory 0"), "+OK");
-    assert_eq!(server.ask_all("GET feedline:seed"), seed);
+    assert_eq!(server.ask_all("HGET feedline:epochs s"), seed);
 
     let now = engine.broker.position("app:1").await.unwrap().unwrap();
     assert_eq!(now.offset, 0);

@@ -63,3 +63,30 @@ async fn entries_expire_after_the_last_append() {
         append().await;
     }
 }
+
+/// What a publication to a channel leaves expires when its entries do, and at once what a topic without readers would
+/// have left: clients choose these names.
+#[tokio::test]
+async fn no_key_of_an_unread_log_outlives_its_entries() {
+    let server = RedisServer::start();
+    let options = redis_options(&server);
+    let engine = Engine::redis_with(server, options).await;
+    let server = engine.server.as_ref().unwrap();
+    let size = || server.ask("DBSIZE");
+    let entry = data("1");
+    let ttl = Duration::from_secs(60);
+    let retention = Retention { size: 10, ttl };
+    for _ in 0..3 {
+        engine.broker.append(Append { retention, ..to(&entry) }).await.unwrap();
+    }
+    for key in [KEY, "feedline:{app:1}:m"] {
+        let left: u64 = server.ask(&format!("PTTL {key}")).trim_start_matches(':').parse().expect("an expiry");
+        assert!(Duration::from_millis(left) <= ttl + ttl / 16, "{key} stays for {left} ms");
+    }
+    let before = size();
+    for n in 0..100 {
+        let channel = &format!("topic:t{n}");
+        engine.broker.append(Append { channel, retention, ..to(&entry) }).await.unwrap();
+    }
+    assert_eq!(size(), before, "keys");
+}

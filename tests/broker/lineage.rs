@@ -63,7 +63,7 @@ pub(crate) async fn entries_of_another_incarnation_count_as_lost(mut engine: Eng
         panic!("the inbox is already filled")
     };
     broker.fill_inbox(&ann, &epoch, &[PostId(1)], PostId::ZERO, 7).await.unwrap().expect("the epoch is unchanged");
-    let log = engine.append("user:ann", "1").await.position;
+    let log = engine.append("app:ann", "1").await.position;
     let object = ContentId::Post(PostId(1));
     broker.set_tallies(&[(object, Tally { likes: 5, comments: 0, version: 9 })]).await.unwrap();
 
@@ -72,11 +72,11 @@ pub(crate) async fn entries_of_another_incarnation_count_as_lost(mut engine: Eng
     broker.use_incarnation("second");
     while !matches!(engine.heard.recv().await.expect("the listener"), Heard::Resync) {}
     assert_eq!(broker.read_inbox(&ann).await.unwrap(), None);
-    let positions = broker.positions(&["timeline:ann".into(), "user:ann".into()]).await.unwrap();
+    let positions = broker.positions(&["timeline:ann".into(), "app:ann".into()]).await.unwrap();
     assert_eq!(positions[0], None);
     let unwritten = positions[1].clone().expect("a log that nothing was written to");
     assert!(unwritten.offset == 0 && !continues(&log.epoch, &unwritten.epoch), "{log:?} {unwritten:?}");
-    let again = engine.append("user:ann", "1").await.position;
+    let again = engine.append("app:ann", "1").await.position;
     assert!(!continues(&log.epoch, &again.epoch), "{log:?} {again:?}");
     let InboxState::Unfilled(new) = broker.open_inbox(&ann).await.unwrap() else { panic!("the inbox was not dropped") };
     assert_ne!(new, epoch);

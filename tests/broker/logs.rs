@@ -188,9 +188,13 @@ pub(crate) async fn trimmed_logs_keep_exactly_their_size(engine: Engine) {
     }
 }
 
-pub(crate) async fn positions_outlive_entries(engine: Engine) {
+pub(crate) async fn positions_of_readers_outlive_entries(engine: Engine) {
     let retention = Retention { size: 10, ttl: Duration::from_millis(50) };
+    // The position is kept although the reader has that of the log before its first entry.
+    engine.broker.subscribe("app:1").await.unwrap();
+    let before = engine.broker.position("app:1").await.unwrap().unwrap();
     let here = engine.broker.append(Append { retention, ..to(&post(1)) }).await.unwrap().position;
+    assert_eq!(here, Position { offset: 1, ..before });
     let gone = async {
         while !engine.broker.read("app:1", Span::After(0, 1)).await.unwrap().unwrap().entries.is_empty() {
             tokio::task::yield_now().await;
@@ -202,6 +206,43 @@ pub(crate) async fn positions_outlive_entries(engine: Engine) {
     assert_eq!(next, Position { offset: 2, ..here });
     let slice = engine.broker.read("app:1", Span::After(0, 9)).await.unwrap().unwrap();
     assert_eq!(slice.entries, [(2, data("2"))]);
+}
+
+/// A log that nobody reads is forgotten with its entries. A client that has a position of it, or of the channel before,
+/// is not mistaken for one that missed nothing.
+pub(crate) async fn unread_logs_are_forgotten_with_their_entries(engine: Engine) {
+    let retention = Retention { size: 10, ttl: Duration::from_millis(50) };
+    let before = engine.broker.read("app:1", Span::After(0, 1)).await.unwrap().unwrap().top;
+    let written = engine.broker.append(Append { retention, ..to(&post(1)) }).await.unwrap().position;
+    assert_eq!(written, Position { offset: 1, ..before.clone() });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let now = engine.broker.position("app:1").await.unwrap().unwrap();
+    assert_eq!(now.offset, 0);
+    assert!(!continues(&before.epoch, &now.epoch), "{before:?} {now:?}");
+    let next = engine.broker.append(Append { retention, ..to(&post(2)) }).await.unwrap().position;
+    assert_eq!(next, Position { offset: 1, ..now });
+}
+
+/// An entry of a channel that nobody listens to is not stored: clients choose the names of topics. Those who read its
+/// position before are not mistaken for ones that missed nothing, and those who listen miss nothing.
+pub(crate) async fn unread_channels_of_the_feed_have_no_log(engine: Engine) {
+    let before = engine.kept();
+    let channels: Vec<String> = (0..200).map(|n| format!("topic:t{n}")).collect();
+    for channel in &channels {
+        let read = engine.broker.read(channel, Span::After(0, 1)).await.unwrap().unwrap().top;
+        let skipped = engine.broker.append(Append { channel, ..to(&post(1)) }).await.unwrap();
+        assert_eq!((skipped.position.offset, skipped.receivers), (0, 0));
+        let now = engine.broker.read(channel, Span::After(0, 1)).await.unwrap().unwrap();
+        assert!(!continues(&read.epoch, &now.top.epoch) && now.entries.is_empty(), "{read:?} {now:?}");
+    }
+    assert_eq!(engine.kept(), before, "nothing is kept");
+    for channel in ["topic:heard", "user:ann", "post:7"] {
+        engine.broker.subscribe(channel).await.unwrap();
+        let joined = engine.broker.position(channel).await.unwrap().unwrap();
+        engine.broker.unsubscribe(channel).await.unwrap();
+        let first = engine.broker.append(Append { channel, ..to(&post(1)) }).await.unwrap().position;
+        assert_eq!(first, Position { offset: 1, ..joined }, "{channel}: its reader may come back");
+    }
 }
 
 pub(crate) async fn idempotency_keys_write_once(engine: Engine) {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use crate::broker::epoch::{period, posted_on};
+use crate::broker::logs::AWAITED;
 use crate::model::{Epoch, PostId};
 
 /// The number of posts with unseen changes of counts that one period records. Beyond it, all derived epochs change.
@@ -19,6 +20,17 @@ pub(super) struct DerivedEpochs {
     /// The keys are random: another process derives other epochs.
     hasher: RandomState,
     unseen: Mutex<Unseen>,
+    /// By a hash of the names of their channels.
+    groups: Mutex<HashMap<u16, ChannelGroup>>,
+}
+
+/// A group of channels.
+#[derive(Clone, Copy, Default)]
+struct ChannelGroup {
+    /// The number of logs that were begun.
+    lives: u64,
+    /// When the position of a log without a write was last read.
+    read_at: Option<Instant>,
 }
 
 /// The versions of counts that were not appended because no node was subscribed, by post, in this period and the one
@@ -36,7 +48,7 @@ impl DerivedEpochs {
     pub(super) fn new(position_ttl: Duration) -> Self {
         let started = Instant::now();
         let hasher = RandomState::new();
-        Self { started, period: period(position_ttl), hasher, unseen: Mutex::default() }
+        Self { started, period: period(position_ttl), hasher, unseen: Mutex::default(), groups: Mutex::default() }
     }
 
     /// The epoch of a log without a write.
@@ -47,7 +59,33 @@ impl DerivedEpochs {
             unseen.rotate(number);
             (unseen.dropped, posted_on(channel).and_then(|post| unseen.version(post)))
         };
-        format!("{:x}.{number}", self.hasher.hash_one((channel, unseen))).into()
+        let lives = self.group(channel).lives;
+        format!("{:x}.{number}.{lives}", self.hasher.hash_one((channel, unseen))).into()
+    }
+
+    /// Derives the epoch for the last time: its log is begun, or would have been.
+    pub(super) fn end(&self, channel: &str, now: Instant) -> Epoch {
+        let epoch = self.derive(channel, now);
+        self.groups.lock().entry(self.group_of(channel)).or_default().lives += 1;
+        epoch
+    }
+
+    /// Records that a reader has the position of a log without a write.
+    pub(super) fn note_reader(&self, channel: &str, now: Instant) {
+        self.groups.lock().entry(self.group_of(channel)).or_default().read_at = Some(now);
+    }
+
+    /// Whether readers of a log without a write may come back.
+    pub(super) fn is_awaited(&self, channel: &str, now: Instant) -> bool {
+        self.group(channel).read_at.is_some_and(|at| now.saturating_duration_since(at) < AWAITED)
+    }
+
+    fn group(&self, channel: &str) -> ChannelGroup {
+        self.groups.lock().get(&self.group_of(channel)).copied().unwrap_or_default()
+    }
+
+    fn group_of(&self, channel: &str) -> u16 {
+        (self.hasher.hash_one(channel) >> 48) as u16
     }
 
     /// Records that counts changed without an append. A late, older version has no effect: it must not restore an
@@ -117,6 +155,30 @@ mod tests {
         derived.note_unseen(PostId(7), 3, at(37));
         assert_eq!(derived.unseen.lock().current.len(), 1);
         assert_ne!(derived.derive("post:7", at(37)), derived.derive("post:8", at(37)));
+    }
+
+    #[test]
+    fn a_derived_epoch_ends_with_the_log_that_begins() {
+        let derived = DerivedEpochs::new(Duration::from_secs(20));
+        let now = derived.started;
+        let before = derived.derive("topic:a", now);
+        assert_eq!(derived.end("topic:a", now), before, "clients that joined before recover from the log");
+        let after = derived.derive("topic:a", now);
+        assert!(!continues(&before, &after) && crate::broker::follows(&before, &after), "{before} {after}");
+        for n in 0..200_000 {
+            derived.end(&format!("topic:{n}"), now);
+        }
+        assert!(derived.groups.lock().len() <= 65_536);
+    }
+
+    #[test]
+    fn readers_are_awaited_for_an_hour() {
+        let derived = DerivedEpochs::new(Duration::from_secs(20));
+        let now = derived.started;
+        assert!(!derived.is_awaited("topic:a", now));
+        derived.note_reader("topic:a", now);
+        assert!(derived.is_awaited("topic:a", now + AWAITED / 2));
+        assert!(!derived.is_awaited("topic:a", now + AWAITED));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use crate::broker::epoch::READER_TTL;
 use crate::broker::{Append, Span};
 use crate::model::{Entry, Epoch, Position};
 
@@ -17,14 +18,24 @@ pub(super) struct MemoryLog {
     version: Option<(u64, Box<str>)>,
     /// When the entries expire.
     entries_until: Instant,
-    /// When the offset and the epoch expire.
+    /// When the offset and the epoch expire: with the entries, or later for a reader.
     known_until: Instant,
+    /// How long entries stay.
+    stays: Duration,
 }
 
 impl MemoryLog {
     /// An empty log.
     pub(super) fn new(epoch: Epoch, now: Instant) -> Self {
-        Self { epoch, top: 0, entries: VecDeque::new(), version: None, entries_until: now, known_until: now }
+        Self {
+            epoch,
+            top: 0,
+            entries: VecDeque::new(),
+            version: None,
+            entries_until: now,
+            known_until: now,
+            stays: Duration::ZERO,
+        }
     }
 
     /// Drops expired entries. `false` if the whole log has expired.
@@ -35,9 +46,14 @@ impl MemoryLog {
         now < self.known_until
     }
 
-    /// Extends the life of the position: a caller has received it.
+    /// Extends the life of the position to `until`.
     pub(super) fn keep_position(&mut self, until: Instant) {
         self.known_until = self.known_until.max(until);
+    }
+
+    /// Extends the life of the position: a reader has received it.
+    pub(super) fn keep_for_reader(&mut self, now: Instant) {
+        self.keep_position(later(now, self.stays.max(READER_TTL)));
     }
 
     /// Whether the log already has the entry, or a later one, by its version.
@@ -49,7 +65,7 @@ impl MemoryLog {
     }
 
     /// Appends an entry, and drops entries beyond the retention.
-    pub(super) fn push(&mut self, append: &Append<'_>, now: Instant, position_ttl: Duration) {
+    pub(super) fn push(&mut self, append: &Append<'_>, now: Instant) {
         self.top += 1;
         self.entries.push_back(append.entry.clone());
         while self.entries.len() as u64 > append.retention.size {
@@ -59,7 +75,8 @@ impl MemoryLog {
             self.version = Some((version, life.into()));
         }
         self.entries_until = later(now, append.retention.ttl);
-        self.known_until = later(self.entries_until, position_ttl);
+        self.stays = append.retention.ttl;
+        self.keep_position(self.entries_until);
     }
 
     /// Removes all entries. The position stays.

@@ -9,6 +9,7 @@ use super::channel::{MemoryChannel, SubscriptionState};
 use super::inbox;
 use super::log::{MemoryLog, later};
 use super::store::MemoryBroker;
+use crate::broker::logs::is_for_listeners;
 use crate::broker::{
     Append, AppendOutcome, Broadcast, Broker, BrokerError, CacheLease, Confirmation, Invalidation, MessageListener,
     NodeLease, PresenceEvent, Result, Signal, Slice, Span, inbox_channel, inbox_owner,
@@ -95,16 +96,31 @@ impl Broker for MemoryBroker {
         if let Some(position) = key.as_ref().and_then(|key| self.idempotency.get(key)) {
             return Ok(AppendOutcome { position, receivers: 0 });
         }
-        let log = state.log_or_create(now, || self.derived.derive(channel, now));
+        let subscription = state.subscription;
+        let is_skipped = subscription == SubscriptionState::None
+            && state.log(now).is_none()
+            && is_for_listeners(channel)
+            && !self.derived.is_awaited(channel, now);
+        if is_skipped {
+            let position = Position { offset: 0, epoch: self.derived.end(channel, now) };
+            drop(state);
+            drop(found);
+            self.drop_if_idle(channel);
+            return Ok(AppendOutcome { position, receivers: 0 });
+        }
+        let log = state.log_or_create(now, || self.derived.end(channel, now));
         if log.knows(&append) {
             return Ok(AppendOutcome { position: log.position(), receivers: 0 });
         }
-        log.push(&append, now, self.position_ttl);
+        log.push(&append, now);
+        if subscription == SubscriptionState::Active {
+            log.keep_for_reader(now);
+        }
         let position = log.position();
         if let Some(key) = key {
             self.idempotency.insert(key, position.clone());
         }
-        let receivers = self.notify(state.subscription, channel, Some(position.borrowed()), append.entry);
+        let receivers = self.notify(subscription, channel, Some(position.borrowed()), append.entry);
         Ok(AppendOutcome { position, receivers })
     }
 

@@ -11,7 +11,6 @@ use parking_lot::Mutex;
 
 use super::channel::{MemoryChannel, SubscriptionState};
 use super::derived::DerivedEpochs;
-use super::log::later;
 use super::{jobs, permit_buckets, tally_cache};
 use crate::broker::lineage::LedgerSnapshot;
 use crate::broker::logs::IDEMPOTENCY_TTL;
@@ -134,9 +133,12 @@ impl MemoryBroker {
         }
         let log = state.as_mut().and_then(|state| state.log(now));
         Some(log.map_or_else(
-            || self.empty_log_position(channel, now),
+            || {
+                self.derived.note_reader(channel, now);
+                self.empty_log_position(channel, now)
+            },
             |log| {
-                log.keep_position(later(now, self.position_ttl));
+                log.keep_for_reader(now);
                 log.position()
             },
         ))

@@ -8,7 +8,7 @@ use futures::stream::FuturesOrdered;
 use super::commands::millis;
 use super::scripts::SCRIPTS;
 use super::{RedisBroker, hint, replies};
-use crate::broker::logs::IDEMPOTENCY_TTL;
+use crate::broker::logs::{IDEMPOTENCY_TTL, is_for_listeners};
 use crate::broker::{Append, AppendOutcome, Broadcast, BrokerError, Result, inbox_owner};
 use crate::model::Entry;
 
@@ -68,7 +68,7 @@ impl RedisBroker {
         }
         let per_log = LOG_KEYS + idempotency_key.iter().len();
         let mut call = SCRIPTS.append.call(1 + per_log * channels.len());
-        call.arg(self.keys.seed());
+        call.arg(self.keys.epochs());
         for channel in channels {
             let [log, meta, counts, _] = self.log_keys(channel);
             call.arg(log).arg(meta).arg(counts);
@@ -77,7 +77,7 @@ impl RedisBroker {
         let answer = self.call_with_epoch(call, |call| {
             let (kind, body) = entry.encode();
             call.arg(&[kind][..]).arg(&body[..]).arg(retention.size);
-            call.arg(millis(retention.ttl)).arg(millis(retention.ttl.saturating_add(self.position_ttl)));
+            call.arg(millis(retention.ttl)).arg(u8::from(channels.iter().all(|channel| is_for_listeners(channel))));
             // Numbers of 20 digits sort as text in numeric order.
             let number = version.map_or(String::new(), |(version, _)| format!("{version:020}"));
             call.arg(number).arg(version.map_or("", |(_, life)| life)).arg(IDEMPOTENCY_TTL.as_secs()).arg(per_log);

@@ -55,8 +55,6 @@ pub(super) struct RedisServer {
     pub(super) run: Arc<str>,
     /// Its `maxmemory-policy`, if reported.
     pub(super) eviction_policy: Option<Arc<str>>,
-    /// Keys may be missing because they were evicted.
-    pub(super) may_evict: bool,
 }
 
 impl RedisEndpoint {
@@ -85,7 +83,7 @@ impl RedisEndpoint {
         let connected = self.in_time(self.client.get_multiplexed_async_connection_with_config(&config));
         let mut connection = connected.await?;
         let mut hello = redis::pipe();
-        hello.cmd("PING").ignore().cmd("INFO").arg(&["server", "memory", "stats"]);
+        hello.cmd("PING").ignore().cmd("INFO").arg(&["server", "memory"]);
         for script in SCRIPTS.all() {
             hello.add_command(script.load()).ignore();
         }
@@ -98,8 +96,7 @@ impl RedisEndpoint {
         let run = field("run_id:").chars().take(6).collect::<String>().into();
         // Managed servers refuse CONFIG GET, but not INFO.
         let eviction_policy = Some(field("maxmemory_policy:")).filter(|policy| !policy.is_empty()).map(Arc::from);
-        let may_evict = eviction_policy.as_deref() != Some(NO_EVICTION) || field("evicted_keys:") != "0";
-        Ok((connection, RedisServer { version, run, eviction_policy, may_evict }))
+        Ok((connection, RedisServer { version, run, eviction_policy }))
     }
 }
 

@@ -15,7 +15,7 @@
 //! | `<prefix>:{p<id>}:c:<incarnation>` | the tally of a post (`c<id>`: a comment) in one incarnation of the ledger: a HASH |
 //! | `<prefix>:outlet` | the copy of the outlet: a Stream with ids `<id>-0` |
 //! | `<prefix>:ledger` | the record of the ledger: a HASH |
-//! | `<prefix>:seed` | the seed of derived epochs (a cluster needs one in each slot) |
+//! | `<prefix>:epochs` | the seed of derived epochs, and the lives of logs: a HASH (a cluster needs one in each slot) |
 //! | `<prefix>:signal`, `<prefix>:signal:<node>` | pub/sub: signals to all nodes, and to one |
 //! | `<prefix>:hints:<connection>` | pub/sub: the hints of all inboxes of which this connection is the only receiver |
 //! | `<prefix>:ping` | written to check that Redis accepts writes |
@@ -57,9 +57,9 @@ impl Keys {
         format!("{}:{name}", self.prefix)
     }
 
-    /// The seed of derived epochs.
-    pub(super) fn seed(&self) -> String {
-        format!("{}:seed", self.prefix)
+    /// The seed of derived epochs, and the lives of logs.
+    pub(super) fn epochs(&self) -> String {
+        format!("{}:epochs", self.prefix)
     }
 
     /// An inbox, and its metadata.

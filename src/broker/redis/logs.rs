@@ -110,8 +110,7 @@ impl Broker for RedisBroker {
         }
         let mut call = SCRIPTS.position.call(4);
         call.arg(&self.log_keys(channel)[..]);
-        let answer = self.call_with_epoch(call, |call| _ = call.arg(millis(self.position_ttl)));
-        replies::position(answer.await?).map(Some)
+        replies::position(self.call_with_epoch(call, |_| ()).await?).map(Some)
     }
 
     async fn positions(&self, channels: &[Arc<str>]) -> Result<Vec<Option<Position>>> {
@@ -119,12 +118,11 @@ impl Broker for RedisBroker {
             return Ok(Vec::new());
         }
         let mut call = SCRIPTS.positions.call(1 + 3 * channels.len());
-        call.arg(self.keys.seed());
+        call.arg(self.keys.epochs());
         for channel in channels {
             call.arg(&self.keys.log(channel)[..]).arg(self.keys.counts(channel, &self.incarnation.read()));
         }
         let answer = self.call_with_epoch(call, |call| {
-            call.arg(millis(self.position_ttl));
             for channel in channels {
                 let connection = inbox_owner(channel).map(|_| self.pubsub.connection_of(channel).unwrap_or_default());
                 call.arg(connection.as_deref().unwrap_or("-"));

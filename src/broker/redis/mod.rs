@@ -61,7 +61,7 @@ use self::keys::Keys;
 use self::pubsub::PubSub;
 use self::scripts::SCRIPTS;
 use super::listener::ListenerCell;
-use super::{BrokerError, InboxOptions, POSITION_TTL, Result, Span, epoch};
+use super::{BrokerError, InboxOptions, POSITION_TTL, READER_TTL, Result, Span, epoch};
 use crate::broker::epoch::new_epoch;
 
 /// The options of [`RedisBroker`].
@@ -122,8 +122,8 @@ impl RedisBroker {
         let pubsub = PubSub::connect(endpoint, of, keys.clone(), options.probe_every, log, ears).await?;
         let following = invalidations.start();
         let inbox_cache = InboxCache::new();
-        let mut seed = redis::cmd("SET");
-        seed.arg(keys.seed()).arg(&*new_epoch()).arg("NX");
+        let mut seed = redis::cmd("HSETNX");
+        seed.arg(keys.epochs()).arg("s").arg(&*new_epoch());
         commands.send(&seed).await?;
         let inbox = options.inbox;
         let position_ttl = POSITION_TTL;
@@ -148,10 +148,10 @@ impl RedisBroker {
         Self { position_ttl, ..self }
     }
 
-    /// The keys of a log for scripts: its entries and metadata, its counts, the seed.
+    /// The keys of a log for scripts: its entries and metadata, its counts, the epochs.
     fn log_keys(&self, channel: &str) -> [String; 4] {
         let [log, meta] = self.keys.log(channel);
-        [log, meta, self.keys.counts(channel, &self.incarnation.read()), self.keys.seed()]
+        [log, meta, self.keys.counts(channel, &self.incarnation.read()), self.keys.epochs()]
     }
 
     /// The run of Redis together with the incarnation of the ledger. Data that was written under another run counts as
@@ -168,11 +168,11 @@ impl RedisBroker {
         self.commands.send_on(&mut link, &call).await
     }
 
-    /// Calls a script that may derive an epoch. Its first arguments are the run, the period, and whether Redis may
-    /// evict keys.
+    /// Calls a script that may derive an epoch. Its first arguments are the run, the period, and how long a position is
+    /// kept for readers at least.
     async fn call_with_epoch(&self, mut call: Cmd, complete: impl FnOnce(&mut Cmd)) -> Result<Value> {
         let mut link = self.commands.link()?;
-        call.arg(self.run(&link)).arg(millis(epoch::period(self.position_ttl))).arg(u8::from(link.server.may_evict));
+        call.arg(self.run(&link)).arg(millis(epoch::period(self.position_ttl))).arg(millis(READER_TTL));
         complete(&mut call);
         self.commands.send_on(&mut link, &call).await
     }

@@ -16,6 +16,8 @@ async fn topic_timelines_page_past_the_newest_thousand() {
     let keys = [("broker.url", url.as_str()), ("client.commands_per_second", "0"), ("ledger.durability", "normal")];
     let server = Server::start_with(&keys).await;
     let mut ann = Client::connect(&server, "ann").await;
+    // Somebody listens: the log of a topic without readers is not kept.
+    Client::connect(&server, "bo").await.subscribe("topic:feeds").await;
     let mut newest_first = Vec::new();
     // The source let an inbox grow to 1,020 entries and trimmed it to 1,000; here readers always see at most 1,000.
     for many in [999, 1_000, 1_001, 1_020, 1_021] {

@@ -2,12 +2,14 @@
 --   e  epoch   t  last offset   r  the run of Redis that wrote it   v, l  last version (20 digits) and its life
 --   x  `<size>:<stays>:<period>`: how many entries are read, how long they stay, and when the expiry of both keys was
 --      last set
--- KEYS: seed, then log, meta, counts of each, and the idempotency key's mark if there is one
--- ARGV: run, milliseconds of a period, 1 if Redis may evict keys, kind, body, size, milliseconds the entries stay, the
---       same for the position, version ('' if none), its life, seconds a mark stays, keys of a log
+-- The metadata expires with the entries, unless readers keep it: names that clients choose leave nothing behind.
+-- KEYS: epochs, then log, meta, counts of each, and the idempotency key's mark if there is one
+-- ARGV: run, milliseconds of a period, milliseconds that a position is kept for readers, kind, body, size, milliseconds
+--       the entries stay, 1 if a log that nobody awaits is not begun, version ('' if none), its life, seconds a mark
+--       stays, keys of a log
 -- Returns for each log `<offset> <epoch> <receivers>`, or `!` and the reason if it could not be written.
 local call, format = redis.call, string.format
-local run, kind, body, size, stays, stays_known = ARGV[1], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
+local run, kind, body, size, stays, skips = ARGV[1], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8] == '1'
 local version, life, mark_stays, per_log = ARGV[9], ARGV[10], ARGV[11], tonumber(ARGV[12])
 local payload = ' ' .. kind .. body
 
@@ -24,11 +26,16 @@ local function append(log, meta, counts, mark)
   end
   local found = call('HMGET', meta, 'r', 'e', 't', 'x', 'v', 'l')
   local epoch, offset, set, last = found[2], found[3], found[4], found[5]
+  local is_new = found[1] ~= run
   -- A log that another run of Redis wrote may lack its end, and offsets must not be reused.
-  if found[1] ~= run then
+  if is_new then
     call('DEL', log, meta)
     -- Clients that joined before the first entry have this epoch.
     epoch, offset, set, last = derived_epoch(log, counts, KEYS[1]), '0', nil, nil
+    local is_skipped = skips and not is_awaited(log, KEYS[1])
+    -- Those that come back after the log has expired, or was not begun, get another one.
+    end_derived_epoch(log, KEYS[1])
+    if is_skipped then return '0 ' .. epoch .. ' 0' end
     -- If the next command is refused, the log has no entries yet.
     call('HSET', meta, 'r', run, 'e', epoch, 't', offset)
   end
@@ -38,22 +45,26 @@ local function append(log, meta, counts, mark)
   local id = '0-' .. offset
   -- Whole nodes of the Stream are trimmed, and `read.lua` reads no more than `size`: exact trimming skips the removed
   -- entries of the first node each time. A log that was cleared or evicted meanwhile has no expiry.
-  if set == kept and call('XADD', log, 'NOMKSTREAM', 'MAXLEN', '~', size, id, kind, body) then
-    call('HSET', meta, 't', offset)
-  else
+  local sets_expiry = not (set == kept and call('XADD', log, 'NOMKSTREAM', 'MAXLEN', '~', size, id, kind, body))
+  if sets_expiry then
     call('XADD', log, 'MAXLEN', '~', size, id, kind, body)
     -- First of all: an offset that is in the log is not used again, whatever is refused now.
     call('HSET', meta, 't', offset)
     call('PEXPIRE', log, stays + slack)
-    call('PEXPIRE', meta, stays_known + slack)
+    -- A new key has no expiry, which counts as the greatest one.
+    if is_new then call('PEXPIRE', meta, stays + slack) else call('PEXPIRE', meta, stays + slack, 'GT') end
     call('HSET', meta, 'x', kept)
+  else
+    call('HSET', meta, 't', offset)
   end
   if version ~= '' then call('HSET', meta, 'v', version, 'l', life) end
   if mark then
     call('HSET', mark, 'e', epoch, 't', offset)
     call('EXPIRE', mark, mark_stays)
   end
-  return offset .. ' ' .. epoch .. ' ' .. call('PUBLISH', log, id .. ' ' .. epoch .. payload)
+  local receivers = call('PUBLISH', log, id .. ' ' .. epoch .. payload)
+  if sets_expiry and receivers > 0 then keep_position(meta, kept) end
+  return offset .. ' ' .. epoch .. ' ' .. receivers
 end
 
 local written, n = {}, 0

@@ -1,6 +1,7 @@
 -- Reads a part of a log or inbox atomically.
--- KEYS: log, meta, and of a log counts and seed
--- ARGV: run, milliseconds of a period, 1 if Redis may evict keys, command (XRANGE or XREVRANGE), from, to, count
+-- KEYS: log, meta, and of a log counts and epochs
+-- ARGV: run, milliseconds of a period, milliseconds that a position is kept for readers, command (XRANGE or XREVRANGE),
+--       from, to, count
 -- The caller bounds the count; only inboxes, which are bounded, are read without a count.
 -- A log may keep more entries than its size, which are not read; see `append.lua`.
 -- Returns {epoch, top, floor, mark, entries}, nil for an inbox that does not exist or is not filled.
