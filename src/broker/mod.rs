@@ -169,9 +169,8 @@ pub trait Broker:
 
     /// Leases a node number, 0 to 254, that no other live node has, for [`NODE_LEASE`] by the store's clock. Also
     /// renews a lease. `holder` identifies this process. `number` is the number that it had so far; it keeps the number
-    /// unless another node has taken it, even if the broker has lost the lease. `ceiling`: the holder generates no id
-    /// with a later millisecond before the next renewal; the store keeps it for the number's next holder.
-    async fn lease_node(&self, holder: &str, number: Option<u8>, ceiling: Millis) -> Result<NodeLease>;
+    /// unless another node has taken it, even if the broker has lost the lease.
+    async fn lease_node(&self, holder: &str, number: Option<u8>, ids: IdTimes) -> Result<NodeLease>;
 
     /// Ends the lease of a node number. The holder has generated no id with a later millisecond than `used_until`, and
     /// generates none any more. Does nothing if another node has the number.
@@ -181,6 +180,15 @@ pub trait Broker:
 /// How long a node number is leased.
 pub const NODE_LEASE: Duration = Duration::from_secs(60);
 
+/// The times of the ids of a node, in Unix milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IdTimes {
+    /// The latest that the node has generated. The store keeps the greatest of all nodes.
+    pub used: Millis,
+    /// The node generates no later one before the next renewal. The store keeps it for the number's next holder.
+    pub ceiling: Millis,
+}
+
 /// The lease of a number that is part of the ids a node generates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeLease {
@@ -188,6 +196,9 @@ pub struct NodeLease {
     pub number: u8,
     /// The time from the store's reply until the lease ends; `None`: there is only one node, the lease does not end.
     pub ttl: Option<Duration>,
-    /// A former holder may have generated ids up to this time (Unix milliseconds); 0 if the lease was renewed.
+    /// A former holder of the number may have generated ids up to this time, and other nodes have up to it (Unix
+    /// milliseconds).
     pub used_until: Millis,
+    /// The store's clock at its reply; `None`: the store has no clock of its own.
+    pub store_time: Option<Millis>,
 }

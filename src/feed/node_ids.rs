@@ -10,6 +10,8 @@ use super::error::{FeedError, Result};
 use super::id_maker::{ClockReading, IdMaker, NoLease};
 use super::runtime::{Runtime, now};
 use crate::broker::Broker;
+use crate::ledger::Ledger;
+use crate::metrics::Metrics;
 use crate::model::{Millis, PostId};
 
 /// How often a node renews the lease of its number.
@@ -18,9 +20,14 @@ const LEASE_RENEWAL_INTERVAL: Duration = Duration::from_secs(20);
 /// The pause after a failed renewal: a broker that lost its data gives the number to the next node that asks.
 const RENEWAL_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Differences of clocks that cause no warning.
+const MAX_SILENT_SKEW: Duration = Duration::from_secs(2);
+
 /// Makes ids, and keeps the lease of this node's number.
 pub(crate) struct NodeIds {
     broker: Arc<dyn Broker>,
+    ledger: Arc<dyn Ledger>,
+    metrics: Arc<Metrics>,
     runtime: Arc<Runtime>,
     maker: IdMaker,
     /// Signals that the broker may have lost this node's lease.
@@ -29,15 +36,26 @@ pub(crate) struct NodeIds {
 
 impl NodeIds {
     /// A node without a number: see [`start`](Self::start).
-    pub(crate) fn new(broker: Arc<dyn Broker>, runtime: Arc<Runtime>) -> Self {
-        Self { broker, runtime, maker: IdMaker::default(), renew: Notify::new() }
+    pub(crate) fn new(
+        broker: Arc<dyn Broker>,
+        ledger: Arc<dyn Ledger>,
+        metrics: Arc<Metrics>,
+        runtime: Arc<Runtime>,
+    ) -> Self {
+        Self { broker, ledger, metrics, runtime, maker: IdMaker::default(), renew: Notify::new() }
     }
 
-    /// Leases a number, and renews the lease until the process stops.
+    /// Leases a number, and renews the lease until the process stops. Ids continue above those in the ledger.
     ///
     /// # Errors
-    /// If no number can be leased.
+    /// If no number can be leased, or the ledger cannot be read.
     pub(crate) async fn start(self: &Arc<Self>) -> Result<()> {
+        let used = self.ledger.greatest_id().await?.time();
+        let ahead = Duration::from_millis(used.saturating_sub(now()));
+        if ahead > MAX_SILENT_SKEW {
+            tracing::warn!(?ahead, "the ledger has ids of the future: new ones continue above them");
+        }
+        self.maker.begin_after(used);
         self.renew_lease().await?;
         self.runtime.supervise("node_number", self, |ids| async move {
             let mut pause = LEASE_RENEWAL_INTERVAL;
@@ -80,6 +98,11 @@ impl NodeIds {
         call.reserved.map_or_else(|| self.next(now), Ok)
     }
 
+    /// The time of the store, which new ids have.
+    pub(crate) fn time(&self) -> Millis {
+        self.maker.store_time(now())
+    }
+
     /// A new id.
     ///
     /// # Errors
@@ -94,15 +117,28 @@ impl NodeIds {
 
     /// Leases a number for ids, or renews the lease.
     async fn renew_lease(&self) -> Result<()> {
-        // If ids continue above those of the former holder, the store must have the new ceiling before any id is made.
+        // If ids continue above those of another node, or the clock is behind the store's, the store must have the new
+        // ceiling before any id is made.
         for _ in 0..2 {
             let request = self.maker.request(ClockReading::at(now()));
-            let lease = self.broker.lease_node(self.runtime.holder(), request.number, request.ceiling).await?;
+            let lease = self.broker.lease_node(self.runtime.holder(), request.number, request.ids).await?;
+            let answered = ClockReading::at(now());
+            self.report_skew(self.maker.measure(request, answered, &lease));
             self.maker.granted(request, &lease);
-            if lease.used_until <= request.ceiling {
+            if !self.maker.exceeds(request, answered) {
                 break;
             }
         }
         Ok(())
+    }
+
+    fn report_skew(&self, skew: i64) {
+        self.metrics.clock_skew(skew);
+        if Duration::from_millis(skew.unsigned_abs()) > MAX_SILENT_SKEW {
+            tracing::warn!(
+                skew_ms = skew,
+                "the clock of this node differs from that of the broker: ids use the broker's"
+            );
+        }
     }
 }

@@ -75,6 +75,10 @@ pub trait PostStore: Send + Sync {
     /// that no other post has the id; otherwise the call fails.
     async fn create_post(&self, post: &Post) -> Result<Option<NewJob>>;
 
+    /// The greatest id of a post or comment, deleted posts included; [`PostId::ZERO`]: there is none. Takes a few
+    /// look-ups in primary keys.
+    async fn greatest_id(&self) -> Result<PostId>;
+
     /// The posts among `ids` that exist and are not deleted, each once, in any order. Accepts any number of ids in one
     /// round trip.
     async fn posts(&self, ids: &[PostId]) -> Result<Vec<Post>>;

@@ -83,6 +83,7 @@ pub struct Metrics {
     invalidation_wait: Histogram,
     invalidations_unconfirmed: Counter,
     cache_lease: Gauge,
+    clock_skew: Gauge<f64, AtomicU64>,
     erasures: Counter,
 }
 
@@ -133,6 +134,7 @@ impl Metrics {
             invalidation_wait: latency(),
             invalidations_unconfirmed: Counter::default(),
             cache_lease: Gauge::default(),
+            clock_skew: Gauge::default(),
             erasures: Counter::default(),
         };
         metrics.register();
@@ -209,6 +211,8 @@ impl Metrics {
             "1 while this node may use its caches, 0 while it is cut off from Redis or behind",
             self.cache_lease.clone(),
         );
+        let skew = "How far the clock of this node is ahead of that of Redis (negative: behind), measured every 20 s";
+        r.register_with_unit("clock_skew", skew, unit(), self.clock_skew.clone());
         r.register("erasures", "Erasures of users that this node finished", self.erasures.clone());
         let restarted = "Background tasks that ended and were started again, by task";
         r.register("tasks_restarted", restarted, supervisor::restarts());
@@ -282,6 +286,11 @@ impl Metrics {
     pub fn invalidation_confirmed(&self, after: Duration, unconfirmed: usize) {
         self.invalidation_wait.observe(after.as_secs_f64());
         self.invalidations_unconfirmed.inc_by(unconfirmed as u64);
+    }
+
+    /// Sets how far the clock of this node is ahead of that of the broker, in milliseconds.
+    pub fn clock_skew(&self, skew: i64) {
+        self.clock_skew.set(skew as f64 / 1_000.0);
     }
 
     /// Counts a finished erasure of a user.

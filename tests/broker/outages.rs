@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use feedline::broker::{
-    Broker, BrokerError, InboxState, NODE_LEASE, RedisBroker, RedisOptions, Signal, Span, continues,
+    Broker, BrokerError, IdTimes, InboxState, NODE_LEASE, RedisBroker, RedisOptions, Signal, Span, continues,
 };
 use feedline::model::PostId;
 
@@ -157,23 +157,28 @@ async fn lost_scripts_are_loaded_again() {
     assert_eq!(engine.append("app:1", "1").await.position.offset, 1);
 }
 
+/// The ceiling of a node that has made no ids.
+fn upto(ceiling: u64) -> IdTimes {
+    IdTimes { used: 0, ceiling }
+}
+
 #[tokio::test]
 async fn node_numbers_are_leased_once_each() {
     let server = RedisServer::start();
     let broker = RedisBroker::connect(redis_options(&server)).await.unwrap();
     let mut numbers = Vec::new();
     for node in 0..255 {
-        let lease = broker.lease_node(&format!("node-{node}"), None, 1).await.unwrap();
+        let lease = broker.lease_node(&format!("node-{node}"), None, upto(1)).await.unwrap();
         assert_eq!((lease.ttl, lease.used_until), (Some(NODE_LEASE), 0));
         numbers.push(lease.number);
     }
-    let renewed = broker.lease_node("node-7", Some(numbers[3]), 2).await.unwrap();
+    let renewed = broker.lease_node("node-7", Some(numbers[3]), upto(2)).await.unwrap();
     assert_eq!((renewed.number, renewed.used_until), (numbers[7], 0), "a renewal keeps the number");
-    assert!(matches!(broker.lease_node("one too many", None, 3).await, Err(BrokerError::Failed(_))));
+    assert!(matches!(broker.lease_node("one too many", None, upto(3)).await, Err(BrokerError::Failed(_))));
     // A node keeps its number even if Redis lost its lease.
     assert_eq!(server.ask("FLUSHALL"), "+OK");
     for (node, number) in numbers.iter().enumerate() {
-        assert_eq!(broker.lease_node(&format!("node-{node}"), Some(*number), 1).await.unwrap().number, *number);
+        assert_eq!(broker.lease_node(&format!("node-{node}"), Some(*number), upto(1)).await.unwrap().number, *number);
     }
     numbers.sort_unstable();
     assert_eq!(numbers, (0..255).collect::<Vec<_>>());
@@ -187,22 +192,45 @@ async fn new_holders_of_a_node_number_learn_its_last_id() {
     let now = u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap();
     let (hour, expire) = (3_600_000, |number: u8| server.ask(&format!("DEL feedline:node:{number}")));
     // The clock of the former holder is one hour ahead.
-    let former = broker.lease_node("former", None, now + hour).await.unwrap();
-    broker.lease_node("former", Some(former.number), now + hour + 5).await.unwrap();
-    broker.lease_node("former", Some(former.number), now).await.unwrap();
+    let former = broker.lease_node("former", None, upto(now + hour)).await.unwrap();
+    broker.lease_node("former", Some(former.number), upto(now + hour + 5)).await.unwrap();
+    broker.lease_node("former", Some(former.number), upto(now)).await.unwrap();
     assert_eq!(expire(former.number), ":1");
     for n in 0..254 {
-        let other = broker.lease_node(&format!("other {n}"), None, now - hour).await.unwrap();
+        let other = broker.lease_node(&format!("other {n}"), None, upto(now - hour)).await.unwrap();
         assert_ne!(other.number, former.number, "a number whose ids lie ahead is taken last");
         assert_eq!(other.used_until, 0);
     }
-    let next = broker.lease_node("next", None, now).await.unwrap();
+    let next = broker.lease_node("next", None, upto(now)).await.unwrap();
     assert_eq!((next.number, next.used_until), (former.number, now + hour + 5));
-    assert_eq!(broker.lease_node("next", Some(next.number), now).await.unwrap().used_until, 0, "a renewal");
+    assert_eq!(broker.lease_node("next", Some(next.number), upto(now)).await.unwrap().used_until, 0, "a renewal");
     // A node whose lease expired unnoticed gets its number back if no other node has taken it.
     assert_eq!(expire(next.number), ":1");
-    let again = broker.lease_node("next", Some(next.number), now).await.unwrap();
+    let again = broker.lease_node("next", Some(next.number), upto(now)).await.unwrap();
     assert_eq!((again.number, again.used_until), (next.number, now + hour + 5));
+}
+
+/// All nodes continue above the greatest id, and learn the time of the store.
+#[tokio::test]
+async fn nodes_learn_the_greatest_id_of_all_and_the_time() {
+    let server = RedisServer::start();
+    let broker = RedisBroker::connect(redis_options(&server)).await.unwrap();
+    let time = || u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap();
+    let before = time();
+    let ceiling = before + 50_000;
+    let used = before + 7_000;
+    let one = broker.lease_node("one", None, IdTimes { used, ceiling }).await.unwrap();
+    let other = broker.lease_node("other", None, IdTimes { used: before, ceiling }).await.unwrap();
+    assert_eq!((one.used_until, other.used_until), (used, used));
+    let renewed = broker.lease_node("other", Some(other.number), upto(ceiling)).await.unwrap();
+    assert_eq!(renewed.used_until, used);
+    for lease in [one, other, renewed] {
+        let at = lease.store_time.expect("a time");
+        assert!((before..=time()).contains(&at), "{at}");
+    }
+    broker.release_node("one", one.number, used + 1).await.unwrap();
+    let renewed = broker.lease_node("other", Some(other.number), upto(ceiling)).await.unwrap();
+    assert_eq!(renewed.used_until, used + 1, "also of a node that has stopped");
 }
 
 #[tokio::test]
@@ -210,14 +238,14 @@ async fn released_node_numbers_are_free_at_once() {
     let server = RedisServer::start();
     let broker = RedisBroker::connect(redis_options(&server)).await.unwrap();
     let now = u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap();
-    let lease = broker.lease_node("one", None, now + 50_000).await.unwrap();
+    let lease = broker.lease_node("one", None, upto(now + 50_000)).await.unwrap();
     broker.release_node("another", lease.number, now).await.unwrap();
     let key = format!("EXISTS feedline:node:{}", lease.number);
     assert_eq!(server.ask(&key), ":1", "only its holder releases it");
     broker.release_node("one", lease.number, now - 5).await.unwrap();
     assert_eq!(server.ask(&key), ":0");
     // The next holder makes greater ids than the last one, and need not wait for the ceiling of the former lease.
-    let next = broker.lease_node("next", Some(lease.number), now + 50_000).await.unwrap();
+    let next = broker.lease_node("next", Some(lease.number), upto(now + 50_000)).await.unwrap();
     assert_eq!((next.number, next.used_until), (lease.number, now - 5));
 }
 

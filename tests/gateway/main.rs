@@ -6,6 +6,7 @@ mod backend;
 mod callers;
 mod cent;
 mod channels;
+mod clocks;
 mod close_codes;
 mod comment_edits;
 mod comment_lists;

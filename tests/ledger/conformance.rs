@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use feedline::ledger::{Ledger, LedgerError, StoredAccount, Work};
-use feedline::model::{Edges, Location, Media, MediaKind, Post, PostId, Visibility};
+use feedline::model::{Comment, CommentId, Edges, Location, Media, MediaKind, Post, PostId, Visibility};
 use serde_json::json;
 
 use crate::support::{
@@ -22,6 +22,7 @@ conformance! {
     restricted_posts_are_flagged
     owners_are_read_without_bodies
     posts_round_trip
+    the_greatest_id_is_known
     posts_require_an_author_and_a_new_id
     deleted_posts_are_removed_from_every_list
     post_lists_start_at_a_bound
@@ -31,6 +32,32 @@ conformance! {
 }
 
 type Any = Arc<dyn Ledger>;
+
+async fn the_greatest_id_is_known(ledger: Any) {
+    assert_eq!(ledger.greatest_id().await.unwrap(), PostId::ZERO);
+    users(&*ledger, &["ann"]).await;
+    for number in [7, 9, 8] {
+        publish(&*ledger, number, "ann").await;
+    }
+    assert_eq!(ledger.greatest_id().await.unwrap(), PostId(9));
+    delete(&*ledger, 9, "ann").await;
+    assert_eq!(ledger.greatest_id().await.unwrap(), PostId(9), "deleted ones count");
+    let comment = Comment {
+        id: CommentId(12),
+        post: PostId(7),
+        reply_to: None,
+        author: Some(id("ann")),
+        text: Some("words".to_owned()),
+        mentions: Vec::new(),
+        created_at: NOW,
+        likes: 0,
+        replies: 0,
+        edited_at: None,
+        liked: None,
+    };
+    ledger.create_comment(&comment).await.unwrap();
+    assert_eq!(ledger.greatest_id().await.unwrap(), PostId(12));
+}
 
 async fn accounts_are_created_once_and_reuse_no_id(ledger: Any) {
     ledger.ping().await.unwrap();

@@ -11,8 +11,8 @@ use super::log::{MemoryLog, later};
 use super::store::MemoryBroker;
 use crate::broker::logs::is_for_listeners;
 use crate::broker::{
-    Append, AppendOutcome, Broadcast, Broker, BrokerError, CacheLease, Confirmation, Invalidation, MessageListener,
-    NodeLease, PresenceEvent, Result, Signal, Slice, Span, inbox_channel, inbox_owner,
+    Append, AppendOutcome, Broadcast, Broker, BrokerError, CacheLease, Confirmation, IdTimes, Invalidation,
+    MessageListener, NodeLease, PresenceEvent, Result, Signal, Slice, Span, inbox_channel, inbox_owner,
 };
 use crate::model::{Entry, Millis, Position, UserId};
 
@@ -216,8 +216,8 @@ impl Broker for MemoryBroker {
         Ok(())
     }
 
-    async fn lease_node(&self, _: &str, _: Option<u8>, _: Millis) -> Result<NodeLease> {
-        Ok(NodeLease { number: 0, ttl: None, used_until: 0 })
+    async fn lease_node(&self, _: &str, _: Option<u8>, _: IdTimes) -> Result<NodeLease> {
+        Ok(NodeLease { number: 0, ttl: None, used_until: 0, store_time: None })
     }
 
     async fn release_node(&self, _: &str, _: u8, _: Millis) -> Result<()> {

@@ -9,8 +9,8 @@ use super::scripts::SCRIPTS;
 use super::{RedisBroker, hint, replies};
 use crate::broker::epoch::new_epoch;
 use crate::broker::{
-    Append, AppendOutcome, Broadcast, Broker, BrokerError, CacheLease, Confirmation, Invalidation, MessageListener,
-    NODE_LEASE, NodeLease, PresenceEvent, Result, Signal, Slice, Span, inbox_channel, inbox_owner,
+    Append, AppendOutcome, Broadcast, Broker, BrokerError, CacheLease, Confirmation, IdTimes, Invalidation,
+    MessageListener, NODE_LEASE, NodeLease, PresenceEvent, Result, Signal, Slice, Span, inbox_channel, inbox_owner,
 };
 use crate::model::{Entry, Millis, Position, PostId, UserId};
 
@@ -161,7 +161,7 @@ impl Broker for RedisBroker {
         Ok(())
     }
 
-    async fn lease_node(&self, holder: &str, number: Option<u8>, ceiling: Millis) -> Result<NodeLease> {
+    async fn lease_node(&self, holder: &str, number: Option<u8>, ids: IdTimes) -> Result<NodeLease> {
         const NUMBERS: u8 = PostId::NODES;
         let keeps = number.is_some();
         let start = number.unwrap_or_else(|| rand::random_range(0..NUMBERS)) % NUMBERS;
@@ -169,13 +169,16 @@ impl Broker for RedisBroker {
         let mut call = SCRIPTS.lease.call(1 + numbers.len());
         call.arg(self.keys.node_ceilings());
         numbers.iter().for_each(|number| _ = call.arg(self.keys.node(*number)));
-        call.arg(holder).arg(millis(NODE_LEASE)).arg(ceiling).arg(u8::from(keeps));
+        call.arg(holder).arg(millis(NODE_LEASE)).arg(ids.ceiling).arg(u8::from(keeps)).arg(ids.used);
         numbers.iter().for_each(|number| _ = call.arg(*number));
-        match replies::parse::<(u8, Millis)>(self.commands.send(&call).await?)? {
-            (0, _) => Err(BrokerError::Failed(format!("all {NUMBERS} node numbers are taken"))),
-            (at, used_until) => {
-                Ok(NodeLease { number: numbers[usize::from(at) - 1], ttl: Some(NODE_LEASE), used_until })
-            }
+        match replies::parse::<(u8, Millis, Millis)>(self.commands.send(&call).await?)? {
+            (0, ..) => Err(BrokerError::Failed(format!("all {NUMBERS} node numbers are taken"))),
+            (at, used_until, time) => Ok(NodeLease {
+                number: numbers[usize::from(at) - 1],
+                ttl: Some(NODE_LEASE),
+                used_until,
+                store_time: Some(time),
+            }),
         }
     }
 

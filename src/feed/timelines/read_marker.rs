@@ -11,7 +11,6 @@ use crate::feed::base::Base;
 use crate::feed::call::Call;
 use crate::feed::error::Result;
 use crate::feed::pushes::clear_plan;
-use crate::feed::runtime::now;
 use crate::feed::visibility::ViewContext;
 use crate::model::{Entry, Event, Millis, PostId, UserId};
 
@@ -54,7 +53,7 @@ impl ReadMarkers {
     pub(crate) async fn mark(&self, call: Call, upto: MarkReadUpTo) -> Result<ReadMarker> {
         let user = call.caller.user()?;
         let held = fold(&self.inboxes.read(user).await?);
-        let asked = known(upto.id, held.first().copied(), now());
+        let asked = known(upto.id, held.first().copied(), self.base.ids.time());
         let clear = self.pushes.then(|| clear_plan(&call.credential));
         let id = self.base.ledger.mark_read(user, asked, clear.as_ref()).await?;
         let unread = self.unread(user, id, &held).await?;

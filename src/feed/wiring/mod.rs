@@ -74,7 +74,7 @@ impl Feed {
         let FeedParts { ledger, broker, queue, passwords, issuer, revocations, metrics } = parts;
         let lease = broker.cache_lease();
         let runtime = Runtime::new();
-        let ids = Arc::new(NodeIds::new(broker.clone(), runtime.clone()));
+        let ids = Arc::new(NodeIds::new(broker.clone(), ledger.clone(), metrics.clone(), runtime.clone()));
         let rates = Arc::new(RateLimits::new(options.rates, options.trusted_proxies.clone(), broker.clone()));
 
         let authorization_checks: Arc<AuthorizationChecks> = Arc::default();

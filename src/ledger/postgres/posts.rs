@@ -93,6 +93,9 @@ pub(super) const PUBLIC: &str = "\
 pub(super) const BY_TOPIC: &str = "\
     SELECT post FROM post_topics WHERE topic = $1 AND post < $2 ORDER BY post DESC LIMIT $3";
 
+const GREATEST_ID: &str = "\
+    SELECT greatest((SELECT max(id) FROM posts), (SELECT max(comment) FROM comment_posts), 0)";
+
 #[async_trait]
 impl PostStore for PostgresLedger {
     async fn create_post(&self, post: &Post) -> Result<Option<NewJob>> {
@@ -112,6 +115,10 @@ impl PostStore for PostgresLedger {
             "before" => Ok(None),
             _ => Err(LedgerError::Failed(format!("{:?} does not exist", post.author))),
         }
+    }
+
+    async fn greatest_id(&self) -> Result<PostId> {
+        Ok(PostId(natural_at(one(&self.pool.read(GREATEST_ID, &[]).await?)?, 0)?))
     }
 
     async fn posts(&self, ids: &[PostId]) -> Result<Vec<Post>> {

@@ -23,6 +23,15 @@ impl PostStore for SqliteLedger {
         self.write(move |db| create(db, &post, outlet)).await
     }
 
+    async fn greatest_id(&self) -> Result<PostId> {
+        self.read(|db| {
+            let sql =
+                "SELECT max(coalesce((SELECT max(id) FROM posts), 0), coalesce((SELECT max(id) FROM comments), 0))";
+            db.prepare_cached(sql)?.query_row([], |row| post_id_at(row, 0))
+        })
+        .await
+    }
+
     async fn posts(&self, ids: &[PostId]) -> Result<Vec<Post>> {
         let ids = ids.to_vec();
         self.read(move |db| posts(db, &ids)).await
