@@ -23,6 +23,9 @@ const QUEUE: usize = 16_384;
 /// The users without a connection and channels without a subscriber who may come back in time. More are away at once.
 const MAX_LEAVING: usize = 100_000;
 
+/// The subscribers of channels whose repeated subscriptions are recognised.
+const MAX_RECENT: usize = 100_000;
+
 /// The interval at which users become away, and the events of one write.
 const TICK: Duration = Duration::from_millis(250);
 const BATCH: usize = 500;
@@ -60,7 +63,7 @@ impl ConnectionActivity {
     /// without a subscriber.
     pub(crate) fn new(base: Arc<Base>, away_after: Duration) -> Arc<Self> {
         let (reports, incoming) = mpsc::channel(QUEUE);
-        let departures = Departures { leaving: HashMap::new(), away_after };
+        let departures = Departures { leaving: HashMap::new(), recent: HashMap::new(), away_after };
         let state = Mutex::new(ActivityState { incoming, departures });
         Arc::new(Self { base, reports, state })
     }
@@ -165,6 +168,9 @@ impl ConnectionActivity {
 struct Departures {
     /// When each is away, and the event of it.
     leaving: HashMap<EventOwner, (Instant, DomainEvent)>,
+    /// The subscribers of channels that were reported, and until when they are not reported again: a client can
+    /// subscribe and unsubscribe as often as it likes.
+    recent: HashMap<(EventOwner, Option<UserId>), Instant>,
     away_after: Duration,
 }
 
@@ -173,6 +179,7 @@ impl Departures {
     fn due_events(&mut self, reports: &mut Vec<DomainEvent>, now: Instant) -> Vec<(Millis, DomainEvent)> {
         let mut events: Vec<DomainEvent> = reports.drain(..).filter_map(|report| self.take(report, now)).collect();
         events.extend(self.leaving.extract_if(|_, (until, _)| *until <= now).map(|(_, (_, event))| event));
+        self.recent.retain(|_, until| *until > now);
         let time = runtime::now();
         events.into_iter().map(|event| (time, event)).collect()
     }
@@ -182,14 +189,31 @@ impl Departures {
         let owner = owner_of(&event)?;
         if matches!(event, DomainEvent::UserAway { .. } | DomainEvent::ChannelVacated { .. }) {
             if self.leaving.len() >= MAX_LEAVING {
+                // A channel that is vacated early has new subscribers.
+                self.recent.clear();
                 return Some(event);
             }
             self.leaving.insert(owner, (now + self.away_after, event));
             return None;
         }
         let has_returned = self.leaving.remove(&owner).is_some();
-        // Each subscription has an event, but a user who returns in time was not away.
-        (!has_returned || matches!(event, DomainEvent::ChannelSubscribed { .. })).then_some(event)
+        let is_known = match &event {
+            DomainEvent::ChannelSubscribed { user, .. } => self.is_recent((owner, user.clone()), now),
+            // A user who returns in time was not away.
+            _ => has_returned,
+        };
+        (!is_known).then_some(event)
+    }
+
+    /// Whether a subscriber of a channel was reported a moment ago. If not, it is from now on.
+    fn is_recent(&mut self, subscriber: (EventOwner, Option<UserId>), now: Instant) -> bool {
+        if self.recent.get(&subscriber).is_some_and(|until| *until > now) {
+            return true;
+        }
+        if self.recent.len() < MAX_RECENT {
+            self.recent.insert(subscriber, now + self.away_after);
+        }
+        false
     }
 }
 
@@ -200,7 +224,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn departures() -> (Departures, Instant) {
-        (Departures { leaving: HashMap::new(), away_after: 10 * SECOND }, Instant::now())
+        (Departures { leaving: HashMap::new(), recent: HashMap::new(), away_after: 10 * SECOND }, Instant::now())
     }
 
     impl Departures {
@@ -232,8 +256,27 @@ mod tests {
         let vacated = DomainEvent::ChannelVacated { channel: "chat:1".into() };
         assert_eq!(departures.events(Some(&subscribed), start), std::slice::from_ref(&subscribed));
         assert_eq!(departures.events(Some(&vacated), start), []);
-        assert_eq!(departures.events(Some(&subscribed), start + 9 * SECOND), [subscribed]);
+        let other = DomainEvent::ChannelSubscribed { channel: "chat:1".into(), user: UserId::parse("ann") };
+        assert_eq!(departures.events(Some(&other), start + 9 * SECOND), [other]);
         assert_eq!(departures.events(Some(&vacated), start + 20 * SECOND), []);
         assert_eq!(departures.events(None, start + 30 * SECOND), [vacated]);
+    }
+
+    /// A client that subscribes and unsubscribes all the time causes one event in each period.
+    #[tokio::test]
+    async fn repeated_subscriptions_are_reported_once() {
+        let (mut departures, start) = departures();
+        let subscribed = DomainEvent::ChannelSubscribed { channel: "chat:1".into(), user: UserId::parse("ann") };
+        let vacated = DomainEvent::ChannelVacated { channel: "chat:1".into() };
+        let mut events = Vec::new();
+        for step in 0..300 {
+            let at = start + step * SECOND / 10;
+            events.extend(departures.events(Some(&subscribed), at));
+            events.extend(departures.events(Some(&vacated), at));
+        }
+        assert_eq!(events, [&subscribed, &subscribed, &subscribed].map(Clone::clone));
+        assert_eq!(departures.events(None, start + 60 * SECOND), [vacated]);
+        assert_eq!(departures.events(Some(&subscribed), start + 61 * SECOND), [subscribed]);
+        assert!(departures.recent.len() <= 1, "it does not grow");
     }
 }
