@@ -43,9 +43,9 @@ mod answers;
 mod authentication;
 mod contract;
 mod cors;
+mod events_poll;
 mod in_flight;
 mod operations;
-mod outlet;
 mod page;
 mod probes;
 mod query;
@@ -127,7 +127,7 @@ pub fn router(parts: HttpParts, probes: Router) -> Router {
         executor: Arc::clone(&parts.executor),
     };
     let own_hosts = Arc::clone(&backends.feed.base.own_hosts);
-    let events = outlet::OutletApi { api_keys: Arc::clone(&api_keys), feed: Arc::clone(&backends.feed) };
+    let events = events_poll::OutletApi { api_keys: Arc::clone(&api_keys), feed: Arc::clone(&backends.feed) };
     let server_api = server_api_routes(backends);
     let operations = OperationsApi {
         operations: parts.operations,
@@ -142,7 +142,7 @@ pub fn router(parts: HttpParts, probes: Router) -> Router {
         .merge(stream_routes(streams, parts.transports, parts.origins.clone()))
         .nest("/api/v1", operation_routes(operations, parts.origins))
         .merge(contract)
-        .route("/api/events", get(outlet::serve).with_state(Arc::new(events)))
+        .route("/api/events", get(events_poll::serve).with_state(Arc::new(events)))
         .merge(server_api)
         .fallback(get(page::serve))
         .method_not_allowed_fallback(no_such_method)

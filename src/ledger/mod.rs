@@ -20,7 +20,7 @@ mod jobs;
 mod likes;
 mod lineage;
 mod notifications;
-mod outlet;
+mod outlet_log;
 mod people;
 mod personal;
 mod postgres;
@@ -59,7 +59,7 @@ pub use self::notifications::{
     MAX_GROUP_PEOPLE, MAX_NOTIFICATION_GROUPS, MarkUpTo, NotificationEvent, NotificationGroup, NotificationMark,
     NotificationStore, UserNotifications,
 };
-pub use self::outlet::{
+pub use self::outlet_log::{
     HELD_ENTRIES_KEPT, HeldEntry, MAX_HELD_ENTRIES, NewOutletEntry, OutletBacklog, OutletBatch, OutletEnd, OutletEntry,
     OutletSettlement, OutletStore,
 };

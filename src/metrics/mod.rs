@@ -3,7 +3,7 @@
 mod fanout;
 mod instruments;
 mod likes;
-mod outlet;
+mod outlet_metrics;
 mod pushes;
 
 use std::fmt;
@@ -26,7 +26,7 @@ use instruments::{ByCode, ByKind, ByOperation, ByOutcome, ByReason, ByTransport,
 
 pub use fanout::FanoutMetrics;
 pub use likes::LikeMetrics;
-pub use outlet::OutletMetrics;
+pub use outlet_metrics::OutletMetrics;
 pub use pushes::PushMetrics;
 
 /// Values that the gateway reads from its parts at each scrape; all other metrics are updated by events.

@@ -13,7 +13,7 @@ mod jobs;
 mod lineage;
 mod log;
 mod logs;
-mod outlet;
+mod outlet_copy;
 mod permit_buckets;
 mod permits;
 mod presence;

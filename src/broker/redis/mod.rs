@@ -11,7 +11,7 @@
 //! | `commands.rs` | connections for commands, which reconnect |
 //! | `inbox_cache.rs` | recently read inboxes, of which only new entries are read |
 //! | `queue.rs`, `tallies.rs`, `permits.rs` | the durable queue, tallies, shared rate limits |
-//! | `outlet.rs` | the copy of the outlet, for consumer groups |
+//! | `outlet_copy.rs` | the copy of the outlet, for consumer groups |
 //! | `presence.rs` | clients in channels |
 //! | `invalidation_log.rs` | cache invalidations: appended, followed, confirmed |
 //! | `pubsub.rs`, `subscribed_channels.rs` | the connection with all subscriptions |
@@ -32,7 +32,7 @@ mod keys;
 mod lineage;
 mod logs;
 mod node_hints;
-mod outlet;
+mod outlet_copy;
 mod page_command;
 mod permits;
 mod presence;

@@ -1,7 +1,7 @@
 //! The outlet: what happened in the feed, for consumers outside of Feedline.
 //!
 //! Writes put events into the ledger's queue in their own transaction (`ledger/events.rs`). One process at a time
-//! (`feed/work/`) appends them to a log (`ledger/outlet.rs`), which all consumers read with a cursor: backends over
+//! (`feed/work/`) appends them to a log (`ledger/outlet_log.rs`), which all consumers read with a cursor: backends over
 //! HTTP, and the webhooks and the Redis Stream of `crate::outlet`. Without consumers, no event is written for the
 //! outlet, and its only task removes once what an earlier outlet left.
 //!

@@ -6,7 +6,7 @@
 //! | `openapi.rs` | the OpenAPI document |
 //! | `operation.rs` | the description of one operation |
 //! | `server_method.rs` | the description of one method of the server API |
-//! | `outlet.rs` | the description of the long poll of the outlet |
+//! | `events_poll.rs` | the description of the long poll of the outlet |
 //! | `errors.rs` | errors: their codes, and the responses that have them |
 //! | `sample.rs` | examples of requests and responses |
 //! | `asyncapi.rs` | the AsyncAPI document: channels, their subscribers and messages |
@@ -16,10 +16,10 @@
 mod asyncapi;
 mod errors;
 mod events;
+mod events_poll;
 mod examples;
 mod openapi;
 mod operation;
-mod outlet;
 mod sample;
 mod schemas;
 mod server_method;

@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 
 use super::errors::{ErrorResponses, code_schema, detail_schema, error_schema, retry_after};
 use super::events::event_schemas;
+use super::events_poll::describe_poll;
 use super::operation::{describe, shared_parameters};
-use super::outlet::describe_poll;
 use super::sample::fill;
 use super::schemas::Schemas;
 use super::server_method::{describe_batch, describe_method, describe_sequence};

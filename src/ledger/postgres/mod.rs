@@ -35,7 +35,7 @@ mod like_batch;
 mod likes;
 mod lineage;
 mod notifications;
-mod outlet;
+mod outlet_log;
 mod people;
 mod personal;
 mod pool;

@@ -34,7 +34,7 @@ mod lineage;
 mod migrations;
 mod notifications;
 mod open;
-mod outlet;
+mod outlet_log;
 mod people;
 mod personal;
 mod posts;

@@ -7,7 +7,7 @@ use super::PostgresLedger;
 use super::columns::{at, count, integer, json_at, json_text, natural_at, one, plain};
 use super::events::NewEvent;
 use super::pool::Parameters;
-use crate::ledger::outlet::MAX_HELD_ENTRIES;
+use crate::ledger::outlet_log::MAX_HELD_ENTRIES;
 use crate::ledger::{
     EventConsumer, Fence, HeldEntry, NewOutletEntry, OutletBacklog, OutletBatch, OutletEnd, OutletEntry,
     OutletSettlement, OutletStore, Quarantined, Result, WEBHOOK,

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{SqliteLedger, count, devices, events, integer, json_text, natural, quarantine, readable, work};
-use crate::ledger::outlet::MAX_HELD_ENTRIES;
+use crate::ledger::outlet_log::MAX_HELD_ENTRIES;
 use crate::ledger::{
     EventConsumer, Fence, NewOutletEntry, OutletBacklog, OutletBatch, OutletEnd, OutletEntry, OutletSettlement,
     OutletStore, Result, WEBHOOK,
