@@ -225,10 +225,20 @@ impl Verifier {
         if !issuers.iter().any(|issuer| issuer.has_key_for(algorithm)) {
             return Err(TokenError::Invalid("its algorithm is not configured"));
         }
-        // A token counts for the issuer whose key signed it, and must name that issuer.
-        let signed = issuers.iter().find_map(|issuer| Some((issuer, issuer.claims(token, &header, algorithm)?)));
-        let (issuer, mut claims) = signed.ok_or(TokenError::Invalid("its signature or a claim is wrong"))?;
-        issuer.check(&claims)?;
+        // A token counts for an issuer whose key signed it, and must name that issuer: several may share their keys.
+        let mut refusal = TokenError::Invalid("its signature or a claim is wrong");
+        let mut accepted = None;
+        for issuer in issuers {
+            let Some(claims) = issuer.claims(token, &header, algorithm) else { continue };
+            match issuer.check(&claims) {
+                Ok(()) => {
+                    accepted = Some(claims);
+                    break;
+                }
+                Err(error) => refusal = error,
+            }
+        }
+        let mut claims = accepted.ok_or(refusal)?;
         if let Some(claim) = &self.user_id_claim {
             claims.set_user(text_claim(token, claim)?);
         }

@@ -191,3 +191,28 @@ async fn a_key_of_one_issuer_does_not_verify_tokens_of_another() {
     assert_eq!(connect(&server, &a.sign(&json!({ "sub": "ann" }))).await, 3500, "no issuer");
     assert_eq!(connect(&server, &a.sign(&json!({ "sub": "ann", "iss": "c" }))).await, 3500, "an unknown issuer");
 }
+
+/// Projects of Firebase share their keys, as tenants of Entra do: `iss` and `aud` tell them apart.
+#[tokio::test]
+async fn issuers_that_share_keys_are_selected_by_their_name() {
+    let key = Key::new("1");
+    let endpoint = Endpoint::start(&[&key]).await;
+    let issuer = |name: &str| json!({ "issuer": name, "jwks_url": endpoint.url, "audience": format!("app-{name}") });
+    let issuers = json!([issuer("a"), issuer("b"), issuer("c")]).to_string();
+    let claims = |issuer: &str, app: &str| key.sign(&json!({ "sub": "ann", "iss": issuer, "aud": app }));
+    // Beside the keys of `[auth]`, which are those of any other issuer, or the same once more.
+    for keys in [vec![], vec![("auth.jwks_url", endpoint.url.as_str()), ("auth.issuer", "main")]] {
+        let has_main = !keys.is_empty();
+        let keys: Vec<_> = keys.into_iter().chain([("auth.issuers", issuers.as_str())]).collect();
+        let server = Server::start_with(&keys).await;
+        for name in ["a", "b", "c"] {
+            assert_eq!(connect(&server, &claims(name, &format!("app-{name}"))).await, 0, "{name}");
+        }
+        for (name, app) in [("a", "app-b"), ("c", "app-a"), ("c", "app"), ("d", "app-a"), ("", "app-a")] {
+            assert_eq!(connect(&server, &claims(name, app)).await, 3500, "{name} {app}");
+        }
+        let main = connect(&server, &claims("main", "anything")).await;
+        assert_eq!(main, if has_main { 0 } else { 3500 });
+        assert_eq!(http(&server, &claims("b", "app-b")).await, 200);
+    }
+}
