@@ -212,10 +212,10 @@ async fn a_name_that_changes_its_address_is_checked_at_each_connection() {
     server.close_connections();
     let port = server.address.port();
     let canary = Server::listen(&format!("127.0.0.2:{port}"), false, |_| Reply::new(200)).await;
-    let names = Table::default().with("push.test", &[&["127.0.0.1"], &["127.0.0.2"], &["127.0.0.2", "127.0.0.1"]]);
+    let names = Table::default().with("push.example", &[&["127.0.0.1"], &["127.0.0.2"], &["127.0.0.2", "127.0.0.1"]]);
     let names = Arc::new(names);
     let webhooks = webhooks(ProvidersConfig { lookup: Arc::<Table>::clone(&names), ..config() });
-    let url = format!("http://push.test:{port}/");
+    let url = format!("http://push.example:{port}/");
     assert_eq!(send(&webhooks, &url).await.name(), "accepted");
     assert_eq!(summary(&send(&webhooks, &url).await), ("rejected", "endpoint_forbidden", None));
     assert_eq!(send(&webhooks, &url).await.name(), "accepted", "the permitted address is left");
@@ -224,12 +224,12 @@ async fn a_name_that_changes_its_address_is_checked_at_each_connection() {
 
 #[tokio::test]
 async fn without_tls_only_allowed_networks_are_reached() {
-    let names = Table::default().with("public.example", &[&["198.41.0.4"]]).with("push.test", &[&["127.0.0.1"]]);
+    let names = Table::default().with("public.example", &[&["198.41.0.4"]]).with("push.example", &[&["127.0.0.1"]]);
     let webhooks = webhooks(ProvidersConfig { lookup: Arc::new(names), ..config() });
     assert_eq!(summary(&send(&webhooks, "http://public.example/").await).1, "endpoint_forbidden");
     assert_eq!(summary(&send(&webhooks, "http://198.41.0.4/").await).1, "endpoint_forbidden");
     let server = Server::start(|_| Reply::new(200)).await;
-    let url = format!("https://push.test:{}/", server.address.port());
+    let url = format!("https://push.example:{}/", server.address.port());
     assert_eq!(send(&webhooks, &url).await.name(), "accepted", "with TLS, by name");
 }
 
@@ -245,10 +245,10 @@ async fn the_resolver_of_the_system_is_filtered() {
 
 #[tokio::test]
 async fn a_certificate_of_another_name_is_refused() {
-    let names = Table::default().with("other.test", &[&["127.0.0.1"]]);
+    let names = Table::default().with("other.example", &[&["127.0.0.1"]]);
     let webhooks = webhooks(ProvidersConfig { lookup: Arc::new(names), ..config() });
     let server = Server::start(|_| Reply::new(200)).await;
-    let url = format!("https://other.test:{}/", server.address.port());
+    let url = format!("https://other.example:{}/", server.address.port());
     assert_eq!(summary(&send(&webhooks, &url).await).1, "connect");
     assert!(server.requests().is_empty());
 }

@@ -3,12 +3,12 @@
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// A certificate for 127.0.0.1, `localhost` and `push.test`, and its key, as PEM.
+/// A certificate for 127.0.0.1, `localhost` and `push.example`, and its key, as PEM.
 pub(crate) fn certificate() -> &'static (Vec<u8>, Vec<u8>) {
     static CERTIFICATE: OnceLock<(Vec<u8>, Vec<u8>)> = OnceLock::new();
     CERTIFICATE.get_or_init(|| {
         let key = openssl(&["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"], None);
-        let names = "subjectAltName=IP:127.0.0.1,DNS:localhost,DNS:push.test";
+        let names = "subjectAltName=IP:127.0.0.1,DNS:localhost,DNS:push.example";
         let arguments = ["req", "-x509", "-key", "/dev/stdin", "-days", "2", "-subj", "/CN=feedline test", "-addext"];
         let certificate =
             openssl(&[&arguments[..], &[names, "-addext", "basicConstraints=CA:FALSE"]].concat(), Some(&key));

@@ -45,7 +45,7 @@ fn target(server: &Server, browser: &Browser) -> Target {
 
 #[tokio::test]
 async fn a_message_is_encrypted_and_signed() {
-    let server = Server::start(|_| Reply::new(201).with("location", "https://push.test/m/1")).await;
+    let server = Server::start(|_| Reply::new(201).with("location", "https://push.example/m/1")).await;
     let (web_push, browser) = (web_push(), Browser::new());
     let push = alert(target(&server, &browser));
     assert_eq!(web_push.send(&push).await, Outcome::accepted(None));

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::time_zones::is_time_zone;
+use super::time_zones::zone;
 use crate::feed::error::{FeedError, Result};
 use crate::model::{ApnsEnvironment, Device, DeviceId, Millis, Platform, PushPreferences, PushTarget, WebPushKeys};
 
@@ -42,13 +42,13 @@ pub(crate) struct RegisterDevice {
     /// For `webpush` and `unifiedpush`: the secret of the subscription, base64url.
     #[serde(default)]
     auth: Option<String>,
-    /// The language of its texts, as in BCP 47: `zh-CN`.
+    /// The language of its texts, as in BCP 47 (`zh-CN`) or as systems write it (`zh_TW`). Others are ignored.
     #[serde(default)]
     locale: Option<String>,
-    /// Its time zone, by its IANA name: `Europe/Berlin`.
+    /// Its time zone, by its IANA name (`Europe/Berlin`) or its offset (`GMT+02:00`). Others are ignored.
     #[serde(default)]
     time_zone: Option<String>,
-    /// The version of the app, 64 characters at most.
+    /// The version of the app. Its first 64 bytes are kept.
     #[serde(default)]
     app_version: Option<String>,
 }
@@ -128,9 +128,9 @@ impl RegisterDevice {
         Ok(Device {
             id: self.id,
             target,
-            locale: self.locale.map(locale).transpose()?,
-            time_zone: self.time_zone.map(|name| time_zone("time_zone", name)).transpose()?,
-            app_version: self.app_version.map(app_version).transpose()?,
+            locale: self.locale.and_then(|locale| language_tag(&locale)),
+            time_zone: self.time_zone.filter(|name| zone(name).is_some()),
+            app_version: self.app_version.and_then(|version| app_version(&version)),
             registered_at: now,
             seen_at: now,
         })
@@ -165,7 +165,12 @@ pub(super) fn check_preferences(preferences: &PushPreferences) -> Result<()> {
     if quiet.from == quiet.to {
         return Err(FeedError::invalid("quiet_hours", "quiet hours that end when they begin"));
     }
-    quiet.time_zone.clone().map(|name| time_zone("quiet_hours", name)).transpose().map(drop)
+    match &quiet.time_zone {
+        Some(name) if zone(name).is_none() => {
+            Err(FeedError::invalid("quiet_hours", "not a time zone of the IANA database"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn required(field: &'static str, value: Option<String>) -> Result<String> {
@@ -204,27 +209,36 @@ fn keys(endpoint: Option<String>, p256dh: Option<String>, auth: Option<String>) 
     Ok(WebPushKeys { endpoint, p256dh: key("p256dh", p256dh)?, auth: key("auth", auth)? })
 }
 
-fn locale(locale: String) -> Result<String> {
-    let plain =
-        locale.split('-').all(|part| (1..=8).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_alphanumeric()));
-    if plain && locale.len() <= MAX_LOCALE {
-        Ok(locale)
-    } else {
-        Err(FeedError::invalid("locale", "a locale is a tag of BCP 47, such as zh-CN"))
+/// A locale as a tag of BCP 47, or its beginning if the rest is none; `None`: it is no locale. Systems write `zh_TW`,
+/// `de_DE.UTF-8@euro`, `en_US@calendar=buddhist`, `zh_TW_#Hant`, and tags with any number of extensions.
+fn language_tag(locale: &str) -> Option<String> {
+    let locale = locale.trim().split(['.', '@', ';', ',']).next()?;
+    let mut tag = String::new();
+    for part in locale.split(['-', '_']) {
+        let is_part = (1..=8).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_alphanumeric());
+        let is_language = part.len() >= 2 && part.bytes().all(|b| b.is_ascii_alphabetic());
+        let begins = tag.is_empty();
+        if !is_part || (begins && !is_language) || tag.len() + part.len() >= MAX_LOCALE {
+            break;
+        }
+        if !begins {
+            tag.push('-');
+        }
+        tag.push_str(part);
     }
+    (!tag.is_empty()).then_some(tag)
 }
 
-fn time_zone(field: &'static str, name: String) -> Result<String> {
-    if is_time_zone(&name) { Ok(name) } else { Err(FeedError::invalid(field, "not a time zone of the IANA database")) }
-}
-
-fn app_version(version: String) -> Result<String> {
-    let plain = !version.is_empty() && !version.contains(char::is_control);
-    if plain && version.len() <= MAX_VERSION {
-        Ok(version)
-    } else {
-        Err(FeedError::invalid("app_version", "a version has 1 to 64 bytes"))
+/// The version of an app, shortened; `None`: nothing of it can be shown.
+fn app_version(version: &str) -> Option<String> {
+    let mut kept = String::new();
+    for c in version.trim().chars().filter(|c| !c.is_control()) {
+        if kept.len() + c.len_utf8() > MAX_VERSION {
+            break;
+        }
+        kept.push(c);
     }
+    (!kept.is_empty()).then_some(kept)
 }
 
 #[cfg(test)]
@@ -260,10 +274,7 @@ mod tests {
             (with(fcm.clone(), json!({ "token": null })), "token"),
             (with(fcm.clone(), json!({ "token": "a b" })), "token"),
             (with(fcm.clone(), json!({ "endpoint": url })), "endpoint"),
-            (with(fcm.clone(), json!({ "topic": "x" })), "topic"),
-            (with(fcm.clone(), json!({ "locale": "zh_CN" })), "locale"),
-            (with(fcm.clone(), json!({ "time_zone": "Mars/Olympus" })), "time_zone"),
-            (with(fcm, json!({ "app_version": "" })), "app_version"),
+            (with(fcm, json!({ "topic": "x" })), "topic"),
             (with(apns.clone(), json!({ "token": "AB".repeat(15) })), "token"),
             (with(apns, json!({ "topic": "a/b" })), "topic"),
             (with(webpush.clone(), json!({ "p256dh": null })), "p256dh"),
@@ -273,6 +284,51 @@ mod tests {
             (with(webhook, json!({ "auth": "x" })), "auth"),
         ] {
             assert_eq!(field_at_fault(wrong.clone()).as_deref(), Some(field), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_a_device_says_of_itself_never_costs_the_registration() {
+        let device = |member: &str, value: &str| {
+            let input = json!({ "id": "d", "platform": "fcm", "token": "t", member: value });
+            let device: RegisterDevice = serde_json::from_value(input).expect("an input");
+            device.checked(7).expect("a device")
+        };
+        let long = "en-US-u-ca-buddhist-nu-thai-hc-h23-co-phonebk";
+        for (given, kept) in [
+            ("zh-CN", Some("zh-CN")),
+            ("zh_TW", Some("zh-TW")),
+            ("zh-Hant_TW", Some("zh-Hant-TW")),
+            ("zh_TW_#Hant", Some("zh-TW")),
+            (" pt_BR ", Some("pt-BR")),
+            ("de_DE.UTF-8@euro", Some("de-DE")),
+            ("en_US@calendar=gregorian;hours=h23;x", Some("en-US")),
+            ("ar-EG-u-nu-latn", Some("ar-EG-u-nu-latn")),
+            (long, Some("en-US-u-ca-buddhist-nu-thai-hc-h23")),
+            ("de-DE,de;q=0.9", Some("de-DE")),
+            ("", None),
+            ("C", None),
+            ("*", None),
+            ("\u{202e}", None),
+        ] {
+            assert_eq!(device("locale", given).locale.as_deref(), kept, "{given:?}");
+        }
+        assert_eq!(device("locale", &"x".repeat(5_000)).locale, None);
+        for known in ["Europe/Berlin", "Etc/GMT-2", "GMT+02:00", "UTC+5:30", "+0900", "GMT-3", "utc"] {
+            assert_eq!(device("time_zone", known).time_zone.as_deref(), Some(known));
+        }
+        for unknown in ["", "Mars/Olympus", "GMT+99", "Eastern Standard Time"] {
+            assert_eq!(device("time_zone", unknown).time_zone, None, "{unknown:?}");
+        }
+        let cut = "é".repeat(32);
+        for (given, kept) in [
+            ("1.0 (23)", Some("1.0 (23)")),
+            ("", None),
+            ("  \n", None),
+            ("1.\u{0}0", Some("1.0")),
+            (&"é".repeat(60), Some(cut.as_str())),
+        ] {
+            assert_eq!(device("app_version", given).app_version.as_deref(), kept, "{given:?}");
         }
     }
 

@@ -2,7 +2,7 @@
 
 mod input;
 pub(super) mod target_validator;
-mod time_zones;
+pub(super) mod time_zones;
 
 use std::sync::Arc;
 

@@ -3,12 +3,13 @@
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _};
 
+use crate::feed::devices::time_zones;
 use crate::model::{Millis, QuietHours, TimeOfDay};
 
 /// When the quiet hours end that `now` is in, in Unix milliseconds; `None` outside of them.
 pub(super) fn quiet_until(quiet: &QuietHours, device_zone: Option<&str>, now: Millis) -> Option<Millis> {
     let zone = quiet.time_zone.as_deref().or(device_zone);
-    let zone = zone.and_then(|name| TimeZone::get(name).ok()).unwrap_or(TimeZone::UTC);
+    let zone = zone.and_then(time_zones::zone).unwrap_or(TimeZone::UTC);
     let local = Timestamp::from_millisecond(i64::try_from(now).ok()?).ok()?.to_zoned(zone.clone());
     let minutes = u16::try_from(i32::from(local.hour()) * 60 + i32::from(local.minute())).ok()?;
     let from = quiet.from;
@@ -75,6 +76,7 @@ mod tests {
         let night = |zone| quiet("22:00", "07:00", zone);
         assert!(quiet_until(&night(None), None, now).is_some());
         assert!(quiet_until(&night(None), Some("Asia/Tokyo"), now).is_none());
+        assert!(quiet_until(&night(None), Some("GMT+09:00"), now).is_none());
         assert!(quiet_until(&night(Some("UTC")), Some("Asia/Tokyo"), now).is_some());
         assert!(quiet_until(&night(None), Some("no such zone"), now).is_some(), "UTC");
     }

@@ -23,9 +23,13 @@ const BLOCKED_PORTS: [u16; 81] = [
     6000, 6379, 6566, 6665, 6666, 6667, 6668, 6669, 10080,
 ];
 
-/// The last labels of names that are never public.
-const LOCAL_SUFFIXES: [&str; 9] =
-    ["localhost", "local", "localdomain", "internal", "intranet", "lan", "home", "corp", "arpa"];
+/// The last labels of names with a special use, which no server on the internet has: RFC 6761 without its names for
+/// examples and `localhost`, 6762, 7686, 8375 (`home.arpa`), 9476, and `internal`. Endpoints of devices never have one,
+/// not even with `push.allow_networks`.
+const SPECIAL_SUFFIXES: [&str; 7] = ["alt", "arpa", "internal", "invalid", "local", "onion", "test"];
+
+/// The last labels of other names that are never public.
+const LOCAL_SUFFIXES: [&str; 6] = ["localhost", "localdomain", "intranet", "lan", "home", "corp"];
 
 /// A valid URL of an endpoint. Its path is a credential: `Debug` shows only the origin.
 #[derive(Clone, PartialEq, Eq)]
@@ -49,7 +53,7 @@ pub enum EndpointError {
     /// A port of another protocol.
     #[error("uses a blocked port")]
     BlockedPort,
-    /// A name of a local network.
+    /// A name of a local network, or with a special use.
     #[error("is a local name")]
     LocalName,
     /// A host that the operator denies, or does not allow.
@@ -174,6 +178,9 @@ impl EndpointPolicy {
             let forbidden = Err(EndpointError::ForbiddenAddress);
             return if !is_public(address) { forbidden } else { require_https(endpoint) };
         }
+        if SPECIAL_SUFFIXES.contains(&labels(endpoint).1.as_str()) {
+            return Err(EndpointError::LocalName);
+        }
         // A name may lead into an allowed network: the resolver decides, and accepts only such addresses for `http`.
         if !self.allow_networks.is_empty() {
             return Ok(());
@@ -198,11 +205,16 @@ impl EndpointPolicy {
     }
 }
 
-/// Whether the host is a name of a local network.
+/// Whether the host is a name of a local network, or one with a special use.
 fn is_local(endpoint: &EndpointUrl) -> bool {
+    let (has_one, last) = labels(endpoint);
+    has_one || LOCAL_SUFFIXES.contains(&last.as_str()) || SPECIAL_SUFFIXES.contains(&last.as_str())
+}
+
+/// Whether the name of the host has a single label, and the last one.
+fn labels(endpoint: &EndpointUrl) -> (bool, String) {
     let name = endpoint.host().trim_end_matches('.').to_ascii_lowercase();
-    let (rest, last) = name.rsplit_once('.').unwrap_or(("", &name));
-    rest.is_empty() || LOCAL_SUFFIXES.contains(&last)
+    name.rsplit_once('.').map_or_else(|| (true, name.clone()), |(_, last)| (false, last.to_owned()))
 }
 
 fn require_https(endpoint: &EndpointUrl) -> Result<(), EndpointError> {
@@ -234,6 +246,31 @@ mod tests {
         assert!(policy.permits("10.1.2.3".parse().unwrap(), false));
         assert!(!policy.permits("8.8.8.8".parse().unwrap(), false));
         assert!(policy.permits("8.8.8.8".parse().unwrap(), true));
+    }
+
+    #[test]
+    fn names_with_a_special_use_are_no_endpoints() {
+        let open = EndpointPolicy::new(vec!["0.0.0.0/0".parse().unwrap()]);
+        for policy in [EndpointPolicy::default(), open] {
+            let check = |host: &str| policy.check(&EndpointUrl::parse(&format!("https://{host}/x")).unwrap());
+            for host in [
+                "push.test",
+                "push.invalid",
+                "push.local",
+                "printer.LOCAL.",
+                "x.onion",
+                "nas.home.arpa",
+                "1.0.0.10.in-addr.arpa",
+                "x.alt",
+                "metadata.google.internal",
+                "push．ｔｅｓｔ",
+            ] {
+                assert_eq!(check(host), Err(EndpointError::LocalName), "{host}");
+            }
+            for host in ["push.example", "example.com", "test.example.org", "onion.ly", "local.example.net"] {
+                assert_eq!(check(host), Ok(()), "{host}");
+            }
+        }
     }
 
     #[test]

@@ -329,6 +329,53 @@ mod tests {
     }
 
     #[test]
+    fn every_placeholder_of_every_kind_is_rendered() {
+        let texts = texts("").unwrap();
+        for (language, kind, key, template) in BUILTIN {
+            let (field, variant) = Variant::parse(key).unwrap();
+            let count = match variant {
+                Variant::One => 1,
+                Variant::Two => 2,
+                Variant::Many => 13,
+            };
+            let NotificationText { title, body } =
+                texts.render(&input(TextKind::parse(kind).unwrap(), language, count));
+            let values = [
+                ("{app}", "Feedline".to_owned()),
+                ("{name}", "Alice".to_owned()),
+                ("{count}", count.to_string()),
+                ("{others}", (count - 1).to_string()),
+                ("{text}", "hello world".to_owned()),
+            ];
+            let expected = values.iter().fold((*template).to_owned(), |text, (name, value)| text.replace(name, value));
+            assert_eq!(if field == Field::Title { title } else { body }, expected, "{language}.{kind}.{key}");
+        }
+        // What a template of the configuration may contain, of each kind, in both languages and for any number.
+        for (kind, language) in TextKind::ALL.iter().flat_map(|kind| [(kind, "en"), (kind, "zh")]) {
+            for (key, variant, count) in
+                [("", Variant::One, 1), ("_two", Variant::Two, 2), ("_many", Variant::Many, 13)]
+            {
+                let allowed = kind.placeholders(variant);
+                let template: String = allowed.iter().map(|it| format!("<{{{}}}>", it.name())).collect();
+                let toml =
+                    format!("[{language}.{}]\ntitle{key} = {template:?}\nbody{key} = {template:?}\n", kind.name());
+                let configured =
+                    Texts::new(&TextsConfig { templates: toml::from_str(&toml).unwrap(), ..TextsConfig::default() });
+                let NotificationText { title, body } = configured.unwrap().render(&input(*kind, language, count));
+                let value = |placeholder: &Placeholder| match placeholder {
+                    Placeholder::App => "<Feedline>".to_owned(),
+                    Placeholder::Name => "<Alice>".to_owned(),
+                    Placeholder::Count => format!("<{count}>"),
+                    Placeholder::Others => format!("<{}>", count - 1),
+                    Placeholder::Text => "<hello world>".to_owned(),
+                };
+                let expected: String = allowed.iter().map(value).collect();
+                assert_eq!((title, body), (expected.clone(), expected), "{language}.{}{key}", kind.name());
+            }
+        }
+    }
+
+    #[test]
     fn private_texts_tell_nothing() {
         let texts = texts("").unwrap();
         for kind in TextKind::ALL {

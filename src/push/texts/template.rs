@@ -28,7 +28,8 @@ enum TemplatePart {
 impl Placeholder {
     const ALL: [Self; 5] = [Self::App, Self::Name, Self::Count, Self::Others, Self::Text];
 
-    fn name(self) -> &'static str {
+    /// Its name in templates.
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::App => "app",
             Self::Name => "name",
