@@ -25,6 +25,8 @@ pub struct PushConfig {
     pub digest: Duration,
     /// How long after its notification a push is of use.
     pub ttl: Duration,
+    /// How long a device is kept without a registration or a connection of its user.
+    pub device_idle: Duration,
     /// The language of devices without one.
     pub locale: String,
     /// The name of the application in texts.
@@ -80,6 +82,7 @@ impl PushConfig {
             grace: section.read("grace", parse::duration("0s"..="10m")),
             digest: section.read("digest", parse::duration("0s"..="24h")),
             ttl: section.read("ttl", parse::duration("1m"..="28d")),
+            device_idle: section.read("device_idle", parse::duration("1s"..="3650d")),
             locale: section.read("locale", parse::nonempty_text),
             app_name: section.read("app_name", parse::nonempty_text),
             texts: section.read("texts", texts),

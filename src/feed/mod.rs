@@ -61,6 +61,8 @@ pub(crate) mod work;
 
 pub(crate) use call::Call;
 pub use call::{Caller, Credential, Origin};
+pub use devices::ConnectedUsers;
+pub(crate) use devices::DeviceUsage;
 pub use devices::target_validator::{InvalidAddress, TargetValidator};
 pub use error::{FeedError, Result};
 pub(crate) use error::{StoredError, whole_seconds};

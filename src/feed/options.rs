@@ -60,6 +60,9 @@ pub struct PushOptions {
     pub plan: Option<PushPlan>,
     /// How long after its notification a push is of use (`push.ttl`).
     pub time_to_live: Duration,
+    /// How long a device is kept without a registration or a connection of its user (`push.device_idle`); `None`: for
+    /// ever.
+    pub device_idle: Option<Duration>,
     /// Whether users may have sockets at other nodes.
     pub several_nodes: bool,
 }

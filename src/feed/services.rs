@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::base::Base;
-use super::devices::Devices;
+use super::devices::{DeviceUsage, Devices};
 use super::erasure::{ErasureJob, ErasureService};
 use super::error::Result;
 use super::export::Exports;
@@ -57,6 +57,8 @@ pub struct Feed {
     pub(crate) notifications: Arc<Notifications>,
     pub(crate) conversations: Conversations,
     pub(crate) devices: Devices,
+    /// Which devices are in use. The gateway reports the users who connect.
+    pub(crate) device_usage: Arc<DeviceUsage>,
     pub(crate) web_push_keys: WebPushPublicKey,
     /// Decides about pushes that are due; `push/` sends them.
     pub(crate) pushes: PushReview,
@@ -96,6 +98,7 @@ impl Feed {
         self.event_worker.start();
         self.like_intake.start();
         self.settlers.start();
+        self.device_usage.start();
         self.outlet.start().await
     }
 

@@ -17,7 +17,7 @@
 //! `commands`, `hub`, `registry`, `transport`, `wire`, `session`, `channels`. `scripts/check-cycles --folders gateway`
 //! checks that there is no circle.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -27,7 +27,7 @@ use tokio_util::task::TaskTracker;
 use crate::api::Executor;
 use crate::api::operations::Operations;
 use crate::broker::Broker;
-use crate::feed::Feed;
+use crate::feed::{ConnectedUsers, Feed};
 use crate::hooks::Hooks;
 use crate::metrics::Metrics;
 use crate::net::AllowedOrigins;
@@ -146,7 +146,10 @@ impl Gateway {
         let stopping = CancellationToken::new();
         let connections = Arc::new(ConnectionRegistry::default());
         let sessions = Arc::new(StreamSessions::default());
-        let sockets = Arc::new(UserSockets::new(Arc::clone(&sessions), feed.outlet.users()));
+        let devices = Arc::clone(&feed.device_usage);
+        let sockets = Arc::new(UserSockets::new(Arc::clone(&sessions), feed.outlet.users(), devices));
+        let connected: Weak<dyn ConnectedUsers> = Arc::<UserSockets>::downgrade(&sockets);
+        feed.device_usage.set_local(connected);
         let broadcaster = Arc::new(Broadcaster::new(Arc::clone(metrics), feed.live_sockets.receipts().cloned()));
         let logs = LogReader::new(Arc::clone(broker), Arc::clone(&feed.inboxes), Arc::clone(&feed.event_renderer));
         let logs = Arc::new(logs);

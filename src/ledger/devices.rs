@@ -62,6 +62,13 @@ pub trait DeviceStore: Send + Sync {
     /// or after `since`, in Unix milliseconds. Returns whether it was removed.
     async fn forget_address(&self, user: &UserId, target: &PushTarget, since: Millis) -> Result<bool>;
 
+    /// The users have connections at `now`: their devices are in use. Devices that were in use at `since` or later are
+    /// not written again. Accepts any number of users.
+    async fn touch_devices(&self, users: &[UserId], now: Millis, since: Millis) -> Result<()>;
+
+    /// Removes up to `limit` devices that were last registered, and in use, before a time. Returns their number.
+    async fn forget_idle_devices(&self, before: Millis, limit: usize) -> Result<usize>;
+
     /// The preferences of a user; `None`: the defaults.
     async fn push_preferences(&self, user: &UserId) -> Result<Option<PushPreferences>>;
 

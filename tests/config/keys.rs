@@ -89,6 +89,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("push.grace", "5s"),
     ("push.digest", "1m"),
     ("push.ttl", "2h"),
+    ("push.device_idle", "30d"),
     ("push.locale", "zh"),
     ("push.app_name", "Chirp"),
     ("push.texts", r#"{"de":{"like":{"title":"{name}"}}}"#),

@@ -1,12 +1,15 @@
 //! Devices and push preferences: who may register, list and remove them, and what ends them.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::client::Client;
 use crate::identity::{account, sign_in, with_token};
-use crate::server::{API_KEY, Server, signed, unix};
+use crate::postgres_server::PostgresServer;
+use crate::redis_server::RedisServer;
+use crate::server::{API_KEY, PATIENCE, Server, signed, unix};
 
 fn fcm(token: &str) -> Value {
     json!({ "platform": "fcm", "token": token })
@@ -155,6 +158,101 @@ async fn devices_end_when_a_backend_revokes_or_erases() {
     let fresh = signed(&json!({ "sub": "bo", "iat": unix(), "exp": unix() + 600 }));
     let list = with_token(&server, &fresh, "GET", "/devices", &Value::Null).await;
     assert_eq!(list.body["items"], json!([]), "{list:?}");
+}
+
+/// The devices of ann, as `list` shows them, become these within a while.
+async fn wait_for(server: &Server, user: &str, wanted: &[&str]) {
+    let begun = Instant::now();
+    while devices(server, user).await != wanted {
+        assert!(begun.elapsed() < PATIENCE, "{:?} instead of {wanted:?}", devices(server, user).await);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test]
+async fn devices_outlive_tokens_but_not_their_revocation() {
+    let server = Server::start().await;
+    let token = |user: &str, id: &str, lives: u64| {
+        signed(&json!({ "sub": user, "jti": id, "iat": unix() - 5, "exp": unix() + lives }))
+    };
+    for (user, id) in [("ann", "one"), ("ann", "two"), ("bo", "three")] {
+        let done = with_token(&server, &token(user, id, 1), "PUT", &format!("/devices/{id}"), &fcm(id)).await;
+        assert_eq!(done.status.as_u16(), 200, "{done:?}");
+    }
+    tokio::time::sleep(Duration::from_millis(2_100)).await;
+    assert_eq!(with_token(&server, &token("ann", "one", 0), "GET", "/devices", &Value::Null).await.status, 401);
+    assert_eq!(devices(&server, "ann").await, ["one", "two"], "their tokens have expired");
+    // The token is accepted nowhere any more, with and without the time at which that began.
+    let expired = unix() - 3_600;
+    server.backend("revoke_token", &json!({ "uid": "one", "expire_at": expired })).await;
+    assert_eq!(devices(&server, "ann").await, ["two"]);
+    server.backend("revoke_token", &json!({ "uid": "two" })).await;
+    assert!(devices(&server, "ann").await.is_empty());
+    server.backend("block_user", &json!({ "user": "bo" })).await;
+    server.backend("unblock_user", &json!({ "user": "bo" })).await;
+    assert_eq!(devices(&server, "bo").await, ["three"], "a block ends none");
+    server.backend("invalidate_user_tokens", &json!({ "user": "bo", "issued_before": 0 })).await;
+    assert_eq!(devices(&server, "bo").await, ["three"], "nothing is invalidated");
+    server.backend("invalidate_user_tokens", &json!({ "user": "bo", "issued_before": unix() - 2 })).await;
+    let fresh = signed(&json!({ "sub": "bo", "iat": unix(), "exp": unix() + 600 }));
+    let list = with_token(&server, &fresh, "GET", "/devices", &Value::Null).await;
+    assert_eq!(list.body["items"], json!([]), "{list:?}");
+}
+
+#[tokio::test]
+async fn idle_devices_end() {
+    let (redis, postgres) = (RedisServer::start(), PostgresServer::start());
+    let other = [("broker.url", redis.url()), ("ledger.url", postgres.url("postgres"))];
+    for keys in [vec![], other.to_vec()] {
+        let keys: Vec<(&str, &str)> = keys.iter().map(|(key, value)| (*key, value.as_str())).collect();
+        let keys: Vec<_> = keys.into_iter().chain([("push.device_idle", "2s")]).collect();
+        let server = Server::start_with(&keys).await;
+        for user in ["ann", "bo", "cy"] {
+            server.done(user, "PUT", "/devices/phone", &fcm(user)).await;
+        }
+        let socket = Client::connect(&server, "ann").await;
+        let (begun, mut registrations) = (Instant::now(), 0);
+        while begun.elapsed() < Duration::from_secs(5) {
+            server.done("bo", "PUT", "/devices/phone", &fcm("bo")).await;
+            registrations += 1;
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        assert_eq!(devices(&server, "ann").await, ["phone"], "she has a connection");
+        assert_eq!(devices(&server, "bo").await, ["phone"], "registered {registrations} times");
+        wait_for(&server, "cy", &[]).await;
+        drop(socket);
+        wait_for(&server, "ann", &[]).await;
+        wait_for(&server, "bo", &[]).await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_device_says_of_itself_costs_no_registration() {
+    let server = Server::start().await;
+    for (given, shown) in [
+        (json!({ "locale": "zh_TW" }), json!({ "locale": "zh-TW" })),
+        (
+            json!({ "locale": "en-US-u-ca-buddhist-nu-thai-hc-h23x" }),
+            json!({ "locale": "en-US-u-ca-buddhist-nu-thai-hc-h23x" }),
+        ),
+        (
+            json!({ "locale": "en-US-u-ca-buddhist-nu-thai-hc-h23xy" }),
+            json!({ "locale": "en-US-u-ca-buddhist-nu-thai-hc" }),
+        ),
+        (json!({ "locale": "", "time_zone": "", "app_version": "" }), json!({})),
+        (json!({ "locale": null, "time_zone": null, "app_version": null }), json!({})),
+        (json!({ "time_zone": "GMT+02:00" }), json!({ "time_zone": "GMT+02:00" })),
+        (json!({ "time_zone": "Mars/Olympus" }), json!({})),
+        (json!({ "app_version": "1.0".repeat(50) }), json!({ "app_version": &"1.0".repeat(50)[..64] })),
+    ] {
+        let mut device = fcm("t");
+        device.as_object_mut().expect("an object").extend(given.as_object().expect("an object").clone());
+        let mut answer = server.done("ann", "PUT", "/devices/phone", &device).await;
+        for member in ["id", "platform", "registered_at", "seen_at"] {
+            answer.as_object_mut().expect("an object").remove(member);
+        }
+        assert_eq!(answer, shown, "{given}");
+    }
 }
 
 #[tokio::test]

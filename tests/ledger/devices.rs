@@ -15,6 +15,7 @@ use crate::support::{NOW, account, conformance, id, users};
 conformance! {
     devices_are_stored_and_updated
     an_address_belongs_to_one_device
+    idle_devices_are_removed
     addresses_are_exchanged_without_deadlock
     the_devices_registered_longest_ago_are_replaced
     devices_end_with_their_session
@@ -89,6 +90,21 @@ async fn devices_are_stored_and_updated(ledger: Any) {
     assert!(!ledger.remove_device(&id("ann"), &device_id("d2")).await.expect("an answer"));
     assert!(!ledger.remove_device(&id("bo"), &device_id("d1")).await.expect("an answer"), "it is ann's");
     assert_eq!(names(&*ledger, "ann").await, ["d0", "d1", "d3"]);
+}
+
+async fn idle_devices_are_removed(ledger: Any) {
+    users(&*ledger, &["ann", "bo", "cy"]).await;
+    for user in ["ann", "bo", "cy"] {
+        register_at(&*ledger, user, "d", user, NOW, 9).await;
+    }
+    ledger.touch_devices(&[id("bo"), id("nobody")], NOW + 10, NOW).await.expect("an answer");
+    assert_eq!(ledger.forget_idle_devices(NOW, 9).await.expect("an answer"), 0);
+    ledger.touch_devices(&[id("bo"), id("nobody")], NOW + 10, NOW + 5).await.expect("an answer");
+    register_at(&*ledger, "cy", "d", "cy", NOW + 20, 9).await;
+    assert_eq!(ledger.forget_idle_devices(NOW + 1, 9).await.expect("an answer"), 1);
+    assert!(names(&*ledger, "ann").await.is_empty());
+    assert_eq!(ledger.forget_idle_devices(NOW + 30, 1).await.expect("an answer"), 1);
+    assert_eq!(ledger.forget_idle_devices(NOW + 30, 9).await.expect("an answer"), 1);
 }
 
 async fn an_address_belongs_to_one_device(ledger: Any) {

@@ -1,13 +1,16 @@
-//! Devices that receive pushes, and the pushes that their owners want.
+//! Devices that receive pushes, which of them are in use, and the pushes that their owners want.
 
 mod input;
 pub(super) mod target_validator;
 pub(super) mod time_zones;
+mod usage;
 
 use std::sync::Arc;
 
 pub(crate) use self::input::{DeviceList, DeviceView, OneDevice, RegisterDevice};
 use self::target_validator::{InvalidAddress, TargetValidator};
+pub use self::usage::ConnectedUsers;
+pub(crate) use self::usage::DeviceUsage;
 use super::call::{Call, Caller, Credential};
 use super::error::{FeedError, Result};
 use super::input::{Done, NoInput};

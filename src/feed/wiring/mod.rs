@@ -15,7 +15,7 @@ use timelines::TimelineServices;
 
 use super::base::Base;
 use super::content::PostCache;
-use super::devices::Devices;
+use super::devices::{DeviceUsage, Devices};
 use super::erasure::{self, ErasureJob, ErasureService};
 use super::event_queue::EventQueue;
 use super::export::Exports;
@@ -219,6 +219,7 @@ impl Feed {
             profiles: Profiles::new(base.clone()),
             conversations: Conversations::new(base.clone()),
             devices: Devices::new(base.clone(), options.target_validator.clone()),
+            device_usage: Arc::new(DeviceUsage::new(base.clone(), options.pushes.device_idle)),
             web_push_keys: WebPushPublicKey::new(options.vapid_public_key.clone()),
             live_sockets: Arc::new(live_sockets),
             pushes: PushReview::new(base.clone(), revocations.clone(), notification_renderer.clone(), time_to_live),

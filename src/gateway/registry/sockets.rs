@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 use super::client_map::ClientMap;
 use crate::auth::{Revoked, TokenIdentity};
 use crate::broker::{ConnectionSelector, DisconnectRequest};
-use crate::feed::PendingChecks;
 use crate::feed::outlet::ConnectionActivity;
+use crate::feed::{ConnectedUsers, DeviceUsage, PendingChecks};
 use crate::gateway::session::{SubscriptionTokens, disconnect_for};
 use crate::gateway::transport::stream_sessions::StreamSessions;
 use crate::gateway::wire::outbox::Outbox;
@@ -18,12 +18,25 @@ use crate::model::UserId;
 use crate::protocol::Disconnect;
 
 /// The connected sockets of this node, by user and connection id. The key of anonymous clients is `None`.
-#[derive(Debug)]
 pub(crate) struct UserSockets {
     streams: Arc<StreamSessions>,
     by_user: DashMap<Option<UserId>, ClientMap<RegisteredSocket>>,
     /// Learns of users who connect to this node and leave it; `None`: nobody wants to.
     activity: Option<Arc<ConnectionActivity>>,
+    /// Learns of users who leave this node.
+    devices: Arc<DeviceUsage>,
+}
+
+impl std::fmt::Debug for UserSockets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UserSockets").field("by_user", &self.by_user).finish_non_exhaustive()
+    }
+}
+
+impl ConnectedUsers for UserSockets {
+    fn connected_users(&self) -> Vec<UserId> {
+        self.by_user.iter().filter_map(|entry| entry.key().clone()).collect()
+    }
 }
 
 /// A connected socket.
@@ -65,9 +78,13 @@ impl RegisteredSocket {
 }
 
 impl UserSockets {
-    /// No sockets yet. `activity` learns of the users.
-    pub(crate) fn new(streams: Arc<StreamSessions>, activity: Option<Arc<ConnectionActivity>>) -> Self {
-        Self { streams, by_user: DashMap::new(), activity }
+    /// No sockets yet. `activity` and `devices` learn of the users.
+    pub(crate) fn new(
+        streams: Arc<StreamSessions>,
+        activity: Option<Arc<ConnectionActivity>>,
+        devices: Arc<DeviceUsage>,
+    ) -> Self {
+        Self { streams, by_user: DashMap::new(), activity, devices }
     }
 
     /// Registers a socket.
@@ -207,8 +224,11 @@ impl Drop for Registration {
         }
         self.sockets.by_user.remove_if(&self.user, |user, sockets| {
             // Reported under the lock of the entry, so that reports of one user are in order.
-            if let (true, Some(activity), Some(user)) = (sockets.is_empty(), &self.sockets.activity, user) {
-                activity.gone(user);
+            if let (true, Some(user)) = (sockets.is_empty(), user) {
+                self.sockets.devices.on_left(user);
+                if let Some(activity) = &self.sockets.activity {
+                    activity.gone(user);
+                }
             }
             sockets.is_empty()
         });

@@ -21,6 +21,19 @@ const REMOVE: &str = "DELETE FROM devices WHERE owner = $1 AND id = $2 RETURNING
 
 const FORGET: &str = "DELETE FROM devices WHERE owner = $1 AND address = $2 AND seen_at < $3 RETURNING 1";
 
+/// Locks rows in the order of their keys.
+const TOUCH: &str = "\
+    UPDATE devices d SET used_at = $2 FROM (
+        SELECT owner, id FROM devices WHERE owner = ANY ($1) AND used_at < $3 ORDER BY owner, id FOR UPDATE
+    ) old
+    WHERE d.owner = old.owner AND d.id = old.id";
+
+const FORGET_IDLE: &str = "\
+    DELETE FROM devices d USING (
+        SELECT owner, id FROM devices WHERE used_at < $1 LIMIT $2 FOR UPDATE SKIP LOCKED
+    ) old
+    WHERE d.owner = old.owner AND d.id = old.id RETURNING 1";
+
 const PREFERENCES: &str = "SELECT preferences FROM push_preferences WHERE owner = $1";
 
 const SET_PREFERENCES: &str = "\
@@ -73,6 +86,15 @@ impl DeviceStore for PostgresLedger {
     async fn forget_address(&self, user: &UserId, target: &PushTarget, since: Millis) -> Result<bool> {
         let address = address_key(target);
         Ok(!self.pool.write(FORGET, &[&user.as_str(), &address, &integer(since)]).await?.is_empty())
+    }
+
+    async fn touch_devices(&self, users: &[UserId], now: Millis, since: Millis) -> Result<()> {
+        let users: Vec<&str> = users.iter().map(UserId::as_str).collect();
+        self.pool.write(TOUCH, &[&users, &integer(now), &integer(since)]).await.map(drop)
+    }
+
+    async fn forget_idle_devices(&self, before: Millis, limit: usize) -> Result<usize> {
+        Ok(self.pool.write(FORGET_IDLE, &[&integer(before), &count(limit)]).await?.len())
     }
 
     async fn push_preferences(&self, user: &UserId) -> Result<Option<PushPreferences>> {

@@ -52,6 +52,25 @@ impl DeviceStore for SqliteLedger {
         .await
     }
 
+    async fn touch_devices(&self, users: &[UserId], now: Millis, since: Millis) -> Result<()> {
+        let users = users.to_vec();
+        self.write(move |db| {
+            let sql =
+                "UPDATE devices SET used_at = ?2 WHERE user IN (SELECT value FROM json_each(?1)) AND used_at < ?3";
+            db.prepare_cached(sql)?.execute(params![json_text(&users)?, integer(now), integer(since)]).map(drop)
+        })
+        .await
+    }
+
+    async fn forget_idle_devices(&self, before: Millis, limit: usize) -> Result<usize> {
+        self.write(move |db| {
+            let sql = "DELETE FROM devices WHERE (user, id) IN \
+                       (SELECT user, id FROM devices INDEXED BY devices_used WHERE used_at < ?1 LIMIT ?2)";
+            db.prepare_cached(sql)?.execute(params![integer(before), count(limit)])
+        })
+        .await
+    }
+
     async fn push_preferences(&self, user: &UserId) -> Result<Option<PushPreferences>> {
         let user = user.clone();
         self.read(move |db| {
@@ -99,11 +118,12 @@ fn register(
     let sql = "DELETE FROM devices WHERE address = ?1 AND (user, id) <> (?2, ?3)";
     db.prepare_cached(sql)?.execute(params![address, user.as_str(), device.id.as_str()])?;
     let sql = "INSERT INTO devices (user, id, address, target, locale, time_zone, app_version, registered_at, seen_at, \
-                   session, generation, issued_at) \
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10, ?11) \
+                   used_at, session, generation, issued_at) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?8, ?9, ?10, ?11) \
                ON CONFLICT (user, id) DO UPDATE SET address = excluded.address, target = excluded.target, \
                    locale = excluded.locale, time_zone = excluded.time_zone, app_version = excluded.app_version, \
-                   seen_at = max(seen_at, excluded.seen_at), session = excluded.session, \
+                   seen_at = max(seen_at, excluded.seen_at), used_at = max(used_at, excluded.used_at), \
+                   session = excluded.session, \
                    generation = excluded.generation, issued_at = excluded.issued_at \
                RETURNING id, target, locale, time_zone, app_version, registered_at, seen_at";
     let row = params![

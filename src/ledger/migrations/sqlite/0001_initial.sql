@@ -531,6 +531,8 @@ CREATE TABLE devices (
     app_version   TEXT,
     registered_at INTEGER NOT NULL,
     seen_at       INTEGER NOT NULL,
+    -- When it was registered, or its user had a connection. Written when it has grown by a good deal.
+    used_at       INTEGER NOT NULL,
     -- The session that registered it: the id of its token, the generation of the account's sessions, the time of issue
     -- in Unix seconds. The device is removed when the session ends.
     session       TEXT,
@@ -540,6 +542,8 @@ CREATE TABLE devices (
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX devices_address ON devices (address);
 CREATE INDEX devices_session ON devices (session) WHERE session IS NOT NULL;
+-- Those that have not been in use for long.
+CREATE INDEX devices_used ON devices (used_at);
 
 -- The pushes that users want, as JSON. Users without a row have the defaults.
 CREATE TABLE push_preferences (

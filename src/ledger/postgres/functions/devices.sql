@@ -27,13 +27,13 @@ BEGIN
     LOOP
         BEGIN
             INSERT INTO devices AS d (owner, id, address, target, locale, time_zone, app_version, registered_at,
-                seen_at, session, generation, issued_at)
+                seen_at, used_at, session, generation, issued_at)
             VALUES (p_user, p_id, p_address, p_target, p_locale, p_time_zone, p_app_version, p_now,
-                p_now, p_session, p_generation, p_issued_at)
+                p_now, p_now, p_session, p_generation, p_issued_at)
             ON CONFLICT (owner, id) DO UPDATE SET address = excluded.address, target = excluded.target,
                 locale = excluded.locale, time_zone = excluded.time_zone, app_version = excluded.app_version,
-                seen_at = greatest(d.seen_at, excluded.seen_at), session = excluded.session,
-                generation = excluded.generation, issued_at = excluded.issued_at
+                seen_at = greatest(d.seen_at, excluded.seen_at), used_at = greatest(d.used_at, excluded.used_at),
+                session = excluded.session, generation = excluded.generation, issued_at = excluded.issued_at
             RETURNING registered_at INTO first_registered;
             EXIT;
         EXCEPTION WHEN unique_violation THEN
