@@ -107,7 +107,7 @@ impl App {
             executor: Arc::clone(&executor),
             sessions: Arc::clone(&sessions),
             metrics: Arc::clone(&metrics),
-            hooks: Hooks::new(&config.hooks).context("the hooks cannot be used")?.map(Arc::new),
+            hooks: hooks(config)?,
         };
         let gateway = Gateway::new(&parts, gateway_options(config));
         let (listener, address) = listen(config.server.listen, "server.listen")?;
@@ -377,4 +377,10 @@ mod tests {
         let counts = (feed.strong_count(), broker.strong_count(), ledger.strong_count());
         panic!("references to the feed, the broker and the ledger are left: {counts:?}");
     }
+}
+
+/// The hooks of a configuration; `None` if it has none.
+fn hooks(config: &Config) -> anyhow::Result<Option<Arc<Hooks>>> {
+    let hooks = Hooks::new(&config.hooks, &config.server.trusted_proxies).context("the hooks cannot be used")?;
+    Ok(hooks.map(Arc::new))
 }

@@ -28,6 +28,7 @@
 //! | [`outlet`] | what happened, for webhooks and a Redis Stream |
 //! | [`refusal`] | why a store refuses to work |
 //! | [`push`] | the push bridge: notifications for people who are not connected |
+//! | [`shares`] | the part of a limited resource that one user or address may have |
 //! | `supervisor` | restarts background tasks that end |
 //!
 //! The program `feedline` adds the command line (`cli`). The member `bench` of the workspace measures it.
@@ -58,4 +59,5 @@ pub mod outlet;
 pub mod protocol;
 pub mod push;
 pub mod refusal;
+pub mod shares;
 mod supervisor;

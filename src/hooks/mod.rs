@@ -1,13 +1,17 @@
 //! Hooks: questions about clients to an HTTP endpoint of the application's backend, in the form of Centrifugo's proxy
 //! protocol.
 //!
-//! A question waits at most `hooks.timeout` for its turn, since at most `hooks.concurrency` questions run at once, and
-//! then as long for the answer. Waiting for a turn does not count as a failure. An endpoint that fails five times in a
-//! row is left alone for a while; questions to it fail at once meanwhile. What a failed question means for the client
-//! is for the gateway to say.
+//! A question waits at most `hooks.timeout` for its turn, and then as long for the answer. Each hook has an equal part of
+//! `hooks.concurrency`, of which one client has a part: see `turns`. Waiting for a turn does not count as a failure.
+//!
+//! An endpoint that fails five times in a row, for several clients, is left alone for a while; questions to it fail at
+//! once meanwhile. Only no answer, 5xx and 429 count: a client can cause all other failures. What a failed question
+//! means for the client is for the gateway to say.
 
+mod kind;
 mod messages;
 mod policy;
+mod turns;
 
 use std::time::Duration;
 
@@ -17,60 +21,31 @@ use reqwest::Client;
 use reqwest::redirect::Policy;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
 
+pub use kind::HookKind;
 pub use messages::{
     ConnectAnswer, ConnectQuestion, HookClientInfo, HookDisconnect, HookError, MalformedAnswer, PublishAnswer,
     RefreshAnswer, RpcAnswer, SessionQuestion, SubscribeAnswer, expiry, json_of,
 };
 pub use policy::HookPolicy;
+pub use turns::HookClient;
 
 use crate::breaker::{BreakerKey, BreakerOptions, BreakerVerdict, Breakers};
 use crate::config::HooksConfig;
 use crate::model::without_nulls;
+use crate::net::TrustedProxies;
 use messages::WireAnswer;
+use turns::{Asker, Turns};
 
 /// The largest answer that is read.
 const MAX_ANSWER_BYTES: usize = 256 * 1024;
 
-/// Failures in a row after which an endpoint is left alone, and for how long.
+/// Failures in a row after which an endpoint is left alone, the number of clients that they need, and for how long.
 const FAILURES: u32 = 5;
+const FAILING_CLIENTS: usize = 2;
 const MIN_OPEN: Duration = Duration::from_secs(1);
 const MAX_OPEN: Duration = Duration::from_secs(30);
-
-/// What the backend is asked about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HookKind {
-    /// Who a client without a token is.
-    Connect,
-    /// Whether a connection goes on.
-    Refresh,
-    /// Whether a client may subscribe.
-    Subscribe,
-    /// Whether a client may publish.
-    Publish,
-    /// Whether a subscription goes on.
-    SubRefresh,
-    /// What the reply to an unknown method is.
-    Rpc,
-}
-
-impl HookKind {
-    const COUNT: usize = 6;
-
-    /// The name of its configuration key.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Connect => "connect",
-            Self::Refresh => "refresh",
-            Self::Subscribe => "subscribe",
-            Self::Publish => "publish",
-            Self::SubRefresh => "sub_refresh",
-            Self::Rpc => "rpc",
-        }
-    }
-}
 
 /// The answer to a question.
 #[derive(Debug)]
@@ -109,13 +84,31 @@ pub enum HookFailure {
     Malformed,
 }
 
+impl HookFailure {
+    /// Whether it says that the endpoint does not work. A redirect, another status or a malformed answer may concern
+    /// this question alone.
+    fn is_of_endpoint(&self) -> bool {
+        match self {
+            Self::Timeout | Self::Connection(_) => true,
+            Self::Status(status) => matches!(status, 429 | 500..=599),
+            Self::NotConfigured | Self::Open | Self::Busy | Self::Malformed => false,
+        }
+    }
+}
+
+/// The address of a hook, and the questions that it may be asked at once.
+struct HookEndpoint {
+    url: String,
+    turns: Turns,
+}
+
 /// Asks the application's backend.
 pub struct Hooks {
     client: Client,
-    endpoints: [Option<String>; HookKind::COUNT],
+    endpoints: [Option<HookEndpoint>; HookKind::COUNT],
     timeout: Duration,
-    turns: Semaphore,
     breakers: Breakers,
+    proxies: TrustedProxies,
 }
 
 impl Hooks {
@@ -123,10 +116,11 @@ impl Hooks {
     ///
     /// # Errors
     /// If the HTTP client cannot be built.
-    pub fn new(config: &HooksConfig) -> anyhow::Result<Option<Self>> {
+    pub fn new(config: &HooksConfig, proxies: &TrustedProxies) -> anyhow::Result<Option<Self>> {
         let HooksConfig { connect, refresh, subscribe, publish, sub_refresh, rpc, .. } = config.clone();
-        let endpoints = [connect, refresh, subscribe, publish, sub_refresh, rpc];
-        if endpoints.iter().all(Option::is_none) {
+        let urls = [connect, refresh, subscribe, publish, sub_refresh, rpc];
+        let number = urls.iter().flatten().count();
+        if number == 0 {
             return Ok(None);
         }
         let client = Client::builder()
@@ -136,14 +130,20 @@ impl Hooks {
             .timeout(config.timeout)
             .pool_max_idle_per_host(config.concurrency.min(64))
             .build()?;
-        let options =
-            BreakerOptions { failures: FAILURES, min_open: MIN_OPEN, max_open: MAX_OPEN, max_keys: HookKind::COUNT };
+        let options = BreakerOptions {
+            failures: FAILURES,
+            sources: FAILING_CLIENTS,
+            min_open: MIN_OPEN,
+            max_open: MAX_OPEN,
+            max_keys: HookKind::COUNT,
+        };
+        let part = config.concurrency.div_ceil(number);
         Ok(Some(Self {
             client,
-            endpoints,
+            endpoints: urls.map(|url| url.map(|url| HookEndpoint { url, turns: Turns::new(part) })),
             timeout: config.timeout,
-            turns: Semaphore::new(config.concurrency),
             breakers: Breakers::new(options),
+            proxies: proxies.clone(),
         }))
     }
 
@@ -152,17 +152,18 @@ impl Hooks {
         self.endpoints[kind as usize].is_some()
     }
 
-    /// Asks a question. The client's headers go along.
+    /// Asks a question about a client. Its headers go along.
     ///
     /// # Errors
     /// Why there is no answer.
     pub async fn ask<T: DeserializeOwned>(
         &self,
         kind: HookKind,
+        client: &HookClient<'_>,
         headers: Option<&HeaderMap>,
         question: &impl Serialize,
     ) -> Result<HookAnswer<T>, HookFailure> {
-        let answered = self.answer(kind, headers, question).await;
+        let answered = self.answer(kind, Asker::new(kind, client, &self.proxies), headers, question).await;
         if let Err(failure) = &answered {
             tracing::warn!(hook = kind.as_str(), %failure, "a hook failed");
         }
@@ -172,10 +173,11 @@ impl Hooks {
     async fn answer<T: DeserializeOwned>(
         &self,
         kind: HookKind,
+        asker: Asker,
         headers: Option<&HeaderMap>,
         question: &impl Serialize,
     ) -> Result<HookAnswer<T>, HookFailure> {
-        let endpoint = self.endpoints[kind as usize].as_deref().ok_or(HookFailure::NotConfigured)?;
+        let HookEndpoint { url, turns } = self.endpoints[kind as usize].as_ref().ok_or(HookFailure::NotConfigured)?;
         let body = serde_json::to_vec(question).map_err(|_| HookFailure::Malformed)?;
         let deadline = Instant::now() + self.timeout;
         let key = BreakerKey::Service(kind.as_str());
@@ -183,15 +185,15 @@ impl Hooks {
             return Err(HookFailure::Open);
         }
         // The turn comes first: waiting for it is no failure of the endpoint, and takes no probe.
-        let turn = timeout_at(deadline, self.turns.acquire()).await;
-        let Ok(Ok(_turn)) = turn else { return Err(HookFailure::Busy) };
-        let permit = self.breakers.admit(key).map_err(|_| HookFailure::Open)?;
-        let exchange = async { parse(&self.exchange(endpoint, headers, body).await?) };
+        let turn = timeout_at(deadline, turns.take(asker)).await;
+        let Ok(Some(_turn)) = turn else { return Err(HookFailure::Busy) };
+        let permit = self.breakers.admit(key, asker.source).map_err(|_| HookFailure::Open)?;
+        let exchange = async { parse(&self.exchange(url, headers, body).await?) };
         // An endpoint is judged by a full timeout, so that a late turn does not make it fail.
         let answered = timeout(self.timeout, exchange).await.unwrap_or(Err(HookFailure::Timeout));
         permit.settle(match &answered {
-            Ok(_) => BreakerVerdict::Success,
-            Err(_) => BreakerVerdict::Failure { after: None },
+            Err(failure) if failure.is_of_endpoint() => BreakerVerdict::Failure { after: None },
+            _ => BreakerVerdict::Success,
         });
         answered
     }
@@ -287,14 +289,38 @@ mod tests {
         let env = [("CONNECT", "http://127.0.0.1:9/"), ("TIMEOUT", "10ms"), ("CONCURRENCY", "1")];
         let env = env.into_iter().map(|(key, value)| (format!("FEEDLINE__HOOKS__{key}"), value.to_owned()));
         let config = crate::config::Config::parse("", env).unwrap();
-        let hooks = Hooks::new(&config.hooks).unwrap().unwrap();
-        let turn = hooks.turns.acquire().await.unwrap();
-        for _ in 0..=FAILURES {
-            let asked = hooks.ask::<ConnectAnswer>(HookKind::Connect, None, &()).await;
+        let hooks = Hooks::new(&config.hooks, &config.server.trusted_proxies).unwrap().unwrap();
+        let client = |host: u8| HookClient { user: None, address: [192, 0, 2, host].into() };
+        let turns = &hooks.endpoints[HookKind::Connect as usize].as_ref().unwrap().turns;
+        let turn = turns.take(Asker::new(HookKind::Connect, &client(0), &hooks.proxies)).await;
+        for host in 0..=FAILURES as u8 {
+            let asked = hooks.ask::<ConnectAnswer>(HookKind::Connect, &client(host), None, &()).await;
             assert!(matches!(asked, Err(HookFailure::Busy)), "{asked:?}");
         }
         drop(turn);
         assert!(hooks.breakers.is_empty());
+    }
+
+    #[test]
+    fn only_failures_of_the_endpoint_count() {
+        let counts = [HookFailure::Timeout, HookFailure::Connection(String::new())];
+        let alone = [HookFailure::Malformed, HookFailure::Busy, HookFailure::Open, HookFailure::NotConfigured];
+        assert!(counts.iter().all(HookFailure::is_of_endpoint) && !alone.iter().any(HookFailure::is_of_endpoint));
+        for (status, expected) in [
+            (201, false),
+            (204, false),
+            (302, false),
+            (400, false),
+            (401, false),
+            (404, false),
+            (408, false),
+            (429, true),
+            (500, true),
+            (503, true),
+            (599, true),
+        ] {
+            assert_eq!(HookFailure::Status(status).is_of_endpoint(), expected, "{status}");
+        }
     }
 
     #[test]

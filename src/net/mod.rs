@@ -5,6 +5,7 @@
 //! | [`origin`] | which browser origins may connect |
 //! | `own_hosts` | the hosts of this server, and URLs of its own API |
 //! | `trusted` | the networks of trusted proxies; the addresses that limits by address exempt |
+//! | `public` | which addresses belong to the public internet |
 //! | `forwarded` | `X-Forwarded-For` and `Forwarded` |
 //! | [`proxy_protocol`] | the PROXY protocol, versions 1 and 2 |
 //! | [`progress`] | deadlines on bodies and responses that make no progress |
@@ -17,13 +18,15 @@ pub mod origin;
 mod own_hosts;
 pub mod progress;
 pub mod proxy_protocol;
+mod public;
 pub mod takeover;
 mod trusted;
 
 pub use forwarded::client_address;
 pub use origin::AllowedOrigins;
 pub use own_hosts::OwnHosts;
-pub use trusted::{TrustedProxies, subscriber_network};
+pub use public::is_public;
+pub use trusted::{TrustedProxies, parse_network, subscriber_network};
 
 /// The address of the client that sent a request, determined with the headers of trusted proxies. The listener adds it
 /// to each request.

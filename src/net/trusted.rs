@@ -17,8 +17,7 @@ impl TrustedProxies {
     /// A message that quotes the first text that is neither.
     pub fn parse<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
         let network = |text: &str| {
-            let address = text.parse::<IpAddr>().map(|address| IpNet::from(address.to_canonical()));
-            address.or_else(|_| text.parse::<IpNet>()).map_err(|_| {
+            parse_network(text).ok_or_else(|| {
                 format!("expected networks such as 10.0.0.0/8 or fd00::/8, or single addresses, not {text:?}")
             })
         };
@@ -48,6 +47,22 @@ impl TrustedProxies {
     }
 }
 
+/// A network such as `10.0.0.0/8`, or a single address. An IPv4 network that is written as a part of `::ffff:0:0/96` is
+/// the IPv4 network: addresses are compared as IPv4 addresses, which a network of IPv6 does not contain.
+pub fn parse_network(text: &str) -> Option<IpNet> {
+    const MAPPED_BITS: u8 = 96;
+    let single = text.parse::<IpAddr>().map(|address| IpNet::from(address.to_canonical()));
+    let network = single.or_else(|_| text.parse::<IpNet>()).ok()?;
+    let v4 = match network.addr() {
+        IpAddr::V6(address) => address.to_ipv4_mapped(),
+        IpAddr::V4(_) => None,
+    };
+    match (v4, network.prefix_len().checked_sub(MAPPED_BITS)) {
+        (Some(v4), Some(prefix)) => IpNet::new(v4.into(), prefix).ok(),
+        _ => Some(network),
+    }
+}
+
 /// The address that limits count by: an IPv4 address, or the /64 network of an IPv6 address, because one subscriber
 /// usually has all addresses of a /64.
 pub fn subscriber_network(address: IpAddr) -> IpAddr {
@@ -71,6 +86,10 @@ mod tests {
     #[test]
     fn networks_and_addresses_are_trusted() {
         let trusted = TrustedProxies::parse(["10.0.0.0/8", "192.0.2.7", "fd00::/8", "2001:db8::1"]).unwrap();
+        let mapped = TrustedProxies::parse(["::ffff:10.0.0.0/104", "::ffff:192.0.2.7"]).unwrap();
+        assert!(
+            mapped.contains(ip("10.255.0.1")) && mapped.contains(ip("192.0.2.7")) && !mapped.contains(ip("11.0.0.1"))
+        );
         for inside in ["10.255.0.1", "192.0.2.7", "fd12::1", "2001:db8::1", "::ffff:10.1.2.3"] {
             assert!(trusted.contains(ip(inside)) && trusted.is_exempt(ip(inside)), "{inside}");
         }

@@ -11,6 +11,7 @@ use crate::push::providers::endpoint::EndpointUrl;
 use crate::push::providers::retry::RetryPolicy;
 use crate::push::providers::webhook::Webhook;
 use crate::push::providers::{Outcome, Scope};
+use crate::shares::SourceId;
 
 /// Codes of refusals that say nothing about the event: the receiver is set up wrongly.
 const SETUP_CODES: [&str; 3] = ["redirect", "endpoint_forbidden", "gone"];
@@ -46,7 +47,7 @@ impl WebhookTarget {
     /// How long to leave the receiver alone; `None`: it may be sent events.
     pub(super) fn pause(&self) -> Option<Duration> {
         // A permit that is dropped changes nothing.
-        self.breakers.admit(self.key()).err()
+        self.breakers.admit(self.key(), SourceId::ONLY).err()
     }
 
     /// Whether recent attempts failed, so that one event at a time shows whether the receiver works again.
@@ -61,7 +62,7 @@ impl WebhookTarget {
     /// Sends an event, which may have been held before. No refusal is final: a receiver that is set up wrongly is
     /// repaired, and one that refuses an event may have a bug. Only the time decides when an event is given up.
     pub(super) async fn attempt(&self, held: HeldEntry, now: Millis, metrics: &Metrics) -> DeliveryOutcome {
-        let permit = match self.breakers.admit(self.key()) {
+        let permit = match self.breakers.admit(self.key(), SourceId::ONLY) {
             Ok(permit) => permit,
             Err(wait) => return DeliveryOutcome::Held(HeldEntry { due_at: Some(later(now, wait)), ..held }),
         };

@@ -8,12 +8,13 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use futures::{StreamExt, future, stream};
-use tokio::sync::mpsc;
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Instant, timeout_at};
 
 use super::digest::{self, MIN_DIGEST};
 use super::message;
-use super::providers::{Outcome, Platform, Push, Reason, RequestSlot, Scope};
+use super::providers::{Busy, Outcome, Platform, Push, Reason, RequestSlot, Scope, SlotPatience};
 use super::sender::{BATCH, MAX_BACKOFF, MIN_PAUSE, PushSender, millis};
 use super::settlement::result;
 use crate::backoff::Backoff;
@@ -23,6 +24,7 @@ use crate::feed::{
 };
 use crate::ledger::{CLEAR_KIND, POST_KIND, PushKey, PushLease, PushResult, QueuedPush, SettledPush};
 use crate::model::{Device, Millis, NotificationId, PostId};
+use crate::shares::SourceId;
 
 /// The pushes that are decided on together. They hold requests of their providers meanwhile.
 const MAX_DECIDED: usize = 64;
@@ -33,6 +35,10 @@ const MAX_READ_AGE: Duration = Duration::from_millis(20);
 /// How long a push waits for a request of its provider. Then it returns to the queue, so that a slow provider does not
 /// occupy all batches.
 const MAX_SLOT_WAIT: Duration = Duration::from_secs(2);
+
+/// How long it waits for the share of its user. Endpoints that answer free one in this time; behind silent ones, the
+/// pushes of a user would occupy the bridge.
+const MAX_SHARE_WAIT: Duration = Duration::from_millis(200);
 
 /// How long a shutdown waits for providers.
 const STOP_TIMEOUT: Duration = Duration::from_secs(3);
@@ -49,6 +55,8 @@ pub(super) struct Batch<'a> {
     pub(super) leased_at: Instant,
     /// When to give up waiting for providers.
     pub(super) ends: Instant,
+    /// A permit for each push, given back as soon as its result is recorded: the others wait for no slow one.
+    pub(super) permits: Mutex<OwnedSemaphorePermit>,
 }
 
 /// The pushes of one message, with a request of their provider.
@@ -108,12 +116,14 @@ impl Batch<'_> {
         let target = device.and_then(|(device, _)| message::target(&device.target).ok());
         let Some(target) = target else { return Some(MessageGroup { pushes, platform: None, slot: None }) };
         let platform = target.platform();
-        let ends = self.ends.min(Instant::now() + MAX_SLOT_WAIT);
+        let user = pushes.first().map_or(SourceId::ONLY, |push| SourceId::of(&push.key.user));
+        let now = Instant::now();
+        let patience = SlotPatience { share: now + MAX_SHARE_WAIT, slot: self.ends.min(now + MAX_SLOT_WAIT) };
         let slot = tokio::select! {
-            slot = timeout_at(ends, self.sender.providers.reserve(&target)) => slot.ok(),
-            () = self.sender.feed.base.runtime.stopped() => None,
+            slot = self.sender.providers.reserve(&target, user, patience) => slot,
+            () = self.sender.feed.base.runtime.stopped() => Err(Busy),
         };
-        if let Some(slot) = slot {
+        if let Ok(slot) = slot {
             return Some(MessageGroup { pushes, platform: Some(platform), slot });
         }
         let outcome = Outcome::retry(Scope::Provider, Reason::new("busy"));
@@ -338,6 +348,7 @@ impl Batch<'_> {
                 reservations.extend(more.reservation);
             }
             self.record(&settled, reservations).await;
+            drop(self.permits.lock().split(settled.len()));
         }
     }
 

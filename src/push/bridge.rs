@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
@@ -20,8 +21,12 @@ use crate::feed::{Feed, FeedError, now as unix_now};
 use crate::ledger::PushLease;
 use crate::metrics::Metrics;
 
-/// The batches that are sent concurrently. Times [`BATCH`], it bounds the memory of the bridge.
-const MAX_BATCHES: usize = 32;
+/// The pushes that are sent concurrently, which bounds the memory of the bridge: 32 full batches. They are counted, not
+/// the batches: a single push to an endpoint that does not answer would occupy a whole one.
+const MAX_PUSHES: usize = 32 * BATCH;
+
+/// [`BATCH`], as a number of permits.
+const BATCH_PERMITS: u32 = BATCH as u32;
 
 /// How long a process may take for a batch, in timeouts of a request, and at least. After a crash, its pushes are sent
 /// again after this time.
@@ -50,7 +55,7 @@ pub struct PushBridge {
     sender: Arc<PushSender>,
     /// Its owner does the upkeep.
     partition: Partition,
-    batches: Arc<Semaphore>,
+    pushes: Arc<Semaphore>,
 }
 
 impl PushBridge {
@@ -62,10 +67,10 @@ impl PushBridge {
         metrics: Arc<Metrics>,
         options: PushBridgeOptions,
     ) -> Arc<Self> {
-        let batches = Arc::new(Semaphore::new(MAX_BATCHES));
+        let sending = Arc::new(Semaphore::new(MAX_PUSHES));
         let partition = feed.base.owner.partition(PARTITION, PARTITION);
         let sender = Arc::new(PushSender { feed, providers, texts, metrics, options });
-        Arc::new(Self { sender, partition, batches })
+        Arc::new(Self { sender, partition, pushes: sending })
     }
 
     /// Works until the feed stops.
@@ -79,7 +84,7 @@ impl PushBridge {
         let mut backoff = Backoff::new(MIN_PAUSE, MAX_BACKOFF);
         loop {
             let permit = tokio::select! {
-                permit = Arc::clone(&self.batches).acquire_owned() => permit,
+                permit = Arc::clone(&self.pushes).acquire_many_owned(BATCH_PERMITS) => permit,
                 () = self.sender.feed.base.runtime.stopped() => return,
             };
             let Ok(permit) = permit else { return };
@@ -100,7 +105,7 @@ impl PushBridge {
     }
 
     /// Leases a batch and sends it in a task of its own. Returns how long to wait for the next one.
-    async fn begin_batch(self: &Arc<Self>, permit: OwnedSemaphorePermit) -> Result<Duration, FeedError> {
+    async fn begin_batch(self: &Arc<Self>, mut permit: OwnedSemaphorePermit) -> Result<Duration, FeedError> {
         let now = unix_now();
         let leased_at = Instant::now();
         let length = (self.sender.options.timeout * LEASE_IN_TIMEOUTS).max(MIN_LEASE);
@@ -112,11 +117,13 @@ impl PushBridge {
             let wait = next.map_or(POLL_INTERVAL, |at| Duration::from_millis(at.saturating_sub(unix_now())));
             return Ok(wait.clamp(MIN_PAUSE, POLL_INTERVAL.mul_f64(rand::random_range(0.8..1.2))));
         }
+        // A batch that is not full leaves the rest to the next one.
+        let permit = permit.split(pushes.len()).unwrap_or(permit);
         let sender = Arc::clone(&self.sender);
         let ends = leased_at + length - length / LEASE_MARGIN;
         self.sender.feed.base.runtime.spawn(async move {
-            let _permit = permit;
-            Batch { sender: &sender, lease, leased_at, ends }.send(pushes).await;
+            let permits = Mutex::new(permit);
+            Batch { sender: &sender, lease, leased_at, ends, permits }.send(pushes).await;
         });
         Ok(Duration::ZERO)
     }

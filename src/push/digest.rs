@@ -8,6 +8,7 @@ use super::texts::{TextInput, TextKind, Texts};
 use crate::feed::PushContent;
 use crate::ledger::{CLEAR_KIND, POST_KIND, QueuedPush};
 use crate::model::{Device, DeviceId, Millis, UserId};
+use crate::shares::SourceId;
 
 /// The smallest number of notifications that become a digest. Fewer are sent one by one.
 pub(super) const MIN_DIGEST: usize = 3;
@@ -71,6 +72,7 @@ pub(super) fn digest(
     let urgencies = alerts.iter().map(|(_, content)| message::urgency_of(content.notification.kind));
     Ok(Push {
         id: message::message_id(&states),
+        user: alerts.first().map_or(SourceId::ONLY, |(push, _)| SourceId::of(&push.key.user)),
         device: device.id.to_string(),
         target: message::target(&device.target)?,
         kind: PushKind::Alert,

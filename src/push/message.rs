@@ -13,6 +13,7 @@ use crate::config::Secret;
 use crate::feed::{ClearContent, PushContent};
 use crate::ledger::{POST_KIND, PushKey};
 use crate::model::{Device, Millis, NotificationSubject, PushPreferences, PushTarget, WebPushKeys};
+use crate::shares::SourceId;
 
 /// The address of a device, as the transports take it.
 ///
@@ -78,6 +79,7 @@ pub(super) fn alert(
     let thread = notification.object.map_or_else(|| "follows".to_owned(), |object| format!("post-{}", object.post()));
     Ok(Push {
         id: message_id(&[(key, seq)]),
+        user: SourceId::of(&key.user),
         device: key.device.to_string(),
         target: target(&device.target)?,
         kind: PushKind::Alert,
@@ -113,6 +115,7 @@ pub(super) fn clear(
     }
     Ok(Push {
         id: message_id(&[(key, seq)]),
+        user: SourceId::of(&key.user),
         device: key.device.to_string(),
         target: target(&device.target)?,
         kind: PushKind::Clear,
@@ -140,6 +143,7 @@ pub fn test_message(texts: &Texts, device: &Device, expires_at: Millis) -> Resul
     let text = texts.render(&TextInput { kind: TextKind::Test, locale, name, count, text, private: false });
     Ok(Push {
         id: Uuid::new_v4(),
+        user: SourceId::ONLY,
         device: device.id.to_string(),
         target: target(&device.target)?,
         kind: PushKind::Test,

@@ -25,6 +25,7 @@ mod expansions;
 mod expiry;
 mod explore;
 mod favourites;
+mod hook_failures;
 mod hooks;
 mod http;
 mod idempotency;

@@ -225,6 +225,33 @@ async fn a_slow_server_leaves_requests_for_others() {
     assert!(slow.received.lock().len() <= 2, "one after the other");
 }
 
+/// A user may register endpoints at any number of origins.
+#[tokio::test]
+async fn silent_endpoints_of_a_user_do_not_delay_others() {
+    let (server, quick) = (server_with(&[("push.concurrency", "8")]).await, Receiver::start(&[]).await);
+    let mut silent = Vec::new();
+    for number in 0..5 {
+        let receiver = Receiver::start_slow(&[], Duration::from_secs(60)).await;
+        for device in 0..4 {
+            let url = format!("{}?{device}", receiver.url);
+            register(&server, "ann", &format!("silent{number}-{device}"), &url).await;
+        }
+        silent.push(receiver);
+    }
+    register(&server, "bo", "hook", &quick.url).await;
+    server.post("cy", "@ann").await;
+    let begun = Instant::now();
+    while silent.iter().all(|receiver| receiver.received.lock().is_empty()) {
+        assert!(begun.elapsed() < PATIENCE, "the silent endpoints are asked");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    server.post("cy", "@bo").await;
+    let begun = Instant::now();
+    quick.wait_for(1).await;
+    assert!(begun.elapsed() < GRACE + Duration::from_millis(1_500), "{:?}", begun.elapsed());
+}
+
 #[tokio::test]
 async fn a_push_that_is_given_up_is_listed() {
     let receiver = Receiver::start(&[400]).await;

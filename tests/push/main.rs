@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use feedline::push::providers::{Outcome, ProvidersConfig, Push, PushKind, Scope, Target, Urgency};
+use feedline::shares::SourceId;
 use uuid::Uuid;
 
 /// The current Unix time in milliseconds.
@@ -28,6 +29,7 @@ fn now() -> u64 {
 fn alert(target: Target) -> Push {
     Push {
         id: Uuid::new_v4(),
+        user: SourceId::of("ann"),
         device: "phone".into(),
         target,
         kind: PushKind::Alert,
@@ -40,6 +42,11 @@ fn alert(target: Target) -> Push {
         urgency: Urgency::High,
         badge: Some(3),
     }
+}
+
+/// An alert for a device of another user than all others of this number.
+fn alert_for(number: usize, target: Target) -> Push {
+    Push { user: SourceId::of(&number), ..alert(target) }
 }
 
 /// A silent message that withdraws a thread.

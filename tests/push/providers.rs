@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use crate::server::{Reply, Server};
-use crate::{alert, config, demanded, keys, now, summary};
+use crate::{alert, alert_for, config, demanded, keys, now, summary};
 
 fn webhooks(change: impl FnOnce(&mut ProvidersConfig)) -> Providers {
     let secrets = vec![Secret::new("x".repeat(32))];
@@ -25,6 +25,11 @@ fn target(server: &Server) -> Target {
     Target::Webhook { url: server.url("/hook"), secret: None }
 }
 
+/// A message for a device of its own, and the user of this number.
+fn of_user(user: usize, device: usize, server: &Server) -> Push {
+    alert_for(user, Target::Webhook { url: server.url(&format!("/hook?{user}&{device}")), secret: None })
+}
+
 #[tokio::test]
 async fn a_failing_server_is_left_alone_and_others_are_not() {
     let (broken, healthy) = (Server::start(|_| Reply::new(503)).await, Server::start(|_| Reply::new(200)).await);
@@ -32,39 +37,61 @@ async fn a_failing_server_is_left_alone_and_others_are_not() {
         config.breaker.failures = 3;
         config.breaker.min_open = Duration::from_millis(400);
     });
-    for _ in 0..3 {
-        assert_eq!(summary(&webhooks.send(&alert(target(&broken))).await).1, "server_error");
+    for user in 0..3 {
+        assert_eq!(summary(&webhooks.send(&of_user(user, 1, &broken)).await).1, "server_error");
     }
     let open = ("retry", "breaker_open", Some(Scope::Origin));
-    assert_eq!(summary(&webhooks.send(&alert(target(&broken))).await), open);
+    assert_eq!(summary(&webhooks.send(&of_user(4, 1, &broken)).await), open);
     assert_eq!(webhooks.breakers().open(), 1);
-    assert_eq!(webhooks.send(&alert(target(&healthy))).await.name(), "accepted");
+    assert_eq!(webhooks.send(&of_user(4, 1, &healthy)).await.name(), "accepted");
     assert_eq!(broken.requests().len(), 3);
 
     tokio::time::sleep(Duration::from_millis(420)).await;
     broken.answer(|_| Reply::new(200));
-    assert_eq!(webhooks.send(&alert(target(&broken))).await.name(), "accepted");
+    assert_eq!(webhooks.send(&of_user(4, 1, &broken)).await.name(), "accepted");
     assert_eq!(webhooks.breakers().open(), 0);
 }
 
+/// What a user's endpoints answer pauses these, one by one, and never their host for others.
 #[tokio::test]
-async fn a_demanded_delay_and_wrong_keys_pause_a_server_at_once() {
-    let server = Server::start(|_| Reply::new(503).with("retry-after", "100")).await;
-    let demanding = webhooks(|_| {});
-    demanding.send(&alert(target(&server))).await;
-    assert_eq!(summary(&demanding.send(&alert(target(&server))).await).1, "breaker_open");
+async fn a_user_cannot_pause_a_server_for_others() {
+    let refused = |status: u16| Reply::new(status).with("retry-after", "86400");
+    for (status, code) in [(429, "too_many_requests"), (500, "server_error"), (503, "server_error")] {
+        let server = Server::start(move |_| refused(status)).await;
+        let webhooks = webhooks(|_| {});
+        for device in 0..20 {
+            assert_eq!(summary(&webhooks.send(&of_user(1, device, &server)).await).1, code, "{status}");
+        }
+        assert_eq!(webhooks.breakers().open(), 0, "{status}");
+        let again = webhooks.send(&of_user(1, 3, &server)).await;
+        assert_eq!(summary(&again), ("retry", "device_paused", Some(Scope::Device)), "{status}");
+        assert!(demanded(&again).is_some_and(|wait| wait > Duration::from_secs(86_000)), "{again:?}");
+        server.answer(|_| Reply::new(200));
+        assert_eq!(webhooks.send(&of_user(2, 1, &server)).await.name(), "accepted", "{status}");
+    }
+    // Refusals of a message, a signature or a device show that the server works.
+    for (status, name) in [(400, "rejected"), (401, "misconfigured"), (403, "misconfigured"), (410, "token_gone")] {
+        let server = Server::start(move |_| refused(status)).await;
+        let webhooks = webhooks(|_| {});
+        for user in 0..20 {
+            assert_eq!(webhooks.send(&of_user(user, 1, &server)).await.name(), name, "{status}");
+        }
+    }
+}
 
-    server.answer(|_| Reply::new(401));
-    let misconfigured = webhooks(|_| {});
-    misconfigured.send(&alert(target(&server))).await;
-    assert_eq!(summary(&misconfigured.send(&alert(target(&server))).await).1, "breaker_open");
-    assert_eq!(server.requests().len(), 2);
-
-    // Refusals of a message or a device show that the server works.
-    server.answer(|_| Reply::new(410));
-    let refusing = webhooks(|_| {});
-    for _ in 0..20 {
-        assert_eq!(refusing.send(&alert(target(&server))).await.name(), "token_gone");
+/// So that a server with an outage is not asked for every device, and is asked again after minutes.
+#[tokio::test]
+async fn a_server_that_refuses_several_users_is_left_alone_for_minutes() {
+    for status in [429, 503] {
+        let server = Server::start(move |_| Reply::new(status).with("retry-after", "86400")).await;
+        let webhooks = webhooks(|_| {});
+        for user in 0..5 {
+            webhooks.send(&of_user(user, 1, &server)).await;
+        }
+        let paused = webhooks.send(&of_user(9, 1, &server)).await;
+        assert_eq!(summary(&paused).1, "breaker_open", "{status}");
+        let minutes = Duration::from_secs(200)..=Duration::from_secs(300);
+        assert!(demanded(&paused).is_some_and(|wait| minutes.contains(&wait)), "{status}: {paused:?}");
     }
 }
 
@@ -79,26 +106,44 @@ async fn a_device_cannot_pause_the_others_of_its_push_service() {
     });
     let web_push = Providers::new(&ProvidersConfig { web_push, ..config() }).unwrap();
     let (key, auth) = (public_key(&Secret::new(keys::p256().0.clone())).unwrap(), "BTBZMqHH6r4Tts7J_aSIgg");
-    let subscription = PushSubscription::parse(server.url("/s").reveal(), &key, auth).unwrap();
-    let send = async || web_push.send(&alert(Target::WebPush(subscription.clone()))).await;
+    let device =
+        |number: usize| PushSubscription::parse(server.url(&format!("/{number}")).reveal(), &key, auth).unwrap();
+    let send = async |number| web_push.send(&alert(Target::WebPush(device(number)))).await;
     server.answer(|_| Reply::new(403));
-    for _ in 0..20 {
-        assert_eq!(summary(&send().await), ("misconfigured", "vapid_refused", Some(Scope::Device)));
-    }
-    // A push service that wants less may mean one device: others go on, until nothing else is answered.
-    for _ in 0..20 {
-        server.answer(|_| Reply::new(429).with("retry-after", "3600"));
-        assert_eq!(summary(&send().await).1, "too_many_requests");
-        server.answer(|_| Reply::new(201));
-        assert_eq!(send().await.name(), "accepted");
+    for number in 0..20 {
+        assert_eq!(summary(&send(number).await), ("misconfigured", "vapid_refused", Some(Scope::Device)));
     }
     server.answer(|_| Reply::new(429).with("retry-after", "3600"));
-    for _ in 0..5 {
-        assert_eq!(summary(&send().await).1, "too_many_requests");
+    for number in 0..20 {
+        assert_eq!(summary(&send(number).await).1, "too_many_requests");
     }
-    let paused = send().await;
-    assert_eq!(summary(&paused).1, "breaker_open");
-    assert!(demanded(&paused).is_some_and(|wait| wait > Duration::from_secs(3500)), "{paused:?}");
+    server.answer(|_| Reply::new(201));
+    assert_eq!(send(20).await.name(), "accepted");
+    assert_eq!(summary(&send(3).await).1, "device_paused");
+}
+
+/// Each of its endpoints may be at another origin.
+#[tokio::test]
+async fn silent_endpoints_of_a_user_leave_requests_for_others() {
+    let quick = Server::start(|_| Reply::new(200)).await;
+    let webhooks = Arc::new(webhooks(|_| {}));
+    let mut silent = Vec::new();
+    for device in 0..8 {
+        let server = Server::start(|_| Reply::new(200).after(Duration::from_secs(30))).await;
+        let (webhooks, push) = (Arc::clone(&webhooks), of_user(1, device, &server));
+        silent.push((server, tokio::spawn(async move { webhooks.send(&push).await })));
+    }
+    let asked = || silent.iter().map(|(server, _)| server.connections()).sum::<usize>();
+    let begun = Instant::now();
+    while asked() == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(1), "a silent endpoint is asked");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let begun = Instant::now();
+    assert_eq!(webhooks.send(&of_user(2, 1, &quick)).await.name(), "accepted");
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    assert_eq!(asked(), 1, "a tenth of four, and at least one");
+    silent.iter().for_each(|(_, sending)| sending.abort());
 }
 
 #[tokio::test]
@@ -109,10 +154,11 @@ async fn a_slow_server_times_out_and_a_stopped_one_is_retried() {
     let outcome = webhooks.send(&alert(target(&server))).await;
     assert_eq!(summary(&outcome), ("retry", "timeout", Some(Scope::Origin)));
     assert!(begun.elapsed() < Duration::from_secs(1), "the limit of a request, not of a whole send");
-    let stopped = target(&server);
+    let stopped = of_user(1, 1, &server);
     drop(server);
     tokio::time::sleep(Duration::from_millis(50)).await;
-    assert_eq!(webhooks.send(&alert(stopped)).await.name(), "retry");
+    let refused = webhooks.send(&stopped).await;
+    assert!(matches!(summary(&refused), ("retry", "connect" | "timeout" | "transfer", _)), "{refused:?}");
 }
 
 #[tokio::test]
@@ -121,9 +167,9 @@ async fn requests_to_an_origin_are_limited() {
     let webhooks = Arc::new(webhooks(|_| {}));
     let begun = Instant::now();
     let sends: Vec<_> = (0..12)
-        .map(|_| {
-            let (webhooks, target) = (Arc::clone(&webhooks), target(&server));
-            tokio::spawn(async move { webhooks.send(&alert(target)).await.name() })
+        .map(|user| {
+            let (webhooks, push) = (Arc::clone(&webhooks), of_user(user, 1, &server));
+            tokio::spawn(async move { webhooks.send(&push).await.name() })
         })
         .collect();
     for send in sends {

@@ -66,8 +66,8 @@ async fn every_status_has_its_consequence() {
         (410, ("token_gone", "gone", None)),
         (404, ("rejected", "refused", None)),
         (400, ("rejected", "refused", None)),
-        (401, ("misconfigured", "unauthorized", origin)),
-        (403, ("misconfigured", "unauthorized", origin)),
+        (401, ("misconfigured", "unauthorized", Some(Scope::Device))),
+        (403, ("misconfigured", "unauthorized", Some(Scope::Device))),
         (409, ("retry", "timeout", Some(Scope::Device))),
         (429, ("retry", "too_many_requests", origin)),
         (500, ("retry", "server_error", origin)),
@@ -75,13 +75,14 @@ async fn every_status_has_its_consequence() {
     ];
     let server = Server::start(|_| Reply::new(200)).await;
     let webhooks = webhooks(&[NEW]);
-    let target = Target::Webhook { url: server.url("/hook"), secret: None };
+    // A device that is refused waits.
+    let target = |status: u16| Target::Webhook { url: server.url(&format!("/hook?{status}")), secret: None };
     for (status, expected) in cases {
         server.answer(move |_| Reply::new(status));
-        assert_eq!(summary(&webhooks.send(&alert(target.clone())).await), expected, "{status}");
+        assert_eq!(summary(&webhooks.send(&alert(target(status))).await), expected, "{status}");
     }
     server.answer(|_| Reply::new(503).with("retry-after", "30"));
-    assert_eq!(demanded(&webhooks.send(&alert(target)).await), Some(Duration::from_secs(30)));
+    assert_eq!(demanded(&webhooks.send(&alert(target(503))).await), Some(Duration::from_secs(30)));
 }
 
 #[test]

@@ -168,11 +168,13 @@ async fn every_status_has_its_consequence() {
     ];
     let server = Server::start(|_| Reply::new(201)).await;
     let (web_push, browser) = (web_push(), Browser::new());
-    let Target::WebPush(subscription) = target(&server, &browser) else { unreachable!() };
-    for target in [Target::WebPush(subscription.clone()), Target::UnifiedPush(subscription)] {
-        for (status, expected) in cases {
-            server.answer(move |_| Reply::new(status));
-            assert_eq!(summary(&web_push.send(&alert(target.clone())).await), expected, "{status}");
+    // A device that is refused waits.
+    let device = |path: &str| subscription(&browser, server.url(path).reveal());
+    for (status, expected) in cases {
+        server.answer(move |_| Reply::new(status));
+        let device = device(&format!("/{status}"));
+        for target in [Target::WebPush(device.clone()), Target::UnifiedPush(device)] {
+            assert_eq!(summary(&web_push.send(&alert(target)).await), expected, "{status}");
         }
     }
     let delays = [(429, Some("0"), Some(0)), (503, None, None), (507, None, Some(600)), (507, Some("0"), Some(0))];
@@ -180,7 +182,8 @@ async fn every_status_has_its_consequence() {
         server.answer(move |_| {
             header.map_or(Reply::new(status), |header| Reply::new(status).with("retry-after", header))
         });
-        let outcome = web_push.send(&alert(target(&server, &browser))).await;
+        let target = Target::WebPush(device(&format!("/{status}/{header:?}")));
+        let outcome = web_push.send(&alert(target)).await;
         assert_eq!(demanded(&outcome), expected.map(Duration::from_secs), "{status} {header:?}");
     }
 }

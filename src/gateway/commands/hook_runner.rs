@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::gateway::session::{AnsweredHook, HookQuestion, HookSubject, RpcCall};
 use crate::gateway::wire::message_format::MessageFormat;
 use crate::hooks::{
-    ConnectQuestion, HookAnswer, HookClientInfo, HookFailure, HookKind, Hooks, RpcAnswer, SessionQuestion,
+    ConnectQuestion, HookAnswer, HookClient, HookClientInfo, HookFailure, HookKind, Hooks, RpcAnswer, SessionQuestion,
 };
 use crate::model::UserId;
 use crate::protocol::Encoding;
@@ -24,6 +24,7 @@ impl HookRunner {
         format: MessageFormat,
     ) -> AnsweredHook {
         let headers = subject.headers.as_deref();
+        let asker = &HookClient { user: subject.user.as_ref(), address: subject.address };
         let client = client_info(&subject.client, format);
         let about = SessionQuestion {
             client,
@@ -44,7 +45,7 @@ impl HookRunner {
                     channels: request.subs.keys().map(String::as_str).collect(),
                 };
                 let outcome = match hooks {
-                    Ok(hooks) => hooks.ask(HookKind::Connect, headers, &question).await,
+                    Ok(hooks) => hooks.ask(HookKind::Connect, asker, headers, &question).await,
                     Err(failure) => Err(failure),
                 };
                 AnsweredHook::Connect(id, request, outcome)
@@ -53,7 +54,7 @@ impl HookRunner {
                 let question =
                     SessionQuestion { channel: Some(&request.channel), data: request.data.as_deref(), ..about };
                 let outcome = match hooks {
-                    Ok(hooks) => hooks.ask(HookKind::Subscribe, headers, &question).await,
+                    Ok(hooks) => hooks.ask(HookKind::Subscribe, asker, headers, &question).await,
                     Err(failure) => Err(failure),
                 };
                 AnsweredHook::Subscribe(id, request, outcome)
@@ -61,19 +62,19 @@ impl HookRunner {
             HookQuestion::Publish(grant, data) => {
                 let question = SessionQuestion { channel: Some(&grant.name), data: Some(&data), ..about };
                 let outcome = match hooks {
-                    Ok(hooks) => hooks.ask(HookKind::Publish, headers, &question).await,
+                    Ok(hooks) => hooks.ask(HookKind::Publish, asker, headers, &question).await,
                     Err(failure) => Err(failure),
                 };
                 AnsweredHook::Publish(grant, outcome)
             }
             HookQuestion::Refresh => AnsweredHook::Refresh(match hooks {
-                Ok(hooks) => hooks.ask(HookKind::Refresh, headers, &about).await,
+                Ok(hooks) => hooks.ask(HookKind::Refresh, asker, headers, &about).await,
                 Err(failure) => Err(failure),
             }),
             HookQuestion::SubRefresh(channel) => {
                 let question = SessionQuestion { channel: Some(&channel), ..about };
                 let outcome = match hooks {
-                    Ok(hooks) => hooks.ask(HookKind::SubRefresh, headers, &question).await,
+                    Ok(hooks) => hooks.ask(HookKind::SubRefresh, asker, headers, &question).await,
                     Err(failure) => Err(failure),
                 };
                 AnsweredHook::SubRefresh(channel, outcome)
@@ -101,7 +102,8 @@ impl HookRunner {
             data: call.data.as_deref(),
             meta: call.meta.as_deref(),
         };
-        hooks.ask(HookKind::Rpc, call.headers.as_deref(), &question).await
+        let asker = HookClient { user: call.user.as_ref(), address: call.address };
+        hooks.ask(HookKind::Rpc, &asker, call.headers.as_deref(), &question).await
     }
 }
 

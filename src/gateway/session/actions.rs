@@ -139,6 +139,8 @@ pub struct HookSubject {
     pub client: Arc<str>,
     /// The user; `None` for an anonymous client.
     pub user: Option<UserId>,
+    /// The client's address.
+    pub address: IpAddr,
     /// The `meta` of the connection.
     pub meta: Option<Box<RawValue>>,
     /// The headers that are passed on.

@@ -13,6 +13,7 @@ pub(super) fn ask(context: &SessionContext, identity: Option<&ClientIdentity>, q
     let subject = HookSubject {
         client: Arc::clone(&context.client),
         user: identity.and_then(|identity| identity.user.clone()),
+        address: context.address,
         meta: identity.and_then(|identity| identity.meta.clone()),
         headers: context.headers.clone(),
     };

@@ -1,5 +1,6 @@
-//! Devices that receive too much: their provider answered 429 for one of them alone. All messages to such a device
-//! wait, as each further request would be refused and prolong that. Each process knows its own.
+//! Devices that are refused: their provider answered 429 for one of them alone, or their own endpoint answered 429, 5xx
+//! or nothing. All messages to such a device wait, as each further request would be refused, too, and occupies a request
+//! meanwhile. Each process knows its own.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -7,9 +8,11 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use super::retry::RetryPolicy;
 use super::{Outcome, Scope, Target};
 
-/// The pause after the first refusal of a device, unless the provider demands a longer one. It doubles with each.
+/// The pause after the first 429 of a device, unless the provider demands a longer one. It doubles with each. After
+/// other refusals, the pause begins with the delay of the message itself.
 const MIN_PAUSE: Duration = Duration::from_secs(30);
 const MAX_PAUSE: Duration = Duration::from_secs(30 * 60);
 
@@ -50,8 +53,11 @@ impl DevicePauses {
     /// Takes account of an outcome.
     pub(super) fn observe(&self, target: &Target, outcome: &Outcome, now: Instant) {
         match outcome {
-            Outcome::Retry { after, scope: Scope::Device, reason } if reason.is_throttling() => {
-                self.pause(target, *after, now);
+            Outcome::Retry { after, scope: Scope::Device | Scope::Origin, reason } if reason.is_throttling() => {
+                self.pause(target, MIN_PAUSE, *after, now);
+            }
+            Outcome::Retry { after, scope: Scope::Origin, .. } => {
+                self.pause(target, RetryPolicy::of(target.platform()).min_delay, *after, now);
             }
             Outcome::Accepted { .. } => {
                 let mut devices = self.devices.lock();
@@ -63,7 +69,7 @@ impl DevicePauses {
         }
     }
 
-    fn pause(&self, target: &Target, demanded: Option<Duration>, now: Instant) {
+    fn pause(&self, target: &Target, first: Duration, demanded: Option<Duration>, now: Instant) {
         let key = self.key(target);
         let mut devices = self.devices.lock();
         if devices.len() >= CAPACITY && !devices.contains_key(&key) {
@@ -76,7 +82,7 @@ impl DevicePauses {
         if pause.until + MEMORY <= now {
             pause.refusals = 0;
         }
-        let own = MIN_PAUSE.saturating_mul(1 << pause.refusals.min(16)).min(MAX_PAUSE);
+        let own = first.saturating_mul(1 << pause.refusals.min(16)).min(MAX_PAUSE);
         // Requests that were under way when the first was refused say nothing new.
         if pause.until <= now {
             pause.refusals = pause.refusals.saturating_add(1);
@@ -94,7 +100,8 @@ impl DevicePauses {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::push::providers::Reason;
+    use crate::push::providers::endpoint::EndpointUrl;
+    use crate::push::providers::{Platform, Reason};
 
     fn refused(after: Option<u64>) -> Outcome {
         let after = after.map(Duration::from_secs);
@@ -123,13 +130,39 @@ mod tests {
         assert_eq!(pauses.remaining(&one, later), Some(MIN_PAUSE), "the former refusals are forgotten");
     }
 
+    /// 429, 5xx and silence of an endpoint concern the device that has it.
+    #[test]
+    fn what_an_origin_refuses_pauses_the_device() {
+        let hook = |path: &str| {
+            let url = EndpointUrl::parse(&format!("https://hooks.example/{path}")).unwrap();
+            Target::Webhook { url, secret: None }
+        };
+        let first = RetryPolicy::of(Platform::Webhook).min_delay;
+        let day = Duration::from_secs(86_400);
+        for (code, after, pause) in [
+            ("too_many_requests", None, MIN_PAUSE),
+            ("too_many_requests", Some(day), day),
+            ("server_error", None, first),
+            ("server_error", Some(day), day),
+            ("timeout", None, first),
+            ("connect", None, first),
+        ] {
+            let pauses = DevicePauses::new();
+            let start = Instant::now();
+            let refused = Outcome::Retry { after, scope: Scope::Origin, reason: Reason::new(code) };
+            pauses.observe(&hook("one"), &refused, start);
+            let remaining = ["one", "other"].map(|path| pauses.remaining(&hook(path), start));
+            assert_eq!(remaining, [Some(pause), None], "{code} {after:?}");
+        }
+    }
+
     #[test]
     fn other_outcomes_pause_nothing_and_memory_is_bounded() {
         let target = |n: usize| Target::fcm(&format!("token-{n}")).unwrap();
         let pauses = DevicePauses::new();
         let start = Instant::now();
         pauses.observe(&target(0), &Outcome::retry(Scope::Device, Reason::new("timeout")), start);
-        pauses.observe(&target(0), &Outcome::retry(Scope::Origin, Reason::new("too_many_requests")), start);
+        pauses.observe(&target(0), &Outcome::retry(Scope::Provider, Reason::new("unavailable")), start);
         assert_eq!(pauses.remaining(&target(0), start), None);
         for n in 0..CAPACITY + 10 {
             pauses.observe(&target(n), &refused(None), start);

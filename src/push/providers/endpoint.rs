@@ -9,8 +9,8 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use reqwest::Url;
 
-use super::address::is_public;
 use super::hosts::HostRules;
+use crate::net::is_public;
 
 /// The maximum length of an endpoint, in bytes.
 const MAX_URL_LENGTH: usize = 2048;

@@ -23,8 +23,8 @@ pub(super) const BREAKER_OPEN: &str = "breaker_open";
 /// The code of a message to a device that receives too much, and is left alone for a while.
 pub(super) const DEVICE_PAUSED: &str = "device_paused";
 
-/// The code of a message whose provider or server had as many requests as it may have, for too long.
-const BUSY: &str = "busy";
+/// The code of a message whose provider, server or user had as many requests as it may have, for too long.
+pub(super) const BUSY: &str = "busy";
 
 /// The code of a message that found no free request before the process stopped.
 pub(super) const STOPPING: &str = "stopping";

@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use super::{Target, truncate};
 use crate::model::Millis;
+use crate::shares::SourceId;
 
 /// A message for one device. Its texts are already in the language of the device; `Debug` does not print them.
 #[derive(Clone)]
@@ -18,6 +19,8 @@ pub struct Push {
     /// The identity of the message, the same in every attempt. It is APNs' `apns-id` and the id of a webhook delivery,
     /// so that receivers and logs recognise a repetition.
     pub id: Uuid,
+    /// The user of the device, who has a share of the requests.
+    pub user: SourceId,
     /// The device id, for logs and webhooks. It is not a secret.
     pub device: String,
     /// The address of the device at its provider.

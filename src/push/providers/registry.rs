@@ -1,25 +1,28 @@
 //! The configured transports, behind their breakers and concurrency limits.
 //!
 //! A provider has a number of concurrent requests (`push.concurrency`). An origin, which is the server of a webhook or
-//! the push service of a browser, has a quarter of those of its transport, so that a slow one leaves room for others.
+//! the push service of a browser, has a quarter of those of its transport, so that a slow one leaves room for others. A
+//! user, who may register any endpoints, has a tenth.
+//!
+//! What an origin refuses concerns the device first, which is paused. Its breaker opens if it refuses several users.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::{self, timeout, timeout_at};
 
 use super::apns::Apns;
 use super::device_pauses::DevicePauses;
 use super::dry_run::DryRun;
 use super::fcm::Fcm;
-use super::outcome::{BREAKER_OPEN, DEVICE_PAUSED, STOPPING};
+use super::outcome::{BREAKER_OPEN, BUSY, DEVICE_PAUSED, STOPPING};
 use super::webhook::Webhook;
 use super::webpush::WebPush;
 use super::{Outcome, Platform, Provider, ProviderError, ProvidersConfig, Push, Reason, Scope, Target};
 use crate::breaker::{BreakerKey, BreakerVerdict, Breakers};
+use crate::shares::{Shares, SourceId};
 
 /// The requests that one send makes at most, one after the other: an access token, a message, both again.
 const MAX_REQUESTS: u32 = 4;
@@ -27,8 +30,8 @@ const MAX_REQUESTS: u32 = 4;
 /// The part of the requests of a transport that one origin may have.
 const ORIGIN_PART: usize = 4;
 
-/// The number of origins above which those without requests are forgotten.
-const MAX_IDLE_ORIGINS: usize = 1_024;
+/// The part of them that the devices of one user may have.
+const USER_PART: usize = 10;
 
 /// All transports.
 pub struct Providers {
@@ -46,38 +49,50 @@ pub struct RequestSlot {
     #[expect(dead_code, reason = "held until the request is done")]
     permit: OwnedSemaphorePermit,
     #[expect(dead_code, reason = "held until the request is done")]
-    of_origin: Option<OwnedSemaphorePermit>,
+    shares: (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>),
 }
+
+/// How long to wait for a request.
+#[derive(Clone, Copy, Debug)]
+pub struct SlotPatience {
+    /// Until when to wait for the share of the user.
+    pub share: time::Instant,
+    /// Until when to wait for all.
+    pub slot: time::Instant,
+}
+
+/// The provider, the origin or the user had as many requests as it may have, for too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Busy;
 
 #[derive(Clone)]
 struct ProviderTransport {
     provider: Arc<dyn Provider>,
     permits: Arc<Semaphore>,
-    /// The requests that one origin may have.
-    origin_concurrency: usize,
-    origins: Arc<Mutex<HashMap<String, Arc<Semaphore>>>>,
+    origins: Arc<Shares>,
+    users: Arc<Shares>,
 }
 
 impl ProviderTransport {
     fn new(provider: Arc<dyn Provider>, concurrency: usize) -> Self {
-        let concurrency = concurrency.max(1);
-        let origin_concurrency = concurrency.div_ceil(ORIGIN_PART);
-        let permits = Arc::new(Semaphore::new(concurrency));
-        Self { provider, permits, origin_concurrency, origins: Arc::default() }
+        let permits = Arc::new(Semaphore::new(concurrency.max(1)));
+        let origins = Arc::new(Shares::part(concurrency, ORIGIN_PART));
+        Self { provider, permits, origins, users: Arc::new(Shares::part(concurrency, USER_PART)) }
     }
 
-    /// The semaphore of an origin.
-    fn origin(&self, origin: &str) -> Arc<Semaphore> {
-        let mut origins = self.origins.lock();
-        if let Some(semaphore) = origins.get(origin) {
-            return Arc::clone(semaphore);
-        }
-        if origins.len() >= MAX_IDLE_ORIGINS {
-            origins.retain(|_, semaphore| Arc::strong_count(semaphore) > 1);
-        }
-        let semaphore = Arc::new(Semaphore::new(self.origin_concurrency));
-        origins.insert(origin.to_owned(), Arc::clone(&semaphore));
-        semaphore
+    /// Those that wait for their share, or that of their origin, hold no request of the transport.
+    async fn reserve(&self, target: &Target, user: SourceId, patience: SlotPatience) -> Option<RequestSlot> {
+        let share = patience.share.min(patience.slot);
+        let of_user = timeout_at(share, self.users.acquire(user)).await.ok()??;
+        let slot = async {
+            let of_origin = match target.origin() {
+                Some(origin) => Some(self.origins.acquire(SourceId::of(origin)).await?),
+                None => None,
+            };
+            let permit = Arc::clone(&self.permits).acquire_owned().await.ok()?;
+            Some(RequestSlot { permit, shares: (of_user, of_origin) })
+        };
+        timeout_at(patience.slot, slot).await.ok()?
     }
 }
 
@@ -122,17 +137,19 @@ impl Providers {
         })
     }
 
-    /// Waits while the provider of a device, or the origin of its endpoint, has as many requests as it may have.
-    /// `None`: the platform is not configured.
-    pub async fn reserve(&self, target: &Target) -> Option<RequestSlot> {
-        let transport = self.transports.get(&target.platform())?;
-        // Those that wait for an origin hold no request of the transport.
-        let of_origin = match target.origin() {
-            Some(origin) => Some(transport.origin(origin).acquire_owned().await.ok()?),
-            None => None,
-        };
-        let permit = Arc::clone(&transport.permits).acquire_owned().await.ok()?;
-        Some(RequestSlot { permit, of_origin })
+    /// Waits while the provider of a device, the origin of its endpoint, or its user has as many requests as it may
+    /// have. `None`: the platform is not configured.
+    ///
+    /// # Errors
+    /// If there is no request in time.
+    pub async fn reserve(
+        &self,
+        target: &Target,
+        user: SourceId,
+        patience: SlotPatience,
+    ) -> Result<Option<RequestSlot>, Busy> {
+        let Some(transport) = self.transports.get(&target.platform()) else { return Ok(None) };
+        transport.reserve(target, user, patience).await.map(Some).ok_or(Busy)
     }
 
     /// Gets what the next message to a platform needs besides itself. Ends within the time for a send.
@@ -143,10 +160,13 @@ impl Providers {
         }
     }
 
-    /// Sends a message. Waits as [`reserve`](Self::reserve) does.
+    /// Sends a message. Waits for a request as long as a send takes.
     pub async fn send(&self, push: &Push) -> Outcome {
-        let slot = self.reserve(&push.target).await;
-        self.send_reserved(push, slot).await
+        let until = time::Instant::now() + self.deadline;
+        match self.reserve(&push.target, push.user, SlotPatience { share: until, slot: until }).await {
+            Ok(slot) => self.send_reserved(push, slot).await,
+            Err(Busy) => Outcome::retry(Scope::Provider, Reason::new(BUSY)),
+        }
     }
 
     /// Sends a message with a slot of its platform. The breaker answers instead of a provider that fails, and a pause
@@ -166,7 +186,7 @@ impl Providers {
         let origin = push.target.origin();
         let key = origin.map_or(BreakerKey::Service(platform.name()), |origin| BreakerKey::Origin(origin.to_owned()));
         let scope = if origin.is_some() { Scope::Origin } else { Scope::Provider };
-        let permit = match self.breakers.admit(key) {
+        let permit = match self.breakers.admit(key, push.user) {
             Ok(permit) => permit,
             Err(wait) => return Outcome::Retry { after: Some(wait), scope, reason: Reason::new(BREAKER_OPEN) },
         };
@@ -184,9 +204,10 @@ impl Providers {
             Outcome::Retry { scope: Scope::Device, .. } | Outcome::Misconfigured { scope: Scope::Device, .. } => {
                 BreakerVerdict::Success
             }
-            Outcome::Retry { after, reason, .. } if reason.is_throttling() => {
-                BreakerVerdict::Throttled { after: *after }
-            }
+            // A user chose the endpoint: what it demands concerns the device, until it refuses others as well.
+            Outcome::Retry { after, scope: Scope::Origin, .. } => BreakerVerdict::Refused { after: *after },
+            Outcome::Misconfigured { scope: Scope::Origin, .. } => BreakerVerdict::Refused { after: None },
+            Outcome::Retry { after, reason, .. } if reason.is_throttling() => BreakerVerdict::Refused { after: *after },
             Outcome::Retry { after, .. } => BreakerVerdict::Failure { after: *after },
             Outcome::Misconfigured { .. } => BreakerVerdict::Failure { after: Some(self.misconfigured_pause) },
             _ => BreakerVerdict::Success,

@@ -12,6 +12,9 @@ use super::{ApnsEnvironment, Lookup, SystemLookup};
 use crate::breaker::BreakerOptions;
 use crate::config::Secret;
 
+/// The number of users that a server must refuse before it is left alone.
+const REFUSED_USERS: usize = 2;
+
 /// The settings of all transports. A transport without settings is disabled.
 #[derive(Clone)]
 pub struct ProvidersConfig {
@@ -122,7 +125,7 @@ impl Default for ProvidersConfig {
             allow_networks: Vec::new(),
             hosts: HostRules::default(),
             ca_certificates: Vec::new(),
-            breaker: BreakerOptions::default(),
+            breaker: BreakerOptions { sources: REFUSED_USERS, ..BreakerOptions::default() },
             misconfigured_pause: Duration::from_secs(60),
             lookup: Arc::new(SystemLookup::default()),
             fcm: None,

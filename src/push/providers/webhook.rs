@@ -133,8 +133,8 @@ fn outcome(response: &HttpResponse, url: &EndpointUrl) -> Outcome {
     let outcome = match response.status {
         200..=299 => return Outcome::accepted(None),
         410 => Outcome::gone("gone"),
-        // The receiver refuses the signature.
-        401 | 403 => Outcome::Misconfigured { scope: Scope::Origin, reason: Reason::new("unauthorized") },
+        // The receiver refuses the signature. Others of the same host may have another secret.
+        401 | 403 => Outcome::Misconfigured { scope: Scope::Device, reason: Reason::new("unauthorized") },
         408 | 409 | 425 => retry(Scope::Device, "timeout"),
         429 => retry(Scope::Origin, TOO_MANY_REQUESTS),
         500..=599 => retry(Scope::Origin, "server_error"),
