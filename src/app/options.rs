@@ -23,9 +23,6 @@ use crate::push::{RegistrationPolicy, vapid_public_key};
 
 pub(super) fn listener_options(config: &Config) -> ListenerOptions {
     let server = &config.server;
-    if server.proxy_protocol && server.trusted_proxies.is_empty() {
-        tracing::warn!("server.proxy_protocol has no effect: server.trusted_proxies is empty");
-    }
     if server.trusted_proxies.trusts_everyone() {
         tracing::warn!("server.trusted_proxies holds every address: every client can invent its own");
     }

@@ -76,11 +76,11 @@ impl AuthConfig {
                 .read("subscription_ecdsa_public_key", |value| public_key(value, PublicKeyType::Ecdsa)),
             jwks_url: section.read("jwks_url", issuers::optional_address),
             jwks_allow_http: section.read("jwks_allow_http", parse::boolean),
-            audience: section.read("audience", parse::optional_text),
+            audience: section.read("audience", parse::exact_text),
             issuer: section.read("issuer", parse::text_or_list),
             issuers: section.read("issuers", issuers::read),
             user_id_claim: section.read("user_id_claim", user_id_claim),
-            api_keys: section.read("api_keys", parse::secret_list),
+            api_keys: section.read("api_keys", api_keys),
             token_ttl: section.read("token_ttl", parse::duration("1s"..="3650d")),
             require_exp: section.read("require_exp", parse::boolean),
             leeway: section.read("leeway", parse::duration("0s"..="1h")),
@@ -172,7 +172,7 @@ const OTHER_CLAIMS: [&str; 18] = [
 
 /// The name of a claim that may contain the id of the user.
 fn user_id_claim(value: &ConfigValue) -> ParseResult<String> {
-    let name = parse::nonempty_text(value)?;
+    let name = parse::exact_text(value)?.ok_or("must not be empty")?;
     if name.contains(char::is_whitespace) {
         return Err("expected the name of a claim, without spaces".into());
     }
@@ -180,6 +180,16 @@ fn user_id_claim(value: &ConfigValue) -> ParseResult<String> {
         return Err(format!("the claim {name:?} has another meaning"));
     }
     Ok(name)
+}
+
+/// Keys that a header can have. No request could send another one.
+fn api_keys(value: &ConfigValue) -> ParseResult<Vec<Secret>> {
+    let keys = parse::secret_list(value)?;
+    let is_sendable = |key: &Secret| key.reveal().bytes().all(|byte| (b' '..=b'~').contains(&byte));
+    match keys.iter().all(is_sendable) {
+        true => Ok(keys),
+        false => Err("a key has characters that a header cannot have: expected printable ASCII".into()),
+    }
 }
 
 #[derive(Clone, Copy)]

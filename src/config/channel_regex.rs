@@ -11,6 +11,11 @@ use super::value::ConfigValue;
 pub struct ChannelRegex(Regex);
 
 impl ChannelRegex {
+    /// The expression as it was written.
+    pub(super) fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+
     /// Whether some part of the name matches. `^` and `$` in the expression stand for the whole name.
     pub fn matches(&self, name: &str) -> bool {
         self.0.is_match(name)

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::layers::SectionReader;
+use super::namespaces::Namespace;
 use super::parse;
 
 /// `[client]`.
@@ -55,7 +56,7 @@ impl ClientConfig {
         self.feed_channels.unwrap_or(!self.user_personal_channel)
     }
 
-    pub(super) fn read(mut section: SectionReader<'_>, listen: SocketAddr) -> Self {
+    pub(super) fn read(mut section: SectionReader<'_>, listen: SocketAddr, namespaces: &[Namespace]) -> Self {
         let client = Self {
             message_bytes: section.read("message_bytes", parse::integer(1024..=64 << 20)),
             queue_bytes: section.read("queue_bytes", parse::integer(1024..=1 << 30)),
@@ -76,18 +77,35 @@ impl ClientConfig {
             single_connection: section.read("single_connection", parse::boolean),
             feed_channels: section.read("feed_channels", parse::boolean_or_auto),
         };
-        if client.insecure && !listen.ip().to_canonical().is_loopback() {
+        client.check(&mut section, listen, namespaces);
+        client
+    }
+
+    /// Reports values that contradict each other.
+    fn check(&self, section: &mut SectionReader<'_>, listen: SocketAddr, namespaces: &[Namespace]) {
+        if self.insecure && !listen.ip().to_canonical().is_loopback() {
             section.problem(&["insecure"], "is for development: server.listen must be a loopback address");
         }
-        if client.single_connection && !client.user_personal_channel {
+        if self.single_connection && !self.user_personal_channel {
             section.problem(&["single_connection"], "needs client.user_personal_channel = true");
         }
-        if client.ping_interval.subsec_nanos() != 0 {
+        if self.ping_interval.subsec_nanos() != 0 {
             section.problem(&["ping_interval"], "expected whole seconds");
         }
-        if client.pong_timeout >= client.ping_interval {
+        if self.pong_timeout >= self.ping_interval {
             section.problem(&["pong_timeout", "ping_interval"], "pong_timeout must be shorter than ping_interval");
         }
-        client
+        if self.single_connection && self.connections_per_user == Some(1) {
+            let message = "refuses the new connection, which client.single_connection lets replace the former one: \
+                           expected 0, or 2 or more";
+            section.problem(&["connections_per_user"], message);
+        }
+        // The shortest name of a channel is its namespace, a colon and one character.
+        let is_named = |namespace: &&Namespace| !namespace.name.is_empty();
+        let is_long = |namespace: &&Namespace| namespace.name.len() + 2 > self.channel_length;
+        if let Some(long) = namespaces.iter().filter(is_named).find(is_long) {
+            let message = format!("is too short for any channel of the namespace {:?}", long.name);
+            section.problem(&["channel_length"], &message);
+        }
     }
 }

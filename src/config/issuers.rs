@@ -32,9 +32,9 @@ pub(super) fn read(value: &ConfigValue) -> ParseResult<Vec<IssuerConfig>> {
     for (index, (_, table)) in tables.into_iter().enumerate() {
         let mut item = TableReader::new(table, format!("issuers[{index}]"));
         let issuer = IssuerConfig {
-            name: item.read("issuer", parse::nonempty_text, None),
+            name: item.read("issuer", claim_value, None),
             jwks_url: item.read("jwks_url", address, None),
-            audience: item.read("audience", parse::optional_text, Some(None)),
+            audience: item.read("audience", parse::exact_text, Some(None)),
         };
         item.report_unknown();
         if let Some((_, key, message)) = item.problems.first() {
@@ -50,16 +50,18 @@ pub(super) fn read(value: &ConfigValue) -> ParseResult<Vec<IssuerConfig>> {
 
 /// The address of a JWKS; `None` if it is empty.
 pub(super) fn optional_address(value: &ConfigValue) -> ParseResult<Option<String>> {
-    parse::optional_text(value)?.map(|_| address(value)).transpose()
+    let url = parse::optional_url(value, "https://id.example/jwks.json")?;
+    Ok(url.map(String::from))
 }
 
 /// The address of a JWKS.
 fn address(value: &ConfigValue) -> ParseResult<String> {
-    let text = parse::nonempty_text(value)?;
-    let is_address = text.parse::<Uri>().is_ok_and(|uri| {
-        matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some_and(|host| !host.is_empty())
-    });
-    if is_address { Ok(text) } else { Err("expected an address such as https://id.example/jwks.json".into()) }
+    optional_address(value)?.ok_or_else(|| "must not be empty".into())
+}
+
+/// A name that tokens have in a claim.
+fn claim_value(value: &ConfigValue) -> ParseResult<String> {
+    parse::exact_text(value)?.ok_or_else(|| "must not be empty".into())
 }
 
 /// Whether nobody on the way can replace the keys of an address: it has TLS, or is on this machine.

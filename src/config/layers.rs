@@ -14,6 +14,9 @@ use super::value::{ConfigValue, Table, ValueKind, ValueSource, read_toml};
 /// The prefix of environment variables.
 const PREFIX: &str = "FEEDLINE__";
 
+/// The beginning of variables that are meant to have that prefix.
+const SIMILAR_PREFIX: &str = "feedline_";
+
 /// The TOML text with every key and its default.
 const DEFAULTS: &str = include_str!("../../config.toml");
 
@@ -36,6 +39,8 @@ pub(super) struct Layers {
     env: Table,
     /// The dotted keys that a section has read. After all sections were read, these are all valid keys.
     known: BTreeSet<String>,
+    /// Other environment variables that begin as Feedline's do, in lower case, with their names.
+    similar_env: Vec<(String, String)>,
     problems: Vec<ConfigProblem>,
 }
 
@@ -53,6 +58,7 @@ impl Layers {
             user,
             env: Table::new(),
             known: BTreeSet::new(),
+            similar_env: Vec::new(),
             problems,
         };
         for (name, text) in env {
@@ -62,6 +68,8 @@ impl Layers {
                 let key = if key.to_uppercase() == key { key.to_lowercase() } else { key.to_owned() };
                 let value = ConfigValue { kind: ValueKind::Env(text), source: ValueSource::Env(name) };
                 layers.env.insert(key.replace("__", "."), value);
+            } else if let Some(rest) = name.to_lowercase().strip_prefix(SIMILAR_PREFIX) {
+                layers.similar_env.push((rest.trim_start_matches('_').to_owned(), name));
             }
         }
         layers
@@ -90,6 +98,14 @@ impl Layers {
     pub(super) fn finish(mut self) -> Result<(), ConfigError> {
         for (key, source, message) in self.unknown_keys() {
             self.problem(&source, &key, &message);
+        }
+        for (key, name) in std::mem::take(&mut self.similar_env) {
+            // Other variables with this beginning may be of the system: Kubernetes sets FEEDLINE_PORT.
+            if let Some(known) = self.known.iter().find(|known| known.replace('.', "_") == key.replace("__", "_")) {
+                let known = known.replace('.', "__").to_uppercase();
+                let message = format!("is not read; did you mean {PREFIX}{known}?");
+                self.problem(&ValueSource::Env(name), &key, &message);
+            }
         }
         if self.problems.is_empty() { Ok(()) } else { Err(ConfigError { problems: self.problems }) }
     }

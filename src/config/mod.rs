@@ -149,8 +149,9 @@ impl Config {
     fn build(file: ConfigFile<'_>, env: impl Iterator<Item = (String, String)>) -> Result<Self, ConfigError> {
         let mut layers = Layers::new(file, env);
         let server = ServerConfig::read(layers.section("server"));
+        let namespaces = namespaces::read(&mut layers);
         let config = Self {
-            client: ClientConfig::read(layers.section("client"), server.listen),
+            client: ClientConfig::read(layers.section("client"), server.listen, &namespaces),
             transports: TransportsConfig::read(layers.section("transports")),
             broker: BrokerConfig::read(layers.section("broker")),
             ledger: LedgerConfig::read(layers.section("ledger"), &server.data_dir),
@@ -160,11 +161,11 @@ impl Config {
             fanout: FanoutConfig::read(layers.section("fanout")),
             likes: LikesConfig::read(layers.section("likes")),
             push: PushConfig::read(layers.section("push")),
-            outlet: OutletConfig::read(layers.section("outlet")),
-            hooks: HooksConfig::read(layers.section("hooks"), &server.origins),
+            outlet: OutletConfig::read(layers.section("outlet"), &namespaces),
+            hooks: HooksConfig::read(layers.section("hooks"), &server.origins, &namespaces),
             limits: LimitsConfig::read(layers.section("limits")),
             rates: RatesConfig::read(layers.section("rates")),
-            namespaces: namespaces::read(&mut layers),
+            namespaces,
             server,
         };
         layers.finish().map(|()| config)

@@ -127,6 +127,12 @@ impl Namespace {
             delta: item.read("delta", parse::boolean, Some(false)),
             events: item.read("events", parse::boolean, Some(false)),
         };
+        let prefix = format!("{}:", namespace.name);
+        let expression = namespace.channel_regex.as_ref().map(|regex| regex.as_str().trim_start_matches('^'));
+        if !namespace.name.is_empty() && expression.is_some_and(|expression| expression.starts_with(&prefix)) {
+            let message = format!("names are matched without the namespace: leave out {prefix:?}");
+            item.problem("channel_regex", message);
+        }
         if (namespace.history_size == 0) != namespace.history_ttl.is_zero() && item.problems.is_empty() {
             let lone = if namespace.history_size == 0 { "history_ttl" } else { "history_size" };
             item.problem(lone, "history_size and history_ttl need each other: set both, or neither".into());

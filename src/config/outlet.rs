@@ -6,6 +6,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 use super::layers::SectionReader;
+use super::namespaces::Namespace;
 use super::parse::{self, ParseResult};
 use super::push::networks;
 use super::secret::Secret;
@@ -70,7 +71,7 @@ pub struct OutletWebhook {
 }
 
 impl OutletConfig {
-    pub(super) fn read(mut section: SectionReader<'_>) -> Self {
+    pub(super) fn read(mut section: SectionReader<'_>, namespaces: &[Namespace]) -> Self {
         let outlet = Self {
             consumers: section.read("consumers", consumer_names),
             retention: section.read("retention", parse::duration("5s"..="30d")),
@@ -87,7 +88,25 @@ impl OutletConfig {
         if outlet.retention <= outlet.give_up {
             section.problem(&["retention", "give_up"], "must be longer than outlet.give_up");
         }
+        outlet.check_types(&mut section, namespaces);
         outlet
+    }
+
+    /// Reports types of events that never happen.
+    fn check_types(&self, section: &mut SectionReader<'_>, namespaces: &[Namespace]) {
+        let has_channel_events = namespaces.iter().any(|namespace| namespace.events);
+        for webhook in &self.webhooks {
+            for kind in &webhook.types {
+                let needed = match kind.as_str() {
+                    "user.connected" | "user.away" if !self.activity => "outlet.activity = true",
+                    "channel.subscribed" | "channel.vacated" if !has_channel_events => "a namespace with events = true",
+                    _ => continue,
+                };
+                let message =
+                    format!("the webhook {:?} never gets the type {kind:?}, which needs {needed}", webhook.name);
+                section.problem(&["webhooks"], &message);
+            }
+        }
     }
 
     /// Whether there is any consumer.

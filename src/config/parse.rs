@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use reqwest::Url;
+
 use super::secret::Secret;
 use super::value::{ConfigValue, ValueKind};
 
@@ -156,27 +158,85 @@ pub(super) fn one_of<T: Copy>(words: &'static [(&'static str, T)]) -> impl Fn(&C
     }
 }
 
-/// A list of texts, none of them empty. In an environment variable, commas separate them.
-pub(super) fn text_list(value: &ConfigValue) -> ParseResult<Vec<String>> {
-    match &value.kind {
-        ValueKind::List(items) => items.iter().map(nonempty_text).collect(),
-        ValueKind::Env(text) if text.trim().is_empty() => Ok(Vec::new()),
-        ValueKind::Env(text) => text
-            .split(',')
-            .map(|item| Some(item.trim()).filter(|item| !item.is_empty()))
-            .map(|item| item.map(str::to_owned).ok_or_else(|| "must not hold an empty item".into()))
-            .collect(),
-        other => Err(format!("expected a list of texts, not {}", other.name())),
+/// A text without spaces or quotes around it, which would be a part of it and match nothing; `None` if it is empty.
+pub(super) fn exact_text(value: &ConfigValue) -> ParseResult<Option<String>> {
+    let Some(text) = optional_text(value)? else { return Ok(None) };
+    if text.starts_with('[') && text.ends_with(']') {
+        return Err("expected one text, not a list".into());
     }
+    exact(text, "the text").map(Some)
+}
+
+/// A list of texts, none of them empty. In an environment variable, commas separate them, or it is a list in JSON.
+pub(super) fn text_list(value: &ConfigValue) -> ParseResult<Vec<String>> {
+    let json;
+    let items = match &value.kind {
+        ValueKind::List(items) => items,
+        ValueKind::Env(text) if text.trim().is_empty() => return Ok(Vec::new()),
+        ValueKind::Env(text) if is_json_list(text) => {
+            json = json_list(text, value)?;
+            &json
+        }
+        ValueKind::Env(text) => {
+            let items = text.split(',').map(|item| Some(item.trim()).filter(|item| !item.is_empty()));
+            let item = |item: Option<&str>| item.map(str::to_owned).ok_or_else(|| "must not hold an empty item".into());
+            return items.map(|text| item(text).and_then(|text| exact(text, "an item"))).collect();
+        }
+        other => return Err(format!("expected a list of texts, not {}", other.name())),
+    };
+    items.iter().map(|item| nonempty_text(item).and_then(|text| exact(text, "an item"))).collect()
+}
+
+/// Whether an environment variable is written as JSON. An address of IPv6 begins with a bracket, too.
+fn is_json_list(text: &str) -> bool {
+    let address = text.trim().strip_prefix('[').and_then(|rest| rest.split(']').next());
+    address.is_some_and(|address| address.parse::<std::net::Ipv6Addr>().is_err())
+}
+
+/// The items of a list in JSON. The error repeats nothing of them: they may be secrets.
+fn json_list(text: &str, value: &ConfigValue) -> ParseResult<Vec<ConfigValue>> {
+    let items: Vec<serde_json::Value> = serde_json::from_str(text)
+        .map_err(|_| "is no list in JSON: expected [\"one\",\"two\"], or the same as one,two".to_owned())?;
+    Ok(items.into_iter().map(|item| ConfigValue::from_json(item, &value.source)).collect())
+}
+
+/// Refuses spaces and quotes around a text. The error does not repeat it: it may be a secret.
+fn exact(text: String, name: &str) -> ParseResult<String> {
+    let is_quoted = |quote: char| text.len() > 1 && text.starts_with(quote) && text.ends_with(quote);
+    if text.trim() != text {
+        return Err(format!("{name} has spaces or a line end around it, which would be a part of it: remove them"));
+    }
+    if is_quoted('"') || is_quoted('\'') {
+        return Err(format!("{name} has quotes around it, which would be a part of it: remove them"));
+    }
+    Ok(text)
 }
 
 /// A text or a list of texts; empty text: no item. In an environment variable, commas separate the items.
 pub(super) fn text_or_list(value: &ConfigValue) -> ParseResult<Vec<String>> {
     match &value.kind {
-        ValueKind::Text(text) => Ok(Some(text.clone()).filter(|text| !text.is_empty()).into_iter().collect()),
+        ValueKind::Text(_) => Ok(exact_text(value)?.into_iter().collect()),
         ValueKind::List(_) | ValueKind::Env(_) => text_list(value),
         other => Err(format!("expected text in quotes, or a list of texts, not {}", other.name())),
     }
+}
+
+/// An `http` or `https` address that requests may be sent to; `None` if it is empty.
+pub(super) fn optional_url(value: &ConfigValue, example: &str) -> ParseResult<Option<Url>> {
+    let Some(text) = optional_text(value)? else { return Ok(None) };
+    let expected = || format!("expected an address such as {example}");
+    if text.contains(char::is_whitespace) {
+        return Err(format!("{}, without spaces", expected()));
+    }
+    let url = Url::parse(&text).map_err(|_| expected())?;
+    let is_http = matches!(url.scheme(), "http" | "https") && text.contains("://");
+    if !is_http || url.port() == Some(0) {
+        return Err(expected());
+    }
+    if url.fragment().is_some() {
+        return Err(format!("{}: what follows # is never sent", expected()));
+    }
+    Ok(Some(url))
 }
 
 /// A list of secrets.
@@ -191,6 +251,29 @@ pub(super) fn secret_list(value: &ConfigValue) -> ParseResult<Vec<Secret>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::value::ValueSource;
+
+    #[test]
+    fn a_list_in_the_environment_is_json_or_has_commas() {
+        let list = |text: &str| {
+            let source = ValueSource::Env("X".into());
+            text_list(&ConfigValue { kind: ValueKind::Env(text.into()), source })
+        };
+        let items: &[&str] = &["one", "two"];
+        for text in ["one,two", " one , two ", r#"["one","two"]"#, " [ \"one\" , \"two\" ] "] {
+            assert_eq!(list(text).unwrap(), items, "{text}");
+        }
+        assert_eq!(list("[::1],[fe80::1]").unwrap(), ["[::1]", "[fe80::1]"]);
+        assert_eq!((list("").unwrap().len(), list("[]").unwrap().len()), (0, 0));
+        for text in ["[one]", "[one,two]", r#"["one""#, r#"["one",]"#, r#"[["one"]]"#, "[1]", r#"[""]"#, r#"[" one"]"#]
+        {
+            let error = list(text).unwrap_err();
+            assert!(!error.contains("one\"") || error.contains("expected ["), "{text}: {error}");
+        }
+        for text in [r#""one","two""#, "'one'", "one,,two"] {
+            assert!(!list(text).unwrap_err().contains("one"), "{text}");
+        }
+    }
 
     #[test]
     fn a_duration_is_a_number_and_a_unit() {

@@ -1,15 +1,18 @@
 //! `[push]`: pushes to the devices of users.
 
 use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use reqwest::Url;
 
 use super::key_text::{text_or_file, tidy};
 use super::layers::SectionReader;
 use super::parse::{self, ParseResult};
 use super::secret::Secret;
 use super::value::{ConfigValue, Table, ValueKind};
+use crate::net::parse_network;
 
 /// Templates by language, kind and part.
 pub(crate) type PushTexts = BTreeMap<String, BTreeMap<String, BTreeMap<String, String>>>;
@@ -107,6 +110,10 @@ impl PushConfig {
             vapid_subject: section.read("vapid_subject", parse::text),
             webhook_secrets: section.read("webhook_secrets", parse::secret_list),
         };
+        if let Some(denied) = push.endpoints_allow.iter().find(|host| is_covered(host, &push.endpoints_deny)) {
+            let message = format!("{denied:?} allows nothing: push.endpoints_deny has it");
+            section.problem(&["endpoints_allow"], &message);
+        }
         if push.ttl <= push.grace {
             section.problem(&["ttl", "grace"], "must be longer than push.grace");
         }
@@ -151,22 +158,51 @@ fn table<'a>(value: &'a ConfigValue, path: &str) -> ParseResult<&'a Table> {
 
 pub(super) fn networks(value: &ConfigValue) -> ParseResult<Vec<IpNet>> {
     let network = |text: String| {
-        let address = text.parse::<std::net::IpAddr>().map(IpNet::from);
-        text.parse::<IpNet>().or(address).map_err(|_| format!("expected a network such as 10.0.0.0/8, not {text:?}"))
+        parse_network(&text).ok_or_else(|| format!("expected a network such as 10.0.0.0/8, not {text:?}"))
     };
     parse::text_list(value)?.into_iter().map(network).collect()
 }
 
-/// Hosts, each possibly as `*.` and a domain.
+/// Hosts, each possibly as `*.` and a domain, in the form that URLs have after parsing: in lower case and punycode.
 fn hosts(value: &ConfigValue) -> ParseResult<Vec<String>> {
-    let host = |text: String| {
-        let name = text.strip_prefix("*.").unwrap_or(&text);
-        let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-.:[]".contains(&b);
-        let is_dotted = name.starts_with('.') || name.ends_with('.');
-        let is_host = !name.is_empty() && !is_dotted && name.bytes().all(is_plain);
-        if is_host { Ok(text) } else { Err(format!("expected a host such as push.example.org, not {text:?}")) }
-    };
-    parse::text_list(value)?.into_iter().map(host).collect()
+    parse::text_list(value)?.iter().map(|text| host(text)).collect()
+}
+
+fn host(text: &str) -> ParseResult<String> {
+    let (below, name) = text.strip_prefix("*.").map_or(("", text), |name| ("*.", name));
+    let expected = || format!("expected a host such as push.example.org, or *.example.org, not {text:?}");
+    // An address of IPv6 has brackets in URLs.
+    let is_bare = name.parse::<Ipv6Addr>().is_ok();
+    let bracketed = if is_bare { format!("[{name}]") } else { name.to_owned() };
+    let is_host = !bracketed.is_empty() && !bracketed.contains(['/', '\\', '?', '#', '@', '*', '%']);
+    let parsed = Url::parse(&format!("https://{bracketed}/")).ok().filter(|url| is_host && url.port().is_none());
+    // The port of https is left out by the parser.
+    let has_port = bracketed.rsplit(']').next().unwrap_or_default().contains(':');
+    let known = parsed.and_then(|url| url.host_str().map(str::to_owned)).filter(|_| !has_port);
+    let is_plain = |host: &str| host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.:[]".contains(&b));
+    if let Some(known) = known.filter(|known| is_plain(known) && !known.starts_with('.') && !known.ends_with('.')) {
+        return Ok(format!("{below}{known}"));
+    }
+    let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
+    let rest = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let url = Url::parse(&format!("https://{}", rest.trim_start_matches("*.").trim_matches('.'))).ok();
+    let meant = url.and_then(|url| url.host_str().filter(|host| !host.contains('*')).map(str::to_owned));
+    let below = if rest.starts_with("*.") { "*." } else { "" };
+    let hint = meant
+        .filter(|_| !rest.is_empty() && parse_network(text).is_none())
+        .map(|meant| format!("; did you mean \"{below}{meant}\"?"));
+    Err(format!("{}{}", expected(), hint.unwrap_or_default()))
+}
+
+/// Whether a host or pattern is in a list, or below a domain in it.
+fn is_covered(host: &str, list: &[String]) -> bool {
+    let name = host.strip_prefix("*.").unwrap_or(host);
+    list.iter().any(|other| match other.strip_prefix("*.") {
+        Some(domain) => name
+            .strip_suffix(domain)
+            .is_some_and(|rest| rest.ends_with('.') || (rest.is_empty() && host.starts_with("*."))),
+        None => other == host,
+    })
 }
 
 /// PEM text, or the path of a PEM file.

@@ -8,7 +8,9 @@ use tracing::level_filters::LevelFilter;
 
 use super::layers::SectionReader;
 use super::parse::{self, ParseResult};
+use super::suggest::nearest;
 use super::value::ConfigValue;
+use crate::net::origin::normalized;
 use crate::net::{AllowedOrigins, TrustedProxies};
 
 /// `[server]`.
@@ -51,6 +53,9 @@ pub enum LogFormat {
     Json,
 }
 
+/// The schemes of pages. Applications with a web view have others.
+const WEB_SCHEMES: [&str; 2] = ["http", "https"];
+
 impl ServerConfig {
     pub(super) fn read(mut section: SectionReader<'_>) -> Self {
         const LEVELS: &[(&str, LevelFilter)] = &[
@@ -60,7 +65,7 @@ impl ServerConfig {
             ("debug", LevelFilter::DEBUG),
             ("trace", LevelFilter::TRACE),
         ];
-        Self {
+        let server = Self {
             listen: section.read("listen", parse::address),
             data_dir: section.read("data_dir", parse::nonempty_text).into(),
             origins: section.read("origins", origins),
@@ -75,7 +80,15 @@ impl ServerConfig {
             log_level: section.read("log_level", parse::one_of(LEVELS)),
             log_format: section
                 .read("log_format", parse::one_of(&[("text", LogFormat::Text), ("json", LogFormat::Json)])),
+        };
+        if server.proxy_protocol && server.trusted_proxies.is_empty() {
+            section
+                .problem(&["proxy_protocol"], "applies to no connection: name the proxies in server.trusted_proxies");
         }
+        if server.admin_listen == Some(server.listen) && server.listen.port() != 0 {
+            section.problem(&["admin_listen"], "is the address of server.listen: expected another one");
+        }
+        server
     }
 }
 
@@ -88,11 +101,33 @@ fn origins(value: &ConfigValue) -> ParseResult<AllowedOrigins> {
     if origins.iter().any(|origin| origin == "*") {
         return Ok(AllowedOrigins::Any);
     }
-    let origin = |text: String| match text.split_once("://") {
-        Some((scheme, host)) if !scheme.is_empty() && !host.is_empty() && !host.contains('/') => {
-            Ok(text.to_ascii_lowercase())
-        }
-        _ => Err(format!("expected origins such as https://app.example.org, or \"*\", not {text:?}")),
+    origins.iter().map(|text| allowed_origin(text)).collect::<ParseResult<_>>().map(AllowedOrigins::Listed)
+}
+
+/// An origin as browsers send it. Anything else would match nothing.
+fn allowed_origin(text: &str) -> ParseResult<String> {
+    let expected = format!("expected origins such as https://app.example.org, or \"*\", not {text:?}");
+    if text.contains('*') {
+        return Err(format!("{expected}: patterns match nothing; write each origin"));
+    }
+    let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+    let is_slip = |scheme: &str| {
+        !WEB_SCHEMES.contains(&scheme)
+            && (["ws", "wss"].contains(&scheme) || nearest(scheme, WEB_SCHEMES.into_iter()).is_some())
     };
-    origins.into_iter().map(origin).collect::<ParseResult<_>>().map(AllowedOrigins::Listed)
+    match (scheme.as_deref(), normalized(text)) {
+        (None, _) if text == "null" => Err(format!("{expected}: such pages have no origin")),
+        (Some("file" | "data" | "about" | "blob"), _) => Err(format!("{expected}: such pages have no origin")),
+        (Some(scheme), Some(origin)) if !is_slip(scheme) => Ok(origin),
+        _ => Err(format!("{expected}{}", origin_hint(text))),
+    }
+}
+
+/// The origin that a text probably stands for.
+fn origin_hint(text: &str) -> String {
+    let (scheme, rest) = text.split_once("://").unwrap_or(("https", text));
+    let scheme = if ["http", "ws"].contains(&scheme.to_ascii_lowercase().as_str()) { "http" } else { "https" };
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default().rsplit('@').next().unwrap_or_default();
+    let origin = normalized(&format!("{scheme}://{host}"));
+    origin.map(|origin| format!("; did you mean {origin:?}?")).unwrap_or_default()
 }

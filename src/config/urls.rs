@@ -26,6 +26,9 @@ impl BrokerUrl {
             return Ok(Self::Memory);
         }
         let wrong = || "expected memory:, redis://HOST[:PORT][/DB] or rediss://HOST[:PORT][/DB]".to_owned();
+        if ["memory", "memory:/", "memory://"].contains(&url.as_str()) {
+            return Err(format!("{}; did you mean \"memory:\"?", wrong()));
+        }
         let uri: Uri = url.parse().map_err(|_| wrong())?;
         let scheme = matches!(uri.scheme_str(), Some("redis" | "rediss"));
         let host = uri.host().is_some_and(|host| !host.is_empty());
@@ -33,8 +36,27 @@ impl BrokerUrl {
         let port = uri.port_u16().is_some_and(|port| port != 0) || !has_port(&uri);
         let database = uri.path().trim_start_matches('/');
         let database = database.is_empty() || database.parse::<u32>().is_ok();
-        (scheme && host && port && database).then_some(Self::Redis(url)).ok_or_else(wrong)
+        if !(scheme && host && port && database) {
+            return Err(wrong());
+        }
+        match unknown_parameter(&url) {
+            Some(problem) => Err(format!("{problem}: {}", wrong())),
+            None => Ok(Self::Redis(url)),
+        }
     }
+}
+
+/// What a URL has behind its path, which would have no effect. The problem names a parameter, unless the text may be the
+/// part of a password that should have been encoded.
+fn unknown_parameter(url: &str) -> Option<String> {
+    let (_, rest) = url.split_once(['?', '#'])?;
+    let name = rest.split(['=', '&']).next().unwrap_or_default();
+    let is_name = url.contains('?') && !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphabetic() || b == b'_');
+    let is_password = rest.contains('@');
+    Some(match is_name && !is_password {
+        true => format!("there is no parameter {name:?}"),
+        false => "there are no parameters".to_owned(),
+    })
 }
 
 fn has_port(uri: &Uri) -> bool {
@@ -77,11 +99,22 @@ impl LedgerUrl {
         if url.is_empty() {
             return Ok(Self::Sqlite(data_dir.join("feedline.db")));
         }
+        if url.trim() != url {
+            return Err("has spaces or a line end around it, which would be a part of it: remove them".into());
+        }
         if url.starts_with("postgres://") || url.starts_with("postgresql://") {
             return PostgresUrl::parse(&url).map(Self::Postgres);
         }
+        let wrong = || "expected sqlite://PATH or postgres://…".to_owned();
         let path = url.strip_prefix("sqlite://").filter(|path| !path.is_empty() && !path.ends_with('/'));
-        path.map(|path| Self::Sqlite(path.into())).ok_or_else(|| "expected sqlite://PATH or postgres://…".into())
+        let path = path.ok_or_else(wrong)?;
+        if path.starts_with(":memory:") {
+            return Err(format!("{}: the ledger is a file", wrong()));
+        }
+        match unknown_parameter(path) {
+            Some(problem) => Err(format!("{problem}: {}", wrong())),
+            None => Ok(Self::Sqlite(path.into())),
+        }
     }
 }
 

@@ -10,9 +10,6 @@ use crate::config::HooksConfig;
 const MAX_HEADERS: usize = 32;
 const MAX_HEADER_BYTES: usize = 8 * 1024;
 
-/// The schemes of `Authorization` whose credentials browsers keep and send by themselves.
-const KEPT_BY_BROWSERS: [&str; 4] = ["basic", "digest", "negotiate", "ntlm"];
-
 /// Which questions the backend is asked; by default none.
 #[derive(Clone, Debug, Default)]
 pub struct HookPolicy {
@@ -40,16 +37,12 @@ impl HookPolicy {
         self.asks(kind) && (self.namespaces.is_empty() || self.namespaces.iter().any(|name| name == namespace))
     }
 
-    /// Whether a client can be who its cookies say, or a password that its browser keeps for the host: browsers add
-    /// both to requests that another page caused. A `Bearer` token is none of these.
+    /// Whether the backend may take a client for the one that its browser names in this request: by cookies, or by HTTP
+    /// authentication. A browser adds these also to requests that another page caused, but no bearer token.
     pub fn trusts_browser(&self, request: &HeaderMap) -> bool {
-        let is_kept = |value: &HeaderValue| {
-            let scheme = value.to_str().unwrap_or_default().split(' ').next().unwrap_or_default();
-            KEPT_BY_BROWSERS.iter().any(|kept| scheme.eq_ignore_ascii_case(kept))
-        };
-        let reads = |name: &HeaderName| self.headers.contains(name);
-        let has_password = || reads(&AUTHORIZATION) && request.get_all(AUTHORIZATION).iter().any(is_kept);
-        self.asks(HookKind::Connect) && (reads(&COOKIE) || has_password())
+        let has_ambient_authorization = || request.get_all(AUTHORIZATION).iter().any(|value| !is_bearer(value));
+        let passes_on = |name| self.headers.contains(&name);
+        self.asks(HookKind::Connect) && (passes_on(COOKIE) || (passes_on(AUTHORIZATION) && has_ambient_authorization()))
     }
 
     /// The headers of a client's request that are passed on; `None` if there are none.
@@ -80,27 +73,37 @@ impl HookPolicy {
     }
 }
 
+fn is_bearer(authorization: &HeaderValue) -> bool {
+    const SCHEME: &[u8] = b"bearer ";
+    authorization.as_bytes().get(..SCHEME.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(SCHEME))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn credentials_that_a_browser_adds_by_itself_are_recognised() {
-        let policy = |asked: bool, names: &[&str]| HookPolicy {
-            asked: [asked, false, false, false, false, false],
-            headers: names.iter().filter_map(|name| name.parse().ok()).collect(),
-            ..HookPolicy::default()
+    fn what_a_browser_adds_by_itself_says_who_a_client_is() {
+        let policy = |names: &[&str], asks: bool| {
+            let headers = names.iter().map(|name| name.parse().unwrap()).collect();
+            let mut policy = HookPolicy { headers, ..HookPolicy::default() };
+            policy.asked[HookKind::Connect as usize] = asks;
+            policy
         };
-        let sent = |value: &'static str| HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static(value))]);
-        for (asked, names, value, expected) in [
-            (true, &["cookie"][..], "Bearer x", true),
-            (false, &["cookie"], "Bearer x", false),
-            (true, &["authorization"], "Bearer x", false),
-            (true, &["authorization"], "Basic YTpi", true),
-            (true, &["authorization"], "negotiate abc", true),
-            (true, &["x-app"], "Basic YTpi", false),
+        for (passed_on, authorization, trusts) in [
+            (&["cookie"][..], None, true),
+            (&["x-app"], Some("Basic YTpi"), false),
+            (&["authorization"], None, false),
+            (&["authorization"], Some("Bearer abc"), false),
+            (&["authorization"], Some("bearer abc"), false),
+            (&["authorization"], Some("Basic YTpi"), true),
+            (&["authorization"], Some("Negotiate abc"), true),
+            (&["authorization"], Some("Bearer"), true),
         ] {
-            assert_eq!(policy(asked, names).trusts_browser(&sent(value)), expected, "{names:?} {value}");
+            let mut request = HeaderMap::new();
+            request.extend(authorization.map(|value| (AUTHORIZATION, HeaderValue::from_static(value))));
+            assert_eq!(policy(passed_on, true).trusts_browser(&request), trusts, "{passed_on:?} {authorization:?}");
+            assert!(!policy(passed_on, false).trusts_browser(&request), "without a connect hook");
         }
     }
 

@@ -137,6 +137,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("hooks.headers", "cookie,x-device"),
     ("hooks.timeout", "900ms"),
     ("hooks.concurrency", "7"),
+    ("hooks.allow_insecure", "true"),
     ("limits.text", "7"),
     ("limits.media", "7"),
     ("limits.topics", "7"),
@@ -158,7 +159,13 @@ const OTHERS: &[(&str, &str)] = &[
 ];
 
 /// Keys that are valid only with another one, and the value of that.
-const NEEDED: &[(&str, &str, &str)] = &[("client.single_connection", "client.user_personal_channel", "true")];
+const NEEDED: &[(&str, &str, &str)] = &[
+    ("server.proxy_protocol", "server.trusted_proxies", "10.0.0.0/8"),
+    ("client.single_connection", "client.user_personal_channel", "true"),
+    ("hooks.refresh", "hooks.connect", "https://backend.example/connect"),
+    ("hooks.sub_refresh", "hooks.subscribe", "https://backend.example/subscribe"),
+    ("hooks.namespaces", "namespaces", r#"[{"name":"chat"},{"name":"news"}]"#),
+];
 
 /// `section.key` of every key that `config.toml` sets.
 fn documented() -> BTreeSet<String> {

@@ -1,6 +1,7 @@
 //! The configuration: every documented key exists, and every error names its place.
 
 mod keys;
+mod meaningless;
 mod sections;
 
 use std::path::PathBuf;
