@@ -30,6 +30,7 @@
 //! | [`push`] | the push bridge: notifications for people who are not connected |
 //! | [`shares`] | the part of a limited resource that one user or address may have |
 //! | `supervisor` | restarts background tasks that end |
+//! | `text` | mentions, topics and links in a text, normal forms, characters that nobody sees |
 //!
 //! The program `feedline` adds the command line (`cli`). The member `bench` of the workspace measures it.
 
@@ -61,3 +62,4 @@ pub mod push;
 pub mod refusal;
 pub mod shares;
 mod supervisor;
+mod text;

@@ -10,6 +10,8 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
+use crate::text::nfc;
+
 /// The maximum number of requests that wait for a free slot. Even a large machine serves fewer within [`PATIENCE`].
 const WAITING: usize = 256;
 
@@ -105,14 +107,15 @@ impl Passwords {
     }
 }
 
+// Keyboards of one system compose letters and accents, those of another do not: passwords are compared in NFC.
 fn hash(password: &str) -> Result<String, PasswordError> {
-    let hash: password_hash::Result<PasswordHash> = Argon2::default().hash_password(password.as_bytes());
+    let hash: password_hash::Result<PasswordHash> = Argon2::default().hash_password(nfc(password).as_bytes());
     hash.map(|hash| hash.to_string()).map_err(|error| PasswordError::Failed(error.to_string()))
 }
 
 fn verify(password: &str, stored: &str) -> Result<Verdict, PasswordError> {
     let stored = PasswordHash::new(stored).map_err(|error| PasswordError::Failed(error.to_string()))?;
-    match Argon2::default().verify_password(password.as_bytes(), &stored) {
+    match Argon2::default().verify_password(nfc(password).as_bytes(), &stored) {
         Ok(()) => Ok(Verdict::Right),
         Err(password_hash::Error::PasswordInvalid) => Ok(Verdict::Wrong),
         Err(error) => Err(PasswordError::Failed(error.to_string())),

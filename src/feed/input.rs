@@ -11,6 +11,7 @@ use super::expand::{ExpandRequest, PageItem};
 use super::paging::{PageCursor, PageRequest};
 use super::query_values::list;
 use crate::model::{CommentId, Person, PostId, User, UserId};
+use crate::text::is_blank;
 
 /// A user.
 #[derive(Deserialize, JsonSchema)]
@@ -161,7 +162,7 @@ pub(crate) struct PostFeed {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Search {
-    /// The beginning of their id or name, ignoring case.
+    /// The beginning of their id or name, ignoring case and accents.
     pub(crate) q: String,
     #[serde(flatten)]
     pub(crate) page: PageRequest,
@@ -197,16 +198,21 @@ impl<C: PageCursor> From<(Vec<User>, Option<C>)> for UserPage {
     }
 }
 
+/// The message for names that are no topics.
+pub(crate) const TOPIC_RULE: &str =
+    "a topic is 1 to 100 letters, marks, digits and underscores, with at least one letter, and not a mark first";
+
 /// A display name, trimmed.
 ///
 /// # Errors
-/// If it is empty, too long or has control characters.
+/// If it has nothing to see, is too long, or has control characters or line ends.
 pub(crate) fn checked_name(name: &str) -> Result<String> {
     let name = name.trim();
-    if (1..=100).contains(&name.chars().count()) && !name.contains(char::is_control) {
+    let ends_line = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+    if !is_blank(name) && name.chars().count() <= 100 && !name.contains(ends_line) {
         Ok(name.to_owned())
     } else {
-        Err(FeedError::invalid("name", "a name has 1 to 100 characters, none of them a control character"))
+        Err(FeedError::invalid("name", "a name has 1 to 100 characters that can be seen, and no control characters"))
     }
 }
 

@@ -7,13 +7,14 @@ use serde::Serialize;
 
 use super::call::Caller;
 use super::error::{FeedError, Result};
-use super::input::{OwnList, PostPage, TopicList};
+use super::input::{OwnList, PostPage, TOPIC_RULE, TopicList};
 use super::paging::{PageBuilder, PageCursor, PostPageBuilder};
 use super::rendering::PostRenderer;
 use super::visibility::ViewContext;
 use crate::feed::base::Base;
 use crate::ledger::{Topic, TopicCursor};
-use crate::model::{Millis, PostId, is_topic};
+use crate::model::{Millis, PostId};
+use crate::text::{is_topic_name, topic_name};
 
 /// The number of a topic's newest posts that can be read.
 const MAX_TOPIC_POSTS: usize = 1_000;
@@ -47,7 +48,7 @@ impl PageCursor for TopicCursor {
         let mut parts = text.strip_prefix('t')?.splitn(3, '.');
         let begun = PostId::parse(parts.next()?)?;
         let last = PostId::parse(parts.next()?)?;
-        let name = parts.next().filter(|name| is_topic(name))?.to_owned();
+        let name = parts.next().filter(|name| is_topic_name(name))?.to_owned();
         Some(Self { begun, last, name })
     }
 
@@ -86,10 +87,8 @@ impl TopicService {
     }
 
     pub(crate) async fn posts(&self, caller: Caller, list: TopicList) -> Result<PostPage> {
-        let name = list.name.trim_start_matches('#').to_lowercase();
-        if !is_topic(&name) {
-            return Err(FeedError::invalid("name", "a topic is 1 to 100 letters, digits and underscores"));
-        }
+        let name =
+            topic_name(list.name.trim_start_matches(['#', '＃'])).ok_or(FeedError::invalid("name", TOPIC_RULE))?;
         let ((limit, cursor), expand) = (list.page.decode()?, list.expand.decode()?);
         let ids = self.base.ledger.topic_posts(&name, PostId::MAX, MAX_TOPIC_POSTS).await?;
         let mut page = PostPageBuilder::new(cursor, limit);

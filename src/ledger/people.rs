@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::Result;
 use crate::model::{Millis, Profile, User, UserDetails, UserId, UserOrigin};
+pub use crate::text::fold;
 
 /// A new account.
 #[derive(Clone, Debug)]
@@ -59,11 +60,6 @@ pub struct SuggestionLimits {
     pub each: usize,
     /// The maximal number of results, those followed by most of the followees.
     pub people: usize,
-}
-
-/// Normalises text for search: lower case, in all scripts.
-pub fn fold(text: &str) -> String {
-    text.to_lowercase()
 }
 
 /// The least text after all texts with the prefix `prefix`, in the order of code points. `None` if there is none.

@@ -7,7 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{PostId, UserId, is_topic_name};
+use super::{PostId, UserId};
+use crate::text::is_topic_name;
 
 /// How much of the log of a channel is kept for subscribers that reconnect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,7 +20,6 @@ mod object;
 mod post;
 mod relation;
 mod subscribe_override;
-mod topic;
 mod user;
 
 pub use channel::{AppChannel, Channel, ChannelKind, Retention};
@@ -45,7 +44,6 @@ pub use object::{ObjectId, ObjectType};
 pub use post::{Location, Media, MediaKind, Post, PostCounts, PostFlags, ShownPost, Visibility};
 pub use relation::{Relation, Restriction};
 pub use subscribe_override::{OverrideValue, SubscribeOverride, overridden};
-pub use topic::{is_topic, is_topic_name};
 pub use user::{About, Edges, Person, Profile, User, UserDetails, UserOrigin};
 
 /// Milliseconds since the Unix epoch.

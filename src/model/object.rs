@@ -7,6 +7,7 @@ use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde::{Serialize, Serializer};
 
 use super::PostId;
+use crate::text::is_blank;
 
 /// The type of an object: `post`, or a type defined by the application. A letter, then up to 31 letters, digits and
 /// underscores, all in lower case.
@@ -62,7 +63,7 @@ impl ObjectId {
     pub fn parse(text: &str) -> Option<Self> {
         let fits = (1..=200).contains(&text.chars().count());
         let plain = text.chars().all(|c| !c.is_whitespace() && !c.is_control() && c != '/');
-        (fits && plain).then(|| Self(text.into()))
+        (fits && plain && !is_blank(text)).then(|| Self(text.into()))
     }
 
     /// The id as that of a post, if it has the form of one.
@@ -132,6 +133,10 @@ mod tests {
         assert!(["post", "v", "live_2", &"a".repeat(32)].iter().all(|text| ObjectType::parse(text).is_some()));
         assert!(["", "Post", "2d", "_x", "a-b", &"a".repeat(33)].iter().all(|text| ObjectType::parse(text).is_none()));
         assert!(["1", "é:ü?#%", &"文".repeat(200)].iter().all(|text| ObjectId::parse(text).is_some()));
-        assert!(["", "a b", "a/b", "\n", &"a".repeat(201)].iter().all(|text| ObjectId::parse(text).is_none()));
+        assert!(["é\u{200d}", "❤\u{fe0f}"].iter().all(|text| ObjectId::parse(text).is_some()));
+        for wrong in ["", "a b", "a/b", "\n", &"a".repeat(201), "\u{200b}", "\u{202e}\u{2069}", "\u{3164}", "\u{2800}"]
+        {
+            assert!(ObjectId::parse(wrong).is_none(), "{wrong:?} passed");
+        }
     }
 }

@@ -83,7 +83,7 @@ pub struct Post {
     /// Where it was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<Location>,
-    /// The topics, in lower case: those given explicitly, and the `#words` of the text.
+    /// The topics, in lower case and NFC: those given explicitly, and the `#words` of the text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub topics: Vec<String>,
     /// The mentioned users (`@user`).

@@ -71,6 +71,7 @@ mod server_api;
 mod sources;
 mod stalls;
 mod streams;
+mod text;
 mod timelines;
 mod tokens;
 mod topics;

@@ -923,7 +923,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Finds users by the beginning of their id or name, ignoring case. */
+        /** Finds users by the beginning of their id or name, ignoring case and accents. */
         get: operations["users.search"];
         put?: never;
         post?: never;

@@ -94,7 +94,7 @@ pub(super) fn rows() -> Vec<Operation> {
         "users.update"    Patch  "/users/me"             200 User   Write(Writes)
             => profiles.update(people::ProfileUpdate) -> UserDetails, NOT_FOUND, LIMIT_EXCEEDED;
 
-        /// Finds users by the beginning of their id or name, ignoring case.
+        /// Finds users by the beginning of their id or name, ignoring case and accents.
         "users.search"    Get    "/users"                200 Reader Read(5)
             => user_search.search(Search) -> UserPage;
 

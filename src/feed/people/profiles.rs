@@ -16,6 +16,7 @@ use crate::feed::runtime::now;
 use crate::ledger::ProfileChange;
 use crate::model::{NESTED_TOO_DEEP, Profile, UserDetails, is_shallow};
 use crate::net::OwnHosts;
+use crate::text::is_blank;
 
 /// The maximal number of authors for whose posts one user can have alerts. Each post costs a read of all users with
 /// alerts for its author.
@@ -36,7 +37,7 @@ pub(crate) struct ProfileUpdate {
     #[serde(default, deserialize_with = "present")]
     #[schemars(transform = clearable)]
     avatar: Option<Option<String>>,
-    /// A text about the user, 500 characters at most; `null` or `""` removes it.
+    /// A text about the user, 500 characters at most; `null` or a text with nothing to see removes it.
     #[serde(default, deserialize_with = "present")]
     #[schemars(transform = clearable)]
     bio: Option<Option<String>>,
@@ -62,7 +63,7 @@ fn checked_avatar(url: Option<String>, hosts: &OwnHosts) -> Result<Option<String
 }
 
 fn checked_bio(bio: Option<String>) -> Result<Option<String>> {
-    let Some(bio) = bio.map(|bio| bio.trim().to_owned()).filter(|bio| !bio.is_empty()) else { return Ok(None) };
+    let Some(bio) = bio.map(|bio| bio.trim().to_owned()).filter(|bio| !is_blank(bio)) else { return Ok(None) };
     if bio.chars().count() > MAX_BIO {
         return Err(FeedError::LimitExceeded { field: "bio", what: "characters of a bio", most: MAX_BIO as u64 });
     }

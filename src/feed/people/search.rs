@@ -100,8 +100,9 @@ impl UserSearch {
 
     pub(crate) async fn search(&self, caller: Caller, search: Search) -> Result<UserPage> {
         let (limit, cursor) = search.page.decode::<AfterTerm>()?;
-        let prefix = fold(search.q.trim());
-        if !(1..=100).contains(&prefix.chars().count()) {
+        let q = search.q.trim();
+        let prefix = fold(q);
+        if prefix.is_empty() || q.chars().count() > 100 {
             return Err(FeedError::invalid("q", "q has 1 to 100 characters"));
         }
         if cursor.as_ref().is_some_and(|after| !after.term.starts_with(&prefix)) {

@@ -17,6 +17,7 @@ use crate::feed::input::{Done, OneComment};
 use crate::feed::runtime::now;
 use crate::ledger::{CommentEditOutcome, CommentOutcome, EventConsumer, MAX_COMMENT_DEPTH, Tally};
 use crate::model::{Channel, Comment, CommentChanged, CommentId, DomainEvent, Entry, Event, PostId, Retention, UserId};
+use crate::text::is_blank;
 
 /// A comment as its author writes it.
 #[derive(Deserialize, JsonSchema)]
@@ -140,7 +141,7 @@ impl CommentService {
     }
 
     fn check_comment(&self, text: &str) -> Result<()> {
-        if text.trim().is_empty() {
+        if is_blank(text) {
             return Err(FeedError::invalid("text", "a comment says something"));
         }
         let most = self.max_text;

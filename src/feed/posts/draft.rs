@@ -8,10 +8,11 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use crate::feed::error::{FeedError, Result};
-use crate::feed::input::is_media_url;
+use crate::feed::input::{TOPIC_RULE, is_media_url};
 use crate::feed::options::LimitOptions;
-use crate::model::{Location, Media, NESTED_TOO_DEEP, Post, PostId, UserId, Visibility, is_shallow, is_topic};
+use crate::model::{Location, Media, NESTED_TOO_DEEP, Post, PostId, UserId, Visibility, is_shallow};
 use crate::net::OwnHosts;
+use crate::text::{Token, has_marks, is_blank, tokens, topic_name};
 
 /// The maximal number of users in a post's visibility. Each delivery searches the list.
 const MAX_NAMED: usize = 200;
@@ -30,7 +31,7 @@ pub(crate) struct Draft {
     /// The place where it was written.
     #[serde(default)]
     pub(crate) location: Option<Location>,
-    /// The topics, besides the `#words` of the text.
+    /// The topics, besides the `#words` of the text: letters, marks, digits and underscores.
     #[serde(default)]
     pub(crate) topics: Vec<String>,
     /// The client that it was written with.
@@ -64,7 +65,8 @@ impl Draft {
     /// If the draft exceeds a limit or violates a rule.
     pub(crate) fn into_post(self, author: &UserId, id: PostId, limits: &LimitOptions) -> Result<Post> {
         self.check(limits, None)?;
-        self.build(author, id, limits.topics)
+        let topics = named_topics(&self.topics, limits.topics, &[])?;
+        Ok(self.build(author, id, topics, limits.topics))
     }
 
     /// Converts the draft of an edited post. Members that the edit keeps may violate a rule that is newer than they are.
@@ -73,27 +75,26 @@ impl Draft {
     /// If a member that differs exceeds a limit or violates a rule.
     pub(super) fn into_edited(self, before: &Post, limits: &LimitOptions) -> Result<Post> {
         self.check(limits, Some(before))?;
-        self.build(&before.author, before.id, limits.topics.max(before.topics.len()))
+        let most = limits.topics.max(before.topics.len());
+        let topics = named_topics(&self.topics, most, &before.topics)?;
+        Ok(self.build(&before.author, before.id, topics, most))
     }
 
-    fn build(mut self, author: &UserId, id: PostId, max_topics: usize) -> Result<Post> {
-        let mut topics: Vec<String> = Vec::new();
-        for topic in self.topics.iter().map(String::as_str).chain(marked(&self.text, '#')) {
-            let topic = topic.trim_start_matches('#').to_lowercase();
-            if !topics.contains(&topic) {
+    /// The post, with the topics that the draft names and those of its text.
+    fn build(mut self, author: &UserId, id: PostId, mut topics: Vec<String>, max_topics: usize) -> Post {
+        self.clear_blank();
+        let Marks { mentions, topics: written } = marks(&self.text);
+        for topic in written {
+            // A text is never refused for what is found in it.
+            if topics.len() < max_topics && !topics.contains(&topic) {
                 topics.push(topic);
             }
         }
-        if topics.len() > max_topics {
-            let most = max_topics as u64;
-            return Err(FeedError::LimitExceeded { field: "topics", what: "topics of a post", most });
-        }
-        let mentions = mentioned(&self.text);
         if let Visibility::OnlyTo(names) | Visibility::NotTo(names) = &mut self.visibility {
             let mut seen = HashSet::new();
             names.retain(|name| seen.insert(name.clone()));
         }
-        Ok(Post {
+        Post {
             id,
             author: author.clone(),
             text: self.text,
@@ -106,14 +107,26 @@ impl Draft {
             data: self.data,
             created_at: id.time(),
             edited_at: None,
-        })
+        }
+    }
+
+    /// Removes texts with nothing to see from members that are optional.
+    fn clear_blank(&mut self) {
+        let clear = |text: &mut Option<String>| {
+            text.take_if(|text| is_blank(text));
+        };
+        clear(&mut self.platform);
+        self.media.iter_mut().for_each(|media| clear(&mut media.alt));
+        if let Some(place) = &mut self.location {
+            clear(&mut place.name);
+        }
     }
 
     /// Checks the members, except those that the post `before` an edit has, too.
     fn check(&self, limits: &LimitOptions, before: Option<&Post>) -> Result<()> {
         let is_new = |is_kept: &dyn Fn(&Post) -> bool| !before.is_some_and(is_kept);
         let over = |field, what, most: usize| FeedError::LimitExceeded { field, what, most: most as u64 };
-        if self.text.trim().is_empty() && self.media.is_empty() && self.data.is_none() {
+        if is_blank(&self.text) && self.media.is_empty() && self.data.is_none() {
             return Err(FeedError::invalid("text", "a post says or shows something"));
         }
         if is_new(&|post| post.text == self.text) && self.text.chars().count() > limits.text {
@@ -128,12 +141,6 @@ impl Draft {
             }
             if place.name.as_ref().is_some_and(|name| name.chars().count() > 200) {
                 return Err(over("location", "characters of a place's name", 200));
-            }
-        }
-        for topic in &self.topics {
-            let is_kept = |post: &Post| post.topics.contains(topic);
-            if is_new(&is_kept) && !is_topic(topic.trim_start_matches('#')) {
-                return Err(FeedError::invalid("topics", "a topic is 1 to 100 letters, digits and underscores"));
             }
         }
         if self.platform.as_ref().is_some_and(|platform| platform.chars().count() > 50) {
@@ -190,29 +197,54 @@ pub(super) fn refuse_own_api(media: &[Media], hosts: &OwnHosts) -> Result<()> {
     }
 }
 
-/// The users that a text mentions, each once.
-pub(crate) fn mentioned(text: &str) -> Vec<UserId> {
-    let mut mentions: Vec<UserId> = Vec::new();
-    for mention in marked(text, '@').filter_map(|word| UserId::parse(word.trim_end_matches(['.', '-']))) {
-        if !mentions.contains(&mention) {
-            mentions.push(mention);
+/// The topics that a draft names, each once. Those of the post before an edit may be older than the rule.
+fn named_topics(given: &[String], most: usize, before: &[String]) -> Result<Vec<String>> {
+    let mut topics = Vec::new();
+    for topic in given {
+        let name = if before.contains(topic) {
+            topic.clone()
+        } else {
+            let name = topic_name(topic.trim_start_matches(['#', '＃']));
+            name.ok_or_else(|| FeedError::invalid("topics", TOPIC_RULE))?
+        };
+        if !topics.contains(&name) {
+            topics.push(name);
+        }
+        if topics.len() > most {
+            return Err(FeedError::LimitExceeded { field: "topics", what: "topics of a post", most: most as u64 });
         }
     }
-    mentions
+    Ok(topics)
 }
 
-/// The words of a text that follow a mark, without the mark. The mark must be at the start of the text or after a
-/// character that is not a letter: `#rust`.
-pub(crate) fn marked(text: &str, mark: char) -> impl Iterator<Item = &str> {
-    let belongs = move |c: char| c.is_alphanumeric() || c == '_' || (mark == '@' && (c == '-' || c == '.'));
-    text.match_indices(mark).filter_map(move |(at, _)| {
-        if text[..at].chars().next_back().is_some_and(|before| before.is_alphanumeric() || before == mark) {
-            return None;
+/// The mentions and the topics of a text, each once, in order.
+#[derive(Default)]
+pub(super) struct Marks {
+    pub(super) mentions: Vec<UserId>,
+    pub(super) topics: Vec<String>,
+}
+
+/// Finds the mentions and the topics of a text.
+pub(super) fn marks(text: &str) -> Marks {
+    let mut marks = Marks::default();
+    if !has_marks(text) {
+        return marks;
+    }
+    let mut users = HashSet::new();
+    let mut names = HashSet::new();
+    for token in tokens(text) {
+        match token {
+            Token::Mention(id) => marks.mentions.extend(UserId::parse(id).filter(|id| users.insert(id.clone()))),
+            Token::Topic(name) => marks.topics.extend(Some(name).filter(|name| names.insert(name.clone()))),
+            Token::Link(_) => {}
         }
-        let rest = &text[at + mark.len_utf8()..];
-        let word = &rest[..rest.find(|c| !belongs(c)).unwrap_or(rest.len())];
-        (!word.is_empty() && word.chars().count() <= 100).then_some(word)
-    })
+    }
+    marks
+}
+
+/// The users that a text mentions, each once.
+pub(crate) fn mentioned(text: &str) -> Vec<UserId> {
+    marks(text).mentions
 }
 
 #[cfg(test)]
@@ -234,7 +266,7 @@ mod tests {
             data: Some(deep(40)),
             ..Draft::default()
         };
-        let before = draft().build(&author, PostId(1), 2).unwrap();
+        let before = draft().build(&author, PostId(1), vec!["a b".into(), "c".into()], 2);
         assert!(draft().into_post(&author, PostId(2), &LIMITS).is_err());
         assert_eq!(draft().into_edited(&before, &LIMITS).unwrap(), before);
         type Change = fn(&mut Draft);
@@ -252,11 +284,39 @@ mod tests {
         }
     }
 
+    fn post(draft: serde_json::Value) -> Result<Post> {
+        let draft: Draft = serde_json::from_value(draft).expect("a draft");
+        let author = UserId::parse("ann").expect("an id");
+        let limits =
+            LimitOptions { text: 100, media: 9, topics: 10, data_bytes: 4_096, follows: 5_000, favourites: 10_000 };
+        draft.into_post(&author, PostId(1), &limits)
+    }
+
     #[test]
-    fn topics_and_mentions_are_found_in_the_text() {
-        let text = "#Rust, c#sharp ##no (#東京) @ann. and mail@example.org: @bo-2";
-        assert_eq!(marked(text, '#').collect::<Vec<_>>(), ["Rust", "東京"]);
-        let mentions: Vec<_> = marked(text, '@').map(|word| word.trim_end_matches(['.', '-'])).collect();
-        assert_eq!(mentions, ["ann", "bo-2"]);
+    fn topics_of_the_text_fill_up_and_never_refuse_it() {
+        let text: String = (0..20).map(|n| format!("#t{n} ")).collect();
+        let topics =
+            post(serde_json::json!({ "text": text, "topics": ["#Own", "＃own", "T1"] })).expect("a post").topics;
+        assert_eq!(topics, ["own", "t1", "t0", "t2", "t3", "t4", "t5", "t6", "t7", "t8"]);
+        let eleven: Vec<String> = (0..11).map(|n| format!("t{n}")).collect();
+        let refused = post(serde_json::json!({ "text": "x", "topics": eleven }));
+        assert!(matches!(refused, Err(FeedError::LimitExceeded { field: "topics", most: 10, .. })));
+        let same = vec!["E\u{301}"; 11];
+        assert_eq!(post(serde_json::json!({ "text": "x", "topics": same })).expect("a post").topics, ["é"]);
+        for wrong in ["", "#", "1", "a b", "\u{200b}", "\u{3164}", "a-b"] {
+            assert!(post(serde_json::json!({ "text": "x", "topics": [wrong] })).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn optional_texts_with_nothing_to_see_are_absent() {
+        let blank = "\u{202e}\u{200b} \u{3164}";
+        let media = serde_json::json!([{ "type": "image", "url": "/a.png", "alt": blank }]);
+        let location = serde_json::json!({ "lat": 1, "lon": 2, "name": blank });
+        let draft = serde_json::json!({ "text": blank, "media": media, "location": location, "platform": blank });
+        let post = post(draft).expect("a post");
+        assert_eq!(post.text, blank, "as it was written");
+        assert_eq!((&post.media[0].alt, &post.platform), (&None, &None));
+        assert_eq!(post.location.expect("a place").name, None);
     }
 }

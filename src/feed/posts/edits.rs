@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::draft::{Draft, audience, marked, refuse_own_api};
+use super::draft::{Draft, audience, marks, refuse_own_api};
 use crate::broker::{Confirmation, Invalidation};
 use crate::feed::base::Base;
 use crate::feed::call::Call;
@@ -75,7 +75,7 @@ impl Edit {
     /// The draft of the post with the change applied.
     fn apply_to(self, post: Post) -> Draft {
         // Removes the topics that come from the old text; the new text defines its own.
-        let named: HashSet<String> = marked(&post.text, '#').map(str::to_lowercase).collect();
+        let named: HashSet<String> = marks(&post.text).topics.into_iter().collect();
         let topics = post.topics.into_iter().filter(|topic| !named.contains(topic)).collect();
         Draft {
             text: self.text.unwrap_or(post.text),

@@ -116,7 +116,7 @@ fn connect(options: &SqliteOptions, access: OpenFlags) -> Result<Connection> {
     open().map_err(|error| explain(&options.path, &error))
 }
 
-/// Defines the SQL function `fold`: lower case for all scripts. SQLite's `lower` handles ASCII only.
+/// Defines the SQL function `fold`: the form in which names are searched. SQLite's `lower` handles ASCII only.
 fn define(db: &Connection) -> rusqlite::Result<()> {
     let pure = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
     db.create_scalar_function("fold", 1, pure, |call| Ok(fold(call.get_raw(0).as_str()?)))
