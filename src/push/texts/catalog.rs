@@ -6,6 +6,7 @@ use super::builtin::BUILTIN;
 use super::locale;
 use super::template::{Placeholder, Template};
 use crate::push::providers::truncate;
+use crate::text::is_blank;
 
 /// The maximum length of a name in a text, in characters.
 const MAX_NAME_CHARS: usize = 50;
@@ -280,8 +281,13 @@ impl Texts {
 
 /// A name or text of a user on one line, shortened, without characters that change how what follows is shown.
 fn clean(text: &str, max_chars: usize) -> String {
-    let directions =
-        |c: &char| !matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}');
+    if is_blank(text) {
+        return String::new();
+    }
+    let directions = |c: &char| {
+        let is_embedding = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        !is_embedding && !matches!(c, '\u{200e}' | '\u{200f}' | '\u{61c}')
+    };
     // Only what can be kept is copied: the text of a post may be long.
     let text: String = text.chars().filter(directions).take(max_chars * 16).collect();
     let line = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
@@ -424,6 +430,16 @@ mod tests {
         let texts = texts("").unwrap();
         let spoof = TextInput { name: "\u{202e}ecilA\n\u{2067}", ..input(TextKind::Follow, "en", 1) };
         assert_eq!(texts.render(&spoof).title, "ecilA followed you");
+        for control in ('\u{202a}'..='\u{202e}').chain('\u{2066}'..='\u{2069}') {
+            let text = format!("a{control}b");
+            let spoof = TextInput { name: &text, text: &text, ..input(TextKind::Reply, "en", 1) };
+            let shown = texts.render(&spoof);
+            assert_eq!((&*shown.title, &*shown.body), ("ab replied to you", "ab"), "{control:?}");
+        }
+        let hidden = TextInput { text: "\u{200b}\u{3164}", ..input(TextKind::Reply, "en", 1) };
+        assert_eq!(texts.render(&hidden).body, "");
+        let joined = TextInput { text: "👩\u{200d}💻 می\u{200c}خواهم", ..input(TextKind::Reply, "en", 1) };
+        assert_eq!(texts.render(&joined).body, joined.text);
         let long = "👨‍👩‍👧‍👦".repeat(100);
         let long = TextInput { name: &long, ..input(TextKind::Follow, "en", 1) };
         assert!(texts.render(&long).title.starts_with(&format!("{}… followed", "👨‍👩‍👧‍👦".repeat(7))));
