@@ -26,6 +26,7 @@ import {
   watchSession,
 } from "./session.js";
 import { Tap } from "./tap.js";
+import { withoutDirections } from "./text.js";
 import { gateView } from "./views/gate.js";
 import { signedInViews } from "./views/index.js";
 
@@ -206,7 +207,7 @@ export class App {
   setBadge() {
     const { unread = 0 } = this.client?.notifications ?? {};
     const badge = unread > 99 ? "(99+) " : unread > 0 ? `(${unread}) ` : "";
-    document.title = [badge + (this.view?.title ?? ""), "Feedline"].filter(Boolean).join(" · ");
+    document.title = [badge + withoutDirections(this.view?.title ?? ""), "Feedline"].filter(Boolean).join(" · ");
   }
 
   #open(session) {
@@ -272,7 +273,7 @@ export class App {
     this.#notice = "";
     this.view = view;
     this.#root.replaceChildren(view.element);
-    document.title = `${view.title} · Feedline`;
+    document.title = `${withoutDirections(view.title)} · Feedline`;
     queueMicrotask(view.focus);
     return view;
   }

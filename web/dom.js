@@ -1,5 +1,7 @@
 // Building the document. Text enters it as text nodes and attributes, never as markup.
 
+import { withoutDirections } from "./text.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 /**
@@ -33,9 +35,9 @@ export function button(properties, ...children) {
   return h("button", { type: "button", ...properties }, ...children);
 }
 
-/** A name kept from turning the direction of the text beside it. */
+/** A name kept from turning the direction of the text beside it: also by characters that would end the isolation. */
 export function bidi(text) {
-  return h("bdi", { text });
+  return h("bdi", { text: withoutDirections(text) });
 }
 
 /** Sets the text of an element only if it changes, so that live regions do not repeat themselves. */

@@ -3,6 +3,7 @@
 import { button, h } from "../dom.js";
 import { newKey } from "../feedline/index.js";
 import { t } from "../i18n/index.js";
+import { written } from "../text.js";
 import { avatar } from "./avatar.js";
 import { MentionCompletion } from "./completion.js";
 import { messageOf } from "./states.js";
@@ -48,7 +49,7 @@ export class CommentForm {
     );
     this.element.addEventListener("submit", async (event) => {
       event.preventDefault();
-      const text = this.#text.value.trim();
+      const text = written(this.#text.value);
       if (text === "") return this.#text.focus();
       send.disabled = true;
       error.textContent = "";

@@ -12,6 +12,7 @@ import { LikeControl } from "./like.js";
 import { openMenu } from "./menu.js";
 import { peopleDialog } from "./people-list.js";
 import { messageOf } from "./states.js";
+import { withoutDirections } from "../text.js";
 import { fillText } from "./text.js";
 
 export class CommentCard {
@@ -43,7 +44,7 @@ export class CommentCard {
   /** Names and likes may have changed. */
   refresh() {
     if (!this.#comment.author) return;
-    setText(this.#name, this.#app.client.people.get(this.#comment.author).name);
+    setText(this.#name, withoutDirections(this.#app.client.people.get(this.#comment.author).name));
     this.#like.update(this.#comment);
   }
 
@@ -127,7 +128,7 @@ export class CommentCard {
     const person = this.#app.client.people.get(author);
     this.#like = new LikeControl(this.#app.client.likes, this.#comment, "comment");
     fillText(this.#text, { text, mentions: this.#comment.mentions });
-    setText(this.#name, person.name);
+    setText(this.#name, withoutDirections(person.name));
     const name = h("a", { class: "author", href: paths.user(author) }, h("bdi", {}, this.#name));
     const head = h(
       "header",

@@ -2,6 +2,7 @@
 
 import { h } from "../dom.js";
 import { t } from "../i18n/index.js";
+import { mentionBegun } from "../text.js";
 import { personRow } from "./person.js";
 
 const WAIT_MS = 150;
@@ -44,8 +45,7 @@ export class MentionCompletion {
   }
 
   #prefix() {
-    const before = this.#field.value.slice(0, this.#field.selectionStart);
-    return before.match(/(?:^|[^\p{L}\p{N}_@])@([A-Za-z0-9_.-]{1,64})$/u)?.[1] ?? "";
+    return mentionBegun(this.#field.value.slice(0, this.#field.selectionStart));
   }
 
   #typed() {

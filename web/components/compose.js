@@ -3,6 +3,7 @@
 import { button, h } from "../dom.js";
 import { icon } from "../icons.js";
 import { t } from "../i18n/index.js";
+import { isBlank, written } from "../text.js";
 import { AudiencePicker } from "./audience.js";
 import { avatar } from "./avatar.js";
 import { MentionCompletion } from "./completion.js";
@@ -84,7 +85,7 @@ export class Compose {
 
   /** Whether nothing was written or attached. */
   get isEmpty() {
-    return this.#text.value.trim() === "" && this.#media.value.length === 0 && !this.#place.value;
+    return isBlank(this.#text.value) && this.#media.value.length === 0 && !this.#place.value;
   }
 
   focus() {
@@ -119,7 +120,7 @@ export class Compose {
 
   #submit(event) {
     event.preventDefault();
-    const text = this.#text.value.trim();
+    const text = written(this.#text.value);
     const draft = { text, media: this.#media.value, location: this.#place.value, visibility: this.#audience.value };
     const problem = this.#problem(draft);
     this.#error.textContent = problem;

@@ -2,6 +2,7 @@
 
 import { h } from "../dom.js";
 import { t } from "../i18n/index.js";
+import { written } from "../text.js";
 import { openDialog } from "./dialog.js";
 import { messageOf } from "./states.js";
 
@@ -31,7 +32,7 @@ export function editDialog(title, text, save) {
     event.preventDefault();
     submit.disabled = true;
     try {
-      await save(field.value.trim());
+      await save(written(field.value));
       dialog.close();
     } catch (failure) {
       error.textContent = messageOf(failure);

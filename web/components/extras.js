@@ -3,6 +3,7 @@
 import { button, h, show } from "../dom.js";
 import { icon } from "../icons.js";
 import { t } from "../i18n/index.js";
+import { isBlank, written } from "../text.js";
 import { mediaItem } from "./media.js";
 
 const MEDIA_MOST = 9;
@@ -54,7 +55,8 @@ export class MediaField {
   }
 
   get value() {
-    return this.#items.map(({ type, url, alt }) => ({ type, url, ...(alt.value.trim() && { alt: alt.value.trim() }) }));
+    const described = ({ value }) => written(value) && { alt: written(value) };
+    return this.#items.map(({ type, url, alt }) => ({ type, url, ...described(alt) }));
   }
 
   /** What is wrong with a URL that was typed and not added. */
@@ -172,12 +174,12 @@ export class PlaceField {
   }
 
   get value() {
-    const name = this.#name.value.trim();
+    const name = written(this.#name.value);
     return this.element.hidden || !this.#position ? null : { ...this.#position, ...(name && { name }) };
   }
 
   get problem() {
-    const typed = !this.element.hidden && (this.#name.value.trim() !== "" || this.#at.value.trim() !== "");
+    const typed = !this.element.hidden && (!isBlank(this.#name.value) || this.#at.value.trim() !== "");
     return typed && !this.#position ? t("place.invalid") : "";
   }
 

@@ -14,7 +14,7 @@ const folded = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCa
 
 /** Whether the id, or the name from one of its words on, begins with what is typed. */
 export function isNamed({ id, name }, typed) {
-  const wanted = folded(typed.replace(/^@/, ""));
+  const wanted = folded(typed.replace(/^[@＠]/, ""));
   const full = folded(name);
   const starts = [...full.matchAll(/(?<![\p{L}\p{N}])[\p{L}\p{N}]/gu)].map(({ index }) => index);
   return folded(id).startsWith(wanted) || starts.some((at) => full.startsWith(wanted, at));
@@ -96,7 +96,7 @@ export function pickPeople(app, title, chosen, { done, closed }) {
   field.addEventListener("input", () => {
     showList();
     clearTimeout(timer);
-    const q = field.value.trim().replace(/^@/, "");
+    const q = field.value.trim().replace(/^[@＠]/, "");
     // Those beyond the first pages of followers, and those who do not follow.
     if (q !== "") timer = setTimeout(() => rpc("users.search", { q }).then(({ items }) => add(items), () => {}), WAIT_MS);
   });

@@ -2,41 +2,42 @@
 
 import { h } from "../dom.js";
 import { paths } from "../router.js";
-
-const PARTS = /(https?:\/\/[^\s<>"']*[^\s<>"'.,;:!?)\]}])|@([A-Za-z0-9_.-]{1,64})|#([\p{L}\p{N}_]{1,100})/gu;
+import { tokens } from "../text.js";
 
 /** Fills an element with a text. Mentions and topics become links if the server recognised them. */
 export function fillText(element, { text, mentions = [], topics }) {
   const recognised = {
-    mentions: new Set(mentions),
-    topics: topics && new Set(topics.map((topic) => topic.toLowerCase())),
+    // Ids are found however they are written.
+    mentions: new Map(mentions.map((id) => [id.toLowerCase(), id])),
+    topics: topics && new Set(topics),
   };
   const nodes = [];
   let end = 0;
-  for (const match of text.matchAll(PARTS)) {
-    const link = linkOf(match, recognised);
+  for (const token of tokens(text)) {
+    const written = text.slice(token.start, token.end);
+    const link = linkOf(token, written, recognised);
     if (!link) continue;
-    nodes.push(text.slice(end, match.index), link);
-    end = match.index + link.dataset.length * 1;
-    delete link.dataset.length;
+    nodes.push(text.slice(end, token.start), link);
+    end = token.end;
   }
   element.replaceChildren(...nodes, text.slice(end));
 }
 
-function linkOf([whole, url, user, topic], { mentions, topics }) {
-  if (url) {
-    const shown = url.replace(/^https?:\/\//, "");
-    return link(url, shown, url.length, { target: "_blank", rel: "noopener noreferrer" });
+function linkOf({ kind, value }, written, { mentions, topics }) {
+  if (kind === "link") {
+    const href = hrefOf(value);
+    const text = value.replace(/^https?:\/\//i, "");
+    return href && h("a", { href, text, target: "_blank", rel: "noopener noreferrer" });
   }
-  if (user) {
-    // The end of a sentence may stand behind a name.
-    const id = [user, user.replace(/[.-]+$/, "")].find((one) => mentions.has(one));
-    return id && link(paths.user(id), `@${id}`, id.length + 1);
+  if (kind === "mention") {
+    const id = mentions.get(value.toLowerCase());
+    return id && h("a", { href: paths.user(id), text: written });
   }
-  const name = topic.toLowerCase();
-  return (!topics || topics.has(name)) && link(paths.topic(name), whole, whole.length);
+  return (!topics || topics.has(value)) && h("a", { href: paths.topic(value), text: written });
 }
 
-function link(href, text, length, more = {}) {
-  return h("a", { href, text, data: { length }, ...more });
+/** Where a link leads; none for schemes that a page cannot follow or must not. */
+function hrefOf(link) {
+  if (/^(https?:\/\/|mailto:)/i.test(link)) return link;
+  return /^[a-z][a-z0-9+.-]*:\/\//i.test(link) ? null : `https://${link}`;
 }

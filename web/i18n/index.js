@@ -2,6 +2,7 @@
 // by its address, because the server sends this module as a part of the joined script.
 
 import { preference, setPreference } from "../preferences.js";
+import { withoutDirections } from "../text.js";
 
 const TABLES = {
   en: () => import("/i18n/en.js").then(({ en }) => en),
@@ -59,5 +60,6 @@ function pattern(key, values) {
 }
 
 function format(value) {
-  return typeof value === "number" ? value.toLocaleString(LOCALES[language]) : String(value ?? "");
+  // A value can be a name: it must not turn the direction of the words around it.
+  return typeof value === "number" ? value.toLocaleString(LOCALES[language]) : withoutDirections(String(value ?? ""));
 }

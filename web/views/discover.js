@@ -7,6 +7,7 @@ import { PagedList } from "../components/paged-list.js";
 import { suggestions, topics } from "../components/panels.js";
 import { personLink } from "../components/person.js";
 import { empty } from "../components/states.js";
+import { written } from "../text.js";
 
 function searchForm(app, query) {
   const field = h("input", {
@@ -29,7 +30,7 @@ function searchForm(app, query) {
   );
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    app.router.go(`/search?q=${encodeURIComponent(field.value.trim().replace(/^@/, ""))}`);
+    app.router.go(`/search?q=${encodeURIComponent(written(field.value).replace(/^[@＠]/, ""))}`);
   });
   return { form, field };
 }

@@ -5,6 +5,7 @@ import { mark } from "../icons.js";
 import { t } from "../i18n/index.js";
 import { messageOf } from "../components/states.js";
 import { languageChoice } from "../components/choices.js";
+import { written } from "../text.js";
 
 const USER = /^[A-Za-z0-9_.-]{1,64}$/;
 
@@ -59,7 +60,7 @@ export function gateView({ mode, notice = "", request, enter, other: browser, jo
     event.preventDefault();
     const user = fields.user.input.value.trim();
     const password = fields.password.input.value;
-    const name = fields.name ? fields.name.input.value.trim() : "";
+    const name = fields.name ? written(fields.name.input.value) : "";
     complain({ message: "" });
     if (user === "") return complain({ field: "user", message: t("gate.user.empty") });
     if (!USER.test(user)) return complain({ field: "user", message: t("gate.user.invalid") });

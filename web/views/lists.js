@@ -5,6 +5,7 @@ import { t } from "../i18n/index.js";
 import { Feed } from "../components/feed.js";
 import { PostPages } from "../post-pages.js";
 import { empty } from "../components/states.js";
+import { topicName } from "../text.js";
 
 function feedView(app, title, timeline, options) {
   const feed = new Feed(app, timeline, { label: title, ...options });
@@ -22,7 +23,9 @@ function feedView(app, title, timeline, options) {
   };
 }
 
-export function topicView(app, { name }) {
+export function topicView(app, { name: written }) {
+  // Only the stored name is that of a channel.
+  const name = topicName(written) ?? written;
   const timeline = app.client.openTimeline({ method: "topics.read", params: { name }, channel: `topic:${name}` });
   return feedView(app, `#${name}`, timeline, { empty: () => empty(t("topic.empty"), t("topic.empty.text")) });
 }

@@ -7,6 +7,7 @@ import { confirmDialog } from "../components/dialog.js";
 import { restrictionLists } from "../components/people-list.js";
 import { messageOf } from "../components/states.js";
 import { request } from "../api.js";
+import { written } from "../text.js";
 import { pushLink } from "./push.js";
 
 const BIO_MOST = 500;
@@ -106,8 +107,8 @@ function profileForm(app) {
     },
   ];
   const save = async (values) => {
-    const name = values.name.trim() || app.session.user;
-    const given = { name, avatar: values.avatar.trim(), bio: values.bio.trim() };
+    const name = written(values.name) || app.session.user;
+    const given = { name, avatar: values.avatar.trim(), bio: written(values.bio) };
     // What was not touched is left out: another tab may have changed it.
     const changed = Object.entries(given).filter(([key, value]) => value !== (shown[key] ?? ""));
     const change = Object.fromEntries(changed.map(([key, value]) => [key, value === "" ? null : value]));
