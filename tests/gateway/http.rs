@@ -152,7 +152,7 @@ fn post_and_comment_cases(post: u64, comment: &Value, to_delete: u64) -> Vec<Cas
         ("likes.list", json!({ "id": post, "limit": 101 })),
         ("posts.edit", json!({ "id": post, "text": "mine now" })),
         ("posts.edit", json!({ "id": 1, "text": "x" })),
-        ("posts.edit", json!({ "id": to_delete, "text": null })),
+        ("posts.edit", json!({ "id": to_delete, "text": "" })),
     ]
 }
 
