@@ -10,7 +10,7 @@ use super::idempotency::{IdempotencyKeys, take_key};
 use super::operations::{Access, Effect, Operation};
 use super::request::Request;
 use crate::broker::Attempt;
-use crate::feed::{Call, Feed, FeedError, NewUser, Result};
+use crate::feed::{Call, Caller, Feed, FeedError, NewUser, Result};
 
 /// Runs operations on the feed.
 pub struct Executor {
@@ -45,7 +45,8 @@ impl Executor {
             Effect::QueuedWrite(_) => NewUser::Settled,
             _ => NewUser::Recorded,
         };
-        identity.authorize(request.caller.reader(), &request.credential, new).await?;
+        let user = identity.authorize(request.caller.reader(), &request.credential, new).await?;
+        request.caller = user.map_or(Caller::Anonymous, Caller::User);
         let write = take_key(operation, &mut request)?;
         if let Err(limited) = admit(&self.feed.base.rates, operation, &request).await {
             // A repeat writes nothing and returns the reply of the first request. Its look-up counts as a read.

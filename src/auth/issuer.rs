@@ -75,7 +75,7 @@ impl Issuer {
     pub fn issue(&self, user: &UserId, now: u64) -> Result<Issued, KeyError> {
         let expires_at = now.saturating_add(self.ttl.as_secs());
         let claims = IssuedClaims {
-            user: BTreeMap::from([(self.user_id_claim.as_str(), user.as_str())]),
+            user: BTreeMap::from([(self.user_id_claim.as_str(), user.shown())]),
             jti: Uuid::new_v4().to_string(),
             iat: now,
             exp: expires_at,
@@ -119,7 +119,7 @@ impl SessionIssuer {
     pub fn issue(&self, user: &UserId, generation: u64, now: u64) -> Result<Issued, KeyError> {
         let expires_at = now.saturating_add(self.ttl.as_secs());
         let claims = SessionClaims {
-            sub: user.as_str(),
+            sub: user.shown(),
             jti: Uuid::new_v4().to_string(),
             iat: now,
             exp: expires_at,

@@ -106,7 +106,8 @@ pub(crate) struct SinglePost {
     item: PageItem,
     /// Profiles of its author, likers and commenters, and of mentioned users, by id; with `people`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    people: Option<BTreeMap<String, Person>>,
+    #[schemars(with = "Option<BTreeMap<String, Person>>")]
+    people: Option<BTreeMap<UserId, Person>>,
 }
 
 #[cfg(test)]

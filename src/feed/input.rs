@@ -175,7 +175,8 @@ pub(crate) struct PostPage {
     #[schemars(with = "Vec<PageItem>")]
     pub(crate) items: Vec<Box<RawValue>>,
     /// Their authors by id, and the users that `with` adds.
-    pub(crate) people: BTreeMap<String, Person>,
+    #[schemars(with = "BTreeMap<String, Person>")]
+    pub(crate) people: BTreeMap<UserId, Person>,
     /// The `cursor` of the next page; absent at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) next: Option<String>,

@@ -64,7 +64,8 @@ pub use self::outlet_log::{
     OutletSettlement, OutletStore,
 };
 pub use self::people::{
-    MAX_NAMED, NewAccount, PeopleStore, ProfileChange, StoredAccount, SuggestionLimits, UserMatch, fold, past,
+    KnownUser, MAX_NAMED, NewAccount, PeopleStore, ProfileChange, StoredAccount, SuggestionLimits, UserMatch, fold,
+    past,
 };
 pub use self::personal::{PersonalData, PersonalDataStore, PersonalRow};
 pub use self::postgres::{PostgresLedger, PostgresOptions, PostgresUrl};

@@ -20,6 +20,15 @@ pub struct NewAccount {
     pub created_at: Millis,
 }
 
+/// A user that the ledger has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownUser {
+    /// The id as first written.
+    pub id: UserId,
+    /// The origin of the id.
+    pub origin: UserOrigin,
+}
+
 /// The data that a sign-in needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredAccount {
@@ -27,6 +36,8 @@ pub struct StoredAccount {
     pub password: String,
     /// The number of times that all sessions were ended. New sessions carry it.
     pub generation: u64,
+    /// The id as first written.
+    pub user: UserId,
 }
 
 /// A change of a user's profile.
@@ -89,12 +100,12 @@ pub trait PeopleStore: Send + Sync {
     /// An account; `None` if no account has that id.
     async fn account(&self, user: &UserId) -> Result<Option<StoredAccount>>;
 
-    /// Creates a user, for example on their first token, unless the user exists. Returns the origin of the id. If a
-    /// sign-up and a first token race, one wins, and both callers get the winner's origin.
-    async fn ensure_user(&self, user: &UserId, now: Millis) -> Result<UserOrigin>;
+    /// Creates a user, for example on their first token, unless the user exists. Returns the id as first
+    /// written, and its origin. If a sign-up and a first token race, one wins, and both callers get the winner's.
+    async fn ensure_user(&self, user: &UserId, now: Millis) -> Result<KnownUser>;
 
-    /// The origin of a user's id; `None` if the user does not exist.
-    async fn user_origin(&self, user: &UserId) -> Result<Option<UserOrigin>>;
+    /// The origin of a user's id, and its spelling; `None` if the user does not exist.
+    async fn user_origin(&self, user: &UserId) -> Result<Option<KnownUser>>;
 
     /// The existing users among `ids`, each once, in any order. Accepts any number of ids in one round trip.
     async fn users(&self, ids: &[UserId]) -> Result<Vec<User>>;

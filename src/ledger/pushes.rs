@@ -67,6 +67,7 @@ pub struct PushLease {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct PushKey {
     /// The user.
+    #[serde(serialize_with = "UserId::serialize_key")]
     pub user: UserId,
     /// The user's device.
     pub device: DeviceId,

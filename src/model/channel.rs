@@ -3,6 +3,7 @@
 //! A channel of the feed is named `<kind>:<id>`. All other names belong to the application: a configured namespace
 //! before the colon, anything behind it.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -93,6 +94,19 @@ pub enum Channel {
     App(AppChannel),
 }
 
+/// The one spelling of a channel's name under which it is stored and found: the ids of users in it are in lower case.
+pub fn canonical_name(name: &str) -> Cow<'_, str> {
+    if !name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        return Cow::Borrowed(name);
+    }
+    let of_user = [ChannelKind::Timeline, ChannelKind::Notifications, ChannelKind::User];
+    let owner = of_user.into_iter().find_map(|kind| kind.id_of(name));
+    match owner.or_else(|| split(name).1.split_once('#').map(|(_, members)| members)) {
+        Some(ids) => Cow::Owned(format!("{}{}", &name[..name.len() - ids.len()], ids.to_ascii_lowercase())),
+        None => Cow::Borrowed(name),
+    }
+}
+
 impl Channel {
     /// Parses the name of a channel; `None` if no channel can have it. Rejects names of topics and posts that nothing
     /// can be published under, because each subscription to one would waste memory.
@@ -147,7 +161,7 @@ impl AppChannel {
         let (namespace, rest) = split(name);
         let is_reserved = ChannelKind::ALL.iter().any(|kind| kind.as_str() == namespace);
         let is_complete = !rest.is_empty() && !unmarked(name).starts_with(':');
-        (is_complete && !is_reserved).then(|| Self { name: name.into() })
+        (is_complete && !is_reserved).then(|| Self { name: canonical_name(name).into() })
     }
 
     /// The name of its namespace; empty for the namespace without a name.
@@ -207,6 +221,27 @@ mod tests {
         for name in ["chat:1", "$chat:1#ann,bo", "lobby", "#ann", "$lobby", "chat::", "Timeline:ann"] {
             let Some(Channel::App(app)) = Channel::parse(name) else { panic!("{name}") };
             assert_eq!(Channel::App(app).to_string(), name);
+        }
+    }
+
+    #[test]
+    fn ids_in_names_are_found_in_any_case() {
+        let same = [
+            ("timeline:Kim", "timeline:kim"),
+            ("notifications:KIM", "notifications:kim"),
+            ("user:kIm", "user:kim"),
+            ("chat:Room#Kim,BO", "chat:Room#kim,bo"),
+            ("$chat:Room#Kim", "$chat:Room#kim"),
+            ("#KIM", "#kim"),
+            ("Lobby#A#B", "Lobby#a#b"),
+        ];
+        for (written, canonical) in same {
+            assert_eq!(canonical_name(written), canonical);
+            assert_eq!(Channel::parse(written), Channel::parse(canonical), "{written}");
+            assert_eq!(Channel::parse(written).unwrap().to_string(), canonical);
+        }
+        for other in ["chat:Room", "Lobby", "$Chat:1", "Chat:1", "post:1"] {
+            assert_eq!(canonical_name(other), other);
         }
     }
 

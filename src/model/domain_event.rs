@@ -125,6 +125,24 @@ pub struct NewLikes {
 }
 
 impl DomainEvent {
+    /// All users that it names.
+    pub fn users_mut(&mut self) -> Vec<&mut UserId> {
+        match self {
+            Self::PostCreated { author, mentions, .. }
+            | Self::PostEdited { author, mentions, .. }
+            | Self::CommentCreated { author, mentions, .. }
+            | Self::CommentEdited { author, mentions, .. } => std::iter::once(author).chain(mentions).collect(),
+            Self::Followed { follower, followee } | Self::Unfollowed { follower, followee } => vec![follower, followee],
+            Self::Liked { likes } => likes.iter_mut().flat_map(|likes| &mut likes.by).collect(),
+            Self::PostDeleted { author: user, .. }
+            | Self::Notified { to: user, .. }
+            | Self::UserConnected { user }
+            | Self::UserAway { user } => vec![user],
+            Self::ChannelSubscribed { user, .. } => user.iter_mut().collect(),
+            Self::ChannelVacated { .. } => Vec::new(),
+        }
+    }
+
     /// The event of a new post; `None` if the post mentions no other users, unless the `outlet` wants every post.
     pub fn post_created(post: &Post, outlet: bool) -> Option<Self> {
         let mentions = others(&post.mentions, &post.author);

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::{
     Comment, CommentId, GoneReason, Notification, NotificationId, NotificationPosition, Person, PostId, RevertReason,
-    ShownPost, Tally,
+    ShownPost, Tally, UserId,
 };
 
 /// An event on a channel of the feed. `title` is the name of its schema, `x-channels` are the kinds of channels that
@@ -61,7 +61,8 @@ pub enum Event<'a> {
         /// The comment.
         comment: &'a Comment,
         /// Its author, by user id.
-        people: &'a BTreeMap<String, Person>,
+        #[schemars(with = "BTreeMap<String, Person>")]
+        people: &'a BTreeMap<UserId, Person>,
     },
     /// A comment was edited. Ignore it if its `edited_at` is lower than the last one.
     #[serde(rename = "edited")]
@@ -70,7 +71,8 @@ pub enum Event<'a> {
         /// The whole comment after the edit.
         comment: &'a Comment,
         /// Its author, by user id.
-        people: &'a BTreeMap<String, Person>,
+        #[schemars(with = "BTreeMap<String, Person>")]
+        people: &'a BTreeMap<UserId, Person>,
     },
     /// A comment was removed.
     #[serde(rename = "gone")]
@@ -225,7 +227,7 @@ mod tests {
             edited_at: None,
             liked: None,
         };
-        let people = BTreeMap::from([("ann".to_owned(), Person { id: ann, name: "Ann".into(), avatar: None })]);
+        let people = BTreeMap::from([(ann.clone(), Person { id: ann, name: "Ann".into(), avatar: None })]);
         let members = r#""id":8,"post":7,"author":"ann","text":"\"hi\"","created_at":9,"likes":0,"replies":0"#;
         let expected =
             format!(r#"{{"type":"comment","comment":{{{members}}},"people":{{"ann":{{"id":"ann","name":"Ann"}}}}}}"#);

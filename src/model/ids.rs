@@ -1,7 +1,10 @@
 //! The ids of users, posts, comments and notifications.
 
 use std::borrow::Borrow;
+use std::cmp::Ordering;
+use std::collections::HashSet;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -11,53 +14,125 @@ use serde::{Serialize, Serializer};
 use super::Millis;
 
 /// A user's id: 1 to 64 of `A-Z a-z 0-9 _ - .`, not dots alone, which have a meaning in paths. Cheap to clone.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+///
+/// Ids are equal if they differ in case only. Stores, keys and comparisons use the lower case, [`as_str`](Self::as_str).
+/// The value also has the spelling that it was parsed from, [`shown`](Self::shown): JSON contains this one. The ledger
+/// keeps the spelling of a user's first request or sign-up, so a user that comes from there is shown as first written.
+#[derive(Clone)]
 pub struct UserId(Arc<str>);
 
 impl UserId {
     /// The longest id, in characters (all of them one byte).
     pub const MAX_LEN: usize = 64;
 
+    /// Between the lower case and the spelling, where these differ. Both have the same length, so it is in the middle.
+    const SEPARATOR: u8 = 0;
+
     /// Parses an id; `None` if the text is not a valid one.
     pub fn parse(text: &str) -> Option<Self> {
         let fits = (1..=Self::MAX_LEN).contains(&text.len());
         let plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b));
         let names = text.bytes().any(|b| b != b'.');
-        (fits && plain && names).then(|| Self(text.into()))
+        (fits && plain && names).then(|| {
+            if text.bytes().any(|b| b.is_ascii_uppercase()) {
+                Self(format!("{}\0{text}", text.to_ascii_lowercase()).into())
+            } else {
+                Self(text.into())
+            }
+        })
     }
 
     /// Whether the text has another meaning in paths that contain an id. Users cannot have a reserved id.
     pub fn is_reserved(&self) -> bool {
-        matches!(&*self.0, "me" | "suggested")
+        matches!(self.as_str(), "me" | "suggested" | "explore")
     }
 
-    /// The id as text.
+    /// The id in lower case, by which users are stored and found.
     pub fn as_str(&self) -> &str {
-        &self.0
+        self.separator().map_or(&*self.0, |middle| &self.0[..middle])
+    }
+
+    /// The id as it was written, for output.
+    pub fn shown(&self) -> &str {
+        self.separator().map_or(&*self.0, |middle| &self.0[middle + 1..])
+    }
+
+    /// The spelling, if it is not the lower case.
+    pub fn handle(&self) -> Option<&str> {
+        self.separator().map(|middle| &self.0[middle + 1..])
+    }
+
+    /// Replaces ids by those of `known` that are equal, which may have another spelling.
+    pub fn respell<'a>(ids: impl IntoIterator<Item = &'a mut Self>, known: &HashSet<Self>) {
+        for id in ids {
+            if let Some(known) = known.get(id) {
+                id.clone_from(known);
+            }
+        }
+    }
+
+    /// Serializes the lower case, in keys that statements compare with columns.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    pub fn serialize_key<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+
+    fn separator(&self) -> Option<usize> {
+        let middle = self.0.len() / 2;
+        (self.0.as_bytes().get(middle) == Some(&Self::SEPARATOR)).then_some(middle)
     }
 }
 
+impl PartialEq for UserId {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for UserId {}
+
+impl Hash for UserId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
+    }
+}
+
+impl PartialOrd for UserId {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for UserId {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.as_str().cmp(other.as_str())
+    }
+}
+
+/// The lower case: names of channels, keys and cursors are made of it.
 impl fmt::Display for UserId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.as_str())
     }
 }
 
 impl fmt::Debug for UserId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "@{}", self.0)
+        write!(f, "@{}", self.shown())
     }
 }
 
 impl Borrow<str> for UserId {
     fn borrow(&self) -> &str {
-        &self.0
+        self.as_str()
     }
 }
 
 impl Serialize for UserId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
+        serializer.serialize_str(self.shown())
     }
 }
 
@@ -260,6 +335,24 @@ mod tests {
             prop_assert!(id <= PostId::MAX);
             prop_assert_eq!(id.0 as f64 as u64, id.0);
             prop_assert_eq!(id.cmp(&second), one.cmp(&other));
+        }
+    }
+
+    #[test]
+    fn user_ids_are_equal_ignoring_case_and_keep_their_spelling() {
+        let ids = ["Kim", "kim", "KIM", "kIm"].map(|text| UserId::parse(text).unwrap());
+        for (id, text) in ids.iter().zip(["Kim", "kim", "KIM", "kIm"]) {
+            assert_eq!((id.as_str(), id.shown(), &*id.to_string()), ("kim", text, "kim"));
+            assert_eq!((id, id.cmp(&ids[0])), (&ids[0], Ordering::Equal));
+            assert_eq!(serde_json::to_string(id).unwrap(), format!("{text:?}"));
+            assert!(std::collections::HashSet::from([ids[0].clone()]).contains("kim"));
+        }
+        for text in ["a", "A", "ab", "aB", &"x".repeat(64), &"X".repeat(64)] {
+            let id = UserId::parse(text).unwrap();
+            assert_eq!((id.as_str(), id.shown()), (&*text.to_ascii_lowercase(), text));
+        }
+        for reserved in ["me", "ME", "Suggested", "EXPLORE"] {
+            assert!(UserId::parse(reserved).unwrap().is_reserved(), "{reserved}");
         }
     }
 

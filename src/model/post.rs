@@ -23,6 +23,24 @@ pub enum Visibility {
     NotTo(Vec<UserId>),
 }
 
+impl Visibility {
+    /// The users that it names.
+    pub fn named(&self) -> &[UserId] {
+        match self {
+            Self::OnlyTo(users) | Self::NotTo(users) => users,
+            Self::Public | Self::Followers | Self::Friends => &[],
+        }
+    }
+
+    /// See [`named`](Self::named).
+    pub fn named_mut(&mut self) -> &mut [UserId] {
+        match self {
+            Self::OnlyTo(users) | Self::NotTo(users) => users,
+            Self::Public | Self::Followers | Self::Friends => &mut [],
+        }
+    }
+}
+
 /// The kind of a piece of media.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

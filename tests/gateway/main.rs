@@ -69,6 +69,7 @@ mod revocations;
 mod rights;
 mod server_api;
 mod sources;
+mod spellings;
 mod stalls;
 mod streams;
 mod text;

@@ -235,7 +235,7 @@ async fn post_alerts_notify_of_an_authors_posts() {
 #[tokio::test]
 async fn reserved_path_words_are_rejected_as_user_ids() {
     let server = Server::start().await;
-    for reserved in ["me", "suggested"] {
+    for reserved in ["me", "ME", "suggested", "Suggested", "explore"] {
         let account = json!({ "user": reserved, "password": "long enough" }).to_string();
         let answer = server.http("POST", "/api/v1/accounts", &[], &account).await;
         assert_eq!(refusal(&answer), (400, "invalid", Some("user")));
@@ -248,6 +248,4 @@ async fn reserved_path_words_are_rejected_as_user_ids() {
         socket.command(json!({ "connect": { "token": signed(&json!({ "sub": reserved })) } })).await;
         assert_eq!(socket.closed().await.0, 3500);
     }
-    // User ids are case-sensitive.
-    assert_eq!(server.call("Me", "GET", "/users/Me", &Value::Null).await.status, 200);
 }

@@ -91,7 +91,7 @@ async fn adding_again_keeps_the_first_timestamp(ledger: Any) {
     assert_eq!(ledger.holders_count(&kind("video"), &object("a")).await.unwrap(), 2);
     let holders = ledger.holders(&kind("video"), &object("a"), None, 9).await.unwrap();
     let who: Vec<_> = holders.iter().map(|holder| (holder.user.name.as_str(), holder.at)).collect();
-    assert_eq!(who, [("bo", NOW + 3), ("ann", NOW)]);
+    assert_eq!(who, [("Bo", NOW + 3), ("Ann", NOW)]);
     assert!(ledger.add_favourite(&id("nobody"), &kind("video"), &object("a"), NOW, MAX_FAVOURITES).await.is_err());
     assert_eq!(ledger.holders_count(&kind("video"), &object("a")).await.unwrap(), 2, "nothing of it was stored");
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use feedline::ledger::{Ledger, ProfileChange, SuggestionLimits, fold};
-use feedline::model::About;
+use feedline::model::{About, UserId};
 use serde_json::{Map, Value, json};
 
 use crate::support::{NOW, account, conformance, follow, id, users};
@@ -14,6 +14,7 @@ conformance! {
     users_are_found_by_prefix_of_id_or_name
     search_pages_hold_each_user_once
     search_finds_the_new_name_only
+    ids_are_found_in_any_case_and_shown_as_first_written
     suggestions_are_ranked_and_exclude_followees
     suggestion_scans_are_bounded
     post_alerts_are_stored_once_and_bounded
@@ -87,10 +88,10 @@ async fn bios_and_data_are_changed_one_by_one(ledger: Any) {
 }
 
 async fn users_are_found_by_prefix_of_id_or_name(ledger: Any) {
-    users(&*ledger, &["Ann_1", "anna", "bo", "cy", "a.n", "a_n", "a-n"]).await;
+    users(&*ledger, &["ann_1", "anna", "bo", "cy", "a.n", "a_n", "a-n"]).await;
     rename(&*ledger, "bo", "ANNABEL Lee").await;
     rename(&*ledger, "cy", "ÉMILE 東京").await;
-    assert_eq!(found(&*ledger, "ann", 9).await, ["Ann_1", "anna", "bo"]);
+    assert_eq!(found(&*ledger, "ann", 9).await, ["ann_1", "anna", "bo"]);
     assert_eq!(found(&*ledger, "annabel l", 9).await, ["bo"]);
     assert_eq!(found(&*ledger, "lee", 9).await, [""; 0], "the beginning of the name, not of each word");
     for written in ["ÉMILE 東", "emile", "E\u{301}mile 東京"] {
@@ -145,20 +146,38 @@ fn ranked(people: &[(&str, u64)]) -> Vec<(String, u64)> {
 
 const FAR: SuggestionLimits = SuggestionLimits { followees: 100, each: 100, people: 100 };
 
+async fn ids_are_found_in_any_case_and_shown_as_first_written(ledger: Any) {
+    let written = |text: &str| UserId::parse(text).unwrap();
+    for (first, later) in [("Kim", "KIM"), ("tIM", "tim"), ("lea", "Lea")] {
+        for text in [first, later] {
+            assert_eq!(ledger.ensure_user(&written(text), NOW).await.unwrap().id.shown(), first);
+            assert_eq!(ledger.user_origin(&written(text)).await.unwrap().unwrap().id.shown(), first);
+            let found = ledger.users(&[written(text)]).await.unwrap();
+            let found: Vec<_> = found.iter().map(|user| (user.id.shown(), &*user.name)).collect();
+            assert_eq!(found, [(first, first)], "{text}");
+            assert_eq!(ledger.profile(&written(text), None).await.unwrap().unwrap().user.id.shown(), first);
+        }
+    }
+    let [author, reader] = ["Kim", "TIM"].map(written);
+    follow(&*ledger, &reader, &author).await;
+    let found = ledger.followers(&author, None, 9).await.unwrap().items;
+    assert_eq!(found.iter().map(|user| user.id.shown()).collect::<Vec<_>>(), ["tIM"]);
+}
+
 async fn suggestions_are_ranked_and_exclude_followees(ledger: Any) {
-    users(&*ledger, &["i", "a", "b", "c", "x", "y", "z", "Z", "far"]).await;
+    users(&*ledger, &["i", "a", "b", "c", "x", "y", "z", "-z", "far"]).await;
     assert!(second(&*ledger, FAR).await.is_empty());
     for followee in ["a", "b", "c"] {
         follow(&*ledger, &id("i"), &id(followee)).await;
         follow(&*ledger, &id(followee), &id("i")).await;
         follow(&*ledger, &id(followee), &id("y")).await;
     }
-    for (from, to) in [("a", "b"), ("a", "z"), ("a", "Z"), ("b", "x"), ("c", "x"), ("y", "far"), ("far", "i")] {
+    for (from, to) in [("a", "b"), ("a", "z"), ("a", "-z"), ("b", "x"), ("c", "x"), ("y", "far"), ("far", "i")] {
         follow(&*ledger, &id(from), &id(to)).await;
     }
-    assert_eq!(second(&*ledger, FAR).await, ranked(&[("y", 3), ("x", 2), ("Z", 1), ("z", 1)]));
+    assert_eq!(second(&*ledger, FAR).await, ranked(&[("y", 3), ("x", 2), ("-z", 1), ("z", 1)]));
     follow(&*ledger, &id("i"), &id("y")).await;
-    assert_eq!(second(&*ledger, FAR).await, ranked(&[("x", 2), ("Z", 1), ("far", 1), ("z", 1)]));
+    assert_eq!(second(&*ledger, FAR).await, ranked(&[("x", 2), ("-z", 1), ("far", 1), ("z", 1)]));
 }
 
 async fn suggestion_scans_are_bounded(ledger: Any) {

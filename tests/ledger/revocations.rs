@@ -168,14 +168,15 @@ async fn one_of_two_concurrent_password_changes_wins(ledger: Any) {
 
 async fn the_origin_of_a_user_is_known(ledger: Any) {
     assert!(ledger.create_account(account("ann")).await.unwrap());
-    assert_eq!(ledger.ensure_user(&id("ann"), NOW).await.unwrap(), UserOrigin::Account);
+    assert_eq!(ledger.ensure_user(&id("ann"), NOW).await.unwrap().origin, UserOrigin::Account);
     for _ in 0..2 {
-        assert_eq!(ledger.ensure_user(&id("bo"), NOW).await.unwrap(), UserOrigin::Application);
+        assert_eq!(ledger.ensure_user(&id("bo"), NOW).await.unwrap().origin, UserOrigin::Application);
     }
     assert!(!ledger.create_account(account("bo")).await.unwrap());
-    assert_eq!(ledger.user_origin(&id("ann")).await.unwrap(), Some(UserOrigin::Account));
-    assert_eq!(ledger.user_origin(&id("bo")).await.unwrap(), Some(UserOrigin::Application));
-    assert_eq!(ledger.user_origin(&id("nobody")).await.unwrap(), None);
+    let origin = async |user| ledger.user_origin(&id(user)).await.unwrap().map(|known| known.origin);
+    assert_eq!(origin("ann").await, Some(UserOrigin::Account));
+    assert_eq!(origin("bo").await, Some(UserOrigin::Application));
+    assert_eq!(origin("nobody").await, None);
 }
 
 async fn concurrent_first_request_and_sign_up_agree_on_the_origin(ledger: Any) {
@@ -184,7 +185,7 @@ async fn concurrent_first_request_and_sign_up_agree_on_the_origin(ledger: Any) {
         let user = id(&name);
         let (signed_up, origin) = tokio::join!(ledger.create_account(account(&name)), ledger.ensure_user(&user, NOW));
         let expected = if signed_up.unwrap() { UserOrigin::Account } else { UserOrigin::Application };
-        assert_eq!(origin.unwrap(), expected, "{name}");
-        assert_eq!(ledger.user_origin(&user).await.unwrap(), Some(expected));
+        assert_eq!(origin.unwrap().origin, expected, "{name}");
+        assert_eq!(ledger.user_origin(&user).await.unwrap().map(|known| known.origin), Some(expected));
     }
 }

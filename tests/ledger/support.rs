@@ -48,8 +48,13 @@ macro_rules! conformance {
 }
 pub(crate) use conformance;
 
+/// A user id, written with a capital: a store that compared the spelling would not find what it stored in lower case.
 pub(crate) fn id(text: &str) -> UserId {
-    UserId::parse(text).expect("a user id")
+    let mut written = text.to_owned();
+    if let Some(first) = written.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    UserId::parse(&written).expect("a user id")
 }
 
 pub(crate) fn ids(texts: &[&str]) -> Vec<UserId> {

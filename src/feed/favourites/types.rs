@@ -106,7 +106,8 @@ pub(crate) struct FavouritePage {
     pub(super) items: Vec<FavouriteItem>,
     /// Of posts: their authors by id, and the users that `with` adds.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) people: BTreeMap<String, Person>,
+    #[schemars(with = "BTreeMap<String, Person>")]
+    pub(super) people: BTreeMap<UserId, Person>,
     /// The `cursor` of the next page; absent at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) next: Option<String>,

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use unicode_normalization::UnicodeNormalization as _;
 
 use super::revocations::RevocationService;
 use super::user_origins::UserOrigins;
@@ -103,12 +104,12 @@ impl AccountService {
         if account.user.is_reserved() {
             return Err(FeedError::invalid("user", "that id means something else here"));
         }
-        let name = account.name.map_or_else(|| Ok(account.user.to_string()), |name| checked_name(&name))?;
+        let name = account.name.map_or_else(|| Ok(account.user.shown().to_owned()), |name| checked_name(&name))?;
         if self.identity.is_erased(&account.user) {
             return Err(taken(UserOrigin::Account));
         }
-        if let Some(origin) = self.origins.get(&account.user).await? {
-            return Err(taken(origin));
+        if let Some(known) = self.origins.get(&account.user).await? {
+            return Err(taken(known.origin));
         }
         let password = self.passwords.hash(account.password).await?;
         let user = account.user;
@@ -121,7 +122,7 @@ impl AccountService {
             }
             open_session(issuer, user, 0)
         } else {
-            Err(taken(self.origins.get(&user).await?.unwrap_or(UserOrigin::Account)))
+            Err(taken(self.origins.get(&user).await?.map_or(UserOrigin::Account, |known| known.origin)))
         }
     }
 
@@ -130,10 +131,11 @@ impl AccountService {
         let attempt = self.begin_sign_in(call.origin, &who.user)?;
         let account = self.ledger.account(&who.user).await.map_err(FeedError::from);
         let (account, attempt) = cancel_on_error(account, attempt)?;
-        let (generation, stored) = account.map_or((0, None), |account| (account.generation, Some(account.password)));
+        let stored = account.as_ref().map(|account| account.password.clone());
         self.check_password(who.password, stored, attempt).await?;
         self.identity.check_revoked(Some(&who.user), None)?;
-        open_session(issuer, who.user, generation)
+        let account = account.ok_or(WRONG)?;
+        open_session(issuer, account.user, account.generation)
     }
 
     pub(crate) async fn sign_out(&self, call: Call, which: SignOut) -> Result<Done> {
@@ -249,7 +251,8 @@ fn taken(origin: UserOrigin) -> FeedError {
 }
 
 fn checked_password(field: &'static str, password: &str) -> Result<()> {
-    let fits = (8..=200).contains(&password.chars().count());
+    // Counted as it is compared.
+    let fits = (8..=200).contains(&password.nfc().count());
     if fits { Ok(()) } else { Err(FeedError::invalid(field, "a password has 8 to 200 characters")) }
 }
 

@@ -1,4 +1,4 @@
-//! The origins of user ids. They are cached without expiry, because they never change.
+//! The origins of user ids, and their spellings. They are cached without expiry, because they never change.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use crate::broker::Invalidation;
 use crate::feed::error::Result;
 use crate::feed::invalidation::Invalidated;
 use crate::feed::runtime::now;
-use crate::ledger::Ledger;
+use crate::ledger::{KnownUser, Ledger};
 use crate::model::{UserId, UserOrigin};
 
 /// Users whose origin is cached. When the cache is full it is cleared, and each user costs a ledger call again.
 const CAPACITY: usize = 200_000;
 
-/// The origins of users that are in the ledger.
+/// The origins of users that are in the ledger. The ids are as first written.
 pub(crate) struct UserOrigins {
     ledger: Arc<dyn Ledger>,
     cached: Mutex<HashMap<UserId, UserOrigin>>,
@@ -29,46 +29,67 @@ impl UserOrigins {
         Self { ledger, cached: Mutex::default(), unrecorded: Mutex::default() }
     }
 
-    /// The origin of a user, if it is cached.
-    pub(super) fn peek(&self, user: &UserId) -> Option<UserOrigin> {
-        self.cached.lock().get(user).copied()
+    /// A user with the origin, if they are cached.
+    pub(super) fn peek(&self, user: &UserId) -> Option<KnownUser> {
+        let cached = self.cached.lock();
+        let (id, origin) = cached.get_key_value(user)?;
+        Some(KnownUser { id: id.clone(), origin: *origin })
     }
 
-    /// The origin of a user; `None` if the ledger does not have the user.
+    /// A user with the origin; `None` if the ledger does not have the user.
     ///
     /// # Errors
     /// If the ledger cannot be reached.
-    pub(crate) async fn get(&self, user: &UserId) -> Result<Option<UserOrigin>> {
+    pub(crate) async fn get(&self, user: &UserId) -> Result<Option<KnownUser>> {
         match self.peek(user) {
-            Some(origin) => Ok(Some(origin)),
+            Some(known) => Ok(Some(known)),
             None => Ok(self.ledger.user_origin(user).await?),
         }
     }
 
-    /// The origin of a user. If the ledger does not have the user, creates one with the application as origin.
+    /// A user with the origin. If the ledger does not have the user, creates one with the application as origin.
     ///
     /// # Errors
     /// If the ledger cannot be reached.
-    pub(super) async fn ensure(&self, user: &UserId) -> Result<UserOrigin> {
+    pub(super) async fn ensure(&self, user: &UserId) -> Result<KnownUser> {
         match self.peek(user) {
-            Some(origin) => Ok(origin),
+            Some(known) => Ok(known),
             None => {
-                let origin = self.ledger.ensure_user(user, now()).await?;
-                self.insert(user, origin);
-                Ok(origin)
+                let known = self.ledger.ensure_user(user, now()).await?;
+                self.insert(&known);
+                Ok(known)
             }
         }
     }
 
-    /// Caches the origin of a user.
-    pub(super) fn insert(&self, user: &UserId, origin: UserOrigin) {
+    /// Those of these users that exist, with their ids as first written. One ledger call, if some are not cached.
+    ///
+    /// # Errors
+    /// If the ledger cannot be reached.
+    pub(super) async fn spellings<'a>(&self, ids: impl Iterator<Item = &'a UserId>) -> Result<HashSet<UserId>> {
+        let mut known = HashSet::new();
+        let mut missing = Vec::new();
+        for id in ids {
+            match self.peek(id) {
+                Some(user) => known.extend([user.id]),
+                None => missing.push(id.clone()),
+            }
+        }
+        if !missing.is_empty() {
+            known.extend(self.ledger.users(&missing).await?.into_iter().map(|user| user.id));
+        }
+        Ok(known)
+    }
+
+    /// Caches a user with the origin.
+    pub(super) fn insert(&self, known: &KnownUser) {
         let mut cached = self.cached.lock();
         if cached.len() >= CAPACITY {
             cached.clear();
         }
-        cached.insert(user.clone(), origin);
+        cached.insert(known.id.clone(), known.origin);
         drop(cached);
-        self.unrecorded.lock().remove(user);
+        self.unrecorded.lock().remove(&known.id);
     }
 
     /// Records that the ledger does not have a user yet.

@@ -1,5 +1,6 @@
 //! Checks callers: whether their credentials are in force and prove their identity.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::erased_users::{ERASED_USER, ErasedUsers};
@@ -8,7 +9,7 @@ use super::user_origins::UserOrigins;
 use crate::auth::{Revoked, TokenIdentity};
 use crate::feed::call::Credential;
 use crate::feed::error::{FeedError, Result};
-use crate::ledger::Ledger;
+use crate::ledger::{KnownUser, Ledger};
 use crate::model::{UserId, UserOrigin};
 
 /// When the ledger records a user that an application's credential names for the first time.
@@ -41,11 +42,17 @@ impl IdentityService {
     }
 
     /// Checks that a credential is in force and proves the user's identity. A user that the application names for the
-    /// first time is recorded in the ledger, so that no account can be created with that id.
+    /// first time is recorded in the ledger, so that no account can be created with that id. Returns the user with the id
+    /// as first written.
     ///
     /// # Errors
     /// [`FeedError::Unauthorized`] or [`FeedError::Forbidden`] with the reason; or the ledger cannot be reached.
-    pub(crate) async fn authorize(&self, user: Option<&UserId>, credential: &Credential, new: NewUser) -> Result<()> {
+    pub(crate) async fn authorize(
+        &self,
+        user: Option<&UserId>,
+        credential: &Credential,
+        new: NewUser,
+    ) -> Result<Option<UserId>> {
         if *credential != Credential::Nothing {
             self.revocations.catch_up().await;
         }
@@ -56,36 +63,44 @@ impl IdentityService {
         if *credential != Credential::Nothing && self.revocations.is_stale() {
             return Err(FeedError::Unavailable);
         }
-        let Some(user) = user else { return Ok(()) };
+        let Some(user) = user else { return Ok(None) };
         let wanted = credential.origin();
-        let origin = match (wanted, new) {
+        let known = match (wanted, new) {
             (UserOrigin::Application, NewUser::Recorded) => Some(self.origins.ensure(user).await?),
             (UserOrigin::Application, NewUser::Settled) => match self.cached_or_stored(user).await {
-                Ok(Some(origin)) => Some(origin),
+                Ok(Some(known)) => Some(known),
                 Ok(None) => {
                     self.origins.note_unrecorded(user);
-                    return Ok(());
+                    return Ok(Some(user.clone()));
                 }
                 // Likes are acknowledged while the ledger is down, including those of users that were new a moment ago.
                 Err(FeedError::Unavailable | FeedError::StoreAway(_)) if self.origins.was_unrecorded(user) => {
-                    return Ok(());
+                    return Ok(Some(user.clone()));
                 }
                 Err(error) => return Err(error),
             },
             (UserOrigin::Account, _) => self.cached_or_stored(user).await?,
         };
-        if origin == Some(wanted) { Ok(()) } else { Err(credential.refusal()) }
+        known.filter(|known| known.origin == wanted).map(|known| Some(known.id)).ok_or_else(|| credential.refusal())
     }
 
-    async fn cached_or_stored(&self, user: &UserId) -> Result<Option<UserOrigin>> {
-        if let Some(origin) = self.origins.peek(user) {
-            return Ok(Some(origin));
+    async fn cached_or_stored(&self, user: &UserId) -> Result<Option<KnownUser>> {
+        if let Some(known) = self.origins.peek(user) {
+            return Ok(Some(known));
         }
-        let origin = self.ledger.user_origin(user).await?;
-        if let Some(origin) = origin {
-            self.origins.insert(user, origin);
+        let known = self.ledger.user_origin(user).await?;
+        if let Some(known) = &known {
+            self.origins.insert(known);
         }
-        Ok(origin)
+        Ok(known)
+    }
+
+    /// Those of these users that exist, with their ids as first written. At most one ledger call.
+    ///
+    /// # Errors
+    /// If the ledger cannot be reached.
+    pub(crate) async fn spellings<'a>(&self, ids: impl Iterator<Item = &'a UserId>) -> Result<HashSet<UserId>> {
+        self.origins.spellings(ids).await
     }
 
     /// Checks a user and a token against the revocations, in memory.

@@ -24,7 +24,7 @@ pub(super) fn parse_position(position: &str, epoch: &Epoch) -> Option<QueueOffse
 pub(super) fn encode(change: &LikeChange) -> Bytes {
     let LikeChange { user, object, liked, at } = change;
     let sign = if *liked { '+' } else { '-' };
-    format!("{sign} {} {at} {user}", object.to_text()).into()
+    format!("{sign} {} {at} {}", object.to_text(), user.shown()).into()
 }
 
 /// Decodes the output of [`encode`]. `None` for other content, for example an entry of a newer version.

@@ -1,6 +1,6 @@
 //! From domain events to the entries of the log.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use futures::{StreamExt, TryStreamExt, stream};
 
@@ -19,7 +19,9 @@ type Groups = HashMap<(UserId, NotificationId), NotificationGroup>;
 /// The entries of events. An event that has become meaningless, like the notification of a group that was removed, has
 /// none.
 pub(super) async fn entries(ledger: &dyn Ledger, events: &[PendingEvent]) -> Result<Vec<NewOutletEntry>> {
-    let groups = load_groups(ledger, events).await?;
+    let mut events = events.to_vec();
+    let mut groups = load_groups(ledger, &events).await?;
+    respell(ledger, &mut events, &mut groups).await?;
     let entry = |PendingEvent { seq, at, event }: &PendingEvent| {
         let body = serde_json::to_string(&public_form(event, *at, &groups)?).ok()?;
         // The first member of the JSON is the type.
@@ -27,6 +29,17 @@ pub(super) async fn entries(ledger: &dyn Ledger, events: &[PendingEvent]) -> Res
         Some(NewOutletEntry { event: *seq, at: *at, kind, owner: owner_of(event)?, body })
     };
     Ok(events.iter().filter_map(entry).collect())
+}
+
+/// Replaces all ids of users by those that they first wrote: events have them as others wrote them.
+async fn respell(ledger: &dyn Ledger, events: &mut [PendingEvent], groups: &mut Groups) -> Result<()> {
+    let of_events = events.iter_mut().flat_map(|pending| pending.event.users_mut());
+    let mut users: Vec<&mut UserId> =
+        of_events.chain(groups.values_mut().flat_map(|group| &mut group.people)).collect();
+    let ids: HashSet<UserId> = users.iter().map(|id| UserId::clone(id)).collect();
+    let known = ledger.users(&ids.into_iter().collect::<Vec<_>>()).await?;
+    UserId::respell(users.drain(..), &known.into_iter().map(|user| user.id).collect());
+    Ok(())
 }
 
 /// Whose events are kept in order; `None`: the event has no public form.

@@ -30,7 +30,8 @@ pub(crate) struct CommentPage {
     /// The comments, in the order of the list.
     items: Vec<Comment>,
     /// Their authors, by id.
-    people: BTreeMap<String, Person>,
+    #[schemars(with = "BTreeMap<String, Person>")]
+    people: BTreeMap<UserId, Person>,
     /// The `cursor` of the next page; absent at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,

@@ -87,7 +87,11 @@ impl CommentService {
             edited_at: None,
             liked: None,
         };
-        self.base.rates.take_mentions(&call, &comment.mentions).await?;
+        let ((), known) = tokio::try_join!(
+            self.base.rates.take_mentions(&call, &comment.mentions),
+            self.base.identity.spellings(comment.mentions.iter()),
+        )?;
+        UserId::respell(&mut comment.mentions, &known);
         match self.base.ledger.create_comment(&comment).await? {
             CommentOutcome::Stored(tally) => self.push_change(author, &comment, &above, Some(tally)).await,
             // An earlier attempt stored the comment together with its event.
@@ -117,6 +121,8 @@ impl CommentService {
             let now = now();
             let mut after = before.clone();
             after.mentions = mentioned(&edit.text);
+            let known = self.base.identity.spellings(after.mentions.iter()).await?;
+            UserId::respell(&mut after.mentions, &known);
             after.text = Some(edit.text.clone());
             // The version of the comment. It grows with each edit, even if the clock does not advance or goes back.
             after.edited_at = Some(before.edited_at.map_or(now, |last| now.max(last + 1)));

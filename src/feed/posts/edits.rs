@@ -138,6 +138,9 @@ impl PostEditor {
                 let added = post.topics.iter().filter(|topic| !before.topics.contains(topic)).count();
                 self.base.rates.take_topics(call, added)?;
             }
+            let known = post.mentions.iter().chain(post.visibility.named());
+            let known = self.base.identity.spellings(known).await?;
+            UserId::respell(post.mentions.iter_mut().chain(post.visibility.named_mut()), &known);
             let event = DomainEvent::post_edited(before, &post);
             if let (0, Some(DomainEvent::PostEdited { mentions, .. })) = (attempt, &event) {
                 self.base.rates.take_mentions(call, mentions).await?;

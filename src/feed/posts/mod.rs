@@ -30,7 +30,7 @@ use super::visibility::{ViewContext, check_profile, shows_content};
 use crate::broker::Invalidation;
 use crate::feed::base::Base;
 use crate::ledger::{EventConsumer, JOBS, VisiblePosts};
-use crate::model::{Person, PostCounts, PostFlags, PostId};
+use crate::model::{Person, PostCounts, PostFlags, PostId, UserId};
 
 /// The maximal number of posts that one call returns by id.
 const MAX_BY_IDS: usize = 100;
@@ -56,9 +56,13 @@ impl PostService {
         let author = call.caller.user()?;
         let now = now();
         refuse_own_api(&draft.media, &self.base.own_hosts)?;
-        let post = draft.into_post(author, self.base.ids.for_call(&call, now)?, &self.limits)?;
+        let mut post = draft.into_post(author, self.base.ids.for_call(&call, now)?, &self.limits)?;
         self.base.rates.take_topics(&call, post.topics.len())?;
-        self.base.rates.take_mentions(&call, &post.mentions).await?;
+        let ((), known) = tokio::try_join!(
+            self.base.rates.take_mentions(&call, &post.mentions),
+            self.base.identity.spellings(post.mentions.iter().chain(post.visibility.named())),
+        )?;
+        UserId::respell(post.mentions.iter_mut().chain(post.visibility.named_mut()), &known);
         let ticket = self.base.posts.ticket(post.id);
         let turn = self.base.jobs.begin_write(author).await;
         let Some(new) = self.base.ledger.create_post(&post).await? else {
@@ -87,7 +91,7 @@ impl PostService {
     pub(crate) async fn get(&self, caller: Caller, post: ReadPost) -> Result<Box<RawValue>> {
         #[derive(Serialize)]
         struct People {
-            people: BTreeMap<String, Person>,
+            people: BTreeMap<UserId, Person>,
         }
         let expand = post.expand.decode()?;
         let cached = self.base.visibility.post(caller.reader(), post.id).await?;

@@ -166,7 +166,7 @@ fn comment(object: ContentId) -> Option<CommentId> {
 }
 
 impl VisibleGroup {
-    fn with_people(self, people: &BTreeMap<String, Person>) -> Notification {
+    fn with_people(self, people: &BTreeMap<UserId, Person>) -> Notification {
         let Self { group, subject } = self;
         Notification {
             id: group.id,

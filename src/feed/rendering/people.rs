@@ -13,7 +13,7 @@ use crate::model::{Person, User, UserId};
 pub(crate) async fn load_people<'a>(
     ledger: &dyn Ledger,
     ids: impl Iterator<Item = &'a UserId> + Send,
-) -> Result<BTreeMap<String, Person>> {
+) -> Result<BTreeMap<UserId, Person>> {
     let ids: Vec<UserId> = ids.collect::<HashSet<_>>().into_iter().cloned().collect();
     if ids.is_empty() {
         return Ok(BTreeMap::new());
@@ -22,6 +22,6 @@ pub(crate) async fn load_people<'a>(
 }
 
 /// Users by their ids.
-pub(super) fn by_id(users: Vec<User>) -> BTreeMap<String, Person> {
-    users.into_iter().map(|user| (user.id.to_string(), Person::from(user))).collect()
+pub(super) fn by_id(users: Vec<User>) -> BTreeMap<UserId, Person> {
+    users.into_iter().map(|user| (user.id.clone(), Person::from(user))).collect()
 }

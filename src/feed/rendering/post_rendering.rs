@@ -81,7 +81,7 @@ impl PostRenderer {
         posts: &[Arc<CachedPost>],
         people: &[UserId],
         expansion: &Expansion,
-    ) -> Result<(Vec<Box<RawValue>>, BTreeMap<String, Person>)> {
+    ) -> Result<(Vec<Box<RawValue>>, BTreeMap<UserId, Person>)> {
         if posts.is_empty() {
             return Ok(Default::default());
         }

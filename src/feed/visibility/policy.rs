@@ -276,7 +276,7 @@ impl VisibilityPolicy {
         let relations = self.relations.get(people.iter().map(|user| (reader.clone(), user.id.clone()))).await?;
         for user in &mut people {
             if relations.get(reader, &user.id).unwrap_or_default().blocked {
-                user.name = user.id.to_string();
+                user.name = user.id.shown().to_owned();
                 user.avatar = None;
             }
         }

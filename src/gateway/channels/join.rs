@@ -17,8 +17,10 @@ use crate::protocol::{ClientInfo, Publication, Recover};
 pub struct Join {
     /// The command's id; 0 of a server-side subscription.
     pub id: u32,
-    /// The channel's name.
+    /// The channel's name, as it is stored and found: see [`canonical_name`](crate::model::canonical_name).
     pub name: Arc<str>,
+    /// The name as the client wrote it, if that differs. Replies and pushes contain it.
+    pub spelling: Option<Arc<str>>,
     /// The channel.
     pub channel: ResolvedChannel,
     /// The position from which the client recovers.
@@ -41,6 +43,28 @@ pub struct Join {
     pub user: Option<UserId>,
     /// The client's address: what the client recovers is counted by it.
     pub address: IpAddr,
+}
+
+impl Join {
+    /// The name for replies and pushes.
+    pub fn shown_name(&self) -> &Arc<str> {
+        self.spelling.as_ref().unwrap_or(&self.name)
+    }
+
+    /// Replaces the user by the id as first written: in what others see of the client, and in the names of the user's
+    /// own channels, unless the client wrote these.
+    pub fn respell(&mut self, user: &UserId) {
+        if let Some(info) = &mut self.info {
+            user.shown().clone_into(&mut info.user);
+        }
+        let prefix = self.name.strip_suffix(user.as_str());
+        if let (Some(prefix @ ("timeline:" | "notifications:" | "#")), None, Some(handle)) =
+            (prefix, &self.spelling, user.handle())
+        {
+            self.spelling = Some(format!("{prefix}{handle}").into());
+        }
+        self.user = Some(user.clone());
+    }
 }
 
 /// The result of joining a channel.

@@ -7,7 +7,7 @@ use crate::gateway::wire::message_format::MessageFormat;
 use crate::hooks::{
     ConnectQuestion, HookAnswer, HookClient, HookClientInfo, HookFailure, HookKind, Hooks, RpcAnswer, SessionQuestion,
 };
-use crate::model::UserId;
+use crate::model::{UserId, canonical_name};
 use crate::protocol::Encoding;
 
 /// Asks for sessions; without hooks, every question fails.
@@ -28,7 +28,7 @@ impl HookRunner {
         let client = client_info(&subject.client, format);
         let about = SessionQuestion {
             client,
-            user: subject.user.as_ref().map_or("", UserId::as_str),
+            user: subject.user.as_ref().map_or("", UserId::shown),
             channel: None,
             method: None,
             data: None,
@@ -51,8 +51,8 @@ impl HookRunner {
                 AnsweredHook::Connect(id, request, outcome)
             }
             HookQuestion::Subscribe(id, request) => {
-                let question =
-                    SessionQuestion { channel: Some(&request.channel), data: request.data.as_deref(), ..about };
+                let channel = canonical_name(&request.channel);
+                let question = SessionQuestion { channel: Some(&channel), data: request.data.as_deref(), ..about };
                 let outcome = match hooks {
                     Ok(hooks) => hooks.ask(HookKind::Subscribe, asker, headers, &question).await,
                     Err(failure) => Err(failure),
@@ -96,7 +96,7 @@ impl HookRunner {
         let hooks = self.hooks.as_deref().ok_or(HookFailure::NotConfigured)?;
         let question = SessionQuestion {
             client: client_info(&call.client, format),
-            user: call.user.as_ref().map_or("", UserId::as_str),
+            user: call.user.as_ref().map_or("", UserId::shown),
             channel: None,
             method: Some(&call.method),
             data: call.data.as_deref(),

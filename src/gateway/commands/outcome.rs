@@ -7,14 +7,26 @@ use crate::feed::FeedError;
 use crate::gateway::channels::join::{Join, Joined};
 use crate::gateway::registry::sockets::Registration;
 use crate::gateway::session::{AnsweredHook, ServerJoin, WaitedCommand};
+use crate::model::UserId;
 use crate::protocol::{Disconnect, ErrorCode, Reply, ReplyBody};
+
+/// A client that is connected.
+pub(crate) struct OpenedConnection {
+    /// The id of its `connect` command.
+    pub(crate) id: u32,
+    /// The user with the id as first written; `None` for an anonymous client.
+    pub(crate) user: Option<UserId>,
+    pub(crate) registration: Registration,
+    /// Its channels.
+    pub(crate) joined: Vec<(Join, Subscriber, Joined)>,
+}
 
 /// The outcome of a command.
 pub(crate) enum CommandOutcome {
     /// Send this reply.
     Reply(Reply),
-    /// The client is connected, and in its channels: the id of its `connect` command.
-    Opened(u32, Registration, Vec<(Join, Subscriber, Joined)>),
+    /// The client is connected, and in its channels.
+    Opened(Box<OpenedConnection>),
     /// The client may not connect: close the connection.
     Rejected(Disconnect),
     /// The client could not join its channels; it may connect again. The id of its `connect` command.

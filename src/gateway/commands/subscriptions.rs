@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 
-use super::outcome::CommandOutcome;
+use super::outcome::{CommandOutcome, OpenedConnection};
 use super::presence::{PresenceTracker, Subscriber};
 use super::single_connection::SingleConnection;
 use crate::auth::TokenIdentity;
@@ -31,12 +31,17 @@ pub(crate) struct Subscriptions {
 
 impl Subscriptions {
     /// Connects a client, and joins it to its channels.
-    pub(crate) async fn open(&self, grant: ConnectGrant, outbox: &Arc<Outbox>) -> CommandOutcome {
+    pub(crate) async fn open(&self, mut grant: ConnectGrant, outbox: &Arc<Outbox>) -> CommandOutcome {
         let credential = credential_of(grant.user.as_ref(), grant.token.clone());
         // Registered first, then checked: one of the two notices a token that ends meanwhile.
         let registration = self.sockets.register(grant.user.clone(), &grant.client, grant.token.clone(), outbox);
         match self.identity.authorize(grant.user.as_ref(), &credential, NewUser::Recorded).await {
-            Ok(()) => {}
+            Ok(user) => {
+                if let Some(user) = &user {
+                    grant.joins.iter_mut().for_each(|join| join.respell(user));
+                }
+                grant.user = user;
+            }
             Err(error) if error.is_temporary() => {
                 tracing::warn!(%error, user = ?grant.user, "a connect failed");
                 return CommandOutcome::NotOpened(grant.id);
@@ -66,7 +71,10 @@ impl Subscriptions {
         {
             failed = single.close_others(user, &grant.client).await.err().map(FeedError::from);
         }
-        let Some(error) = failed else { return CommandOutcome::Opened(grant.id, registration, opened) };
+        let Some(error) = failed else {
+            let opened = OpenedConnection { id: grant.id, user: grant.user, registration, joined: opened };
+            return CommandOutcome::Opened(Box::new(opened));
+        };
         tracing::debug!(%error, "a connect failed");
         CommandOutcome::NotOpened(grant.id)
     }

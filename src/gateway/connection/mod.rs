@@ -20,13 +20,14 @@ mod tokens;
 use std::future::poll_fn;
 use std::sync::Arc;
 
-use crate::gateway::commands::outcome::CommandOutcome;
+use crate::gateway::commands::outcome::{CommandOutcome, OpenedConnection};
 use crate::gateway::commands::presence::Subscriber;
 use crate::gateway::commands::runner::{RunningCommand, running};
 use crate::gateway::registry::sockets::Registration;
 use crate::gateway::registry::user_connections::{LimitReached, UserConnection};
 use crate::gateway::session::{
-    Action, DueAction, PingKind, Session, SessionClient, disconnect_for_error, hook_answers, key_wait, server_requests,
+    Action, DroppedSubscription, DueAction, PingKind, Session, SessionClient, disconnect_for_error, hook_answers,
+    key_wait, server_requests,
 };
 use crate::gateway::transport::Transport;
 use crate::gateway::transport::end::ConnectionEnd;
@@ -246,20 +247,7 @@ impl Connection {
         let now = self.shared.clock.now();
         match outcome {
             CommandOutcome::Reply(reply) => self.output.reply(reply),
-            CommandOutcome::Opened(id, registration, joined) => {
-                self.registration = Some(registration);
-                let mut places = Vec::with_capacity(joined.len());
-                // Most clients have these subscriptions alone.
-                self.subscribers.reserve_exact(joined.len());
-                for (join, mut subscriber, place) in joined {
-                    subscriber.announce();
-                    self.subscribers.push(subscriber);
-                    places.push((join, place));
-                }
-                let mut action = self.session.opened(id, places, now);
-                self.output.name_stream(&mut action);
-                self.act(action)?;
-            }
+            CommandOutcome::Opened(opened) => self.opened(*opened)?,
             CommandOutcome::Rejected(why) => return self.close_after_replies(why),
             CommandOutcome::NotOpened(id) => {
                 self.user_connection = None;
@@ -273,7 +261,7 @@ impl Connection {
                 self.subscribers.push(subscriber);
             }
             CommandOutcome::JoinedForBackend(joining, mut subscriber, place) => {
-                let channel = Arc::clone(&joining.join.name);
+                let channel = Arc::clone(joining.join.shown_name());
                 let (push, missed) = server_requests::joined_for_backend(&mut self.session, *joining, place);
                 self.output.push(&channel, PushEvent::Subscribe(&push));
                 missed.iter().for_each(|publication| self.output.push(&channel, PushEvent::Missed(publication)));
@@ -298,6 +286,26 @@ impl Connection {
         Ok(())
     }
 
+    /// Opens the session of a client that is in its channels.
+    fn opened(&mut self, opened: OpenedConnection) -> Result<(), ConnectionEnd> {
+        let OpenedConnection { id, user, registration, joined } = opened;
+        self.registration = Some(registration);
+        let mut places = Vec::with_capacity(joined.len());
+        // Most clients have these subscriptions alone.
+        self.subscribers.reserve_exact(joined.len());
+        for (join, mut subscriber, place) in joined {
+            subscriber.announce();
+            self.subscribers.push(subscriber);
+            places.push((join, place));
+        }
+        if let Some(user) = user {
+            self.session.respell(user);
+        }
+        let mut action = self.session.opened(id, places, self.shared.clock.now());
+        self.output.name_stream(&mut action);
+        self.act(action)
+    }
+
     fn due(&mut self) -> Result<(), ConnectionEnd> {
         let now = self.shared.clock.now();
         for due in self.session.due(now) {
@@ -308,10 +316,7 @@ impl Connection {
                 }
                 DueAction::Close(why) => return Err(ConnectionEnd::Close(why)),
                 DueAction::Ask(target) => self.requests.ask(target),
-                DueAction::Expired(channel) => {
-                    self.leave(&channel);
-                    self.output.push(&channel, PushEvent::Unsubscribe(Unsubscribe::EXPIRED));
-                }
+                DueAction::Expired(dropped) => self.end(&dropped, Unsubscribe::EXPIRED),
             }
         }
         self.reset_alarm();
@@ -394,10 +399,14 @@ impl Connection {
     }
 
     fn unsubscribe(&mut self, channel: &str, why: Unsubscribe) {
-        if self.session.dropped(channel).is_some() {
-            self.leave(channel);
-            self.output.push(channel, PushEvent::Unsubscribe(why));
+        if let Some(dropped) = self.session.dropped(channel) {
+            self.end(&dropped, why);
         }
+    }
+
+    fn end(&mut self, dropped: &DroppedSubscription, why: Unsubscribe) {
+        self.leave(&dropped.channel);
+        self.output.push(&dropped.shown_name, PushEvent::Unsubscribe(why));
     }
 
     fn leave(&mut self, channel: &str) {

@@ -1,5 +1,6 @@
 //! Puts pushes into the send queues of clients.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::feed::DeliveryReceipts;
@@ -11,6 +12,14 @@ use crate::gateway::wire::probe::Probe;
 use crate::metrics::Metrics;
 use crate::model::{DeliveredNotification, Entry, Millis};
 use crate::protocol::Push;
+
+/// A client that a push is for.
+#[derive(Clone, Copy)]
+pub(super) struct Recipient<'a> {
+    pub(super) outbox: &'a Outbox,
+    /// The channel's name as the client wrote it, if that differs.
+    pub(super) spelling: Option<&'a str>,
+}
 
 /// Sends one push to many clients: it is encoded once for each format, and all send queues share it.
 #[derive(Debug)]
@@ -38,12 +47,17 @@ impl Broadcaster {
         }
     }
 
-    /// Sends a push to these clients.
-    pub(super) fn send<'a>(&self, outboxes: impl Iterator<Item = &'a Outbox>, push: Push<'_>) {
+    /// Sends a push to these clients. It is encoded once for each spelling of the channel's name, too.
+    pub(super) fn send<'a>(&self, recipients: impl Iterator<Item = Recipient<'a>>, push: Push<'a>) {
         let mut frames = PushFrames::new(push);
+        let mut spelled: HashMap<&str, PushFrames<'_>> = HashMap::new();
         let mut deliveries = 0;
-        for outbox in outboxes {
+        for Recipient { outbox, spelling } in recipients {
             deliveries += 1;
+            let frames = match spelling {
+                Some(channel) => spelled.entry(channel).or_insert_with(|| PushFrames::new(Push { channel, ..push })),
+                None => &mut frames,
+            };
             self.queue(outbox, frames.get(outbox.format()).clone());
         }
         self.metrics.delivered(deliveries);

@@ -2,10 +2,8 @@
 
 use std::collections::HashMap;
 
-use slab::Slab;
-
 use super::broadcaster::Broadcaster;
-use super::member::Member;
+use super::recipients::Recipients;
 use crate::protocol::{Push, PushEvent, PushPosition, SplitMembers, patch, split_members};
 
 /// The members of one room that asked for deltas.
@@ -36,7 +34,7 @@ impl DeltaReaders {
     /// Sends a publication to all members of the room. The patch is computed once, if a member can use it.
     pub(super) fn send(
         &mut self,
-        members: &Slab<Member>,
+        recipients: Recipients<'_>,
         channel: &str,
         publication: (&[u8], PushPosition<'_>),
         broadcaster: &Broadcaster,
@@ -49,18 +47,15 @@ impl DeltaReaders {
         let is_base = |key: &usize| self.readers.get(key) == Some(&true);
         let previous = self.previous.as_ref().filter(|_| self.readers.values().any(|has_base| *has_base));
         let patched = previous.and_then(|previous| patch(previous, data));
-        let select = |wanted: &dyn Fn(usize) -> bool| {
-            let selected: Vec<_> = members.iter().filter(|(key, _)| wanted(*key)).map(|(_, it)| &*it.outbox).collect();
-            selected.into_iter()
-        };
         let push = |event| Push { channel, event };
 
-        let plain = select(&|key| !self.readers.contains_key(&key));
+        let plain = recipients.select(|key, _| !self.readers.contains_key(&key));
         broadcaster.send(plain, push(PushEvent::Publication { members: encoded, position }));
-        let whole = select(&|key| self.readers.contains_key(&key) && (patched.is_none() || !is_base(&key)));
+        let whole =
+            recipients.select(|key, _| self.readers.contains_key(&key) && (patched.is_none() || !is_base(&key)));
         broadcaster.send(whole, push(PushEvent::Text { text: data, is_patch: false, rest, position }));
         if let Some(text) = &patched {
-            let with_base = select(&|key| is_base(&key));
+            let with_base = recipients.select(|key, _| is_base(&key));
             broadcaster.send(with_base, push(PushEvent::Text { text, is_patch: true, rest, position }));
         }
 

@@ -18,6 +18,16 @@ pub(super) struct Member {
     joined_at: u32,
 }
 
+/// A client that joins a room.
+pub(super) struct JoiningMember<'a> {
+    pub(super) member: Member,
+    /// The channel's name as the client wrote it, if that differs.
+    pub(super) spelling: Option<&'a Arc<str>>,
+    /// Whether the channel has a log: then its position must be known.
+    pub(super) has_log: bool,
+    pub(super) wants_deltas: bool,
+}
+
 impl Member {
     /// A client that joins now.
     pub(super) fn new(outbox: Arc<Outbox>, reader: Option<UserId>, receives_joins: bool) -> Self {

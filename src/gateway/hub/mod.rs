@@ -12,8 +12,9 @@
 //! |---|---|
 //! | `mod` | joins |
 //! | `log_reader` | log entries as publications in replies |
-//! | `rooms`, `room`, `room_link` | the rooms, and their subscriptions in the broker |
+//! | `rooms`, `room`, `room_link`, `room_update` | the rooms, and their subscriptions in the broker |
 //! | `member`, `membership` | the members of rooms |
+//! | `recipients` | the members as recipients, with their spellings of the channel |
 //! | `delta_readers` | the members that receive patches |
 //! | `log_tracker` | the position of a room in its log |
 //! | `room_queue`, `delivery_worker` | rooms whose entries need rendering |
@@ -29,10 +30,12 @@ pub(crate) mod log_reader;
 mod log_tracker;
 mod member;
 mod membership;
+mod recipients;
 mod recovery;
 pub(crate) mod room;
 mod room_link;
 pub(crate) mod room_queue;
+pub(crate) mod room_update;
 pub(super) mod rooms;
 mod upkeep;
 
@@ -56,7 +59,7 @@ use crate::supervisor::supervise;
 use catch_up::{CATCH_UP_TIMEOUT, catch_up_with, includes};
 use delivery_worker::DeliveryWorker;
 use log_reader::LogReader;
-use member::Member;
+use member::{JoiningMember, Member};
 use recovery::Recovery;
 use room::Room;
 use room_queue::RoomQueue;
@@ -127,8 +130,8 @@ impl Hub {
         self.rooms.get(channel).is_some()
     }
 
-    /// The send queues of a channel's subscribers on this node.
-    pub(super) fn subscribers(&self, channel: &str) -> Vec<Arc<Outbox>> {
+    /// The send queues of a channel's subscribers on this node, each with its spelling of the name if that differs.
+    pub(super) fn subscribers(&self, channel: &str) -> Vec<(Arc<Outbox>, Option<Arc<str>>)> {
         self.rooms.get(channel).map_or_else(Vec::new, |room| room.outboxes())
     }
 
@@ -168,7 +171,7 @@ impl Hub {
     /// If a store cannot be reached, or the client has exhausted its rate of reads; the client is not in the channel
     /// then.
     pub async fn join(&self, join: &Join, outbox: &Arc<Outbox>) -> Result<(Membership, Joined), FeedError> {
-        let Join { name, channel, recover, user, .. } = join;
+        let Join { name, channel, recover, .. } = join;
         let deadline = Instant::now() + CATCH_UP_TIMEOUT;
         let (membership, position) = loop {
             let mut presence = None;
@@ -192,8 +195,13 @@ impl Hub {
                 }
             }
             // Meanwhile the room may have been removed, or its log replaced.
-            let member = Member::new(Arc::clone(outbox), user.clone(), join.features.receives_joins);
-            let Some((key, position)) = room.join(member, channel.has_log(), join.wants_deltas) else { continue };
+            let joining = JoiningMember {
+                member: Member::new(Arc::clone(outbox), join.user.clone(), join.features.receives_joins),
+                spelling: join.spelling.as_ref(),
+                has_log: channel.has_log(),
+                wants_deltas: join.wants_deltas,
+            };
+            let Some((key, position)) = room.join(joining) else { continue };
             break (Membership::new(room, key, Arc::clone(outbox), presence), position);
         };
         let missed = match &position {

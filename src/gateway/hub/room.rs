@@ -12,8 +12,10 @@ use tokio::time::{Instant, timeout_at};
 use super::broadcaster::Broadcaster;
 use super::delta_readers::DeltaReaders;
 use super::log_tracker::{LogTracker, Tracked, WaitingEntries};
-use super::member::Member;
+use super::member::{JoiningMember, Member};
+use super::recipients::{Recipients, Spellings};
 use super::room_link::{LinkChange, RoomLink};
+use super::room_update::RoomUpdate;
 use crate::broker::{Broker, BrokerError, PresenceEvent, Slice};
 use crate::feed::{Audience, RenderContext, now};
 use crate::gateway::wire::outbox::Outbox;
@@ -35,6 +37,7 @@ pub(crate) struct Room {
 #[derive(Debug)]
 struct RoomState {
     members: Slab<Member>,
+    spellings: Spellings,
     /// The members that asked for deltas, if there are any.
     deltas: Option<Box<DeltaReaders>>,
     log: LogTracker,
@@ -45,17 +48,6 @@ struct RoomState {
     is_awaited: bool,
 }
 
-/// What an update of a room requires.
-#[derive(Debug)]
-pub(crate) enum RoomUpdate {
-    /// Nothing.
-    None,
-    /// A worker must look at the room.
-    Scheduled,
-    /// The log was replaced by another: these clients must be informed that they cannot continue.
-    Replaced(Vec<Arc<Outbox>>),
-}
-
 impl Room {
     pub(super) fn new(name: Arc<str>, audience: Audience) -> Self {
         // Most rooms are timelines, which have one member.
@@ -63,7 +55,8 @@ impl Room {
         let log = LogTracker::default();
         let empty_since = uptime();
         let link = RoomLink::Unlinked;
-        let state = RoomState { members, deltas: None, log, empty_since, link, is_awaited: false };
+        let spellings = Spellings::default();
+        let state = RoomState { members, spellings, deltas: None, log, empty_since, link, is_awaited: false };
         Self { name, audience, state: Mutex::new(state), moved: Notify::new() }
     }
 
@@ -112,13 +105,15 @@ impl Room {
 
     /// Adds a client. Returns its key, and the position after which it receives entries. `None` if the room was
     /// removed, or the position of its log is not known any more.
-    pub(super) fn join(&self, member: Member, has_log: bool, wants_deltas: bool) -> Option<(usize, Option<Position>)> {
+    pub(super) fn join(&self, joining: JoiningMember<'_>) -> Option<(usize, Option<Position>)> {
+        let JoiningMember { member, spelling, has_log, wants_deltas } = joining;
         let mut state = self.state.lock();
         let position = state.log.position();
         if state.link.is_removed() || (has_log && position.is_none()) {
             return None;
         }
         let key = state.members.insert(member);
+        state.spellings.add(key, spelling);
         if wants_deltas {
             state.deltas.get_or_insert_default().add(key);
         }
@@ -131,6 +126,7 @@ impl Room {
         let mut state = self.state.lock();
         if state.members.get(key).is_some_and(|member| Arc::ptr_eq(&member.outbox, outbox)) {
             state.members.remove(key);
+            state.spellings.remove(key);
             state.deltas.take_if(|deltas| {
                 deltas.remove(key);
                 deltas.is_empty()
@@ -163,9 +159,11 @@ impl Room {
         true
     }
 
-    /// The send queues of the members.
-    pub(super) fn outboxes(&self) -> Vec<Arc<Outbox>> {
-        self.state.lock().members.iter().map(|(_, member)| Arc::clone(&member.outbox)).collect()
+    /// The send queues of the members, each with its spelling of the channel's name if that differs.
+    pub(super) fn outboxes(&self) -> Vec<(Arc<Outbox>, Option<Arc<str>>)> {
+        let state = self.state.lock();
+        let members = state.members.iter();
+        members.map(|(key, member)| (Arc::clone(&member.outbox), state.spellings.get(key).cloned())).collect()
     }
 
     /// The send queues of the members that joined before a time, in Unix milliseconds.
@@ -251,6 +249,7 @@ impl Room {
             Tracked::Replaced => {
                 let members: Vec<_> = state.members.drain().map(|member| member.outbox).collect();
                 state.deltas = None;
+                state.spellings.clear();
                 if !members.is_empty() {
                     state.note_if_empty();
                 }
@@ -301,9 +300,8 @@ impl Room {
             PresenceEvent::Leave(info) => PushEvent::Leave(info),
         };
         let state = self.state.lock();
-        let listening = state.members.iter().filter(|(_, member)| member.receives_joins);
-        let outboxes = listening.map(|(_, member)| &*member.outbox);
-        broadcaster.send(outboxes, Push { channel: &self.name, event });
+        let listening = state.recipients().select(|_, member| member.receives_joins);
+        broadcaster.send(listening, Push { channel: &self.name, event });
     }
 
     /// The entries that wait for rendering.
@@ -334,13 +332,13 @@ impl Room {
             if rendered.is_public {
                 state.send(&self.name, &rendered.members, Some(*offset), broadcaster);
             } else if !recipients.is_empty() {
-                let outboxes = recipients.into_iter().filter_map(|key| state.members.get(key)).map(|it| &*it.outbox);
+                let recipients = state.recipients().select(|key, _| recipients.binary_search(&key).is_ok());
                 let position = state.log.epoch().map(|epoch| (*offset, epoch));
                 let event = PushEvent::Publication { members: &rendered.members, position };
-                broadcaster.send(outboxes, Push { channel: &self.name, event });
+                broadcaster.send(recipients, Push { channel: &self.name, event });
             }
             if let Some(delivered) = context.delivered_notification(&self.audience, entry) {
-                broadcaster.ask_for_receipts(state.outboxes(), delivered);
+                broadcaster.ask_for_receipts(state.recipients().all().map(|it| it.outbox), delivered);
             }
             broadcaster.record_latency(entry, now);
         }
@@ -356,17 +354,18 @@ impl RoomState {
     /// Sends a publication to all members: with its offset, if it is in the log.
     fn send(&mut self, channel: &str, members: &[u8], offset: Option<u64>, broadcaster: &Broadcaster) {
         let position = offset.and_then(|offset| Some((offset, self.log.epoch()?)));
+        let recipients = Recipients { members: &self.members, spellings: &self.spellings };
         match &mut self.deltas {
-            Some(deltas) => deltas.send(&self.members, channel, (members, position), broadcaster),
+            Some(deltas) => deltas.send(recipients, channel, (members, position), broadcaster),
             None => {
                 let event = PushEvent::Publication { members, position };
-                broadcaster.send(self.outboxes(), Push { channel, event });
+                broadcaster.send(recipients.all(), Push { channel, event });
             }
         }
     }
 
-    fn outboxes(&self) -> impl Iterator<Item = &Outbox> {
-        self.members.iter().map(|(_, member)| &*member.outbox)
+    fn recipients(&self) -> Recipients<'_> {
+        Recipients { members: &self.members, spellings: &self.spellings }
     }
 
     /// The keys of the members that meet a condition; `None` if it cannot be decided for one of them.
@@ -430,7 +429,7 @@ mod tests {
         let outbox = || Arc::new(Outbox::new(bounds, MessageFormat::WebSocketJson, Arc::default()));
         let join = |outbox: &Arc<Outbox>| {
             let member = Member::new(Arc::clone(outbox), None, false);
-            room.join(member, true, false)
+            room.join(JoiningMember { member, spelling: None, has_log: true, wants_deltas: false })
         };
         let first = outbox();
         let (key, position) = join(&first).unwrap();

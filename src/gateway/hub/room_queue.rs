@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::room::{Room, RoomUpdate};
+use super::room::Room;
+use super::room_update::RoomUpdate;
 use crate::gateway::wire::outgoing::Outgoing;
 
 /// Rooms that a worker takes at once: the content of their entries is loaded together.

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::room::{Room, RoomUpdate};
+use super::room::Room;
 use super::room_queue::RoomQueue;
+use super::room_update::RoomUpdate;
 use super::rooms::RoomTable;
 use crate::backoff::Backoff;
 use crate::broker::{Broker, BrokerError};

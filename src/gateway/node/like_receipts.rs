@@ -18,7 +18,7 @@ use crate::feed::{SettledLike, SettlementListener, SettlementNews, UserLike};
 use crate::gateway::hub::{Broadcaster, Hub};
 use crate::gateway::registry::connections::ConnectionRegistry;
 use crate::gateway::wire::framed::Framed;
-use crate::gateway::wire::message_codec::{PushFrames, frame_publications};
+use crate::gateway::wire::message_codec::{PushFrames, frame_publications, frame_push};
 use crate::gateway::wire::outbox::Outbox;
 use crate::model::{Channel, ContentId, Event, Tally, UserId};
 use crate::protocol::{Push, PushEvent};
@@ -124,6 +124,9 @@ impl LikeReceipts {
     /// Receipts for a client that is still connected.
     fn receipts(&self, ReceiptBatch { client, channel, publications }: &ReceiptBatch) -> Option<Delivery> {
         let outbox = self.connections.get(client)?;
+        let subscribers = self.hub.subscribers(channel).into_iter();
+        let spelling = subscribers.filter(|(it, _)| Arc::ptr_eq(it, &outbox)).find_map(|(_, spelling)| spelling);
+        let channel = spelling.as_deref().unwrap_or(channel);
         let frame = frame_publications(outbox.format(), channel, publications);
         Some(Delivery { outbox, frame, publications: publications.len() as u64 })
     }
@@ -144,7 +147,7 @@ impl LikeReceipts {
             let senders = senders.get(&(user, *object)).map_or(&[][..], Vec::as_slice);
             let others = self.hub.subscribers(&channel).into_iter();
             let others: Vec<_> =
-                others.filter(|other| senders.iter().all(|sender| !Arc::ptr_eq(sender, other))).collect();
+                others.filter(|(other, _)| senders.iter().all(|sender| !Arc::ptr_eq(sender, other))).collect();
             if others.is_empty() {
                 continue;
             }
@@ -152,8 +155,11 @@ impl LikeReceipts {
             let changed = Event::LikeChanged { id: object.number(), liked: *liked, likes, version }.encode();
             let event = PushEvent::Publication { members: &changed, position: None };
             let mut frames = PushFrames::new(Push { channel: &channel, event });
-            deliveries.extend(others.into_iter().map(|outbox| {
-                let frame = frames.get(outbox.format()).clone();
+            deliveries.extend(others.into_iter().map(|(outbox, spelling)| {
+                let frame = match spelling {
+                    Some(channel) => frame_push(outbox.format(), &Push { channel: &channel, event }),
+                    None => frames.get(outbox.format()).clone(),
+                };
                 Delivery { outbox, frame, publications: 1 }
             }));
         }

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use super::hook_expiries::ExpiryTarget;
+use super::subscription_table::DroppedSubscription;
 use crate::auth::{KeyLookup, MissingKey, TokenIdentity};
 use crate::broker::Span;
 use crate::gateway::channels::ResolvedChannel;
@@ -255,7 +256,7 @@ pub enum DueAction {
     /// Close the connection.
     Close(Disconnect),
     /// Remove the client from the channel, because the subscription expired, and notify it.
-    Expired(Arc<str>),
+    Expired(DroppedSubscription),
     /// Call `hook_answers::ask_about`, and execute the action once no command is running.
     Ask(ExpiryTarget),
 }

@@ -13,7 +13,7 @@ use crate::auth::{SubscribeOptions, TokenIdentity};
 use crate::gateway::channels::ResolvedChannel;
 use crate::gateway::channels::join::Join;
 use crate::gateway::channels::subscription_features::SubscriptionFeatures;
-use crate::model::UserId;
+use crate::model::{UserId, canonical_name};
 use crate::protocol::{ClientInfo, Disconnect, Recover};
 
 /// How the server pings a client.
@@ -76,7 +76,7 @@ impl SessionContext {
     /// The description of the client for other subscribers. `chan_info` comes from the token of the subscription.
     pub(super) fn client_info(&self, identity: &ClientIdentity, chan_info: Option<Box<RawValue>>) -> ClientInfo {
         ClientInfo {
-            user: identity.user.as_ref().map_or("", UserId::as_str).to_owned(),
+            user: identity.user.as_ref().map_or("", UserId::shown).to_owned(),
             client: self.client.to_string(),
             conn_info: identity.info.clone(),
             chan_info,
@@ -88,17 +88,19 @@ impl SessionContext {
     pub(super) fn join(
         &self,
         identity: &ClientIdentity,
-        name: Arc<str>,
+        name: &str,
         channel: ResolvedChannel,
         recover: Recover,
         options: SubscribeOptions,
     ) -> Join {
+        let canonical = canonical_name(name);
         let SubscribeOptions { info: chan_info, data, replaced } = options;
         let features = SubscriptionFeatures::of(&channel, &replaced);
         let info = features.is_visible().then(|| self.client_info(identity, chan_info.clone()));
         Join {
             id: 0,
-            name,
+            spelling: (canonical != name).then(|| name.into()),
+            name: canonical.into(),
             channel,
             // Without a position, there is nothing to recover from.
             recover: if features.recoverable { recover } else { Recover::default() },

@@ -1,6 +1,6 @@
 //! `connect`, and `refresh` before the connection expires.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use super::time::{SessionTime, TimeLeft, ttl};
 use crate::auth::{ConnectClaims, SubscribeOptions, TokenError, TokenIdentity, TokenKind};
 use crate::gateway::channels::ResolvedChannel;
 use crate::gateway::channels::join::{Join, Joined};
-use crate::model::{Channel, ChannelKind, OverrideValue, UserId};
-use crate::protocol::{ConnectRequest, ConnectResult, Disconnect, ErrorCode, RefreshResult};
+use crate::model::{Channel, ChannelKind, OverrideValue, UserId, canonical_name};
+use crate::protocol::{ConnectRequest, ConnectResult, Disconnect, ErrorCode, Recover, RefreshResult};
 
 /// Checks a `connect` command. Grants the identity and the server-side subscriptions of its token.
 pub(super) fn connect(
@@ -110,21 +110,27 @@ fn server_side_joins(
     let own_count = own.len();
     let named = claims.subs.into_iter();
     let plain = own.into_iter().chain(claims.channels).map(|name| (name, SubscribeOptions::default()));
+    let wanted: HashMap<_, _> =
+        request.subs.iter().map(|(name, recover)| (canonical_name(name), (name, recover))).collect();
     let mut joins: Vec<Join> = Vec::new();
     for (name, mut options) in named.chain(plain) {
         // A token may name any channel, except private channels of other users.
         let is_permitted = |channel: &ResolvedChannel| channel.permits_server_side(identity.user.as_ref());
         let channel = context.options.channels.find(&name).filter(|_| name.len() <= context.options.channel_length);
         let channel = channel.filter(is_permitted).ok_or(CommandRefusal::BAD_REQUEST)?;
-        if joins.iter().any(|join| *join.name == *name) {
+        let canonical = canonical_name(&name);
+        if joins.iter().any(|join| *join.name == *canonical) {
             continue;
         }
-        if context.options.single_connection && is_personal(&name, identity.user.as_ref()) {
+        if context.options.single_connection && is_personal(&canonical, identity.user.as_ref()) {
             // Whether the user has other connections is read from there.
             options.replaced.presence = Some(OverrideValue { value: true });
         }
-        let recover = request.subs.get(&name).cloned().unwrap_or_default();
-        joins.push(context.join(identity, name.into(), channel, recover, options));
+        // The client may know the channel by another spelling of the name.
+        let known = wanted.get(&canonical).copied();
+        let recover = known.map_or_else(Recover::default, |(_, recover)| recover.clone());
+        let name = known.map_or(&*name, |(spelling, _)| spelling);
+        joins.push(context.join(identity, name, channel, recover, options));
     }
     // The user's own channels do not count towards the limit.
     if joins.len() > context.options.max_channels + own_count {
@@ -158,7 +164,7 @@ pub(super) fn connect_result(
     }
     result.subs = joined
         .into_iter()
-        .map(|(join, joined)| (join.name.to_string(), subscribe_result(&join, joined, now)))
+        .map(|(join, joined)| (join.shown_name().to_string(), subscribe_result(&join, joined, now)))
         .collect();
     result
 }
@@ -201,8 +207,8 @@ fn channel_digest(claims: &ConnectClaims) -> u64 {
         let owner = owner.or_else(|| name.strip_prefix('#'));
         owner.is_some() && owner == claims.user.as_ref().map(UserId::as_str)
     };
-    let names = claims.channels.iter().chain(claims.subs.keys());
-    let names: BTreeSet<&String> = names.filter(|name| !is_own(name)).collect();
+    let names = claims.channels.iter().chain(claims.subs.keys()).map(|name| canonical_name(name));
+    let names: BTreeSet<_> = names.filter(|name| !is_own(name)).collect();
     if names.is_empty() {
         return 0;
     }

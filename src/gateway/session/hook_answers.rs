@@ -21,7 +21,7 @@ use crate::hooks::{
     ConnectAnswer, HookAnswer, HookKind, MalformedAnswer, PublishAnswer, RefreshAnswer, SubscribeAnswer, expiry,
     json_of,
 };
-use crate::model::UserId;
+use crate::model::{UserId, canonical_name};
 use crate::protocol::{
     ConnectRequest, Disconnect, ErrorCode, Reply, SubscribeRequest, publication_members, to_portable,
 };
@@ -123,7 +123,7 @@ fn subscribe_answered(
     let SessionState::Open(identity) = &session.state else { return Err(failed(id)) };
     let channel = session.context.options.channels.find(&request.channel);
     let channel = channel.ok_or_else(|| reply(Reply::refused(id, ErrorCode::UNKNOWN_CHANNEL)))?;
-    let target = ExpiryTarget::Subscription(request.channel.as_str().into());
+    let target = ExpiryTarget::Subscription(canonical_name(&request.channel).into());
     let mut join = subscribe::join_with(&session.context, identity, id, request, channel, options);
     if session.context.options.hooks.asks(HookKind::SubRefresh) {
         hook_expiries::set(&mut session.hook_expiries, &target, expires_at);

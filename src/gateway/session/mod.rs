@@ -55,13 +55,13 @@ pub use hook_expiries::ExpiryTarget;
 pub use options::{SessionOptions, VERSION};
 pub(super) use refusal::{disconnect, disconnect_for, disconnect_for_error, error_reply};
 pub use requests::history_span;
-pub use subscription_table::SubscriptionTokens;
+pub use subscription_table::{DroppedSubscription, SubscriptionTokens};
 pub use time::SessionTime;
 
 use crate::auth::{MissingKey, TokenIdentity};
 use crate::gateway::channels::join::{Join, Joined};
 use crate::hooks::HookKind;
-use crate::model::UserId;
+use crate::model::{UserId, canonical_name};
 use crate::protocol::{
     Command, CommandBody, ConnectRequest, Disconnect, ErrorCode, Reply, ReplyBody, RpcRequest, is_portable,
 };
@@ -249,10 +249,10 @@ impl Session {
                 }
             },
             CommandBody::Presence(request) => {
-                Action::Presence(open.presence(id, request.channel, PresenceQuery::Clients)?)
+                Action::Presence(open.presence(id, &request.channel, PresenceQuery::Clients)?)
             }
             CommandBody::PresenceStats(request) => {
-                Action::Presence(open.presence(id, request.channel, PresenceQuery::Stats)?)
+                Action::Presence(open.presence(id, &request.channel, PresenceQuery::Stats)?)
             }
             CommandBody::History(request) => Action::History(open.history(id, *request)?),
             CommandBody::InvalidData => return Err(ErrorCode::BAD_REQUEST.into()),
@@ -301,8 +301,8 @@ impl Session {
             return Err(CommandRefusal::BAD_REQUEST);
         }
         let done = Reply::done(id, ReplyBody::Unsubscribe {});
-        Ok(match self.dropped(channel) {
-            Some(name) => Action::Leave(name, done),
+        Ok(match self.dropped(&canonical_name(channel)) {
+            Some(dropped) => Action::Leave(dropped.channel, done),
             None => Action::Reply(done),
         })
     }
@@ -330,6 +330,13 @@ impl Session {
         }
     }
 
+    /// Replaces the user of a session that opens by the id as first written.
+    pub fn respell(&mut self, user: UserId) {
+        if let SessionState::Opening(identity, _) = &mut self.state {
+            identity.user = Some(user);
+        }
+    }
+
     /// Opens the session after the client has joined its channels. Returns the reply to `connect`.
     pub fn opened(&mut self, id: u32, joined: Vec<(Join, Joined)>, now: SessionTime) -> Action {
         let SessionState::Opening(identity, data) = std::mem::replace(&mut self.state, SessionState::Refused) else {
@@ -354,8 +361,8 @@ impl Session {
         Reply::done(join.id, ReplyBody::Subscribe(subscribe::subscribe_result(join, joined, now)))
     }
 
-    /// Removes a subscription. Returns the channel's name; `None` if the client was not subscribed to it.
-    pub fn dropped(&mut self, channel: &str) -> Option<Arc<str>> {
+    /// Removes a subscription. Returns the channel's name and spelling; `None` if the client was not subscribed to it.
+    pub fn dropped(&mut self, channel: &str) -> Option<DroppedSubscription> {
         hook_expiries::remove(&mut self.hook_expiries, channel);
         self.subscriptions.remove(channel)
     }

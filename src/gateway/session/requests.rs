@@ -10,6 +10,7 @@ use super::subscription_table::SubscriptionTable;
 use crate::broker::Span;
 use crate::gateway::channels::{Credentials, ResolvedChannel, Right};
 use crate::hooks::HookKind;
+use crate::model::canonical_name;
 use crate::protocol::{ErrorCode, HistoryRequest, PublishRequest, is_portable, publication_members};
 
 /// The parts of an open session that commands on channels need.
@@ -45,7 +46,8 @@ impl OpenSession<'_> {
         id: u32,
         request: PublishRequest,
     ) -> Result<(PublishGrant, Option<Box<RawValue>>), CommandRefusal> {
-        let PublishRequest { channel: name, data } = request;
+        let PublishRequest { channel, data } = request;
+        let name = canonical_name(&channel).into_owned();
         let asked = self.asked_to_publish(&name);
         let is_asked = asked.is_some();
         let channel = match asked {
@@ -74,9 +76,10 @@ impl OpenSession<'_> {
     pub(super) fn presence(
         &self,
         id: u32,
-        name: String,
+        channel: &str,
         query: PresenceQuery,
     ) -> Result<PresenceGrant, CommandRefusal> {
+        let name = canonical_name(channel).into_owned();
         if !self.permitted(&name, Right::Presence)?.has_presence() {
             return Err(ErrorCode::NOT_AVAILABLE.into());
         }
@@ -86,7 +89,8 @@ impl OpenSession<'_> {
     }
 
     pub(super) fn history(&self, id: u32, request: HistoryRequest) -> Result<HistoryGrant, CommandRefusal> {
-        let HistoryRequest { channel: name, limit, since, reverse } = request;
+        let HistoryRequest { channel, limit, since, reverse } = request;
+        let name = canonical_name(&channel).into_owned();
         let channel = self.permitted(&name, Right::History)?;
         if !channel.has_log() {
             return Err(ErrorCode::NOT_AVAILABLE.into());

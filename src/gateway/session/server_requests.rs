@@ -13,7 +13,7 @@ use super::{Session, SessionState};
 use crate::auth::SubscribeOptions;
 use crate::broker::{RefreshRequest, ServerSubscription};
 use crate::gateway::channels::join::{Join, Joined};
-use crate::model::Channel;
+use crate::model::{Channel, canonical_name};
 use crate::protocol::{Disconnect, Publication, Recover, SubscribePush};
 
 /// Subscribes the client to a channel for a backend. Does nothing if the client is subscribed already, or the
@@ -27,7 +27,7 @@ pub(crate) fn subscribe_for_backend(session: &Session, request: &ServerSubscript
         tracing::debug!(channel = request.channel, "a backend subscribes a client to a channel that it may not use");
         return Action::Nothing;
     };
-    if session.subscriptions.contains(&request.channel) {
+    if session.subscriptions.contains(&canonical_name(&request.channel)) {
         return Action::Nothing;
     }
     // The user's own channels do not count towards the limit.
@@ -42,9 +42,8 @@ pub(crate) fn subscribe_for_backend(session: &Session, request: &ServerSubscript
         flag: 0,
     });
     let granted = SubscribeOptions { info: json(&request.info), data: None, replaced: request.replaced };
-    let name = request.channel.as_str().into();
     let recover = recover.unwrap_or_default();
-    let join = session.context.join(identity, name, channel, recover, granted);
+    let join = session.context.join(identity, &request.channel, channel, recover, granted);
     let join = Join { expires_at: request.expire_at, ..join };
     Action::JoinForBackend(Box::new(ServerJoin { join, data: json(&request.data) }))
 }

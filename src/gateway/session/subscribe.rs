@@ -11,6 +11,7 @@ use crate::auth::{SubscribeOptions, TokenError, TokenIdentity};
 use crate::gateway::channels::join::{Join, Joined};
 use crate::gateway::channels::{Credentials, ResolvedChannel, Right};
 use crate::hooks::HookKind;
+use crate::model::canonical_name;
 use crate::protocol::{
     Disconnect, ErrorCode, RefreshResult, SubRefreshRequest, SubscribeRequest, SubscribeResult, is_portable,
 };
@@ -39,7 +40,7 @@ pub(super) fn subscribe(
     if name.len() > context.options.channel_length || *has_filter {
         return Err(ErrorCode::BAD_REQUEST.into());
     }
-    if subscriptions.contains(name) {
+    if subscriptions.contains(&canonical_name(name)) {
         return Err(ErrorCode::ALREADY_SUBSCRIBED.into());
     }
     if subscriptions.client_side() >= context.options.max_channels {
@@ -79,7 +80,7 @@ pub(super) fn join_with(
     options: SubscribeOptions,
 ) -> Join {
     let SubscribeRequest { channel: name, recover, delta, .. } = request;
-    let mut join = context.join(identity, name.into(), channel, recover, options);
+    let mut join = context.join(identity, &name, channel, recover, options);
     join.wants_deltas = !delta.is_empty() && join.features.positioned && join.channel.permits_deltas();
     Join { id, ..join }
 }
@@ -108,7 +109,7 @@ fn verify_token(
     if context.check_revoked(claims.user.as_ref(), &claims.identity, now).is_err() {
         return Err(ErrorCode::PERMISSION_DENIED.into());
     }
-    let fits = claims.channel == channel
+    let fits = canonical_name(&claims.channel) == canonical_name(channel)
         && claims.user == identity.user
         && claims.client.as_deref().is_none_or(|client| client.is_empty() || client == &*context.client);
     if !fits {
@@ -151,6 +152,7 @@ pub(super) fn refresh_subscription(
     if channel.is_empty() {
         return Err(CommandRefusal::BAD_REQUEST);
     }
+    let channel = &*canonical_name(channel);
     if !subscriptions.contains(channel) {
         return Err(ErrorCode::PERMISSION_DENIED.into());
     }

@@ -20,6 +20,15 @@ pub(super) enum SubscribedBy {
     Client,
 }
 
+/// A subscription that was removed.
+#[derive(Debug, PartialEq, Eq)]
+pub struct DroppedSubscription {
+    /// The channel's name.
+    pub channel: Arc<str>,
+    /// The name as the client wrote it, for a push about the end.
+    pub shown_name: Arc<str>,
+}
+
 /// One subscription.
 #[derive(Debug)]
 struct Subscription {
@@ -38,9 +47,19 @@ struct SubscriptionTerms {
     token: Option<Arc<TokenIdentity>>,
     /// What other subscribers see of the client in this channel: JSON.
     chan_info: Option<Box<RawValue>>,
+    /// The channel's name as the client wrote it, if that differs.
+    spelling: Option<Arc<str>>,
 }
 
 impl Subscription {
+    fn shown_name(&self) -> &Arc<str> {
+        self.terms.as_ref().and_then(|terms| terms.spelling.as_ref()).unwrap_or(&self.channel)
+    }
+
+    fn dropped(self) -> DroppedSubscription {
+        DroppedSubscription { shown_name: Arc::clone(self.shown_name()), channel: self.channel }
+    }
+
     fn expires_at(&self) -> Option<u64> {
         self.terms.as_ref()?.expires_at
     }
@@ -79,8 +98,13 @@ impl SubscriptionTable {
         let channel = Arc::clone(&join.name);
         let token = join.token.clone();
         self.tokens_changed |= token.is_some();
-        let terms = SubscriptionTerms { expires_at: join.expires_at, token, chan_info: join.chan_info.clone() };
-        let has_terms = terms.expires_at.is_some() || terms.token.is_some() || terms.chan_info.is_some();
+        let chan_info = join.chan_info.clone();
+        let terms =
+            SubscriptionTerms { expires_at: join.expires_at, token, chan_info, spelling: join.spelling.clone() };
+        let has_terms = terms.expires_at.is_some()
+            || terms.token.is_some()
+            || terms.chan_info.is_some()
+            || terms.spelling.is_some();
         self.subscriptions.push(Subscription { channel, by, terms: has_terms.then(|| Box::new(terms)) });
     }
 
@@ -89,12 +113,12 @@ impl SubscriptionTable {
         self.find(channel)?.terms.as_ref()?.chan_info.clone()
     }
 
-    /// Removes a subscription. Returns its channel; `None` if the client was not subscribed to it.
-    pub(super) fn remove(&mut self, channel: &str) -> Option<Arc<str>> {
+    /// Removes a subscription; `None` if the client was not subscribed to the channel.
+    pub(super) fn remove(&mut self, channel: &str) -> Option<DroppedSubscription> {
         let index = self.subscriptions.iter().position(|subscription| &*subscription.channel == channel)?;
         let removed = self.subscriptions.swap_remove(index);
         self.tokens_changed |= removed.token().is_some();
-        Some(removed.channel)
+        Some(removed.dropped())
     }
 
     /// Replaces the token and the expiry of a subscription.
@@ -141,18 +165,12 @@ impl SubscriptionTable {
         self.subscriptions.iter().filter(|subscription| subscription.by == SubscribedBy::Client).count()
     }
 
-    /// Removes the subscriptions that expired and whose grace period is over. Returns their channels.
-    pub(super) fn expire(&mut self, now: SessionTime) -> Vec<Arc<str>> {
-        let mut expired = Vec::new();
-        self.subscriptions.retain(|subscription| {
-            let is_over = is_over(subscription.expires_at(), now);
-            if is_over {
-                self.tokens_changed |= subscription.token().is_some();
-                expired.push(Arc::clone(&subscription.channel));
-            }
-            !is_over
-        });
-        expired
+    /// Removes the subscriptions that expired and whose grace period is over. Returns them.
+    pub(super) fn expire(&mut self, now: SessionTime) -> Vec<DroppedSubscription> {
+        let expired: Vec<Subscription> =
+            self.subscriptions.extract_if(.., |subscription| is_over(subscription.expires_at(), now)).collect();
+        self.tokens_changed |= expired.iter().any(|subscription| subscription.token().is_some());
+        expired.into_iter().map(Subscription::dropped).collect()
     }
 
     /// The earliest expiry, in Unix seconds; `None`: no subscription expires.

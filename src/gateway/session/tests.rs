@@ -289,7 +289,8 @@ fn subscriptions_expire_after_a_delay() {
     assert_eq!(session.due(at(28)), [DueAction::Ping], "it was put off");
     assert!(matches!(say(&mut session, &json!({}), at(28)), Action::Nothing));
     assert_eq!(session.next_due(at(28)), 45_000);
-    assert_eq!(session.due(at(45)), [DueAction::Expired("$chat:1".into())]);
+    let dropped = DroppedSubscription { channel: "$chat:1".into(), shown_name: "$chat:1".into() };
+    assert_eq!(session.due(at(45)), [DueAction::Expired(dropped)]);
     assert_eq!(code(say(&mut session, &refresh(token(99)), at(46))), 103, "it is not in there any more");
 }
 

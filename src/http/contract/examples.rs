@@ -27,7 +27,7 @@ pub(super) fn events() -> Option<BTreeMap<&'static str, Value>> {
     let edited = self::post(bo.clone(), "Hello again. #rust", Some(TIME + 37_136))?;
     let comment = comment(ann.clone(), bo);
     let comment_edited = Comment { edited_at: Some(TIME + 21_004), ..comment.clone() };
-    let people = BTreeMap::from([(ann.to_string(), ann_in_short.clone())]);
+    let people = BTreeMap::from([(ann.clone(), ann_in_short.clone())]);
     let notification = notification(ann_in_short);
     let marked = Event::NotificationsRead { position: POSITION, id: Some(GROUP), seen: false, unread: 2, unseen: 1 };
     let events = [

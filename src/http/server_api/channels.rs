@@ -9,6 +9,7 @@ use super::context::ServerApi;
 use crate::feed::Viewer;
 use crate::gateway::session::history_span;
 use crate::gateway::{ChannelLog, presence_counts, present_clients};
+use crate::model::canonical_name;
 use crate::protocol::ErrorCode;
 
 /// Entries that a log may have beyond its size: those of a size that was configured before, until the next append.
@@ -20,6 +21,13 @@ const SLACK: usize = 1_000;
 pub(super) struct ChannelInput {
     /// The name of the channel.
     pub(super) channel: String,
+}
+
+impl ChannelInput {
+    /// The name under which the channel is stored and found.
+    pub(super) fn name(&self) -> String {
+        canonical_name(&self.channel).into_owned()
+    }
 }
 
 /// The part of a log to read.
@@ -52,7 +60,7 @@ struct SinceInput {
 
 /// Reads the name of a channel. Fails unless the channel tracks presence.
 fn with_presence(api: &ServerApi, body: &[u8]) -> Result<String, ErrorCode> {
-    let name = read::<ChannelInput>(body)?.channel;
+    let name = read::<ChannelInput>(body)?.name();
     let channel = api.sessions.channels.find(&name).ok_or(ErrorCode::UNKNOWN_CHANNEL)?;
     if channel.has_presence() { Ok(name) } else { Err(ErrorCode::NOT_AVAILABLE) }
 }
@@ -71,7 +79,8 @@ pub(super) async fn presence_stats(api: &ServerApi, body: &[u8]) -> Answer {
 }
 
 pub(super) async fn history(api: &ServerApi, body: &[u8]) -> Answer {
-    let HistoryInput { channel: name, limit, since, reverse } = read(body)?;
+    let HistoryInput { channel, limit, since, reverse } = read(body)?;
+    let name = canonical_name(&channel).into_owned();
     let sessions = &api.sessions;
     let channel = sessions.channels.find(&name).ok_or(ErrorCode::UNKNOWN_CHANNEL)?;
     if !channel.has_log() {
@@ -93,7 +102,7 @@ pub(super) async fn history(api: &ServerApi, body: &[u8]) -> Answer {
 }
 
 pub(super) async fn history_remove(api: &ServerApi, body: &[u8]) -> Answer {
-    let name = read::<ChannelInput>(body)?.channel;
+    let name = read::<ChannelInput>(body)?.name();
     let channel = api.sessions.channels.find(&name).ok_or(ErrorCode::UNKNOWN_CHANNEL)?;
     if !channel.is_app() {
         // The feed's own channels contain only data of the ledger.

@@ -9,6 +9,7 @@ use super::answers::{Answer, failed, read};
 use super::context::ServerApi;
 use crate::broker::NodeInfo;
 use crate::gateway::ChannelPattern;
+use crate::model::canonical_name;
 use crate::protocol::ErrorCode;
 
 /// The channels to list.
@@ -100,6 +101,7 @@ impl From<NodeInfo> for NodeDescription {
 
 pub(super) async fn channels(api: &ServerApi, body: &[u8]) -> Answer {
     let ChannelsInput { pattern } = read(body)?;
+    let pattern = canonical_name(&pattern);
     if ChannelPattern::parse(&pattern).is_none() {
         return Err(ErrorCode::BAD_REQUEST);
     }

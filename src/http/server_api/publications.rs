@@ -11,7 +11,7 @@ use super::channels::ChannelInput;
 use super::context::ServerApi;
 use super::json_data::decode_base64_json;
 use crate::broker::{self, Append, AppendOutcome, Broadcast};
-use crate::model::{Entry, Epoch, Retention};
+use crate::model::{Entry, Epoch, Retention, canonical_name};
 use crate::protocol::{ErrorCode, is_portable, present, publication_members};
 
 /// The maximal number of channels of one broadcast.
@@ -96,7 +96,7 @@ pub(super) struct BroadcastRequest {
 }
 
 pub(super) async fn publish(api: &ServerApi, body: &[u8]) -> Answer {
-    let channel = read::<ChannelInput>(body)?.channel;
+    let channel = read::<ChannelInput>(body)?.name();
     let publication = read::<PublicationInput>(body)?;
     let entry = publication.entry()?;
     let published = match publication.retention(api, &channel)? {
@@ -118,6 +118,7 @@ pub(super) async fn publish(api: &ServerApi, body: &[u8]) -> Answer {
 /// Answers `broadcast`, as the text of the result: it may have many thousand members.
 pub(super) async fn broadcast(api: &ServerApi, body: &[u8]) -> Result<String, ErrorCode> {
     let channels = read::<BroadcastInput>(body)?.channels;
+    let channels: Vec<_> = channels.iter().map(|name| canonical_name(name)).collect();
     let publication = read::<PublicationInput>(body)?;
     if channels.is_empty() || channels.len() > MAX_CHANNELS {
         return Err(ErrorCode::BAD_REQUEST);

@@ -3,17 +3,19 @@
 use async_trait::async_trait;
 
 use super::PostgresLedger;
-use super::columns::{integer, json_text, texts};
+use super::columns::{integer, json_text, shown};
 use crate::ledger::bulk::ROWS_PER_TRANSACTION;
 use crate::ledger::{BulkLoad, Result};
 use crate::model::{Millis, Post, UserId};
 
 const USERS: &str = "\
     WITH made AS (
-        INSERT INTO users (id, name, created_at) SELECT id, id, $2 FROM unnest($1::text[]) AS t (id)
+        INSERT INTO users (id, handle, name, created_at)
+        SELECT lower(shown COLLATE \"C\"), nullif(shown, lower(shown COLLATE \"C\")), shown, $2
+        FROM unnest($1::text[]) AS t (shown)
         ON CONFLICT DO NOTHING RETURNING id
     )
-    INSERT INTO user_terms (term, owner) SELECT lower(id), id FROM made";
+    INSERT INTO user_terms (term, owner) SELECT id, id FROM made";
 
 const FOLLOWS: &str = "\
     WITH locked AS MATERIALIZED (
@@ -51,7 +53,7 @@ const POSTS: &str = "\
 impl BulkLoad for PostgresLedger {
     async fn load_users(&self, ids: &[UserId], now: Millis) -> Result<()> {
         for ids in ids.chunks(ROWS_PER_TRANSACTION) {
-            self.pool.write(USERS, &[&texts(ids), &integer(now)]).await?;
+            self.pool.write(USERS, &[&shown(ids), &integer(now)]).await?;
         }
         Ok(())
     }

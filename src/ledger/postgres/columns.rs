@@ -71,6 +71,11 @@ pub(super) fn texts(ids: &[UserId]) -> Vec<&str> {
     ids.iter().map(UserId::as_str).collect()
 }
 
+/// The ids as an array of text, as they were written.
+pub(super) fn shown(ids: &[UserId]) -> Vec<&str> {
+    ids.iter().map(UserId::shown).collect()
+}
+
 /// Reads `id, name, avatar, created_at` from the first four columns.
 pub(super) fn user(row: &Row) -> Result<User> {
     Ok(User { id: id_at(row, 0)?, name: at(row, 1)?, avatar: at(row, 2)?, created_at: natural_at(row, 3)? })

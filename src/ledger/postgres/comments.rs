@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use tokio_postgres::Row;
 
 use super::PostgresLedger;
-use super::columns::{at, id_at, integer, natural_at, one, plain, texts};
+use super::columns::{at, id_at, integer, natural_at, one, plain, shown};
 use super::events::{NewEvent, with_event};
 use super::pool::Parameters;
 use super::rows::readable;
@@ -31,7 +31,8 @@ const DELETE: &str = "SELECT stays, new_likes, new_comments, new_version, along 
 
 /// Two look-ups for each id, each in one partition: the post of the comment, then the comment.
 pub(super) const COMMENTS: &str = "\
-    SELECT c.id, c.post, c.parent, c.author, c.text, c.mentions, c.likes, c.replies, c.edited_at
+    SELECT c.id, c.post, c.parent, coalesce((SELECT handle FROM users WHERE users.id = c.author), c.author),
+        c.text, c.mentions, c.likes, c.replies, c.edited_at
     FROM unnest($1::bigint[]) AS wanted (id)
     CROSS JOIN LATERAL (SELECT post FROM comment_posts WHERE comment = wanted.id OFFSET 0) under
     CROSS JOIN LATERAL (
@@ -61,17 +62,20 @@ pub(super) const LINES: &str = "\
 /// The condition is a range of (parent, id), which only the index of threads returns in order. With `parent = …` the
 /// planner may scan all comments on the post instead.
 pub(super) const IN_THREAD: &str = "\
-    SELECT id, post, parent, author, text, mentions, likes, replies, edited_at
+    SELECT id, post, parent, coalesce((SELECT handle FROM users WHERE users.id = author), author),
+        text, mentions, likes, replies, edited_at
     FROM comments WHERE post = $1 AND (parent, id) < ($2, $3) AND parent >= $2 ORDER BY parent DESC, id DESC LIMIT $4";
 
 /// As [`IN_THREAD`], in the other direction.
 pub(super) const IN_THREAD_AFTER: &str = "\
-    SELECT id, post, parent, author, text, mentions, likes, replies, edited_at
+    SELECT id, post, parent, coalesce((SELECT handle FROM users WHERE users.id = author), author),
+        text, mentions, likes, replies, edited_at
     FROM comments WHERE post = $1 AND (parent, id) > ($2, $3) AND parent <= $2 ORDER BY parent, id LIMIT $4";
 
 /// Merges the indexes of the partitions: comments are stored by post.
 pub(super) const BY_AUTHOR: &str = "\
-    SELECT id, post, parent, author, text, mentions, likes, replies, edited_at
+    SELECT id, post, parent, coalesce((SELECT handle FROM users WHERE users.id = author), author),
+        text, mentions, likes, replies, edited_at
     FROM comments WHERE author = $1 AND id < $2 AND author IS NOT NULL ORDER BY id DESC LIMIT $3";
 
 #[async_trait]
@@ -82,7 +86,7 @@ impl CommentStore for PostgresLedger {
         let parent = integer(comment.reply_to.unwrap_or(NONE).0);
         let author = comment.author.as_ref().map(UserId::as_str);
         let text = comment.text.as_deref().map(plain);
-        let mentions = (!comment.mentions.is_empty()).then(|| texts(&comment.mentions));
+        let mentions = (!comment.mentions.is_empty()).then(|| shown(&comment.mentions));
         let deepest = i32::try_from(MAX_COMMENT_DEPTH).unwrap_or(i32::MAX);
         let (event, at_time) =
             (NewEvent::new(DomainEvent::comment_created(comment).as_ref(), false)?, integer(comment.created_at));
@@ -136,7 +140,7 @@ impl CommentStore for PostgresLedger {
     ) -> Result<CommentEditOutcome> {
         let author = after.author.as_ref().map(UserId::as_str);
         let text = after.text.as_deref().map(plain);
-        let mentions = (!after.mentions.is_empty()).then(|| texts(&after.mentions));
+        let mentions = (!after.mentions.is_empty()).then(|| shown(&after.mentions));
         let base = before.edited_at.map(integer);
         let now = integer(after.edited_at.unwrap_or(after.created_at));
         let event = NewEvent::new(event, false)?;

@@ -22,18 +22,18 @@ const UNFOLLOW_WITH_EVENT: &str =
 const FOLLOWING_COUNT: &str = "SELECT following FROM users WHERE id = $1";
 
 pub(super) const FOLLOWERS: &str = "\
-    SELECT u.id, u.name, u.avatar, u.created_at, f.seq
+    SELECT coalesce(u.handle, u.id), u.name, u.avatar, u.created_at, f.seq
     FROM (SELECT follower, seq FROM followers WHERE followee = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3) f
     JOIN users u ON u.id = f.follower ORDER BY f.seq DESC";
 
 pub(super) const FOLLOWING: &str = "\
-    SELECT u.id, u.name, u.avatar, u.created_at, f.seq
+    SELECT coalesce(u.handle, u.id), u.name, u.avatar, u.created_at, f.seq
     FROM (SELECT followee, seq FROM follows WHERE follower = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3) f
     JOIN users u ON u.id = f.followee ORDER BY f.seq DESC";
 
 /// `OFFSET 0` keeps one look-up for each follow: without it the planner may read all followers of a user once.
 pub(super) const SHARED: &str = "\
-    SELECT u.id, u.name, u.avatar, u.created_at, f.seq
+    SELECT coalesce(u.handle, u.id), u.name, u.avatar, u.created_at, f.seq
     FROM (
         SELECT followee, seq FROM follows WHERE follower = $1 AND seq < $3 AND EXISTS (
             SELECT FROM followers WHERE followee = $2 AND follower = follows.followee OFFSET 0

@@ -26,7 +26,7 @@ pub(super) const AMONG: &str = "\
     SELECT seq, object, at FROM favourites WHERE owner = $1 AND type = $2 AND object = ANY ($3)";
 
 pub(super) const HOLDERS: &str = "\
-    SELECT u.id, u.name, u.avatar, u.created_at, f.seq, f.at FROM (
+    SELECT coalesce(u.handle, u.id), u.name, u.avatar, u.created_at, f.seq, f.at FROM (
         SELECT owner, seq, at FROM favourite_holders
         WHERE type = $1 AND object = $2 AND seq < $3 ORDER BY seq DESC LIMIT $4
     ) f

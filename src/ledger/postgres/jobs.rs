@@ -126,14 +126,14 @@ fn loaded(row: &Row) -> Result<LoadedJob> {
 #[derive(Serialize)]
 struct SubmittedJob<'a> {
     partition: u16,
-    author: &'a UserId,
+    author: &'a str,
     work: String,
 }
 
 /// Encodes a job for a function that submits it.
 pub(super) fn new_job(work: &Work) -> Result<String> {
     let author = work.author();
-    json_text(&SubmittedJob { partition: fanout_partition(author), author, work: json_text(work)? })
+    json_text(&SubmittedJob { partition: fanout_partition(author), author: author.as_str(), work: json_text(work)? })
 }
 
 /// The job that a function has just submitted, from the result of `feedline_submit_job`.

@@ -46,6 +46,8 @@ pub(super) struct BatchArrays<'a> {
     pub(super) unliked: ChangeArrays<'a>,
     /// The users who like, in ascending order, each once.
     pub(super) likers: Vec<&'a str>,
+    /// Their ids as written, where these are not in lower case.
+    pub(super) handles: Vec<&'a str>,
     pub(super) unseen: ChangeArrays<'a>,
     /// Whether each unseen change is one of a post.
     pub(super) unseen_of_post: Vec<bool>,
@@ -63,6 +65,7 @@ impl<'a> BatchArrays<'a> {
         let mut likers = liked.users.clone();
         likers.sort_unstable();
         likers.dedup();
+        let handles = liked.changes.iter().filter_map(|change| change.user.handle()).collect();
         let unseen = ChangeArrays::new(batch.unseen.iter());
         let of_post = |change: &&LikeChange| matches!(change.object, ContentId::Post(_));
         let (posts, steps) = posts.into_iter().unzip();
@@ -72,6 +75,7 @@ impl<'a> BatchArrays<'a> {
             comments: comments.into_keys().collect(),
             unliked: ChangeArrays::new(batch.changes.iter().filter(|change| !change.liked)),
             likers,
+            handles,
             unseen_of_post: unseen.changes.iter().map(of_post).collect(),
             liked,
             unseen,

@@ -21,7 +21,8 @@ const SETTLE: &str = "\
     SELECT applied, added, tally_of_post, tally_of, tally_likes, tally_comments, tally_versions,
         revert_ids, reverted_by, revert_objects, revert_reasons
     FROM feedline_apply_like_batch(
-        $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)";
+        $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23,
+        $24)";
 
 const UNTOLD: &str = "SELECT id, owner, object, reason FROM like_reverts WHERE partition = $1 ORDER BY id LIMIT $2";
 
@@ -31,7 +32,7 @@ const TALLIES: &str = "\
     SELECT '', p, n, new_likes, new_comments, new_version FROM feedline_like_tallies($1, $2)";
 
 pub(super) const LIKERS: &str = "\
-    SELECT u.id, u.name, u.avatar, u.created_at, l.seq
+    SELECT coalesce(u.handle, u.id), u.name, u.avatar, u.created_at, l.seq
     FROM (SELECT owner, seq FROM likes WHERE post = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3) l
     JOIN users u ON u.id = l.owner ORDER BY l.seq DESC";
 
@@ -40,7 +41,7 @@ pub(super) const LIKES_BY: &str = "\
     SELECT post FROM likes WHERE owner = $1 AND post < $2 ORDER BY post DESC LIMIT $3";
 
 pub(super) const COMMENT_LIKERS: &str = "\
-    SELECT u.id, u.name, u.avatar, u.created_at, l.at
+    SELECT coalesce(u.handle, u.id), u.name, u.avatar, u.created_at, l.at
     FROM (
         SELECT owner, at FROM comment_likes WHERE comment = $1 AND (at, owner) < ($2, $3)
         ORDER BY at DESC, owner DESC LIMIT $4
@@ -88,6 +89,7 @@ impl LikeStore for PostgresLedger {
             &liked.times,
             &liked.of_posts,
             &arrays.likers,
+            &arrays.handles,
             &unliked.objects,
             &unliked.users,
             &unliked.of_posts,

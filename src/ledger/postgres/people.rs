@@ -8,33 +8,36 @@ use super::columns::{self, at, count, id_at, integer, json_text, natural_at, one
 use super::pool::Parameters;
 use super::rows::readable;
 use crate::ledger::{
-    LedgerError, MAX_NAMED, NewAccount, PeopleStore, ProfileChange, Result, StoredAccount, SuggestionLimits, UserMatch,
-    fold, past,
+    KnownUser, LedgerError, MAX_NAMED, NewAccount, PeopleStore, ProfileChange, Result, StoredAccount, SuggestionLimits,
+    UserMatch, fold, past,
 };
 use crate::model::{About, Edges, Millis, Profile, User, UserDetails, UserId, UserOrigin};
 
 const CREATE_ACCOUNT: &str = "\
     WITH made AS (
-        INSERT INTO users (id, name, created_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING RETURNING id
+        INSERT INTO users (id, handle, name, created_at) VALUES ($1, $6, $2, $3) ON CONFLICT DO NOTHING RETURNING id
     )
     , found AS (
-        INSERT INTO user_terms (term, owner) SELECT lower(id), id FROM made UNION SELECT $5, id FROM made
+        INSERT INTO user_terms (term, owner) SELECT id, id FROM made UNION SELECT $5, id FROM made
     )
     INSERT INTO accounts (\"user\", password) SELECT id, $4 FROM made RETURNING 1";
 
-const ACCOUNT: &str = "SELECT password, generation FROM accounts WHERE \"user\" = $1";
+const ACCOUNT: &str = "\
+    SELECT password, generation, coalesce(u.handle, u.id) FROM accounts JOIN users u ON u.id = \"user\"
+    WHERE \"user\" = $1";
 
-/// Writes nothing and takes no lock if the user exists. Ids are ASCII, so the database folds them as the program does.
-const ENSURE: &str = "SELECT feedline_ensure_user($1, $2)";
+/// Writes nothing and takes no lock if the user exists.
+const ENSURE: &str = "SELECT shown, is_account FROM feedline_ensure_user($1, $2, $3)";
 
-const ORIGIN: &str = "SELECT EXISTS (SELECT FROM accounts WHERE \"user\" = $1) FROM users WHERE id = $1";
+const ORIGIN: &str = "\
+    SELECT coalesce(handle, id), EXISTS (SELECT FROM accounts WHERE \"user\" = $1) FROM users WHERE id = $1";
 
 const UPDATE: &str = "\
     SELECT id, name, avatar, created_at, bio, data FROM feedline_update_profile($1, $2, $3, $4, $5, $6, $7, $8, $9)";
 
 /// A scan of the terms in order. A user with two matching terms is returned once, at the lesser term.
 pub(super) const SEARCH: &str = "\
-    SELECT u.id, u.name, u.avatar, u.created_at, t.term FROM user_terms t JOIN users u ON u.id = t.owner
+    SELECT coalesce(u.handle, u.id), u.name, u.avatar, u.created_at, t.term FROM user_terms t JOIN users u ON u.id = t.owner
     WHERE t.term < $2 AND (t.term, t.owner) > ($3, $4) AND NOT EXISTS (
         SELECT FROM user_terms other WHERE other.owner = t.owner AND other.term >= $1 AND other.term < t.term OFFSET 0)
     ORDER BY t.term, t.owner LIMIT $5";
@@ -62,7 +65,8 @@ const UNNOTIFY_OF: &str = "\
     WITH gone AS (DELETE FROM post_alerts WHERE owner = $1 AND author = $2)
     DELETE FROM post_alerts_of WHERE author = $2 AND owner = $1";
 
-const USERS: &str = "SELECT id, name, avatar, created_at FROM users WHERE id = ANY ($1) AND erased_at IS NULL";
+const USERS: &str =
+    "SELECT coalesce(handle, id), name, avatar, created_at FROM users WHERE id = ANY ($1) AND erased_at IS NULL";
 
 /// The number of posts is the total minus the posts for audiences that exclude the viewer. No post is read: the ledger
 /// counts posts by audience, and counts the rows that name this viewer up to `$3`.
@@ -76,7 +80,7 @@ pub(super) const PROFILE: &str = "\
             ORDER BY post LIMIT $3::bigint + 1
         ) listed) AS not_to
     )
-    SELECT u.id, u.name, u.avatar, u.created_at, u.followers, u.following,
+    SELECT coalesce(u.handle, u.id), u.name, u.avatar, u.created_at, u.followers, u.following,
            CASE WHEN u.id = $2 THEN u.posts WHEN e.restricted_by OR e.blocking THEN 0 ELSE u.posts
                - CASE WHEN e.following THEN 0 ELSE coalesce(a.followers, 0) END
                - CASE WHEN e.following AND e.followed_by THEN 0 ELSE coalesce(a.friends, 0) END
@@ -104,21 +108,25 @@ impl PeopleStore for PostgresLedger {
         let id = account.user.as_str();
         let name = plain(&account.name);
         let made = integer(account.created_at);
-        let rows = self.pool.write(CREATE_ACCOUNT, &[&id, &name, &made, &account.password, &fold(&name)]).await?;
+        let rows = self
+            .pool
+            .write(CREATE_ACCOUNT, &[&id, &name, &made, &account.password, &fold(&name), &account.user.handle()])
+            .await?;
         Ok(!rows.is_empty())
     }
 
     async fn account(&self, user: &UserId) -> Result<Option<StoredAccount>> {
         let rows = self.pool.read(ACCOUNT, &[&user.as_str()]).await?;
-        let account = |row| Ok(StoredAccount { password: at(row, 0)?, generation: natural_at(row, 1)? });
+        let account =
+            |row| Ok(StoredAccount { password: at(row, 0)?, generation: natural_at(row, 1)?, user: id_at(row, 2)? });
         rows.first().map(account).transpose()
     }
 
-    async fn ensure_user(&self, user: &UserId, now: Millis) -> Result<UserOrigin> {
-        origin(one(&self.pool.write(ENSURE, &[&user.as_str(), &integer(now)]).await?)?)
+    async fn ensure_user(&self, user: &UserId, now: Millis) -> Result<KnownUser> {
+        origin(one(&self.pool.write(ENSURE, &[&user.as_str(), &user.handle(), &integer(now)]).await?)?)
     }
 
-    async fn user_origin(&self, user: &UserId) -> Result<Option<UserOrigin>> {
+    async fn user_origin(&self, user: &UserId) -> Result<Option<KnownUser>> {
         self.pool.read(ORIGIN, &[&user.as_str()]).await?.first().map(origin).transpose()
     }
 
@@ -175,9 +183,10 @@ impl PeopleStore for PostgresLedger {
     }
 }
 
-/// Reads whether the user has an account.
-fn origin(row: &Row) -> Result<UserOrigin> {
-    Ok(if at(row, 0)? { UserOrigin::Account } else { UserOrigin::Application })
+/// Reads the id as first written, and whether the user has an account.
+fn origin(row: &Row) -> Result<KnownUser> {
+    let origin = if at(row, 1)? { UserOrigin::Account } else { UserOrigin::Application };
+    Ok(KnownUser { id: id_at(row, 0)?, origin })
 }
 
 /// Reads `bio, data`, starting at a column.

@@ -11,7 +11,8 @@ use crate::model::UserId;
 
 /// A page of comments, in the columns that [`comment`] reads.
 pub(super) const COMMENTS: &str = "\
-    SELECT id, post, parent, author, text, mentions, likes, replies, edited_at
+    SELECT id, post, parent, coalesce((SELECT handle FROM users WHERE users.id = author), author),
+        text, mentions, likes, replies, edited_at
     FROM comments WHERE author = $1 AND id > $2 AND author IS NOT NULL ORDER BY id LIMIT $3";
 
 /// Rows ordered by a number. Columns: the number as text, the row as JSON, the other user. Parameters: user, number,
@@ -35,11 +36,13 @@ pub(super) const fn by_number(data: PersonalData) -> Option<&'static str> {
              WHERE owner = $1 AND comment > $2 ORDER BY comment_likes.comment LIMIT $3"
         }
         PersonalData::Following => {
-            "SELECT seq::text, json_build_object('user', followee, 'at', at)::text, followee FROM follows
+            "SELECT seq::text, json_build_object('user',
+             coalesce((SELECT handle FROM users WHERE id = followee), followee), 'at', at)::text, followee FROM follows
              WHERE follower = $1 AND seq > $2 ORDER BY follows.seq LIMIT $3"
         }
         PersonalData::Followers => {
-            "SELECT seq::text, json_build_object('user', follower)::text, follower FROM followers
+            "SELECT seq::text, json_build_object('user',
+             coalesce((SELECT handle FROM users WHERE id = follower), follower))::text, follower FROM followers
              WHERE followee = $1 AND seq > $2 ORDER BY followers.seq LIMIT $3"
         }
         PersonalData::MutedConversations => {
@@ -59,11 +62,13 @@ pub(super) const fn by_texts(data: PersonalData) -> Option<&'static str> {
              FROM favourites WHERE owner = $1 AND (type, object) > ($2, $3) ORDER BY type, object LIMIT $4"
         }
         PersonalData::Restrictions => {
-            "SELECT kind || ' ' || target, json_build_object('kind', kind, 'user', target, 'at', at)::text, target
+            "SELECT kind || ' ' || target, json_build_object('kind', kind, 'user',
+             coalesce((SELECT handle FROM users WHERE id = target), target), 'at', at)::text, target
              FROM restrictions WHERE maker = $1 AND (kind, target) > ($2, $3) ORDER BY kind, target LIMIT $4"
         }
         PersonalData::PostAlerts => {
-            "SELECT 'a ' || author, json_build_object('user', author, 'at', at)::text, author
+            "SELECT 'a ' || author, json_build_object('user',
+             coalesce((SELECT handle FROM users WHERE id = author), author), 'at', at)::text, author
              FROM post_alerts WHERE owner = $1 AND author > $3 AND $2::text IS NOT NULL ORDER BY author LIMIT $4"
         }
         PersonalData::Devices => {

@@ -19,7 +19,7 @@ const RESTRICT_WITH_EVENTS: &str = "SELECT feedline_restrict_with_events($1, $2,
 const UNRESTRICT: &str = "SELECT feedline_unrestrict($1, $2, $3, $4, $5, $6, $7)";
 
 pub(super) const RESTRICTED: &str = "\
-    SELECT u.id, u.name, u.avatar, u.created_at, r.at
+    SELECT coalesce(u.handle, u.id), u.name, u.avatar, u.created_at, r.at
     FROM (
         SELECT target, at FROM restrictions WHERE maker = $1 AND kind = $2 AND (at, target) < ($3, $4)
         ORDER BY at DESC, target DESC LIMIT $5

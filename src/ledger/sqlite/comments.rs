@@ -138,7 +138,8 @@ pub(super) fn comment(row: &Row<'_>) -> rusqlite::Result<Comment> {
 }
 
 fn comments(db: &Connection, ids: &[CommentId]) -> rusqlite::Result<Vec<Comment>> {
-    let sql = "SELECT id, post, parent, author, text, mentions, likes, replies, edited_at FROM comments \
+    let sql = "SELECT id, post, parent, \
+        coalesce((SELECT handle FROM users WHERE users.id = author), author), text, mentions, likes, replies, edited_at FROM comments \
                WHERE id IN (SELECT value FROM json_each(?1))";
     readable("comments", db.prepare_cached(sql)?.query([json_text(ids)?])?, comment)
 }
@@ -154,13 +155,16 @@ fn lines(db: &Connection, ids: &[CommentId]) -> rusqlite::Result<Vec<(CommentId,
     readable("comments", db.prepare_cached(LINES)?.query([json_text(ids)?])?, line)
 }
 
-pub(super) const IN_THREAD: &str = "SELECT id, post, parent, author, text, mentions, likes, replies, edited_at \
+pub(super) const IN_THREAD: &str = "SELECT id, post, parent, \
+        coalesce((SELECT handle FROM users WHERE users.id = author), author), text, mentions, likes, replies, edited_at \
     FROM comments INDEXED BY comments_thread WHERE post = ?1 AND parent = ?2 AND id < ?3 ORDER BY id DESC LIMIT ?4";
 
-pub(super) const IN_THREAD_AFTER: &str = "SELECT id, post, parent, author, text, mentions, likes, replies, edited_at \
+pub(super) const IN_THREAD_AFTER: &str = "SELECT id, post, parent, \
+        coalesce((SELECT handle FROM users WHERE users.id = author), author), text, mentions, likes, replies, edited_at \
     FROM comments INDEXED BY comments_thread WHERE post = ?1 AND parent = ?2 AND id > ?3 ORDER BY id LIMIT ?4";
 
-pub(super) const BY_AUTHOR: &str = "SELECT id, post, parent, author, text, mentions, likes, replies, edited_at \
+pub(super) const BY_AUTHOR: &str = "SELECT id, post, parent, \
+        coalesce((SELECT handle FROM users WHERE users.id = author), author), text, mentions, likes, replies, edited_at \
     FROM comments INDEXED BY comments_author \
     WHERE author = ?1 AND id < ?2 AND author IS NOT NULL ORDER BY id DESC LIMIT ?3";
 

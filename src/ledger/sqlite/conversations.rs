@@ -35,7 +35,7 @@ impl ConversationStore for SqliteLedger {
     }
 
     async fn muted_conversations(&self, pairs: &[(UserId, PostId)]) -> Result<Vec<(UserId, PostId)>> {
-        let pairs: Vec<(UserId, u64)> = pairs.iter().map(|(user, post)| (user.clone(), post.0)).collect();
+        let pairs: Vec<(String, u64)> = pairs.iter().map(|(user, post)| (user.to_string(), post.0)).collect();
         self.read(move |db| {
             let mut statement = db.prepare_cached(MUTED)?;
             readable("muted_conversations", statement.query([json_text(&pairs)?])?, |row| {

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::people::listed;
-use super::rows::user_id_at;
-use super::{SqliteLedger, UNLIMITED, events, integer, jobs, json_text, readable, readable_page};
+use super::rows::{ids_json, user_id_at};
+use super::{SqliteLedger, UNLIMITED, events, integer, jobs, readable, readable_page};
 use crate::ledger::edges::Edge;
 use crate::ledger::{EdgeWork, FollowStore, ListPage, NewJob, Result, job_plan};
 use crate::model::{DomainEvent, Millis, User, UserId};
@@ -130,15 +130,15 @@ pub(super) fn following_count(db: &Connection, follower: &UserId) -> rusqlite::R
     Ok(found.map_or(0, super::natural))
 }
 
-pub(super) const FOLLOWERS: &str = "SELECT u.id, u.name, u.avatar, u.created_at, f.seq \
+pub(super) const FOLLOWERS: &str = "SELECT coalesce(u.handle, u.id), u.name, u.avatar, u.created_at, f.seq \
     FROM follows f INDEXED BY follows_in CROSS JOIN users u ON u.id = f.follower \
     WHERE f.followee = ?1 AND f.seq < ?2 ORDER BY f.seq DESC LIMIT ?3";
 
-pub(super) const FOLLOWING: &str = "SELECT u.id, u.name, u.avatar, u.created_at, f.seq \
+pub(super) const FOLLOWING: &str = "SELECT coalesce(u.handle, u.id), u.name, u.avatar, u.created_at, f.seq \
     FROM follows f INDEXED BY follows_out CROSS JOIN users u ON u.id = f.followee \
     WHERE f.follower = ?1 AND f.seq < ?2 ORDER BY f.seq DESC LIMIT ?3";
 
-pub(super) const SHARED: &str = "SELECT u.id, u.name, u.avatar, u.created_at, f.seq \
+pub(super) const SHARED: &str = "SELECT coalesce(u.handle, u.id), u.name, u.avatar, u.created_at, f.seq \
     FROM follows f INDEXED BY follows_out CROSS JOIN users u ON u.id = f.followee \
     WHERE f.follower = ?1 AND f.seq < ?2 AND EXISTS \
     (SELECT 1 FROM follows theirs INDEXED BY follows_edge WHERE theirs.follower = f.followee AND theirs.followee = ?4) \
@@ -183,5 +183,5 @@ pub(super) fn followers_after(
 pub(super) fn followed_among(db: &Connection, reader: &UserId, authors: &[UserId]) -> rusqlite::Result<Vec<UserId>> {
     let sql = "SELECT followee FROM follows WHERE follower = ?1 AND followee IN (SELECT value FROM json_each(?2))";
     let mut statement = db.prepare_cached(sql)?;
-    readable("follows", statement.query(params![reader.as_str(), json_text(authors)?])?, |row| user_id_at(row, 0))
+    readable("follows", statement.query(params![reader.as_str(), ids_json(authors)?])?, |row| user_id_at(row, 0))
 }

@@ -86,7 +86,7 @@ fn begin(db: &Connection, user: &UserId, now: Millis) -> rusqlite::Result<bool> 
     let at = integer(now);
     let sql = "INSERT INTO users (id, name, created_at) VALUES (?1, '', ?2) ON CONFLICT DO NOTHING";
     db.prepare_cached(sql)?.execute(params![id, at])?;
-    let sql = "UPDATE users SET name = '', avatar = NULL, created_at = ?2, erased_at = ?2 \
+    let sql = "UPDATE users SET handle = NULL, name = '', avatar = NULL, created_at = ?2, erased_at = ?2 \
                WHERE id = ?1 AND erased_at IS NULL";
     if db.prepare_cached(sql)?.execute(params![id, at])? == 0 {
         return Ok(false);

@@ -155,7 +155,7 @@ const LIST: &str = "SELECT seq, object, at FROM favourites INDEXED BY favourites
 const AMONG: &str = "SELECT seq, object, at FROM favourites INDEXED BY favourites_one \
     WHERE user = ?1 AND type = ?2 AND object IN (SELECT value FROM json_each(?3))";
 
-const HOLDERS: &str = "SELECT u.id, u.name, u.avatar, u.created_at, f.seq, f.at \
+const HOLDERS: &str = "SELECT coalesce(u.handle, u.id), u.name, u.avatar, u.created_at, f.seq, f.at \
     FROM favourites f INDEXED BY favourites_holders CROSS JOIN users u ON u.id = f.user \
     WHERE f.type = ?1 AND f.object = ?2 AND f.seq < ?3 ORDER BY f.seq DESC LIMIT ?4";
 

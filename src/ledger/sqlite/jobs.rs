@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
+use super::rows::ids_json;
 use super::{SqliteLedger, count, integer, json_text, natural, work};
 use crate::ledger::{
     Backlog, Fence, Job, JobId, JobRequest, JobStore, LoadedJob, NewJob, Result, Work, fanout_partition,
@@ -72,7 +73,7 @@ pub(super) fn create(db: &Connection, work: Work, now: Millis) -> rusqlite::Resu
 fn load(db: &Connection, requests: &[JobRequest], skip: &[UserId]) -> rusqlite::Result<Vec<LoadedJob>> {
     let sql = "SELECT id, work, created_at FROM jobs \
                WHERE partition = ?1 AND author NOT IN (SELECT value FROM json_each(?2)) ORDER BY id LIMIT ?3";
-    let skip = json_text(skip)?;
+    let skip = ids_json(skip)?;
     let mut jobs = Vec::new();
     for JobRequest { partition, fence, limit } in requests {
         if work::is_owned(db, fence)? {

@@ -298,14 +298,14 @@ pub(super) fn tally(db: &Connection, object: ContentId) -> rusqlite::Result<Tall
     Ok(db.prepare_cached(sql)?.query_row([integer(object.number())], tally).optional()?.unwrap_or_default())
 }
 
-pub(super) const LIKERS: &str = "SELECT u.id, u.name, u.avatar, u.created_at, l.seq \
+pub(super) const LIKERS: &str = "SELECT coalesce(u.handle, u.id), u.name, u.avatar, u.created_at, l.seq \
     FROM likes l INDEXED BY likes_of CROSS JOIN users u ON u.id = l.user \
     WHERE l.post = ?1 AND l.seq < ?2 ORDER BY l.seq DESC LIMIT ?3";
 
 pub(super) const LIKES_BY: &str = "SELECT post FROM likes INDEXED BY likes_one \
     WHERE user = ?1 AND post < ?2 ORDER BY post DESC LIMIT ?3";
 
-pub(super) const COMMENT_LIKERS: &str = "SELECT u.id, u.name, u.avatar, u.created_at, l.at \
+pub(super) const COMMENT_LIKERS: &str = "SELECT coalesce(u.handle, u.id), u.name, u.avatar, u.created_at, l.at \
     FROM comment_likes l INDEXED BY comment_likes_listed CROSS JOIN users u ON u.id = l.user \
     WHERE l.comment = ?1 AND (l.at, l.user) < (?2, ?3) ORDER BY l.at DESC, l.user DESC LIMIT ?4";
 

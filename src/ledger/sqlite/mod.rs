@@ -60,12 +60,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::Connection;
-use serde::Serialize;
 
 pub use self::backup::{CopyProgress, backup, restore};
 use self::lane::{Lane, Sharing};
 pub use self::open::{Durability, SqliteOptions};
-use self::rows::{UNLIMITED, is_undecodable, readable, readable_page};
+use self::rows::{UNLIMITED, is_undecodable, json_text, readable, readable_page};
 use self::writer::Writer;
 use super::{Ledger, LedgerError, Result};
 
@@ -215,11 +214,6 @@ fn count(limit: usize) -> i64 {
 /// Converts a stored number. Feedline stores no negative ones.
 fn natural(number: i64) -> u64 {
     u64::try_from(number).unwrap_or_default()
-}
-
-/// Serializes a value as JSON: for bodies of posts, and to pass a list of any length to one statement.
-fn json_text<T: Serialize + ?Sized>(value: &T) -> rusqlite::Result<String> {
-    serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
 }
 
 #[cfg(test)]

@@ -4,11 +4,11 @@ use async_trait::async_trait;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, Rows, params};
 
-use super::rows::user_id_at;
+use super::rows::{ids_json, user_id_at};
 use super::{SqliteLedger, UNLIMITED, count, integer, json_text, readable, readable_page, suggest};
 use crate::ledger::{
-    ListPage, MAX_NAMED, NewAccount, PeopleStore, ProfileChange, Result, StoredAccount, SuggestionLimits, UserMatch,
-    past,
+    KnownUser, ListPage, MAX_NAMED, NewAccount, PeopleStore, ProfileChange, Result, StoredAccount, SuggestionLimits,
+    UserMatch, past,
 };
 use crate::model::{About, Edges, Millis, Profile, User, UserDetails, UserId, UserOrigin};
 
@@ -23,7 +23,7 @@ impl PeopleStore for SqliteLedger {
         self.read(move |db| account(db, &user)).await
     }
 
-    async fn ensure_user(&self, user: &UserId, now: Millis) -> Result<UserOrigin> {
+    async fn ensure_user(&self, user: &UserId, now: Millis) -> Result<KnownUser> {
         let known = user.clone();
         let new = user.clone();
         self.within(async {
@@ -33,14 +33,14 @@ impl PeopleStore for SqliteLedger {
             }
             self.write(move |db| {
                 ensure(db, &new, now)?;
-                Ok(origin(db, &new)?.unwrap_or(UserOrigin::Application))
+                Ok(origin(db, &new)?.unwrap_or(KnownUser { id: new, origin: UserOrigin::Application }))
             })
             .await
         })
         .await
     }
 
-    async fn user_origin(&self, user: &UserId) -> Result<Option<UserOrigin>> {
+    async fn user_origin(&self, user: &UserId) -> Result<Option<KnownUser>> {
         let user = user.clone();
         self.read(move |db| origin(db, &user)).await
     }
@@ -109,45 +109,50 @@ pub(super) fn user(row: &Row<'_>) -> rusqlite::Result<User> {
 }
 
 pub(super) fn create_account(db: &Connection, account: &NewAccount) -> rusqlite::Result<bool> {
-    let id = account.user.as_str();
-    if !insert(db, id, &account.name, account.created_at)? {
+    if !insert(db, &account.user, &account.name, account.created_at)? {
         return Ok(false);
     }
-    db.prepare_cached("INSERT INTO accounts (user, password) VALUES (?1, ?2)")?.execute([id, &account.password])?;
+    let row = [account.user.as_str(), &account.password];
+    db.prepare_cached("INSERT INTO accounts (user, password) VALUES (?1, ?2)")?.execute(row)?;
     Ok(true)
 }
 
 fn account(db: &Connection, user: &UserId) -> rusqlite::Result<Option<StoredAccount>> {
-    db.prepare_cached("SELECT password, generation FROM accounts WHERE user = ?1")?
-        .query_row([user.as_str()], |row| {
-            Ok(StoredAccount { password: row.get(0)?, generation: super::natural(row.get(1)?) })
-        })
-        .optional()
+    let sql = "SELECT password, generation, coalesce(u.handle, u.id) FROM accounts JOIN users u ON u.id = user \
+               WHERE user = ?1";
+    let account = |row: &Row<'_>| {
+        let generation = super::natural(row.get(1)?);
+        Ok(StoredAccount { password: row.get(0)?, generation, user: user_id_at(row, 2)? })
+    };
+    db.prepare_cached(sql)?.query_row([user.as_str()], account).optional()
 }
 
-fn origin(db: &Connection, user: &UserId) -> rusqlite::Result<Option<UserOrigin>> {
-    let sql = "SELECT EXISTS (SELECT 1 FROM accounts WHERE user = ?1) FROM users WHERE id = ?1";
-    let is_account: Option<bool> = db.prepare_cached(sql)?.query_row([user.as_str()], |row| row.get(0)).optional()?;
-    Ok(is_account.map(|is_account| if is_account { UserOrigin::Account } else { UserOrigin::Application }))
+fn origin(db: &Connection, user: &UserId) -> rusqlite::Result<Option<KnownUser>> {
+    let sql = "SELECT coalesce(handle, id), EXISTS (SELECT 1 FROM accounts WHERE user = ?1) FROM users WHERE id = ?1";
+    let known = |row: &Row<'_>| {
+        let origin = if row.get(1)? { UserOrigin::Account } else { UserOrigin::Application };
+        Ok(KnownUser { id: user_id_at(row, 0)?, origin })
+    };
+    db.prepare_cached(sql)?.query_row([user.as_str()], known).optional()
 }
 
 /// Creates a user whose name is the id. Returns `false` if the user exists.
 pub(super) fn ensure(db: &Connection, user: &UserId, now: Millis) -> rusqlite::Result<bool> {
-    insert(db, user.as_str(), user.as_str(), now)
+    insert(db, user, user.shown(), now)
 }
 
-fn insert(db: &Connection, id: &str, name: &str, now: Millis) -> rusqlite::Result<bool> {
-    let sql = "INSERT INTO users (id, name, created_at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
-    let made = db.prepare_cached(sql)?.execute(params![id, name, integer(now)])? == 1;
+fn insert(db: &Connection, user: &UserId, name: &str, now: Millis) -> rusqlite::Result<bool> {
+    let sql = "INSERT INTO users (id, handle, name, created_at) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
+    let made = db.prepare_cached(sql)?.execute(params![user.as_str(), user.handle(), name, integer(now)])? == 1;
     if made {
-        be_found(db, id)?;
+        be_found(db, user.as_str())?;
     }
     Ok(made)
 }
 
 /// Adds the search terms of a user: the current id and name.
 fn be_found(db: &Connection, id: &str) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO user_terms (term, user) SELECT fold(id), id FROM users WHERE id = ?1 \
+    let sql = "INSERT INTO user_terms (term, user) SELECT id, id FROM users WHERE id = ?1 \
                UNION SELECT fold(name), id FROM users WHERE id = ?1";
     db.prepare_cached(sql)?.execute([id]).map(drop)
 }
@@ -155,7 +160,7 @@ fn be_found(db: &Connection, id: &str) -> rusqlite::Result<()> {
 fn update(db: &Connection, id: &UserId, change: &ProfileChange) -> rusqlite::Result<Option<UserDetails>> {
     let sql = "UPDATE users SET name = coalesce(?2, name), avatar = CASE WHEN ?3 THEN ?4 ELSE avatar END \
                WHERE id = ?1 AND erased_at IS NULL \
-               RETURNING id, name, avatar, created_at";
+               RETURNING coalesce(handle, id), name, avatar, created_at";
     let row =
         params![id.as_str(), change.name, change.avatar.is_some(), change.avatar.as_ref().and_then(Option::as_ref)];
     let Some(user) = db.prepare_cached(sql)?.query_row(row, user).optional()? else { return Ok(None) };
@@ -193,7 +198,7 @@ fn about(row: &Row<'_>, first: usize) -> rusqlite::Result<About> {
 }
 
 /// A scan of the terms in order. A user with two matching terms is returned once, at the lesser term.
-pub(super) const SEARCH: &str = "SELECT u.id, u.name, u.avatar, u.created_at, t.term \
+pub(super) const SEARCH: &str = "SELECT coalesce(u.handle, u.id), u.name, u.avatar, u.created_at, t.term \
     FROM user_terms t CROSS JOIN users u ON u.id = t.user \
     WHERE t.term < ?2 AND (t.term, t.user) > (?3, ?4) AND NOT EXISTS \
     (SELECT 1 FROM user_terms other WHERE other.user = t.user AND other.term >= ?1 AND other.term < t.term) \
@@ -230,9 +235,9 @@ pub(super) fn listed(rows: Rows<'_>, limit: usize) -> rusqlite::Result<ListPage<
 }
 
 pub(super) fn users(db: &Connection, ids: &[UserId]) -> rusqlite::Result<Vec<User>> {
-    let sql = "SELECT id, name, avatar, created_at FROM users WHERE id IN (SELECT value FROM json_each(?1)) \
+    let sql = "SELECT coalesce(handle, id), name, avatar, created_at FROM users WHERE id IN (SELECT value FROM json_each(?1)) \
                AND erased_at IS NULL";
-    readable("users", db.prepare_cached(sql)?.query([json_text(ids)?])?, user)
+    readable("users", db.prepare_cached(sql)?.query([ids_json(ids)?])?, user)
 }
 
 /// The number of posts is the total minus the posts for audiences that exclude the viewer. No post is read: the ledger
@@ -242,7 +247,7 @@ pub(super) const PROFILE: &str = "WITH named AS MATERIALIZED (SELECT \
             WHERE author = ?1 AND kind = 'only_to' AND viewer = ?2 LIMIT ?3)) AS only_to, \
         (SELECT count(*) FROM (SELECT 1 FROM audience_posts \
             WHERE author = ?1 AND kind = 'not_to' AND viewer = ?2 LIMIT ?3 + 1)) AS not_to) \
-    SELECT u.id, u.name, u.avatar, u.created_at, u.followers, u.following, \
+    SELECT coalesce(u.handle, u.id), u.name, u.avatar, u.created_at, u.followers, u.following, \
     CASE WHEN u.id = ?2 THEN u.posts WHEN e.restricted_by OR e.blocking THEN 0 ELSE u.posts \
         - CASE WHEN e.following THEN 0 ELSE coalesce(a.followers, 0) END \
         - CASE WHEN e.following AND e.followed_by THEN 0 ELSE coalesce(a.friends, 0) END \

@@ -10,7 +10,8 @@ use crate::ledger::{PersonalData, PersonalDataStore, PersonalRow, Result};
 use crate::model::UserId;
 
 /// A page of comments, in the columns that [`comment`] reads.
-const COMMENTS: &str = "SELECT id, post, parent, author, text, mentions, likes, replies, edited_at \
+const COMMENTS: &str = "SELECT id, post, parent, \
+        coalesce((SELECT handle FROM users WHERE users.id = author), author), text, mentions, likes, replies, edited_at \
     FROM comments INDEXED BY comments_author WHERE author = ?1 AND id > ?2 AND author IS NOT NULL ORDER BY id LIMIT ?3";
 
 /// Rows ordered by a number. Columns: the number as text, the row as JSON, the other user. Parameters: user, number,
@@ -31,11 +32,13 @@ const fn by_number(data: PersonalData) -> Option<&'static str> {
              WHERE user = ?1 AND comment > ?2 ORDER BY comment LIMIT ?3"
         }
         PersonalData::Following => {
-            "SELECT CAST(seq AS TEXT), json_object('user', followee, 'at', at), followee \
+            "SELECT CAST(seq AS TEXT), json_object('user', \
+             coalesce((SELECT handle FROM users WHERE id = followee), followee), 'at', at), followee \
              FROM follows INDEXED BY follows_out WHERE follower = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
         }
         PersonalData::Followers => {
-            "SELECT CAST(seq AS TEXT), json_object('user', follower), follower \
+            "SELECT CAST(seq AS TEXT), json_object('user', \
+             coalesce((SELECT handle FROM users WHERE id = follower), follower)), follower \
              FROM follows INDEXED BY follows_in WHERE followee = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
         }
         PersonalData::MutedConversations => {
@@ -56,11 +59,13 @@ const fn by_texts(data: PersonalData) -> Option<&'static str> {
              WHERE user = ?1 AND (type, object) > (?2, ?3) ORDER BY type, object LIMIT ?4"
         }
         PersonalData::Restrictions => {
-            "SELECT kind || ' ' || target, json_object('kind', kind, 'user', target, 'at', at), target \
+            "SELECT kind || ' ' || target, json_object('kind', kind, 'user', \
+             coalesce((SELECT handle FROM users WHERE id = target), target), 'at', at), target \
              FROM restrictions WHERE maker = ?1 AND (kind, target) > (?2, ?3) ORDER BY kind, target LIMIT ?4"
         }
         PersonalData::PostAlerts => {
-            "SELECT 'a ' || author, json_object('user', author, 'at', at), author FROM post_alerts \
+            "SELECT 'a ' || author, json_object('user', \
+             coalesce((SELECT handle FROM users WHERE id = author), author), 'at', at), author FROM post_alerts \
              WHERE user = ?1 AND author > ?3 ORDER BY author LIMIT ?4"
         }
         PersonalData::Devices => {

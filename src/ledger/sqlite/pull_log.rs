@@ -7,8 +7,8 @@ use bytes::Bytes;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::rows::user_id_at;
-use super::{SqliteLedger, count, integer, json_text, natural, readable, readable_page};
+use super::rows::{ids_json, user_id_at};
+use super::{SqliteLedger, count, integer, natural, readable, readable_page};
 use crate::ledger::{DueEntries, FanoutMode, JobId, LedgerError, PullLogEntry, PullLogStore, Result};
 use crate::model::{Entry, Millis, UserId};
 
@@ -135,7 +135,7 @@ const AMONG: &str = "SELECT f.follower FROM json_each(?2) u CROSS JOIN follows f
 
 fn followers_among(db: &Connection, author: &UserId, users: &[UserId]) -> rusqlite::Result<Vec<UserId>> {
     let mut statement = db.prepare_cached(AMONG)?;
-    readable("follows", statement.query(params![author.as_str(), json_text(users)?])?, |row| user_id_at(row, 0))
+    readable("follows", statement.query(params![author.as_str(), ids_json(users)?])?, |row| user_id_at(row, 0))
 }
 
 fn forget(db: &Connection, before: Millis, limit: usize) -> rusqlite::Result<usize> {

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use rusqlite::{Connection, Row, params};
 
 use super::devices::{device, device_id_at, json_at};
-use super::rows::{post_id_at, user_id_at};
+use super::rows::{id_pairs_json, ids_json, post_id_at, user_id_at};
 use super::{SqliteLedger, count, integer, json_text, natural, quarantine, readable};
 use crate::ledger::pushes::{ACCEPTED_KEPT, MAX_COUNTED_PUSHES, settle_push};
 use crate::ledger::{
@@ -143,7 +143,7 @@ impl PushStore for SqliteLedger {
                        LEFT JOIN read_markers m ON m.user = a.user";
             let mut statement = db.prepare_cached(sql)?;
             let reader = |row: &Row<'_>| Ok(((user_id_at(row, 0)?, user_id_at(row, 1)?), post_id_at(row, 2)?));
-            statement.query_map([json_text(&pairs)?], reader)?.collect()
+            statement.query_map([id_pairs_json(&pairs)?], reader)?.collect()
         })
         .await
     }
@@ -181,7 +181,7 @@ fn queue_post_alerts(db: &Connection, page: &PostAlertPage, now: Millis) -> rusq
     let sql = "INSERT INTO push_queue (user, device, item, kind, seq, state, due_at, queued_at) \
                SELECT d.user, d.id, ?2, 'post', 1, 0, ?3, ?4 FROM json_each(?1) \
                CROSS JOIN devices d ON d.user = value WHERE true ON CONFLICT DO NOTHING";
-    let row = params![json_text(&users)?, integer(page.post.0), integer(page.due_at), integer(now)];
+    let row = params![ids_json(&users)?, integer(page.post.0), integer(page.due_at), integer(now)];
     db.prepare_cached(sql)?.execute(row)?;
     Ok(users.pop())
 }

@@ -5,8 +5,8 @@ use rusqlite::{Connection, Row, params};
 
 use super::edges;
 use super::people::user;
-use super::rows::user_id_at;
-use super::{SqliteLedger, UNLIMITED, integer, jobs, json_text, natural, readable, readable_page};
+use super::rows::{id_pairs_json, ids_json, user_id_at};
+use super::{SqliteLedger, UNLIMITED, integer, jobs, natural, readable, readable_page};
 use crate::ledger::{EdgeWork, NewJob, RestrictedUser, RestrictionStore, Result, job_plan};
 use crate::model::{Millis, Relation, Restriction, UserId};
 
@@ -107,7 +107,7 @@ fn unrestrict(db: &Connection, key: &RestrictionKey, now: Millis) -> rusqlite::R
     Ok(Some(made))
 }
 
-pub(super) const RESTRICTED: &str = "SELECT u.id, u.name, u.avatar, u.created_at, r.at \
+pub(super) const RESTRICTED: &str = "SELECT coalesce(u.handle, u.id), u.name, u.avatar, u.created_at, r.at \
     FROM restrictions r INDEXED BY restrictions_listed CROSS JOIN users u ON u.id = r.target \
     WHERE r.maker = ?1 AND r.kind = ?2 AND (r.at, r.target) < (?3, ?4) ORDER BY r.at DESC, r.target DESC LIMIT ?5";
 
@@ -123,7 +123,7 @@ pub(super) const RELATIONS: &str = "WITH pair AS MATERIALIZED \
     FROM pair ORDER BY place";
 
 fn relations(db: &Connection, pairs: &[(UserId, UserId)]) -> rusqlite::Result<Vec<Relation>> {
-    db.prepare_cached(RELATIONS)?.query_map([json_text(pairs)?], relation)?.collect()
+    db.prepare_cached(RELATIONS)?.query_map([id_pairs_json(pairs)?], relation)?.collect()
 }
 
 fn relation(row: &Row<'_>) -> rusqlite::Result<Relation> {
@@ -144,7 +144,7 @@ pub(super) const WITH_RESTRICTIONS: &str = "\
         OR EXISTS (SELECT 1 FROM restrictions WHERE target = id AND kind IN ('mute', 'block'))";
 
 fn users_with_restrictions(db: &Connection, authors: &[UserId]) -> rusqlite::Result<Vec<UserId>> {
-    readable("restrictions", db.prepare_cached(WITH_RESTRICTIONS)?.query([json_text(authors)?])?, |row| {
+    readable("restrictions", db.prepare_cached(WITH_RESTRICTIONS)?.query([ids_json(authors)?])?, |row| {
         user_id_at(row, 0)
     })
 }

@@ -2,6 +2,7 @@
 
 use rusqlite::types::{Type, ValueRef};
 use rusqlite::{Row, Rows};
+use serde::Serialize;
 
 use crate::ledger::quarantine::report_unreadable;
 use crate::model::{PostId, UserId};
@@ -70,4 +71,19 @@ pub(super) fn user_id_at(row: &Row<'_>, column: usize) -> rusqlite::Result<UserI
 /// Reads a column that holds a post's id.
 pub(super) fn post_id_at(row: &Row<'_>, column: usize) -> rusqlite::Result<PostId> {
     row.get(column).map(|id: i64| PostId(u64::try_from(id).unwrap_or_default()))
+}
+
+/// Serializes a value as JSON: for bodies of posts, and to pass a list of any length to one statement.
+pub(super) fn json_text<T: Serialize + ?Sized>(value: &T) -> rusqlite::Result<String> {
+    serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
+}
+
+/// Serializes ids of users, to pass a list of any length to one statement. They are in lower case, as in all columns.
+pub(super) fn ids_json(ids: &[UserId]) -> rusqlite::Result<String> {
+    json_text(&ids.iter().map(UserId::as_str).collect::<Vec<_>>())
+}
+
+/// As [`ids_json`], for pairs.
+pub(super) fn id_pairs_json(pairs: &[(UserId, UserId)]) -> rusqlite::Result<String> {
+    json_text(&pairs.iter().map(|(one, other)| [one.as_str(), other.as_str()]).collect::<Vec<_>>())
 }

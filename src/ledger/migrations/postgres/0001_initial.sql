@@ -13,6 +13,8 @@
 
 CREATE TABLE users (
     id         text COLLATE "C" PRIMARY KEY,
+    -- The id as first written; NULL: as `id`, which is in lower case.
+    handle     text COLLATE "C",
     name       text NOT NULL,
     avatar     text,
     created_at bigint NOT NULL,

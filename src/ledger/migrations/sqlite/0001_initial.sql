@@ -6,6 +6,8 @@
 
 CREATE TABLE users (
     id         TEXT PRIMARY KEY NOT NULL,
+    -- The id as first written; NULL: as `id`, which is in lower case.
+    handle     TEXT,
     name       TEXT NOT NULL,
     avatar     TEXT,
     created_at INTEGER NOT NULL,
@@ -222,10 +224,10 @@ BEGIN
         WHEN 'followers' THEN 'followers' WHEN 'friends' THEN 'friends' WHEN '{"only_to' THEN 'only_to'
         ELSE 'not_to' END, '', NEW.id);
     INSERT OR IGNORE INTO audience_posts (author, kind, viewer, post)
-    SELECT NEW.author, 'only_to', value, NEW.id FROM json_each(NEW.body, '$.visibility.only_to') names
+    SELECT NEW.author, 'only_to', lower(value), NEW.id FROM json_each(NEW.body, '$.visibility.only_to') names
     WHERE names.type = 'text';
     INSERT OR IGNORE INTO audience_posts (author, kind, viewer, post)
-    SELECT NEW.author, 'not_to', value, NEW.id FROM json_each(NEW.body, '$.visibility.not_to') names
+    SELECT NEW.author, 'not_to', lower(value), NEW.id FROM json_each(NEW.body, '$.visibility.not_to') names
     WHERE names.type = 'text';
 END;
 
@@ -235,9 +237,9 @@ BEGIN
     DELETE FROM audience_posts WHERE author = OLD.author AND kind IN ('followers', 'friends', 'only_to', 'not_to')
         AND viewer = '' AND post = OLD.id;
     DELETE FROM audience_posts WHERE author = OLD.author AND kind = 'only_to' AND post = OLD.id
-        AND viewer IN (SELECT value FROM json_each(OLD.body, '$.visibility.only_to'));
+        AND viewer IN (SELECT lower(value) FROM json_each(OLD.body, '$.visibility.only_to'));
     DELETE FROM audience_posts WHERE author = OLD.author AND kind = 'not_to' AND post = OLD.id
-        AND viewer IN (SELECT value FROM json_each(OLD.body, '$.visibility.not_to'));
+        AND viewer IN (SELECT lower(value) FROM json_each(OLD.body, '$.visibility.not_to'));
 END;
 
 -- A change of the visibility is two triggers, BEFORE and AFTER: the rows of the old visibility are removed before those
@@ -249,9 +251,9 @@ BEGIN
     DELETE FROM audience_posts WHERE author = OLD.author AND kind IN ('followers', 'friends', 'only_to', 'not_to')
         AND viewer = '' AND post = OLD.id;
     DELETE FROM audience_posts WHERE author = OLD.author AND kind = 'only_to' AND post = OLD.id
-        AND viewer IN (SELECT value FROM json_each(OLD.body, '$.visibility.only_to'));
+        AND viewer IN (SELECT lower(value) FROM json_each(OLD.body, '$.visibility.only_to'));
     DELETE FROM audience_posts WHERE author = OLD.author AND kind = 'not_to' AND post = OLD.id
-        AND viewer IN (SELECT value FROM json_each(OLD.body, '$.visibility.not_to'));
+        AND viewer IN (SELECT lower(value) FROM json_each(OLD.body, '$.visibility.not_to'));
 END;
 
 CREATE TRIGGER posts_audience_entered AFTER UPDATE OF body ON posts
@@ -263,10 +265,10 @@ BEGIN
         WHEN 'followers' THEN 'followers' WHEN 'friends' THEN 'friends' WHEN '{"only_to' THEN 'only_to'
         ELSE 'not_to' END, '', NEW.id);
     INSERT OR IGNORE INTO audience_posts (author, kind, viewer, post)
-    SELECT NEW.author, 'only_to', value, NEW.id FROM json_each(NEW.body, '$.visibility.only_to') names
+    SELECT NEW.author, 'only_to', lower(value), NEW.id FROM json_each(NEW.body, '$.visibility.only_to') names
     WHERE names.type = 'text';
     INSERT OR IGNORE INTO audience_posts (author, kind, viewer, post)
-    SELECT NEW.author, 'not_to', value, NEW.id FROM json_each(NEW.body, '$.visibility.not_to') names
+    SELECT NEW.author, 'not_to', lower(value), NEW.id FROM json_each(NEW.body, '$.visibility.not_to') names
     WHERE names.type = 'text';
 END;
 

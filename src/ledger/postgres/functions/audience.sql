@@ -18,7 +18,7 @@ BEGIN
     END IF;
     RETURN ARRAY(
         SELECT '' UNION
-        SELECT name FROM jsonb_array_elements_text(p_visibility::jsonb -> p_kind) AS named (name)
+        SELECT lower(name COLLATE "C") FROM jsonb_array_elements_text(p_visibility::jsonb -> p_kind) AS named (name)
         WHERE name IS NOT NULL);
 EXCEPTION WHEN data_exception THEN
     RETURN ARRAY[''];

@@ -6,7 +6,7 @@ CREATE OR REPLACE FUNCTION feedline_begin_erasure(p_user text, p_now bigint) RET
 BEGIN
     INSERT INTO users (id, name, created_at) VALUES (p_user, '', p_now) ON CONFLICT DO NOTHING;
     PERFORM feedline_lock_users(p_user, p_user);
-    UPDATE users SET name = '', avatar = NULL, created_at = p_now, erased_at = p_now
+    UPDATE users SET handle = NULL, name = '', avatar = NULL, created_at = p_now, erased_at = p_now
     WHERE id = p_user AND erased_at IS NULL;
     IF NOT FOUND THEN
         RETURN false;

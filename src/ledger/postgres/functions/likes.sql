@@ -48,20 +48,23 @@ BEGIN
 END $$;
 
 -- Creates the unknown ones of the users who like a live object. The first `p_post_likes` likes are of posts.
+-- `p_handles` are ids as they were written, of users whose ids have another case.
 CREATE OR REPLACE FUNCTION feedline_create_likers(
-    p_liked bigint[], p_likers text[], p_post_likes int, p_posts bigint[], p_comments bigint[], p_now bigint
+    p_liked bigint[], p_likers text[], p_post_likes int, p_posts bigint[], p_comments bigint[], p_handles text[],
+    p_now bigint
 ) RETURNS void LANGUAGE sql AS $$
     WITH made AS (
-        INSERT INTO users (id, name, created_at)
-        SELECT DISTINCT c.owner COLLATE "C", c.owner, p_now
+        INSERT INTO users (id, handle, name, created_at)
+        SELECT DISTINCT ON (c.owner COLLATE "C") c.owner COLLATE "C", h.handle, coalesce(h.handle, c.owner), p_now
         FROM unnest(p_liked, p_likers) WITH ORDINALITY AS c (n, owner, place)
+        LEFT JOIN unnest(p_handles) AS h (handle) ON lower(h.handle COLLATE "C") = c.owner
         WHERE CASE
             WHEN c.place <= p_post_likes THEN (c.n IN (SELECT unnest(p_posts))) IS TRUE
             ELSE (c.n IN (SELECT unnest(p_comments))) IS TRUE
         END
         ORDER BY 1 ON CONFLICT DO NOTHING RETURNING id
     )
-    INSERT INTO user_terms (term, owner) SELECT lower(id), id FROM made
+    INSERT INTO user_terms (term, owner) SELECT id, id FROM made
 $$;
 
 -- Locks the counts of posts in the order of their ids, creates missing ones, and adds a step to the likes of each. The
@@ -245,8 +248,8 @@ $$;
 -- join of it: connections of Feedline have hash joins disabled).
 CREATE OR REPLACE FUNCTION feedline_apply_like_batch(
     p_partition int, p_from text, p_to text, p_now bigint, p_posts bigint[], p_steps bigint[], p_comments bigint[],
-    p_liked bigint[], p_likers text[], p_times bigint[], p_post_likes int, p_users text[], p_unliked bigint[],
-    p_unlikers text[], p_post_unlikes int, p_unseen_of_post boolean[], p_unseen bigint[], p_unseen_by text[],
+    p_liked bigint[], p_likers text[], p_times bigint[], p_post_likes int, p_users text[], p_handles text[],
+    p_unliked bigint[], p_unlikers text[], p_post_unlikes int, p_unseen_of_post boolean[], p_unseen bigint[], p_unseen_by text[],
     p_max_noted bigint, p_event_size bigint, p_format text[], p_events text[], p_pending int,
     OUT applied boolean, OUT added int[], OUT tally_of_post boolean[], OUT tally_of bigint[], OUT tally_likes bigint[],
     OUT tally_comments bigint[], OUT tally_versions bigint[], OUT revert_ids bigint[], OUT reverted_by text[],
@@ -280,7 +283,8 @@ BEGIN
         SELECT live, posts INTO live_comments, comment_posts_of FROM feedline_live_comments(p_comments);
     END IF;
     IF (SELECT count(*) FROM users WHERE id = ANY (p_users)) < cardinality(p_users) THEN
-        PERFORM feedline_create_likers(p_liked, p_likers, p_post_likes, live_posts, live_comments, p_now);
+        PERFORM feedline_create_likers(
+            p_liked, p_likers, p_post_likes, live_posts, live_comments, p_handles, p_now);
     END IF;
 
     SELECT posts, likes, comments, versions INTO tally_of, tally_likes, tally_comments, tally_versions

@@ -12,17 +12,22 @@ BEGIN
     RETURN found_rows = CASE WHEN p_user = p_other THEN 1 ELSE 2 END;
 END $$;
 
--- Creates a user if it does not exist. Returns whether there is an account with that id. Of a sign-up and a first visit
+-- Creates a user if it does not exist; `p_handle` is the id as it was written, NULL: as `p_user`. Returns the id as
+-- first written, and whether there is an account with that id. Of a sign-up and a first visit
 -- at the same time one comes first: each statement sees what was committed before it, so the other sees which one.
-CREATE OR REPLACE FUNCTION feedline_ensure_user(p_user text, p_now bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION feedline_ensure_user(
+    p_user text, p_handle text, p_now bigint, OUT shown text, OUT is_account boolean
+) LANGUAGE plpgsql AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM users WHERE id = p_user) THEN
-        INSERT INTO users (id, name, created_at) VALUES (p_user, p_user, p_now) ON CONFLICT DO NOTHING;
+        INSERT INTO users (id, handle, name, created_at)
+        VALUES (p_user, p_handle, coalesce(p_handle, p_user), p_now) ON CONFLICT DO NOTHING;
         IF FOUND THEN
-            INSERT INTO user_terms (term, owner) VALUES (lower(p_user), p_user);
+            INSERT INTO user_terms (term, owner) VALUES (p_user, p_user);
         END IF;
     END IF;
-    RETURN EXISTS (SELECT FROM accounts WHERE "user" = p_user);
+    is_account := EXISTS (SELECT FROM accounts WHERE "user" = p_user);
+    SELECT coalesce(handle, id) INTO shown FROM users WHERE id = p_user;
 END $$;
 
 -- Changes a user and the profile. The name changes unless it is NULL; the picture, the text and the data change if
@@ -42,7 +47,7 @@ BEGIN
     END IF;
     IF p_name IS NOT NULL THEN
         DELETE FROM user_terms WHERE owner = p_user;
-        INSERT INTO user_terms (term, owner) VALUES (lower(p_user COLLATE "C"), p_user), (p_folded, p_user)
+        INSERT INTO user_terms (term, owner) VALUES (p_user, p_user), (p_folded, p_user)
         ON CONFLICT DO NOTHING;
     END IF;
     IF p_sets_bio OR p_sets_data THEN
@@ -51,7 +56,7 @@ BEGIN
             data = CASE WHEN p_sets_data THEN p_data ELSE p.data END;
         DELETE FROM profiles WHERE owner = p_user AND profiles.bio IS NULL AND profiles.data IS NULL;
     END IF;
-    RETURN QUERY SELECT u.id::text, u.name, u.avatar, u.created_at, p.bio, p.data
+    RETURN QUERY SELECT coalesce(u.handle, u.id)::text, u.name, u.avatar, u.created_at, p.bio, p.data
     FROM users u LEFT JOIN profiles p ON p.owner = u.id WHERE u.id = p_user;
 END $$;
 
