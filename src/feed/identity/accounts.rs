@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use unicode_normalization::UnicodeNormalization as _;
 
 use super::revocations::RevocationService;
 use super::user_origins::UserOrigins;
@@ -22,6 +21,7 @@ use crate::feed::runtime::now;
 use crate::ledger::{Ledger, NewAccount};
 use crate::model::{Millis, UserId, UserOrigin};
 use crate::net::{TrustedProxies, subscriber_network};
+use crate::text::nfc;
 
 /// A new account.
 #[derive(Deserialize, JsonSchema)]
@@ -252,7 +252,7 @@ fn taken(origin: UserOrigin) -> FeedError {
 
 fn checked_password(field: &'static str, password: &str) -> Result<()> {
     // Counted as it is compared.
-    let fits = (8..=200).contains(&password.nfc().count());
+    let fits = (8..=200).contains(&nfc(password).chars().count());
     if fits { Ok(()) } else { Err(FeedError::invalid(field, "a password has 8 to 200 characters")) }
 }
 
