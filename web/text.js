@@ -5,9 +5,8 @@ const LETTER = "(?:(?![\\u115f\\u1160\\u3164\\uffa0])\\p{L})";
 const BEGINS = `(?:${LETTER}|[\\p{N}_])`;
 // Marks and joiners belong to the letter before them.
 const ATTACHED = "[\\p{M}\\u200c\\u200d]";
-const SCRIPTS =
-  "Han Hiragana Katakana Hangul Thai Lao Khmer Myanmar Tibetan Bopomofo Yi Nushu Tangut Tai_Le New_Tai_Lue Tai_Tham " +
-  "Tai_Viet Javanese Balinese";
+// Chinese, Japanese, Korean, Thai, Lao, Khmer, Burmese, Tibetan and others, by their short names.
+const SCRIPTS = "Hani Hira Kana Hang Thai Laoo Khmr Mymr Tibt Bopo Yiii Nshu Tang Tale Talu Lana Tavt Java Bali";
 
 const isLetter = tester(LETTER);
 const isLetterOrNumber = tester(`(?:${LETTER}|\\p{N})`);

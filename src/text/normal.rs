@@ -73,7 +73,7 @@ pub fn fold(text: &str) -> String {
             _ => plain.push(unaccented(c)),
         }
     }
-    match nfc(&plain) {
+    match nfc(plain.trim_start()) {
         term if term.chars().count() <= MAX_TERM_LENGTH => term.into_owned(),
         term => term.chars().take(MAX_TERM_LENGTH).collect(),
     }
@@ -160,6 +160,8 @@ mod tests {
             ("हिन्दी", "हिन्दी"),
             ("مُحَمَّد", "محمد"),
             ("a\u{200b}\u{ad}b\u{3164}c", "abc"),
+            ("\u{202e} a b", "a b"),
+            ("\u{2066}\u{2069} \u{200f}", ""),
         ] {
             assert_eq!(fold(text), term, "{text:?}");
             assert_eq!(fold(term), term, "{text:?} again");
