@@ -272,6 +272,12 @@ fn warn_of_risks(config: &Config) {
     }
 }
 
+/// The hooks of a configuration; `None` if it has none.
+fn hooks(config: &Config) -> anyhow::Result<Option<Arc<Hooks>>> {
+    let hooks = Hooks::new(&config.hooks, &config.server.trusted_proxies).context("the hooks cannot be used")?;
+    Ok(hooks.map(Arc::new))
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -377,10 +383,4 @@ mod tests {
         let counts = (feed.strong_count(), broker.strong_count(), ledger.strong_count());
         panic!("references to the feed, the broker and the ledger are left: {counts:?}");
     }
-}
-
-/// The hooks of a configuration; `None` if it has none.
-fn hooks(config: &Config) -> anyhow::Result<Option<Arc<Hooks>>> {
-    let hooks = Hooks::new(&config.hooks, &config.server.trusted_proxies).context("the hooks cannot be used")?;
-    Ok(hooks.map(Arc::new))
 }

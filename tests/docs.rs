@@ -183,7 +183,8 @@ fn metrics() -> String {
         table += &row(&[&code(sample), kinds[name], &labels(name).unwrap_or_default(), help.trim_end_matches('.')]);
         count += 1;
     }
-    let files = ["mod", "fanout", "likes", "outlet", "pushes"].map(|file| read(&format!("src/metrics/{file}.rs")));
+    let files =
+        ["mod", "fanout", "likes", "outlet_metrics", "pushes"].map(|file| read(&format!("src/metrics/{file}.rs")));
     let registered: usize = files.iter().map(|file| file.matches("r.register").count()).sum();
     assert_eq!(count, registered, "a metric without a value: give it one above");
     table

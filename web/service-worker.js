@@ -35,13 +35,16 @@ function show({ title, body = "", tag, data = {} }) {
 }
 
 /**
- * Closes what was read: notifications behind `after` up to `upto` that are not among the unread ones, and posts up to
- * the newest that was seen. A clear may arrive after notifications that are newer than it: these stay.
+ * Closes what was read or has ended: notifications behind `after` up to `upto` that are not among the unread ones, and
+ * posts up to the newest that was seen, or that are gone. A clear may arrive after notifications that are newer than
+ * it: these stay.
  */
-async function withdraw({ data: { unread = "", after = 0, upto = Infinity, seen_post: seenPost = 0 } = {} }) {
+async function withdraw({ data = {} }) {
+  const { unread = "", after = 0, upto = Infinity, seen_post: seenPost = 0, gone_posts: gonePosts = "" } = data;
   const left = new Set(unread.split(","));
+  const gone = new Set(gonePosts.split(","));
   const isRead = ({ notification, post }) => {
-    if (!notification) return !post || Number(post) <= Number(seenPost);
+    if (!notification) return !post || Number(post) <= Number(seenPost) || gone.has(post);
     const id = Number(notification);
     return !left.has(notification) && id > Number(after) && id <= Number(upto);
   };

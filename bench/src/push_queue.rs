@@ -76,7 +76,7 @@ impl PushQueue {
     }
 
     fn notification(&self, n: usize) -> Option<UserNotifications> {
-        let event = NotificationEvent { kind: NotificationKind::Follow, by: self.author.clone(), event: 0 };
+        let event = NotificationEvent::new(NotificationKind::Follow, &self.author);
         Some(UserNotifications { to: UserId::parse(&seed::user(n % self.users))?, events: vec![event] })
     }
 }

@@ -236,7 +236,9 @@ impl Driver {
         for due in self.session.due(self.now) {
             match due {
                 DueAction::Close(why) => return Some(why),
-                DueAction::Expired(channel) => assert!(!self.is_in(&channel), "{channel} is over and still there"),
+                DueAction::Expired(dropped) => {
+                    assert!(!self.is_in(&dropped.channel), "{dropped:?} is over and still there")
+                }
                 DueAction::Ping => assert_eq!(self.stage, Stage::Open),
                 DueAction::Ask(target) => panic!("asks about {target:?} without hooks"),
             }

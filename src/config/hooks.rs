@@ -85,8 +85,8 @@ impl HooksConfig {
     fn check_headers(&self, section: &mut SectionReader<'_>, origins: &AllowedOrigins) {
         let ambient = AMBIENT_HEADERS.into_iter().find(|ambient| self.headers.iter().any(|name| name == ambient));
         if let Some(name) = ambient.filter(|_| *origins == AllowedOrigins::Any) {
-            let problem = "every page could act as its visitor: server.origins cannot be \"*\"; list the origins of your \
-                           pages (clients that are no browsers need none)";
+            let problem = "every page could act as its visitor: server.origins cannot be \"*\"; list the origins of \
+                           your pages (clients that are no browsers need none)";
             section.problem(&["headers"], &format!("with {name:?}, {problem}"));
         }
     }

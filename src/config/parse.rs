@@ -207,7 +207,7 @@ fn exact(text: String, name: &str) -> ParseResult<String> {
         return Err(format!("{name} has spaces or a line end around it, which would be a part of it: remove them"));
     }
     if is_quoted('"') || is_quoted('\'') {
-        return Err(format!("{name} has quotes around it, which would be a part of it: remove them"));
+        return Err(format!("{name} begins or ends with a quotation mark, which would be a part of it: remove it"));
     }
     Ok(text)
 }

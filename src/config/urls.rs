@@ -46,8 +46,8 @@ impl BrokerUrl {
     }
 }
 
-/// What a URL has behind its path, which would have no effect. The problem names a parameter, unless the text may be the
-/// part of a password that should have been encoded.
+/// What a URL has behind its path, which would have no effect. The problem names a parameter, unless the text may be
+/// the part of a password that should have been encoded.
 fn unknown_parameter(url: &str) -> Option<String> {
     let (_, rest) = url.split_once(['?', '#'])?;
     let name = rest.split(['=', '&']).next().unwrap_or_default();

@@ -43,7 +43,7 @@ impl Notices {
                     ledger.mark_notifications(user, MarkUpTo::Everything, NotificationMark::Read, None).await?;
                     is_read = true;
                 }
-                let event = NotificationEvent { kind: *kind, by: by.clone(), event: 0 };
+                let event = NotificationEvent::new(*kind, by);
                 ledger.notify(user, &[event], *at, millis(GROUP_WINDOW)).await?;
             }
             if !is_read {

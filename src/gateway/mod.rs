@@ -146,7 +146,7 @@ impl Gateway {
         let stopping = CancellationToken::new();
         let connections = Arc::new(ConnectionRegistry::default());
         let sessions = Arc::new(StreamSessions::default());
-        let devices = Arc::clone(&feed.device_usage);
+        let devices = Arc::downgrade(&feed.device_usage);
         let sockets = Arc::new(UserSockets::new(Arc::clone(&sessions), feed.outlet.users(), devices));
         let connected: Weak<dyn ConnectedUsers> = Arc::<UserSockets>::downgrade(&sockets);
         feed.device_usage.set_local(connected);

@@ -1,8 +1,8 @@
 //! Hooks: questions about clients to an HTTP endpoint of the application's backend, in the form of Centrifugo's proxy
 //! protocol.
 //!
-//! A question waits at most `hooks.timeout` for its turn, and then as long for the answer. Each hook has an equal part of
-//! `hooks.concurrency`, of which one client has a part: see `turns`. Waiting for a turn does not count as a failure.
+//! A question waits at most `hooks.timeout` for its turn, and then as long for the answer. Each hook has an equal part
+//! of `hooks.concurrency`, of which one client has a part: see `turns`. Waiting for a turn does not count as a failure.
 //!
 //! An endpoint that fails five times in a row, for several clients, is left alone for a while; questions to it fail at
 //! once meanwhile. Only no answer, 5xx and 429 count: a client can cause all other failures. What a failed question

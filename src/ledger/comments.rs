@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::Result;
-use crate::model::{Comment, CommentId, DomainEvent, PostId, Tally, UserId};
+use crate::model::{Comment, CommentId, DomainEvent, Millis, PostId, Tally, UserId};
 
 /// The maximal depth of replies. A comment with this many comments above it cannot be replied to. The limit bounds the
 /// number of deleted comments that one deletion removes.
@@ -102,5 +102,12 @@ pub trait CommentStore: Send + Sync {
     /// text and mentions. A comment without replies is removed, together with its deleted ancestors that have no other
     /// reply. The post's `comments` shrinks by one and its version grows by one. `None` if the comment does not exist
     /// or is deleted already.
-    async fn delete_comment(&self, id: CommentId) -> Result<Option<DeletedComment>>;
+    ///
+    /// `event`, which happened at `now`, is written in the same transaction, if the comment is deleted.
+    async fn delete_comment(
+        &self,
+        id: CommentId,
+        event: Option<&DomainEvent>,
+        now: Millis,
+    ) -> Result<Option<DeletedComment>>;
 }

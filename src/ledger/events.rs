@@ -9,7 +9,7 @@ use crate::model::{DomainEvent, Millis};
 /// then on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventConsumer {
-    /// Writes notifications, except for likes.
+    /// Writes notifications, and ends those whose cause ended, except for likes.
     Notifications = 1,
     /// Writes notifications of likes. They are numerous, so they have their own consumer and do not delay other
     /// notifications.
@@ -23,15 +23,22 @@ impl EventConsumer {
     pub fn all_of(event: &DomainEvent, outlet: bool) -> i32 {
         let outlet = if outlet { Self::Outlet.bit() } else { 0 };
         match event {
-            DomainEvent::Liked { .. } => Self::Likes.bit(),
-            DomainEvent::PostCreated { mentions, .. } | DomainEvent::PostEdited { mentions, .. } => {
+            DomainEvent::Liked { .. } | DomainEvent::Unliked { .. } => Self::Likes.bit(),
+            DomainEvent::PostCreated { mentions, .. } => {
                 outlet | if mentions.is_empty() { 0 } else { Self::Notifications.bit() }
             }
-            DomainEvent::CommentCreated { .. } | DomainEvent::CommentEdited { .. } => Self::Notifications.bit(),
-            DomainEvent::Followed { .. } => Self::Notifications.bit() | outlet,
-            DomainEvent::PostDeleted { .. }
-            | DomainEvent::Unfollowed { .. }
-            | DomainEvent::Notified { .. }
+            DomainEvent::PostEdited { mentions, unmentioned, still_mentioned, .. } => {
+                let is_plain = mentions.is_empty() && unmentioned.is_empty() && still_mentioned.is_none();
+                outlet | if is_plain { 0 } else { Self::Notifications.bit() }
+            }
+            DomainEvent::CommentCreated { .. }
+            | DomainEvent::CommentEdited { .. }
+            | DomainEvent::CommentDeleted { .. }
+            | DomainEvent::Restricted { .. } => Self::Notifications.bit(),
+            DomainEvent::Followed { .. } | DomainEvent::Unfollowed { .. } | DomainEvent::PostDeleted { .. } => {
+                Self::Notifications.bit() | outlet
+            }
+            DomainEvent::Notified { .. }
             | DomainEvent::UserConnected { .. }
             | DomainEvent::UserAway { .. }
             | DomainEvent::ChannelSubscribed { .. }
@@ -74,14 +81,9 @@ pub struct EventBacklog {
     pub oldest: Option<Millis>,
 }
 
-/// The queue of events. [`PostStore::create_post`](super::PostStore::create_post),
-/// [`PostStore::edit_post`](super::PostStore::edit_post),
-/// [`CommentStore::create_comment`](super::CommentStore::create_comment),
-/// [`FollowStore::follow`](super::FollowStore::follow) and [`LikeStore::settle_likes`](super::LikeStore::settle_likes)
-/// write them, each in its own transaction. With an outlet, [`PostStore::delete_post`](super::PostStore::delete_post),
-/// [`FollowStore::unfollow`](super::FollowStore::unfollow),
-/// [`RestrictionStore::restrict`](super::RestrictionStore::restrict) and
-/// [`NotificationStore::notify_many`](super::NotificationStore::notify_many) do, too.
+/// The queue of events. The methods that create, edit and delete posts and comments, follow and unfollow, restrict,
+/// and settle likes write them, each in its own transaction. With an outlet,
+/// [`NotificationStore::notify_many`](super::NotificationStore::notify_many) does, too.
 #[async_trait]
 pub trait EventStore: Send + Sync {
     /// The first events that wait for a consumer, ordered by number.

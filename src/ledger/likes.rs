@@ -73,9 +73,9 @@ pub trait LikeStore: Send + Sync {
     async fn like_position(&self, partition: u16) -> Result<String>;
 
     /// Applies a batch in one transaction: the rows of likes, the count of each object (its version grows by one if the
-    /// count of likes changed, and stays otherwise), the [events](crate::model::DomainEvent::liked) of new likes, and
-    /// the partition's position. Returns `None` and changes nothing if the position is not `from`: another batch was
-    /// settled in between, or this batch was applied before.
+    /// count of likes changed, and stays otherwise), the [events](crate::model::DomainEvent::liked) of new likes and of
+    /// all unlikes, also of those that change nothing, and the partition's position. Returns `None` and changes nothing
+    /// if the position is not `from`: another batch was settled in between, or this batch was applied before.
     ///
     /// A repeated like keeps its position in the list. If the object does not exist, is deleted, or is a comment on a
     /// deleted post, a like changes no row and is noted as reverted ([`Gone`](RevertReason::Gone)) in the same
@@ -113,6 +113,9 @@ pub trait LikeStore: Send + Sync {
     /// The comments among `ids` that a user likes, each once, in any order. Accepts any number of ids in one round
     /// trip.
     async fn liked_comments(&self, user: &UserId, ids: &[CommentId]) -> Result<Vec<CommentId>>;
+
+    /// The likes among these that exist, in any order. Accepts any number of likes in one round trip.
+    async fn likes_among(&self, likes: &[(ContentId, UserId)]) -> Result<Vec<(ContentId, UserId)>>;
 
     /// Sets an entry of the queue of likes aside and moves its partition on, in one transaction. The like is noted as
     /// [reverted](RevertReason::Failed). Returns the note; `None`, and nothing changes, if the partition does

@@ -56,8 +56,8 @@ pub use self::jobs::{
 pub use self::likes::{LikeBatch, LikeStore, RevertReason, Reverted, SettledLikes, SkippedLike};
 pub use self::lineage::{HighWaterMarks, JOBS, Lineage, LineageStore, NUMBERS_SKIPPED, PULLED, REVERTS, high_water};
 pub use self::notifications::{
-    MAX_GROUP_PEOPLE, MAX_NOTIFICATION_GROUPS, MarkUpTo, NotificationEvent, NotificationGroup, NotificationMark,
-    NotificationStore, UserNotifications,
+    EndedNotification, MAX_GROUP_COMMENTS, MAX_GROUP_PEOPLE, MAX_NOTIFICATION_GROUPS, MarkUpTo, NotificationEvent,
+    NotificationGroup, NotificationMark, NotificationStore, UserNotifications,
 };
 pub use self::outlet_log::{
     HELD_ENTRIES_KEPT, HeldEntry, MAX_HELD_ENTRIES, NewOutletEntry, OutletBacklog, OutletBatch, OutletEnd, OutletEntry,

@@ -1,15 +1,20 @@
 //! Notifications, in groups.
 
+use std::collections::HashMap;
+
 use async_trait::async_trait;
 
 use super::{ClearPlan, PushPlan, Result};
-use crate::model::{Millis, NotificationId, NotificationKind, NotificationPosition, UserId};
+use crate::model::{CommentId, Millis, NotificationId, NotificationKind, NotificationPosition, PostId, UserId};
 
 /// The number of groups of a user that are kept, the newest.
 pub const MAX_NOTIFICATION_GROUPS: u64 = 1_000;
 
 /// The number of people of a group that are read, the newest: twice as many as are shown, because some may be hidden.
 pub const MAX_GROUP_PEOPLE: usize = 16;
+
+/// The number of comments of each person in a group that are kept, the newest.
+pub const MAX_GROUP_COMMENTS: usize = 8;
 
 /// An event that causes a notification.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +25,28 @@ pub struct NotificationEvent {
     pub by: UserId,
     /// The number of the [event](super::QueuedEvent) that caused it; 0: none.
     pub event: i64,
+    /// The comment that caused it; `None` for other kinds than comments and replies.
+    pub comment: Option<CommentId>,
+}
+
+impl NotificationEvent {
+    /// An event without a number and without a comment.
+    pub fn new(kind: NotificationKind, by: &UserId) -> Self {
+        Self { kind, by: by.clone(), event: 0, comment: None }
+    }
+}
+
+/// The end of what caused notifications, or only their kind, to find them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndedNotification {
+    /// The user that was notified.
+    pub to: UserId,
+    /// The kind of event and its object.
+    pub kind: NotificationKind,
+    /// The user that caused it, who leaves the groups; `None`: nobody leaves them.
+    pub by: Option<UserId>,
+    /// The comment that is gone. The user leaves a group with their last comment in it. `None`: with all of them.
+    pub comment: Option<CommentId>,
 }
 
 /// The notifications of one user.
@@ -45,6 +72,8 @@ pub struct NotificationGroup {
     pub position: NotificationPosition,
     /// The users that caused it: the newest [`MAX_GROUP_PEOPLE`], newest first.
     pub people: Vec<UserId>,
+    /// The comments of these people, newest first: of groups of comments and replies, as far as they were recorded.
+    pub comments: HashMap<UserId, Vec<CommentId>>,
     /// The total number of users that caused it, including those not in `people`.
     pub count: u64,
     /// When the first event happened, in Unix milliseconds.
@@ -87,8 +116,10 @@ pub trait NotificationStore: Send + Sync {
     ///
     /// An event joins the newest group of the same user and [`NotificationKind`] if the group is unread and its first
     /// event was less than `window` milliseconds before `now`; otherwise it begins a group. If the person is in the
-    /// group that the event would join, nothing changes. Unless [`NotificationKind::is_new_each_time`], nothing changes
-    /// either if the person is in the newest such group and that group began within the window, even if it was read.
+    /// group that the event would join, a comment or reply [renews](NotificationKind::is_new_each_time) it: it moves to
+    /// the front, and is unseen. Other events change nothing then, nor if the person is in the newest such group and
+    /// that group began within the window, even if it was read; a mention is never repeated. A person who left the
+    /// group returns to it in these cases, without moving it.
     ///
     /// If the newest such group already records this event number or a later one for the person, the event was stored
     /// before: nothing changes, but the group counts as changed, so that its owner is notified in any case.
@@ -118,14 +149,25 @@ pub trait NotificationStore: Send + Sync {
         pushes: Option<PushPlan>,
     ) -> Result<Vec<(UserId, Vec<NotificationGroup>)>>;
 
+    /// Ends causes of notifications: each person leaves the groups of that kind, and a group that nobody is left in is
+    /// not returned any more. Returns the groups that the person is or was in, or all of that kind if nobody leaves
+    /// them, each once: a repeat of the call returns the same.
+    async fn end_notifications(&self, ended: &[EndedNotification]) -> Result<Vec<(UserId, NotificationId)>>;
+
+    /// Up to `limit` groups of any user about the existing comments on a post.
+    async fn notifications_under(&self, post: PostId, limit: usize) -> Result<Vec<(UserId, NotificationId)>>;
+
+    /// The newest groups of a user that a person is in.
+    async fn notifications_by(&self, user: &UserId, person: &UserId, limit: usize) -> Result<Vec<NotificationId>>;
+
     /// The groups of a user below the position `before` (`None`: from the first), the last event first.
     async fn notifications(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<Vec<NotificationGroup>>;
 
     /// The groups of the user among `ids`, each once, in any order. Accepts any number of ids in one round trip.
     async fn notifications_by_id(&self, user: &UserId, ids: &[NotificationId]) -> Result<Vec<NotificationGroup>>;
 
-    /// The greatest id of a group of the user; `None`: there is none. It may not be that of the first group of the
-    /// list.
+    /// The greatest id of a group of the user, also of one that is gone and was queued for a device; `None`: there is
+    /// none. It may not be that of the first group of the list.
     async fn newest_notification(&self, user: &UserId) -> Result<Option<NotificationId>>;
 
     /// The first `limit` unread groups.

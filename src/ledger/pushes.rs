@@ -19,8 +19,8 @@ pub struct PushPlan {
     pub digest: Millis,
 }
 
-/// How the devices of a user learn that something was read elsewhere. Part of the calls that mark as read: a silent
-/// message to each device that was sent a push of it in the last 24 hours.
+/// How the devices of a user learn that something was read elsewhere, or has ended. Part of the calls that mark as
+/// read: a silent message to each device that was sent a push of it in the last 24 hours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClearPlan {
     /// The token of the session that reads. Its own device is omitted.
@@ -200,6 +200,16 @@ pub trait PushStore: Send + Sync {
         now: Millis,
         digest: Millis,
     ) -> Result<usize>;
+
+    /// Queues silent messages for the devices that were sent, or are being sent, a push of these items. Accepts any
+    /// number of items.
+    async fn clear_pushes(&self, items: &[(UserId, u64)], plan: &ClearPlan) -> Result<()>;
+
+    /// The posts above `after` of which a device of the user was sent an alert, newest first.
+    async fn sent_alerts(&self, user: &UserId, after: PostId, limit: usize) -> Result<Vec<PostId>>;
+
+    /// Up to `limit` users above `after` for whose devices alerts about a post are queued or remembered, by their ids.
+    async fn alerted_users(&self, post: PostId, after: &str, limit: usize) -> Result<Vec<UserId>>;
 
     /// Queues alerts about a post for the devices of users who asked for them, in the order of ids. A push that is
     /// queued or remembered is not queued again. Returns the last user of the page; `None`: nobody is left.

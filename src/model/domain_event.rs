@@ -34,6 +34,13 @@ pub enum DomainEvent {
         author: UserId,
         /// The newly mentioned users, at most [`MAX_MENTIONED`].
         mentions: Vec<UserId>,
+        /// The users that the edit does not mention any more.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        unmentioned: Vec<UserId>,
+        /// If the visibility changed, so that some may see the post who could not, or no longer may: the users that it
+        /// mentioned before and still does, at most [`MAX_MENTIONED`].
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        still_mentioned: Option<Vec<UserId>>,
     },
     /// A comment was written.
     CommentCreated {
@@ -48,13 +55,29 @@ pub enum DomainEvent {
         /// The other users that it mentions, at most [`MAX_MENTIONED`].
         mentions: Vec<UserId>,
     },
-    /// An edit added mentions of other users to a comment.
+    /// An edit added mentions of other users to a comment, or took some out.
     CommentEdited {
         /// The comment.
         comment: CommentId,
         /// Its author.
         author: UserId,
         /// The newly mentioned users, at most [`MAX_MENTIONED`].
+        mentions: Vec<UserId>,
+        /// The users that the edit does not mention any more.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        unmentioned: Vec<UserId>,
+    },
+    /// A comment was deleted.
+    CommentDeleted {
+        /// The comment.
+        comment: CommentId,
+        /// The post of the comment.
+        post: PostId,
+        /// The comment that it replied to.
+        reply_to: Option<CommentId>,
+        /// Its author.
+        author: UserId,
+        /// The other users that it mentioned, at most [`MAX_MENTIONED`].
         mentions: Vec<UserId>,
     },
     /// A user followed another user.
@@ -69,12 +92,27 @@ pub enum DomainEvent {
         /// The new likes, grouped by object.
         likes: Vec<NewLikes>,
     },
-    /// A post was deleted. For the outlet only, like all that follow.
+    /// Likes were taken back, at most [`MAX_LIKES`].
+    Unliked {
+        /// The likes, grouped by object.
+        likes: Vec<NewLikes>,
+    },
+    /// A user hides from, mutes or blocks another one.
+    Restricted {
+        /// The user.
+        maker: UserId,
+        /// The other one.
+        target: UserId,
+    },
+    /// A post was deleted.
     PostDeleted {
         /// The post.
         post: PostId,
         /// Its author.
         author: UserId,
+        /// The other users that it mentioned, at most [`MAX_MENTIONED`].
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        mentions: Vec<UserId>,
     },
     /// A user no longer follows another user.
     Unfollowed {
@@ -83,7 +121,7 @@ pub enum DomainEvent {
         /// The former followee.
         followee: UserId,
     },
-    /// A group of notifications was begun or has grown.
+    /// A group of notifications was begun or has grown. For the outlet only, like all that follow.
     Notified {
         /// The user that is notified.
         to: UserId,
@@ -129,15 +167,22 @@ impl DomainEvent {
     pub fn users_mut(&mut self) -> Vec<&mut UserId> {
         match self {
             Self::PostCreated { author, mentions, .. }
-            | Self::PostEdited { author, mentions, .. }
+            | Self::PostDeleted { author, mentions, .. }
             | Self::CommentCreated { author, mentions, .. }
-            | Self::CommentEdited { author, mentions, .. } => std::iter::once(author).chain(mentions).collect(),
+            | Self::CommentDeleted { author, mentions, .. } => std::iter::once(author).chain(mentions).collect(),
+            Self::PostEdited { author, mentions, unmentioned, still_mentioned, .. } => {
+                let others = mentions.iter_mut().chain(unmentioned).chain(still_mentioned.iter_mut().flatten());
+                std::iter::once(author).chain(others).collect()
+            }
+            Self::CommentEdited { author, mentions, unmentioned, .. } => {
+                std::iter::once(author).chain(mentions).chain(unmentioned).collect()
+            }
             Self::Followed { follower, followee } | Self::Unfollowed { follower, followee } => vec![follower, followee],
-            Self::Liked { likes } => likes.iter_mut().flat_map(|likes| &mut likes.by).collect(),
-            Self::PostDeleted { author: user, .. }
-            | Self::Notified { to: user, .. }
-            | Self::UserConnected { user }
-            | Self::UserAway { user } => vec![user],
+            Self::Restricted { maker, target } => vec![maker, target],
+            Self::Liked { likes } | Self::Unliked { likes } => {
+                likes.iter_mut().flat_map(|likes| &mut likes.by).collect()
+            }
+            Self::Notified { to: user, .. } | Self::UserConnected { user } | Self::UserAway { user } => vec![user],
             Self::ChannelSubscribed { user, .. } => user.iter_mut().collect(),
             Self::ChannelVacated { .. } => Vec::new(),
         }
@@ -150,15 +195,36 @@ impl DomainEvent {
         is_wanted.then(|| Self::PostCreated { post: post.id, author: post.author.clone(), mentions })
     }
 
-    /// The event of an edit; `None` if the edit adds no mentions. The outlet gets an event in any case.
+    /// The event of an edit; `None` if it changes neither mentions nor the visibility. The outlet gets an event in any
+    /// case.
     pub fn post_edited(before: &Post, after: &Post) -> Option<Self> {
-        let mentions = added_mentions(&before.mentions, &after.mentions, &after.author);
-        (!mentions.is_empty()).then(|| Self::PostEdited { post: after.id, author: after.author.clone(), mentions })
+        let author = &after.author;
+        let unmentioned = added_mentions(&after.mentions, &before.mentions, author);
+        let mentions = Self::newly_mentioned(before, after);
+        let still_mentioned = (before.visibility != after.visibility).then(|| {
+            let kept: Vec<UserId> =
+                after.mentions.iter().filter(|user| before.mentions.contains(user)).cloned().collect();
+            others(&kept, author)
+        });
+        let is_event = still_mentioned.is_some() || !(mentions.is_empty() && unmentioned.is_empty());
+        let author = author.clone();
+        is_event.then_some(Self::PostEdited { post: after.id, author, mentions, unmentioned, still_mentioned })
+    }
+
+    /// The users that an edit of a post newly mentions, at most [`MAX_MENTIONED`].
+    pub fn newly_mentioned(before: &Post, after: &Post) -> Vec<UserId> {
+        added_mentions(&before.mentions, &after.mentions, &after.author)
     }
 
     /// The event that an edit stores: with an outlet, every edit has one.
     pub fn edit_for(event: Option<&Self>, after: &Post, outlet: bool) -> Option<Self> {
-        let plain = || Self::PostEdited { post: after.id, author: after.author.clone(), mentions: Vec::new() };
+        let plain = || Self::PostEdited {
+            post: after.id,
+            author: after.author.clone(),
+            mentions: Vec::new(),
+            unmentioned: Vec::new(),
+            still_mentioned: None,
+        };
         event.cloned().or_else(|| outlet.then(plain))
     }
 
@@ -175,11 +241,31 @@ impl DomainEvent {
         })
     }
 
-    /// The event of an edit of a comment; `None` if the edit adds no mentions.
+    /// The event of an edit of a comment; `None` if the edit neither adds mentions nor takes some out.
     pub fn comment_edited(before: &Comment, after: &Comment) -> Option<Self> {
         let author = after.author.clone()?;
         let mentions = added_mentions(&before.mentions, &after.mentions, &author);
-        (!mentions.is_empty()).then_some(Self::CommentEdited { comment: after.id, author, mentions })
+        let unmentioned = added_mentions(&after.mentions, &before.mentions, &author);
+        let is_event = !(mentions.is_empty() && unmentioned.is_empty());
+        is_event.then_some(Self::CommentEdited { comment: after.id, author, mentions, unmentioned })
+    }
+
+    /// The event of the deletion of a comment; `None` if the comment is deleted already.
+    pub fn comment_deleted(comment: &Comment) -> Option<Self> {
+        let author = comment.author.clone()?;
+        let mentions = others(&comment.mentions, &author);
+        let Comment { id, post, reply_to, .. } = *comment;
+        Some(Self::CommentDeleted { comment: id, post, reply_to, author, mentions })
+    }
+
+    /// The events of likes that were taken back, in order.
+    pub fn unliked(removed: &[(UserId, ContentId)]) -> Vec<Self> {
+        let events = Self::liked(removed, usize::MAX).into_iter();
+        let taken_back = |event| match event {
+            Self::Liked { likes } => Self::Unliked { likes },
+            other => other,
+        };
+        events.map(taken_back).collect()
     }
 
     /// The events of settled likes, in order. Only the first `of_each` likes of each object are included.
@@ -239,18 +325,21 @@ impl DomainEvent {
         Some([post, comment, begin, by, next_user, next_object, end])
     }
 
-    /// The maximal number of notifications that the event causes.
+    /// The maximal number of notifications that the event causes or changes, unless it concerns all that was written
+    /// under a post.
     pub fn recipients(&self) -> usize {
         match self {
+            Self::PostEdited { mentions, unmentioned, still_mentioned, .. } => {
+                mentions.len() + unmentioned.len() + still_mentioned.as_ref().map_or(0, Vec::len)
+            }
             Self::PostCreated { mentions, .. }
-            | Self::PostEdited { mentions, .. }
-            | Self::CommentEdited { mentions, .. } => mentions.len(),
-            Self::CommentCreated { mentions, .. } => mentions.len() + 2,
-            Self::Followed { .. } => 1,
-            Self::Liked { likes } => likes.iter().map(|likes| likes.by.len()).sum(),
-            Self::PostDeleted { .. }
-            | Self::Unfollowed { .. }
-            | Self::Notified { .. }
+            | Self::CommentEdited { mentions, .. }
+            | Self::PostDeleted { mentions, .. } => mentions.len(),
+            Self::CommentCreated { mentions, .. } | Self::CommentDeleted { mentions, .. } => mentions.len() + 2,
+            Self::Followed { .. } | Self::Unfollowed { .. } => 1,
+            Self::Restricted { .. } => 2,
+            Self::Liked { likes } | Self::Unliked { likes } => likes.iter().map(|likes| likes.by.len()).sum(),
+            Self::Notified { .. }
             | Self::UserConnected { .. }
             | Self::UserAway { .. }
             | Self::ChannelSubscribed { .. }

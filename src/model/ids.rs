@@ -15,7 +15,8 @@ use super::Millis;
 
 /// A user's id: 1 to 64 of `A-Z a-z 0-9 _ - .`, not dots alone, which have a meaning in paths. Cheap to clone.
 ///
-/// Ids are equal if they differ in case only. Stores, keys and comparisons use the lower case, [`as_str`](Self::as_str).
+/// Ids are equal if they differ in case only. Stores, keys and comparisons use the lower case,
+/// [`as_str`](Self::as_str).
 /// The value also has the spelling that it was parsed from, [`shown`](Self::shown): JSON contains this one. The ledger
 /// keeps the spelling of a user's first request or sign-up, so a user that comes from there is shown as first written.
 #[derive(Clone)]

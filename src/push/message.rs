@@ -113,6 +113,10 @@ pub(super) fn clear(
     if content.after.0 > 0 {
         data.insert("after".to_owned(), content.after.to_string());
     }
+    if !content.gone_posts.is_empty() {
+        let gone: Vec<String> = content.gone_posts.iter().map(ToString::to_string).collect();
+        data.insert("gone_posts".to_owned(), gone.join(","));
+    }
     Ok(Push {
         id: message_id(&[(key, seq)]),
         user: SourceId::of(&key.user),
@@ -286,7 +290,7 @@ mod tests {
         let unread = vec![NotificationId(8), NotificationId(7)];
         let after = NotificationId(0);
         let upto = NotificationId(9);
-        let content = ClearContent { unread, after, upto, badge: 3, seen_post: PostId(6) };
+        let content = ClearContent { unread, after, upto, badge: 3, seen_post: PostId(6), gone_posts: Vec::new() };
         let device = device(PushTarget::Fcm { token: "t".into() });
         let push = clear((&key(0), 1), &device, &content, 99).expect("a message");
         assert_eq!(

@@ -122,7 +122,7 @@ fn is_host(word: &str) -> bool {
     if count == 4 && labels.clone().all(is_number) {
         return true;
     }
-    let last = labels.last().unwrap_or_default();
+    let last = word.rsplit('.').next().unwrap_or_default();
     let is_name = last.chars().all(|c| is_letter(c) || is_mark(c) || is_joiner(c));
     count > 1 && (is_name || last.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("xn--")))
 }

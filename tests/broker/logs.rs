@@ -223,6 +223,16 @@ pub(crate) async fn unread_logs_are_forgotten_with_their_entries(engine: Engine)
     assert_eq!(next, Position { offset: 1, ..now });
 }
 
+/// A reader that is cut off, as a client that is away, notices that it missed an entry which has expired since.
+pub(crate) async fn readers_notice_entries_that_expired_meanwhile(engine: Engine) {
+    let retention = Retention { size: 10, ttl: Duration::from_millis(50) };
+    let joined = engine.broker.position("app:1").await.unwrap().unwrap();
+    engine.broker.append(Append { retention, ..to(&post(1)) }).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let slice = engine.broker.read("app:1", Span::After(0, 9)).await.unwrap().unwrap();
+    assert_eq!((slice.top, slice.entries), (Position { offset: 1, ..joined }, vec![]));
+}
+
 /// An entry of a channel that nobody listens to is not stored: clients choose the names of topics. Those who read its
 /// position before are not mistaken for ones that missed nothing, and those who listen miss nothing.
 pub(crate) async fn unread_channels_of_the_feed_have_no_log(engine: Engine) {

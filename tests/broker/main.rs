@@ -47,6 +47,7 @@ conformance! {
     logs::expired_logs_are_distinguished_from_new_ones,
     logs::trimmed_logs_keep_exactly_their_size,
     logs::positions_of_readers_outlive_entries,
+    logs::readers_notice_entries_that_expired_meanwhile,
     logs::unread_channels_of_the_feed_have_no_log,
     logs::unread_logs_are_forgotten_with_their_entries,
     logs::idempotency_keys_write_once,

@@ -153,7 +153,7 @@ test("signing out everywhere ends the other tab, with a notice", async () => {
   await quiet(second);
 });
 
-test("a new tab is signed in; one may have another account; signing out ends all tabs of the browser's account", async () => {
+test("a new tab is signed in, or has another account; signing out ends all tabs of an account", async () => {
   const { server, ann } = scene;
   const [first] = await ann.call("GET", "/window/handles");
   const signedIn = () => ann.run(() => document.querySelector("[data-testid=me]")?.textContent ?? "");

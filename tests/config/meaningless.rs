@@ -27,7 +27,7 @@ const FILES: &[(&str, &str, &str)] = &[
     ("[server]\norigins = [\"https://app.example.org:99999\"]", "server.origins", "expected origins"),
     ("[server]\norigins = [\"https://a.example https://b.example\"]", "server.origins", "expected origins"),
     ("[server]\norigins = [\" https://app.example.org\"]", "server.origins", "spaces"),
-    ("[server]\norigins = [\"'https://app.example.org'\"]", "server.origins", "quotes"),
+    ("[server]\norigins = [\"'https://app.example.org'\"]", "server.origins", "quotation mark"),
     ("[server]\nproxy_protocol = true", "server.proxy_protocol", "server.trusted_proxies"),
     ("[server]\nadmin_listen = \"127.0.0.1:8000\"", "server.admin_listen", "server.listen"),
     // Limits that exclude what they limit.
@@ -50,11 +50,11 @@ const FILES: &[(&str, &str, &str)] = &[
     // Claims are compared with the whole value.
     ("[auth]\naudience = \" app\"", "auth.audience", "spaces"),
     ("[auth]\naudience = \"app\\n\"", "auth.audience", "line end"),
-    ("[auth]\naudience = \"\\\"app\\\"\"", "auth.audience", "quotes"),
+    ("[auth]\naudience = \"\\\"app\\\"\"", "auth.audience", "quotation mark"),
     ("[auth]\naudience = \"[\\\"app\\\"]\"", "auth.audience", "not a list"),
     ("[auth]\nissuer = \"app \"", "auth.issuer", "spaces"),
     ("[auth]\nissuer = [\"app\", \" other\"]", "auth.issuer", "spaces"),
-    ("[auth]\nuser_id_claim = \"'uid'\"", "auth.user_id_claim", "quotes"),
+    ("[auth]\nuser_id_claim = \"'uid'\"", "auth.user_id_claim", "quotation mark"),
     ("[[auth.issuers]]\nissuer = \"a \"\njwks_url = \"https://id.example/\"", "auth.issuers", "spaces"),
     ("[auth]\njwks_url = \"https://id.example/keys#1\"", "auth.jwks_url", "never sent"),
     ("[auth]\napi_keys = [\"ключ\"]", "auth.api_keys", "printable ASCII"),

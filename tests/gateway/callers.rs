@@ -14,8 +14,9 @@ enum Caller<'a> {
     Socket(Box<Client>),
 }
 
-/// What operations of each access say to: a request without credentials, a token, a session of an account, a client that the
-/// connect hook names, an anonymous client of an insecure server, a token there, a backend, and a backend for a user.
+/// What operations of each access say to: a request without credentials, a token, a session of an account, a client
+/// that the connect hook names, an anonymous client of an insecure server, a token there, a backend, and a backend for a
+/// user.
 ///
 /// `+` allowed, `-` 401, `x` 403, `.` no such method on sockets.
 const READER: &str = "-+++++++";

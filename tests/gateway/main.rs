@@ -20,6 +20,7 @@ mod deltas;
 mod devices;
 mod edits;
 mod emulation;
+mod endings;
 mod erasure;
 mod expansions;
 mod expiry;

@@ -158,7 +158,7 @@ async fn suggestions_are_followees_of_followees() {
     {
         server.follow(from, to).await;
     }
-    for (from, to) in [("a", "z"), ("b", "Z"), ("a", "b"), ("c", "me1"), ("x", "far")] {
+    for (from, to) in [("a", "z"), ("b", "w"), ("a", "b"), ("c", "me1"), ("x", "far")] {
         server.follow(from, to).await;
     }
     let page = get(&server, "me1", "/users/suggested?limit=2").await;
@@ -167,10 +167,10 @@ async fn suggestions_are_followees_of_followees() {
     assert_eq!(received, [(&json!("x"), &json!(3)), (&json!("y"), &json!(2))]);
     assert!(page["items"][0]["name"].is_string() && page["items"][0]["created_at"].is_u64());
     for limit in [1, 2, 3, 100] {
-        assert_eq!(all(&server, "me1", "/users/suggested", limit, "id").await, ["x", "y", "Z", "z"], "{limit} a page");
+        assert_eq!(all(&server, "me1", "/users/suggested", limit, "id").await, ["x", "y", "w", "z"], "{limit} a page");
     }
     server.follow("me1", "x").await;
-    assert_eq!(all(&server, "me1", "/users/suggested", 100, "id").await, ["y", "Z", "far", "z"]);
+    assert_eq!(all(&server, "me1", "/users/suggested", 100, "id").await, ["y", "far", "w", "z"]);
     assert!(all(&server, "nobody", "/users/suggested", 100, "id").await.is_empty());
     let answer = server.call("me1", "GET", "/users/suggested?cursor=p1", &Value::Null).await;
     assert_eq!(refusal(&answer), (400, "invalid", Some("cursor")));

@@ -37,6 +37,47 @@ async fn notifications_are_pushed_after_the_grace_period() {
 }
 
 #[tokio::test]
+async fn each_kind_has_its_title_and_body_in_both_languages() {
+    let server = server().await;
+    let post = server.post("ann", "what ann wrote").await;
+    let comments = format!("/posts/{post}/comments");
+    let done = async |user: &str, method: &str, path: &str, body: Value| server.done(user, method, path, &body).await;
+    let said = done("ann", "POST", &comments, json!({ "text": "what ann said" })).await["id"].clone();
+    let headers = [("x-api-key", crate::server::API_KEY), ("x-user", "ann")];
+    for (locale, titles) in [
+        ("en", ["commented on", "replied to", "liked", "followed", "mentioned", "New post by"]),
+        ("zh_CN", ["评论", "回复", "赞", "关注", "提到", "发布"]),
+    ] {
+        // Each cause is the only one that waits, so that none becomes a digest.
+        let receiver = Receiver::start(&[]).await;
+        let device = json!({ "platform": "webhook", "endpoint": receiver.url, "locale": locale });
+        let answer = server.http("PUT", "/api/v1/devices/hook", &headers, &device.to_string()).await;
+        assert_eq!(answer.status.as_u16(), 200, "{answer:?}");
+        let by = format!("bo-{}", &locale[..2]);
+        let causes: [(&str, String, Value, &str); 6] = [
+            ("POST", comments.clone(), json!({ "text": "a comment" }), "a comment"),
+            ("POST", comments.clone(), json!({ "text": "a reply", "reply_to": said }), "a reply"),
+            ("PUT", format!("/posts/{post}/like"), Value::Null, "what ann wrote"),
+            ("PUT", "/users/ann/follow".into(), Value::Null, ""),
+            ("POST", "/posts".into(), json!({ "text": "in a post, @ann" }), "in a post, @ann"),
+            ("POST", "/posts".into(), json!({ "text": "an alert" }), "an alert"),
+        ];
+        for ((method, path, body, text), title) in causes.into_iter().zip(titles) {
+            if text == "an alert" {
+                done("ann", "PUT", &format!("/users/{by}/notify"), Value::Null).await;
+            }
+            let before = receiver.received.lock().len();
+            done(&by, method, &path, body).await;
+            let push = receiver.wait_for(before + 1).await.remove(before);
+            let shown = push["title"].as_str().unwrap_or_default();
+            assert!(shown.contains(title) && shown.contains(&by), "{locale} {path}: {push}");
+            assert_eq!(push["body"], text, "{locale} {path}: {push}");
+            assert!(!push.to_string().contains("{t") && !push.to_string().contains("{n"), "{push}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn likes_are_pushed_as_one_group() {
     let (server, receiver) = (server().await, Receiver::start(&[]).await);
     register(&server, "ann", "hook", &receiver.url).await;

@@ -177,7 +177,7 @@ async fn channels_of_the_application(server: &Server) {
         kim.push_of(&format!("chat:of#{written}"), "unsubscribe").await;
         server.backend("block_user", &json!({ "user": written })).await;
         for other in SPELLINGS {
-            assert_eq!(status(server, other, "/timeline").await, 401, "{written} is blocked as {other}");
+            assert_eq!(status(server, other, "/timeline").await, 403, "{written} is blocked as {other}");
         }
         kim.closed().await;
         server.backend("unblock_user", &json!({ "user": "kIM" })).await;

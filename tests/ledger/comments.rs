@@ -108,9 +108,9 @@ async fn ancestors_are_listed_up_to_the_post(ledger: Any) {
     assert_eq!(many, owned(&[(9, "ann"), (11, "bo"), (11, "cy"), (13, "ann"), (13, "bo"), (13, "cy")]));
     assert!(lines(&[]).await.is_empty());
     // A deleted comment has no author and may have replies below it.
-    ledger.delete_comment(CommentId(11)).await.unwrap().unwrap();
+    ledger.delete_comment(CommentId(11), None, 0).await.unwrap().unwrap();
     assert_eq!(lines(&[11, 13]).await, owned(&[(11, "bo"), (13, "ann"), (13, "bo")]));
-    ledger.delete_comment(CommentId(10)).await.unwrap().unwrap();
+    ledger.delete_comment(CommentId(10), None, 0).await.unwrap().unwrap();
     assert_eq!(lines(&[10, 11, 13]).await, owned(&[(13, "ann")]));
 }
 
@@ -142,11 +142,11 @@ async fn comment_counts_follow_comments(ledger: Any) {
     assert_eq!(say(&*ledger, 13, Some(12)).await, Tally { likes: 0, comments: 4, version: 4 }, "at any depth");
     let replies = async |number| one(&*ledger, number).await.unwrap().replies;
     assert_eq!((replies(10).await, replies(12).await), (2, 1), "direct ones only");
-    let gone = ledger.delete_comment(CommentId(13)).await.unwrap().unwrap();
+    let gone = ledger.delete_comment(CommentId(13), None, 0).await.unwrap().unwrap();
     assert_eq!(gone.tally, Tally { likes: 0, comments: 3, version: 5 });
     assert_eq!((replies(10).await, replies(12).await), (2, 0));
-    assert_eq!(ledger.delete_comment(CommentId(13)).await.unwrap(), None, "already deleted");
-    assert_eq!(ledger.delete_comment(CommentId(99)).await.unwrap(), None, "never existed");
+    assert_eq!(ledger.delete_comment(CommentId(13), None, 0).await.unwrap(), None, "already deleted");
+    assert_eq!(ledger.delete_comment(CommentId(99), None, 0).await.unwrap(), None, "never existed");
     assert_eq!(say(&*ledger, 14, None).await, Tally { likes: 0, comments: 4, version: 6 });
 }
 
@@ -155,14 +155,14 @@ async fn deleted_comments_with_replies_stay_without_text(ledger: Any) {
     let named = Comment { mentions: ids(&["cy"]), ..comment(10, "bo", None) };
     ledger.create_comment(&named).await.unwrap();
     say(&*ledger, 11, Some(10)).await;
-    let gone = ledger.delete_comment(CommentId(10)).await.unwrap().unwrap();
+    let gone = ledger.delete_comment(CommentId(10), None, 0).await.unwrap().unwrap();
     let tally = Tally { likes: 0, comments: 1, version: 3 };
     assert_eq!(gone, DeletedComment { stays: true, along: Vec::new(), tally });
     let left = Comment { author: None, text: None, replies: 1, ..comment(10, "bo", None) };
     assert_eq!(one(&*ledger, 10).await, Some(left));
     assert_eq!(listed(&*ledger, None, ALL, 9).await, [10]);
     assert_eq!(listed(&*ledger, Some(10), ALL, 9).await, [11]);
-    assert_eq!(ledger.delete_comment(CommentId(10)).await.unwrap(), None, "already deleted");
+    assert_eq!(ledger.delete_comment(CommentId(10), None, 0).await.unwrap(), None, "already deleted");
     assert_eq!(ledger.create_comment(&comment(12, "cy", Some(10))).await.unwrap(), CommentOutcome::NoParent);
     assert_eq!(one(&*ledger, 10).await.unwrap().replies, 1);
 }
@@ -173,11 +173,11 @@ async fn deleting_the_last_reply_removes_deleted_ancestors(ledger: Any) {
         say(&*ledger, number, parent).await;
     }
     for number in [11, 12] {
-        assert!(ledger.delete_comment(CommentId(number)).await.unwrap().unwrap().stays);
+        assert!(ledger.delete_comment(CommentId(number), None, 0).await.unwrap().unwrap().stays);
     }
-    let gone = ledger.delete_comment(CommentId(13)).await.unwrap().unwrap();
+    let gone = ledger.delete_comment(CommentId(13), None, 0).await.unwrap().unwrap();
     assert_eq!((gone.stays, gone.along.len()), (false, 0), "there is another reply");
-    let gone = ledger.delete_comment(CommentId(14)).await.unwrap().unwrap();
+    let gone = ledger.delete_comment(CommentId(14), None, 0).await.unwrap().unwrap();
     assert_eq!((gone.stays, gone.along), (false, vec![CommentId(12), CommentId(11)]));
     assert_eq!(gone.tally.comments, 1);
     let left = one(&*ledger, 10).await.unwrap();
@@ -194,7 +194,7 @@ async fn comments_of_a_concurrently_deleted_post_are_rejected(ledger: Any) {
     delete(&*ledger, POST.0, "ann").await.expect("a job");
     assert_eq!(ledger.create_comment(&comment(11, "bo", None)).await.unwrap(), CommentOutcome::NoPost);
     assert_eq!(ledger.create_comment(&comment(11, "bo", Some(10))).await.unwrap(), CommentOutcome::NoPost);
-    assert!(ledger.delete_comment(CommentId(10)).await.unwrap().is_some(), "its author can still delete it");
+    assert!(ledger.delete_comment(CommentId(10), None, 0).await.unwrap().is_some(), "its author can still delete it");
 }
 
 async fn reply_depth_is_limited(ledger: Any) {
@@ -209,9 +209,9 @@ async fn reply_depth_is_limited(ledger: Any) {
     assert_eq!(one(&*ledger, deepest).await.unwrap().replies, 0);
     assert_eq!(ledger.lines(&[CommentId(deepest)]).await.unwrap(), [(CommentId(deepest), id("bo"))]);
     for number in 1..deepest {
-        assert!(ledger.delete_comment(CommentId(number)).await.unwrap().unwrap().stays);
+        assert!(ledger.delete_comment(CommentId(number), None, 0).await.unwrap().unwrap().stays);
     }
-    let gone = ledger.delete_comment(CommentId(deepest)).await.unwrap().unwrap();
+    let gone = ledger.delete_comment(CommentId(deepest), None, 0).await.unwrap().unwrap();
     assert_eq!((gone.along.len() as u64, gone.tally.comments), (deepest - 1, 0));
     assert!(listed(&*ledger, None, ALL, 9).await.is_empty());
 }
@@ -228,7 +228,7 @@ async fn comments_are_created_once(ledger: Any) {
     let first = one(&*ledger, 10).await.unwrap();
     assert_eq!((first.text, first.replies), (comment(10, "bo", None).text, 1), "unchanged");
     // The comment is deleted but kept for its replies; then its post is deleted.
-    ledger.delete_comment(CommentId(10)).await.unwrap();
+    ledger.delete_comment(CommentId(10), None, 0).await.unwrap();
     assert_eq!(again(10, None).await, CommentOutcome::Before);
     assert_eq!(one(&*ledger, 10).await.unwrap().text, None);
     delete(&*ledger, POST.0, "ann").await;
@@ -255,7 +255,7 @@ async fn threads_are_listed_oldest_first(ledger: Any) {
     assert_eq!(after(Some(30), 31, 9).await, [32]);
     assert!(after(None, 30, 9).await.is_empty());
     assert!(after(None, 0, 0).await.is_empty());
-    ledger.delete_comment(CommentId(30)).await.unwrap().expect("it was there");
+    ledger.delete_comment(CommentId(30), None, 0).await.unwrap().expect("it was there");
     assert_eq!(after(None, 20, 9).await, [30], "a deleted comment with replies stays");
 }
 
@@ -275,7 +275,7 @@ async fn comments_of_an_author_are_listed_newest_first(ledger: Any) {
     assert_eq!(by("bo", 200, 100).await, all);
     assert_eq!(by("bo", 118, 3).await, [117, 116, 115]);
     assert!(by("nobody", ALL, 9).await.is_empty());
-    ledger.delete_comment(CommentId(117)).await.unwrap().expect("it was there");
+    ledger.delete_comment(CommentId(117), None, 0).await.unwrap().expect("it was there");
     assert_eq!(by("bo", 118, 2).await, [116, 115]);
 }
 
@@ -302,7 +302,10 @@ async fn edits_of_comments_compare_and_set(ledger: Any) {
     assert_eq!(ledger.edit_comment(&before, &late, Some(&event)).await.unwrap(), CommentEditOutcome::Conflict);
     assert_eq!((one(&*ledger, 10).await, pending().await), (Some(first.clone()), noted + 1));
     let second = edited("again", 70, &[]);
-    assert_eq!(DomainEvent::comment_edited(&first, &second), None);
+    let taken_out = DomainEvent::comment_edited(&first, &second);
+    let Some(DomainEvent::CommentEdited { mentions, unmentioned, .. }) = taken_out else { panic!("{taken_out:?}") };
+    assert_eq!((mentions, unmentioned), (vec![], ids(&["ann", "cy"])));
+    assert_eq!(DomainEvent::comment_edited(&second, &second), None);
     assert_eq!(ledger.edit_comment(&first, &second, None).await.unwrap(), CommentEditOutcome::Edited);
     assert_eq!(one(&*ledger, 10).await, Some(second.clone()));
     let thread = Thread { post: POST, reply_to: None };
@@ -312,7 +315,7 @@ async fn edits_of_comments_compare_and_set(ledger: Any) {
         let others = Comment { id: CommentId(number), author: Some(id(author)), ..second.clone() };
         assert_eq!(ledger.edit_comment(&second, &others, None).await.unwrap(), CommentEditOutcome::Missing);
     }
-    ledger.delete_comment(CommentId(10)).await.unwrap().expect("it was there");
+    ledger.delete_comment(CommentId(10), None, 0).await.unwrap().expect("it was there");
     assert_eq!(ledger.edit_comment(&second, &second, None).await.unwrap(), CommentEditOutcome::Missing);
     let left = one(&*ledger, 10).await.unwrap();
     assert_eq!((left.text, left.edited_at), (None, None));

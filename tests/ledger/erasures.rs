@@ -122,7 +122,7 @@ async fn erasure_removes_the_user_from_notifications(ledger: Any) {
     users(&*ledger, &["ann", "bo", "cy"]).await;
     publish(&*ledger, 1, "bo").await;
     let notify = async |kind: NotificationKind, by: &str| {
-        let event = NotificationEvent { kind, by: id(by), event: 0 };
+        let event = NotificationEvent { kind, by: id(by), event: 0, comment: None };
         ledger.notify(&id("bo"), &[event], NOW, WINDOW).await.expect("an answer");
     };
     notify(NotificationKind::Like(ContentId::Post(PostId(1))), "ann").await;
@@ -160,7 +160,12 @@ async fn erasure_removes_rows_on_both_sides(ledger: Any) {
     for (user, author) in [("ann", "bo"), ("bo", "ann"), ("bo", "cy")] {
         ledger.enable_post_alerts(&id(user), &id(author), NOW, 9).await.expect("an answer");
     }
-    let event = |n: u64| NotificationEvent { kind: NotificationKind::Comment(PostId(n)), by: id("bo"), event: 0 };
+    let event = |n: u64| NotificationEvent {
+        kind: NotificationKind::Comment(PostId(n)),
+        by: id("bo"),
+        event: 0,
+        comment: None,
+    };
     let events: Vec<_> = (1..=5).map(event).collect();
     ledger.notify(&id("ann"), &events, NOW, WINDOW).await.expect("an answer");
     ledger.mark_read(&id("ann"), PostId(1), None).await.expect("an answer");

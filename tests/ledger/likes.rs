@@ -188,7 +188,7 @@ async fn comment_likes_equal_post_likes(ledger: Any) {
         ledger.create_comment(&comment(number, "ann", None)).await.unwrap();
     }
     let [liked, deleted, never] = [5, 6, 7].map(|number| ContentId::Comment(CommentId(number)));
-    ledger.delete_comment(CommentId(6)).await.unwrap().expect("it was there");
+    ledger.delete_comment(CommentId(6), None, 0).await.unwrap().expect("it was there");
     let changes = vec![
         change("bo", liked, true),
         change("cy", liked, true),
@@ -250,7 +250,8 @@ async fn new_likes_are_events_in_the_same_transaction(ledger: Any) {
     ledger.settle_likes(few.clone()).await.unwrap().expect("it is applied");
     assert_eq!(ledger.settle_likes(few).await.unwrap(), None);
     let found = pending().await;
-    let [(seq, DomainEvent::Liked { likes })] = &found[..] else { panic!("one event: {found:?}") };
+    let [(seq, DomainEvent::Liked { likes }), (last, unliked)] = &found[..] else { panic!("two events: {found:?}") };
+    assert_eq!(unliked, &DomainEvent::Unliked { likes: vec![of(3, &["gil"])] }, "though it changes nothing");
     let mut likes = likes.clone();
     likes.sort_unstable_by_key(|likes| likes.object);
     assert_eq!(
@@ -259,7 +260,7 @@ async fn new_likes_are_events_in_the_same_transaction(ledger: Any) {
         "of each object the first two, and none of what is gone"
     );
     assert_eq!(ledger.pending_events(EventConsumer::Notifications, 100).await.unwrap(), []);
-    ledger.finish_events(EventConsumer::Likes, &[*seq]).await.unwrap();
+    ledger.finish_events(EventConsumer::Likes, &[*seq, *last]).await.unwrap();
     assert_eq!(pending().await, []);
     // A repeated like writes no event, and with a limit of 0 (`noted`) no like does.
     ledger.settle_likes(batch("1", "2", vec![change("bo", post(1), true)])).await.unwrap().expect("it is applied");

@@ -105,12 +105,12 @@ async fn concurrent_comments_and_deletions_keep_threads_consistent() {
             let reply = comment(round * 10 + number + 10, 1, number);
             tasks.push(tokio::spawn(async move {
                 writer.create_comment(&reply).await.unwrap();
-                eraser.delete_comment(reply.id).await.unwrap();
+                eraser.delete_comment(reply.id, None, 0).await.unwrap();
             }));
             let eraser = Arc::clone(&nodes[((round + number) % 2) as usize]);
             tasks.push(tokio::spawn(async move {
                 if round % 4 == 3 {
-                    eraser.delete_comment(CommentId(number)).await.unwrap();
+                    eraser.delete_comment(CommentId(number), None, 0).await.unwrap();
                 }
             }));
         }
@@ -184,7 +184,7 @@ async fn concurrent_changes_of_posts_at_two_nodes_are_counted() {
                 ledger.add_favourite(&ann, &posts, &object, NOW, 99).await.unwrap();
             }
             if round % 3 > 0 {
-                ledger.delete_comment(reply.id).await.unwrap().expect("it is there");
+                ledger.delete_comment(reply.id, None, 0).await.unwrap().expect("it is there");
             }
             let topics: &[&str] = if round % 2 == 0 { &["b", "c"] } else { &["c", "a"] };
             let edited = post(on, "ann", topics);
@@ -223,7 +223,7 @@ async fn concurrent_events_at_two_nodes_form_one_group() {
     let notes = (1..=40_u64).map(|n| {
         let (node, by) = (Arc::clone(&nodes[(n % 2) as usize]), id(&format!("fan{}", n % 30)));
         tokio::spawn(async move {
-            let happening = NotificationEvent { kind: NotificationKind::Follow, by, event: 0 };
+            let happening = NotificationEvent { kind: NotificationKind::Follow, by, event: 0, comment: None };
             node.notify(&id("ann"), &[happening], NOW, 60_000).await.unwrap()
         })
     });

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use feedline::ledger::{
-    Ledger, MAX_GROUP_PEOPLE, MAX_NOTIFICATION_GROUPS, MarkUpTo, NotificationEvent, NotificationGroup, NotificationMark,
+    EndedNotification, Ledger, MAX_GROUP_COMMENTS, MAX_GROUP_PEOPLE, MAX_NOTIFICATION_GROUPS, MarkUpTo,
+    NotificationEvent, NotificationGroup, NotificationMark,
 };
-use feedline::model::{CommentId, ContentId, NotificationId, NotificationKind, NotificationPosition, PostId};
+use feedline::model::{Comment, CommentId, ContentId, NotificationId, NotificationKind, NotificationPosition, PostId};
 
-use crate::support::{NOW, conformance, id, names, users};
+use crate::support::{NOW, POST, comment, conformance, id, ids, names, post, store, users};
 
 conformance! {
     events_join_their_group_and_move_it_up
@@ -23,6 +24,10 @@ conformance! {
     the_newest_actors_are_listed
     group_retention_keeps_the_newest
     one_call_stores_many_events_and_returns_each_group_once
+    people_leave_their_groups_and_return
+    a_mention_is_never_repeated
+    people_stay_with_their_last_comment
+    groups_under_a_post_are_those_about_its_comments
 }
 
 type Any = Arc<dyn Ledger>;
@@ -32,7 +37,7 @@ const LIKE: NotificationKind = NotificationKind::Like(ContentId::Post(PostId(7))
 
 /// Stores one event for ann; returns the changed group.
 async fn note(ledger: &dyn Ledger, kind: NotificationKind, by: &str, at: u64) -> Option<NotificationGroup> {
-    let event = NotificationEvent { kind, by: id(by), event: 0 };
+    let event = NotificationEvent { kind, by: id(by), event: 0, comment: None };
     let mut changed = ledger.notify(&id("ann"), &[event], NOW + at, WINDOW).await.expect("an answer");
     assert!(changed.len() <= 1);
     changed.pop()
@@ -96,7 +101,7 @@ async fn groups_have_one_user_kind_and_object(ledger: Any) {
     }
     let listed = all(&*ledger).await;
     assert_eq!(listed.iter().rev().map(|group| group.kind).collect::<Vec<_>>(), kinds);
-    let other = NotificationEvent { kind: LIKE, by: id("bo"), event: 0 };
+    let other = NotificationEvent { kind: LIKE, by: id("bo"), event: 0, comment: None };
     let of_cy = ledger.notify(&id("cy"), &[other], NOW, WINDOW).await.unwrap();
     assert_eq!((of_cy[0].id, of_cy[0].count), (NotificationId(9), 1));
     assert_eq!(all(&*ledger).await, listed);
@@ -104,12 +109,127 @@ async fn groups_have_one_user_kind_and_object(ledger: Any) {
 
 async fn actors_count_once(ledger: Any) {
     begin(&*ledger).await;
-    for kind in [LIKE, NotificationKind::Comment(PostId(7))] {
-        note(&*ledger, kind, "bo", 0).await.unwrap();
-        let grown = note(&*ledger, kind, "cy", 1).await.unwrap();
-        assert_eq!(note(&*ledger, kind, "bo", 2).await, None);
-        assert_eq!(all(&*ledger).await[0], grown);
+    note(&*ledger, LIKE, "bo", 0).await.unwrap();
+    let grown = note(&*ledger, LIKE, "cy", 1).await.unwrap();
+    assert_eq!(note(&*ledger, LIKE, "bo", 2).await, None);
+    assert_eq!(all(&*ledger).await[0], grown);
+    let comment = NotificationKind::Comment(PostId(7));
+    note(&*ledger, comment, "bo", 0).await.unwrap();
+    let grown = note(&*ledger, comment, "cy", 1).await.unwrap();
+    let renewed = note(&*ledger, comment, "bo", 2).await.expect("another comment is news");
+    assert_eq!((renewed.id, renewed.count, names(&renewed.people)), (grown.id, 2, vec!["bo", "cy"]));
+    assert!(renewed.seq > grown.seq && renewed.updated_at == NOW + 2 && renewed.created_at == NOW);
+}
+
+fn ended(kind: NotificationKind, by: Option<&str>, comment: Option<u64>) -> EndedNotification {
+    EndedNotification { to: id("ann"), kind, by: by.map(id), comment: comment.map(CommentId) }
+}
+
+/// Ends causes; returns the numbers of the groups.
+async fn end(ledger: &dyn Ledger, causes: &[EndedNotification]) -> Vec<u64> {
+    let mut groups = ledger.end_notifications(causes).await.expect("an answer");
+    groups.sort_unstable();
+    assert!(groups.iter().all(|(owner, _)| *owner == id("ann")));
+    groups.into_iter().map(|(_, group)| group.0).collect()
+}
+
+async fn people_leave_their_groups_and_return(ledger: Any) {
+    begin(&*ledger).await;
+    note(&*ledger, LIKE, "bo", 0).await.unwrap();
+    note(&*ledger, LIKE, "cy", 1).await.unwrap();
+    let leave = ended(LIKE, Some("cy"), None);
+    for _ in 0..2 {
+        assert_eq!(end(&*ledger, std::slice::from_ref(&leave)).await, [1], "a repeat returns the same");
+        let left = all(&*ledger).await.remove(0);
+        assert_eq!((left.count, names(&left.people), left.updated_at), (1, vec!["bo"], NOW + 1));
     }
+    assert!(
+        end(&*ledger, &[ended(LIKE, Some("di"), None), ended(NotificationKind::Follow, None, None)]).await.is_empty()
+    );
+    assert_eq!(end(&*ledger, &[ended(LIKE, None, None)]).await, [1], "nobody leaves");
+    end(&*ledger, &[ended(LIKE, Some("bo"), None)]).await;
+    assert!(all(&*ledger).await.is_empty(), "the group is empty");
+    assert!(ledger.unread_notifications(&id("ann"), 9).await.unwrap().is_empty());
+    assert!(ledger.notifications_by_id(&id("ann"), &[NotificationId(1)]).await.unwrap().is_empty());
+    let back = note(&*ledger, LIKE, "cy", 2).await.expect("the group is back");
+    assert_eq!((back.id.0, back.count, back.updated_at), (1, 1, NOW + 1), "nothing moves");
+    assert_eq!(note(&*ledger, LIKE, "di", 3).await.unwrap().count, 2);
+    // An event that was processed before does not bring anybody back.
+    let event = |number| NotificationEvent { kind: LIKE, by: id("bo"), event: number, comment: None };
+    ledger.notify(&id("ann"), &[event(7)], NOW + 4, WINDOW).await.unwrap();
+    end(&*ledger, &[ended(LIKE, Some("bo"), None)]).await;
+    ledger.notify(&id("ann"), &[event(7)], NOW + 5, WINDOW).await.unwrap();
+    assert_eq!(all(&*ledger).await[0].count, 2);
+    let by = async |person: &str| ledger.notifications_by(&id("ann"), &id(person), 9).await.unwrap();
+    assert_eq!((by("bo").await, by("di").await), (vec![], vec![NotificationId(1)]));
+}
+
+async fn a_mention_is_never_repeated(ledger: Any) {
+    begin(&*ledger).await;
+    let mention = NotificationKind::Mention(ContentId::Post(PostId(7)));
+    note(&*ledger, mention, "bo", 0).await.unwrap();
+    mark(&*ledger, MarkUpTo::Everything, NotificationMark::Read).await;
+    assert_eq!(note(&*ledger, mention, "bo", 9 * WINDOW).await, None);
+    end(&*ledger, &[ended(mention, Some("bo"), None)]).await;
+    let back = note(&*ledger, mention, "bo", 9 * WINDOW).await.expect("the group is back");
+    assert_eq!((back.id.0, back.read), (1, true));
+}
+
+async fn people_stay_with_their_last_comment(ledger: Any) {
+    begin(&*ledger).await;
+    let kind = NotificationKind::Reply(CommentId(5));
+    let reply = async |by: &str, comment: u64| {
+        let event = NotificationEvent { comment: Some(CommentId(comment)), ..NotificationEvent::new(kind, &id(by)) };
+        ledger.notify(&id("ann"), &[event], NOW, WINDOW).await.expect("an answer").remove(0)
+    };
+    let comments = |group: &NotificationGroup, by: &str| {
+        group.comments.get(&id(by)).map(|comments| comments.iter().map(|id| id.0).collect::<Vec<_>>())
+    };
+    reply("bo", 10).await;
+    reply("cy", 11).await;
+    let group = reply("bo", 12).await;
+    assert_eq!((comments(&group, "bo"), comments(&group, "cy")), (Some(vec![12, 10]), Some(vec![11])));
+    end(&*ledger, &[ended(kind, Some("bo"), Some(12)), ended(kind, Some("bo"), Some(99))]).await;
+    let group = all(&*ledger).await.remove(0);
+    assert_eq!((group.count, comments(&group, "bo")), (2, Some(vec![10])));
+    end(&*ledger, &[ended(kind, Some("bo"), Some(10))]).await;
+    let group = all(&*ledger).await.remove(0);
+    assert_eq!((group.count, names(&group.people), comments(&group, "bo")), (1, vec!["cy"], None));
+    assert_eq!(reply("bo", 13).await.count, 2);
+    for number in 20..20 + 2 * MAX_GROUP_COMMENTS as u64 {
+        reply("bo", number).await;
+    }
+    assert_eq!(comments(&all(&*ledger).await[0], "bo").map(|comments| comments.len()), Some(MAX_GROUP_COMMENTS));
+}
+
+async fn groups_under_a_post_are_those_about_its_comments(ledger: Any) {
+    begin(&*ledger).await;
+    store(&*ledger, post(POST.0, "di", &[])).await.expect("a post");
+    for (number, author, mentions) in [(8, "ann", vec![]), (9, "bo", vec!["ann", "cy"])] {
+        ledger
+            .create_comment(&Comment { mentions: ids(&mentions), ..comment(number, author, None) })
+            .await
+            .expect("an answer");
+    }
+    let (mine, theirs) = (ContentId::Comment(CommentId(8)), ContentId::Comment(CommentId(9)));
+    for kind in [
+        NotificationKind::Like(mine),
+        NotificationKind::Reply(CommentId(8)),
+        NotificationKind::Mention(theirs),
+        NotificationKind::Like(ContentId::Post(PostId(7))),
+        NotificationKind::Follow,
+    ] {
+        note(&*ledger, kind, "bo", 0).await.unwrap();
+    }
+    let under = async |limit| {
+        let groups = ledger.notifications_under(POST, limit).await.expect("an answer");
+        let mut numbers: Vec<u64> = groups.into_iter().map(|(_, group)| group.0).collect();
+        numbers.sort_unstable();
+        numbers
+    };
+    assert_eq!(under(9).await, [1, 2, 3]);
+    assert_eq!(under(1).await.len(), 1);
+    assert!(ledger.notifications_under(PostId(99), 9).await.expect("an answer").is_empty());
 }
 
 async fn groups_end_with_their_window(ledger: Any) {
@@ -233,12 +353,17 @@ async fn the_newest_actors_are_listed(ledger: Any) {
 
 async fn group_retention_keeps_the_newest(ledger: Any) {
     begin(&*ledger).await;
-    let event =
-        |number: u64| NotificationEvent { kind: NotificationKind::Comment(PostId(number)), by: id("bo"), event: 0 };
+    let event = |number: u64| NotificationEvent {
+        kind: NotificationKind::Comment(PostId(number)),
+        by: id("bo"),
+        event: 0,
+        comment: None,
+    };
     // The oldest group has so many actors that one step does not delete all of them.
     let fans: Vec<String> = (0..1_200).map(|n| format!("fan-{n}")).collect();
     users(&*ledger, &fans.iter().map(String::as_str).collect::<Vec<_>>()).await;
-    let likes: Vec<_> = fans.iter().map(|by| NotificationEvent { kind: LIKE, by: id(by), event: 0 }).collect();
+    let likes: Vec<_> =
+        fans.iter().map(|by| NotificationEvent { kind: LIKE, by: id(by), event: 0, comment: None }).collect();
     ledger.notify(&id("ann"), &likes, NOW, WINDOW).await.unwrap();
     let many: Vec<_> = (2_000..2_000 + MAX_NOTIFICATION_GROUPS - 1).map(event).collect();
     ledger.notify(&id("ann"), &many, NOW, WINDOW).await.unwrap();
@@ -255,7 +380,7 @@ async fn group_retention_keeps_the_newest(ledger: Any) {
 
 async fn one_call_stores_many_events_and_returns_each_group_once(ledger: Any) {
     begin(&*ledger).await;
-    let event = |kind, by| NotificationEvent { kind, by: id(by), event: 0 };
+    let event = |kind, by| NotificationEvent { kind, by: id(by), event: 0, comment: None };
     let many = [
         event(LIKE, "bo"),
         event(NotificationKind::Follow, "bo"),

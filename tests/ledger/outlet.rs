@@ -73,9 +73,9 @@ async fn without_outlet_nothing_is_written(ledger: Any) {
     notify(&*ledger, "ann", "bo", None).await;
     ledger.append_events(&[(NOW, DomainEvent::UserAway { user: id("ann") })]).await.expect("an answer");
     assert_eq!(events(&*ledger).await, []);
-    // The mention and the follow.
+    // The mention, the deletion, the follow and its end.
     let others = ledger.pending_events(EventConsumer::Notifications, 100).await.expect("a list");
-    assert_eq!(others.len(), 2, "{others:?}");
+    assert_eq!(others.len(), 4, "{others:?}");
 }
 
 async fn every_cause_writes_its_event(ledger: Any) {
@@ -87,15 +87,21 @@ async fn every_cause_writes_its_event(ledger: Any) {
     let expected = [
         DomainEvent::PostCreated { post: PostId(1), author: ann.clone(), mentions: vec![] },
         DomainEvent::PostCreated { post: PostId(2), author: ann.clone(), mentions: ids(&["bo"]) },
-        DomainEvent::PostEdited { post: PostId(2), author: ann.clone(), mentions: vec![] },
-        DomainEvent::PostDeleted { post: PostId(1), author: ann.clone() },
+        DomainEvent::PostEdited {
+            post: PostId(2),
+            author: ann.clone(),
+            mentions: vec![],
+            unmentioned: vec![],
+            still_mentioned: None,
+        },
+        DomainEvent::PostDeleted { post: PostId(1), author: ann.clone(), mentions: vec![] },
         DomainEvent::Followed { follower: bo.clone(), followee: ann.clone() },
         DomainEvent::Unfollowed { follower: bo, followee: ann },
         DomainEvent::UserConnected { user: id("cy") },
     ];
     assert_eq!(events(&*ledger).await, expected);
     let others = ledger.pending_events(EventConsumer::Notifications, 100).await.expect("a list");
-    assert_eq!(others.len(), 2, "posts without mentions concern the outlet alone: {others:?}");
+    assert_eq!(others.len(), 4, "posts without mentions concern the outlet alone: {others:?}");
     // An event stays until both consumers are done.
     let seqs: Vec<i64> = pending(&*ledger).await.iter().map(|(seq, _)| *seq).collect();
     ledger.finish_events(OUTLET, &seqs).await.expect("an answer");
@@ -120,7 +126,7 @@ async fn blocks_end_follows_in_order(ledger: Any) {
 }
 
 async fn notify(ledger: &dyn Ledger, to: &str, by: &str, pushes: Option<PushPlan>) {
-    let event = NotificationEvent { kind: NotificationKind::Follow, by: id(by), event: 0 };
+    let event = NotificationEvent { kind: NotificationKind::Follow, by: id(by), event: 0, comment: None };
     let batch = [UserNotifications { to: id(to), events: vec![event] }];
     ledger.notify_many(&batch, NOW, 60_000, pushes).await.expect("an answer");
 }

@@ -153,7 +153,7 @@ async fn deleted_rows_are_not_exported(ledger: Any) {
     delete(&*ledger, 2, "ann").await.expect("a job");
     // Comment 101 has replies, so its row stays without text; the row of 103 is deleted.
     for comment in [101, 103] {
-        ledger.delete_comment(CommentId(comment)).await.expect("an answer").expect("it was there");
+        ledger.delete_comment(CommentId(comment), None, 0).await.expect("an answer").expect("it was there");
     }
     let ids = async |data| {
         let rows = rows(&*ledger, "ann", data, 1).await;

@@ -103,7 +103,7 @@ async fn previews_treat_deletions_like_lists(ledger: Any) {
     }
     comment(&*ledger, 20, 1, Some(13)).await;
     for number in [13, 14] {
-        ledger.delete_comment(CommentId(number)).await.unwrap().expect("it was there");
+        ledger.delete_comment(CommentId(number), None, 0).await.unwrap().expect("it was there");
     }
     like(&*ledger, "", "1", &[(1, 1), (2, 1), (3, 1), (4, 1)], true).await;
     like(&*ledger, "1", "2", &[(4, 1), (2, 1)], false).await;

@@ -260,7 +260,7 @@ async fn damaged_rows_are_omitted(ledger: &dyn Ledger, damage: impl AsyncFn(&str
         };
         ledger.create_comment(&comment).await.unwrap();
         let what = NotificationKind::Like(ContentId::Post(PostId(number)));
-        let happening = feedline::ledger::NotificationEvent { kind: what, by: id("bo"), event: 0 };
+        let happening = feedline::ledger::NotificationEvent { kind: what, by: id("bo"), event: 0, comment: None };
         ledger.notify(&id("ann"), &[happening], NOW, 1_000).await.unwrap();
     }
     let before = unreadable_rows();

@@ -130,7 +130,8 @@ async fn silent_endpoints_of_a_user_leave_requests_for_others() {
     let mut silent = Vec::new();
     for device in 0..8 {
         let server = Server::start(|_| Reply::new(200).after(Duration::from_secs(30))).await;
-        let (webhooks, push) = (Arc::clone(&webhooks), of_user(1, device, &server));
+        let webhooks = Arc::clone(&webhooks);
+        let push = of_user(1, device, &server);
         silent.push((server, tokio::spawn(async move { webhooks.send(&push).await })));
     }
     let asked = || silent.iter().map(|(server, _)| server.connections()).sum::<usize>();
@@ -168,7 +169,8 @@ async fn requests_to_an_origin_are_limited() {
     let begun = Instant::now();
     let sends: Vec<_> = (0..12)
         .map(|user| {
-            let (webhooks, push) = (Arc::clone(&webhooks), of_user(user, 1, &server));
+            let webhooks = Arc::clone(&webhooks);
+            let push = of_user(user, 1, &server);
             tokio::spawn(async move { webhooks.send(&push).await.name() })
         })
         .collect();

@@ -703,7 +703,7 @@ export interface paths {
         delete: operations["posts.delete"];
         options?: never;
         head?: never;
-        /** Edits the caller's own post. Omitted members stay, null clears. */
+        /** Edits the caller's own post. Omitted members stay, null clears media, location and data. */
         patch: operations["posts.edit"];
         trace?: never;
     };
@@ -946,7 +946,7 @@ export interface paths {
         delete?: never;
         options?: never;
         head?: never;
-        /** Changes the caller's profile. Omitted members stay, null clears. */
+        /** Changes the caller's profile. Omitted members stay, null clears avatar, bio and data. */
         patch: operations["users.update"];
         trace?: never;
     };

@@ -54,7 +54,10 @@ export class Notifications extends Pages {
     const others = this.items.filter((item) => item.id !== id);
     // Whether one that is further down is counted already, only the server knows.
     const isCounted = others.length === this.items.length && notification.created_at !== notification.updated_at;
-    this.#set(type === "notification" ? [notification, ...others] : others);
+    // A group that lost somebody stays at its place.
+    const at = this.items.findIndex((item) => item.id === id && item.updated_at === notification.updated_at);
+    const grown = at < 0 ? [notification, ...others] : this.items.map((item, n) => (n === at ? notification : item));
+    this.#set(type === "notification" ? grown : others);
     if (isCounted || this.building) this.reload();
   }
 

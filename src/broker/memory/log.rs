@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::broker::epoch::READER_TTL;
 use crate::broker::{Append, Span};
 use crate::model::{Entry, Epoch, Position};
 
@@ -51,9 +50,9 @@ impl MemoryLog {
         self.known_until = self.known_until.max(until);
     }
 
-    /// Extends the life of the position: a reader has received it.
-    pub(super) fn keep_for_reader(&mut self, now: Instant) {
-        self.keep_position(later(now, self.stays.max(READER_TTL)));
+    /// Extends the life of the position: a reader has received it. Readers keep it for `ttl` at least.
+    pub(super) fn keep_for_reader(&mut self, now: Instant, ttl: Duration) {
+        self.keep_position(later(now, self.stays.max(ttl)));
     }
 
     /// Whether the log already has the entry, or a later one, by its version.

@@ -97,11 +97,10 @@ impl Broker for MemoryBroker {
             return Ok(AppendOutcome { position, receivers: 0 });
         }
         let subscription = state.subscription;
-        let is_skipped = subscription == SubscriptionState::None
-            && state.log(now).is_none()
-            && is_for_listeners(channel)
-            && !self.derived.is_awaited(channel, now);
-        if is_skipped {
+        let has_listeners = subscription == SubscriptionState::Active;
+        let is_new = state.log(now).is_none();
+        let has_readers = has_listeners || (is_new && self.derived.is_awaited(channel, now));
+        if is_new && !has_readers && is_for_listeners(channel) {
             let position = Position { offset: 0, epoch: self.derived.end(channel, now) };
             drop(state);
             drop(found);
@@ -113,8 +112,8 @@ impl Broker for MemoryBroker {
             return Ok(AppendOutcome { position: log.position(), receivers: 0 });
         }
         log.push(&append, now);
-        if subscription == SubscriptionState::Active {
-            log.keep_for_reader(now);
+        if has_readers {
+            log.keep_for_reader(now, self.reader_ttl());
         }
         let position = log.position();
         if let Some(key) = key {

@@ -14,7 +14,7 @@ use super::derived::DerivedEpochs;
 use super::{jobs, permit_buckets, tally_cache};
 use crate::broker::lineage::LedgerSnapshot;
 use crate::broker::logs::IDEMPOTENCY_TTL;
-use crate::broker::{CacheLease, InboxOptions, MessageListener, POSITION_TTL, inbox_owner};
+use crate::broker::{CacheLease, InboxOptions, MessageListener, POSITION_TTL, READER_TTL, inbox_owner};
 use crate::model::{Entry, Position, PositionRef};
 
 /// The maximum number of idempotency keys that are kept.
@@ -72,6 +72,11 @@ impl MemoryBroker {
     #[must_use]
     pub fn with_position_ttl(self, position_ttl: Duration) -> Self {
         Self { position_ttl, derived: DerivedEpochs::new(position_ttl), ..self }
+    }
+
+    /// The least time for which the position of a log is kept for its readers.
+    pub(super) fn reader_ttl(&self) -> Duration {
+        READER_TTL.min(self.position_ttl)
     }
 
     /// The number of channels with state.
@@ -138,7 +143,7 @@ impl MemoryBroker {
                 self.empty_log_position(channel, now)
             },
             |log| {
-                log.keep_for_reader(now);
+                log.keep_for_reader(now, self.reader_ttl());
                 log.position()
             },
         ))

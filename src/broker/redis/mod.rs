@@ -172,7 +172,9 @@ impl RedisBroker {
     /// kept for readers at least.
     async fn call_with_epoch(&self, mut call: Cmd, complete: impl FnOnce(&mut Cmd)) -> Result<Value> {
         let mut link = self.commands.link()?;
-        call.arg(self.run(&link)).arg(millis(epoch::period(self.position_ttl))).arg(millis(READER_TTL));
+        call.arg(self.run(&link))
+            .arg(millis(epoch::period(self.position_ttl)))
+            .arg(millis(READER_TTL.min(self.position_ttl)));
         complete(&mut call);
         self.commands.send_on(&mut link, &call).await
     }

@@ -299,10 +299,9 @@ impl ErasureJob {
 
     async fn notices(&self, user: &UserId) -> Result<usize> {
         let groups = self.base.ledger.erase_notices(user, PAGE).await?;
-        for (owner, group) in groups.iter().filter(|(owner, _)| owner != user) {
-            self.notifications.push_update(owner, *group).await?;
-        }
-        Ok(groups.len())
+        let found = groups.len();
+        self.notifications.publish_endings(groups.into_iter().filter(|(owner, _)| owner != user)).await?;
+        Ok(found)
     }
 }
 

@@ -10,6 +10,7 @@ use crate::broker::{Invalidation, PageRecipients, Signal};
 use crate::feed::base::Base;
 use crate::feed::error::Result;
 use crate::feed::favourites::FavouriteService;
+use crate::feed::pushes::ending_plan;
 use crate::feed::runtime::now;
 use crate::feed::timelines::{EdgeJobs, EdgeOutcome};
 use crate::feed::visibility::Recipients;
@@ -71,7 +72,9 @@ impl Dispatcher {
                     Some(VisibilityChange { before, after }) => Recipients::FormerViewers { before, after },
                     None => Recipients::NonViewers,
                 };
-                self.dispatch(&scan(job, &Entry::Gone(*post, GoneReason::Hidden), recipients), running).await
+                let entry = Entry::Gone(*post, GoneReason::Hidden);
+                let outcome = self.dispatch(&scan(job, &entry, recipients), running).await?;
+                self.clear_alerts_after(outcome, *post, running).await
             }
             Work::GrantVisibility { post, change, .. } => {
                 self.base.posts.invalidate(*post);
@@ -160,7 +163,28 @@ impl Dispatcher {
         let entry = Entry::Gone(post, GoneReason::Deleted);
         let outcome = self.dispatch(&scan(job, &entry, Recipients::Holders { before: &visibility }), running).await?;
         self.favourites.remove_deleted_post(post).await?;
-        Ok(outcome)
+        self.clear_alerts_after(outcome, post, running).await
+    }
+
+    /// Withdraws alerts about a post from the devices of users who may not see it any more.
+    async fn clear_alerts_after(&self, outcome: JobOutcome, post: PostId, running: &RunningJob) -> Result<JobOutcome> {
+        if !matches!(outcome, JobOutcome::Done) || self.alert_grace.is_none() {
+            return Ok(outcome);
+        }
+        let mut after = String::new();
+        while running.tokens.are_valid() {
+            let users = self.base.ledger.alerted_users(post, &after, ALERTS_PER_PAGE).await?;
+            let Some(last) = users.last() else { return Ok(JobOutcome::Done) };
+            after = last.to_string();
+            let pairs: Vec<(UserId, PostId)> = users.into_iter().map(|user| (user, post)).collect();
+            let seen = self.base.visibility.can_see_posts(&pairs).await?;
+            let unseen = pairs.into_iter().zip(seen).filter(|(_, is_seen)| !is_seen);
+            let items: Vec<(UserId, u64)> = unseen.map(|((user, post), _)| (user, post.0)).collect();
+            if !items.is_empty() {
+                self.base.ledger.clear_pushes(&items, &ending_plan()).await?;
+            }
+        }
+        Ok(JobOutcome::Fenced)
     }
 
     /// Delivers an entry to the author's followers: by a scan that writes to each of them, or by the pull log if there

@@ -42,8 +42,8 @@ impl IdentityService {
     }
 
     /// Checks that a credential is in force and proves the user's identity. A user that the application names for the
-    /// first time is recorded in the ledger, so that no account can be created with that id. Returns the user with the id
-    /// as first written.
+    /// first time is recorded in the ledger, so that no account can be created with that id. Returns the user with the
+    /// id as first written.
     ///
     /// # Errors
     /// [`FeedError::Unauthorized`] or [`FeedError::Forbidden`] with the reason; or the ledger cannot be reached.

@@ -59,10 +59,11 @@ impl Settlers {
         let (partition, from, to) =
             (state.partition, state.position.clone(), entry::position(&state.epoch, last.place));
         let noted = self.base.events.max_likes_per_object();
-        let likes = changes.iter().map(|change| (change.user.clone(), change.object, change.liked)).collect();
+        let likes: Vec<_> = changes.iter().map(|change| (change.user.clone(), change.object, change.liked)).collect();
         let batch = LikeBatch { partition, from, to, changes, unseen, noted, now: now() };
         let Some(mut settled) = self.base.ledger.settle_likes(batch).await? else { return Ok(false) };
-        if !std::mem::take(&mut settled.added).is_empty() {
+        let has_unlikes = likes.iter().any(|(_, _, liked)| !liked);
+        if !std::mem::take(&mut settled.added).is_empty() || has_unlikes {
             self.base.events.wake(EventConsumer::Likes);
         }
         let age = oldest.map_or(0, |at| now().saturating_sub(at));

@@ -9,7 +9,8 @@
 //! Likes are a separate partition, `events/likes`, with pauses of half a second, so that other events do not wait
 //! behind a burst of likes. While many like events wait, no more are written; some likes then have no notification.
 //!
-//! Each group in the ledger stores the last event of each user, so that a repeat changes nothing.
+//! Each group in the ledger stores the last event of each user, so that a repeat changes nothing. Other events end what
+//! earlier ones caused (`endings.rs`).
 //!
 //! The outlet is a further consumer of the same queue, see `feed/outlet/`.
 
@@ -65,6 +66,7 @@ impl EventWorker {
     }
 
     async fn process(&self, batch: &[PendingEvent]) -> Result<()> {
+        batch.iter().for_each(|pending| self.notifications.drop_cached(&pending.event));
         let mut comments = HashSet::new();
         let mut posts = HashSet::new();
         for PendingEvent { event, .. } in batch {
@@ -80,22 +82,29 @@ impl EventWorker {
         for PendingEvent { seq, event, .. } in batch {
             let first = notifications.len();
             match event {
-                DomainEvent::PostCreated { post, author, mentions }
-                | DomainEvent::PostEdited { post, author, mentions } => {
+                DomainEvent::PostCreated { post, author, mentions } => {
                     notifications.extend(mentioned(ContentId::Post(*post), author, mentions));
+                }
+                DomainEvent::PostEdited { post, author, mentions, still_mentioned, .. } => {
+                    // Some of those who are mentioned still may see the post only now.
+                    let all = mentions.iter().chain(still_mentioned.iter().flatten());
+                    notifications.extend(mentioned(ContentId::Post(*post), author, all));
                 }
                 DomainEvent::CommentCreated { post, .. } => {
                     let post_author = posts.get(post).map(|cached| &cached.post.author);
                     notifications.extend(self.comment_notifications(event, post_author, &comments).await?);
                 }
-                DomainEvent::CommentEdited { comment, author, mentions } => {
+                DomainEvent::CommentEdited { comment, author, mentions, .. } => {
                     notifications.extend(mentioned(ContentId::Comment(*comment), author, mentions));
                 }
                 DomainEvent::Followed { follower, followee } => {
                     notifications.push(PendingNotification::new(followee, NotificationKind::Follow, follower));
                 }
-                // Likes are expanded above. The others concern the outlet alone.
+                // Likes are expanded above. The next ones end notifications, the others concern the outlet alone.
                 DomainEvent::Liked { .. }
+                | DomainEvent::CommentDeleted { .. }
+                | DomainEvent::Unliked { .. }
+                | DomainEvent::Restricted { .. }
                 | DomainEvent::PostDeleted { .. }
                 | DomainEvent::Unfollowed { .. }
                 | DomainEvent::Notified { .. }
@@ -106,7 +115,8 @@ impl EventWorker {
             }
             notifications[first..].iter_mut().for_each(|notification| notification.event = *seq);
         }
-        self.notifications.notify(notifications).await
+        self.notifications.notify(notifications).await?;
+        self.notifications.end(batch).await
     }
 
     /// Notifies each recipient of a comment once: the user that it replies to, the post's author, and mentioned users.
@@ -128,13 +138,14 @@ impl EventWorker {
         if let Some((above, replied_to)) = reply_to.and_then(|above| Some((above, comments.get(&above)?)))
             && notified.insert(&replied_to.author)
         {
-            found.push(PendingNotification::new(&replied_to.author, NotificationKind::Reply(above), author));
+            let reply = PendingNotification::new(&replied_to.author, NotificationKind::Reply(above), author);
+            found.push(reply.caused_by(*comment));
         }
         if let Some(to) = post_author
             && notified.insert(to)
             && self.sees_ancestors(to, *comment, context).await?
         {
-            found.push(PendingNotification::new(to, NotificationKind::Comment(*post), author));
+            found.push(PendingNotification::new(to, NotificationKind::Comment(*post), author).caused_by(*comment));
         }
         let others = mentions.iter().filter(|to| !notified.contains(to));
         found.extend(mentioned(ContentId::Comment(*comment), author, others));

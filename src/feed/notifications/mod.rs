@@ -7,6 +7,7 @@
 //! reason the log of `notifications:<user>` holds only ids.
 
 mod conversations;
+mod endings;
 mod event_worker;
 mod like_notifications;
 
@@ -33,8 +34,8 @@ use crate::broker::Append;
 use crate::feed::base::Base;
 use crate::ledger::{MarkUpTo, NotificationEvent, NotificationMark, PushPlan, UserNotifications};
 use crate::model::{
-    Channel, Entry, Event, Notification, NotificationId, NotificationKind, NotificationPosition, PostId, Retention,
-    UserId,
+    Channel, CommentId, Entry, Event, Notification, NotificationId, NotificationKind, NotificationPosition, PostId,
+    Retention, UserId,
 };
 
 /// How long a group collects notifications, counted from its first one: "alice and 12 others" covers a day.
@@ -67,17 +68,24 @@ pub(crate) struct PendingNotification {
     pub(crate) under: Option<PostId>,
     /// The number of the event that caused it; 0: none.
     pub(crate) event: i64,
+    /// The comment that caused it, for comments and replies.
+    pub(crate) comment: Option<CommentId>,
 }
 
 impl PendingNotification {
     /// A notification without an event.
     pub(crate) fn new(to: &UserId, kind: NotificationKind, by: &UserId) -> Self {
-        Self { to: to.clone(), kind, by: by.clone(), under: None, event: 0 }
+        Self { to: to.clone(), kind, by: by.clone(), under: None, event: 0, comment: None }
     }
 
     /// The same for something that happened under a post.
     pub(crate) fn under(self, post: PostId) -> Self {
         Self { under: Some(post), ..self }
+    }
+
+    /// The same for a comment or a reply.
+    pub(crate) fn caused_by(self, comment: CommentId) -> Self {
+        Self { comment: Some(comment), ..self }
     }
 }
 
@@ -214,7 +222,7 @@ impl Notifications {
         Ok(batch)
     }
 
-    /// The notifications of a user that the user may see and has not muted.
+    /// The notifications of a user that the user may see and has not muted, and whose causes have not ended.
     async fn wanted(&self, user: &UserId, notifications: Vec<PendingNotification>) -> Result<Vec<NotificationEvent>> {
         let subjects = self
             .renderer
@@ -222,13 +230,16 @@ impl Notifications {
             .await?;
         let people: HashSet<UserId> = notifications.iter().map(|notification| notification.by.clone()).collect();
         let people = self.base.visibility.visible_users(Some(user), ViewContext::Unrequested, people).await?;
+        let acts = notifications.iter().map(|notification| (notification.kind, notification.by.clone())).collect();
+        let ended = self.renderer.taken_back(user, acts).await?;
         let wanted = |notification: &PendingNotification| {
             people.contains(&notification.by)
-                && notification.kind.object().is_none_or(|object| subjects.contains_key(&object))
+                && subjects.has(notification.kind)
+                && !ended.contains(&(notification.kind, notification.by.clone()))
         };
         let event = |notification: PendingNotification| {
-            let PendingNotification { kind, by, event, .. } = notification;
-            NotificationEvent { kind, by, event }
+            let PendingNotification { kind, by, event, comment, .. } = notification;
+            NotificationEvent { kind, by, event, comment }
         };
         Ok(notifications.into_iter().filter(wanted).map(event).collect())
     }
@@ -246,14 +257,6 @@ impl Notifications {
             tracing::warn!(%error, "notifications are noted, some of them are not pushed");
         }
         Ok(())
-    }
-
-    /// Pushes a notification that changed or was removed.
-    ///
-    /// # Errors
-    /// If the broker cannot be reached.
-    pub(crate) async fn push_update(&self, owner: &UserId, id: NotificationId) -> Result<()> {
-        self.push(owner, &Entry::NotificationChanged(id)).await
     }
 
     async fn push(&self, user: &UserId, entry: &Entry) -> Result<()> {

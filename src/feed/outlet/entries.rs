@@ -56,7 +56,12 @@ pub(super) fn owner_of(event: &DomainEvent) -> Option<EventOwner> {
         DomainEvent::ChannelSubscribed { channel, .. } | DomainEvent::ChannelVacated { channel } => {
             Some(EventOwner::channel(channel))
         }
-        DomainEvent::CommentCreated { .. } | DomainEvent::CommentEdited { .. } | DomainEvent::Liked { .. } => None,
+        DomainEvent::CommentCreated { .. }
+        | DomainEvent::CommentEdited { .. }
+        | DomainEvent::CommentDeleted { .. }
+        | DomainEvent::Liked { .. }
+        | DomainEvent::Unliked { .. }
+        | DomainEvent::Restricted { .. } => None,
     }
 }
 
@@ -66,10 +71,10 @@ fn public_form<'a>(event: &'a DomainEvent, at: Millis, groups: &'a Groups) -> Op
         DomainEvent::PostCreated { post, author, mentions } => {
             OutletEvent::PostCreated { at, user: author, post: *post, mentions }
         }
-        DomainEvent::PostEdited { post, author, mentions } => {
+        DomainEvent::PostEdited { post, author, mentions, .. } => {
             OutletEvent::PostEdited { at, user: author, post: *post, mentions }
         }
-        DomainEvent::PostDeleted { post, author } => OutletEvent::PostDeleted { at, user: author, post: *post },
+        DomainEvent::PostDeleted { post, author, .. } => OutletEvent::PostDeleted { at, user: author, post: *post },
         DomainEvent::Followed { follower, followee } => OutletEvent::FollowCreated { at, user: follower, followee },
         DomainEvent::Unfollowed { follower, followee } => OutletEvent::FollowDeleted { at, user: follower, followee },
         DomainEvent::Notified { to, notification } => {
@@ -82,7 +87,12 @@ fn public_form<'a>(event: &'a DomainEvent, at: Millis, groups: &'a Groups) -> Op
             OutletEvent::ChannelSubscribed { at, channel, user: user.as_ref() }
         }
         DomainEvent::ChannelVacated { channel } => OutletEvent::ChannelVacated { at, channel },
-        DomainEvent::CommentCreated { .. } | DomainEvent::CommentEdited { .. } | DomainEvent::Liked { .. } => {
+        DomainEvent::CommentCreated { .. }
+        | DomainEvent::CommentEdited { .. }
+        | DomainEvent::CommentDeleted { .. }
+        | DomainEvent::Liked { .. }
+        | DomainEvent::Unliked { .. }
+        | DomainEvent::Restricted { .. } => {
             return None;
         }
     })
@@ -152,6 +162,7 @@ mod tests {
             seq: 1,
             position: NotificationPosition(1),
             people: vec![bo.clone()],
+            comments: HashMap::new(),
             count: 1,
             created_at: 3,
             updated_at: 4,

@@ -66,7 +66,7 @@ impl Follows {
     pub(crate) async fn unfollow(&self, caller: Caller, user: OneUser) -> Result<Done> {
         let reader = caller.user()?;
         let job = self.base.ledger.unfollow(reader, &user.id, now()).await?;
-        self.base.events.wake(EventConsumer::Outlet);
+        self.base.events.wake(EventConsumer::Notifications);
         self.edges.apply(reader, &user.id, EdgeChange::Closes, job).await?;
         Ok(Done {})
     }

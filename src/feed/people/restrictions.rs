@@ -9,6 +9,7 @@ use crate::feed::input::{Done, OneUser, OwnList, UserPage};
 use crate::feed::paging::{PageBuilder, TimedUser};
 use crate::feed::runtime::now;
 use crate::feed::timelines::{EdgeChange, EdgeJobs};
+use crate::ledger::EventConsumer;
 use crate::model::{Restriction, UserId};
 
 /// The last user of a page of restricted users.
@@ -87,6 +88,7 @@ impl Restrictions {
         }
         let jobs = self.base.ledger.restrict(restriction, user, other, now()).await?;
         self.edges.apply(user, other, EdgeChange::Closes, jobs.unwrap_or_default()).await?;
+        self.base.events.wake(EventConsumer::Notifications);
         Ok(Done {})
     }
 

@@ -191,7 +191,9 @@ impl CommentService {
     pub(crate) async fn remove(&self, comment: &Comment, author: Option<&UserId>) -> Result<()> {
         let mut above = self.reader.ancestors(comment.reply_to).await?;
         above.retain(|person| !self.base.identity.is_erased(person));
-        let deleted = self.base.ledger.delete_comment(comment.id).await?;
+        let event = DomainEvent::comment_deleted(comment);
+        let deleted = self.base.ledger.delete_comment(comment.id, event.as_ref(), now()).await?;
+        self.base.events.wake(EventConsumer::Notifications);
         let along = deleted.iter().flat_map(|gone| gone.along.iter().copied());
         let gone: Vec<_> = std::iter::once(comment.id).chain(along).map(Invalidation::Comment).collect();
         let invalidated = self.base.invalidator.announce(&gone).await;

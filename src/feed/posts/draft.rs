@@ -69,7 +69,8 @@ impl Draft {
         Ok(self.build(author, id, topics, limits.topics))
     }
 
-    /// Converts the draft of an edited post. Members that the edit keeps may violate a rule that is newer than they are.
+    /// Converts the draft of an edited post. Members that the edit keeps may violate a rule that is newer than they
+    /// are.
     ///
     /// # Errors
     /// If a member that differs exceeds a limit or violates a rule.

@@ -142,8 +142,8 @@ impl PostEditor {
             let known = self.base.identity.spellings(known).await?;
             UserId::respell(post.mentions.iter_mut().chain(post.visibility.named_mut()), &known);
             let event = DomainEvent::post_edited(before, &post);
-            if let (0, Some(DomainEvent::PostEdited { mentions, .. })) = (attempt, &event) {
-                self.base.rates.take_mentions(call, mentions).await?;
+            if attempt == 0 {
+                self.base.rates.take_mentions(call, &DomainEvent::newly_mentioned(before, &post)).await?;
             }
             let turn = self.base.jobs.begin_write(author).await;
             match self.base.ledger.edit_post(before, &post, event.as_ref()).await? {

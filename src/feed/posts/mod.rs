@@ -148,7 +148,7 @@ impl PostService {
         }
         let turn = self.base.jobs.begin_write(author).await;
         let job = self.base.ledger.delete_post(post.id, author, now()).await?;
-        self.base.events.wake(EventConsumer::Outlet);
+        self.base.events.wake(EventConsumer::Notifications);
         let invalidated = self.base.invalidator.announce(&[Invalidation::Post(post.id)]).await;
         // Without a job, a concurrent deletion came first, and its job removes the post.
         self.base.jobs.submit(job, turn);

@@ -1,4 +1,5 @@
-//! Silent messages: what is still unread, for devices that show notifications which were read elsewhere.
+//! Silent messages: what is still unread, for devices that show notifications which were read elsewhere, or whose
+//! causes have ended.
 
 use crate::feed::call::Credential;
 use crate::feed::runtime::now;
@@ -21,6 +22,8 @@ pub(crate) struct ClearContent {
     pub(crate) badge: u32,
     /// The newest post that the user has seen. The device withdraws alerts up to it.
     pub(crate) seen_post: PostId,
+    /// Newer posts that the user may not see any more. The device withdraws alerts about them.
+    pub(crate) gone_posts: Vec<PostId>,
 }
 
 /// The plan of a call that marks as read: silent messages to the user's other devices, after a delay.
@@ -28,4 +31,10 @@ pub(crate) fn clear_plan(credential: &Credential) -> ClearPlan {
     let now = now();
     let session = credential.token().and_then(|token| token.id.as_deref().map(str::to_owned));
     ClearPlan { session, now, due_at: now.saturating_add(DELAY) }
+}
+
+/// The plan of silent messages about causes that have ended: to all devices of the user, after a delay.
+pub(crate) fn ending_plan() -> ClearPlan {
+    let now = now();
+    ClearPlan { session: None, now, due_at: now.saturating_add(DELAY) }
 }

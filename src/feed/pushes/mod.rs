@@ -19,7 +19,7 @@ use std::sync::Arc;
 use futures::{StreamExt, stream};
 use tokio::time::Instant;
 
-pub(crate) use self::clears::{ClearContent, clear_plan};
+pub(crate) use self::clears::{ClearContent, clear_plan, ending_plan};
 pub(crate) use self::delivery_receipts::DeliveryReceipts;
 pub use self::live_sockets::SocketProbe;
 pub(crate) use self::live_sockets::{LiveDeliveries, LiveSockets};
@@ -34,14 +34,18 @@ use super::rendering::NotificationRenderer;
 use super::runtime::now;
 use crate::auth::{TokenIdentity, TokenKind};
 use crate::feed::base::Base;
+use crate::feed::visibility::ViewContext;
 use crate::ledger::{CLEAR_ITEM, CLEAR_KIND, DeviceSession, MAX_NOTIFICATION_GROUPS, POST_KIND, QueuedPush};
-use crate::model::{Millis, Notification, NotificationId, NotificationSubject, PostId, UserId};
+use crate::model::{CommentId, ContentId, Millis, Notification, NotificationId, NotificationSubject, PostId, UserId};
 
 /// The number of unread notifications that are read for a user: the greatest badge.
 const MAX_UNREAD: usize = 100;
 
 /// The number of unread notifications that are read for a silent message if there are more: all that a user has.
 const MAX_GROUPS: usize = MAX_NOTIFICATION_GROUPS as usize;
+
+/// The number of alerts about posts that a silent message is made of: a device gets no more in a day by default.
+const MAX_ALERTS: usize = 100;
 
 /// The time over which pushes are spread that quiet hours held back, in milliseconds.
 const QUIET_END_SPREAD: Millis = 30_000;
@@ -87,14 +91,25 @@ pub(crate) struct PushReview {
 /// The notifications of a user that are due, as the user may see them, and the number of unread ones.
 struct UserState {
     due: HashMap<u64, Notification>,
+    /// The newest comments of those of comments and replies.
+    comments: HashMap<u64, CommentId>,
     unread: u32,
     /// The unread notifications that are not seen either.
     unseen: Vec<NotificationId>,
     /// For silent messages: the greatest id of an unread notification beyond those, and of any notification.
     unlisted: NotificationId,
     newest: NotificationId,
-    /// The newest post that the user has seen, for silent messages.
+    /// The newest post that the user has seen, and newer ones with an alert that are gone, for silent messages.
     seen_post: PostId,
+    gone_posts: Vec<PostId>,
+}
+
+impl UserState {
+    /// The object whose text the push of an item quotes.
+    fn quoted(&self, item: u64) -> Option<ContentId> {
+        let comment = self.comments.get(&item).map(|comment| ContentId::Comment(*comment));
+        comment.or_else(|| text_of(self.due.get(&item)?))
+    }
 }
 
 impl PushReview {
@@ -128,8 +143,8 @@ impl PushReview {
         }
         let muted = self.muted(open(), &states).await?;
         let shown = open().filter(|push| !push.preferences.private);
-        let shown = shown.filter_map(|push| states.get(&push.key.user)?.due.get(&push.key.item));
-        let texts = load_texts(&*self.base.ledger, &self.base.posts, shown.filter_map(text_of)).await?;
+        let quoted = |push: &QueuedPush| states.get(&push.key.user)?.quoted(push.key.item);
+        let texts = load_texts(&*self.base.ledger, &self.base.posts, shown.filter_map(quoted)).await?;
         let decide = |push: &QueuedPush| {
             let Some(state) = states.get(&push.key.user) else { return PushDecision::Drop("read") };
             if push.kind == CLEAR_KIND {
@@ -139,6 +154,7 @@ impl PushReview {
                     upto: state.newest,
                     badge: state.unread,
                     seen_post: state.seen_post,
+                    gone_posts: state.gone_posts.clone(),
                 }));
             }
             if let Some(reason) = alerts.refused.get(&(push.key.user.clone(), push.key.item)) {
@@ -154,7 +170,7 @@ impl PushReview {
             if let Some(until) = quiet_end(push, now) {
                 return PushDecision::Defer(until);
             }
-            let text = text_of(notification).and_then(|object| texts.get(&object).cloned());
+            let text = state.quoted(push.key.item).and_then(|object| texts.get(&object).cloned());
             let text = text.filter(|_| !push.preferences.private).unwrap_or_default();
             let unread = state.unread;
             let content = PushContent { notification: notification.clone(), text, unread };
@@ -233,11 +249,23 @@ impl PushReview {
         let mut visible = self.renderer.visible(user, groups).await?;
         let unread = u32::try_from(visible.len().min(MAX_UNREAD)).unwrap_or(u32::MAX);
         let unseen = visible.iter().filter(|visible| !visible.group.seen).map(|visible| visible.group.id).collect();
-        let seen_post = if is_clear { self.base.ledger.read_marker(user).await? } else { PostId::ZERO };
+        let (seen_post, gone_posts) = if is_clear { self.seen_posts(user).await? } else { (PostId::ZERO, Vec::new()) };
         visible.retain(|visible| items.contains(&visible.group.id.0) && !visible.group.seen);
+        let comments = visible.iter().filter_map(|visible| Some((visible.group.id.0, visible.comment?))).collect();
         let due = self.renderer.with_people(visible).await?;
         let due = due.into_iter().map(|notification| (notification.id.0, notification)).collect();
-        Ok(UserState { due, unread, unseen, unlisted, newest: newest.unwrap_or(NotificationId(0)), seen_post })
+        let newest = newest.unwrap_or(NotificationId(0));
+        Ok(UserState { due, comments, unread, unseen, unlisted, newest, seen_post, gone_posts })
+    }
+
+    /// The newest post that a user has seen, and the newer ones among those with an alert that the user may not see.
+    async fn seen_posts(&self, user: &UserId) -> Result<(PostId, Vec<PostId>)> {
+        let seen = self.base.ledger.read_marker(user).await?;
+        let mut sent = self.base.ledger.sent_alerts(user, seen, MAX_ALERTS).await?;
+        let wanted = sent.iter().copied();
+        let visible = self.base.visibility.visible_posts(Some(user), ViewContext::Unrequested, wanted).await?;
+        sent.retain(|post| !visible.contains_key(post));
+        Ok((seen, sent))
     }
 
     /// The muted conversations of the users, one call for the batch.
@@ -291,7 +319,7 @@ fn identity(session: &DeviceSession) -> Option<TokenIdentity> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{CommentId, NotificationPosition};
+    use crate::model::NotificationPosition;
 
     #[test]
     fn a_mention_in_a_post_is_not_under_it() {

@@ -8,7 +8,7 @@ use crate::ledger::{Ledger, POST_KIND};
 use crate::model::{Comment, CommentId, ContentId, Notification, NotificationSubject, PostId};
 
 /// The object whose text a push quotes: the one that mentions its receiver, the one that is liked, or the post of an
-/// alert.
+/// alert. Comments and replies quote their own text, and a follow has none.
 pub(super) fn text_of(notification: &Notification) -> Option<ContentId> {
     matches!(notification.kind, "mention" | "like" | POST_KIND).then(|| notification.object.map(content)).flatten()
 }

@@ -1,7 +1,8 @@
 //! Notifications as they are visible to their owner.
 //!
-//! The visibility of posts and users is checked when a notification is read or pushed: a notification is omitted if its
-//! post is no longer visible, or if its user was muted.
+//! Causes may end: a like is taken back, a comment is deleted, an edit takes a mention out; a post may no longer be
+//! visible, and a user may be muted. All of this is checked when a notification is read or pushed. The groups lose
+//! their people later (`feed/notifications/endings.rs`).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -14,8 +15,8 @@ use crate::feed::error::Result;
 use crate::feed::visibility::{CommentContexts, ViewContext, VisibilityPolicy};
 use crate::ledger::{Ledger, NotificationGroup};
 use crate::model::{
-    Comment, CommentId, ContentId, Event, Millis, Notification, NotificationId, NotificationSubject, Person, PostId,
-    UserId,
+    Comment, CommentId, ContentId, Event, Millis, Notification, NotificationId, NotificationKind, NotificationSubject,
+    Person, PostId, UserId,
 };
 
 /// The maximal number of users of a group that are shown.
@@ -28,7 +29,29 @@ const MAX_CONCURRENT_USERS: usize = 4;
 /// A group, reduced to the people visible to its owner.
 pub(crate) struct VisibleGroup {
     pub(crate) group: NotificationGroup,
+    /// The newest visible comment of a group of comments or replies.
+    pub(crate) comment: Option<CommentId>,
+    /// How many of its people were removed.
+    pub(crate) hidden: usize,
     subject: Option<NotificationSubject>,
+}
+
+/// The objects of notifications that their owner may see.
+pub(crate) struct VisibleSubjects {
+    subjects: HashMap<ContentId, NotificationSubject>,
+    /// The ones that mention the owner.
+    mentioning: HashSet<ContentId>,
+}
+
+impl VisibleSubjects {
+    /// Whether a notification of this kind still has its object.
+    pub(crate) fn has(&self, kind: NotificationKind) -> bool {
+        let object = |object| self.subjects.contains_key(&object);
+        match kind {
+            NotificationKind::Mention(by) => object(by) && self.mentioning.contains(&by),
+            _ => kind.object().is_none_or(object),
+        }
+    }
 }
 
 /// A notification as it is published.
@@ -98,20 +121,34 @@ impl NotificationRenderer {
         if groups.is_empty() {
             return Ok(Vec::new());
         }
-        let subjects = self.subjects(user, groups.iter().filter_map(|group| group.kind.object())).await?;
+        let comments = groups.iter().flat_map(|group| group.comments.values().flatten());
+        let objects = groups.iter().filter_map(|group| group.kind.object());
+        let subjects = self.subjects(user, objects.chain(comments.map(|id| ContentId::Comment(*id)))).await?;
         let people: HashSet<UserId> = groups.iter().flat_map(|group| group.people.iter().cloned()).collect();
         let people = self.visibility.visible_users(Some(user), ViewContext::Unrequested, people).await?;
+        let acts = groups.iter().flat_map(|group| group.people.iter().map(|person| (group.kind, person.clone())));
+        let ended = self.taken_back(user, acts.collect()).await?;
         let visible = |mut group: NotificationGroup| {
-            let subject = match group.kind.object() {
-                Some(object) => Some(*subjects.get(&object)?),
-                None => None,
+            if !subjects.has(group.kind) {
+                return None;
+            }
+            let subject = group.kind.object().and_then(|object| subjects.subjects.get(&object).copied());
+            let comment_of = |person: &UserId| {
+                let is_visible = |id: &&CommentId| subjects.subjects.contains_key(&ContentId::Comment(**id));
+                group.comments.get(person).map(|comments| comments.iter().find(is_visible).copied())
             };
             let all = group.people.len();
-            group.people.retain(|person| people.contains(person));
-            let hidden = all - group.people.len();
+            let mut shown = std::mem::take(&mut group.people);
+            shown.retain(|person| {
+                let has_comment = comment_of(person).is_none_or(|comment| comment.is_some());
+                people.contains(person) && has_comment && !ended.contains(&(group.kind, person.clone()))
+            });
+            let hidden = all - shown.len();
+            let comment = shown.first().and_then(comment_of).flatten();
             group.count = group.count.saturating_sub(hidden as u64);
-            group.people.truncate(MAX_SHOWN_PEOPLE);
-            (!group.people.is_empty()).then_some(VisibleGroup { group, subject })
+            shown.truncate(MAX_SHOWN_PEOPLE);
+            group.people = shown;
+            (!group.people.is_empty()).then_some(VisibleGroup { group, comment, hidden, subject })
         };
         Ok(groups.into_iter().filter_map(visible).collect())
     }
@@ -135,7 +172,7 @@ impl NotificationRenderer {
         &self,
         user: &UserId,
         objects: impl Iterator<Item = ContentId> + Send,
-    ) -> Result<HashMap<ContentId, NotificationSubject>> {
+    ) -> Result<VisibleSubjects> {
         let objects: HashSet<ContentId> = objects.collect();
         let ids: Vec<CommentId> = objects.iter().filter_map(|object| comment(*object)).collect();
         let comments = if ids.is_empty() { Vec::new() } else { self.ledger.comments(&ids).await? };
@@ -150,11 +187,45 @@ impl NotificationRenderer {
             ContentId::Post(id) => Some(NotificationSubject::Post { id }),
             ContentId::Comment(id) => post_of.get(&id).map(|post| NotificationSubject::Comment { id, post: *post }),
         };
-        let subjects: HashMap<ContentId, NotificationSubject> =
+        let mut subjects: HashMap<ContentId, NotificationSubject> =
             objects.into_iter().filter_map(|object| Some((object, subject(object)?))).collect();
         let posts: HashSet<PostId> = subjects.values().map(|subject| subject.post()).collect();
         let posts = self.visibility.visible_posts(Some(user), ViewContext::Direct, posts).await?;
-        Ok(subjects.into_iter().filter(|(_, subject)| posts.contains_key(&subject.post())).collect())
+        subjects.retain(|_, subject| posts.contains_key(&subject.post()));
+        let in_posts = posts.values().filter(|cached| cached.post.mentions.contains(user));
+        let in_comments = comments.iter().filter(|comment| comment.mentions.contains(user));
+        let mentioning = in_posts.map(|cached| ContentId::Post(cached.post.id));
+        let mentioning = mentioning.chain(in_comments.map(|comment| ContentId::Comment(comment.id))).collect();
+        Ok(VisibleSubjects { subjects, mentioning })
+    }
+
+    /// The likes and follows among these actions that were taken back. Up to two ledger calls.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(crate) async fn taken_back(
+        &self,
+        user: &UserId,
+        mut actions: HashSet<(NotificationKind, UserId)>,
+    ) -> Result<HashSet<(NotificationKind, UserId)>> {
+        let mut likes = Vec::new();
+        let mut followers = HashSet::new();
+        for (kind, person) in &actions {
+            match kind {
+                NotificationKind::Like(object) => likes.push((*object, person.clone())),
+                NotificationKind::Follow => drop(followers.insert(person.clone())),
+                NotificationKind::Comment(_) | NotificationKind::Reply(_) | NotificationKind::Mention(_) => {}
+            }
+        }
+        let likes = if likes.is_empty() { likes } else { self.ledger.likes_among(&likes).await? };
+        let likes: HashSet<(ContentId, UserId)> = likes.into_iter().collect();
+        let followers = self.visibility.followers_among(user, followers).await?;
+        actions.retain(|(kind, person)| match kind {
+            NotificationKind::Like(object) => !likes.contains(&(*object, person.clone())),
+            NotificationKind::Follow => !followers.contains(person),
+            NotificationKind::Comment(_) | NotificationKind::Reply(_) | NotificationKind::Mention(_) => false,
+        });
+        Ok(actions)
     }
 }
 
@@ -167,7 +238,7 @@ fn comment(object: ContentId) -> Option<CommentId> {
 
 impl VisibleGroup {
     fn with_people(self, people: &BTreeMap<UserId, Person>) -> Notification {
-        let Self { group, subject } = self;
+        let Self { group, subject, .. } = self;
         Notification {
             id: group.id,
             position: group.position,

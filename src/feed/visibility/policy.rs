@@ -126,6 +126,16 @@ impl VisibilityPolicy {
         Ok(people)
     }
 
+    /// The users among `people` who follow a user.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(crate) async fn followers_among(&self, user: &UserId, mut people: HashSet<UserId>) -> Result<HashSet<UserId>> {
+        let relations = self.relations_to(Some(user), people.iter().cloned()).await?;
+        people.retain(|person| relation(&relations, Some(user), person).followed);
+        Ok(people)
+    }
+
     /// The users among `people` whose relation to the reader passes a test; the reader always passes. Relations are
     /// loaded only for users with restrictions. The list of these users is cached for all readers.
     ///

@@ -302,18 +302,20 @@ mod tests {
     #[test]
     fn the_epoch_of_an_unwritten_log_changes_without_a_gap() {
         let mut log = LogTracker::default();
-        assert_eq!(log.compare(&at(0, "e.7")), Tracked::Unchanged);
-        assert_eq!(log.compare(&at(0, "e.8")), Tracked::Unchanged);
-        assert_eq!(log.position(), Some(at(0, "e.8")));
-        assert_eq!(accept(&mut log, &at(1, "e.9"), 1), Tracked::Scheduled, "the first entry");
-        assert_eq!((log.epoch(), waiting(&log)), (Some(&"e.9".into()), vec![(1, post(1))]));
-        assert_eq!(log.compare(&at(0, "e.10")), Tracked::Replaced, "it was written to, and lost");
+        assert_eq!(log.compare(&at(0, "e.7.0")), Tracked::Unchanged);
+        assert_eq!(log.compare(&at(0, "e.8.0")), Tracked::Unchanged);
+        assert_eq!(log.compare(&at(0, "e.8.3")), Tracked::Unchanged, "logs of other channels were begun");
+        assert_eq!(log.compare(&at(0, "e.8.0")), Tracked::Unchanged);
+        assert_eq!(log.position(), Some(at(0, "e.8.0")));
+        assert_eq!(accept(&mut log, &at(1, "e.9.0"), 1), Tracked::Scheduled, "the first entry");
+        assert_eq!((log.epoch(), waiting(&log)), (Some(&"e.9.0".into()), vec![(1, post(1))]));
+        assert_eq!(log.compare(&at(0, "e.10.0")), Tracked::Replaced, "it was written to, and lost");
 
         let mut log = LogTracker::default();
-        assert_eq!(log.compare(&at(0, "e.7")), Tracked::Unchanged);
-        assert_eq!(accept(&mut log, &at(2, "e.8"), 2), Tracked::Scheduled);
-        assert_eq!(log.gap(), Some(at(0, "e.8")));
-        assert!(log.fill(vec![(1, post(1)), (2, post(2))], &at(2, "e.8")));
-        assert_eq!(log.compare(&at(0, "f.8")), Tracked::Replaced, "another seed");
+        assert_eq!(log.compare(&at(0, "e.7.0")), Tracked::Unchanged);
+        assert_eq!(accept(&mut log, &at(2, "e.8.0"), 2), Tracked::Scheduled);
+        assert_eq!(log.gap(), Some(at(0, "e.8.0")));
+        assert!(log.fill(vec![(1, post(1)), (2, post(2))], &at(2, "e.8.0")));
+        assert_eq!(log.compare(&at(0, "f.8.0")), Tracked::Replaced, "another seed");
     }
 }

@@ -15,6 +15,7 @@
 //! | `rooms`, `room`, `room_link`, `room_update` | the rooms, and their subscriptions in the broker |
 //! | `member`, `membership` | the members of rooms |
 //! | `recipients` | the members as recipients, with their spellings of the channel |
+//! | `special_members` | the members that get other pushes than the rest |
 //! | `delta_readers` | the members that receive patches |
 //! | `log_tracker` | the position of a room in its log |
 //! | `room_queue`, `delivery_worker` | rooms whose entries need rendering |
@@ -37,6 +38,7 @@ mod room_link;
 pub(crate) mod room_queue;
 pub(crate) mod room_update;
 pub(super) mod rooms;
+mod special_members;
 mod upkeep;
 
 use std::sync::Arc;

@@ -8,38 +8,29 @@ use slab::Slab;
 use super::broadcaster::Recipient;
 use super::member::Member;
 
-/// The members of one room that wrote the channel's name in another spelling. In a box: most rooms have none.
+/// The members of one room that wrote the channel's name in another spelling, by their keys.
 #[derive(Debug, Default)]
-pub(super) struct Spellings(Option<Box<SpellingTable>>);
-
-/// Spellings by the key of the member.
-#[derive(Debug, Default)]
-struct SpellingTable(HashMap<usize, Arc<str>>);
+pub(super) struct Spellings(HashMap<usize, Arc<str>>);
 
 impl Spellings {
-    /// Adds a member, if it has a spelling of its own.
-    pub(super) fn add(&mut self, key: usize, spelling: Option<&Arc<str>>) {
-        if let Some(spelling) = spelling {
-            self.0.get_or_insert_default().0.insert(key, Arc::clone(spelling));
-        }
+    /// Adds a member.
+    pub(super) fn add(&mut self, key: usize, spelling: &Arc<str>) {
+        self.0.insert(key, Arc::clone(spelling));
     }
 
     /// Removes a member.
     pub(super) fn remove(&mut self, key: usize) {
-        self.0.take_if(|table| {
-            table.0.remove(&key);
-            table.0.is_empty()
-        });
+        self.0.remove(&key);
     }
 
-    /// Removes all members.
-    pub(super) fn clear(&mut self) {
-        self.0 = None;
+    /// Whether no member is left.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// The spelling of a member; `None`: the name itself.
     pub(super) fn get(&self, key: usize) -> Option<&Arc<str>> {
-        self.0.as_ref()?.0.get(&key)
+        self.0.get(&key)
     }
 }
 
@@ -47,7 +38,8 @@ impl Spellings {
 #[derive(Clone, Copy)]
 pub(super) struct Recipients<'a> {
     pub(super) members: &'a Slab<Member>,
-    pub(super) spellings: &'a Spellings,
+    /// `None`: all members have the name itself.
+    pub(super) spellings: Option<&'a Spellings>,
 }
 
 impl<'a> Recipients<'a> {
@@ -61,7 +53,7 @@ impl<'a> Recipients<'a> {
         let selected = self.members.iter().filter(move |(key, member)| wanted(*key, member));
         selected.map(move |(key, member)| Recipient {
             outbox: &member.outbox,
-            spelling: self.spellings.get(key).map(|spelling| &**spelling),
+            spelling: self.spellings.and_then(|spellings| spellings.get(key)).map(|spelling| &**spelling),
         })
     }
 }

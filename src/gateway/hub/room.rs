@@ -10,12 +10,12 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use super::broadcaster::Broadcaster;
-use super::delta_readers::DeltaReaders;
 use super::log_tracker::{LogTracker, Tracked, WaitingEntries};
 use super::member::{JoiningMember, Member};
-use super::recipients::{Recipients, Spellings};
+use super::recipients::Recipients;
 use super::room_link::{LinkChange, RoomLink};
 use super::room_update::RoomUpdate;
+use super::special_members::SpecialMembers;
 use crate::broker::{Broker, BrokerError, PresenceEvent, Slice};
 use crate::feed::{Audience, RenderContext, now};
 use crate::gateway::wire::outbox::Outbox;
@@ -37,9 +37,8 @@ pub(crate) struct Room {
 #[derive(Debug)]
 struct RoomState {
     members: Slab<Member>,
-    spellings: Spellings,
-    /// The members that asked for deltas, if there are any.
-    deltas: Option<Box<DeltaReaders>>,
+    /// The members that asked for deltas or wrote another name, if there are any.
+    special: Option<Box<SpecialMembers>>,
     log: LogTracker,
     /// When the last member left, if it is empty: see [`uptime`]. An empty room is removed after a while.
     empty_since: u32,
@@ -55,8 +54,7 @@ impl Room {
         let log = LogTracker::default();
         let empty_since = uptime();
         let link = RoomLink::Unlinked;
-        let spellings = Spellings::default();
-        let state = RoomState { members, spellings, deltas: None, log, empty_since, link, is_awaited: false };
+        let state = RoomState { members, special: None, log, empty_since, link, is_awaited: false };
         Self { name, audience, state: Mutex::new(state), moved: Notify::new() }
     }
 
@@ -113,9 +111,11 @@ impl Room {
             return None;
         }
         let key = state.members.insert(member);
-        state.spellings.add(key, spelling);
+        if let Some(spelling) = spelling {
+            state.special.get_or_insert_default().spellings.add(key, spelling);
+        }
         if wants_deltas {
-            state.deltas.get_or_insert_default().add(key);
+            state.special.get_or_insert_default().deltas.add(key);
         }
         Some((key, position))
     }
@@ -126,10 +126,9 @@ impl Room {
         let mut state = self.state.lock();
         if state.members.get(key).is_some_and(|member| Arc::ptr_eq(&member.outbox, outbox)) {
             state.members.remove(key);
-            state.spellings.remove(key);
-            state.deltas.take_if(|deltas| {
-                deltas.remove(key);
-                deltas.is_empty()
+            state.special.take_if(|special| {
+                special.remove(key);
+                special.is_empty()
             });
             state.note_if_empty();
         }
@@ -162,8 +161,9 @@ impl Room {
     /// The send queues of the members, each with its spelling of the channel's name if that differs.
     pub(super) fn outboxes(&self) -> Vec<(Arc<Outbox>, Option<Arc<str>>)> {
         let state = self.state.lock();
-        let members = state.members.iter();
-        members.map(|(key, member)| (Arc::clone(&member.outbox), state.spellings.get(key).cloned())).collect()
+        let recipients = state.recipients();
+        let spelling = |key| recipients.spellings.and_then(|spellings| spellings.get(key)).cloned();
+        recipients.members.iter().map(|(key, member)| (Arc::clone(&member.outbox), spelling(key))).collect()
     }
 
     /// The send queues of the members that joined before a time, in Unix milliseconds.
@@ -248,8 +248,7 @@ impl Room {
             Tracked::Scheduled => RoomUpdate::Scheduled,
             Tracked::Replaced => {
                 let members: Vec<_> = state.members.drain().map(|member| member.outbox).collect();
-                state.deltas = None;
-                state.spellings.clear();
+                state.special = None;
                 if !members.is_empty() {
                     state.note_if_empty();
                 }
@@ -354,18 +353,20 @@ impl RoomState {
     /// Sends a publication to all members: with its offset, if it is in the log.
     fn send(&mut self, channel: &str, members: &[u8], offset: Option<u64>, broadcaster: &Broadcaster) {
         let position = offset.and_then(|offset| Some((offset, self.log.epoch()?)));
-        let recipients = Recipients { members: &self.members, spellings: &self.spellings };
-        match &mut self.deltas {
-            Some(deltas) => deltas.send(recipients, channel, (members, position), broadcaster),
-            None => {
-                let event = PushEvent::Publication { members, position };
-                broadcaster.send(recipients.all(), Push { channel, event });
-            }
+        if let Some(special) = &mut self.special
+            && !special.deltas.is_empty()
+        {
+            let SpecialMembers { deltas, spellings } = &mut **special;
+            let recipients = Recipients { members: &self.members, spellings: Some(spellings) };
+            deltas.send(recipients, channel, (members, position), broadcaster);
+            return;
         }
+        let event = PushEvent::Publication { members, position };
+        broadcaster.send(self.recipients().all(), Push { channel, event });
     }
 
     fn recipients(&self) -> Recipients<'_> {
-        Recipients { members: &self.members, spellings: &self.spellings }
+        Recipients { members: &self.members, spellings: self.special.as_ref().map(|special| &special.spellings) }
     }
 
     /// The keys of the members that meet a condition; `None` if it cannot be decided for one of them.

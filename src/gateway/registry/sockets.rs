@@ -1,6 +1,6 @@
 //! The sockets of this node by user. They are closed at the request of a backend, or when their token is revoked.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use dashmap::DashMap;
 use parking_lot::Mutex;
@@ -24,7 +24,7 @@ pub(crate) struct UserSockets {
     /// Learns of users who connect to this node and leave it; `None`: nobody wants to.
     activity: Option<Arc<ConnectionActivity>>,
     /// Learns of users who leave this node.
-    devices: Arc<DeviceUsage>,
+    devices: Weak<DeviceUsage>,
 }
 
 impl std::fmt::Debug for UserSockets {
@@ -82,7 +82,7 @@ impl UserSockets {
     pub(crate) fn new(
         streams: Arc<StreamSessions>,
         activity: Option<Arc<ConnectionActivity>>,
-        devices: Arc<DeviceUsage>,
+        devices: Weak<DeviceUsage>,
     ) -> Self {
         Self { streams, by_user: DashMap::new(), activity, devices }
     }
@@ -225,7 +225,9 @@ impl Drop for Registration {
         self.sockets.by_user.remove_if(&self.user, |user, sockets| {
             // Reported under the lock of the entry, so that reports of one user are in order.
             if let (true, Some(user)) = (sockets.is_empty(), user) {
-                self.sockets.devices.on_left(user);
+                if let Some(devices) = self.sockets.devices.upgrade() {
+                    devices.on_left(user);
+                }
                 if let Some(activity) = &self.sockets.activity {
                     activity.gone(user);
                 }

@@ -10,7 +10,7 @@ use super::pool::Parameters;
 use super::rows::readable;
 use crate::ledger::comments::MAX_COMMENT_DEPTH;
 use crate::ledger::{CommentEditOutcome, CommentOutcome, CommentStore, DeletedComment, LedgerError, Result, Thread};
-use crate::model::{Comment, CommentId, DomainEvent, PostId, Tally, UserId};
+use crate::model::{Comment, CommentId, DomainEvent, Millis, PostId, Tally, UserId};
 
 /// Stands for "no parent" in the store. No comment has this id.
 const NONE: CommentId = CommentId::ZERO;
@@ -27,7 +27,14 @@ const CREATE: &str = with_event!(
 const EDIT: &str =
     with_event!("outcome", "feedline_edit_comment($1, $2, $3, $4, $5, $6)", "outcome = 'edited'", "$6", "$7", "$8");
 
-const DELETE: &str = "SELECT stays, new_likes, new_comments, new_version, along FROM feedline_delete_comment($1)";
+const DELETE: &str = with_event!(
+    "stays, new_likes, new_comments, new_version, along",
+    "feedline_delete_comment($1)",
+    "stays IS NOT NULL",
+    "$2",
+    "$3",
+    "$4"
+);
 
 /// Two look-ups for each id, each in one partition: the post of the comment, then the comment.
 pub(super) const COMMENTS: &str = "\
@@ -154,8 +161,15 @@ impl CommentStore for PostgresLedger {
         })
     }
 
-    async fn delete_comment(&self, id: CommentId) -> Result<Option<DeletedComment>> {
-        let rows = self.pool.write(DELETE, &[&integer(id.0)]).await?;
+    async fn delete_comment(
+        &self,
+        id: CommentId,
+        event: Option<&DomainEvent>,
+        now: Millis,
+    ) -> Result<Option<DeletedComment>> {
+        let event = NewEvent::new(event, false)?;
+        let parameters: Parameters<'_> = &[&integer(id.0), &integer(now), &event.text, &event.pending];
+        let rows = self.pool.write(DELETE, parameters).await?;
         let row = one(&rows)?;
         let Some(stays) = at::<Option<bool>>(row, 0)? else { return Ok(None) };
         let along: Vec<i64> = at(row, 4)?;

@@ -13,10 +13,7 @@ use crate::model::{DomainEvent, Millis, User, UserId};
 const FOLLOW: &str =
     with_event!("users_exist, job", "feedline_follow($1, $2, $3, $4)", "job IS NOT NULL", "$4", "$5", "$6");
 
-const UNFOLLOW: &str = "SELECT feedline_unfollow($1, $2, $3, $4)";
-
-/// The same, with an event for the outlet.
-const UNFOLLOW_WITH_EVENT: &str =
+const UNFOLLOW: &str =
     with_event!("job", "feedline_unfollow($1, $2, $3, $4) AS made (job)", "job IS NOT NULL", "$4", "$5", "$6");
 
 const FOLLOWING_COUNT: &str = "SELECT following FROM users WHERE id = $1";
@@ -74,10 +71,7 @@ impl FollowStore for PostgresLedger {
         let from = follower.as_str();
         let to = followee.as_str();
         let parameters: Parameters<'_> = &[&from, &to, &job, &at_time, &event.text, &event.pending];
-        let rows = match &event.text {
-            None => self.pool.write(UNFOLLOW, &parameters[..4]).await?,
-            Some(_) => self.pool.write(UNFOLLOW_WITH_EVENT, parameters).await?,
-        };
+        let rows = self.pool.write(UNFOLLOW, parameters).await?;
         at::<Option<Vec<i64>>>(one(&rows)?, 0)?.map(|numbers| jobs::submitted(&numbers, work, now)).transpose()
     }
 

@@ -27,7 +27,8 @@ const MAX_PAGES: usize = 16;
 /// flags. `$1` and `$2` are the readers and posts whose flags are wanted, `$3` the posts to count, `$4` the users.
 /// Favourites name a post by its id as text.
 pub(super) const HYDRATE: &str = "\
-    SELECT coalesce(handle, id), name, avatar, created_at, 'person', 0::bigint, 0::bigint, 0::bigint, false, false, false
+    SELECT coalesce(handle, id), name, avatar, created_at, 'person', 0::bigint, 0::bigint, 0::bigint,
+        false, false, false
     FROM users WHERE id = ANY ($4) AND erased_at IS NULL
     UNION ALL
     SELECT '', '', NULL, c.post, 'counts', c.likes, c.comments, c.favourites, false, false, false

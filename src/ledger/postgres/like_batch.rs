@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tokio_postgres::Row;
 
-use super::columns::{at, integer, user_ids};
+use super::columns::{at, integer, json_text, user_ids};
 use crate::ledger::{LedgerError, LikeBatch, Result, RevertReason, Reverted, SettledLikes};
 use crate::model::{CommentId, ContentId, DomainEvent, LikeChange, PostId, Tally, UserId};
 
@@ -31,6 +31,13 @@ impl<'a> ChangeArrays<'a> {
             of_posts: i32::try_from(of_posts).unwrap_or(i32::MAX),
             changes,
         }
+    }
+}
+
+impl ChangeArrays<'_> {
+    /// The changes as pairs of a user and an object.
+    fn likes(&self) -> Vec<(UserId, ContentId)> {
+        self.changes.iter().map(|change| (change.user.clone(), change.object)).collect()
     }
 }
 
@@ -84,11 +91,12 @@ impl<'a> BatchArrays<'a> {
 
     /// The events of the batch if all of its likes are new, of each object at most `of_each` likes.
     pub(super) fn events(&self, of_each: usize) -> Result<Vec<String>> {
-        let likes = self.liked.changes.iter().map(|change| (change.user.clone(), change.object));
-        let events = DomainEvent::liked(&likes.collect::<Vec<_>>(), of_each);
-        let text =
-            |event: &DomainEvent| serde_json::to_string(event).map_err(|error| LedgerError::Failed(error.to_string()));
-        events.iter().map(text).collect()
+        DomainEvent::liked(&self.liked.likes(), of_each).iter().map(json_text).collect()
+    }
+
+    /// The events of the likes that the batch takes back.
+    pub(super) fn unliked_events(&self) -> Result<Vec<String>> {
+        DomainEvent::unliked(&self.unliked.likes()).iter().map(json_text).collect()
     }
 
     /// Reads the result; `None`: the batch was not applied.

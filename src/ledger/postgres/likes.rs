@@ -17,12 +17,26 @@ use crate::model::{CommentId, ContentId, DomainEvent, LikeChange, MAX_LIKES, Mil
 
 const POSITION: &str = "SELECT position FROM like_positions WHERE partition = $1";
 
+/// Writes events of all likes that are taken back, also of those that did not exist: they change nothing.
 const SETTLE: &str = "\
-    SELECT applied, added, tally_of_post, tally_of, tally_likes, tally_comments, tally_versions,
-        revert_ids, reverted_by, revert_objects, revert_reasons
-    FROM feedline_apply_like_batch(
+    WITH answer AS MATERIALIZED (SELECT * FROM feedline_apply_like_batch(
         $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23,
-        $24)";
+        $24)
+    ), happened AS (
+        INSERT INTO events (at, event, pending)
+        SELECT $4::bigint, e.event, $24::int FROM answer, unnest($25::text[]) WITH ORDINALITY AS e (event, place)
+        WHERE applied ORDER BY place
+    )
+    SELECT applied, added, tally_of_post, tally_of, tally_likes, tally_comments, tally_versions,
+        revert_ids, reverted_by, revert_objects, revert_reasons FROM answer";
+
+/// One look-up for each like, each in one partition.
+const LIKES_AMONG: &str = "\
+    SELECT '', wanted.p, wanted.n, wanted.owner
+    FROM unnest($1::boolean[], $2::bigint[], $3::text[]) AS wanted (p, n, owner)
+    WHERE CASE WHEN wanted.p
+        THEN EXISTS (SELECT FROM likes WHERE likes.post = wanted.n AND likes.owner = wanted.owner OFFSET 0)
+        ELSE EXISTS (SELECT FROM comment_likes c WHERE c.comment = wanted.n AND c.owner = wanted.owner OFFSET 0) END";
 
 const UNTOLD: &str = "SELECT id, owner, object, reason FROM like_reverts WHERE partition = $1 ORDER BY id LIMIT $2";
 
@@ -70,6 +84,7 @@ impl LikeStore for PostgresLedger {
         let format = format.ok_or_else(|| LedgerError::Failed("an event of likes without its parts".to_owned()))?;
         let arrays = BatchArrays::new(&batch);
         let events = arrays.events(batch.noted)?;
+        let taken_back = arrays.unliked_events()?;
         let BatchArrays { liked, unliked, unseen, .. } = &arrays;
         let partition = i32::from(batch.partition);
         let now = integer(batch.now);
@@ -101,6 +116,7 @@ impl LikeStore for PostgresLedger {
             &&format[..],
             &events,
             &pending,
+            &taken_back,
         ];
         arrays.result(one(&self.pool.write(SETTLE, parameters).await?)?)
     }
@@ -166,6 +182,13 @@ impl LikeStore for PostgresLedger {
     async fn liked_comments(&self, user: &UserId, ids: &[CommentId]) -> Result<Vec<CommentId>> {
         let rows = self.pool.read(LIKED_COMMENTS, &[&user.as_str(), &once(ids)]).await?;
         rows.iter().map(|row| natural_at(row, 0).map(CommentId)).collect()
+    }
+
+    async fn likes_among(&self, likes: &[(ContentId, UserId)]) -> Result<Vec<(ContentId, UserId)>> {
+        let (of_posts, numbers): (Vec<bool>, Vec<i64>) = likes.iter().map(|(object, _)| parts(*object)).unzip();
+        let users: Vec<&str> = likes.iter().map(|(_, user)| user.as_str()).collect();
+        let rows = self.pool.read(LIKES_AMONG, &[&of_posts, &numbers, &users]).await?;
+        rows.iter().map(|row| Ok((object(row)?, id_at(row, 3)?))).collect()
     }
 
     async fn skip_like(&self, skipped: &SkippedLike) -> Result<Option<Vec<Reverted>>> {

@@ -1,20 +1,24 @@
 //! Notifications, in groups. Functions of the database add and mark them: `functions/notifications.sql`.
 
+use std::collections::HashMap;
+
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::PostgresLedger;
-use super::columns::{at, count, integer, json_text, natural, natural_at, one, user_ids};
+use super::columns::{at, count, id_at, integer, json_text, natural, natural_at, one, user_ids};
 use super::pool::Parameters;
 use super::rows::readable;
-use crate::ledger::notifications::{MAX_GROUP_PEOPLE, MAX_NOTIFICATION_GROUPS};
+use crate::ledger::notifications::{MAX_GROUP_COMMENTS, MAX_GROUP_PEOPLE, MAX_NOTIFICATION_GROUPS};
 use crate::ledger::{
-    ClearPlan, EventConsumer, LedgerError, MarkUpTo, NotificationEvent, NotificationGroup, NotificationMark,
-    NotificationStore, PushPlan, Result, UserNotifications,
+    ClearPlan, EndedNotification, EventConsumer, LedgerError, MarkUpTo, NotificationEvent, NotificationGroup,
+    NotificationMark, NotificationStore, PushPlan, Result, UserNotifications,
 };
-use crate::model::{ContentId, DomainEvent, Millis, NotificationId, NotificationKind, NotificationPosition, UserId};
+use crate::model::{
+    CommentId, ContentId, DomainEvent, Millis, NotificationId, NotificationKind, NotificationPosition, PostId, UserId,
+};
 
 /// The number of people that one call removes from dropped groups.
 const CLEARED: i64 = 500;
@@ -23,11 +27,11 @@ const CLEARED: i64 = 500;
 const MAX_CONCURRENT_USERS: usize = 4;
 
 /// Returns the ids of the changed groups, in the order of their changes.
-const NOTIFY: &str = "SELECT changed FROM feedline_notify($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+const NOTIFY: &str = "SELECT changed FROM feedline_notify($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
 
 /// The same, and queues pushes.
 const NOTIFY_AND_PUSH: &str = "\
-    SELECT changed FROM feedline_notify_and_push($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
+    SELECT changed FROM feedline_notify_and_push($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
 
 /// [`NOTIFY`] and [`NOTIFY_AND_PUSH`] with an event for the outlet for each changed group. `$event` is the beginning of
 /// its JSON, `$pending` its consumers.
@@ -38,7 +42,7 @@ macro_rules! with_notified {
             $notify,
             " WITH ORDINALITY AS made (changed, place)), reported AS ( \
                 INSERT INTO events (at, event, pending) \
-                SELECT $7::bigint, ",
+                SELECT $8::bigint, ",
             $event,
             "::text || changed || '}}', ",
             $pending,
@@ -49,12 +53,18 @@ macro_rules! with_notified {
 }
 
 const NOTIFY_WITH_EVENTS: &str =
-    with_notified!("feedline_notify($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)", "$11", "$12");
+    with_notified!("feedline_notify($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)", "$13", "$14");
 
-const NOTIFY_AND_PUSH_WITH_EVENTS: &str =
-    with_notified!("feedline_notify_and_push($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)", "$13", "$14");
+const NOTIFY_AND_PUSH_WITH_EVENTS: &str = with_notified!(
+    "feedline_notify_and_push($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
+    "$15",
+    "$16"
+);
 
-const NEWEST: &str = "SELECT id FROM notifications WHERE owner = $1 ORDER BY id DESC LIMIT 1";
+/// Also looks at groups that are gone and were queued for devices.
+const NEWEST: &str = "\
+    SELECT greatest((SELECT id FROM notifications WHERE owner = $1 ORDER BY id DESC LIMIT 1),
+        (SELECT max(item) FROM push_queue WHERE owner = $1 AND kind NOT IN ('post', 'clear')), 0)";
 
 const MARK: &str = "SELECT feedline_mark_notifications($1, $2, $3, $4)";
 
@@ -68,8 +78,9 @@ macro_rules! groups {
         concat!(
             "SELECT n.id, n.kind, n.object, n.seq, n.people, n.created_at, n.updated_at, \
              n.seq <= m.read_upto, n.seq <= m.seen_upto, \
-             ARRAY(SELECT person FROM notification_people p WHERE p.owner = $1 AND p.notification = n.id \
-                   ORDER BY p.seq DESC LIMIT $2), n.position \
+             ARRAY(SELECT concat_ws(' ', person, array_to_string(comments, ' ')) FROM notification_people p \
+                   WHERE p.owner = $1 AND p.notification = n.id AND NOT p.ended ORDER BY p.seq DESC LIMIT $2), \
+             n.position \
              FROM (SELECT read_upto, seen_upto FROM notified WHERE owner = $1) m \
              CROSS JOIN LATERAL (SELECT * FROM notifications WHERE owner = $1 AND ",
             $which,
@@ -78,11 +89,34 @@ macro_rules! groups {
     };
 }
 
-pub(super) const LIST: &str = groups!("seq < $3 ORDER BY seq DESC LIMIT $4");
+pub(super) const LIST: &str = groups!("seq < $3 AND people > 0 ORDER BY seq DESC LIMIT $4");
 
-pub(super) const UNREAD: &str = groups!("seq > m.read_upto ORDER BY seq DESC LIMIT $3");
+pub(super) const UNREAD: &str = groups!("seq > m.read_upto AND people > 0 ORDER BY seq DESC LIMIT $3");
 
-const THESE: &str = groups!("id = ANY ($3)");
+const THESE: &str = groups!("id = ANY ($3) AND people > 0");
+
+const END: &str = "SELECT DISTINCT notified_user, changed FROM feedline_end_notifications($1, $2, $3, $4, $5)";
+
+/// The groups about the comments on a post: those of their authors, and of the users that they mention.
+const UNDER: &str = "\
+    WITH written AS MATERIALIZED (
+        SELECT id, author, mentions FROM comments WHERE post = $1 AND author IS NOT NULL LIMIT $2
+    ), concerned AS (
+        SELECT author AS owner, kind, 'c' || id AS object FROM written
+        CROSS JOIN (VALUES ('like'), ('reply')) AS kinds (kind)
+        UNION ALL SELECT lower(mentioned), 'mention', 'c' || id FROM written CROSS JOIN unnest(mentions) AS t (mentioned)
+    )
+    SELECT concerned.owner, n.id FROM concerned
+    CROSS JOIN LATERAL (
+        SELECT id FROM notifications WHERE owner = concerned.owner AND kind = concerned.kind
+            AND object = concerned.object AND people > 0 OFFSET 0
+    ) n LIMIT $2";
+
+const BY: &str = "\
+    SELECT n.id FROM notifications n WHERE n.owner = $1 AND n.people > 0 AND EXISTS (
+        SELECT FROM notification_people p WHERE p.owner = $1 AND p.notification = n.id AND p.person = $2
+            AND NOT p.ended OFFSET 0
+    ) ORDER BY n.seq DESC LIMIT $3";
 
 #[async_trait]
 impl NotificationStore for PostgresLedger {
@@ -112,6 +146,26 @@ impl NotificationStore for PostgresLedger {
         stream::iter(batch.to_vec()).map(note).buffer_unordered(MAX_CONCURRENT_USERS).try_collect().await
     }
 
+    async fn end_notifications(&self, ended: &[EndedNotification]) -> Result<Vec<(UserId, NotificationId)>> {
+        let owners: Vec<&str> = ended.iter().map(|cause| cause.to.as_str()).collect();
+        let kinds: Vec<&str> = ended.iter().map(|cause| cause.kind.name()).collect();
+        let objects: Vec<String> = ended.iter().map(|cause| object(cause.kind)).collect();
+        let people: Vec<Option<&str>> = ended.iter().map(|cause| cause.by.as_ref().map(UserId::as_str)).collect();
+        let comments: Vec<i64> = ended.iter().map(|cause| cause.comment.map_or(0, |id| integer(id.0))).collect();
+        let rows = self.pool.write(END, &[&owners, &kinds, &objects, &people, &comments]).await?;
+        rows.iter().map(|row| Ok((id_at(row, 0)?, NotificationId(natural_at(row, 1)?)))).collect()
+    }
+
+    async fn notifications_under(&self, post: PostId, limit: usize) -> Result<Vec<(UserId, NotificationId)>> {
+        let rows = self.pool.read(UNDER, &[&integer(post.0), &count(limit)]).await?;
+        Ok(readable("notifications", &rows, |row| Ok((id_at(row, 0)?, NotificationId(natural_at(row, 1)?)))))
+    }
+
+    async fn notifications_by(&self, user: &UserId, person: &UserId, limit: usize) -> Result<Vec<NotificationId>> {
+        let rows = self.pool.read(BY, &[&user.as_str(), &person.as_str(), &count(limit)]).await?;
+        rows.iter().map(|row| natural_at(row, 0).map(NotificationId)).collect()
+    }
+
     async fn notifications(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<Vec<NotificationGroup>> {
         let before = before.unwrap_or(i64::MAX);
         let parameters: Parameters<'_> = &[&user.as_str(), &count(MAX_GROUP_PEOPLE), &before];
@@ -125,7 +179,7 @@ impl NotificationStore for PostgresLedger {
 
     async fn newest_notification(&self, user: &UserId) -> Result<Option<NotificationId>> {
         let rows = self.pool.read(NEWEST, &[&user.as_str()]).await?;
-        rows.first().map(|row| natural_at(row, 0).map(NotificationId)).transpose()
+        Ok(Some(natural_at(one(&rows)?, 0).map(NotificationId)?).filter(|id| id.0 > 0))
     }
 
     async fn unread_notifications(&self, user: &UserId, limit: usize) -> Result<Vec<NotificationGroup>> {
@@ -170,17 +224,30 @@ impl PostgresLedger {
             return Ok(Vec::new());
         }
         let kinds: Vec<&str> = events.iter().map(|event| event.kind.name()).collect();
-        let object = |event: &NotificationEvent| event.kind.object().map(ContentId::to_text).unwrap_or_default();
-        let objects: Vec<String> = events.iter().map(object).collect();
+        let objects: Vec<String> = events.iter().map(|event| object(event.kind)).collect();
         let people: Vec<&str> = events.iter().map(|event| event.by.as_str()).collect();
         let again: Vec<bool> = events.iter().map(|event| event.kind.is_new_each_time()).collect();
+        let comments: Vec<i64> = events.iter().map(|event| event.comment.map_or(0, |id| integer(id.0))).collect();
         let events: Vec<i64> = events.iter().map(|event| event.event).collect();
         let at_time = integer(now);
         let recent = integer(window);
         let kept = integer(MAX_NOTIFICATION_GROUPS);
+        let kept_comments = i32::try_from(MAX_GROUP_COMMENTS).unwrap_or(i32::MAX);
         let user = to.as_str();
-        let mut parameters: Vec<&(dyn ToSql + Sync)> =
-            vec![&user, &kinds, &objects, &people, &again, &events, &at_time, &recent, &kept, &CLEARED];
+        let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![
+            &user,
+            &kinds,
+            &objects,
+            &people,
+            &again,
+            &events,
+            &comments,
+            &at_time,
+            &recent,
+            &kept,
+            &CLEARED,
+            &kept_comments,
+        ];
         let (due, digest);
         if let Some(plan) = pushes {
             (due, digest) = (integer(now.saturating_add(plan.grace)), integer(plan.digest));
@@ -191,13 +258,7 @@ impl PostgresLedger {
         if self.outlet {
             parameters.extend([&event as &(dyn ToSql + Sync), &bit]);
         }
-        let statement = match (pushes, self.outlet) {
-            (None, false) => NOTIFY,
-            (Some(_), false) => NOTIFY_AND_PUSH,
-            (None, true) => NOTIFY_WITH_EVENTS,
-            (Some(_), true) => NOTIFY_AND_PUSH_WITH_EVENTS,
-        };
-        let rows = self.pool.write(statement, &parameters).await?;
+        let rows = self.pool.write(statement(pushes.is_some(), self.outlet), &parameters).await?;
         let changed = rows.iter().map(|row| at::<i64>(row, 0)).collect::<Result<Vec<_>>>()?;
         if changed.is_empty() {
             return Ok(Vec::new());
@@ -209,6 +270,16 @@ impl PostgresLedger {
 
     async fn groups(&self, sql: &'static str, parameters: Parameters<'_>) -> Result<Vec<NotificationGroup>> {
         Ok(readable("notifications", &self.pool.read(sql, parameters).await?, group))
+    }
+}
+
+/// The statement that stores events.
+fn statement(has_pushes: bool, has_outlet: bool) -> &'static str {
+    match (has_pushes, has_outlet) {
+        (false, false) => NOTIFY,
+        (true, false) => NOTIFY_AND_PUSH,
+        (false, true) => NOTIFY_WITH_EVENTS,
+        (true, true) => NOTIFY_AND_PUSH_WITH_EVENTS,
     }
 }
 
@@ -224,16 +295,29 @@ fn group(row: &Row) -> Result<NotificationGroup> {
     let object: &str = at(row, 2)?;
     let kind = NotificationKind::from_parts(kind, ContentId::parse(object))
         .ok_or_else(|| LedgerError::Failed(format!("{kind:?} of {object:?} is nothing to be notified of")))?;
+    // Each is a person, and the numbers of their comments.
+    let members: Vec<Vec<&str>> = at::<Vec<&str>>(row, 9)?.into_iter().map(|text| text.split(' ').collect()).collect();
+    let people = user_ids(members.iter().filter_map(|member| member.first().copied()).collect())?;
+    let mut comments = HashMap::new();
+    for (person, member) in people.iter().zip(&members).filter(|(_, member)| member.len() > 1) {
+        comments.insert(person.clone(), member.iter().skip(1).copied().filter_map(CommentId::parse).collect());
+    }
     Ok(NotificationGroup {
         id: NotificationId(natural_at(row, 0)?),
         kind,
         seq: at(row, 3)?,
         position: NotificationPosition(natural_at(row, 10)?),
-        people: user_ids(at(row, 9)?)?,
+        people,
+        comments,
         count: natural_at(row, 4)?,
         created_at: natural_at(row, 5)?,
         updated_at: natural_at(row, 6)?,
         read: at(row, 7)?,
         seen: at(row, 8)?,
     })
+}
+
+/// The object of a notification as text.
+fn object(kind: NotificationKind) -> String {
+    kind.object().map(ContentId::to_text).unwrap_or_default()
 }

@@ -37,7 +37,8 @@ const UPDATE: &str = "\
 
 /// A scan of the terms in order. A user with two matching terms is returned once, at the lesser term.
 pub(super) const SEARCH: &str = "\
-    SELECT coalesce(u.handle, u.id), u.name, u.avatar, u.created_at, t.term FROM user_terms t JOIN users u ON u.id = t.owner
+    SELECT coalesce(u.handle, u.id), u.name, u.avatar, u.created_at, t.term
+    FROM user_terms t JOIN users u ON u.id = t.owner
     WHERE t.term < $2 AND (t.term, t.owner) > ($3, $4) AND NOT EXISTS (
         SELECT FROM user_terms other WHERE other.owner = t.owner AND other.term >= $1 AND other.term < t.term OFFSET 0)
     ORDER BY t.term, t.owner LIMIT $5";

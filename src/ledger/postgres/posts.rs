@@ -4,7 +4,6 @@ use std::collections::HashSet;
 
 use async_trait::async_trait;
 use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
 
 use super::columns::{at, count, id_at, integer, json_at, json_text, natural_at, one, plain};
 use super::events::{NewEvent, with_event};
@@ -16,7 +15,7 @@ use crate::ledger::quarantine::unix_millis;
 use crate::ledger::{
     EditOutcome, LedgerError, MAX_HIDDEN, NewJob, PostOwner, PostStore, Result, TimelineRange, VisiblePosts, job_plan,
 };
-use crate::model::{DomainEvent, Millis, Post, PostId, UserId, Visibility};
+use crate::model::{DomainEvent, Millis, Post, PostId, UserId, Visibility, others};
 
 const CREATE: &str = with_event!(
     "outcome, job",
@@ -53,17 +52,14 @@ pub(super) const OWNERS: &str = "\
         SELECT author, visibility FROM posts WHERE posts.id = wanted.id AND deleted_at IS NULL OFFSET 0
     ) post";
 
-/// The properties of a post that its deletion job contains.
+/// The properties of a post that its deletion job contains, and the post.
 const DELETABLE: &str = "\
-    SELECT topics, visibility FROM posts WHERE id = $1 AND author = $2 AND deleted_at IS NULL";
+    SELECT topics, visibility, body FROM posts WHERE id = $1 AND author = $2 AND deleted_at IS NULL";
 
 /// How often a deletion reads the post again after a concurrent edit.
 const MAX_DELETE_ATTEMPTS: usize = 16;
 
-const DELETE: &str = "SELECT outcome, job FROM feedline_delete_post($1, $2, $3, $4, $5, $6)";
-
-/// The same, with an event for the outlet.
-const DELETE_WITH_EVENT: &str = with_event!(
+const DELETE: &str = with_event!(
     "outcome, job",
     "feedline_delete_post($1, $2, $3, $4, $5, $6)",
     "outcome = 'deleted'",
@@ -149,8 +145,6 @@ impl PostStore for PostgresLedger {
     async fn delete_post(&self, id: PostId, author: &UserId, now: Millis) -> Result<Option<NewJob>> {
         let number = integer(id.0);
         let whose = author.as_str();
-        let event = DomainEvent::PostDeleted { post: id, author: author.clone() };
-        let event = NewEvent::new(Some(&event), self.outlet)?;
         for _ in 0..MAX_DELETE_ATTEMPTS {
             let rows = self.pool.read(DELETABLE, &[&number, &whose]).await?;
             let Some(row) = rows.first() else { return Ok(None) };
@@ -160,15 +154,13 @@ impl PostStore for PostgresLedger {
             let work = job_plan::post_deleted(id, author, content);
             let job = jobs::new_job(&work)?;
             let at_time = integer(now);
-            let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![&number, &whose, &topics, &visibility, &job, &at_time];
-            let statement = match &event.text {
-                None => DELETE,
-                Some(_) => {
-                    parameters.extend([&event.text as &(dyn ToSql + Sync), &event.pending]);
-                    DELETE_WITH_EVENT
-                }
-            };
-            let rows = self.pool.write(statement, &parameters).await?;
+            // A post that cannot be decoded mentions nobody.
+            let mentions = json_at::<Post>(row, 2).map(|post| others(&post.mentions, author)).unwrap_or_default();
+            let event = DomainEvent::PostDeleted { post: id, author: author.clone(), mentions };
+            let event = NewEvent::new(Some(&event), self.outlet)?;
+            let parameters: Parameters<'_> =
+                &[&number, &whose, &topics, &visibility, &job, &at_time, &event.text, &event.pending];
+            let rows = self.pool.write(DELETE, parameters).await?;
             let row = one(&rows)?;
             match at(row, 0)? {
                 "deleted" => return jobs::submitted(&at::<Vec<i64>>(row, 1)?, work, now).map(Some),

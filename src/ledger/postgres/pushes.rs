@@ -12,8 +12,8 @@ use super::pool::Parameters;
 use super::rows::readable;
 use crate::ledger::pushes::{ACCEPTED_KEPT, MAX_COUNTED_PUSHES, settle_push};
 use crate::ledger::{
-    DeviceSession, PUSH, PostAlertPage, PushBacklog, PushKey, PushLease, PushResult, PushStore, QueuedPush, Result,
-    SettledPush,
+    ClearPlan, DeviceSession, PUSH, PostAlertPage, PushBacklog, PushKey, PushLease, PushResult, PushStore, QueuedPush,
+    Result, SettledPush,
 };
 use crate::model::{Millis, PostId, UserId};
 
@@ -92,6 +92,16 @@ const QUEUE_ALERTS: &str = "\
     )
     SELECT owner FROM page ORDER BY owner DESC LIMIT 1";
 
+const ALERTED: &str = "\
+    SELECT DISTINCT owner FROM push_queue WHERE kind = 'post' AND item = $1 AND owner > $2 ORDER BY owner LIMIT $3";
+
+const SENT_ALERTS: &str = "\
+    SELECT DISTINCT item FROM push_queue WHERE owner = $1 AND kind = 'post' AND item > $2
+        AND (sent_at > 0 OR holder IS NOT NULL)
+    ORDER BY item DESC LIMIT $3";
+
+const CLEAR: &str = "SELECT feedline_clear_pushes($1, $2, $3, $4, $5)";
+
 const ALERT_READERS: &str = "\
     SELECT p.owner, p.author, coalesce(m.post, 0)
     FROM unnest($1::text[], $2::text[]) AS p (owner, author)
@@ -142,6 +152,23 @@ impl PushStore for PostgresLedger {
             self.trim_quarantine(PUSH).await;
         }
         Ok(usize::try_from(number).unwrap_or(usize::MAX))
+    }
+
+    async fn clear_pushes(&self, items: &[(UserId, u64)], plan: &ClearPlan) -> Result<()> {
+        let users: Vec<&str> = items.iter().map(|(user, _)| user.as_str()).collect();
+        let numbers: Vec<i64> = items.iter().map(|(_, item)| integer(*item)).collect();
+        let parameters: Parameters<'_> = &[&users, &numbers, &plan.session, &integer(plan.now), &integer(plan.due_at)];
+        self.pool.write(CLEAR, parameters).await.map(drop)
+    }
+
+    async fn sent_alerts(&self, user: &UserId, after: PostId, limit: usize) -> Result<Vec<PostId>> {
+        let rows = self.pool.read(SENT_ALERTS, &[&user.as_str(), &integer(after.0), &count(limit)]).await?;
+        rows.iter().map(|row| natural_at(row, 0).map(PostId)).collect()
+    }
+
+    async fn alerted_users(&self, post: PostId, after: &str, limit: usize) -> Result<Vec<UserId>> {
+        let rows = self.pool.read(ALERTED, &[&integer(post.0), &after, &count(limit)]).await?;
+        rows.iter().map(|row| id_at(row, 0)).collect()
     }
 
     async fn queue_post_alerts(&self, page: &PostAlertPage, now: Millis) -> Result<Option<UserId>> {

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use tokio_postgres::Row;
 
 use super::columns::{at, id_at, integer, json_text, natural_at, one, texts, user};
+use super::events::NewEvent;
 use super::pool::Parameters;
 use super::rows::readable;
 use super::{PostgresLedger, jobs};
@@ -11,10 +12,8 @@ use crate::ledger::edges::Edge;
 use crate::ledger::{EdgeWork, EventConsumer, NewJob, RestrictedUser, RestrictionStore, Result, Work, job_plan};
 use crate::model::{DomainEvent, Millis, Relation, Restriction, UserId};
 
-const RESTRICT: &str = "SELECT feedline_restrict($1, $2, $3, $4, $5, $6, $7, $8)";
-
-/// The same, with an event for each follow that ends.
-const RESTRICT_WITH_EVENTS: &str = "SELECT feedline_restrict_with_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+/// Writes an event, and one for each follow that ends.
+const RESTRICT: &str = "SELECT feedline_restrict_with_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
 
 const UNRESTRICT: &str = "SELECT feedline_unrestrict($1, $2, $3, $4, $5, $6, $7)";
 
@@ -43,12 +42,12 @@ pub(super) const WITH_RESTRICTIONS: &str = "\
        OR EXISTS (SELECT FROM restrictions WHERE maker = id AND kind = 'block' OFFSET 0)
        OR EXISTS (SELECT FROM restricted_by WHERE target = id AND kind IN ('mute', 'block') OFFSET 0)";
 
-/// The events of the follows that a restriction may end, as JSON.
-fn ended_follows(edges: &[Edge]) -> Result<Vec<String>> {
-    let event = |edge: &Edge| {
-        json_text(&DomainEvent::Unfollowed { follower: edge.reader.clone(), followee: edge.author.clone() })
-    };
-    edges.iter().map(event).collect()
+/// The events of the follows that a restriction may end, as JSON, and their consumers.
+fn ended_follows(edges: &[Edge], outlet: bool) -> Result<(Vec<String>, i32)> {
+    let event = |edge: &Edge| DomainEvent::Unfollowed { follower: edge.reader.clone(), followee: edge.author.clone() };
+    let events: Vec<DomainEvent> = edges.iter().map(event).collect();
+    let pending = events.first().map_or(0, |event| EventConsumer::all_of(event, outlet));
+    Ok((events.iter().map(json_text).collect::<Result<_>>()?, pending))
 }
 
 #[async_trait]
@@ -61,8 +60,9 @@ impl RestrictionStore for PostgresLedger {
         now: Millis,
     ) -> Result<Option<Vec<NewJob>>> {
         let inboxes = job_plan::restricted_inboxes(restriction, maker, target);
-        let has_events = self.outlet && job_plan::ends_follows(restriction);
-        let events = if has_events { ended_follows(&inboxes)? } else { Vec::new() };
+        let (events, pending) = ended_follows(&inboxes, self.outlet)?;
+        let event = DomainEvent::Restricted { maker: maker.clone(), target: target.clone() };
+        let event = NewEvent::new(Some(&event), self.outlet)?;
         let inboxes = InboxJobs::new(&inboxes, EdgeWork::Detach)?;
         let parameters: Parameters<'_> = &[
             &restriction.as_str(),
@@ -74,12 +74,11 @@ impl RestrictionStore for PostgresLedger {
             &inboxes.jobs,
             &integer(now),
             &events,
-            &EventConsumer::Outlet.bit(),
+            &pending,
+            &event.text,
+            &event.pending,
         ];
-        let rows = match has_events {
-            false => self.pool.write(RESTRICT, &parameters[..8]).await?,
-            true => self.pool.write(RESTRICT_WITH_EVENTS, parameters).await?,
-        };
+        let rows = self.pool.write(RESTRICT, parameters).await?;
         inboxes.submitted(&rows, now)
     }
 

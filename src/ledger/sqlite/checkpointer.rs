@@ -69,7 +69,7 @@ pub(super) fn serve(db: &Connection, wake_ups: &Receiver<()>, purge: &AtomicBool
         match wake_ups.recv_timeout(PURGE_INTERVAL) {
             Ok(()) => {
                 if let Err(error) = db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())) {
-                    tracing::warn!(%error, "cannot copy the write-ahead log into the ledger's file; it grows meanwhile");
+                    tracing::warn!(%error, "the write-ahead log grows: it cannot be copied into the ledger's file");
                 }
             }
             Err(RecvTimeoutError::Timeout) => {}

@@ -61,8 +61,14 @@ impl CommentStore for SqliteLedger {
         self.write(move |db| edit(db, base, &after, event.as_ref())).await
     }
 
-    async fn delete_comment(&self, id: CommentId) -> Result<Option<DeletedComment>> {
-        self.write(move |db| delete(db, id)).await
+    async fn delete_comment(
+        &self,
+        id: CommentId,
+        event: Option<&DomainEvent>,
+        now: Millis,
+    ) -> Result<Option<DeletedComment>> {
+        let event = event.cloned();
+        self.write(move |db| delete(db, id, event.as_ref(), now)).await
     }
 }
 
@@ -139,7 +145,9 @@ pub(super) fn comment(row: &Row<'_>) -> rusqlite::Result<Comment> {
 
 fn comments(db: &Connection, ids: &[CommentId]) -> rusqlite::Result<Vec<Comment>> {
     let sql = "SELECT id, post, parent, \
-        coalesce((SELECT handle FROM users WHERE users.id = author), author), text, mentions, likes, replies, edited_at FROM comments \
+        coalesce((SELECT handle FROM users WHERE users.id = author), author), \
+        text, mentions, likes, replies, edited_at \
+        FROM comments \
                WHERE id IN (SELECT value FROM json_each(?1))";
     readable("comments", db.prepare_cached(sql)?.query([json_text(ids)?])?, comment)
 }
@@ -156,15 +164,18 @@ fn lines(db: &Connection, ids: &[CommentId]) -> rusqlite::Result<Vec<(CommentId,
 }
 
 pub(super) const IN_THREAD: &str = "SELECT id, post, parent, \
-        coalesce((SELECT handle FROM users WHERE users.id = author), author), text, mentions, likes, replies, edited_at \
+        coalesce((SELECT handle FROM users WHERE users.id = author), author), \
+        text, mentions, likes, replies, edited_at \
     FROM comments INDEXED BY comments_thread WHERE post = ?1 AND parent = ?2 AND id < ?3 ORDER BY id DESC LIMIT ?4";
 
 pub(super) const IN_THREAD_AFTER: &str = "SELECT id, post, parent, \
-        coalesce((SELECT handle FROM users WHERE users.id = author), author), text, mentions, likes, replies, edited_at \
+        coalesce((SELECT handle FROM users WHERE users.id = author), author), \
+        text, mentions, likes, replies, edited_at \
     FROM comments INDEXED BY comments_thread WHERE post = ?1 AND parent = ?2 AND id > ?3 ORDER BY id LIMIT ?4";
 
 pub(super) const BY_AUTHOR: &str = "SELECT id, post, parent, \
-        coalesce((SELECT handle FROM users WHERE users.id = author), author), text, mentions, likes, replies, edited_at \
+        coalesce((SELECT handle FROM users WHERE users.id = author), author), \
+        text, mentions, likes, replies, edited_at \
     FROM comments INDEXED BY comments_author \
     WHERE author = ?1 AND id < ?2 AND author IS NOT NULL ORDER BY id DESC LIMIT ?3";
 
@@ -197,7 +208,12 @@ fn edit(
     Ok(CommentEditOutcome::Edited)
 }
 
-fn delete(db: &Connection, id: CommentId) -> rusqlite::Result<Option<DeletedComment>> {
+fn delete(
+    db: &Connection,
+    id: CommentId,
+    event: Option<&DomainEvent>,
+    now: Millis,
+) -> rusqlite::Result<Option<DeletedComment>> {
     let sql = "SELECT post, parent, replies FROM comments WHERE id = ?1 AND author IS NOT NULL";
     let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
     let Some((post, parent, replies)) = db.prepare_cached(sql)?.query_row([integer(id.0)], read).optional()? else {
@@ -212,6 +228,7 @@ fn delete(db: &Connection, id: CommentId) -> rusqlite::Result<Option<DeletedComm
         remove(db, integer(id.0))?;
         lose_reply(db, parent)?
     };
+    events::append(db, event, now, false)?;
     Ok(Some(DeletedComment { stays, along, tally: tally(db, post, -1)? }))
 }
 

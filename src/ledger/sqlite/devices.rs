@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::rows::ids_json;
 use super::{SqliteLedger, count, integer, json_text, natural, readable};
 use crate::ledger::devices::address_key;
 use crate::ledger::{DeviceRegistration, DeviceStore, Result, Revocation, RevocationKind};
@@ -57,7 +58,7 @@ impl DeviceStore for SqliteLedger {
         self.write(move |db| {
             let sql =
                 "UPDATE devices SET used_at = ?2 WHERE user IN (SELECT value FROM json_each(?1)) AND used_at < ?3";
-            db.prepare_cached(sql)?.execute(params![json_text(&users)?, integer(now), integer(since)]).map(drop)
+            db.prepare_cached(sql)?.execute(params![ids_json(&users)?, integer(now), integer(since)]).map(drop)
         })
         .await
     }

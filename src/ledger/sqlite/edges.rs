@@ -108,7 +108,7 @@ pub(super) fn end(db: &Connection, edge: &Edge) -> rusqlite::Result<bool> {
     Ok(ended)
 }
 
-/// Writes the event of a follow that ended, if there is an outlet.
+/// Writes the event of a follow that ended.
 pub(super) fn tell_of_end(db: &Connection, edge: &Edge, now: Millis, outlet: bool) -> rusqlite::Result<()> {
     let event = DomainEvent::Unfollowed { follower: edge.reader.clone(), followee: edge.author.clone() };
     events::append(db, Some(&event), now, outlet)

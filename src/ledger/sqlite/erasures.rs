@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
+use super::notification_people::next_position;
 use super::rows::user_id_at;
 use super::work::is_owned;
 use super::{SqliteLedger, count, favourites, integer, likes, natural, readable, revocations};
@@ -178,24 +179,29 @@ fn erase_likes(db: &Connection, user: &UserId, limit: usize) -> rusqlite::Result
 /// The groups of notifications that contain a person, with their owners, and whether nobody else is in them. A group
 /// that was dropped, with some of its people left, has no owner to report: the erased user takes that place, so no
 /// other user is notified.
-const NOTICES: &str = "SELECT p.notification, coalesce(n.user, p.person), coalesce(n.people <= 1, 0) \
+const NOTICES: &str = "SELECT p.notification, coalesce(n.user, p.person), p.ended = 0, coalesce(n.people <= 1, 0) \
     FROM notification_people p INDEXED BY notification_people_person \
     LEFT JOIN notifications n ON n.id = p.notification WHERE p.person = ?1 LIMIT ?2";
 
 fn notices(db: &Connection, user: &UserId, limit: usize) -> rusqlite::Result<Vec<(UserId, NotificationId)>> {
-    let read = |row: &Row<'_>| Ok((row.get(0)?, user_id_at(row, 1)?, row.get(2)?));
+    let read = |row: &Row<'_>| Ok((row.get(0)?, user_id_at(row, 1)?, row.get(2)?, row.get(3)?));
     let mut statement = db.prepare_cached(NOTICES)?;
     let groups = statement.query_map(params![user.as_str(), count(limit)], read)?;
-    let groups = groups.collect::<rusqlite::Result<Vec<(i64, UserId, bool)>>>()?;
-    let leave = |(group, owner, is_alone): (i64, UserId, bool)| {
+    let groups = groups.collect::<rusqlite::Result<Vec<(i64, UserId, bool, bool)>>>()?;
+    let leave = |(group, owner, is_member, is_alone): (i64, UserId, bool, bool)| {
         let sql = "DELETE FROM notification_people WHERE notification = ?1 AND person = ?2";
         db.prepare_cached(sql)?.execute(params![group, user.as_str()])?;
+        if !is_member {
+            return Ok((owner, NotificationId(natural(group))));
+        }
         if is_alone {
             db.prepare_cached("DELETE FROM notifications WHERE id = ?1")?.execute([group])?;
+            // Rows of people who left it.
+            let sql = "INSERT INTO notification_remains (notification) VALUES (?1) ON CONFLICT DO NOTHING";
+            db.prepare_cached(sql)?.execute([group])?;
             db.prepare_cached("UPDATE notified SET groups = groups - 1 WHERE user = ?1")?.execute([owner.as_str()])?;
         } else {
-            let sql = "UPDATE notified SET latest = latest + 1 WHERE user = ?1 RETURNING latest";
-            let latest: i64 = db.prepare_cached(sql)?.query_row([owner.as_str()], |row| row.get(0))?;
+            let latest = next_position(db, &owner)?;
             let sql = "UPDATE notifications SET people = people - 1, position = ?2 WHERE id = ?1";
             db.prepare_cached(sql)?.execute([group, latest])?;
         }

@@ -87,6 +87,25 @@ impl LikeStore for SqliteLedger {
         .await
     }
 
+    async fn likes_among(&self, likes: &[(ContentId, UserId)]) -> Result<Vec<(ContentId, UserId)>> {
+        let mut likes = likes.to_vec();
+        self.read(move |db| {
+            let mut of_post = db.prepare_cached("SELECT 1 FROM likes WHERE user = ?1 AND post = ?2")?;
+            let mut of_comment = db.prepare_cached("SELECT 1 FROM comment_likes WHERE user = ?1 AND comment = ?2")?;
+            let mut failed = None;
+            likes.retain(|(object, user)| {
+                let statement = if matches!(object, ContentId::Post(_)) { &mut of_post } else { &mut of_comment };
+                let exists = statement.exists(params![user.as_str(), integer(object.number())]);
+                exists.unwrap_or_else(|error| {
+                    failed = Some(error);
+                    false
+                })
+            });
+            failed.map_or(Ok(likes), Err)
+        })
+        .await
+    }
+
     async fn skip_like(&self, skipped: &SkippedLike) -> Result<Option<Vec<Reverted>>> {
         let skipped = skipped.clone();
         self.write(move |db| skip_like(db, &skipped)).await
@@ -132,7 +151,9 @@ fn settle(db: &Connection, batch: &LikeBatch) -> rusqlite::Result<Option<Settled
         }
         settled.tallies.push((object, tally(db, object)?));
     }
-    for event in DomainEvent::liked(&settled.added, batch.noted) {
+    let unlikes = batch.changes.iter().filter(|change| !change.liked);
+    let unlikes: Vec<_> = unlikes.map(|change| (change.user.clone(), change.object)).collect();
+    for event in DomainEvent::liked(&settled.added, batch.noted).into_iter().chain(DomainEvent::unliked(&unlikes)) {
         super::events::append(db, Some(&event), batch.now, false)?;
     }
     set_position(db, batch.partition, &batch.to)?;

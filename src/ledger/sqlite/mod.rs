@@ -32,6 +32,7 @@ mod lane;
 mod likes;
 mod lineage;
 mod migrations;
+mod notification_people;
 mod notifications;
 mod open;
 mod outlet_log;
@@ -241,7 +242,7 @@ mod tests {
             likes::LIKES_BY,
             likes::COMMENT_LIKERS,
             previews::LIKERS,
-            notifications::NEWEST,
+            notification_people::NEWEST,
             notifications::LIST,
             notifications::AFTER,
             notifications::PEOPLE,

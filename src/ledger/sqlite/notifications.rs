@@ -1,19 +1,22 @@
 //! Notifications, in groups.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use async_trait::async_trait;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::notification_people::{self as members, NewestGroup};
 use super::rows::user_id_at;
 use super::{SqliteLedger, UNLIMITED, count, events, integer, json_text, natural, pushes, readable, readable_page};
 use crate::ledger::notifications::{MAX_GROUP_PEOPLE, MAX_NOTIFICATION_GROUPS};
 use crate::ledger::{
-    ClearPlan, MarkUpTo, NotificationEvent, NotificationGroup, NotificationMark, NotificationStore, PushPlan, Result,
-    UserNotifications,
+    ClearPlan, EndedNotification, MarkUpTo, NotificationEvent, NotificationGroup, NotificationMark, NotificationStore,
+    PushPlan, Result, UserNotifications,
 };
-use crate::model::{ContentId, DomainEvent, Millis, NotificationId, NotificationKind, NotificationPosition, UserId};
+use crate::model::{
+    CommentId, ContentId, DomainEvent, Millis, NotificationId, NotificationKind, NotificationPosition, PostId, UserId,
+};
 
 /// The number of people that one call removes from dropped groups.
 const CLEARED: usize = 500;
@@ -57,6 +60,32 @@ impl NotificationStore for SqliteLedger {
         self.write(note).await
     }
 
+    async fn end_notifications(&self, ended: &[EndedNotification]) -> Result<Vec<(UserId, NotificationId)>> {
+        let ended = ended.to_vec();
+        self.write(move |db| members::end(db, &ended)).await
+    }
+
+    async fn notifications_under(&self, post: PostId, limit: usize) -> Result<Vec<(UserId, NotificationId)>> {
+        self.read_heavy(move |db| {
+            let mut statement = db.prepare_cached(UNDER)?;
+            readable("notifications", statement.query(params![integer(post.0), count(limit)])?, |row| {
+                Ok((user_id_at(row, 0)?, NotificationId(natural(row.get(1)?))))
+            })
+        })
+        .await
+    }
+
+    async fn notifications_by(&self, user: &UserId, person: &UserId, limit: usize) -> Result<Vec<NotificationId>> {
+        let user = user.clone();
+        let person = person.clone();
+        self.read(move |db| {
+            let wanted = params![user.as_str(), person.as_str(), count(limit)];
+            let id = |row: &Row<'_>| Ok(NotificationId(natural(row.get(0)?)));
+            db.prepare_cached(BY)?.query_map(wanted, id)?.collect()
+        })
+        .await
+    }
+
     async fn notifications(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<Vec<NotificationGroup>> {
         let user = user.clone();
         self.read(move |db| list(db, LIST, &user, before.unwrap_or(i64::MAX), limit)).await
@@ -71,9 +100,8 @@ impl NotificationStore for SqliteLedger {
     async fn newest_notification(&self, user: &UserId) -> Result<Option<NotificationId>> {
         let user = user.clone();
         self.read(move |db| {
-            let sql = "SELECT max(id) FROM notifications WHERE user = ?1";
-            let newest: Option<i64> = db.prepare_cached(sql)?.query_row(params![user.as_str()], |row| row.get(0))?;
-            Ok(newest.map(|id| NotificationId(natural(id))))
+            let newest: i64 = db.prepare_cached(NEWEST_ID)?.query_row([user.as_str()], |row| row.get(0))?;
+            Ok(Some(NotificationId(natural(newest))).filter(|id| id.0 > 0))
         })
         .await
     }
@@ -99,7 +127,7 @@ impl NotificationStore for SqliteLedger {
         self.write(move |db| {
             let marked = self::mark(db, &user, upto, mark)?;
             if let Some(clear) = clear.filter(|_| marked.is_some()) {
-                pushes::enqueue_clears(db, &user, None, &clear)?;
+                pushes::enqueue_clears(db, &user, pushes::Cleared::Notifications, &clear)?;
             }
             Ok(marked)
         })
@@ -141,50 +169,15 @@ fn notify(
     now: Millis,
     window: Millis,
 ) -> rusqlite::Result<Vec<NotificationGroup>> {
-    let mut markers = Markers::of(db, to)?;
-    // Ordered by the time of the last change.
-    let mut changed: BTreeMap<i64, NotificationId> = BTreeMap::new();
-    let mut grown = false;
-    for event in events {
-        let newest = NewestGroup::of(db, to, event.kind)?;
-        let recent = newest.filter(|group| natural(group.created_at).saturating_add(window) > now);
-        let open = recent.filter(|group| group.seq > markers.read_upto);
-        let noted = newest.map(|group| group.event_of(db, &event.by)).transpose()?.flatten();
-        if let (Some(group), Some(noted)) = (newest, noted)
-            && event.event != 0
-            && noted >= event.event
-        {
-            // The event was stored before, but its recipient may not have been notified.
-            changed.insert(group.seq, NotificationId(natural(group.id)));
-            continue;
-        }
-        let looked_into = if event.kind.is_new_each_time() { open } else { recent };
-        if let (Some(group), Some(_)) = (looked_into, noted) {
-            group.raise_event(db, event)?;
-            continue;
-        }
-        markers.latest += 1;
-        grown = true;
-        let id = match open {
-            Some(group) => {
-                group.grow(db, markers.latest, now)?;
-                changed.remove(&group.seq);
-                group.id
-            }
-            None => {
-                markers.groups += 1;
-                begin(db, to, event, markers.latest, now)?
-            }
-        };
-        let sql = "INSERT INTO notification_people (notification, person, seq, event) VALUES (?1, ?2, ?3, ?4)";
-        db.prepare_cached(sql)?.execute(params![id, event.by.as_str(), markers.latest, event.event])?;
-        changed.insert(markers.latest, NotificationId(natural(id)));
-    }
+    let markers = Markers::of(db, to)?;
+    let mut recorder = Recorder { db, to, now, window, markers, changed: BTreeMap::new(), has_grown: false };
+    events.iter().try_for_each(|event| recorder.record(event))?;
+    let Recorder { mut markers, changed, has_grown, .. } = recorder;
     clear_remains(db)?;
     if changed.is_empty() {
         return Ok(Vec::new());
     }
-    if grown {
+    if has_grown {
         while natural(markers.groups) > MAX_NOTIFICATION_GROUPS {
             drop_oldest(db, to)?;
             markers.groups -= 1;
@@ -199,48 +192,78 @@ fn notify(
     Ok(groups)
 }
 
-/// The newest group of a user for a kind of event and its object.
-#[derive(Clone, Copy)]
-struct NewestGroup {
-    id: i64,
-    seq: i64,
-    created_at: i64,
+/// Records the events of a user, in order.
+struct Recorder<'a> {
+    db: &'a Connection,
+    to: &'a UserId,
+    now: Millis,
+    window: Millis,
+    markers: Markers,
+    /// The groups that changed, by their positions: the order of their last changes.
+    changed: BTreeMap<i64, NotificationId>,
+    /// Whether a group was begun, has grown or was renewed, or somebody has returned.
+    has_grown: bool,
 }
 
-pub(super) const NEWEST: &str = "SELECT id, seq, created_at FROM notifications INDEXED BY notifications_group \
-    WHERE user = ?1 AND kind = ?2 AND object = ?3 ORDER BY seq DESC LIMIT 1";
-
-impl NewestGroup {
-    fn of(db: &Connection, user: &UserId, kind: NotificationKind) -> rusqlite::Result<Option<Self>> {
-        let read = |row: &Row<'_>| Ok(Self { id: row.get(0)?, seq: row.get(1)?, created_at: row.get(2)? });
-        db.prepare_cached(NEWEST)?.query_row(params![user.as_str(), kind.name(), object(kind)], read).optional()
-    }
-
-    /// The number of the last event of a person in the group; `None` if the person is not in it.
-    fn event_of(self, db: &Connection, person: &UserId) -> rusqlite::Result<Option<i64>> {
-        let sql = "SELECT event FROM notification_people WHERE notification = ?1 AND person = ?2";
-        db.prepare_cached(sql)?.query_row(params![self.id, person.as_str()], |row| row.get(0)).optional()
-    }
-
-    /// Records a later event of a person that is already in the group.
-    fn raise_event(self, db: &Connection, event: &NotificationEvent) -> rusqlite::Result<()> {
-        if event.event == 0 {
+impl Recorder<'_> {
+    fn record(&mut self, event: &NotificationEvent) -> rusqlite::Result<()> {
+        let Self { db, to, .. } = *self;
+        let newest = NewestGroup::of(db, to, event.kind)?;
+        let recent = newest.filter(|group| natural(group.created_at).saturating_add(self.window) > self.now);
+        let open = recent.filter(|group| group.seq > self.markers.read_upto);
+        let known = newest.map(|group| group.member(db, &event.by)).transpose()?.flatten();
+        if let (Some(group), Some(known)) = (newest, &known)
+            && event.event != 0
+            && known.event >= event.event
+        {
+            // The event was stored before, but its recipient may not have been notified.
+            self.note(group.id, group.seq);
             return Ok(());
         }
-        let sql = "UPDATE notification_people SET event = ?3 WHERE notification = ?1 AND person = ?2";
-        let row = params![self.id, event.by.as_str(), event.event];
-        db.prepare_cached(sql)?.execute(row).map(drop)
+        let joined = match event.kind {
+            _ if event.kind.is_new_each_time() => open,
+            NotificationKind::Mention(_) => newest,
+            _ => recent,
+        };
+        if let (Some(group), Some(known)) = (joined, known) {
+            if event.kind.is_new_each_time() {
+                let seq = self.move_up(group.seq);
+                group.renew(db, event, &known, seq, self.now)?;
+                self.note(group.id, seq);
+            } else if group.return_to(db, event, &known, self.markers.latest + 1)? {
+                self.markers.latest += 1;
+                self.has_grown = true;
+                self.note(group.id, group.seq);
+            }
+            return Ok(());
+        }
+        let seq = self.move_up(open.map_or(0, |group| group.seq));
+        let id = match open {
+            Some(group) => {
+                group.grow(db, seq, self.now)?;
+                group.id
+            }
+            None => {
+                self.markers.groups += 1;
+                begin(db, to, event, seq, self.now)?
+            }
+        };
+        members::add(db, id, event, seq)?;
+        self.note(id, seq);
+        Ok(())
     }
 
-    fn grow(self, db: &Connection, seq: i64, now: Millis) -> rusqlite::Result<()> {
-        let sql =
-            "UPDATE notifications SET people = people + 1, seq = ?2, position = ?2, updated_at = ?3 WHERE id = ?1";
-        db.prepare_cached(sql)?.execute(params![self.id, seq, integer(now)]).map(drop)
+    /// The next position, for a group that leaves this one.
+    fn move_up(&mut self, from: i64) -> i64 {
+        self.changed.remove(&from);
+        self.has_grown = true;
+        self.markers.latest += 1;
+        self.markers.latest
     }
-}
 
-fn object(kind: NotificationKind) -> String {
-    kind.object().map(ContentId::to_text).unwrap_or_default()
+    fn note(&mut self, group: i64, seq: i64) {
+        self.changed.insert(seq, NotificationId(natural(group)));
+    }
 }
 
 /// Begins a group. Returns its id.
@@ -248,7 +271,7 @@ fn begin(db: &Connection, to: &UserId, event: &NotificationEvent, seq: i64, now:
     let sql = "INSERT INTO notifications (user, kind, object, seq, position, people, created_at, updated_at) \
                VALUES (?1, ?2, ?3, ?4, ?4, 1, ?5, ?5)";
     let kind = event.kind.name();
-    let object = object(event.kind);
+    let object = members::object(event.kind);
     db.prepare_cached(sql)?.insert(params![to.as_str(), kind, object, seq, integer(now)])
 }
 
@@ -285,13 +308,35 @@ fn clear_remains(db: &Connection) -> rusqlite::Result<()> {
 }
 
 pub(super) const LIST: &str = "SELECT id, kind, object, seq, people, created_at, updated_at, position \
-    FROM notifications INDEXED BY notifications_order WHERE user = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3";
+    FROM notifications INDEXED BY notifications_order WHERE user = ?1 AND seq < ?2 AND people > 0 \
+    ORDER BY seq DESC LIMIT ?3";
 
 pub(super) const AFTER: &str = "SELECT id, kind, object, seq, people, created_at, updated_at, position \
-    FROM notifications INDEXED BY notifications_order WHERE user = ?1 AND seq > ?2 ORDER BY seq DESC LIMIT ?3";
+    FROM notifications INDEXED BY notifications_order WHERE user = ?1 AND seq > ?2 AND people > 0 \
+    ORDER BY seq DESC LIMIT ?3";
 
-pub(super) const PEOPLE: &str = "SELECT person FROM notification_people INDEXED BY notification_people_newest \
-    WHERE notification = ?1 ORDER BY seq DESC LIMIT ?2";
+pub(super) const PEOPLE: &str = "SELECT person, comments FROM notification_people \
+    INDEXED BY notification_people_newest WHERE notification = ?1 AND ended = 0 ORDER BY seq DESC LIMIT ?2";
+
+/// The groups about the comments on a post: those of their authors, and of the users that they mention.
+pub(super) const UNDER: &str = "\
+    WITH written AS MATERIALIZED (SELECT id, author, mentions FROM comments INDEXED BY comments_thread \
+        WHERE post = ?1 AND author IS NOT NULL LIMIT ?2), \
+    concerned AS (SELECT author AS user, value AS kind, 'c' || written.id AS object FROM written \
+            CROSS JOIN json_each('[\"like\",\"reply\"]') \
+        UNION ALL SELECT lower(value), 'mention', 'c' || written.id FROM written \
+            CROSS JOIN json_each(iif(json_valid(mentions), mentions, '[]'))) \
+    SELECT n.user, n.id FROM concerned CROSS JOIN notifications n INDEXED BY notifications_group \
+        ON n.user = concerned.user AND n.kind = concerned.kind AND n.object = concerned.object \
+    WHERE n.people > 0 LIMIT ?2";
+
+/// Also looks at groups that are gone and were queued for devices.
+const NEWEST_ID: &str = "SELECT max(coalesce((SELECT max(id) FROM notifications WHERE user = ?1), 0), \
+    coalesce((SELECT max(item) FROM push_queue WHERE user = ?1 AND kind NOT IN ('post', 'clear')), 0))";
+
+pub(super) const BY: &str = "SELECT id FROM notifications INDEXED BY notifications_order \
+    WHERE user = ?1 AND people > 0 AND EXISTS (SELECT 1 FROM notification_people \
+        WHERE notification = notifications.id AND person = ?2 AND ended = 0) ORDER BY seq DESC LIMIT ?3";
 
 /// A page of [`LIST`] or [`AFTER`].
 fn list(
@@ -310,7 +355,7 @@ fn list(
 fn by_id(db: &Connection, user: &UserId, ids: &[NotificationId]) -> rusqlite::Result<Vec<NotificationGroup>> {
     let markers = Markers::of(db, user)?;
     let sql = "SELECT id, kind, object, seq, people, created_at, updated_at, position FROM notifications \
-               WHERE id IN (SELECT value FROM json_each(?1)) AND user = ?2";
+               WHERE id IN (SELECT value FROM json_each(?1)) AND user = ?2 AND people > 0";
     let mut statement = db.prepare_cached(sql)?;
     let rows = statement.query(params![json_text(ids)?, user.as_str()])?;
     with_people(db, readable("notifications", rows, |row| group(row, markers))?)
@@ -318,15 +363,20 @@ fn by_id(db: &Connection, user: &UserId, ids: &[NotificationId]) -> rusqlite::Re
 
 fn with_people(db: &Connection, mut groups: Vec<NotificationGroup>) -> rusqlite::Result<Vec<NotificationGroup>> {
     for group in &mut groups {
-        group.people = newest_people(db, group.id)?;
+        for (person, comments) in newest_people(db, group.id)? {
+            if let Some(comments) = comments {
+                group.comments.insert(person.clone(), comments);
+            }
+            group.people.push(person);
+        }
     }
     Ok(groups)
 }
 
-fn newest_people(db: &Connection, id: NotificationId) -> rusqlite::Result<Vec<UserId>> {
+fn newest_people(db: &Connection, id: NotificationId) -> rusqlite::Result<Vec<(UserId, Option<Vec<CommentId>>)>> {
     let mut statement = db.prepare_cached(PEOPLE)?;
     readable("notification_people", statement.query(params![integer(id.0), count(MAX_GROUP_PEOPLE)])?, |row| {
-        user_id_at(row, 0)
+        Ok((user_id_at(row, 0)?, members::comments_at(row, 1)?))
     })
 }
 
@@ -345,6 +395,7 @@ fn group(row: &Row<'_>, markers: Markers) -> rusqlite::Result<NotificationGroup>
         seq,
         position: NotificationPosition(natural(row.get(7)?)),
         people: Vec::new(),
+        comments: HashMap::new(),
         count: natural(row.get(4)?),
         created_at: natural(row.get(5)?),
         updated_at: natural(row.get(6)?),

@@ -235,7 +235,8 @@ pub(super) fn listed(rows: Rows<'_>, limit: usize) -> rusqlite::Result<ListPage<
 }
 
 pub(super) fn users(db: &Connection, ids: &[UserId]) -> rusqlite::Result<Vec<User>> {
-    let sql = "SELECT coalesce(handle, id), name, avatar, created_at FROM users WHERE id IN (SELECT value FROM json_each(?1)) \
+    let sql = "SELECT coalesce(handle, id), name, avatar, created_at FROM users \
+               WHERE id IN (SELECT value FROM json_each(?1)) \
                AND erased_at IS NULL";
     readable("users", db.prepare_cached(sql)?.query([ids_json(ids)?])?, user)
 }

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::ledger::quarantine::report_unreadable;
 use crate::ledger::{EditOutcome, NewJob, PostOwner, PostStore, Result, TimelineRange, VisiblePosts, job_plan};
-use crate::model::{DomainEvent, Millis, Post, PostId, UserId};
+use crate::model::{DomainEvent, Millis, Post, PostId, UserId, others};
 
 #[async_trait]
 impl PostStore for SqliteLedger {
@@ -182,7 +182,8 @@ pub(super) fn delete(
     if let Some(post) = &post {
         topics::leave(db, post)?;
     }
-    let event = DomainEvent::PostDeleted { post: id, author: author.clone() };
+    let mentions = post.as_ref().map(|post| others(&post.mentions, author)).unwrap_or_default();
+    let event = DomainEvent::PostDeleted { post: id, author: author.clone(), mentions };
     events::append(db, Some(&event), now, outlet)?;
     let content = post.map(|post| (post.topics, post.visibility));
     jobs::create(db, job_plan::post_deleted(id, author, content), now).map(Some)

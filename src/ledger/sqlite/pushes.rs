@@ -130,6 +130,37 @@ impl PushStore for SqliteLedger {
         .await
     }
 
+    async fn clear_pushes(&self, items: &[(UserId, u64)], plan: &ClearPlan) -> Result<()> {
+        let items = items.to_vec();
+        let plan = plan.clone();
+        self.write(move |db| {
+            items.iter().try_for_each(|(user, item)| enqueue_clears(db, user, Cleared::Item(*item), &plan))
+        })
+        .await
+    }
+
+    async fn sent_alerts(&self, user: &UserId, after: PostId, limit: usize) -> Result<Vec<PostId>> {
+        let user = user.clone();
+        self.read(move |db| {
+            let sql = "SELECT DISTINCT item FROM push_queue WHERE user = ?1 AND kind = 'post' AND item > ?2 \
+                       AND (sent_at > 0 OR holder IS NOT NULL) ORDER BY item DESC LIMIT ?3";
+            let wanted = params![user.as_str(), integer(after.0), count(limit)];
+            db.prepare_cached(sql)?.query_map(wanted, |row| post_id_at(row, 0))?.collect()
+        })
+        .await
+    }
+
+    async fn alerted_users(&self, post: PostId, after: &str, limit: usize) -> Result<Vec<UserId>> {
+        let after = after.to_owned();
+        self.read(move |db| {
+            let sql = "SELECT DISTINCT user FROM push_queue INDEXED BY push_queue_posts \
+                       WHERE kind = 'post' AND item = ?1 AND user > ?2 ORDER BY user LIMIT ?3";
+            let wanted = params![integer(post.0), after, count(limit)];
+            db.prepare_cached(sql)?.query_map(wanted, |row| user_id_at(row, 0))?.collect()
+        })
+        .await
+    }
+
     async fn queue_post_alerts(&self, page: &PostAlertPage, now: Millis) -> Result<Option<UserId>> {
         let page = page.clone();
         self.write(move |db| queue_post_alerts(db, &page, now)).await
@@ -210,12 +241,22 @@ pub(super) fn enqueue(
     })
 }
 
-/// Queues a silent message for the devices of a user that were sent pushes: of posts behind `seen.0` up to `seen.1`, or
-/// of notifications.
+/// The pushes that a silent message clears.
+#[derive(Clone, Copy)]
+pub(super) enum Cleared {
+    /// Those of notifications.
+    Notifications,
+    /// Those about posts behind the first one up to the second one.
+    Posts(PostId, PostId),
+    /// Those of this item.
+    Item(u64),
+}
+
+/// Queues a silent message for the devices of a user that were sent such pushes.
 pub(super) fn enqueue_clears(
     db: &Connection,
     user: &UserId,
-    seen: Option<(PostId, PostId)>,
+    cleared: Cleared,
     plan: &ClearPlan,
 ) -> rusqlite::Result<()> {
     let sql = concat!(
@@ -224,15 +265,20 @@ pub(super) fn enqueue_clears(
          WHERE d.user = ?1 AND (?2 IS NULL OR d.session IS NOT ?2) AND EXISTS ( \
              SELECT 1 FROM push_queue s WHERE s.user = d.user AND s.device = d.id AND s.item > 0 \
              AND (s.sent_at > 0 OR s.holder IS NOT NULL) \
-             AND CASE WHEN ?5 IS NULL THEN s.kind <> 'post' \
+             AND CASE WHEN ?7 IS NOT NULL THEN s.item = ?7 \
+                 WHEN ?5 IS NULL THEN s.kind <> 'post' \
                  ELSE s.kind = 'post' AND s.item > ?5 AND s.item <= ?6 END) \
          ON CONFLICT DO UPDATE SET seq = max(seq + 1, excluded.seq), queued_at = excluded.queued_at, state = 0, \
              due_at = CASE WHEN state = 0 THEN due_at ELSE max(excluded.due_at, sent_at + ",
         clear_pause!("q.sends"),
         ") END"
     );
-    let (after, upto) = seen.map(|(after, upto)| (integer(after.0), integer(upto.0))).unzip();
-    let row = params![user.as_str(), plan.session, integer(plan.now), integer(plan.due_at), after, upto];
+    let [after, upto, item] = match cleared {
+        Cleared::Notifications => [None; 3],
+        Cleared::Posts(after, upto) => [Some(integer(after.0)), Some(integer(upto.0)), None],
+        Cleared::Item(item) => [None, None, Some(integer(item))],
+    };
+    let row = params![user.as_str(), plan.session, integer(plan.now), integer(plan.due_at), after, upto, item];
     db.prepare_cached(sql)?.execute(row).map(drop)
 }
 

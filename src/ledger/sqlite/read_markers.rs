@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::pushes::enqueue_clears;
+use super::pushes::{Cleared, enqueue_clears};
 use super::rows::post_id_at;
 use super::{SqliteLedger, integer};
 use crate::ledger::{ClearPlan, ReadMarkerStore, Result};
@@ -18,7 +18,7 @@ impl ReadMarkerStore for SqliteLedger {
             if let Some(clear) = clear {
                 let before = marker(db, &user)?;
                 if before < id {
-                    enqueue_clears(db, &user, Some((before, id)), &clear)?;
+                    enqueue_clears(db, &user, Cleared::Posts(before, id), &clear)?;
                 }
             }
             let sql = "INSERT INTO read_markers (user, post) VALUES (?1, ?2) \

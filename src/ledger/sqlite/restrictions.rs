@@ -3,12 +3,12 @@
 use async_trait::async_trait;
 use rusqlite::{Connection, Row, params};
 
-use super::edges;
 use super::people::user;
 use super::rows::{id_pairs_json, ids_json, user_id_at};
 use super::{SqliteLedger, UNLIMITED, integer, jobs, natural, readable, readable_page};
+use super::{edges, events};
 use crate::ledger::{EdgeWork, NewJob, RestrictedUser, RestrictionStore, Result, job_plan};
-use crate::model::{Millis, Relation, Restriction, UserId};
+use crate::model::{DomainEvent, Millis, Relation, Restriction, UserId};
 
 #[async_trait]
 impl RestrictionStore for SqliteLedger {
@@ -82,6 +82,8 @@ fn restrict(db: &Connection, key: &RestrictionKey, now: Millis, outlet: bool) ->
     if db.prepare_cached(sql)?.execute(row)? == 0 {
         return Ok(None);
     }
+    let event = DomainEvent::Restricted { maker: key.maker.clone(), target: key.target.clone() };
+    events::append(db, Some(&event), now, outlet)?;
     let mut made = Vec::new();
     for edge in job_plan::restricted_inboxes(key.restriction, &key.maker, &key.target) {
         if job_plan::ends_follows(key.restriction) && edges::end(db, &edge)? {

@@ -1,6 +1,6 @@
 //! Devices that are refused: their provider answered 429 for one of them alone, or their own endpoint answered 429, 5xx
-//! or nothing. All messages to such a device wait, as each further request would be refused, too, and occupies a request
-//! meanwhile. Each process knows its own.
+//! or nothing. All messages to such a device wait, as each further request would be refused, too, and would occupy a
+//! slot meanwhile. Each process knows its own.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};

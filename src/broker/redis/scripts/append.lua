@@ -2,7 +2,8 @@
 --   e  epoch   t  last offset   r  the run of Redis that wrote it   v, l  last version (20 digits) and its life
 --   x  `<size>:<stays>:<period>`: how many entries are read, how long they stay, and when the expiry of both keys was
 --      last set
--- The metadata expires with the entries, unless readers keep it: names that clients choose leave nothing behind.
+-- The metadata expires with the entries, unless readers keep it: names that clients choose leave nothing behind. A node
+-- that is cut off, and is a reader, must notice that it missed an entry.
 -- KEYS: epochs, then log, meta, counts of each, and the idempotency key's mark if there is one
 -- ARGV: run, milliseconds of a period, milliseconds that a position is kept for readers, kind, body, size, milliseconds
 --       the entries stay, 1 if a log that nobody awaits is not begun, version ('' if none), its life, seconds a mark
@@ -26,16 +27,16 @@ local function append(log, meta, counts, mark)
   end
   local found = call('HMGET', meta, 'r', 'e', 't', 'x', 'v', 'l')
   local epoch, offset, set, last = found[2], found[3], found[4], found[5]
-  local is_new = found[1] ~= run
+  local has_readers = false
   -- A log that another run of Redis wrote may lack its end, and offsets must not be reused.
-  if is_new then
+  if found[1] ~= run then
     call('DEL', log, meta)
     -- Clients that joined before the first entry have this epoch.
     epoch, offset, set, last = derived_epoch(log, counts, KEYS[1]), '0', nil, nil
-    local is_skipped = skips and not is_awaited(log, KEYS[1])
+    has_readers = is_awaited(log, KEYS[1])
     -- Those that come back after the log has expired, or was not begun, get another one.
     end_derived_epoch(log, KEYS[1])
-    if is_skipped then return '0 ' .. epoch .. ' 0' end
+    if skips and not has_readers then return '0 ' .. epoch .. ' 0' end
     -- If the next command is refused, the log has no entries yet.
     call('HSET', meta, 'r', run, 'e', epoch, 't', offset)
   end
@@ -51,8 +52,12 @@ local function append(log, meta, counts, mark)
     -- First of all: an offset that is in the log is not used again, whatever is refused now.
     call('HSET', meta, 't', offset)
     call('PEXPIRE', log, stays + slack)
-    -- A new key has no expiry, which counts as the greatest one.
-    if is_new then call('PEXPIRE', meta, stays + slack) else call('PEXPIRE', meta, stays + slack, 'GT') end
+    -- No expiry, as that of a new key, counts as the greatest one.
+    if call('PTTL', meta) < 0 then
+      call('PEXPIRE', meta, stays + slack)
+    else
+      call('PEXPIRE', meta, stays + slack, 'GT')
+    end
     call('HSET', meta, 'x', kept)
   else
     call('HSET', meta, 't', offset)
@@ -63,7 +68,7 @@ local function append(log, meta, counts, mark)
     call('EXPIRE', mark, mark_stays)
   end
   local receivers = call('PUBLISH', log, id .. ' ' .. epoch .. payload)
-  if sets_expiry and receivers > 0 then keep_position(meta, kept) end
+  if has_readers or sets_expiry and receivers > 0 then keep_position(meta, kept) end
   return offset .. ' ' .. epoch .. ' ' .. receivers
 end
 

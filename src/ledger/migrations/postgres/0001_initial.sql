@@ -423,6 +423,7 @@ CREATE TABLE notifications (
     seq        bigint NOT NULL,
     -- When it last changed in any way: `seq` or greater, from the same sequence.
     position   bigint NOT NULL,
+    -- 0: all have left, and the group is not listed.
     people     bigint NOT NULL,
     created_at bigint NOT NULL,
     updated_at bigint NOT NULL,
@@ -441,10 +442,15 @@ CREATE TABLE notification_people (
     seq          bigint NOT NULL,
     -- The last event of this person in the group; 0: none. An event that is processed again changes nothing.
     event        bigint NOT NULL DEFAULT 0,
+    -- Of comments and replies: the newest comments of this person, newest first.
+    comments     bigint[],
+    -- Whether the cause ended, and the person has left the group. The row stays, so that a repetition notifies nobody
+    -- again.
+    ended        boolean NOT NULL DEFAULT false,
     PRIMARY KEY (owner, notification, person)
 ) PARTITION BY HASH (owner);
 -- The newest people of a group.
-CREATE INDEX notification_people_newest ON notification_people (owner, notification, seq);
+CREATE INDEX notification_people_newest ON notification_people (owner, notification, seq) WHERE NOT ended;
 -- The groups that contain a person, for erasures.
 CREATE INDEX notification_people_person ON notification_people (person, owner, notification);
 
@@ -618,6 +624,8 @@ CREATE TABLE push_queue (
     PRIMARY KEY (owner, device, item)
 ) WITH (fillfactor = 80);
 CREATE INDEX push_queue_due ON push_queue (state, due_at);
+-- The alerts about a post, which are withdrawn with it.
+CREATE INDEX push_queue_posts ON push_queue (item, owner) WHERE kind = 'post';
 
 -- The outlet
 -- ----------

@@ -402,6 +402,7 @@ CREATE TABLE notifications (
     seq        INTEGER NOT NULL,
     -- When it last changed in any way: `seq` or greater, from the same sequence.
     position   INTEGER NOT NULL,
+    -- 0: all have left, and the group is not listed.
     people     INTEGER NOT NULL,
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL
@@ -418,10 +419,14 @@ CREATE TABLE notification_people (
     seq          INTEGER NOT NULL,
     -- The last event of this person in the group; 0: none. An event that is processed again changes nothing.
     event        INTEGER NOT NULL DEFAULT 0,
+    -- Of comments and replies: the newest comments of this person, newest first, as JSON.
+    comments     TEXT,
+    -- 1: the cause ended, and the person has left the group. The row stays, so that a repetition notifies nobody again.
+    ended        INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (notification, person)
 ) WITHOUT ROWID;
 -- The newest people of a group.
-CREATE INDEX notification_people_newest ON notification_people (notification, seq);
+CREATE INDEX notification_people_newest ON notification_people (notification, seq) WHERE ended = 0;
 -- The groups that contain a person, for erasures.
 CREATE INDEX notification_people_person ON notification_people (person, notification);
 
@@ -578,6 +583,8 @@ CREATE TABLE push_queue (
     PRIMARY KEY (user, device, item)
 ) WITHOUT ROWID;
 CREATE INDEX push_queue_due ON push_queue (state, due_at);
+-- The alerts about a post, which are withdrawn with it.
+CREATE INDEX push_queue_posts ON push_queue (item, user) WHERE kind = 'post';
 
 -- The outlet
 -- ----------

@@ -116,6 +116,7 @@ DECLARE
     entry record;
     people_left bigint;
     next_position bigint;
+    had_left boolean;
 BEGIN
     FOR entry IN
         SELECT p.owner, p.notification FROM notification_people p WHERE p.person = p_user
@@ -123,17 +124,22 @@ BEGIN
     LOOP
         UPDATE notified SET latest = latest + 1 WHERE owner = entry.owner RETURNING latest INTO next_position;
         DELETE FROM notification_people
-        WHERE owner = entry.owner AND notification = entry.notification AND person = p_user;
+        WHERE owner = entry.owner AND notification = entry.notification AND person = p_user
+        RETURNING ended INTO had_left;
         CONTINUE WHEN NOT FOUND;
         notified_user := entry.owner;
         changed := entry.notification;
         RETURN NEXT;
+        CONTINUE WHEN had_left;
         UPDATE notifications SET people = people - 1, position = next_position
         WHERE owner = entry.owner AND id = entry.notification
         RETURNING people INTO people_left;
         IF FOUND AND people_left <= 0 THEN
             DELETE FROM notifications WHERE owner = entry.owner AND id = entry.notification;
             UPDATE notified SET groups = groups - 1 WHERE owner = entry.owner;
+            -- Rows of people who left it.
+            INSERT INTO notification_remains (owner, notification) VALUES (entry.owner, entry.notification)
+            ON CONFLICT DO NOTHING;
         END IF;
     END LOOP;
 END $$;

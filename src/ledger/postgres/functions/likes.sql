@@ -249,8 +249,8 @@ $$;
 CREATE OR REPLACE FUNCTION feedline_apply_like_batch(
     p_partition int, p_from text, p_to text, p_now bigint, p_posts bigint[], p_steps bigint[], p_comments bigint[],
     p_liked bigint[], p_likers text[], p_times bigint[], p_post_likes int, p_users text[], p_handles text[],
-    p_unliked bigint[], p_unlikers text[], p_post_unlikes int, p_unseen_of_post boolean[], p_unseen bigint[], p_unseen_by text[],
-    p_max_noted bigint, p_event_size bigint, p_format text[], p_events text[], p_pending int,
+    p_unliked bigint[], p_unlikers text[], p_post_unlikes int, p_unseen_of_post boolean[], p_unseen bigint[],
+    p_unseen_by text[], p_max_noted bigint, p_event_size bigint, p_format text[], p_events text[], p_pending int,
     OUT applied boolean, OUT added int[], OUT tally_of_post boolean[], OUT tally_of bigint[], OUT tally_likes bigint[],
     OUT tally_comments bigint[], OUT tally_versions bigint[], OUT revert_ids bigint[], OUT reverted_by text[],
     OUT revert_objects text[], OUT revert_reasons text[]

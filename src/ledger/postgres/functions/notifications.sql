@@ -13,12 +13,21 @@ BEGIN
     RETURN cleared < p_max;
 END $$;
 
--- Adds notifications of a user, one for each element of the arrays, with the event it comes from (0: none). Returns the
--- ids of the groups that changed, least recent first. An event that was added before changes nothing, and its group
--- counts as changed, so that its owner is informed again.
+-- The comments of a person in a group: a new one (0: none) and the newest of the former ones, `p_kept` at most.
+CREATE OR REPLACE FUNCTION feedline_newest_comments(p_new bigint, p_former bigint[], p_kept int) RETURNS bigint[]
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN cardinality(c) > 0 THEN c[:p_kept] END
+    FROM (SELECT CASE WHEN p_new = 0 THEN '{}'::bigint[] ELSE ARRAY[p_new] END || coalesce(p_former, '{}')) AS t (c)
+$$;
+
+-- Adds notifications of a user, one for each element of the arrays, with the event it comes from (0: none), and the
+-- comment that caused it (0: none), of which a group keeps `p_kept_comments` of each person. Returns the ids of the
+-- groups that changed, least recent first. An event that was added before changes nothing, and its group counts as
+-- changed, so that its owner is informed again.
 CREATE OR REPLACE FUNCTION feedline_notify(
     p_user text, p_kinds text[], p_objects text[], p_people text[], p_repeats boolean[],
-    p_events bigint[], p_now bigint, p_window bigint, p_kept bigint, p_cleared bigint
+    p_events bigint[], p_comments bigint[], p_now bigint, p_window bigint, p_kept bigint, p_cleared bigint,
+    p_kept_comments int
 ) RETURNS TABLE (changed bigint) LANGUAGE plpgsql AS $$
 DECLARE
     marks notified%ROWTYPE;
@@ -26,7 +35,8 @@ DECLARE
     has_group boolean;
     is_recent boolean;
     is_open boolean;
-    known_event bigint;
+    known notification_people%ROWTYPE;
+    is_known boolean;
     grown bigint;
     touched bigint[] := '{}';
     remains notification_remains%ROWTYPE;
@@ -40,19 +50,38 @@ BEGIN
         has_group := FOUND;
         is_recent := has_group AND newest.created_at + p_window > p_now;
         is_open := is_recent AND newest.seq > marks.read_upto;
-        known_event := NULL;
+        is_known := false;
         IF has_group THEN
-            SELECT event INTO known_event FROM notification_people
+            SELECT * INTO known FROM notification_people
             WHERE owner = p_user AND notification = newest.id AND person = p_people[n];
+            is_known := FOUND;
         END IF;
-        IF p_events[n] <> 0 AND known_event >= p_events[n] THEN
+        IF is_known AND p_events[n] <> 0 AND known.event >= p_events[n] THEN
             touched := array_append(array_remove(touched, newest.id), newest.id);
             CONTINUE;
         END IF;
-        IF known_event IS NOT NULL AND (is_open OR (is_recent AND NOT p_repeats[n])) THEN
-            IF p_events[n] <> 0 THEN
-                UPDATE notification_people SET event = p_events[n]
-                WHERE owner = p_user AND notification = newest.id AND person = p_people[n];
+        IF is_known AND p_repeats[n] AND is_open THEN
+            -- The group is renewed.
+            marks.latest := marks.latest + 1;
+            has_grown := true;
+            UPDATE notification_people SET seq = marks.latest, event = greatest(event, p_events[n]), ended = false,
+                comments = feedline_newest_comments(p_comments[n], comments, p_kept_comments)
+            WHERE owner = p_user AND notification = newest.id AND person = p_people[n];
+            UPDATE notifications SET people = people + known.ended::int, seq = marks.latest, position = marks.latest,
+                updated_at = p_now
+            WHERE owner = p_user AND id = newest.id;
+            touched := array_append(array_remove(touched, newest.id), newest.id);
+            CONTINUE;
+        ELSIF is_known AND NOT p_repeats[n] AND (is_recent OR p_kinds[n] = 'mention') THEN
+            UPDATE notification_people SET event = greatest(event, p_events[n]), ended = false
+            WHERE owner = p_user AND notification = newest.id AND person = p_people[n];
+            -- A person who had left the group returns, which does not move it.
+            IF known.ended THEN
+                marks.latest := marks.latest + 1;
+                has_grown := true;
+                UPDATE notifications SET people = people + 1, position = marks.latest
+                WHERE owner = p_user AND id = newest.id;
+                touched := array_append(array_remove(touched, newest.id), newest.id);
             END IF;
             CONTINUE;
         END IF;
@@ -69,8 +98,9 @@ BEGIN
             INSERT INTO notifications (owner, id, kind, object, seq, position, people, created_at, updated_at)
             VALUES (p_user, grown, p_kinds[n], p_objects[n], marks.latest, marks.latest, 1, p_now, p_now);
         END IF;
-        INSERT INTO notification_people (owner, notification, person, seq, event)
-        VALUES (p_user, grown, p_people[n], marks.latest, p_events[n]);
+        INSERT INTO notification_people (owner, notification, person, seq, event, comments)
+        VALUES (p_user, grown, p_people[n], marks.latest, p_events[n],
+            feedline_newest_comments(p_comments[n], NULL, p_kept_comments));
         touched := array_append(array_remove(touched, grown), grown);
     END LOOP;
     -- Some people of a group that was removed, of any user. Skips groups that another transaction works on.
@@ -90,6 +120,47 @@ BEGIN
         UPDATE notified SET latest = marks.latest, groups = marks.groups WHERE owner = p_user;
     END IF;
     RETURN QUERY SELECT unnest(touched);
+END $$;
+
+-- Takes people out of groups of these owners, kinds and objects: each with a comment that is gone (0: all of theirs).
+-- NULL: nobody leaves. Returns the groups that the person is or was in, or all of that kind.
+CREATE OR REPLACE FUNCTION feedline_end_notifications(
+    p_owners text[], p_kinds text[], p_objects text[], p_people text[], p_comments bigint[]
+) RETURNS TABLE (notified_user text, changed bigint) LANGUAGE plpgsql AS $$
+DECLARE
+    cause record;
+    member notification_people%ROWTYPE;
+    others bigint[];
+    next_position bigint;
+BEGIN
+    -- In the order of owners, whose rows are locked.
+    FOR cause IN
+        SELECT c.owner, c.person, c.comment, n.id
+        FROM unnest(p_owners, p_kinds, p_objects, p_people, p_comments) AS c (owner, kind, object, person, comment)
+        CROSS JOIN LATERAL (
+            SELECT id FROM notifications WHERE owner = c.owner AND kind = c.kind AND object = c.object OFFSET 0
+        ) n
+        ORDER BY c.owner, n.id, c.person
+    LOOP
+        IF cause.person IS NOT NULL THEN
+            PERFORM FROM notified WHERE owner = cause.owner FOR NO KEY UPDATE;
+            SELECT * INTO member FROM notification_people
+            WHERE owner = cause.owner AND notification = cause.id AND person = cause.person;
+            CONTINUE WHEN NOT FOUND;
+            IF NOT member.ended THEN
+                others := CASE WHEN cause.comment <> 0 THEN array_remove(member.comments, cause.comment) END;
+                UPDATE notification_people SET comments = others, ended = coalesce(cardinality(others), 0) = 0
+                WHERE owner = cause.owner AND notification = cause.id AND person = cause.person;
+                UPDATE notified SET latest = latest + 1 WHERE owner = cause.owner RETURNING latest INTO next_position;
+                UPDATE notifications
+                SET people = people - (coalesce(cardinality(others), 0) = 0)::int, position = next_position
+                WHERE owner = cause.owner AND id = cause.id;
+            END IF;
+        END IF;
+        notified_user := cause.owner;
+        changed := cause.id;
+        RETURN NEXT;
+    END LOOP;
 END $$;
 
 -- Marks the groups of a user as seen, or as read: up to the position of a group, or without one (0) up to `p_position`.

@@ -1,10 +1,11 @@
 -- revision: 1
 -- The outlet.
 
--- As feedline_restrict, and writes an event for each follow that ends: `p_events` has one for each reader.
+-- As feedline_restrict, and writes an event for each follow that ends: `p_events` has one for each reader. The last
+-- parameters are the event of the restriction itself.
 CREATE OR REPLACE FUNCTION feedline_restrict_with_events(
     p_kind text, p_maker text, p_target text, p_readers text[], p_authors text[], p_ends_follows boolean, p_jobs text[],
-    p_now bigint, p_events text[], p_pending int
+    p_now bigint, p_events text[], p_pending int, p_restricted text, p_restricted_pending int
 ) RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
     ended text[];
@@ -15,6 +16,9 @@ BEGIN
     FROM unnest(p_readers, p_authors, p_events) WITH ORDINALITY AS edge (reader, author, event, place)
     JOIN follows f ON f.follower = edge.reader AND f.followee = edge.author;
     submitted := feedline_restrict(p_kind, p_maker, p_target, p_readers, p_authors, p_ends_follows, p_jobs, p_now);
+    IF submitted IS NOT NULL THEN
+        INSERT INTO events (at, event, pending) VALUES (p_now, p_restricted, p_restricted_pending);
+    END IF;
     IF submitted IS NOT NULL AND p_ends_follows AND ended IS NOT NULL THEN
         INSERT INTO events (at, event, pending) SELECT p_now, event, p_pending FROM unnest(ended) AS t (event);
     END IF;

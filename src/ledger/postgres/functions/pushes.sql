@@ -5,11 +5,12 @@
 -- was pushed before is pushed again if it has grown, likes and follows `p_digest` after the last push.
 CREATE OR REPLACE FUNCTION feedline_notify_and_push(
     p_user text, p_kinds text[], p_objects text[], p_people text[], p_repeats boolean[],
-    p_events bigint[], p_now bigint, p_window bigint, p_kept bigint, p_cleared bigint, p_due bigint, p_digest bigint
+    p_events bigint[], p_comments bigint[], p_now bigint, p_window bigint, p_kept bigint, p_cleared bigint,
+    p_kept_comments int, p_due bigint, p_digest bigint
 ) RETURNS TABLE (changed bigint) LANGUAGE plpgsql AS $$
 DECLARE
     touched bigint[] := ARRAY(SELECT n.changed FROM feedline_notify(p_user, p_kinds, p_objects, p_people,
-        p_repeats, p_events, p_now, p_window, p_kept, p_cleared) AS n (changed));
+        p_repeats, p_events, p_comments, p_now, p_window, p_kept, p_cleared, p_kept_comments) AS n (changed));
 BEGIN
     INSERT INTO push_queue AS q (owner, device, item, kind, seq, state, due_at, queued_at)
     SELECT p_user, d.id, g.id, g.kind, g.seq, 0, p_due, p_now
@@ -56,3 +57,28 @@ BEGIN
             ELSE greatest(excluded.due_at, q.sent_at + feedline_clear_pause(q.owner, q.device, q.sends)) END,
         state = 0;
 END $$;
+
+-- Queues a silent message for the devices of users that were sent a push of an item, in the order of users.
+CREATE OR REPLACE FUNCTION feedline_clear_pushes(
+    p_users text[], p_items bigint[], p_session text, p_now bigint, p_due bigint
+) RETURNS void LANGUAGE sql AS $$
+    INSERT INTO push_queue AS q (owner, device, item, kind, seq, state, due_at, queued_at)
+    SELECT d.owner, d.id, 0, 'clear', p_now, 0, p_due, p_now
+    FROM (
+        SELECT DISTINCT s.owner, s.device FROM unnest(p_users, p_items) AS c (owner, item)
+        CROSS JOIN LATERAL (SELECT id FROM devices WHERE owner = c.owner OFFSET 0) own
+        CROSS JOIN LATERAL (
+            SELECT owner, device FROM push_queue WHERE owner = c.owner AND device = own.id AND item = c.item
+            AND item > 0 AND (sent_at > 0 OR holder IS NOT NULL) OFFSET 0
+        ) s
+    ) sent
+    JOIN devices d ON d.owner = sent.owner AND d.id = sent.device
+    WHERE p_session IS NULL OR d.session IS DISTINCT FROM p_session
+    ORDER BY d.owner, d.id
+    ON CONFLICT (owner, device, item) DO UPDATE SET
+        seq = greatest(q.seq + 1, excluded.seq),
+        queued_at = excluded.queued_at,
+        due_at = CASE WHEN q.state = 0 THEN q.due_at
+            ELSE greatest(excluded.due_at, q.sent_at + feedline_clear_pause(q.owner, q.device, q.sends)) END,
+        state = 0;
+$$;

@@ -1,0 +1,307 @@
+//! Causes of notifications that end: a like is taken back, a comment or post is deleted, an edit takes a mention out, a
+//! post or person may no longer be seen.
+//!
+//! Lists and pushes check the causes themselves (`feed/rendering/notification_rendering.rs`). Here the groups lose
+//! their people, the sockets of the owner learn of it, and the devices that were sent a push get a clear. All of this
+//! may be repeated: a person who has left a group stays in the store, so a repeated call returns the same groups.
+
+use std::collections::{HashMap, HashSet};
+
+use super::Notifications;
+use crate::broker::Invalidation;
+use crate::feed::error::Result;
+use crate::feed::event_queue::PendingEvent;
+use crate::feed::invalidation::Invalidated as _;
+use crate::feed::pushes::ending_plan;
+use crate::feed::visibility::ViewContext;
+use crate::ledger::EndedNotification;
+use crate::model::{ContentId, DomainEvent, Entry, NewLikes, NotificationId, NotificationKind, PostId, UserId};
+
+/// The groups about comments under a post that are looked at when the post may no longer be seen by all.
+const MAX_UNDER: usize = 2_000;
+
+/// The groups of a user that are looked at when a person may no longer be seen.
+const MAX_BY: usize = 100;
+
+/// The causes that a call ends. Together with the groups of each it is a write of bounded length.
+const MAX_ENDED: usize = 200;
+
+/// The groups of one owner.
+type Group = (UserId, NotificationId);
+
+/// What ended in a batch.
+#[derive(Default)]
+struct Endings {
+    /// People who leave their groups.
+    ended: Vec<EndedNotification>,
+    /// Kinds of groups that may not be visible any more.
+    hidden: Vec<EndedNotification>,
+    /// Posts whose comments may not be visible any more.
+    posts: HashSet<PostId>,
+    /// Pairs of an owner and a person that may not be visible any more.
+    people: HashSet<(UserId, UserId)>,
+}
+
+impl Notifications {
+    /// Ends what the events of a batch end, after its new notifications were recorded. What has begun again meanwhile
+    /// stays.
+    ///
+    /// # Errors
+    /// If the ledger cannot be reached: the batch is repeated.
+    pub(super) async fn end(&self, batch: &[PendingEvent]) -> Result<()> {
+        let mut endings = Endings::default();
+        batch.iter().for_each(|pending| endings.add(&pending.event));
+        self.add_comments(batch, &mut endings).await?;
+        self.add_likes(batch, &mut endings).await?;
+        self.without_what_began_again(&mut endings.ended).await?;
+        for ended in endings.ended.chunks(MAX_ENDED) {
+            let groups = self.base.ledger.end_notifications(ended).await?;
+            self.publish_endings(groups).await?;
+        }
+        let mut groups: HashSet<Group> = HashSet::new();
+        for hidden in endings.hidden.chunks(MAX_ENDED) {
+            groups.extend(self.base.ledger.end_notifications(hidden).await?);
+        }
+        for post in endings.posts {
+            groups.extend(self.base.ledger.notifications_under(post, MAX_UNDER).await?);
+        }
+        self.publish_endings(self.invisible(groups).await?).await?;
+        let mut groups: HashSet<Group> = HashSet::new();
+        for (owner, person) in &endings.people {
+            let by = self.base.ledger.notifications_by(owner, person, MAX_BY).await?;
+            groups.extend(by.into_iter().map(|id| (owner.clone(), id)));
+        }
+        // Sockets are not informed: these may be as many groups as their log keeps.
+        self.clear(&self.invisible(groups).await?).await?;
+        self.clear_alerts(endings.people).await
+    }
+
+    /// Announces groups that have changed to the sockets of their owners, and to devices that were sent a push of them.
+    ///
+    /// # Errors
+    /// If the ledger cannot be reached.
+    pub(crate) async fn publish_endings(&self, groups: impl IntoIterator<Item = Group> + Send) -> Result<()> {
+        let groups: Vec<Group> = groups.into_iter().collect();
+        if groups.is_empty() {
+            return Ok(());
+        }
+        self.clear(&groups).await?;
+        for (owner, id) in groups {
+            if let Err(error) = self.push(&owner, &Entry::NotificationChanged(id)).await {
+                tracing::warn!(%error, user = %owner, "a notification has changed, the user's sockets do not know");
+            }
+        }
+        Ok(())
+    }
+
+    /// Clears the pushes of groups.
+    async fn clear(&self, groups: &[Group]) -> Result<()> {
+        if self.pushes.is_none() || groups.is_empty() {
+            return Ok(());
+        }
+        let items: Vec<(UserId, u64)> = groups.iter().map(|(owner, id)| (owner.clone(), id.0)).collect();
+        Ok(self.base.ledger.clear_pushes(&items, &ending_plan()).await?)
+    }
+
+    /// Drops what this node keeps of the objects of an event: another one may have made the change, and this one may
+    /// not have been informed of it yet.
+    pub(super) fn drop_cached(&self, event: &DomainEvent) {
+        let relation = |one: &UserId, other: &UserId| {
+            self.base.relations.apply(&Invalidation::Relation(one.clone(), other.clone()));
+        };
+        match event {
+            DomainEvent::PostEdited { post, .. } | DomainEvent::PostDeleted { post, .. } => {
+                self.base.posts.invalidate(*post);
+            }
+            DomainEvent::CommentDeleted { comment, .. } => self.base.contexts.invalidate(*comment),
+            DomainEvent::Followed { follower, followee } | DomainEvent::Unfollowed { follower, followee } => {
+                relation(follower, followee);
+            }
+            DomainEvent::Restricted { maker, target } => relation(maker, target),
+            _ => {}
+        }
+    }
+
+    /// The ends of comments: their authors leave the groups of the post's author and of the user that they replied to.
+    async fn add_comments(&self, batch: &[PendingEvent], endings: &mut Endings) -> Result<()> {
+        let deleted = || batch.iter().filter(|pending| matches!(pending.event, DomainEvent::CommentDeleted { .. }));
+        if deleted().next().is_none() {
+            return Ok(());
+        }
+        let parents = deleted().filter_map(|pending| match &pending.event {
+            DomainEvent::CommentDeleted { reply_to, .. } => *reply_to,
+            _ => None,
+        });
+        let parents = self.base.contexts.get(parents.collect::<Vec<_>>().into_iter()).await?;
+        let posts = deleted().filter_map(|pending| match &pending.event {
+            DomainEvent::CommentDeleted { post, .. } => Some(*post),
+            _ => None,
+        });
+        let posts = self.base.posts.get(posts.collect::<Vec<_>>()).await?;
+        for PendingEvent { event, .. } in deleted() {
+            let DomainEvent::CommentDeleted { comment, post, reply_to, author, .. } = event else { continue };
+            let parent = reply_to.and_then(|id| Some((&parents.get(&id)?.author, NotificationKind::Reply(id))));
+            let commented = posts.get(post).map(|cached| (&cached.post.author, NotificationKind::Comment(*post)));
+            for (to, kind) in parent.into_iter().chain(commented) {
+                let comment = Some(*comment);
+                endings.ended.push(EndedNotification { to: to.clone(), kind, by: Some(author.clone()), comment });
+            }
+        }
+        Ok(())
+    }
+
+    /// The ends of likes: the people leave the groups of the authors.
+    async fn add_likes(&self, batch: &[PendingEvent], endings: &mut Endings) -> Result<()> {
+        let likes: Vec<&NewLikes> = batch.iter().flat_map(|pending| unliked(&pending.event)).collect();
+        if likes.is_empty() {
+            return Ok(());
+        }
+        let comments = likes.iter().filter_map(|likes| match likes.object {
+            ContentId::Comment(id) => Some(id),
+            ContentId::Post(_) => None,
+        });
+        let comments = self.base.contexts.get(comments.collect::<Vec<_>>().into_iter()).await?;
+        let posts = likes.iter().filter_map(|likes| match likes.object {
+            ContentId::Post(id) => Some(id),
+            ContentId::Comment(_) => None,
+        });
+        let posts = self.base.posts.get(posts.collect::<Vec<_>>()).await?;
+        for NewLikes { object, by } in likes {
+            let author = match object {
+                ContentId::Post(id) => posts.get(id).map(|cached| &cached.post.author),
+                ContentId::Comment(id) => comments.get(id).map(|context| &context.author),
+            };
+            let kind = NotificationKind::Like(*object);
+            let others = author.map(|author| by.iter().filter(move |by| *by != author));
+            endings.ended.extend(others.into_iter().flatten().filter_map(|by| {
+                Some(EndedNotification { to: author?.clone(), kind, by: Some(by.clone()), comment: None })
+            }));
+        }
+        Ok(())
+    }
+
+    /// Omits likes and follows that exist again, and mentions that an edit put in again.
+    async fn without_what_began_again(&self, ended: &mut Vec<EndedNotification>) -> Result<()> {
+        let mut by_owner: HashMap<UserId, HashSet<(NotificationKind, UserId)>> = HashMap::new();
+        for cause in ended.iter() {
+            if let Some(by) = &cause.by {
+                by_owner.entry(cause.to.clone()).or_default().insert((cause.kind, by.clone()));
+            }
+        }
+        let mut again: HashSet<(UserId, NotificationKind, UserId)> = HashSet::new();
+        for (owner, actions) in by_owner {
+            let gone = self.renderer.taken_back(&owner, actions.clone()).await?;
+            let mentions = actions.iter().filter(|(kind, _)| matches!(kind, NotificationKind::Mention(_)));
+            let objects: Vec<ContentId> = mentions.filter_map(|(kind, _)| kind.object()).collect();
+            let subjects = self.renderer.subjects(&owner, objects.into_iter()).await?;
+            again.extend(actions.into_iter().filter_map(|(kind, by)| {
+                let exists = match kind {
+                    NotificationKind::Like(_) | NotificationKind::Follow => !gone.contains(&(kind, by.clone())),
+                    NotificationKind::Mention(_) => subjects.has(kind),
+                    NotificationKind::Comment(_) | NotificationKind::Reply(_) => false,
+                };
+                exists.then(|| (owner.clone(), kind, by))
+            }));
+        }
+        ended.retain(|cause| {
+            let by = cause.by.clone();
+            by.is_none_or(|by| !again.contains(&(cause.to.clone(), cause.kind, by)))
+        });
+        Ok(())
+    }
+
+    /// The groups among these that their owners may not see any more, or not all of their people.
+    async fn invisible(&self, groups: HashSet<Group>) -> Result<Vec<Group>> {
+        let mut by_owner: HashMap<UserId, Vec<NotificationId>> = HashMap::new();
+        for (owner, id) in groups {
+            by_owner.entry(owner).or_default().push(id);
+        }
+        let mut invisible = Vec::new();
+        for (owner, ids) in by_owner {
+            let all = self.base.ledger.notifications_by_id(&owner, &ids).await?;
+            let visible = self.renderer.visible(&owner, all).await?;
+            let whole = visible.iter().filter(|visible| visible.hidden == 0);
+            let whole: HashSet<NotificationId> = whole.map(|visible| visible.group.id).collect();
+            invisible.extend(ids.into_iter().filter(|id| !whole.contains(id)).map(|id| (owner.clone(), id)));
+        }
+        Ok(invisible)
+    }
+
+    /// Clears alerts about posts of authors that their readers may not see any more.
+    async fn clear_alerts(&self, pairs: HashSet<(UserId, UserId)>) -> Result<()> {
+        if self.pushes.is_none() {
+            return Ok(());
+        }
+        let mut items = Vec::new();
+        for (reader, author) in pairs {
+            let sent = self.base.ledger.sent_alerts(&reader, PostId::ZERO, MAX_BY).await?;
+            let posts = self.base.posts.get(sent.iter().copied()).await?;
+            let visible = self.base.visibility.visible_posts(Some(&reader), ViewContext::Unrequested, sent).await?;
+            let hidden = posts.values().map(|cached| &cached.post);
+            let hidden = hidden.filter(|post| post.author == author && !visible.contains_key(&post.id));
+            items.extend(hidden.map(|post| (reader.clone(), post.id.0)));
+        }
+        if items.is_empty() { Ok(()) } else { Ok(self.base.ledger.clear_pushes(&items, &ending_plan()).await?) }
+    }
+}
+
+impl Endings {
+    /// Adds what the event itself says.
+    fn add(&mut self, event: &DomainEvent) {
+        let mut hide = |to: &UserId, kind| {
+            self.hidden.push(EndedNotification { to: to.clone(), kind, by: None, comment: None });
+        };
+        match event {
+            DomainEvent::PostEdited { post, author, unmentioned, still_mentioned, .. } => {
+                let kind = NotificationKind::Mention(ContentId::Post(*post));
+                if let Some(mentioned) = still_mentioned {
+                    mentioned.iter().for_each(|to| hide(to, kind));
+                    self.posts.insert(*post);
+                }
+                self.unmention(unmentioned, kind, author);
+            }
+            DomainEvent::CommentEdited { comment, author, unmentioned, .. } => {
+                self.unmention(unmentioned, NotificationKind::Mention(ContentId::Comment(*comment)), author);
+            }
+            DomainEvent::PostDeleted { post, author, mentions } => {
+                let object = ContentId::Post(*post);
+                mentions.iter().for_each(|to| hide(to, NotificationKind::Mention(object)));
+                hide(author, NotificationKind::Like(object));
+                hide(author, NotificationKind::Comment(*post));
+                self.posts.insert(*post);
+            }
+            DomainEvent::CommentDeleted { comment, author, mentions, .. } => {
+                let object = ContentId::Comment(*comment);
+                mentions.iter().for_each(|to| hide(to, NotificationKind::Mention(object)));
+                hide(author, NotificationKind::Like(object));
+                hide(author, NotificationKind::Reply(*comment));
+            }
+            DomainEvent::Unfollowed { follower, followee } => {
+                self.ended.push(EndedNotification {
+                    to: followee.clone(),
+                    kind: NotificationKind::Follow,
+                    by: Some(follower.clone()),
+                    comment: None,
+                });
+                self.people.insert((follower.clone(), followee.clone()));
+            }
+            DomainEvent::Restricted { maker, target } => {
+                self.people.insert((maker.clone(), target.clone()));
+                self.people.insert((target.clone(), maker.clone()));
+            }
+            _ => {}
+        }
+    }
+
+    fn unmention(&mut self, unmentioned: &[UserId], kind: NotificationKind, author: &UserId) {
+        let ended = |to: &UserId| EndedNotification { to: to.clone(), kind, by: Some(author.clone()), comment: None };
+        self.ended.extend(unmentioned.iter().map(ended));
+    }
+}
+
+fn unliked(event: &DomainEvent) -> &[NewLikes] {
+    match event {
+        DomainEvent::Unliked { likes } => likes,
+        _ => &[],
+    }
+}
