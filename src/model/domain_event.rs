@@ -332,9 +332,8 @@ impl DomainEvent {
             Self::PostEdited { mentions, unmentioned, still_mentioned, .. } => {
                 mentions.len() + unmentioned.len() + still_mentioned.as_ref().map_or(0, Vec::len)
             }
-            Self::PostCreated { mentions, .. }
-            | Self::CommentEdited { mentions, .. }
-            | Self::PostDeleted { mentions, .. } => mentions.len(),
+            Self::CommentEdited { mentions, unmentioned, .. } => mentions.len() + unmentioned.len(),
+            Self::PostCreated { mentions, .. } | Self::PostDeleted { mentions, .. } => mentions.len(),
             Self::CommentCreated { mentions, .. } | Self::CommentDeleted { mentions, .. } => mentions.len() + 2,
             Self::Followed { .. } | Self::Unfollowed { .. } => 1,
             Self::Restricted { .. } => 2,

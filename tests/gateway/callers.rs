@@ -15,8 +15,8 @@ enum Caller<'a> {
 }
 
 /// What operations of each access say to: a request without credentials, a token, a session of an account, a client
-/// that the connect hook names, an anonymous client of an insecure server, a token there, a backend, and a backend for a
-/// user.
+/// that the connect hook names, an anonymous client of an insecure server, a token there, a backend, and a backend for
+/// a user.
 ///
 /// `+` allowed, `-` 401, `x` 403, `.` no such method on sockets.
 const READER: &str = "-+++++++";

@@ -20,7 +20,7 @@ export function isNamed({ id, name }, typed) {
   return folded(id).startsWith(wanted) || starts.some((at) => full.startsWith(wanted, at));
 }
 
-/** Opens a dialog with this title. `chosen` are ids; `done(ids)` gets those that are chosen at the end, at least one. */
+/** A dialog with this title. `chosen` are ids; `done(ids)` gets those that are chosen at the end, one at least. */
 export function pickPeople(app, title, chosen, { done, closed }) {
   const rpc = (method, input) => app.client.connection.rpc(method, input);
   const known = new Map();
@@ -38,6 +38,12 @@ export function pickPeople(app, title, chosen, { done, closed }) {
     spellcheck: "false",
     data: { testid: "picker-name" },
   });
+  const ready = h("button", {
+    class: "button primary",
+    type: "submit",
+    text: t("done"),
+    data: { testid: "picker-done" },
+  });
   const form = h(
     "form",
     { class: "form", novalidate: true },
@@ -46,7 +52,7 @@ export function pickPeople(app, title, chosen, { done, closed }) {
     list,
     none,
     error,
-    h("div", { class: "dialog-foot" }, h("button", { class: "button primary", type: "submit", text: t("done"), data: { testid: "picker-done" } })),
+    h("div", { class: "dialog-foot" }, ready),
   );
 
   const choose = (id, on) => {
@@ -98,7 +104,8 @@ export function pickPeople(app, title, chosen, { done, closed }) {
     clearTimeout(timer);
     const q = field.value.trim().replace(/^[@＠]/, "");
     // Those beyond the first pages of followers, and those who do not follow.
-    if (q !== "") timer = setTimeout(() => rpc("users.search", { q }).then(({ items }) => add(items), () => {}), WAIT_MS);
+    const search = () => rpc("users.search", { q }).then(({ items }) => add(items), () => {});
+    if (q !== "") timer = setTimeout(search, WAIT_MS);
   });
   form.addEventListener("submit", (event) => {
     event.preventDefault();

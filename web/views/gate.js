@@ -13,8 +13,8 @@ const USER = /^[A-Za-z0-9_.-]{1,64}$/;
 let typed = {};
 
 /**
- * The form of a mode, "sign-in" or "sign-up". `enter(session)` is called with the new session. `other` is the session of
- * the browser if the tab left it, and `join(session)` returns to it.
+ * The form of a mode, "sign-in" or "sign-up". `enter(session)` is called with the new session. `other` is the session
+ * of the browser if the tab left it, and `join(session)` returns to it.
  */
 export function gateView({ mode, notice = "", request, enter, other: browser, join, go, refresh }) {
   const up = mode === "sign-up";

@@ -104,7 +104,8 @@ const UNDER: &str = "\
     ), concerned AS (
         SELECT author AS owner, kind, 'c' || id AS object FROM written
         CROSS JOIN (VALUES ('like'), ('reply')) AS kinds (kind)
-        UNION ALL SELECT lower(mentioned), 'mention', 'c' || id FROM written CROSS JOIN unnest(mentions) AS t (mentioned)
+        UNION ALL SELECT lower(mentioned), 'mention', 'c' || id
+        FROM written CROSS JOIN unnest(mentions) AS t (mentioned)
     )
     SELECT concerned.owner, n.id FROM concerned
     CROSS JOIN LATERAL (
@@ -194,7 +195,12 @@ impl NotificationStore for PostgresLedger {
         clear: Option<&ClearPlan>,
     ) -> Result<Option<NotificationPosition>> {
         let group = if let MarkUpTo::Group(id) = upto { integer(id.0) } else { 0 };
-        let position = if let MarkUpTo::Position(position) = upto { integer(position.0) } else { i64::MAX };
+        // Of a group, the position is looked up: without one, such as that of id 0, nothing is marked.
+        let position = match upto {
+            MarkUpTo::Everything => i64::MAX,
+            MarkUpTo::Position(position) => integer(position.0),
+            MarkUpTo::Group(_) => 0,
+        };
         let is_read = mark == NotificationMark::Read;
         let rows = match clear {
             None => self.pool.write(MARK, &[&user.as_str(), &group, &position, &is_read]).await?,

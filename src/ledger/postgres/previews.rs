@@ -15,7 +15,8 @@ use crate::model::PostId;
 /// a comment (`id` is the position in the list of likes, `author` the user). For the condition on `parent` see
 /// `IN_THREAD` in `comments`.
 pub(super) const NEWEST: &str = "\
-    SELECT c.id, c.post, c.parent, c.author, c.text, c.mentions, c.likes, c.replies, c.edited_at, true
+    SELECT c.id, c.post, c.parent, coalesce((SELECT handle FROM users WHERE users.id = c.author), c.author),
+        c.text, c.mentions, c.likes, c.replies, c.edited_at, true
     FROM unnest($1::bigint[]) AS wanted (post)
     CROSS JOIN LATERAL (
         SELECT * FROM comments
@@ -23,7 +24,8 @@ pub(super) const NEWEST: &str = "\
         ORDER BY parent DESC, id DESC LIMIT $3
     ) c
     UNION ALL
-    SELECT l.seq, wanted.post, 0, l.owner, NULL, NULL, 0, 0, NULL, false
+    SELECT l.seq, wanted.post, 0, coalesce((SELECT handle FROM users WHERE users.id = l.owner), l.owner),
+        NULL, NULL, 0, 0, NULL, false
     FROM unnest($1::bigint[]) AS wanted (post)
     CROSS JOIN LATERAL (
         SELECT owner, seq FROM likes WHERE likes.post = wanted.post ORDER BY seq DESC LIMIT $2

@@ -179,7 +179,8 @@ fn erase_likes(db: &Connection, user: &UserId, limit: usize) -> rusqlite::Result
 /// The groups of notifications that contain a person, with their owners, and whether nobody else is in them. A group
 /// that was dropped, with some of its people left, has no owner to report: the erased user takes that place, so no
 /// other user is notified.
-const NOTICES: &str = "SELECT p.notification, coalesce(n.user, p.person), p.ended = 0, coalesce(n.people <= 1, 0) \
+const NOTICES: &str = "SELECT p.notification, coalesce(n.user, p.person), \
+    p.ended = 0 AND n.id IS NOT NULL, coalesce(n.people <= 1, 0) \
     FROM notification_people p INDEXED BY notification_people_person \
     LEFT JOIN notifications n ON n.id = p.notification WHERE p.person = ?1 LIMIT ?2";
 

@@ -9,7 +9,9 @@ use super::{SqliteLedger, count, integer, readable};
 use crate::ledger::{PreviewLimits, PreviewRows, PreviewStore, Result};
 use crate::model::{CommentId, PostId};
 
-pub(super) const LIKERS: &str = "SELECT user FROM likes INDEXED BY likes_of WHERE post = ?1 ORDER BY seq DESC LIMIT ?2";
+pub(super) const LIKERS: &str = "\
+    SELECT coalesce((SELECT handle FROM users WHERE users.id = likes.user), likes.user) \
+    FROM likes INDEXED BY likes_of WHERE post = ?1 ORDER BY seq DESC LIMIT ?2";
 
 #[async_trait]
 impl PreviewStore for SqliteLedger {
