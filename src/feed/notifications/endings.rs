@@ -7,6 +7,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+
 use super::Notifications;
 use crate::broker::Invalidation;
 use crate::feed::error::Result;
@@ -25,6 +27,9 @@ const MAX_BY: usize = 100;
 
 /// The causes that a call ends. Together with the groups of each it is a write of bounded length.
 const MAX_ENDED: usize = 200;
+
+/// Owners whose groups are read concurrently: a post may have comments of thousands.
+const MAX_CONCURRENT_OWNERS: usize = 8;
 
 /// The groups of one owner.
 type Group = (UserId, NotificationId);
@@ -96,11 +101,14 @@ impl Notifications {
 
     /// Clears the pushes of groups.
     async fn clear(&self, groups: &[Group]) -> Result<()> {
-        if self.pushes.is_none() || groups.is_empty() {
+        if self.pushes.is_none() {
             return Ok(());
         }
-        let items: Vec<(UserId, u64)> = groups.iter().map(|(owner, id)| (owner.clone(), id.0)).collect();
-        Ok(self.base.ledger.clear_pushes(&items, &ending_plan()).await?)
+        for groups in groups.chunks(MAX_ENDED) {
+            let items: Vec<(UserId, u64)> = groups.iter().map(|(owner, id)| (owner.clone(), id.0)).collect();
+            self.base.ledger.clear_pushes(&items, &ending_plan()).await?;
+        }
+        Ok(())
     }
 
     /// Drops what this node keeps of the objects of an event: another one may have made the change, and this one may
@@ -216,15 +224,18 @@ impl Notifications {
         for (owner, id) in groups {
             by_owner.entry(owner).or_default().push(id);
         }
-        let mut invisible = Vec::new();
-        for (owner, ids) in by_owner {
-            let all = self.base.ledger.notifications_by_id(&owner, &ids).await?;
-            let visible = self.renderer.visible(&owner, all).await?;
-            let whole = visible.iter().filter(|visible| visible.hidden == 0);
-            let whole: HashSet<NotificationId> = whole.map(|visible| visible.group.id).collect();
-            invisible.extend(ids.into_iter().filter(|id| !whole.contains(id)).map(|id| (owner.clone(), id)));
-        }
-        Ok(invisible)
+        let of_owners = by_owner.into_iter().map(|(owner, ids)| self.invisible_of(owner, ids));
+        let of_owners = stream::iter(of_owners).buffer_unordered(MAX_CONCURRENT_OWNERS);
+        Ok(of_owners.try_collect::<Vec<_>>().await?.into_iter().flatten().collect())
+    }
+
+    /// The same for one owner.
+    async fn invisible_of(&self, owner: UserId, ids: Vec<NotificationId>) -> Result<Vec<Group>> {
+        let all = self.base.ledger.notifications_by_id(&owner, &ids).await?;
+        let visible = self.renderer.visible(&owner, all).await?;
+        let whole = visible.iter().filter(|visible| visible.hidden == 0);
+        let whole: HashSet<NotificationId> = whole.map(|visible| visible.group.id).collect();
+        Ok(ids.into_iter().filter(|id| !whole.contains(id)).map(|id| (owner.clone(), id)).collect())
     }
 
     /// Clears alerts about posts of authors that their readers may not see any more.
