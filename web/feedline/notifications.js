@@ -49,15 +49,14 @@ export class Notifications extends Pages {
   /** @param {any} event */
   #apply(event) {
     const { type, notification = {}, id = notification.id } = event;
-    if (type === "notifications.read") this.#marked(event);
-    if (type !== "notification" && type !== "notification.gone") return;
+    if (!/^notification(.gone)?$/.test(type)) return type === "notifications.read" && this.#marked(event);
     const others = this.items.filter((item) => item.id !== id);
     // Whether one that is further down is counted already, only the server knows.
     const isCounted = others.length === this.items.length && notification.created_at !== notification.updated_at;
     // A group that lost somebody stays at its place.
     const at = this.items.findIndex((item) => item.id === id && item.updated_at === notification.updated_at);
-    const grown = at < 0 ? [notification, ...others] : this.items.map((item, n) => (n === at ? notification : item));
-    this.#set(type === "notification" ? grown : others);
+    if (type === "notification") others.splice(Math.max(0, at), 0, notification);
+    this.#set(others);
     if (isCounted || this.building) this.reload();
   }
 
