@@ -54,17 +54,23 @@ BEGIN
     since := p_now;
 END $$;
 
--- Removes an object from the favourites of these users, who are not locked yet. Returns the number of removed rows.
+-- Removes an object from the favourites of these users, who are not locked yet. Returns the number of removed rows. A
+-- user without a row in `favourites_of_users` has no favourites. Nothing is removed for a user whose row could not be
+-- locked, because it was deleted meanwhile: another transaction may have inserted it again and hold it.
 CREATE OR REPLACE FUNCTION feedline_remove_favourites(
     p_users text[], p_type text, p_object text, p_post bigint
 ) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
+    locked text[];
     gone text[];
     many bigint;
 BEGIN
-    PERFORM FROM favourites_of_users WHERE type = p_type AND owner = ANY (p_users) ORDER BY owner FOR NO KEY UPDATE;
+    SELECT array_agg(owner) INTO locked FROM (
+        SELECT owner FROM favourites_of_users WHERE type = p_type AND owner = ANY (p_users)
+        ORDER BY owner FOR NO KEY UPDATE
+    ) t;
     WITH taken AS (
-        DELETE FROM favourites WHERE owner = ANY (p_users) AND type = p_type AND object = p_object RETURNING owner
+        DELETE FROM favourites WHERE owner = ANY (locked) AND type = p_type AND object = p_object RETURNING owner
     )
     SELECT array_agg(owner) INTO gone FROM taken;
     many := coalesce(array_length(gone, 1), 0);
