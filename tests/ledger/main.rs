@@ -23,6 +23,7 @@ mod personal;
 mod post_alerts;
 mod postgres;
 mod postgres_schema;
+mod postgres_tls;
 mod previews;
 mod pulled;
 mod pushes;
