@@ -189,14 +189,14 @@ pub fn json_of(plain: Option<Box<RawValue>>, base64: &str) -> Result<Option<Box<
     serde_json::from_slice(&bytes).map(Some).map_err(|_| MalformedAnswer)
 }
 
-/// An expiry. Milliseconds are refused: they would mean "in 50,000 years".
+/// An expiry. Negative numbers and milliseconds are refused: both would never come.
 fn unix_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
     let at = i64::deserialize(deserializer)?;
-    let is_time = u64::try_from(at).map_or(true, is_plausible);
+    let is_time = u64::try_from(at).is_ok_and(is_plausible);
     if is_time { Ok(at) } else { Err(D::Error::custom("expire_at is not in Unix seconds")) }
 }
 
-/// An expiry of an answer; 0 and negative numbers are none.
+/// An expiry of an answer; 0 is none.
 pub fn expiry(expire_at: i64) -> Option<u64> {
     u64::try_from(expire_at).ok().filter(|at| *at > 0)
 }

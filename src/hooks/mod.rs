@@ -1,8 +1,8 @@
 //! Hooks: questions about clients to an HTTP endpoint of the application's backend, in the form of Centrifugo's proxy
 //! protocol.
 //!
-//! A question waits at most `hooks.timeout` for its turn, and then as long for the answer. Each hook has an equal part
-//! of `hooks.concurrency`, of which one client has a part: see `turns`. Waiting for a turn does not count as a failure.
+//! A question waits at most `hooks.timeout` for its slot, and then as long for the answer. Each hook has an equal part
+//! of `hooks.concurrency`, of which one client has a part: see `slots`. Waiting for a slot does not count as a failure.
 //!
 //! An endpoint that fails five times in a row, for several clients, is left alone for a while; questions to it fail at
 //! once meanwhile. Only no answer, 5xx and 429 count: a client can cause all other failures. What a failed question
@@ -11,7 +11,7 @@
 mod kind;
 mod messages;
 mod policy;
-mod turns;
+mod slots;
 
 use std::time::Duration;
 
@@ -29,14 +29,14 @@ pub use messages::{
     RefreshAnswer, RpcAnswer, SessionQuestion, SubscribeAnswer, expiry, json_of,
 };
 pub use policy::HookPolicy;
-pub use turns::HookClient;
+pub use slots::HookClient;
 
 use crate::breaker::{BreakerKey, BreakerOptions, BreakerVerdict, Breakers};
 use crate::config::HooksConfig;
 use crate::model::without_nulls;
 use crate::net::TrustedProxies;
 use messages::WireAnswer;
-use turns::{Asker, Turns};
+use slots::{HookSlots, HookSource};
 
 /// The largest answer that is read.
 const MAX_ANSWER_BYTES: usize = 256 * 1024;
@@ -99,7 +99,7 @@ impl HookFailure {
 /// The address of a hook, and the questions that it may be asked at once.
 struct HookEndpoint {
     url: String,
-    turns: Turns,
+    slots: HookSlots,
 }
 
 /// Asks the application's backend.
@@ -140,7 +140,7 @@ impl Hooks {
         let part = config.concurrency.div_ceil(number);
         Ok(Some(Self {
             client,
-            endpoints: urls.map(|url| url.map(|url| HookEndpoint { url, turns: Turns::new(part) })),
+            endpoints: urls.map(|url| url.map(|url| HookEndpoint { url, slots: HookSlots::new(part) })),
             timeout: config.timeout,
             breakers: Breakers::new(options),
             proxies: proxies.clone(),
@@ -163,7 +163,7 @@ impl Hooks {
         headers: Option<&HeaderMap>,
         question: &impl Serialize,
     ) -> Result<HookAnswer<T>, HookFailure> {
-        let answered = self.answer(kind, Asker::new(kind, client, &self.proxies), headers, question).await;
+        let answered = self.answer(kind, HookSource::new(kind, client, &self.proxies), headers, question).await;
         if let Err(failure) = &answered {
             tracing::warn!(hook = kind.as_str(), %failure, "a hook failed");
         }
@@ -173,23 +173,23 @@ impl Hooks {
     async fn answer<T: DeserializeOwned>(
         &self,
         kind: HookKind,
-        asker: Asker,
+        from: HookSource,
         headers: Option<&HeaderMap>,
         question: &impl Serialize,
     ) -> Result<HookAnswer<T>, HookFailure> {
-        let HookEndpoint { url, turns } = self.endpoints[kind as usize].as_ref().ok_or(HookFailure::NotConfigured)?;
+        let HookEndpoint { url, slots } = self.endpoints[kind as usize].as_ref().ok_or(HookFailure::NotConfigured)?;
         let body = serde_json::to_vec(question).map_err(|_| HookFailure::Malformed)?;
         let deadline = Instant::now() + self.timeout;
         let key = BreakerKey::Service(kind.as_str());
         if self.breakers.is_open(&key) {
             return Err(HookFailure::Open);
         }
-        // The turn comes first: waiting for it is no failure of the endpoint, and takes no probe.
-        let turn = timeout_at(deadline, turns.take(asker)).await;
-        let Ok(Some(_turn)) = turn else { return Err(HookFailure::Busy) };
-        let permit = self.breakers.admit(key, asker.source).map_err(|_| HookFailure::Open)?;
+        // The slot comes first: waiting for it is no failure of the endpoint, and takes no probe.
+        let slot = timeout_at(deadline, slots.acquire(from)).await;
+        let Ok(Some(_turn)) = slot else { return Err(HookFailure::Busy) };
+        let permit = self.breakers.admit(key, from.source).map_err(|_| HookFailure::Open)?;
         let exchange = async { parse(&self.exchange(url, headers, body).await?) };
-        // An endpoint is judged by a full timeout, so that a late turn does not make it fail.
+        // An endpoint is judged by a full timeout, so that a late slot does not make it fail.
         let answered = timeout(self.timeout, exchange).await.unwrap_or(Err(HookFailure::Timeout));
         permit.settle(match &answered {
             Err(failure) if failure.is_of_endpoint() => BreakerVerdict::Failure { after: None },
@@ -254,7 +254,8 @@ mod tests {
         assert!(matches!(parsed(both), Ok(HookAnswer::Disconnect(close)) if close.code == 4500));
         let null = r#"{"result":{"expire_at":null,"expired":null},"error":null,"disconnect":null}"#;
         assert!(matches!(parsed(null), Ok(HookAnswer::Result(RefreshAnswer { expired: false, expire_at: 0 }))));
-        for malformed in ["", "{}", "[]", "null", r#"{"result":null}"#, r#"{"result":{"expire_at":"x"}}"#, "<html>"] {
+        let [text, negative] = [r#"{"result":{"expire_at":"x"}}"#, r#"{"result":{"expire_at":-5}}"#];
+        for malformed in ["", "{}", "[]", "null", r#"{"result":null}"#, text, negative, "<html>"] {
             assert!(matches!(parsed(malformed), Err(HookFailure::Malformed)), "{malformed}");
         }
     }
@@ -291,13 +292,13 @@ mod tests {
         let config = crate::config::Config::parse("", env).unwrap();
         let hooks = Hooks::new(&config.hooks, &config.server.trusted_proxies).unwrap().unwrap();
         let client = |host: u8| HookClient { user: None, address: [192, 0, 2, host].into() };
-        let turns = &hooks.endpoints[HookKind::Connect as usize].as_ref().unwrap().turns;
-        let turn = turns.take(Asker::new(HookKind::Connect, &client(0), &hooks.proxies)).await;
+        let slots = &hooks.endpoints[HookKind::Connect as usize].as_ref().unwrap().slots;
+        let slot = slots.acquire(HookSource::new(HookKind::Connect, &client(0), &hooks.proxies)).await;
         for host in 0..=FAILURES as u8 {
             let asked = hooks.ask::<ConnectAnswer>(HookKind::Connect, &client(host), None, &()).await;
             assert!(matches!(asked, Err(HookFailure::Busy)), "{asked:?}");
         }
-        drop(turn);
+        drop(slot);
         assert!(hooks.breakers.is_empty());
     }
 
