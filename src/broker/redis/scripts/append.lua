@@ -31,11 +31,10 @@ local function append(log, meta, counts, mark)
   -- A log that another run of Redis wrote may lack its end, and offsets must not be reused.
   if found[1] ~= run then
     call('DEL', log, meta)
-    -- Clients that joined before the first entry have this epoch.
-    epoch, offset, set, last = derived_epoch(log, counts, KEYS[1]), '0', nil, nil
-    has_readers = is_awaited(log, KEYS[1])
-    -- Those that come back after the log has expired, or was not begun, get another one.
-    end_derived_epoch(log, KEYS[1])
+    -- Clients that joined before the first entry have this epoch. Those that come back after the log has expired, or was
+    -- not begun, get another one.
+    epoch, has_readers = end_derived_epoch(log, counts, KEYS[1])
+    offset, set, last = '0', nil, nil
     if skips and not has_readers then return '0 ' .. epoch .. ' 0' end
     -- If the next command is refused, the log has no entries yet.
     call('HSET', meta, 'r', run, 'e', epoch, 't', offset)

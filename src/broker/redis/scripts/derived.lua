@@ -9,19 +9,10 @@
 -- readers may come back.
 local AWAITED_MINUTES = 60
 
-local function group_of(log, epochs)
-  local group = string.sub(redis.sha1hex(log), 1, 4)
-  local lives, minute = string.match(redis.call('HGET', epochs, group) or '0 0', '^(%d+) (%d+)$')
-  return group, lives, tonumber(minute)
-end
-
-local function minute_of(now)
-  return math.floor(now[1] / 60)
-end
-
 -- `counts` is the HASH with the counts of the channel's object, if it has one. Its field `u` is the version of counts
 -- that were not appended because no node received them: it changes the epoch, so that returning clients reload the
 -- counts.
+-- Returns the epoch; the group, its lives and the minute of its last reader; and the present minute.
 local function derived_epoch(log, counts, epochs, is_read)
   local run, period = ARGV[1], ARGV[2]
   local now = redis.call('TIME')
@@ -34,23 +25,22 @@ local function derived_epoch(log, counts, epochs, is_read)
   local unseen = redis.call('HGET', counts, 'u') or ''
   local digest = redis.sha1hex(run .. ' ' .. seed .. ' ' .. unseen .. ' ' .. log)
   local number = math.floor((now[1] * 1000 + math.floor(now[2] / 1000)) / period)
-  local group, lives, minute = group_of(log, epochs)
-  if is_read and minute ~= minute_of(now) then
-    redis.call('HSET', epochs, group, lives .. ' ' .. string.format('%.0f', minute_of(now)))
+  local group = string.sub(redis.sha1hex(log), 1, 4)
+  local lives, read_minute = string.match(redis.call('HGET', epochs, group) or '0 0', '^(%d+) (%d+)$')
+  local minute = math.floor(now[1] / 60)
+  if is_read and tonumber(read_minute) ~= minute then
+    redis.call('HSET', epochs, group, lives .. ' ' .. string.format('%.0f', minute))
   end
-  return string.sub(digest, 1, 10) .. '.' .. string.format('%.0f', number) .. '.' .. lives
+  local epoch = string.sub(digest, 1, 10) .. '.' .. string.format('%.0f', number) .. '.' .. lives
+  return epoch, group, lives, read_minute, minute
 end
 
--- Whether somebody reads a log without keys, or did a while ago.
-local function is_awaited(log, epochs)
-  local _, _, minute = group_of(log, epochs)
-  return redis.call('PUBSUB', 'NUMSUB', log)[2] > 0 or minute_of(redis.call('TIME')) - minute <= AWAITED_MINUTES
-end
-
--- The epoch that was derived for the log until now is not derived again.
-local function end_derived_epoch(log, epochs)
-  local group, lives, minute = group_of(log, epochs)
-  redis.call('HSET', epochs, group, string.format('%.0f %.0f', lives + 1, minute))
+-- Derives the epoch of a log for the last time: the log is begun, or would have been. Returns the epoch, and whether
+-- somebody reads the log, or did a while ago.
+local function end_derived_epoch(log, counts, epochs)
+  local epoch, group, lives, read_minute, minute = derived_epoch(log, counts, epochs)
+  redis.call('HSET', epochs, group, string.format('%.0f', lives + 1) .. ' ' .. read_minute)
+  return epoch, redis.call('PUBSUB', 'NUMSUB', log)[2] > 0 or minute - read_minute <= AWAITED_MINUTES
 end
 
 -- Keeps a position that a reader has: for as long as entries stay (`set` is the field `x`, see append.lua).
