@@ -260,46 +260,12 @@ impl DomainEvent {
 
     /// The events of likes that were taken back, in order.
     pub fn unliked(removed: &[(UserId, ContentId)]) -> Vec<Self> {
-        let events = Self::liked(removed, usize::MAX).into_iter();
-        let taken_back = |event| match event {
-            Self::Liked { likes } => Self::Unliked { likes },
-            other => other,
-        };
-        events.map(taken_back).collect()
+        grouped(removed, usize::MAX).into_iter().map(|likes| Self::Unliked { likes }).collect()
     }
 
     /// The events of settled likes, in order. Only the first `of_each` likes of each object are included.
     pub fn liked(added: &[(UserId, ContentId)], of_each: usize) -> Vec<Self> {
-        let mut of: HashMap<ContentId, usize> = HashMap::new();
-        let mut all: Vec<NewLikes> = Vec::new();
-        for (user, object) in added {
-            let place = *of.entry(*object).or_insert_with(|| {
-                all.push(NewLikes { object: *object, by: Vec::new() });
-                all.len() - 1
-            });
-            if all[place].by.len() < of_each {
-                all[place].by.push(user.clone());
-            }
-        }
-        let mut events = Vec::new();
-        let mut likes = Vec::new();
-        let mut many = 0;
-        for NewLikes { object, by } in all {
-            let mut rest = &by[..];
-            while !rest.is_empty() {
-                let (taken, left) = rest.split_at(rest.len().min(MAX_LIKES - many));
-                (rest, many) = (left, many + taken.len());
-                likes.push(NewLikes { object, by: taken.to_vec() });
-                if many == MAX_LIKES {
-                    events.push(Self::Liked { likes: std::mem::take(&mut likes) });
-                    many = 0;
-                }
-            }
-        }
-        if !likes.is_empty() {
-            events.push(Self::Liked { likes });
-        }
-        events
+        grouped(added, of_each).into_iter().map(|likes| Self::Liked { likes }).collect()
     }
 
     /// The parts of the JSON of a [`Liked`](Self::Liked) event, for databases that assemble it from rows: the prefixes
@@ -345,6 +311,40 @@ impl DomainEvent {
             | Self::ChannelVacated { .. } => 0,
         }
     }
+}
+
+/// Likes by object, in groups of at most [`MAX_LIKES`], in order. Only the first `of_each` likes of each object.
+fn grouped(pairs: &[(UserId, ContentId)], of_each: usize) -> Vec<Vec<NewLikes>> {
+    let mut of: HashMap<ContentId, usize> = HashMap::new();
+    let mut all: Vec<NewLikes> = Vec::new();
+    for (user, object) in pairs {
+        let place = *of.entry(*object).or_insert_with(|| {
+            all.push(NewLikes { object: *object, by: Vec::new() });
+            all.len() - 1
+        });
+        if all[place].by.len() < of_each {
+            all[place].by.push(user.clone());
+        }
+    }
+    let mut groups = Vec::new();
+    let mut likes = Vec::new();
+    let mut many = 0;
+    for NewLikes { object, by } in all {
+        let mut rest = &by[..];
+        while !rest.is_empty() {
+            let (taken, left) = rest.split_at(rest.len().min(MAX_LIKES - many));
+            (rest, many) = (left, many + taken.len());
+            likes.push(NewLikes { object, by: taken.to_vec() });
+            if many == MAX_LIKES {
+                groups.push(std::mem::take(&mut likes));
+                many = 0;
+            }
+        }
+    }
+    if !likes.is_empty() {
+        groups.push(likes);
+    }
+    groups
 }
 
 /// The users that an edit newly mentions, without the author, at most [`MAX_MENTIONED`].

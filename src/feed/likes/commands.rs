@@ -137,13 +137,7 @@ impl LikeService {
         if self.memory.states.get(&(user.clone(), object)) == Some(true) {
             return Ok(true);
         }
-        Ok(match object {
-            ContentId::Post(post) => {
-                let found = self.base.ledger.hydrate(Some(user), &[post], &[]).await?;
-                found.flags.iter().any(|(_, flags)| flags.liked)
-            }
-            ContentId::Comment(comment) => !self.base.ledger.liked_comments(user, &[comment]).await?.is_empty(),
-        })
+        Ok(!self.base.ledger.likes_among(&[(object, user.clone())]).await?.is_empty())
     }
 
     /// Loads the count of an object from the broker, or from the ledger. `None` if neither answers in time.

@@ -17,13 +17,15 @@ use crate::feed::invalidation::Invalidated as _;
 use crate::feed::pushes::ending_plan;
 use crate::feed::visibility::ViewContext;
 use crate::ledger::EndedNotification;
-use crate::model::{ContentId, DomainEvent, Entry, NewLikes, NotificationId, NotificationKind, PostId, UserId};
+use crate::model::{
+    CommentId, ContentId, DomainEvent, Entry, NewLikes, NotificationId, NotificationKind, PostId, UserId,
+};
 
 /// The groups about comments under a post that are looked at when the post may no longer be seen by all.
-const MAX_UNDER: usize = 2_000;
+const MAX_GROUPS_UNDER_POST: usize = 2_000;
 
 /// The groups of a user that are looked at when a person may no longer be seen.
-const MAX_BY: usize = 100;
+const MAX_GROUPS_WITH_PERSON: usize = 100;
 
 /// The causes that a call ends. Together with the groups of each it is a write of bounded length.
 const MAX_ENDED: usize = 200;
@@ -58,7 +60,7 @@ impl Notifications {
         batch.iter().for_each(|pending| endings.add(&pending.event));
         self.add_comments(batch, &mut endings).await?;
         self.add_likes(batch, &mut endings).await?;
-        self.without_what_began_again(&mut endings.ended).await?;
+        self.omit_renewed(&mut endings.ended).await?;
         for ended in endings.ended.chunks(MAX_ENDED) {
             let groups = self.base.ledger.end_notifications(ended).await?;
             self.publish_endings(groups).await?;
@@ -68,12 +70,12 @@ impl Notifications {
             groups.extend(self.base.ledger.end_notifications(hidden).await?);
         }
         for post in endings.posts {
-            groups.extend(self.base.ledger.notifications_under(post, MAX_UNDER).await?);
+            groups.extend(self.base.ledger.notifications_under(post, MAX_GROUPS_UNDER_POST).await?);
         }
         self.publish_endings(self.invisible(groups).await?).await?;
         let mut groups: HashSet<Group> = HashSet::new();
         for (owner, person) in &endings.people {
-            let by = self.base.ledger.notifications_by(owner, person, MAX_BY).await?;
+            let by = self.base.ledger.notifications_by(owner, person, MAX_GROUPS_WITH_PERSON).await?;
             groups.extend(by.into_iter().map(|id| (owner.clone(), id)));
         }
         // Sockets are not informed: these may be as many groups as their log keeps.
@@ -91,12 +93,15 @@ impl Notifications {
             return Ok(());
         }
         self.clear(&groups).await?;
-        for (owner, id) in groups {
-            if let Err(error) = self.push(&owner, &Entry::NotificationChanged(id)).await {
-                tracing::warn!(%error, user = %owner, "a notification has changed, the user's sockets do not know");
-            }
-        }
+        let pushes = groups.into_iter().map(|(owner, id)| self.push_change(owner, id));
+        stream::iter(pushes).buffer_unordered(MAX_CONCURRENT_OWNERS).collect::<()>().await;
         Ok(())
+    }
+
+    async fn push_change(&self, owner: UserId, id: NotificationId) {
+        if let Err(error) = self.push(&owner, &Entry::NotificationChanged(id)).await {
+            tracing::warn!(%error, user = %owner, "a notification has changed, the user's sockets do not know");
+        }
     }
 
     /// Clears the pushes of groups.
@@ -132,27 +137,25 @@ impl Notifications {
 
     /// The ends of comments: their authors leave the groups of the post's author and of the user that they replied to.
     async fn add_comments(&self, batch: &[PendingEvent], endings: &mut Endings) -> Result<()> {
-        let deleted = || batch.iter().filter(|pending| matches!(pending.event, DomainEvent::CommentDeleted { .. }));
-        if deleted().next().is_none() {
+        let deleted = batch.iter().filter_map(|pending| match &pending.event {
+            DomainEvent::CommentDeleted { comment, post, reply_to, author, .. } => {
+                Some((*comment, *post, *reply_to, author))
+            }
+            _ => None,
+        });
+        let deleted: Vec<(CommentId, PostId, Option<CommentId>, &UserId)> = deleted.collect();
+        if deleted.is_empty() {
             return Ok(());
         }
-        let parents = deleted().filter_map(|pending| match &pending.event {
-            DomainEvent::CommentDeleted { reply_to, .. } => *reply_to,
-            _ => None,
-        });
-        let parents = self.base.contexts.get(parents.collect::<Vec<_>>().into_iter()).await?;
-        let posts = deleted().filter_map(|pending| match &pending.event {
-            DomainEvent::CommentDeleted { post, .. } => Some(*post),
-            _ => None,
-        });
-        let posts = self.base.posts.get(posts.collect::<Vec<_>>()).await?;
-        for PendingEvent { event, .. } in deleted() {
-            let DomainEvent::CommentDeleted { comment, post, reply_to, author, .. } = event else { continue };
+        let parents: Vec<CommentId> = deleted.iter().filter_map(|(_, _, reply_to, _)| *reply_to).collect();
+        let parents = self.base.contexts.get(parents.into_iter()).await?;
+        let posts: Vec<PostId> = deleted.iter().map(|(_, post, ..)| *post).collect();
+        let posts = self.base.posts.get(posts).await?;
+        for (comment, post, reply_to, author) in deleted {
             let parent = reply_to.and_then(|id| Some((&parents.get(&id)?.author, NotificationKind::Reply(id))));
-            let commented = posts.get(post).map(|cached| (&cached.post.author, NotificationKind::Comment(*post)));
+            let commented = posts.get(&post).map(|cached| (&cached.post.author, NotificationKind::Comment(post)));
             for (to, kind) in parent.into_iter().chain(commented) {
-                let comment = Some(*comment);
-                endings.ended.push(EndedNotification { to: to.clone(), kind, by: Some(author.clone()), comment });
+                endings.ended.push(EndedNotification { comment: Some(comment), ..ended(to, kind, author) });
             }
         }
         Ok(())
@@ -181,15 +184,13 @@ impl Notifications {
             };
             let kind = NotificationKind::Like(*object);
             let others = author.map(|author| by.iter().filter(move |by| *by != author));
-            endings.ended.extend(others.into_iter().flatten().filter_map(|by| {
-                Some(EndedNotification { to: author?.clone(), kind, by: Some(by.clone()), comment: None })
-            }));
+            endings.ended.extend(others.into_iter().flatten().filter_map(|by| Some(ended(author?, kind, by))));
         }
         Ok(())
     }
 
     /// Omits likes and follows that exist again, and mentions that an edit put in again.
-    async fn without_what_began_again(&self, ended: &mut Vec<EndedNotification>) -> Result<()> {
+    async fn omit_renewed(&self, ended: &mut Vec<EndedNotification>) -> Result<()> {
         let mut by_owner: HashMap<UserId, HashSet<(NotificationKind, UserId)>> = HashMap::new();
         for cause in ended.iter() {
             if let Some(by) = &cause.by {
@@ -233,9 +234,9 @@ impl Notifications {
     async fn invisible_of(&self, owner: UserId, ids: Vec<NotificationId>) -> Result<Vec<Group>> {
         let all = self.base.ledger.notifications_by_id(&owner, &ids).await?;
         let visible = self.renderer.visible(&owner, all).await?;
-        let whole = visible.iter().filter(|visible| visible.hidden == 0);
-        let whole: HashSet<NotificationId> = whole.map(|visible| visible.group.id).collect();
-        Ok(ids.into_iter().filter(|id| !whole.contains(id)).map(|id| (owner.clone(), id)).collect())
+        let intact = visible.iter().filter(|visible| visible.hidden == 0);
+        let intact: HashSet<NotificationId> = intact.map(|visible| visible.group.id).collect();
+        Ok(ids.into_iter().filter(|id| !intact.contains(id)).map(|id| (owner.clone(), id)).collect())
     }
 
     /// Clears alerts about posts of authors that their readers may not see any more.
@@ -245,7 +246,7 @@ impl Notifications {
         }
         let mut items = Vec::new();
         for (reader, author) in pairs {
-            let sent = self.base.ledger.sent_alerts(&reader, PostId::ZERO, MAX_BY).await?;
+            let sent = self.base.ledger.sent_alerts(&reader, PostId::ZERO, MAX_GROUPS_WITH_PERSON).await?;
             let posts = self.base.posts.get(sent.iter().copied()).await?;
             let visible = self.base.visibility.visible_posts(Some(&reader), ViewContext::Unrequested, sent).await?;
             let hidden = posts.values().map(|cached| &cached.post);
@@ -259,14 +260,14 @@ impl Notifications {
 impl Endings {
     /// Adds what the event itself says.
     fn add(&mut self, event: &DomainEvent) {
-        let mut hide = |to: &UserId, kind| {
+        let mut recheck = |to: &UserId, kind| {
             self.hidden.push(EndedNotification { to: to.clone(), kind, by: None, comment: None });
         };
         match event {
             DomainEvent::PostEdited { post, author, unmentioned, still_mentioned, .. } => {
                 let kind = NotificationKind::Mention(ContentId::Post(*post));
                 if let Some(mentioned) = still_mentioned {
-                    mentioned.iter().for_each(|to| hide(to, kind));
+                    mentioned.iter().for_each(|to| recheck(to, kind));
                     self.posts.insert(*post);
                 }
                 self.unmention(unmentioned, kind, author);
@@ -276,24 +277,19 @@ impl Endings {
             }
             DomainEvent::PostDeleted { post, author, mentions } => {
                 let object = ContentId::Post(*post);
-                mentions.iter().for_each(|to| hide(to, NotificationKind::Mention(object)));
-                hide(author, NotificationKind::Like(object));
-                hide(author, NotificationKind::Comment(*post));
+                mentions.iter().for_each(|to| recheck(to, NotificationKind::Mention(object)));
+                recheck(author, NotificationKind::Like(object));
+                recheck(author, NotificationKind::Comment(*post));
                 self.posts.insert(*post);
             }
             DomainEvent::CommentDeleted { comment, author, mentions, .. } => {
                 let object = ContentId::Comment(*comment);
-                mentions.iter().for_each(|to| hide(to, NotificationKind::Mention(object)));
-                hide(author, NotificationKind::Like(object));
-                hide(author, NotificationKind::Reply(*comment));
+                mentions.iter().for_each(|to| recheck(to, NotificationKind::Mention(object)));
+                recheck(author, NotificationKind::Like(object));
+                recheck(author, NotificationKind::Reply(*comment));
             }
             DomainEvent::Unfollowed { follower, followee } => {
-                self.ended.push(EndedNotification {
-                    to: followee.clone(),
-                    kind: NotificationKind::Follow,
-                    by: Some(follower.clone()),
-                    comment: None,
-                });
+                self.ended.push(ended(followee, NotificationKind::Follow, follower));
                 self.people.insert((follower.clone(), followee.clone()));
             }
             DomainEvent::Restricted { maker, target } => {
@@ -305,9 +301,13 @@ impl Endings {
     }
 
     fn unmention(&mut self, unmentioned: &[UserId], kind: NotificationKind, author: &UserId) {
-        let ended = |to: &UserId| EndedNotification { to: to.clone(), kind, by: Some(author.clone()), comment: None };
-        self.ended.extend(unmentioned.iter().map(ended));
+        self.ended.extend(unmentioned.iter().map(|to| ended(to, kind, author)));
     }
+}
+
+/// A person did this, and it has ended.
+fn ended(to: &UserId, kind: NotificationKind, by: &UserId) -> EndedNotification {
+    EndedNotification { to: to.clone(), kind, by: Some(by.clone()), comment: None }
 }
 
 fn unliked(event: &DomainEvent) -> &[NewLikes] {

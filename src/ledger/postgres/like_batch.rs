@@ -32,9 +32,7 @@ impl<'a> ChangeArrays<'a> {
             changes,
         }
     }
-}
 
-impl ChangeArrays<'_> {
     /// The changes as pairs of a user and an object.
     fn likes(&self) -> Vec<(UserId, ContentId)> {
         self.changes.iter().map(|change| (change.user.clone(), change.object)).collect()
@@ -53,8 +51,8 @@ pub(super) struct BatchArrays<'a> {
     pub(super) unliked: ChangeArrays<'a>,
     /// The users who like, in ascending order, each once.
     pub(super) likers: Vec<&'a str>,
-    /// Their ids as written, where these are not in lower case.
-    pub(super) handles: Vec<&'a str>,
+    /// For each like, the id of its user as written; `None`: in lower case.
+    pub(super) handles: Vec<Option<&'a str>>,
     pub(super) unseen: ChangeArrays<'a>,
     /// Whether each unseen change is one of a post.
     pub(super) unseen_of_post: Vec<bool>,
@@ -72,7 +70,7 @@ impl<'a> BatchArrays<'a> {
         let mut likers = liked.users.clone();
         likers.sort_unstable();
         likers.dedup();
-        let handles = liked.changes.iter().filter_map(|change| change.user.handle()).collect();
+        let handles = liked.changes.iter().map(|change| change.user.handle()).collect();
         let unseen = ChangeArrays::new(batch.unseen.iter());
         let of_post = |change: &&LikeChange| matches!(change.object, ContentId::Post(_));
         let (posts, steps) = posts.into_iter().unzip();

@@ -19,7 +19,7 @@ pub(super) struct NewestGroup {
 }
 
 /// A person who is or was in a group.
-pub(super) struct Member {
+pub(super) struct GroupMember {
     /// The number of the person's last event.
     pub(super) event: i64,
     has_left: bool,
@@ -39,7 +39,7 @@ impl NewestGroup {
     }
 
     /// A person who is or was in the group.
-    pub(super) fn member(self, db: &Connection, person: &UserId) -> rusqlite::Result<Option<Member>> {
+    pub(super) fn member(self, db: &Connection, person: &UserId) -> rusqlite::Result<Option<GroupMember>> {
         member(db, self.id, person)
     }
 
@@ -53,7 +53,7 @@ impl NewestGroup {
         self,
         db: &Connection,
         event: &NotificationEvent,
-        known: &Member,
+        known: &GroupMember,
         seq: i64,
         now: Millis,
     ) -> rusqlite::Result<()> {
@@ -73,7 +73,7 @@ impl NewestGroup {
         self,
         db: &Connection,
         event: &NotificationEvent,
-        known: &Member,
+        known: &GroupMember,
         position: i64,
     ) -> rusqlite::Result<bool> {
         let sql = "UPDATE notification_people SET event = max(event, ?3), ended = 0 \
@@ -92,9 +92,10 @@ fn move_up(db: &Connection, id: i64, seq: i64, now: Millis, has_one_more: bool) 
     db.prepare_cached(sql)?.execute(params![id, seq, integer(now), has_one_more]).map(drop)
 }
 
-fn member(db: &Connection, group: i64, person: &UserId) -> rusqlite::Result<Option<Member>> {
+fn member(db: &Connection, group: i64, person: &UserId) -> rusqlite::Result<Option<GroupMember>> {
     let sql = "SELECT event, ended, comments FROM notification_people WHERE notification = ?1 AND person = ?2";
-    let read = |row: &Row<'_>| Ok(Member { event: row.get(0)?, has_left: row.get(1)?, comments: comments_at(row, 2)? });
+    let read =
+        |row: &Row<'_>| Ok(GroupMember { event: row.get(0)?, has_left: row.get(1)?, comments: comments_at(row, 2)? });
     db.prepare_cached(sql)?.query_row(params![group, person.as_str()], read).optional()
 }
 

@@ -48,16 +48,15 @@ BEGIN
 END $$;
 
 -- Creates the unknown ones of the users who like a live object. The first `p_post_likes` likes are of posts.
--- `p_handles` are ids as they were written, of users whose ids have another case.
+-- `p_handles` are the ids of the likers as written; NULL: as in `p_likers`.
 CREATE OR REPLACE FUNCTION feedline_create_likers(
     p_liked bigint[], p_likers text[], p_post_likes int, p_posts bigint[], p_comments bigint[], p_handles text[],
     p_now bigint
 ) RETURNS void LANGUAGE sql AS $$
     WITH made AS (
         INSERT INTO users (id, handle, name, created_at)
-        SELECT DISTINCT ON (c.owner COLLATE "C") c.owner COLLATE "C", h.handle, coalesce(h.handle, c.owner), p_now
-        FROM unnest(p_liked, p_likers) WITH ORDINALITY AS c (n, owner, place)
-        LEFT JOIN unnest(p_handles) AS h (handle) ON lower(h.handle COLLATE "C") = c.owner
+        SELECT DISTINCT ON (c.owner COLLATE "C") c.owner COLLATE "C", c.handle, coalesce(c.handle, c.owner), p_now
+        FROM unnest(p_liked, p_likers, p_handles) WITH ORDINALITY AS c (n, owner, handle, place)
         WHERE CASE
             WHEN c.place <= p_post_likes THEN (c.n IN (SELECT unnest(p_posts))) IS TRUE
             ELSE (c.n IN (SELECT unnest(p_comments))) IS TRUE
