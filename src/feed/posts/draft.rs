@@ -12,7 +12,7 @@ use crate::feed::input::{TOPIC_RULE, is_media_url};
 use crate::feed::options::LimitOptions;
 use crate::model::{Location, Media, NESTED_TOO_DEEP, Post, PostId, UserId, Visibility, is_shallow};
 use crate::net::OwnHosts;
-use crate::text::{Token, has_marks, is_blank, tokens, topic_name};
+use crate::text::{TextToken, has_marks, is_blank, tokens, topic_name};
 
 /// The maximal number of users in a post's visibility. Each delivery searches the list.
 const MAX_NAMED: usize = 200;
@@ -151,6 +151,9 @@ impl Draft {
             if names.is_empty() {
                 return Err(FeedError::invalid("visibility", "only_to and not_to name somebody"));
             }
+            if names.iter().any(UserId::is_reserved) {
+                return Err(FeedError::invalid("visibility", "no user has the id me, suggested or explore"));
+            }
             if is_new(&|post| post.visibility == self.visibility) && names.len() > MAX_NAMED {
                 return Err(over("visibility", "people named in who may see a post", MAX_NAMED));
             }
@@ -235,9 +238,9 @@ pub(super) fn marks(text: &str) -> Marks {
     let mut names = HashSet::new();
     for token in tokens(text) {
         match token {
-            Token::Mention(id) => marks.mentions.extend(UserId::parse(id).filter(|id| users.insert(id.clone()))),
-            Token::Topic(name) => marks.topics.extend(Some(name).filter(|name| names.insert(name.clone()))),
-            Token::Link(_) => {}
+            TextToken::Mention(id) => marks.mentions.extend(UserId::parse(id).filter(|id| users.insert(id.clone()))),
+            TextToken::Topic(name) => marks.topics.extend(Some(name).filter(|name| names.insert(name.clone()))),
+            TextToken::Link(_) => {}
         }
     }
     marks

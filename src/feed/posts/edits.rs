@@ -126,6 +126,7 @@ impl PostEditor {
     /// node is neither lost nor overwritten. Returns the confirmation to wait for.
     async fn apply_edit(&self, call: &Call, author: &UserId, edit: Edit) -> Result<Confirmation> {
         let id = edit.id;
+        let mut known = HashSet::new();
         for attempt in 0..MAX_EDIT_ATTEMPTS {
             let cached = self.base.posts.get([id]).await?.remove(&id).ok_or(NO_POST)?;
             let before = &cached.post;
@@ -138,8 +139,10 @@ impl PostEditor {
                 let added = post.topics.iter().filter(|topic| !before.topics.contains(topic)).count();
                 self.base.rates.take_topics(call, added)?;
             }
-            let known = post.mentions.iter().chain(post.visibility.named());
-            let known = self.base.identity.spellings(known).await?;
+            if attempt == 0 {
+                let named = post.mentions.iter().chain(post.visibility.named());
+                known = self.base.identity.spellings(named).await?;
+            }
             UserId::respell(post.mentions.iter_mut().chain(post.visibility.named_mut()), &known);
             let event = DomainEvent::post_edited(before, &post);
             if attempt == 0 {
