@@ -66,7 +66,7 @@ async fn test(config: &Config, ledger: &dyn Ledger, user: &str, device: &str) ->
     let (providers, texts) = push_providers(&config.push)?;
     let expires_at = now() + u64::try_from(TEST_TTL.as_millis())?;
     let message = test_message(&texts, found, expires_at).map_err(anyhow::Error::msg)?;
-    let platform = message.target.platform();
+    let platform = message.target.platform().as_str();
     match providers.send(&message).await {
         Outcome::Accepted { id } => {
             let id = id.map(|id| format!(" as {id}")).unwrap_or_default();

@@ -107,6 +107,15 @@ pub fn canonical_name(name: &str) -> Cow<'_, str> {
     }
 }
 
+/// As [`canonical_name`], of a name that is already owned: it is copied only if it changes.
+pub fn into_canonical_name(name: String) -> String {
+    let changed = match canonical_name(&name) {
+        Cow::Owned(changed) => Some(changed),
+        Cow::Borrowed(_) => None,
+    };
+    changed.unwrap_or(name)
+}
+
 impl Channel {
     /// Parses the name of a channel; `None` if no channel can have it. Rejects names of topics and posts that nothing
     /// can be published under, because each subscription to one would waste memory.

@@ -22,7 +22,7 @@ mod relation;
 mod subscribe_override;
 mod user;
 
-pub use channel::{AppChannel, Channel, ChannelKind, Retention, canonical_name};
+pub use channel::{AppChannel, Channel, ChannelKind, Retention, canonical_name, into_canonical_name};
 pub use comment::Comment;
 pub use content_id::ContentId;
 pub use depth::MAX_DEPTH;

@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::digest::{self, MIN_DIGEST};
 use super::message;
-use super::providers::{Busy, Outcome, Platform, Push, Reason, RequestSlot, Scope, SlotPatience};
+use super::providers::{Busy, Outcome, Push, Reason, RequestSlot, Scope, SlotPatience};
 use super::sender::{BATCH, MAX_BACKOFF, MIN_PAUSE, PushSender, millis};
 use super::settlement::result;
 use crate::backoff::Backoff;
@@ -23,7 +23,7 @@ use crate::feed::{
     ClearContent, FeedError, LiveDeliveries, PushContent, PushDecision, SendReservation, now as unix_now,
 };
 use crate::ledger::{CLEAR_KIND, POST_KIND, PushKey, PushLease, PushResult, QueuedPush, SettledPush};
-use crate::model::{Device, Millis, NotificationId, PostId};
+use crate::model::{Device, Millis, NotificationId, Platform, PostId};
 use crate::shares::SourceId;
 
 /// The pushes that are decided on together. They hold requests of their providers meanwhile.
@@ -277,7 +277,7 @@ impl Batch<'_> {
         };
         let platform = message.target.platform();
         if !sender.providers.supports(platform) {
-            sender.metrics.pushes.failed(platform.name(), "not_configured");
+            sender.metrics.pushes.failed(platform.as_str(), "not_configured");
             return PushResult::Failed("not_configured".into());
         }
         let stopping = async {
@@ -305,7 +305,7 @@ impl Batch<'_> {
         let first_tried_at = pushes.iter().map(|push| push.first_tried_at.unwrap_or(now)).max().unwrap_or(now);
         let attempts = pushes.iter().map(|push| push.attempts).max().unwrap_or_default();
         let metrics = &self.sender.metrics.pushes;
-        let name = platform.name();
+        let name = platform.as_str();
         if !outcome.reason().is_some_and(Reason::is_local) {
             metrics.sent(name);
         }

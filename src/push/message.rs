@@ -314,7 +314,7 @@ mod tests {
         let apns = PushTarget::Apns { token: "ab".repeat(32), environment: None, topic: None };
         for stored in [PushTarget::Webpush(keys.clone()), PushTarget::Unifiedpush(keys), apns] {
             let target = target(&stored).expect("a target");
-            assert_eq!(target.platform().name(), stored.platform().as_str());
+            assert_eq!(target.platform(), stored.platform());
         }
         assert!(target(&PushTarget::Fcm { token: String::new() }).is_err());
     }

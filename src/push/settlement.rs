@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use super::providers::Outcome;
 use super::providers::retry::RetryPolicy;
-use super::providers::{Outcome, Platform};
 use super::sender::millis;
 use crate::ledger::PushResult;
-use crate::model::Millis;
+use crate::model::{Millis, Platform};
 
 /// The result of a push after an attempt. `attempts` counts this one; `age` is the time since the first attempt: a push
 /// that quiet hours or an outage of the bridge held for hours has its full time.

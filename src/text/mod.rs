@@ -17,4 +17,4 @@ mod tokenizer;
 pub(crate) use characters::is_blank;
 pub use normal::fold;
 pub(crate) use normal::{is_topic_name, nfc, topic_name};
-pub(crate) use tokenizer::{Token, has_marks, tokens};
+pub(crate) use tokenizer::{TextToken, has_marks, tokens};

@@ -9,7 +9,7 @@ const MAX_ID_LENGTH: usize = 64;
 
 /// A part of a text with a meaning.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Token<'a> {
+pub(crate) enum TextToken<'a> {
     /// A mention: the id as it is written. It is a valid one.
     Mention(&'a str),
     /// A topic: its name.
@@ -24,7 +24,7 @@ pub(crate) fn has_marks(text: &str) -> bool {
 }
 
 /// The mentions, topics and links of a text, in order.
-pub(crate) fn tokens(text: &str) -> impl Iterator<Item = Token<'_>> {
+pub(crate) fn tokens(text: &str) -> impl Iterator<Item = TextToken<'_>> {
     Tokens { text, at: 0 }
 }
 
@@ -35,9 +35,9 @@ struct Tokens<'a> {
 }
 
 impl<'a> Iterator for Tokens<'a> {
-    type Item = Token<'a>;
+    type Item = TextToken<'a>;
 
-    fn next(&mut self) -> Option<Token<'a>> {
+    fn next(&mut self) -> Option<TextToken<'a>> {
         while let Some(c) = self.text[self.at..].chars().next() {
             let found = match c {
                 '@' | '＠' => self.mention(c.len_utf8()),
@@ -61,12 +61,12 @@ impl<'a> Iterator for Tokens<'a> {
 
 impl<'a> Tokens<'a> {
     /// Reads a word. Nothing in a link or an e-mail address has a meaning of its own.
-    fn word(&mut self) -> Option<Token<'a>> {
+    fn word(&mut self) -> Option<TextToken<'a>> {
         let start = self.at;
         match read_word(&self.text[start..]) {
             Word::Link(place) => {
                 self.at = start + place.end;
-                Some(Token::Link(&self.text[start + place.start..self.at]))
+                Some(TextToken::Link(&self.text[start + place.start..self.at]))
             }
             Word::Address(end) | Word::Plain(end) => {
                 self.at = start + end;
@@ -76,7 +76,7 @@ impl<'a> Tokens<'a> {
     }
 
     /// The mention at a sign of this length.
-    fn mention(&mut self, sign: usize) -> Option<Token<'a>> {
+    fn mention(&mut self, sign: usize) -> Option<TextToken<'a>> {
         let rest = &self.text[self.at + sign..];
         let is_of_id = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
         let id = &rest[..rest.find(|c| !is_of_id(c)).unwrap_or(rest.len())];
@@ -89,11 +89,11 @@ impl<'a> Tokens<'a> {
             return None;
         }
         self.at += sign + id.len();
-        Some(Token::Mention(id))
+        Some(TextToken::Mention(id))
     }
 
     /// The topic at a sign of this length.
-    fn topic(&mut self, sign: usize) -> Option<Token<'a>> {
+    fn topic(&mut self, sign: usize) -> Option<TextToken<'a>> {
         let rest = &self.text[self.at + sign..];
         let is_refused = |c| matches!(c, '_' | '/' | '&' | '#' | '＃') || is_spaced(c);
         if !rest.starts_with(begins_topic) || base_before(&self.text[..self.at]).is_some_and(is_refused) {
@@ -105,7 +105,7 @@ impl<'a> Tokens<'a> {
             return None;
         }
         self.at += sign + topic.len();
-        Some(Token::Topic(name))
+        Some(TextToken::Topic(name))
     }
 }
 
@@ -152,9 +152,9 @@ mod tests {
             let mut found = [Vec::new(), Vec::new(), Vec::new()];
             for token in tokens(&case.text) {
                 let (kind, token) = match token {
-                    Token::Mention(id) => (0, id.to_owned()),
-                    Token::Topic(name) => (1, name),
-                    Token::Link(link) => (2, link.to_owned()),
+                    TextToken::Mention(id) => (0, id.to_owned()),
+                    TextToken::Topic(name) => (1, name),
+                    TextToken::Link(link) => (2, link.to_owned()),
                 };
                 if !found[kind].contains(&token) {
                     found[kind].push(token);

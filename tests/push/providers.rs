@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use feedline::config::Secret;
+use feedline::model::Platform;
 use feedline::push::providers::endpoint::EndpointUrl;
 use feedline::push::providers::settings::{DryRunSettings, WebPushSettings, WebhookSettings};
 use feedline::push::providers::webpush::PushSubscription;
-use feedline::push::providers::{Platform, Providers, ProvidersConfig, Push, Scope, Target, public_key};
+use feedline::push::providers::{Providers, ProvidersConfig, Push, Scope, Target, public_key};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 

@@ -101,7 +101,8 @@ impl StreamOpener {
     }
 }
 
-/// Whether a client only connects. A link must not do more: whoever follows it would act with their own rights.
+/// Whether the commands of a request are a single `connect`. A link must not run others: the browser that opens it adds
+/// the cookies of its user.
 fn is_connect_alone(commands: &[Command]) -> bool {
     matches!(commands, [Command { request: Some(CommandBody::Connect(_)), .. }])
 }

@@ -7,11 +7,11 @@ const MAX_LENGTH: usize = 255;
 /// A pattern of channel names.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ChannelPattern {
-    tokens: Vec<Token>,
+    tokens: Vec<PatternToken>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Token {
+enum PatternToken {
     /// Any characters, or none.
     Any,
     /// One character.
@@ -29,20 +29,20 @@ impl ChannelPattern {
             return None;
         }
         if pattern.is_empty() {
-            return Some(Self { tokens: vec![Token::Any] });
+            return Some(Self { tokens: vec![PatternToken::Any] });
         }
         let mut tokens = Vec::new();
         let mut characters = pattern.chars();
         while let Some(character) = characters.next() {
             let token = match character {
-                '*' => Token::Any,
-                '?' => Token::One,
-                '\\' => Token::Literal(characters.next()?),
+                '*' => PatternToken::Any,
+                '?' => PatternToken::One,
+                '\\' => PatternToken::Literal(characters.next()?),
                 '[' => read_set(&mut characters)?,
-                other => Token::Literal(other),
+                other => PatternToken::Literal(other),
             };
             // Two in a row match what one does.
-            if token != Token::Any || tokens.last() != Some(&Token::Any) {
+            if token != PatternToken::Any || tokens.last() != Some(&PatternToken::Any) {
                 tokens.push(token);
             }
         }
@@ -58,7 +58,7 @@ impl ChannelPattern {
         let mut retry: Option<(usize, usize)> = None;
         while at < name.len() {
             match self.tokens.get(token) {
-                Some(Token::Any) => {
+                Some(PatternToken::Any) => {
                     retry = Some((at, token));
                     token += 1;
                 }
@@ -70,11 +70,11 @@ impl ChannelPattern {
                 }
             }
         }
-        self.tokens[token..].iter().all(|token| *token == Token::Any)
+        self.tokens[token..].iter().all(|token| *token == PatternToken::Any)
     }
 }
 
-impl Token {
+impl PatternToken {
     /// Whether one character matches.
     fn matches(&self, character: char) -> bool {
         match self {
@@ -89,7 +89,7 @@ impl Token {
 }
 
 /// Reads a set behind its opening bracket.
-fn read_set(characters: &mut std::str::Chars<'_>) -> Option<Token> {
+fn read_set(characters: &mut std::str::Chars<'_>) -> Option<PatternToken> {
     let mut inner = Vec::new();
     loop {
         match characters.next()? {
@@ -112,7 +112,7 @@ fn read_set(characters: &mut std::str::Chars<'_>) -> Option<Token> {
             }
         }
     }
-    Some(Token::Set { ranges, negated })
+    Some(PatternToken::Set { ranges, negated })
 }
 
 #[cfg(test)]

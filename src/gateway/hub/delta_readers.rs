@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::broadcaster::Broadcaster;
-use super::recipients::Recipients;
+use super::recipients::PushRecipients;
 use crate::protocol::{Push, PushEvent, PushPosition, SplitMembers, patch, split_members};
 
 /// The members of one room that asked for deltas.
@@ -34,7 +34,7 @@ impl DeltaReaders {
     /// Sends a publication to all members of the room. The patch is computed once, if a member can use it.
     pub(super) fn send(
         &mut self,
-        recipients: Recipients<'_>,
+        recipients: PushRecipients<'_>,
         channel: &str,
         publication: (&[u8], PushPosition<'_>),
         broadcaster: &Broadcaster,

@@ -8,7 +8,7 @@ use crate::model::{Millis, UserId};
 
 /// A client in a room.
 #[derive(Debug)]
-pub(super) struct Member {
+pub(super) struct RoomMember {
     pub(super) outbox: Arc<Outbox>,
     /// `None` of an anonymous client.
     pub(super) reader: Option<UserId>,
@@ -20,7 +20,7 @@ pub(super) struct Member {
 
 /// A client that joins a room.
 pub(super) struct JoiningMember<'a> {
-    pub(super) member: Member,
+    pub(super) member: RoomMember,
     /// The channel's name as the client wrote it, if that differs.
     pub(super) spelling: Option<&'a Arc<str>>,
     /// Whether the channel has a log: then its position must be known.
@@ -28,7 +28,7 @@ pub(super) struct JoiningMember<'a> {
     pub(super) wants_deltas: bool,
 }
 
-impl Member {
+impl RoomMember {
     /// A client that joins now.
     pub(super) fn new(outbox: Arc<Outbox>, reader: Option<UserId>, receives_joins: bool) -> Self {
         let joined_at = u32::try_from(now() / 1_000).unwrap_or(u32::MAX);

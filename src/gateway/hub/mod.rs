@@ -61,7 +61,7 @@ use crate::supervisor::supervise;
 use catch_up::{CATCH_UP_TIMEOUT, catch_up_with, includes};
 use delivery_worker::DeliveryWorker;
 use log_reader::LogReader;
-use member::{JoiningMember, Member};
+use member::{JoiningMember, RoomMember};
 use recovery::Recovery;
 use room::Room;
 use room_queue::RoomQueue;
@@ -137,6 +137,11 @@ impl Hub {
         self.rooms.get(channel).map_or_else(Vec::new, |room| room.outboxes())
     }
 
+    /// The spelling of a channel's name for the subscriber with this send queue, if it differs.
+    pub(super) fn spelling_of(&self, channel: &str, outbox: &Arc<Outbox>) -> Option<Arc<str>> {
+        self.rooms.get(channel)?.spelling_of(outbox)
+    }
+
     /// Starts deliveries and upkeep, until `stopping`.
     pub(super) fn start(&self, tasks: &TaskTracker, stopping: &CancellationToken) {
         for _ in 0..WORKERS {
@@ -198,7 +203,7 @@ impl Hub {
             }
             // Meanwhile the room may have been removed, or its log replaced.
             let joining = JoiningMember {
-                member: Member::new(Arc::clone(outbox), join.user.clone(), join.features.receives_joins),
+                member: RoomMember::new(Arc::clone(outbox), join.user.clone(), join.features.receives_joins),
                 spelling: join.spelling.as_ref(),
                 has_log: channel.has_log(),
                 wants_deltas: join.wants_deltas,

@@ -11,8 +11,8 @@ use tokio::time::{Instant, timeout_at};
 
 use super::broadcaster::Broadcaster;
 use super::log_tracker::{LogTracker, Tracked, WaitingEntries};
-use super::member::{JoiningMember, Member};
-use super::recipients::Recipients;
+use super::member::{JoiningMember, RoomMember};
+use super::recipients::PushRecipients;
 use super::room_link::{LinkChange, RoomLink};
 use super::room_update::RoomUpdate;
 use super::special_members::SpecialMembers;
@@ -36,7 +36,7 @@ pub(crate) struct Room {
 /// The state of a room. Pushes are queued under its lock, so all members receive them in the same order.
 #[derive(Debug)]
 struct RoomState {
-    members: Slab<Member>,
+    members: Slab<RoomMember>,
     /// The members that asked for deltas or wrote another name, if there are any.
     special: Option<Box<SpecialMembers>>,
     log: LogTracker,
@@ -112,7 +112,7 @@ impl Room {
         }
         let key = state.members.insert(member);
         if let Some(spelling) = spelling {
-            state.special.get_or_insert_default().spellings.add(key, spelling);
+            state.special.get_or_insert_default().spellings.insert(key, Arc::clone(spelling));
         }
         if wants_deltas {
             state.special.get_or_insert_default().deltas.add(key);
@@ -162,8 +162,16 @@ impl Room {
     pub(super) fn outboxes(&self) -> Vec<(Arc<Outbox>, Option<Arc<str>>)> {
         let state = self.state.lock();
         let recipients = state.recipients();
-        let spelling = |key| recipients.spellings.and_then(|spellings| spellings.get(key)).cloned();
+        let spelling = |key| recipients.spellings.and_then(|spellings| spellings.get(&key)).cloned();
         recipients.members.iter().map(|(key, member)| (Arc::clone(&member.outbox), spelling(key))).collect()
+    }
+
+    /// The spelling of the channel's name for the member with this send queue, if it differs.
+    pub(super) fn spelling_of(&self, outbox: &Arc<Outbox>) -> Option<Arc<str>> {
+        let state = self.state.lock();
+        let spellings = &state.special.as_ref()?.spellings;
+        let is_wanted = |key: usize| state.members.get(key).is_some_and(|member| Arc::ptr_eq(&member.outbox, outbox));
+        spellings.iter().find(|(key, _)| is_wanted(**key)).map(|(_, spelling)| Arc::clone(spelling))
     }
 
     /// The send queues of the members that joined before a time, in Unix milliseconds.
@@ -331,7 +339,7 @@ impl Room {
             if rendered.is_public {
                 state.send(&self.name, &rendered.members, Some(*offset), broadcaster);
             } else if !recipients.is_empty() {
-                let recipients = state.recipients().select(|key, _| recipients.binary_search(&key).is_ok());
+                let recipients = state.recipients().of(&recipients);
                 let position = state.log.epoch().map(|epoch| (*offset, epoch));
                 let event = PushEvent::Publication { members: &rendered.members, position };
                 broadcaster.send(recipients, Push { channel: &self.name, event });
@@ -357,7 +365,7 @@ impl RoomState {
             && !special.deltas.is_empty()
         {
             let SpecialMembers { deltas, spellings } = &mut **special;
-            let recipients = Recipients { members: &self.members, spellings: Some(spellings) };
+            let recipients = PushRecipients { members: &self.members, spellings: Some(spellings) };
             deltas.send(recipients, channel, (members, position), broadcaster);
             return;
         }
@@ -365,12 +373,12 @@ impl RoomState {
         broadcaster.send(self.recipients().all(), Push { channel, event });
     }
 
-    fn recipients(&self) -> Recipients<'_> {
-        Recipients { members: &self.members, spellings: self.special.as_ref().map(|special| &special.spellings) }
+    fn recipients(&self) -> PushRecipients<'_> {
+        PushRecipients { members: &self.members, spellings: self.special.as_ref().map(|special| &special.spellings) }
     }
 
     /// The keys of the members that meet a condition; `None` if it cannot be decided for one of them.
-    fn members_who(&self, condition: impl Fn(&Member) -> Option<bool>) -> Option<Vec<usize>> {
+    fn members_who(&self, condition: impl Fn(&RoomMember) -> Option<bool>) -> Option<Vec<usize>> {
         let mut keys = Vec::new();
         for (key, member) in &self.members {
             if condition(member)? {
@@ -429,7 +437,7 @@ mod tests {
         let bounds = Bounds { bytes: 10, messages: 10 };
         let outbox = || Arc::new(Outbox::new(bounds, MessageFormat::WebSocketJson, Arc::default()));
         let join = |outbox: &Arc<Outbox>| {
-            let member = Member::new(Arc::clone(outbox), None, false);
+            let member = RoomMember::new(Arc::clone(outbox), None, false);
             room.join(JoiningMember { member, spelling: None, has_log: true, wants_deltas: false })
         };
         let first = outbox();

@@ -15,7 +15,7 @@ impl SpecialMembers {
     /// Removes a member.
     pub(super) fn remove(&mut self, key: usize) {
         self.deltas.remove(key);
-        self.spellings.remove(key);
+        self.spellings.remove(&key);
     }
 
     /// Whether no member is left.

@@ -124,8 +124,7 @@ impl LikeReceipts {
     /// Receipts for a client that is still connected.
     fn receipts(&self, ReceiptBatch { client, channel, publications }: &ReceiptBatch) -> Option<Delivery> {
         let outbox = self.connections.get(client)?;
-        let subscribers = self.hub.subscribers(channel).into_iter();
-        let spelling = subscribers.filter(|(it, _)| Arc::ptr_eq(it, &outbox)).find_map(|(_, spelling)| spelling);
+        let spelling = self.hub.spelling_of(channel, &outbox);
         let channel = spelling.as_deref().unwrap_or(channel);
         let frame = frame_publications(outbox.format(), channel, publications);
         Some(Delivery { outbox, frame, publications: publications.len() as u64 })

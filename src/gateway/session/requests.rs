@@ -10,7 +10,7 @@ use super::subscription_table::SubscriptionTable;
 use crate::broker::Span;
 use crate::gateway::channels::{Credentials, ResolvedChannel, Right};
 use crate::hooks::HookKind;
-use crate::model::canonical_name;
+use crate::model::{canonical_name, into_canonical_name};
 use crate::protocol::{ErrorCode, HistoryRequest, PublishRequest, is_portable, publication_members};
 
 /// The parts of an open session that commands on channels need.
@@ -47,7 +47,7 @@ impl OpenSession<'_> {
         request: PublishRequest,
     ) -> Result<(PublishGrant, Option<Box<RawValue>>), CommandRefusal> {
         let PublishRequest { channel, data } = request;
-        let name = canonical_name(&channel).into_owned();
+        let name = into_canonical_name(channel);
         let asked = self.asked_to_publish(&name);
         let is_asked = asked.is_some();
         let channel = match asked {
@@ -90,7 +90,7 @@ impl OpenSession<'_> {
 
     pub(super) fn history(&self, id: u32, request: HistoryRequest) -> Result<HistoryGrant, CommandRefusal> {
         let HistoryRequest { channel, limit, since, reverse } = request;
-        let name = canonical_name(&channel).into_owned();
+        let name = into_canonical_name(channel);
         let channel = self.permitted(&name, Right::History)?;
         if !channel.has_log() {
             return Err(ErrorCode::NOT_AVAILABLE.into());

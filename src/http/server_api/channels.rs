@@ -9,7 +9,7 @@ use super::context::ServerApi;
 use crate::feed::Viewer;
 use crate::gateway::session::history_span;
 use crate::gateway::{ChannelLog, presence_counts, present_clients};
-use crate::model::canonical_name;
+use crate::model::{canonical_name, into_canonical_name};
 use crate::protocol::ErrorCode;
 
 /// Entries that a log may have beyond its size: those of a size that was configured before, until the next append.
@@ -80,7 +80,7 @@ pub(super) async fn presence_stats(api: &ServerApi, body: &[u8]) -> Answer {
 
 pub(super) async fn history(api: &ServerApi, body: &[u8]) -> Answer {
     let HistoryInput { channel, limit, since, reverse } = read(body)?;
-    let name = canonical_name(&channel).into_owned();
+    let name = into_canonical_name(channel);
     let sessions = &api.sessions;
     let channel = sessions.channels.find(&name).ok_or(ErrorCode::UNKNOWN_CHANNEL)?;
     if !channel.has_log() {

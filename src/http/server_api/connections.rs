@@ -13,7 +13,7 @@ use crate::broker::{
     ConnectionSelector, DisconnectRequest, RefreshRequest, ServerSubscription, Signal, UnsubscribeRequest,
 };
 use crate::gateway::channels::ResolvedChannel;
-use crate::model::{SubscribeOverride, UserId, canonical_name};
+use crate::model::{SubscribeOverride, UserId, into_canonical_name};
 use crate::protocol::{Disconnect, ErrorCode, to_portable};
 
 /// The maximal length of a close reason, in bytes: RFC 6455 allows 125 for the reason and the code.
@@ -197,8 +197,7 @@ pub(super) async fn unsubscribe(api: &ServerApi, body: &[u8]) -> Answer {
     if !channel.is_empty() {
         find(api, &channel)?;
     }
-    send(api, Signal::Unsubscribe(UnsubscribeRequest { connections, channel: canonical_name(&channel).into_owned() }))
-        .await
+    send(api, Signal::Unsubscribe(UnsubscribeRequest { connections, channel: into_canonical_name(channel) })).await
 }
 
 pub(super) async fn refresh(api: &ServerApi, body: &[u8]) -> Answer {

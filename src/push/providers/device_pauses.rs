@@ -100,8 +100,9 @@ impl DevicePauses {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Platform;
+    use crate::push::providers::Reason;
     use crate::push::providers::endpoint::EndpointUrl;
-    use crate::push::providers::{Platform, Reason};
 
     fn refused(after: Option<u64>) -> Outcome {
         let after = after.map(Duration::from_secs);

@@ -50,6 +50,6 @@ pub use registry::{Busy, Providers, RequestSlot, SlotPatience};
 pub use resolver::{Lookup, SystemLookup};
 pub use settings::ProvidersConfig;
 pub use signing::public_key;
-pub use target::{Platform, Target};
+pub use target::Target;
 
 pub use crate::model::ApnsEnvironment;

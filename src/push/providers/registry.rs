@@ -20,8 +20,9 @@ use super::fcm::Fcm;
 use super::outcome::{BREAKER_OPEN, BUSY, DEVICE_PAUSED, STOPPING};
 use super::webhook::Webhook;
 use super::webpush::WebPush;
-use super::{Outcome, Platform, Provider, ProviderError, ProvidersConfig, Push, Reason, Scope, Target};
+use super::{Outcome, Provider, ProviderError, ProvidersConfig, Push, Reason, Scope, Target};
 use crate::breaker::{BreakerKey, BreakerVerdict, Breakers};
+use crate::model::Platform;
 use crate::shares::{Shares, SourceId};
 
 /// The requests that one send makes at most, one after the other: an access token, a message, both again.
@@ -115,8 +116,8 @@ impl Providers {
         if let Some(settings) = &config.web_push {
             let provider = Arc::new(WebPush::new(settings, config.http_with(config.endpoint_policy()))?);
             let transport = ProviderTransport::new(provider, settings.concurrency);
-            transports.insert(Platform::WebPush, transport.clone());
-            transports.insert(Platform::UnifiedPush, transport);
+            transports.insert(Platform::Webpush, transport.clone());
+            transports.insert(Platform::Unifiedpush, transport);
         }
         if let Some(settings) = &config.webhook {
             let provider = Arc::new(Webhook::new(settings, config.http_with(config.webhook_policy()))?);
@@ -184,7 +185,7 @@ impl Providers {
             return Outcome::Retry { after: Some(wait), scope: Scope::Device, reason: Reason::new(DEVICE_PAUSED) };
         }
         let origin = push.target.origin();
-        let key = origin.map_or(BreakerKey::Service(platform.name()), |origin| BreakerKey::Origin(origin.to_owned()));
+        let key = origin.map_or(BreakerKey::Service(platform.as_str()), |origin| BreakerKey::Origin(origin.to_owned()));
         let scope = if origin.is_some() { Scope::Origin } else { Scope::Provider };
         let permit = match self.breakers.admit(key, push.user) {
             Ok(permit) => permit,

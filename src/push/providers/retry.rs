@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rand::RngExt as _;
 
-use super::Platform;
+use crate::model::Platform;
 
 /// The age after which FCM advises to drop a message that is still refused.
 const FCM_GIVE_UP: Duration = Duration::from_secs(60 * 60);
@@ -27,7 +27,7 @@ impl RetryPolicy {
         let (min, max, give_up_after) = match platform {
             Platform::Fcm => (10, 600, FCM_GIVE_UP),
             Platform::Apns => (1, 600, hours(24)),
-            Platform::WebPush | Platform::UnifiedPush => (5, 900, hours(48)),
+            Platform::Webpush | Platform::Unifiedpush => (5, 900, hours(48)),
             Platform::Webhook => (1, 3600, hours(72)),
         };
         Self { min_delay: Duration::from_secs(min), max_delay: Duration::from_secs(max), give_up_after }

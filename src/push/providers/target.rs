@@ -1,53 +1,15 @@
 //! The address of a device at its provider.
 
-use std::fmt;
-
 use super::endpoint::EndpointUrl;
 use super::webpush::PushSubscription;
 use crate::config::Secret;
-use crate::model::ApnsEnvironment;
+use crate::model::{ApnsEnvironment, Platform};
 
 /// The maximum length of a token of FCM. Tokens have about 160 characters now, and no documented limit.
 const MAX_FCM_TOKEN: usize = 1024;
 
 /// The range of lengths of APNs tokens, in hexadecimal digits. Apple documents that the size may vary.
 const APNS_TOKEN_CHARS: std::ops::RangeInclusive<usize> = 32..=512;
-
-/// A way to reach a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Platform {
-    /// Firebase Cloud Messaging.
-    Fcm,
-    /// Apple Push Notification service.
-    Apns,
-    /// A browser.
-    WebPush,
-    /// A UnifiedPush distributor.
-    UnifiedPush,
-    /// A backend of the application.
-    Webhook,
-}
-
-impl Platform {
-    /// All platforms.
-    pub const ALL: [Self; 5] = [Self::Fcm, Self::Apns, Self::WebPush, Self::UnifiedPush, Self::Webhook];
-
-    /// The public name of the platform.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Fcm => "fcm",
-            Self::Apns => "apns",
-            Self::WebPush => "webpush",
-            Self::UnifiedPush => "unifiedpush",
-            Self::Webhook => "webhook",
-        }
-    }
-
-    /// The platform with a public name.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|platform| platform.name() == name)
-    }
-}
 
 /// The address of a device. Tokens, keys and the paths of endpoints are credentials: `Debug` does not print them.
 #[derive(Clone, Debug)]
@@ -116,8 +78,8 @@ impl Target {
         match self {
             Self::Fcm { .. } => Platform::Fcm,
             Self::Apns { .. } => Platform::Apns,
-            Self::WebPush(_) => Platform::WebPush,
-            Self::UnifiedPush(_) => Platform::UnifiedPush,
+            Self::WebPush(_) => Platform::Webpush,
+            Self::UnifiedPush(_) => Platform::Unifiedpush,
             Self::Webhook { .. } => Platform::Webhook,
         }
     }
@@ -147,12 +109,6 @@ pub(super) fn is_topic(topic: &str) -> bool {
     (1..=255).contains(&topic.len()) && topic.bytes().all(allowed)
 }
 
-impl fmt::Display for Platform {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,13 +130,5 @@ mod tests {
     fn debug_shows_no_token() {
         let shown = format!("{:?}", Target::fcm("very-secret-token").unwrap());
         assert!(!shown.contains("very-secret-token"), "{shown}");
-    }
-
-    #[test]
-    fn platforms_round_trip() {
-        for platform in Platform::ALL {
-            assert_eq!(Platform::parse(platform.name()), Some(platform));
-        }
-        assert_eq!(Platform::parse("sms"), None);
     }
 }

@@ -26,8 +26,9 @@ use super::clock::now;
 use super::http::{Connections, HttpClient, HttpOptions};
 use super::push::hashed_key;
 use super::settings::WebPushSettings;
-use super::{Outcome, Platform, Provider, ProviderError, Push, PushKind, Reason, Scope, Target};
+use super::{Outcome, Provider, ProviderError, Push, PushKind, Reason, Scope, Target};
 use crate::config::Secret;
+use crate::model::Platform;
 use vapid::Vapid;
 
 /// The longest time that a push service keeps a message: FCM, which serves Chrome, accepts 28 days.
@@ -133,7 +134,7 @@ impl Provider for WebPush {
         };
         let endpoint = subscription.endpoint();
         if push.kind == PushKind::Clear
-            && push.target.platform() == Platform::WebPush
+            && push.target.platform() == Platform::Webpush
             && endpoint.host().ends_with(VISIBLE_ONLY_SUFFIX)
         {
             return Outcome::rejected("silent_unsupported");
