@@ -1,5 +1,5 @@
-//! The files of the page as they are sent: modules and style sheets joined, comments removed, made smaller, compressed,
-//! and kept in memory.
+//! The files of the page as they are sent: modules and style sheets joined, comments removed, compressed, and kept in
+//! memory.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -10,7 +10,7 @@ use rust_embed::RustEmbed;
 use sha2::{Digest, Sha256};
 
 use super::encoding::ContentEncoding;
-use super::{join, shrink};
+use super::join;
 
 /// The script of the page: the document asks for no other, but for that of its language.
 const ENTRY: &str = "main.js";
@@ -50,9 +50,7 @@ impl File {
     fn prepare(path: &str, source: Vec<u8>, hash: [u8; 32]) -> File {
         let media_type = media_type(path);
         let plain = match std::str::from_utf8(&source) {
-            Ok(text) if path == ENTRY => shrink::script(&without_comments(text)).into_bytes(),
-            Ok(text) if path.ends_with(".css") => shrink::style(&without_comments(text)).into_bytes(),
-            Ok(text) if path.ends_with(".js") => without_comments(text).into_bytes(),
+            Ok(text) if is_code(path) => without_comments(text).into_bytes(),
             _ => source,
         };
         let encoded = |encoding: ContentEncoding| Some((encoding, EncodedFile::new(encoding.encode(&plain)?)));
@@ -98,6 +96,10 @@ fn source(path: &str) -> Option<Vec<u8>> {
         _ => None,
     };
     joined.map(String::into_bytes).or_else(|| Some(WebAssets::get(path)?.data.into_owned()))
+}
+
+fn is_code(path: &str) -> bool {
+    path.ends_with(".js") || path.ends_with(".css")
 }
 
 /// Removes indentation, comments that begin a line, and `/** … */`. The lines stay, so that an error in a file that is

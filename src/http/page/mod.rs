@@ -13,7 +13,6 @@ use super::answers::problem;
 mod encoding;
 mod files;
 mod join;
-mod shrink;
 
 /// Allows only the scripts and styles of the binary. Pictures, video and audio of posts may come from any HTTPS origin.
 /// No script can create markup from text: Trusted Types are required, and the only policy that may be created, once, is
