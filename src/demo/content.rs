@@ -18,7 +18,7 @@ pub(super) struct Content {
 /// Texts for a running demonstration, in any order.
 #[derive(Deserialize)]
 pub(super) struct LiveTexts {
-    /// Authors, whom the first person follows, and texts.
+    /// Pairs of an author and a text. The first person follows all of these authors.
     pub(super) posts: Vec<(String, String)>,
     /// Comments that fit every post.
     pub(super) comments: Vec<String>,

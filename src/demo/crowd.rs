@@ -26,7 +26,7 @@ pub struct Crowd {
     client: Client,
     api: String,
     key: String,
-    /// Their ids: those whom the viewer follows.
+    /// The user ids of the crowd: followees of the viewer.
     people: Vec<String>,
     /// Authors and texts.
     posts: Vec<(String, String)>,
@@ -36,7 +36,7 @@ pub struct Crowd {
 }
 
 impl Crowd {
-    /// The people whom a viewer follows, at a server with this address and API key.
+    /// A crowd of the viewer's followees. It calls the server at this address with this API key.
     ///
     /// # Errors
     /// If the content of the binary is not valid, or no HTTP client can be created.

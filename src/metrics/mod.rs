@@ -100,8 +100,10 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Registers all metrics, each with the value 0.
+    /// Registers all metrics, each with the value 0, but for the skew of the clock, which is not measured yet.
     pub fn new() -> Self {
+        let clock_skew: Gauge<f64, AtomicU64> = Gauge::default();
+        clock_skew.set(f64::NAN);
         let metrics = Self {
             registry: Mutex::new(Registry::with_prefix("feedline")),
             connections: Gauge::default(),
@@ -134,7 +136,7 @@ impl Metrics {
             invalidation_wait: latency(),
             invalidations_unconfirmed: Counter::default(),
             cache_lease: Gauge::default(),
-            clock_skew: Gauge::default(),
+            clock_skew,
             erasures: Counter::default(),
         };
         metrics.register();

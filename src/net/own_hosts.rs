@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use axum::http::HeaderMap;
 use axum::http::header::HOST;
 use parking_lot::RwLock;
+use percent_encoding::percent_decode_str;
 use reqwest::Url;
 
 /// The maximal number of hosts that are learned from requests, and the longest name.
@@ -41,13 +42,13 @@ impl OwnHosts {
 
     /// Notes the host that a request names.
     pub fn note(&self, headers: &HeaderMap) {
-        let Some(name) = headers.get(HOST).and_then(|host| host.to_str().ok()).map(without_port) else { return };
-        if self.seen.read().iter().any(|seen| seen.is(name)) || !(1..=MAX_NAME).contains(&name.len()) {
+        let Some(name) = headers.get(HOST).and_then(|host| host.to_str().ok()).map(bare_host) else { return };
+        if self.seen.read().iter().any(|seen| seen.count_if_named(name)) || !(1..=MAX_NAME).contains(&name.len()) {
             return;
         }
         let name = canonical(name);
         let mut seen = self.seen.write();
-        if seen.iter().any(|seen| seen.is(&name)) {
+        if seen.iter().any(|seen| seen.count_if_named(&name)) {
             return;
         }
         if seen.len() == MAX_SEEN {
@@ -76,7 +77,7 @@ impl OwnHosts {
 
 impl SeenHost {
     /// Whether a request names this host; counts it.
-    fn is(&self, name: &str) -> bool {
+    fn count_if_named(&self, name: &str) -> bool {
         let is_same = self.name.eq_ignore_ascii_case(name);
         if is_same {
             self.requests.fetch_add(1, Ordering::Relaxed);
@@ -87,8 +88,13 @@ impl SeenHost {
 
 /// The host of an authority, in the form in which hosts are compared.
 fn canonical(authority: &str) -> String {
-    let host = without_port(authority).trim_matches(['[', ']']).trim_end_matches('.').to_ascii_lowercase();
+    let host = bare_host(authority).to_ascii_lowercase();
     host.parse::<IpAddr>().map_or(host, |address| address.to_canonical().to_string())
+}
+
+/// The host of an authority, without brackets and a dot at the end.
+fn bare_host(authority: &str) -> &str {
+    without_port(authority).trim_matches(['[', ']']).trim_end_matches('.')
 }
 
 fn without_port(authority: &str) -> &str {
@@ -116,33 +122,14 @@ fn is_api_path(path: &str) -> bool {
         if segments.first().is_some_and(|first| API.iter().any(|api| first.eq_ignore_ascii_case(api))) {
             return true;
         }
-        let decoded = percent_decoded(&path);
+        let decoded = percent_decode_str(&path).decode_utf8_lossy();
         if decoded == path {
             return false;
         }
-        path = decoded;
+        path = decoded.into_owned();
     }
     // Nobody writes a path so.
     true
-}
-
-fn percent_decoded(text: &str) -> String {
-    let mut decoded = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, others)) = rest.split_first() {
-        let digit = |at: usize| others.get(at).and_then(|byte| char::from(*byte).to_digit(16));
-        match (first, digit(0), digit(1)) {
-            (b'%', Some(high), Some(low)) => {
-                decoded.push((high * 16 + low) as u8);
-                rest = &others[2..];
-            }
-            _ => {
-                decoded.push(*first);
-                rest = others;
-            }
-        }
-    }
-    String::from_utf8_lossy(&decoded).into_owned()
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::client::Client;
 use crate::identity::socket;
 use crate::postgres_server::PostgresServer;
 use crate::redis_server::RedisServer;
-use crate::server::{API_KEY, PATIENCE, Server, token};
+use crate::server::{API_KEY, PATIENCE, Server, token, until};
 
 /// All pages of an export, joined.
 async fn export(server: &Server, user: &str) -> Value {
@@ -266,32 +266,34 @@ async fn is_a_tombstone(server: &Server) {
 
 /// Waits until one of the nodes has finished the erasure.
 async fn finished(nodes: &[&Server]) {
-    let until = Instant::now() + Duration::from_secs(90);
+    let deadline = Instant::now() + Duration::from_secs(90);
     loop {
         for node in nodes {
             if node.metric("feedline_erasures_total").await == Some(1.0) {
                 return;
             }
         }
-        assert!(Instant::now() < until, "the erasure is not finished");
+        assert!(Instant::now() < deadline, "the erasure is not finished");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
+/// Texts that ann wrote.
+const TEXTS: [&str; 3] = ["Ann A.", "secret #rust", "secret too"];
+
+/// A text of ann that the files of the ledger contain.
+fn stored_text(server: &Server) -> Option<&'static str> {
+    let folder = server.program(&[]).get_current_dir().expect("a folder").join("data");
+    let mut bytes = std::fs::read(folder.join("feedline.db")).expect("the ledger");
+    // There is none after a checkpoint.
+    bytes.extend(std::fs::read(folder.join("feedline.db-wal")).unwrap_or_default());
+    TEXTS.into_iter().find(|text| bytes.windows(text.len()).any(|window| window == text.as_bytes()))
+}
+
 /// Nothing that ann wrote is in the files of the ledger or in the log.
 async fn leaves_no_trace(server: &Server) {
-    let folder = server.program(&[]).get_current_dir().expect("a folder").join("data");
-    let texts = ["Ann A.", "secret #rust", "secret too"];
-    let holds = |name: &str| {
-        let bytes = std::fs::read(folder.join(name)).unwrap_or_default();
-        texts.iter().find(|text| bytes.windows(text.len()).any(|window| window == text.as_bytes()))
-    };
-    let until = Instant::now() + PATIENCE;
-    while let Some(text) = ["feedline.db", "feedline.db-wal"].into_iter().find_map(holds) {
-        assert!(Instant::now() < until, "{text:?} is in a file");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    assert!(!texts.iter().any(|text| server.log().contains(text)), "{}", server.log());
+    until("no text of ann is in a file", async || stored_text(server).is_none()).await;
+    assert!(!TEXTS.iter().any(|text| server.log().contains(text)), "{}", server.log());
 }
 
 /// No count includes ann any more.
@@ -317,6 +319,7 @@ async fn erased_users_are_hidden_at_once_and_deleted_soon() {
     let mut bo = Client::connect(&server, "bo").await;
     bo.subscribe(&format!("post:{theirs}")).await;
     let mut ann = Client::connect(&server, "ann").await;
+    assert!(stored_text(&server).is_some(), "her texts are stored");
     assert_eq!(ann.rpc("accounts.delete", &json!({})).await, json!({}));
     is_shut_out(&server, ann, Instant::now()).await;
     is_unreadable(&server, ids, false).await;

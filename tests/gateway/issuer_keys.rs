@@ -192,7 +192,7 @@ async fn a_key_of_one_issuer_does_not_verify_tokens_of_another() {
     assert_eq!(connect(&server, &a.sign(&json!({ "sub": "ann", "iss": "c" }))).await, 3500, "an unknown issuer");
 }
 
-/// Projects of Firebase share their keys, as tenants of Entra do: `iss` and `aud` tell them apart.
+/// All projects of Firebase share keys, and so do all tenants of Entra: `iss` and `aud` distinguish them.
 #[tokio::test]
 async fn issuers_that_share_keys_are_selected_by_their_name() {
     let key = Key::new("1");

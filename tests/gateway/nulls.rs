@@ -108,6 +108,9 @@ async fn null_is_absent_in_every_operation() {
             let headers = [("x-api-key", API_KEY), ("x-user", "ann")];
             let by_backend = server.http("POST", "/api/rpc", &headers, &body.to_string()).await.body;
             let by_backend = by_backend["error"]["code"].as_u64().unwrap_or(200);
+            for code in [over_socket, by_backend] {
+                assert!(code < 500 && ![100, 107, 108, 111, 429].contains(&code), "{what}: {code}");
+            }
             assert_eq!(over_socket == 400, is_needed, "{what}: {reply}");
             assert_eq!(by_backend == 400, is_needed, "{what}: {reply}");
         }
