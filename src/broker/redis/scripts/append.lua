@@ -31,8 +31,8 @@ local function append(log, meta, counts, mark)
   -- A log that another run of Redis wrote may lack its end, and offsets must not be reused.
   if found[1] ~= run then
     call('DEL', log, meta)
-    -- Clients that joined before the first entry have this epoch. Those that come back after the log has expired, or was
-    -- not begun, get another one.
+    -- Clients that joined before the first entry have this epoch. Those that come back after the log has expired, or
+    -- was not begun, get another one.
     epoch, has_readers = end_derived_epoch(log, counts, KEYS[1])
     offset, set, last = '0', nil, nil
     if skips and not has_readers then return '0 ' .. epoch .. ' 0' end

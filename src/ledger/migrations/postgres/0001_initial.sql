@@ -118,8 +118,8 @@ CREATE TABLE followers (
 ) PARTITION BY HASH (followee);
 CREATE INDEX followers_listed ON followers (followee, seq);
 
--- Restrictions between two users. `maker` hides their posts from `target` (hide), does not see those of `target` (mute), or
--- both (block).
+-- Restrictions between two users. `maker` hides their posts from `target` (hide), does not see those of `target`
+-- (mute), or both (block).
 CREATE TABLE restrictions (
     maker text COLLATE "C" NOT NULL,
     kind  text COLLATE "C" NOT NULL CHECK (kind IN ('hide', 'mute', 'block')),

@@ -93,8 +93,8 @@ CREATE INDEX follows_fanout ON follows (followee, follower);
 CREATE INDEX follows_out ON follows (follower);
 CREATE INDEX follows_in ON follows (followee);
 
--- Restrictions between two users. `maker` hides their posts from `target` (hide), does not see those of `target` (mute), or
--- both (block).
+-- Restrictions between two users. `maker` hides their posts from `target` (hide), does not see those of `target`
+-- (mute), or both (block).
 CREATE TABLE restrictions (
     maker TEXT NOT NULL REFERENCES users (id),
     target  TEXT NOT NULL REFERENCES users (id),
