@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{PostId, UserId};
-use crate::text::is_topic_name;
+use crate::text::topic_name;
 
 /// How much of the log of a channel is kept for subscribers that reconnect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,8 +94,13 @@ pub enum Channel {
     App(AppChannel),
 }
 
-/// The one spelling of a channel's name under which it is stored and found: the ids of users in it are in lower case.
+/// The one spelling of a channel's name under which it is stored and found: the ids of users in it are in lower case,
+/// and a topic is spelled as it is stored.
 pub fn canonical_name(name: &str) -> Cow<'_, str> {
+    if let Some(written) = ChannelKind::Topic.id_of(name) {
+        let stored = topic_name(written).filter(|stored| stored != written);
+        return stored.map_or(Cow::Borrowed(name), |topic| Cow::Owned(Channel::Topic(topic.into()).to_string()));
+    }
     if !name.bytes().any(|byte| byte.is_ascii_uppercase()) {
         return Cow::Borrowed(name);
     }
@@ -126,7 +131,7 @@ impl Channel {
                 ChannelKind::Timeline => UserId::parse(id).map(Self::Timeline),
                 ChannelKind::Notifications => UserId::parse(id).map(Self::Notifications),
                 ChannelKind::User => UserId::parse(id).map(Self::User),
-                ChannelKind::Topic => is_topic_name(id).then(|| Self::Topic(id.into())),
+                ChannelKind::Topic => topic_name(id).map(|topic| Self::Topic(topic.into())),
                 ChannelKind::Post => PostId::parse(id).filter(|post| post.to_string() == id).map(Self::Post),
             };
         }
@@ -243,13 +248,15 @@ mod tests {
             ("$chat:Room#Kim", "$chat:Room#kim"),
             ("#KIM", "#kim"),
             ("Lobby#A#B", "Lobby#a#b"),
+            ("topic:Rust", "topic:rust"),
+            ("topic:GRO\u{308}SSE", "topic:gr\u{f6}sse"),
         ];
         for (written, canonical) in same {
             assert_eq!(canonical_name(written), canonical);
             assert_eq!(Channel::parse(written), Channel::parse(canonical), "{written}");
             assert_eq!(Channel::parse(written).unwrap().to_string(), canonical);
         }
-        for other in ["chat:Room", "Lobby", "$Chat:1", "Chat:1", "post:1"] {
+        for other in ["chat:Room", "Lobby", "$Chat:1", "Chat:1", "post:1", "topic:a B", "Topic:Rust"] {
             assert_eq!(canonical_name(other), other);
         }
     }
@@ -258,7 +265,7 @@ mod tests {
     fn names_that_no_channel_can_have_are_not_parsed() {
         let long = format!("topic:{}", "x".repeat(101));
         let wrong = ["", "$", ":", ":1", "$:1", "chat:", "$chat:", "$topic:x", "$timeline:ann", "post:x", "timeline:"];
-        let unused = ["topic:a b", "topic:#a", "topic:Rust", "topic:a-b", "post:007", "post:+7", "user:a b", &long];
+        let unused = ["topic:a b", "topic:#a", "topic:a-b", "post:007", "post:+7", "user:a b", &long];
         for name in wrong.into_iter().chain(unused) {
             assert_eq!(Channel::parse(name), None, "{name}");
         }

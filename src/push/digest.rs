@@ -66,6 +66,9 @@ pub(super) fn digest(
     let mut data = BTreeMap::from([("notification".to_owned(), newest.to_string())]);
     if !is_private {
         data.insert("type".to_owned(), "digest".to_owned());
+        if let Some(newest) = alerts.iter().map(|(_, content)| content.notification.position).max() {
+            data.insert("position".to_owned(), newest.to_string());
+        }
     }
     let mut states: Vec<_> = alerts.iter().map(|(push, _)| (&push.key, push.seq)).collect();
     states.sort_unstable();

@@ -12,7 +12,9 @@ use super::texts::{TextInput, TextKind, Texts};
 use crate::config::Secret;
 use crate::feed::{ClearContent, PushContent};
 use crate::ledger::{POST_KIND, PushKey};
-use crate::model::{Device, Millis, NotificationSubject, PushPreferences, PushTarget, WebPushKeys};
+use crate::model::{
+    Device, Millis, NotificationPosition, NotificationSubject, PushPreferences, PushTarget, WebPushKeys,
+};
 use crate::shares::SourceId;
 
 /// The address of a device, as the transports take it.
@@ -66,6 +68,10 @@ pub(super) fn alert(
     let mut data = BTreeMap::from([(item.to_owned(), notification.id.to_string())]);
     if !preferences.private {
         data.insert("type".to_owned(), notification.kind.to_owned());
+        // What an app marks when the message is opened. An alert about a post has none.
+        if notification.position > NotificationPosition::ZERO {
+            data.insert("position".to_owned(), notification.position.to_string());
+        }
         match notification.object {
             Some(NotificationSubject::Post { id }) => {
                 data.insert("post".to_owned(), id.to_string());
@@ -258,7 +264,7 @@ mod tests {
         assert!(push.title.contains("Bo") && push.body.contains("the text"), "{push:?}");
         assert!(push.title.contains('提') || push.body.contains('提') || !push.title.is_ascii(), "{push:?}");
         assert_eq!((push.badge, push.urgency, push.thread.as_deref()), (Some(3), Urgency::High, Some("post-5")));
-        assert_eq!(push.data["post"], "5");
+        assert_eq!((&*push.data["post"], &*push.data["position"]), ("5", "7"));
     }
 
     #[test]

@@ -144,6 +144,19 @@ async fn channels(server: &Server) {
     }
 }
 
+async fn channels_of_topics(server: &Server) {
+    let name = "topic:Cafe\u{301}";
+    let mut reader = Client::connect(server, "cy").await;
+    reader.subscribe(name).await;
+    for other in ["topic:caf\u{e9}", "topic:CAF\u{c9}", "topic:cafe\u{301}"] {
+        assert_eq!(reader.refused(json!({ "subscribe": { "channel": other } })).await, 105, "{other}");
+    }
+    server.post("Bo", "#CAF\u{c9}").await;
+    assert_eq!(heard(&mut reader, name).await, "#CAF\u{c9}");
+    reader.done(json!({ "unsubscribe": { "channel": "topic:Caf\u{e9}" } })).await;
+    reader.subscribe("topic:caf\u{e9}").await;
+}
+
 async fn channels_of_the_application(server: &Server) {
     let mut kim = Client::connect(server, "KIM").await;
     let mut bo = Client::connect(server, "bo").await;
@@ -191,6 +204,7 @@ async fn everything(server: &Server) {
     callers_and_paths(server).await;
     texts_and_audiences(server).await;
     channels(server).await;
+    channels_of_topics(server).await;
     channels_of_the_application(server).await;
 }
 
