@@ -1,12 +1,13 @@
 //! Every error code and close code, with a situation that causes it.
 
-use futures::SinkExt;
+use futures::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 
 use crate::NAMESPACES;
 use crate::client::{Client, Heard, Pongs};
-use crate::server::{Server, signed, token, unix};
+use crate::server::{PATIENCE, Server, signed, token, unix};
 
 async fn server() -> Server {
     Server::start_with(&[("namespaces", NAMESPACES)]).await
@@ -65,6 +66,34 @@ async fn protocol_violations_close_the_connection() {
     ];
     for (command, code) in later {
         assert_eq!(then_closed_by(&server, command.clone()).await, code, "{command}");
+    }
+    server.metric_is("feedline_connections", 0.0).await;
+}
+
+/// RFC 6455, 5.5.1: a close frame is answered with one.
+#[tokio::test]
+async fn the_close_frames_of_clients_are_answered() {
+    let server = server().await;
+    let frame = |code: u16, reason: &'static str| Some(CloseFrame { code: code.into(), reason: reason.into() });
+    for connected in [false, true] {
+        for close in [frame(1000, "bye"), frame(3000, ""), None] {
+            let mut client = match connected {
+                true => Client::connect(&server, "ann").await,
+                false => Client::open(&server).await,
+            };
+            let socket = client.socket.websocket();
+            socket.close(close.clone()).await.expect("a close frame is sent");
+            let answered = loop {
+                match tokio::time::timeout(PATIENCE, socket.next()).await.expect("an answer") {
+                    Some(Ok(Message::Close(frame))) => break frame.map(|frame| frame.code),
+                    Some(Ok(_)) => {}
+                    other => panic!("{close:?}: {other:?}"),
+                }
+            };
+            assert_eq!(answered, close.map(|close| close.code), "connected: {connected}");
+            let end = tokio::time::timeout(PATIENCE, socket.next()).await.expect("an end");
+            assert!(end.is_none(), "{end:?}");
+        }
     }
     server.metric_is("feedline_connections", 0.0).await;
 }

@@ -120,6 +120,7 @@ impl Connection {
         self.leave_all();
         match end {
             ConnectionEnd::Gone => {}
+            ConnectionEnd::ClosedByClient => self.output.answer_close().await,
             ConnectionEnd::Close(why) => {
                 self.shared.metrics.closed(why.code);
                 tracing::debug!(client = self.session.client(), code = why.code, reason = %why.reason, "closing");

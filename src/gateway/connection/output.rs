@@ -113,4 +113,9 @@ impl ConnectionOutput {
         let last = frame_end(self.format(), why);
         let _ = Box::pin(timeout(CLOSE_TIMEOUT, self.transport.close(last, why.code, &why.reason))).await;
     }
+
+    /// Answers the close handshake that the client began.
+    pub(crate) async fn answer_close(&mut self) {
+        let _ = Box::pin(timeout(CLOSE_TIMEOUT, self.transport.answer_close())).await;
+    }
 }

@@ -9,6 +9,8 @@ use crate::protocol::Disconnect;
 pub(crate) enum ConnectionEnd {
     /// The client disconnected, or the transport failed.
     Gone,
+    /// The client began the close handshake of WebSocket.
+    ClosedByClient,
     /// The server closes it.
     Close(Disconnect),
     /// The client sent something that is not a valid WebSocket message: a close code of the WebSocket protocol.

@@ -65,6 +65,13 @@ impl Transport {
         }
     }
 
+    /// Answers the close handshake that the client began.
+    pub(crate) async fn answer_close(&mut self) {
+        if let Self::WebSocket(socket) = self {
+            socket.answer_close().await;
+        }
+    }
+
     /// The name of the stream for the client; `None` for a WebSocket that is not unidirectional.
     pub(crate) fn stream_name(&self) -> Option<&StreamName> {
         match self {

@@ -81,10 +81,7 @@ impl WebSocketTransport {
                 Ok(Incoming::Ping)
             }
             Message::Pong(_) => Ok(Incoming::Pong),
-            Message::Close(_) => {
-                self.control = Control::Waiting;
-                Err(ConnectionEnd::Gone)
-            }
+            Message::Close(_) => Err(ConnectionEnd::ClosedByClient),
             Message::Frame(_) => Err(ConnectionEnd::Gone),
         })
     }
@@ -141,6 +138,14 @@ impl WebSocketTransport {
         if self.socket.close(Some(frame)).await.is_ok() {
             // Reads until the client's close frame or the end of the stream.
             while let Some(Ok(_)) = self.socket.next().await {}
+        }
+    }
+
+    /// Answers the client's close frame with one of the same code, unless a frame is partly written.
+    pub(crate) async fn answer_close(&mut self) {
+        if !self.writer.is_inside_frame() {
+            // The library has prepared the frame. Nobody is left to know of an error.
+            let _ = self.socket.flush().await;
         }
     }
 }
