@@ -145,7 +145,7 @@ impl Seeder<'_> {
             let at = self.time(now.saturating_sub(age));
             let follower = self.people[i].clone();
             let followee = self.people[j].clone();
-            self.ledger.follow(&follower, &followee, at).await?;
+            self.ledger.follow(&follower, &followee, at, u64::MAX).await?;
             self.note(&followee, at, NotificationKind::Follow, &follower);
             self.seeded.follows += 1;
         }

@@ -20,19 +20,37 @@ impl Edge {
     }
 }
 
+/// The outcome of a follow.
+#[derive(Debug)]
+pub enum FollowOutcome {
+    /// It is new, and has created this job.
+    New(NewJob),
+    /// It exists already, or one of the users blocks the other. Nothing was written.
+    Unchanged,
+    /// The user follows the maximal number of users. Nothing was written.
+    Full,
+}
+
+impl FollowOutcome {
+    /// The job of a follow that is new.
+    pub fn job(self) -> Option<NewJob> {
+        match self {
+            Self::New(job) => Some(job),
+            Self::Unchanged | Self::Full => None,
+        }
+    }
+}
+
 /// Edges between two people.
 #[async_trait]
 pub trait FollowStore: Send + Sync {
-    /// Adds a follow, and creates the job that inserts the followee's posts, in the same transaction.
-    /// `None` if the follow exists already, or if either user blocks the other. The caller has checked that both exist.
-    async fn follow(&self, follower: &UserId, followee: &UserId, now: Millis) -> Result<Option<NewJob>>;
+    /// Adds a follow, and creates the job that inserts the followee's posts, in the same transaction, unless the
+    /// follower has `most` follows. The caller has checked that both users exist.
+    async fn follow(&self, follower: &UserId, followee: &UserId, now: Millis, most: u64) -> Result<FollowOutcome>;
 
     /// Removes a follow, and creates the job that removes the posts, in the same transaction. `None`
     /// if there is no such follow.
     async fn unfollow(&self, follower: &UserId, followee: &UserId, now: Millis) -> Result<Option<NewJob>>;
-
-    /// The number of users that `follower` follows.
-    async fn following_count(&self, follower: &UserId) -> Result<u64>;
 
     /// The followers of `user`, latest first; `before` is a [`ListPage::next`].
     async fn followers(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<ListPage<User>>;

@@ -70,6 +70,40 @@ async fn patch_sets_given_fields_keeps_absent_and_clears_null() {
     assert_eq!(refused("bo", id, json!({ "text": "late" })).await.0, 404);
 }
 
+/// A text that is saved unchanged is not shown as edited, and nobody is sent anything.
+#[tokio::test]
+async fn what_changes_nothing_is_no_edit() {
+    let server = Server::start().await;
+    let post = json!({
+        "text": "about #rust and @cy", "topics": ["feeds"], "data": { "k": 1 }, "visibility": { "not_to": ["eve"] },
+        "location": { "lat": 1.0, "lon": 2.0 }, "media": [{ "type": "image", "url": "https://a.example/1" }],
+    });
+    let id = write(&server, "bo", &post).await;
+    let comment = server.done("bo", "POST", &format!("/posts/{id}/comments"), &json!({ "text": "hi @cy" })).await;
+    let before = server.done("bo", "GET", &format!("/posts/{id}"), &Value::Null).await;
+    let mut cy = Client::connect(&server, "cy").await;
+    cy.subscribe("user:bo").await;
+    cy.subscribe(&format!("post:{id}")).await;
+    let mut same = vec![json!({}), json!({ "text": null, "topics": null })];
+    for (member, value) in post.as_object().expect("members") {
+        same.push(json!({ member: value }));
+    }
+    for change in &same {
+        assert_eq!(edit(&server, "bo", id, change).await, before, "{change}");
+    }
+    let path = format!("/comments/{}", comment["id"]);
+    let mut unchanged = server.done("bo", "PATCH", &path, &json!({ "text": "hi @cy" })).await;
+    unchanged.as_object_mut().expect("a comment").remove("liked");
+    let mut expected = comment.clone();
+    expected.as_object_mut().expect("a comment").remove("liked");
+    assert_eq!(unchanged, expected);
+    let edited = edit(&server, "bo", id, &json!({ "text": "another" })).await;
+    assert!(edited["edited_at"].is_u64(), "{edited}");
+    for channel in ["user:bo".to_owned(), format!("post:{id}")] {
+        assert_eq!(received(&mut cy, &channel).await, so("edited", id, "another"), "{channel}: the first");
+    }
+}
+
 #[tokio::test]
 async fn no_null_makes_an_audience_larger() {
     let server = Server::start().await;

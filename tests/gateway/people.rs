@@ -249,3 +249,25 @@ async fn reserved_path_words_are_rejected_as_user_ids() {
         assert_eq!(socket.closed().await.0, 3500);
     }
 }
+
+/// Neither a repeated follow nor several at once exceed the limit, and a repeated one is no error.
+#[tokio::test]
+async fn the_limit_of_follows_counts_new_ones() {
+    let server = Server::start_with(&[("limits.follows", "3")]).await;
+    let users = ["bo", "cy", "dee", "eve", "fay"];
+    for user in users {
+        get(&server, user, &format!("/users/{user}")).await;
+    }
+    let follow = async |user: &str| server.call("ann", "PUT", &format!("/users/{user}/follow"), &Value::Null).await;
+    let mut answers = futures::future::join_all(users.map(follow)).await;
+    answers.sort_by_key(|answer| answer.status);
+    let statuses: Vec<u16> = answers.iter().map(|answer| answer.status.as_u16()).collect();
+    assert_eq!(statuses, [200, 200, 200, 422, 422]);
+    assert_eq!(answers[4].body["error"]["code"], "limit_exceeded");
+    let followed = all(&server, "ann", "/users/ann/following", 2, "id").await;
+    assert_eq!(followed.len(), 3);
+    for user in &followed {
+        let again = follow(user.as_str().expect("an id")).await;
+        assert_eq!(again.status, 200, "{again:?}");
+    }
+}

@@ -52,6 +52,22 @@ pub(crate) async fn wait_for_count(db: &Connection, sql: &str, expected: i64) {
 }
 
 #[tokio::test]
+async fn pushes_leave_when_quiet_hours_are_switched_off() {
+    let receiver = Receiver::start(&[]).await;
+    let (server, path, _folder) = with_ledger(&[]).await;
+    register(&server, "ann", "hook", &receiver.url).await;
+    server.done("ann", "PUT", "/push/preferences", &json!({ "quiet_hours": quiet_now() })).await;
+    server.post("bo", "@ann now").await;
+    let held = "SELECT count(*) FROM push_queue WHERE state = 0 AND due_at > queued_at + 60000 AND holder IS NULL";
+    wait_for_count(&open(&path), held, 1).await;
+    // Other preferences leave it where it is.
+    server.done("ann", "PUT", "/push/preferences", &json!({ "quiet_hours": quiet_now(), "daily_cap": 9 })).await;
+    wait_for_count(&open(&path), held, 1).await;
+    server.done("ann", "PUT", "/push/preferences", &json!({})).await;
+    assert_eq!(receiver.wait_for(1).await[0]["body"], "@ann now");
+}
+
+#[tokio::test]
 async fn a_deferred_push_is_sent_at_the_end_of_quiet_hours_with_its_full_time() {
     let receiver = Receiver::start(&[503, 200]).await;
     let (mut server, path, _folder) = with_ledger(&[("push.ttl", "10d")]).await;

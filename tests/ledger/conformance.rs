@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use feedline::ledger::{Ledger, LedgerError, StoredAccount, Work};
+use feedline::ledger::{FollowOutcome, Ledger, LedgerError, StoredAccount, Work};
 use feedline::model::{Comment, CommentId, Edges, Location, Media, MediaKind, Post, PostId, Visibility};
 use serde_json::json;
 
@@ -15,6 +15,7 @@ conformance! {
     accounts_are_created_once_and_reuse_no_id
     users_are_created_once_and_found_in_batches
     edges_are_counted_on_both_sides
+    follows_have_a_limit_that_concurrent_ones_keep
     edge_pages_are_exact_within_one_millisecond
     shared_followers_are_paged_exactly
     follower_scans_are_in_byte_order
@@ -104,14 +105,27 @@ async fn users_are_created_once_and_found_in_batches(ledger: Any) {
     assert_eq!(ledger.profile(&id("nobody"), None).await.unwrap(), None);
 }
 
+async fn follows_have_a_limit_that_concurrent_ones_keep(ledger: Any) {
+    users(&*ledger, &["ann", "a", "b", "c", "d", "e"]).await;
+    let ann = id("ann");
+    let follow = async |followee: &str| ledger.follow(&ann, &id(followee), NOW, 3).await.expect("an answer");
+    let outcomes = futures::future::join_all(["a", "b", "c", "d", "e"].map(follow)).await;
+    let full = outcomes.iter().filter(|outcome| matches!(outcome, FollowOutcome::Full)).count();
+    assert_eq!((full, outcomes.into_iter().filter_map(FollowOutcome::job).count()), (2, 3));
+    let followed = ledger.followees(&ann, 9).await.unwrap();
+    assert_eq!(followed.len(), 3);
+    for followee in &followed {
+        let again = ledger.follow(&ann, followee, NOW, 3).await.unwrap();
+        assert!(matches!(again, FollowOutcome::Unchanged), "{again:?}");
+    }
+    assert_eq!(ledger.profile(&ann, None).await.unwrap().unwrap().following, 3);
+}
+
 async fn edges_are_counted_on_both_sides(ledger: Any) {
     users(&*ledger, &["ann", "bo"]).await;
     let (ann, bo) = (id("ann"), id("bo"));
     assert!(follow(&*ledger, &ann, &bo).await);
     assert!(!follow(&*ledger, &ann, &bo).await);
-    assert_eq!(ledger.following_count(&ann).await.unwrap(), 1);
-    assert_eq!(ledger.following_count(&bo).await.unwrap(), 0);
-    assert_eq!(ledger.following_count(&id("nobody")).await.unwrap(), 0);
 
     let seen = ledger.profile(&bo, Some(&ann)).await.unwrap().unwrap();
     assert_eq!((seen.followers, seen.following), (1, 0));
@@ -125,7 +139,7 @@ async fn edges_are_counted_on_both_sides(ledger: Any) {
     assert!(!unfollow(&*ledger, &ann, &bo).await);
     let seen = ledger.profile(&bo, Some(&ann)).await.unwrap().unwrap();
     assert_eq!((seen.followers, seen.edges), (0, Edges::default()));
-    assert_eq!(ledger.following_count(&ann).await.unwrap(), 0);
+    assert_eq!(ledger.profile(&ann, None).await.unwrap().unwrap().following, 0);
 }
 
 async fn edge_pages_are_exact_within_one_millisecond(ledger: Any) {

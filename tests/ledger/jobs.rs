@@ -64,8 +64,8 @@ async fn partitions_have_one_owner_until_the_lease_expires(ledger: Any) {
 async fn a_lost_ownership_changes_nothing(ledger: Any) {
     users(&*ledger, &["ann", "bo"]).await;
     let former = own_all(&*ledger, "w1").await;
-    let (job, edge) = (publish(&*ledger, 1, "ann").await, ledger.follow(&id("bo"), &id("ann"), NOW).await.unwrap());
-    let edge = edge.expect("an edge").job;
+    let job = publish(&*ledger, 1, "ann").await;
+    let edge = ledger.follow(&id("bo"), &id("ann"), NOW, 9).await.unwrap().job().expect("an edge").job;
     assert!(ledger.holds_job(job.id, fence_of(&former, &job)).await.unwrap());
     ledger.end_work_lease("w1").await.unwrap();
     let owned = own_all(&*ledger, "w2").await;
@@ -111,7 +111,7 @@ async fn jobs_name_the_job_before_them(ledger: Any) {
     let other = new(2, "bo").await;
     let second = new(3, "ann").await;
     assert_eq!((first.previous, other.previous, second.previous), (None, None, Some(first.job.id)));
-    let edge = ledger.follow(&id("bo"), &id("ann"), NOW).await.unwrap().expect("an edge");
+    let edge = ledger.follow(&id("bo"), &id("ann"), NOW, 9).await.unwrap().job().expect("an edge");
     assert_eq!(edge.previous, Some(second.job.id), "jobs for one timeline are of the author, too");
     for job in [&first, &second, &edge] {
         ledger.remove_job(job.job.id).await.unwrap();

@@ -76,7 +76,7 @@ async fn notifications_are_queued_for_each_device(ledger: Any) {
     let session = DeviceSession { token: Some("s".into()), generation: Some(3), issued_at: 9 };
     register(&*ledger, "ann", "tablet", "t2", session.clone()).await.expect("a device");
     let preferences = PushPreferences { private: true, ..PushPreferences::default() };
-    ledger.set_push_preferences(&id("ann"), &preferences).await.expect("an answer");
+    ledger.set_push_preferences(&id("ann"), &preferences, NOW, None).await.expect("an answer");
     let batch = ["ann", "bo"].map(|to| UserNotifications { to: id(to), events: vec![comment(1, "cy")] });
     ledger.notify_many(&batch[..1], NOW, WINDOW, Some(PLAN)).await.expect("an answer");
     let batch = [UserNotifications { to: id("bo"), events: vec![comment(2, "cy")] }];
@@ -219,7 +219,7 @@ async fn leased_pushes_are_read_again(ledger: Any) {
     assert_eq!(reload().await, expected);
     // What changes meanwhile is found: preferences, another accepted push, a group that grows, a removed device.
     let preferences = PushPreferences { private: true, ..PushPreferences::default() };
-    ledger.set_push_preferences(&id("ann"), &preferences).await.expect("an answer");
+    ledger.set_push_preferences(&id("ann"), &preferences, NOW, None).await.expect("an answer");
     notify(&*ledger, like(3, "cy"), at + 1).await;
     let (accepted, waiting): (Vec<_>, Vec<_>) = pushes.into_iter().partition(|push| push.key.item == 1);
     assert_eq!(settle(&*ledger, &accepted, &PushResult::Accepted, at, at + 2).await, 1);

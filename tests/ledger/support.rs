@@ -172,7 +172,7 @@ pub(crate) async fn edit(ledger: &dyn Ledger, post: &Post) -> Vec<Job> {
 
 /// Follows a user. Returns whether the follow is new.
 pub(crate) async fn follow(ledger: &dyn Ledger, from: &UserId, to: &UserId) -> bool {
-    ledger.follow(from, to, NOW).await.expect("an answer").is_some()
+    ledger.follow(from, to, NOW, u64::MAX).await.expect("an answer").job().is_some()
 }
 
 /// Unfollows a user. Returns whether the follow existed.

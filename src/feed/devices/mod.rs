@@ -17,7 +17,7 @@ use super::input::{Done, NoInput};
 use super::runtime::now;
 use crate::auth::TokenKind;
 use crate::feed::base::Base;
-use crate::ledger::{DeviceRegistration, DeviceSession};
+use crate::ledger::{DeviceRegistration, DeviceSession, PushPlan};
 use crate::model::{Platform, PushPreferences};
 
 /// The maximal number of devices of a user. One more replaces the device that was registered longest ago: apps that are
@@ -28,12 +28,14 @@ const MAX_DEVICES: usize = 20;
 pub(crate) struct Devices {
     base: Arc<Base>,
     validator: Arc<dyn TargetValidator>,
+    /// How pushes are queued; `None`: they are not.
+    pushes: Option<PushPlan>,
 }
 
 impl Devices {
     /// Devices in this ledger.
-    pub(crate) fn new(base: Arc<Base>, validator: Arc<dyn TargetValidator>) -> Self {
-        Self { base, validator }
+    pub(crate) fn new(base: Arc<Base>, validator: Arc<dyn TargetValidator>, pushes: Option<PushPlan>) -> Self {
+        Self { base, validator, pushes }
     }
 
     pub(crate) async fn register(&self, call: Call, device: RegisterDevice) -> Result<DeviceView> {
@@ -70,7 +72,7 @@ impl Devices {
     ) -> Result<PushPreferences> {
         let user = caller.user()?;
         input::check_preferences(&preferences)?;
-        self.base.ledger.set_push_preferences(user, &preferences).await?;
+        self.base.ledger.set_push_preferences(user, &preferences, now(), self.pushes).await?;
         Ok(preferences)
     }
 }

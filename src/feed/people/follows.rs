@@ -9,7 +9,7 @@ use crate::feed::input::{Done, OneUser, OwnList, UserList, UserPage};
 use crate::feed::paging::UserPageBuilder;
 use crate::feed::runtime::now;
 use crate::feed::timelines::{EdgeChange, EdgeJobs};
-use crate::ledger::EventConsumer;
+use crate::ledger::{EventConsumer, FollowOutcome};
 use crate::model::UserId;
 
 /// The follows of a user that are listed.
@@ -51,10 +51,13 @@ impl Follows {
             return Err(FeedError::Conflict { field: "id", message: "you block them" });
         }
         let most = self.max_follows;
-        if self.base.ledger.following_count(reader).await? >= most {
-            return Err(FeedError::LimitExceeded { field: "id", what: "people one follows", most });
-        }
-        let job = self.base.ledger.follow(reader, &user.id, now()).await?;
+        let job = match self.base.ledger.follow(reader, &user.id, now(), most).await? {
+            FollowOutcome::New(job) => Some(job),
+            FollowOutcome::Unchanged => None,
+            FollowOutcome::Full => {
+                return Err(FeedError::LimitExceeded { field: "id", what: "people one follows", most });
+            }
+        };
         let is_new = job.is_some();
         self.edges.apply(reader, &user.id, EdgeChange::Opens, job).await?;
         if is_new {

@@ -118,6 +118,11 @@ impl CommentService {
             if before.author.as_ref().ok_or(NO_COMMENT)? != author {
                 return Err(FeedError::Forbidden("only its author can edit a comment"));
             }
+            if before.text.as_ref() == Some(&edit.text) {
+                let mut unchanged = before;
+                self.reader.add_flags(Some(author), std::slice::from_mut(&mut unchanged)).await?;
+                return Ok(unchanged);
+            }
             let now = now();
             let mut after = before.clone();
             after.mentions = mentioned(&edit.text);

@@ -116,15 +116,18 @@ impl PostEditor {
             let _turn = self.locks.lock(id).await?;
             self.apply_edit(&call, author, edit).await?
         };
-        self.base.invalidator.confirm(confirmation).await;
-        self.base.events.wake(EventConsumer::Notifications);
+        if let Some(confirmation) = confirmation {
+            self.base.invalidator.confirm(confirmation).await;
+            self.base.events.wake(EventConsumer::Notifications);
+        }
         let cached = self.base.posts.get([id]).await?.remove(&id).ok_or(NO_POST)?;
         self.renderer.render(Some(author), &[cached]).await?.pop().ok_or(NO_POST)
     }
 
     /// Applies the change to the current state of the post by compare-and-set, so that a concurrent edit of another
-    /// node is neither lost nor overwritten. Returns the confirmation to wait for.
-    async fn apply_edit(&self, call: &Call, author: &UserId, edit: Edit) -> Result<Confirmation> {
+    /// node is neither lost nor overwritten. Returns the confirmation to wait for; `None`: nothing changes, so that it
+    /// is no edit.
+    async fn apply_edit(&self, call: &Call, author: &UserId, edit: Edit) -> Result<Option<Confirmation>> {
         let id = edit.id;
         let mut known = HashSet::new();
         for attempt in 0..MAX_EDIT_ATTEMPTS {
@@ -133,6 +136,10 @@ impl PostEditor {
             let now = now();
             let mut post = edit.clone().apply_to(before.clone()).into_edited(before, &self.limits)?;
             post.created_at = before.created_at;
+            post.edited_at = before.edited_at;
+            if post == *before {
+                return Ok(None);
+            }
             // The version of the post. It grows with each edit, even if the clock does not advance or goes back.
             post.edited_at = Some(before.edited_at.map_or(now, |last| now.max(last + 1)));
             if attempt == 0 {
@@ -153,7 +160,7 @@ impl PostEditor {
                 EditOutcome::Edited(jobs) => {
                     let invalidated = self.base.invalidator.announce(&[Invalidation::Post(id)]).await;
                     self.base.jobs.submit(jobs, turn);
-                    return invalidated;
+                    return invalidated.map(Some);
                 }
                 EditOutcome::Missing => return Err(NO_POST),
                 EditOutcome::Conflict => self.base.posts.invalidate(id),

@@ -128,7 +128,7 @@ mod tests {
     }
 
     async fn follow(ledger: &Arc<dyn Ledger>, reader: &str, author: &str) {
-        ledger.follow(&id(reader), &id(author), 0).await.expect("a follow");
+        ledger.follow(&id(reader), &id(author), 0, u64::MAX).await.expect("a follow");
     }
 
     #[tokio::test]

@@ -218,7 +218,7 @@ impl Feed {
             post_editor: PostEditor::new(base.clone(), renderer.clone(), options.limits),
             profiles: Profiles::new(base.clone()),
             conversations: Conversations::new(base.clone()),
-            devices: Devices::new(base.clone(), options.target_validator.clone()),
+            devices: Devices::new(base.clone(), options.target_validator.clone(), options.pushes.plan),
             device_usage: Arc::new(DeviceUsage::new(base.clone(), options.pushes.device_idle)),
             web_push_keys: WebPushPublicKey::new(options.vapid_public_key.clone()),
             live_sockets: Arc::new(live_sockets),

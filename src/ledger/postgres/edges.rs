@@ -2,21 +2,25 @@
 
 use async_trait::async_trait;
 
-use super::columns::{at, id_at, integer, natural_at, one};
+use super::columns::{at, id_at, integer, one};
 use super::events::{NewEvent, with_event};
 use super::pool::Parameters;
 use super::{PostgresLedger, jobs};
 use crate::ledger::edges::Edge;
-use crate::ledger::{EdgeWork, FollowStore, LedgerError, ListPage, NewJob, Result, job_plan};
+use crate::ledger::{EdgeWork, FollowOutcome, FollowStore, LedgerError, ListPage, NewJob, Result, job_plan};
 use crate::model::{DomainEvent, Millis, User, UserId};
 
-const FOLLOW: &str =
-    with_event!("users_exist, job", "feedline_follow($1, $2, $3, $4)", "job IS NOT NULL", "$4", "$5", "$6");
+const FOLLOW: &str = with_event!(
+    "users_exist, is_full, job",
+    "feedline_follow($1, $2, $3, $4, $7)",
+    "job IS NOT NULL",
+    "$4",
+    "$5",
+    "$6"
+);
 
 const UNFOLLOW: &str =
     with_event!("job", "feedline_unfollow($1, $2, $3, $4) AS made (job)", "job IS NOT NULL", "$4", "$5", "$6");
-
-const FOLLOWING_COUNT: &str = "SELECT following FROM users WHERE id = $1";
 
 pub(super) const FOLLOWERS: &str = "\
     SELECT coalesce(u.handle, u.id), u.name, u.avatar, u.created_at, f.seq
@@ -45,7 +49,7 @@ pub(super) const FOLLOWEES: &str = "SELECT followee FROM follows WHERE follower 
 
 #[async_trait]
 impl FollowStore for PostgresLedger {
-    async fn follow(&self, follower: &UserId, followee: &UserId, now: Millis) -> Result<Option<NewJob>> {
+    async fn follow(&self, follower: &UserId, followee: &UserId, now: Millis, most: u64) -> Result<FollowOutcome> {
         let work = job_plan::edge_changed(EdgeWork::Follow, &Edge::new(follower, followee));
         let job = jobs::new_job(&work)?;
         let at_time = integer(now);
@@ -53,13 +57,18 @@ impl FollowStore for PostgresLedger {
         let event = NewEvent::new(Some(&event), self.outlet)?;
         let from = follower.as_str();
         let to = followee.as_str();
-        let parameters: Parameters<'_> = &[&from, &to, &job, &at_time, &event.text, &event.pending];
+        let most = integer(most);
+        let parameters: Parameters<'_> = &[&from, &to, &job, &at_time, &event.text, &event.pending, &most];
         let rows = self.pool.write(FOLLOW, parameters).await?;
         let row = one(&rows)?;
         if !at::<bool>(row, 0)? {
             return Err(LedgerError::Failed(format!("{follower:?} or {followee:?} does not exist")));
         }
-        at::<Option<Vec<i64>>>(row, 1)?.map(|numbers| jobs::submitted(&numbers, work, now)).transpose()
+        if at::<Option<bool>>(row, 1)? == Some(true) {
+            return Ok(FollowOutcome::Full);
+        }
+        let Some(numbers) = at::<Option<Vec<i64>>>(row, 2)? else { return Ok(FollowOutcome::Unchanged) };
+        jobs::submitted(&numbers, work, now).map(FollowOutcome::New)
     }
 
     async fn unfollow(&self, follower: &UserId, followee: &UserId, now: Millis) -> Result<Option<NewJob>> {
@@ -73,11 +82,6 @@ impl FollowStore for PostgresLedger {
         let parameters: Parameters<'_> = &[&from, &to, &job, &at_time, &event.text, &event.pending];
         let rows = self.pool.write(UNFOLLOW, parameters).await?;
         at::<Option<Vec<i64>>>(one(&rows)?, 0)?.map(|numbers| jobs::submitted(&numbers, work, now)).transpose()
-    }
-
-    async fn following_count(&self, follower: &UserId) -> Result<u64> {
-        let rows = self.pool.read(FOLLOWING_COUNT, &[&follower.as_str()]).await?;
-        rows.first().map_or(Ok(0), |row| natural_at(row, 0))
     }
 
     async fn followers(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<ListPage<User>> {

@@ -7,26 +7,21 @@ use super::people::listed;
 use super::rows::{ids_json, user_id_at};
 use super::{SqliteLedger, UNLIMITED, events, integer, jobs, readable, readable_page};
 use crate::ledger::edges::Edge;
-use crate::ledger::{EdgeWork, FollowStore, ListPage, NewJob, Result, job_plan};
+use crate::ledger::{EdgeWork, FollowOutcome, FollowStore, ListPage, NewJob, Result, job_plan};
 use crate::model::{DomainEvent, Millis, User, UserId};
 
 #[async_trait]
 impl FollowStore for SqliteLedger {
-    async fn follow(&self, follower: &UserId, followee: &UserId, now: Millis) -> Result<Option<NewJob>> {
+    async fn follow(&self, follower: &UserId, followee: &UserId, now: Millis, most: u64) -> Result<FollowOutcome> {
         let edge = Edge::new(follower, followee);
         let outlet = self.outlet;
-        self.write(move |db| follow(db, &edge, now, outlet)).await
+        self.write(move |db| follow(db, &edge, now, most, outlet)).await
     }
 
     async fn unfollow(&self, follower: &UserId, followee: &UserId, now: Millis) -> Result<Option<NewJob>> {
         let edge = Edge::new(follower, followee);
         let outlet = self.outlet;
         self.write(move |db| unfollow(db, &edge, now, outlet)).await
-    }
-
-    async fn following_count(&self, follower: &UserId) -> Result<u64> {
-        let follower = follower.clone();
-        self.read(move |db| following_count(db, &follower)).await
     }
 
     async fn followers(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<ListPage<User>> {
@@ -81,13 +76,17 @@ pub(super) fn make(db: &Connection, edge: &Edge, now: Millis) -> rusqlite::Resul
     Ok(made)
 }
 
-pub(super) fn follow(db: &Connection, edge: &Edge, now: Millis, outlet: bool) -> rusqlite::Result<Option<NewJob>> {
+fn follow(db: &Connection, edge: &Edge, now: Millis, most: u64, outlet: bool) -> rusqlite::Result<FollowOutcome> {
+    if following_count(db, &edge.reader)? >= most {
+        let is_old = !followed_among(db, &edge.reader, std::slice::from_ref(&edge.author))?.is_empty();
+        return Ok(if is_old { FollowOutcome::Unchanged } else { FollowOutcome::Full });
+    }
     if !make(db, edge, now)? {
-        return Ok(None);
+        return Ok(FollowOutcome::Unchanged);
     }
     let event = DomainEvent::Followed { follower: edge.reader.clone(), followee: edge.author.clone() };
     events::append(db, Some(&event), now, outlet)?;
-    jobs::create(db, job_plan::edge_changed(EdgeWork::Follow, edge), now).map(Some)
+    jobs::create(db, job_plan::edge_changed(EdgeWork::Follow, edge), now).map(FollowOutcome::New)
 }
 
 pub(super) fn unfollow(db: &Connection, edge: &Edge, now: Millis, outlet: bool) -> rusqlite::Result<Option<NewJob>> {
@@ -122,7 +121,7 @@ fn tally(db: &Connection, edge: &Edge, change: i64) -> rusqlite::Result<()> {
     Ok(())
 }
 
-pub(super) fn following_count(db: &Connection, follower: &UserId) -> rusqlite::Result<u64> {
+fn following_count(db: &Connection, follower: &UserId) -> rusqlite::Result<u64> {
     let found: Option<i64> = db
         .prepare_cached("SELECT following FROM users WHERE id = ?1")?
         .query_row([follower.as_str()], |row| row.get(0))

@@ -4,7 +4,8 @@
 -- Creates a follow and its job, unless one of the two blocks the other. `users_exist`: both do. `job` is NULL if the
 -- follow existed, or is blocked.
 CREATE OR REPLACE FUNCTION feedline_follow(
-    p_reader text, p_author text, p_job text, p_now bigint, OUT users_exist boolean, OUT job bigint[]
+    p_reader text, p_author text, p_job text, p_now bigint, p_most bigint,
+    OUT users_exist boolean, OUT is_full boolean, OUT job bigint[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
     new_seq bigint;
@@ -16,9 +17,11 @@ BEGIN
     THEN
         RETURN;
     END IF;
-    INSERT INTO follows (follower, followee, seq, at) VALUES (p_reader, p_author, nextval('follows_seq'), p_now)
+    INSERT INTO follows (follower, followee, seq, at)
+    SELECT p_reader, p_author, nextval('follows_seq'), p_now FROM users WHERE id = p_reader AND following < p_most
     ON CONFLICT DO NOTHING RETURNING seq INTO new_seq;
     IF NOT FOUND THEN
+        is_full := NOT EXISTS (SELECT FROM follows WHERE follower = p_reader AND followee = p_author);
         RETURN;
     END IF;
     INSERT INTO followers (followee, follower, seq) VALUES (p_author, p_reader, new_seq);
