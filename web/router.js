@@ -13,7 +13,7 @@ const part = encodeURIComponent;
 /** The addresses of the views. */
 export const paths = {
   home: () => "/",
-  post: (id) => `/post/${id}`,
+  post: (id, comment) => `/post/${id}${comment ? `?comment=${comment}` : ""}`,
   user: (id, tab) => `/user/${part(id)}${tab ? `/${tab}` : ""}`,
   topic: (name) => `/topic/${part(name)}`,
   topics: () => "/topics",
@@ -32,7 +32,7 @@ export function parse(location) {
   const query = new URLSearchParams(location.search);
   if (name === "" && params.length === 0) return { name: "home", params: {} };
   if (name === "post" && params.length === 1 && /^\d{1,16}$/.test(params[0]))
-    return { name, params: { id: Number(params[0]) } };
+    return { name, params: { id: Number(params[0]), comment: Number(query.get("comment")) || null } };
   if (name === "user" && params.length >= 1 && params.length <= 2)
     return { name, params: { id: params[0], tab: params[1] ?? "posts" } };
   if (name === "topic" && params.length === 1) return { name, params: { name: params[0] } };

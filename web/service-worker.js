@@ -80,9 +80,12 @@ async function open(data) {
 }
 
 /** The address of what a push is about. Private pushes do not say. */
-function pathOf({ post, type }) {
-  return /^\d{1,16}$/.test(post) && type !== "follow" ? `/post/${post}` : "/notifications";
+function pathOf({ post, comment, type }) {
+  if (!isId(post) || type === "follow") return "/notifications";
+  return `/post/${post}${isId(comment) ? `?comment=${comment}` : ""}`;
 }
+
+const isId = (text) => /^\d{1,16}$/.test(text);
 
 async function renew({ oldSubscription, newSubscription }) {
   const { options } = oldSubscription ?? {};

@@ -51,6 +51,33 @@ pub(crate) struct PostsByIds {
     pub(crate) expand: ExpandRequest,
 }
 
+/// The maximal number of objects that one call returns by id.
+const MAX_IDS: usize = 100;
+
+/// Checks the number of ids in a request.
+///
+/// # Errors
+/// If there are none, or too many.
+pub(crate) fn check_ids<T>(ids: &[T]) -> Result<()> {
+    if ids.is_empty() {
+        return Err(FeedError::invalid("ids", format!("ids has 1 to {MAX_IDS} elements")));
+    }
+    if ids.len() > MAX_IDS {
+        return Err(FeedError::LimitExceeded { field: "ids", what: "ids at once", most: MAX_IDS as u64 });
+    }
+    Ok(())
+}
+
+/// Comments to read.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CommentsByIds {
+    /// Their ids, 1 to 100.
+    #[serde(deserialize_with = "list")]
+    #[schemars(length(min = 1, max = 100))]
+    pub(crate) ids: Vec<CommentId>,
+}
+
 /// A comment.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -249,6 +249,7 @@ mod tests {
             position: NotificationPosition(6),
             kind: "reply",
             object: Some(NotificationSubject::Comment { id: CommentId(8), post: PostId(7) }),
+            comment: Some(CommentId(9)),
             people: Vec::new(),
             count: 1,
             created_at: 9,
@@ -258,7 +259,8 @@ mod tests {
         };
         let object = r#""object":{"type":"comment","id":8,"post":7}"#;
         let times = r#""created_at":9,"updated_at":10,"read":false,"seen":true"#;
-        let members = format!(r#""id":5,"position":6,"kind":"reply",{object},"people":[],"count":1,{times}"#);
+        let members =
+            format!(r#""id":5,"position":6,"kind":"reply",{object},"comment":9,"people":[],"count":1,{times}"#);
         assert_encoded(
             &Event::Notification { notification: &notification },
             &format!(r#"{{"type":"notification","notification":{{{members}}}}}"#),

@@ -18,6 +18,9 @@ pub struct Notification {
     /// The object of the action; absent for `follow`. For `comment` it is the post, for `reply` the parent comment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<NotificationSubject>,
+    /// The newest comment or reply of the group; absent for other kinds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comment: Option<CommentId>,
     /// The users of the group: the newest, at most 8.
     pub people: Vec<Person>,
     /// The number of users in the group.

@@ -127,6 +127,7 @@ mod tests {
             position: NotificationPosition(item),
             kind,
             object: None,
+            comment: None,
             people: Vec::new(),
             count: 1,
             created_at: 1,

@@ -81,6 +81,9 @@ pub(super) fn alert(
             }
             None => {}
         }
+        if let Some(newest) = notification.comment {
+            data.insert("comment".to_owned(), newest.to_string());
+        }
     }
     let thread = notification.object.map_or_else(|| "follows".to_owned(), |object| format!("post-{}", object.post()));
     Ok(Push {
@@ -234,6 +237,7 @@ mod tests {
             position: NotificationPosition(7),
             kind: "mention",
             object: Some(NotificationSubject::Post { id: PostId(5) }),
+            comment: None,
             people: vec![bo],
             count: 1,
             created_at: 1,

@@ -174,3 +174,32 @@ async fn comments_of_a_user_are_listed_where_the_reader_may_see_them() {
     server.done("bo", "PUT", "/users/dan/hide", &Value::Null).await;
     assert_eq!(ids(&server.done("dan", "GET", "/users/bo/comments", &Value::Null).await), Vec::<Value>::new());
 }
+
+#[tokio::test]
+async fn comments_are_read_by_id() {
+    let server = Server::start().await;
+    let posts = [server.post("ann", "one").await, server.post("ann", "two").await];
+    server.follow("bo", "ann").await;
+    let hidden = json!({ "text": "for some", "visibility": { "only_to": ["bo"] } });
+    let hidden = server.done("ann", "POST", "/posts", &hidden).await["id"].as_u64().expect("an id");
+    let first = say(&server, "bo", posts[0], json!({ "text": "first" })).await;
+    let under = say(&server, "dee", posts[0], json!({ "text": "under it", "reply_to": first })).await;
+    let other = say(&server, "ann", posts[1], json!({ "text": "other" })).await;
+    let unseen = say(&server, "bo", hidden, json!({ "text": "between us" })).await;
+    let asked = json!({ "ids": [other, unseen, 7, under, first, other] });
+    let mut cy = Client::connect(&server, "cy").await;
+    let read = cy.rpc("comments.many", &asked).await;
+    assert_eq!(ids(&read), [&other, &under, &first].map(Value::clone), "in the order of the request, each once");
+    assert_eq!(read["items"][1]["text"], "under it");
+    assert_eq!(read["items"][0]["liked"], false);
+    assert_eq!(read["people"].as_object().expect("people").keys().collect::<Vec<_>>(), ["ann", "bo", "dee"]);
+    assert_eq!(ids(&Client::connect(&server, "bo").await.rpc("comments.many", &asked).await).len(), 4);
+    // One above it is out of sight.
+    server.done("bo", "PUT", "/users/cy/block", &Value::Null).await;
+    assert_eq!(ids(&cy.rpc("comments.many", &asked).await), [other.clone()]);
+    server.done("ann", "DELETE", &format!("/posts/{}", posts[1]), &Value::Null).await;
+    assert_eq!(ids(&cy.rpc("comments.many", &asked).await), [] as [Value; 0]);
+    assert_eq!(cy.refused(json!({ "rpc": { "method": "comments.many", "data": { "ids": [] } } })).await, 400);
+    let many: Vec<u64> = (1..102).collect();
+    assert_eq!(cy.refused(json!({ "rpc": { "method": "comments.many", "data": { "ids": many } } })).await, 422);
+}

@@ -134,6 +134,8 @@ fn post_and_comment_cases(post: u64, comment: &Value, to_delete: u64) -> Vec<Cas
         ("comments.list", json!({ "id": post, "order": "oldest", "limit": 1 })),
         ("comments.get", json!({ "id": comment })),
         ("comments.get", json!({ "id": 1 })),
+        ("comments.many", json!({ "ids": [comment, 1] })),
+        ("comments.many", json!({ "ids": [] })),
         ("comments.edit", json!({ "id": comment, "text": "not mine" })),
         ("comments.edit", json!({ "id": comment, "text": "" })),
         ("comments.likers", json!({ "id": comment, "limit": 5 })),
@@ -382,11 +384,16 @@ fn check_description(operation: &Operation, path: &str, described: &Value) {
     let is_list = |parameter: &&Value| parameter["schema"]["type"] == "array";
     for list in parameters.iter().filter(is_list) {
         assert_eq!((&list["in"], &list["explode"]), (&json!("query"), &json!(false)), "{id}");
-        let element = if list["name"] == "ids" { "PostId" } else { "ExpandField" };
+        let element = match (list["name"].as_str(), id) {
+            (Some("ids"), "comments.many") => "CommentId",
+            (Some("ids"), _) => "PostId",
+            _ => "ExpandField",
+        };
         assert_eq!(list["schema"]["items"]["$ref"], format!("#/components/schemas/{element}"), "{id}");
     }
     let lists = match id {
         "posts.many" => vec!["ids", "with"],
+        "comments.many" => vec!["ids"],
         "timeline.read" | "users.posts" | "topics.read" | "favourites.list" | "favourites.common" | "posts.get"
         | "posts.explore" | "users.likes" => vec!["with"],
         _ => Vec::new(),

@@ -83,15 +83,17 @@ async fn every_kind_is_pushed_and_listed() {
     assert_eq!(follow["people"], json!([{ "id": "bo", "name": "bo" }]));
     assert_eq!((&follow["count"], &follow["read"], &follow["seen"]), (&json!(1), &json!(false), &json!(false)));
 
-    say(&server, "bo", post, "hi").await;
+    let hi = say(&server, "bo", post, "hi").await;
     let comment = received(&mut ann, "ann").await;
     assert_eq!((&comment["kind"], &comment["object"]), (&json!("comment"), &json!({ "type": "post", "id": post })));
+    assert_eq!(comment["comment"], hi);
 
     let mine = say(&server, "ann", post, "welcome").await;
-    reply(&server, "cy", post, mine, "thanks").await;
+    let thanks = reply(&server, "cy", post, mine, "thanks").await;
     let answered = received(&mut ann, "ann").await;
     let object = json!({ "type": "comment", "id": mine, "post": post });
     assert_eq!((&answered["kind"], &answered["object"]), (&json!("reply"), &object));
+    assert_eq!(answered["comment"], thanks);
 
     let theirs = server.post("cy", "see @ann and @nobody-here").await;
     let mention = received(&mut ann, "ann").await;
@@ -100,11 +102,31 @@ async fn every_kind_is_pushed_and_listed() {
     let in_comment = received(&mut ann, "ann").await;
     let object = json!({ "type": "comment", "id": there, "post": theirs });
     assert_eq!((&in_comment["kind"], &in_comment["object"]), (&json!("mention"), &object));
+    assert_eq!([in_comment.get("comment"), mention.get("comment"), follow.get("comment")], [None; 3]);
 
     let page = page(&server, "ann", "").await;
     assert_eq!(page["items"], json!([in_comment, mention, answered, comment, follow]), "the latest is first");
     assert_eq!(left(&page), (5, 5));
     assert!(page.get("next").is_none());
+}
+
+#[tokio::test]
+async fn the_comment_of_a_group_is_the_newest_that_is_left() {
+    let server = Server::start().await;
+    let post = server.post("ann", "hello").await;
+    let named = async |expected: Option<u64>| {
+        until(&server, "ann", |page| page["items"][0]["comment"].as_u64() == expected).await;
+    };
+    let first = say(&server, "bo", post, "one").await;
+    named(Some(first)).await;
+    let second = say(&server, "cy", post, "two").await;
+    named(Some(second)).await;
+    let third = say(&server, "bo", post, "three").await;
+    named(Some(third)).await;
+    for (gone, left) in [(third, Some(second)), (second, Some(first)), (first, None)] {
+        server.done("ann", "DELETE", &format!("/comments/{gone}"), &Value::Null).await;
+        named(left).await;
+    }
 }
 
 #[tokio::test]

@@ -95,6 +95,15 @@ export class CommentCard {
     this.#showExpand();
   }
 
+  /** Shows a reply, wherever its page is. */
+  async open(reply) {
+    const { all } = this.#thread;
+    if (this.#cursor === undefined) await this.#load();
+    if (!all.has(reply.id)) this.#replies.append(this.#child(reply).element);
+    this.#showExpand();
+    return all.get(reply.id);
+  }
+
   /** A reply is gone. */
   replyRemoved() {
     this.#comment = { ...this.#comment, replies: Math.max(0, this.#comment.replies - 1) };

@@ -9,7 +9,7 @@ import { paths } from "../router.js";
 import { avatar } from "../components/avatar.js";
 import { empty, failure, showWhenSlow, skeletons } from "../components/states.js";
 
-/** How many excerpts are kept, and of how many posts one request reads them. */
+/** How many excerpts are kept, and of how many objects one request reads them. */
 const MAX_EXCERPTS = 200;
 const MAX_IDS = 100;
 
@@ -49,7 +49,7 @@ export function notificationsView(app) {
       list.querySelector(".empty, .skeletons")?.remove();
       reconcile(list, rows, items, (item) => row(app, item));
       showGroups(rows, items, excerpts);
-      excerpts.read(items.map(postOf));
+      excerpts.read(items.map(quotedOf));
     }
     const more = button({ class: "button", text: t("older"), onclick: () => notifications.loadOlder() });
     foot.replaceChildren(...(hasOlder ? [more] : []));
@@ -78,7 +78,14 @@ export function notificationsView(app) {
 /** The post that a notification belongs to; undefined for a follow. */
 const postOf = ({ object }) => (object?.type === "comment" ? object.post : object?.id);
 
-/** The rail joins the rows that follow each other and belong to one post; the first one says which. */
+/** The comment that a notification is about: the new one, or the one that is liked or mentions the reader. */
+const commentOf = ({ comment, object }) => comment ?? (object?.type === "comment" ? object.id : undefined);
+
+/** What a notification quotes: a comment or a post, as the key of its excerpt. */
+const quotedOf = (item) => (commentOf(item) ? `comment ${commentOf(item)}` : `post ${postOf(item)}`);
+
+/** The rail joins the rows that follow each other and belong to one post; of rows with the same words the first one
+ * shows them. */
 function showGroups(rows, items, excerpts) {
   const joins = (item, other) => Boolean(other) && postOf(item) !== undefined && postOf(item) === postOf(other);
   items.forEach((item, at) => {
@@ -88,13 +95,14 @@ function showGroups(rows, items, excerpts) {
     element.toggleAttribute("data-above", above);
     element.toggleAttribute("data-below", joins(item, items[at + 1]));
     const excerpt = element.querySelector(".excerpt");
-    const text = above ? "" : (excerpts.get(postOf(item)) ?? "");
+    const isSaid = above && quotedOf(item) === quotedOf(items[at - 1]);
+    const text = isSaid ? "" : (excerpts.get(quotedOf(item)) ?? "");
     setText(excerpt, text);
     show(excerpt, text !== "");
   });
 }
 
-/** The first words of posts, read once. */
+/** The first words of posts and comments, read once. */
 class Excerpts {
   #app;
   #changed;
@@ -105,20 +113,27 @@ class Excerpts {
     this.#changed = changed;
   }
 
-  get(id) {
-    return this.#texts.get(id);
+  get(key) {
+    return this.#texts.get(key);
   }
 
-  async read(ids) {
-    const wanted = [...new Set(ids)].filter((id) => id !== undefined && !this.#texts.has(id)).slice(0, MAX_IDS);
-    if (wanted.length === 0) return;
+  async read(keys) {
+    const unknown = [...new Set(keys)].filter((key) => !this.#texts.has(key)).slice(0, MAX_IDS);
     // Those that cannot be seen stay without words.
-    for (const id of wanted) remember(this.#texts, id, "", MAX_EXCERPTS);
-    const page = await this.#app.client.connection.rpc("posts.many", { ids: wanted }).catch(() => null);
-    if (!page) for (const id of wanted) this.#texts.delete(id);
+    for (const key of unknown) remember(this.#texts, key, "", MAX_EXCERPTS);
+    await Promise.all(["post", "comment"].map((type) => this.#read(type, unknown)));
+  }
+
+  async #read(type, unknown) {
+    const keys = unknown.filter((key) => /^\w+ \d+$/.test(key) && key.startsWith(type));
+    if (keys.length === 0) return;
+    const ids = keys.map((key) => Number(key.slice(type.length)));
+    const page = await this.#app.client.connection.rpc(`${type}s.many`, { ids }).catch(() => null);
+    if (!page) for (const key of keys) this.#texts.delete(key);
     for (const { id, text, media } of page?.items ?? []) {
       const [first] = media ?? [];
-      remember(this.#texts, id, text || (first ? first.alt || t(`media.${first.type}`) : ""), MAX_EXCERPTS);
+      const words = text || (first ? first.alt || t(`media.${first.type}`) : "");
+      remember(this.#texts, `${type} ${id}`, words, MAX_EXCERPTS);
     }
     this.#changed();
   }
@@ -188,5 +203,5 @@ function hrefOf(app, item) {
   const { people, count } = item;
   if (!item.object)
     return count === 1 && people.length === 1 ? paths.user(people[0].id) : paths.user(app.session.user, "followers");
-  return paths.post(postOf(item));
+  return paths.post(postOf(item), commentOf(item));
 }

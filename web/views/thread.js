@@ -12,14 +12,19 @@ import { notFound } from "./not-found.js";
 
 const PAGE = 20;
 
-export function threadView(app, { id }) {
-  return new Thread(app, id);
+/** How many comments above the one to show are read. */
+const MAX_DEPTH = 32;
+
+/** `comment` is the one to show, with those above it. */
+export function threadView(app, { id, comment }) {
+  return new Thread(app, id, comment);
 }
 
 class Thread {
   #app;
   #id;
   #post = null;
+  #target;
   #card = null;
   /** What the comments share: the author of the post, the order ("newest" or "oldest" first), the cards by id. */
   #thread = { author: "", order: "newest", all: new Map() };
@@ -36,9 +41,10 @@ class Thread {
   element = h("div", { class: "view" }, this.#place);
   ready;
 
-  constructor(app, id) {
+  constructor(app, id, target) {
     this.#app = app;
     this.#id = id;
+    this.#target = target;
     this.ready = this.#load();
     // A block takes the post or comments away, and may bring them back.
     this.#stopRelations = app.relations.on((_, verb) => changesVisibility(verb) && this.#refresh());
@@ -61,11 +67,40 @@ class Thread {
       await fast();
       this.#show();
       this.#listen();
+      if (this.#target) await this.#list.ready.then(() => this.#reveal(true));
     } catch (error) {
       await fast();
       if (error.code === 404) this.#end(notFound());
       else this.#place.replaceChildren(failure(error, () => this.#load()));
     }
+  }
+
+  /** Shows the comment that the address names, which may be on any page of any depth. */
+  async #reveal(first) {
+    const { connection, people } = this.#app.client;
+    const read = async (id) => {
+      const page = await connection.rpc("comments.many", { ids: [id] });
+      people.add(page.people);
+      return page.items.find(({ post }) => post === this.#id);
+    };
+    const { all } = this.#thread;
+    const reading = this.#reading;
+    const chain = [];
+    // One that is gone, or cannot be seen: the thread is shown as it is.
+    for (let id = this.#target; id && chain.length < MAX_DEPTH; id = chain[0]?.reply_to) {
+      const comment = await read(id).catch(() => null);
+      if (!comment) return;
+      chain.unshift(comment);
+    }
+    if (!this.#card || reading !== this.#reading) return;
+    const [root, ...replies] = chain;
+    if (!all.has(root.id)) this.#list.prepend(this.#make(root).element);
+    let card = all.get(root.id);
+    for (const reply of replies) card = await card.open(reply);
+    card.element.dataset.marked = "";
+    if (!first) return;
+    card.element.focus({ preventScroll: true });
+    card.element.scrollIntoView({ block: "center" });
   }
 
   async #readPost() {
@@ -108,6 +143,7 @@ class Thread {
       const late = this.#list.rows.filter((row) => !before.has(row) && !rows.includes(row));
       this.#list.replace(this.#thread.order === "newest" ? [...late, ...rows] : [...rows, ...late], next);
       for (const [id, { element }] of all) if (!this.#place.contains(element)) all.delete(id);
+      if (this.#target && !all.has(this.#target)) await this.#reveal(false);
     } catch (error) {
       // Other errors leave what is shown: it is read again with the next connection.
       if (error.code === 404) this.#end(notFound());

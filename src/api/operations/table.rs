@@ -21,8 +21,8 @@ use super::operation::{Access, Operation, Verb};
 use crate::api::ErrorKind;
 use crate::feed::RateClass::{Comments, Follows, Likes, Posts, Writes};
 use crate::feed::input::{
-    AuthorList, CommentLikerList, CommentList, Done, NoInput, OneComment, OnePost, OneUser, OwnList, PostFeed,
-    PostList, PostPage, PostsByIds, ReadPost, Search, TopicList, UserList, UserPage,
+    AuthorList, CommentLikerList, CommentList, CommentsByIds, Done, NoInput, OneComment, OnePost, OneUser, OwnList,
+    PostFeed, PostList, PostPage, PostsByIds, ReadPost, Search, TopicList, UserList, UserPage,
 };
 use crate::feed::{
     devices, erasure, expand, export, favourites, identity, likes, notifications, people, posts, timelines, topics,
@@ -229,6 +229,10 @@ pub(super) fn rows() -> Vec<Operation> {
         /// Returns a comment.
         "comments.get"    Get    "/comments/{id}"       200 Reader Read(1)
             => comment_reader.get(OneComment) -> Comment, NOT_FOUND;
+
+        /// Returns comments by id, in this order, without those that the caller cannot see.
+        "comments.many"   Get    "/comments"            200 Reader Read(1)
+            => comment_reader.many(CommentsByIds) -> posts::CommentPage, LIMIT_EXCEEDED;
 
         /// Edits the caller's own comment.
         "comments.edit"   Patch  "/comments/{id}"       200 User   Write(Comments)

@@ -13,7 +13,9 @@ use serde::Serialize;
 use crate::feed::base::Base;
 use crate::feed::call::Caller;
 use crate::feed::error::{NO_COMMENT, Result};
-use crate::feed::input::{CommentLikerList, CommentList, CommentOrder, OneComment, UserList, UserPage};
+use crate::feed::input::{
+    CommentLikerList, CommentList, CommentOrder, CommentsByIds, OneComment, UserList, UserPage, check_ids,
+};
 use crate::feed::paging::{PageBuilder, PageCursor, TimedUser};
 use crate::feed::rendering::load_people;
 use crate::feed::visibility::{ViewContext, shows_content};
@@ -68,6 +70,16 @@ impl CommentReader {
         let (mut comment, _) = self.visible(&caller, comment.id).await?;
         self.add_flags(caller.reader(), std::slice::from_mut(&mut comment)).await?;
         Ok(comment)
+    }
+
+    pub(crate) async fn many(&self, caller: Caller, list: CommentsByIds) -> Result<CommentPage> {
+        check_ids(&list.ids)?;
+        let reader = caller.reader();
+        let mut read = self.base.ledger.comments(&list.ids).await?;
+        let visible = self.visible_among(reader, &read).await?;
+        read.retain(|comment| visible.contains(&comment.id));
+        read.sort_by_key(|comment| list.ids.iter().position(|id| *id == comment.id));
+        self.page(reader, read, None).await
     }
 
     pub(crate) async fn list(&self, caller: Caller, list: CommentList) -> Result<CommentPage> {

@@ -21,7 +21,7 @@ use super::call::{Call, Caller};
 use super::content::{CachedPost, append_members, with_counts};
 use super::error::{FeedError, NO_POST, Result};
 use super::expand::ExpandField;
-use super::input::{AuthorList, Done, OnePost, PostFeed, PostPage, PostsByIds, ReadPost};
+use super::input::{AuthorList, Done, OnePost, PostFeed, PostPage, PostsByIds, ReadPost, check_ids};
 use super::options::LimitOptions;
 use super::paging::{PageBuilder, PostPageBuilder};
 use super::rendering::PostRenderer;
@@ -31,9 +31,6 @@ use crate::broker::Invalidation;
 use crate::feed::base::Base;
 use crate::ledger::{EventConsumer, JOBS, VisiblePosts};
 use crate::model::{Person, PostCounts, PostFlags, PostId, UserId};
-
-/// The maximal number of posts that one call returns by id.
-const MAX_BY_IDS: usize = 100;
 
 /// The maximal number of reads for one page of everybody's posts, or of the posts that a user likes, if the reader may
 /// not see enough of them. After that the page is short, and its cursor continues.
@@ -103,12 +100,7 @@ impl PostService {
 
     pub(crate) async fn many(&self, caller: Caller, list: PostsByIds) -> Result<PostPage> {
         let expand = list.expand.decode()?;
-        if list.ids.is_empty() {
-            return Err(FeedError::invalid("ids", format!("ids has 1 to {MAX_BY_IDS} posts")));
-        }
-        if list.ids.len() > MAX_BY_IDS {
-            return Err(FeedError::LimitExceeded { field: "ids", what: "ids at once", most: MAX_BY_IDS as u64 });
-        }
+        check_ids(&list.ids)?;
         let reader = caller.reader();
         let mut visible =
             self.base.visibility.visible_posts(reader, ViewContext::Direct, list.ids.iter().copied()).await?;

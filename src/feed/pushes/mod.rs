@@ -328,6 +328,7 @@ mod tests {
             position: NotificationPosition(1),
             kind,
             object,
+            comment: None,
             people: Vec::new(),
             count: 1,
             created_at: 0,

@@ -140,6 +140,7 @@ fn alert(cached: &CachedPost, author: &Person) -> Notification {
         position: NotificationPosition::ZERO,
         kind: POST_KIND,
         object: Some(NotificationSubject::Post { id: post.id }),
+        comment: None,
         people: vec![author.clone()],
         count: 1,
         created_at: post.created_at,

@@ -29,8 +29,10 @@ const MAX_CONCURRENT_USERS: usize = 4;
 /// A group, reduced to the people visible to its owner.
 pub(crate) struct VisibleGroup {
     pub(crate) group: NotificationGroup,
-    /// The newest visible comment of a group of comments or replies.
+    /// In a group of comments or replies, the newest visible one of the person who is named first.
     pub(crate) comment: Option<CommentId>,
+    /// The newest visible one of all people. It is another one after the first person's newest was deleted.
+    newest_comment: Option<CommentId>,
     /// How many of its people were removed.
     pub(crate) hidden: usize,
     subject: Option<NotificationSubject>,
@@ -145,10 +147,11 @@ impl NotificationRenderer {
             });
             let hidden = all - shown.len();
             let comment = shown.first().and_then(comment_of).flatten();
+            let newest_comment = shown.iter().filter_map(comment_of).flatten().max();
             group.count = group.count.saturating_sub(hidden as u64);
             shown.truncate(MAX_SHOWN_PEOPLE);
             group.people = shown;
-            (!group.people.is_empty()).then_some(VisibleGroup { group, comment, hidden, subject })
+            (!group.people.is_empty()).then_some(VisibleGroup { group, comment, newest_comment, hidden, subject })
         };
         Ok(groups.into_iter().filter_map(visible).collect())
     }
@@ -238,12 +241,13 @@ fn comment(object: ContentId) -> Option<CommentId> {
 
 impl VisibleGroup {
     fn with_people(self, people: &BTreeMap<UserId, Person>) -> Notification {
-        let Self { group, subject, .. } = self;
+        let Self { group, newest_comment, subject, .. } = self;
         Notification {
             id: group.id,
             position: group.position,
             kind: group.kind.name(),
             object: subject,
+            comment: newest_comment,
             people: group.people.iter().filter_map(|person| people.get(person.as_str()).cloned()).collect(),
             count: group.count,
             created_at: group.created_at,

@@ -89,6 +89,7 @@ fn notification(person: Person) -> Notification {
         position: POSITION,
         kind: "like",
         object: Some(NotificationSubject::Post { id: POST }),
+        comment: None,
         people: vec![person],
         count: 1,
         created_at: TIME + 16_132,
