@@ -1,7 +1,6 @@
 // The application: who is signed in, the client of the server, the views.
 
 import { composeDialog, forgetUnsent, hasUnsent } from "./components/compose.js";
-import { Drawer } from "./components/drawer.js";
 import { closeMenu } from "./components/menu.js";
 import { messageOf, retryWaiting } from "./components/states.js";
 import { Shell } from "./components/shell.js";
@@ -28,9 +27,12 @@ import {
 import { Tap } from "./tap.js";
 import { withoutDirections } from "./text.js";
 import { gateView } from "./views/gate.js";
-import { signedInViews } from "./views/index.js";
+import { expectLater, isLoaded, loadLater, signedInViews } from "./views/index.js";
 
 const TOAST_MS = 6000;
+const SLOW_MS = 1000;
+
+const isGate = ({ name }) => name === "sign-in" || name === "sign-up";
 
 /** The page of one tab. Everything that belongs to a user is replaced as a whole when the user changes. */
 export class App {
@@ -61,7 +63,10 @@ export class App {
 
   constructor(root) {
     this.#root = root;
-    this.router = new Router((route, kept) => this.#show(route, kept));
+    this.router = new Router(
+      (route, kept) => this.#show(route, kept),
+      (route) => this.#prepare(route),
+    );
   }
 
   start() {
@@ -158,8 +163,11 @@ export class App {
     this.router.refresh();
   }
 
-  /** Opens the drawer "Behind the curtain". */
-  openDrawer() {
+  /** Opens the drawer "Behind the curtain", once its script is there. */
+  async openDrawer() {
+    const { session } = this;
+    const { Drawer } = await this.#later();
+    if (session !== this.session) return;
     this.#drawer ??= new Drawer(this, () => {
       this.#drawer = null;
     });
@@ -237,11 +245,21 @@ export class App {
     );
   }
 
+  /** Waits for the script of a view. */
+  #prepare(route) {
+    return this.session && !isGate(route) && !isLoaded(route) ? this.#later() : null;
+  }
+
+  /** The second script. */
+  #later() {
+    const slow = setTimeout(() => this.toast(t("waiting")), SLOW_MS);
+    return loadLater().finally(() => clearTimeout(slow));
+  }
+
   #show(route, kept) {
     closeMenu({ focus: false });
-    const gate = route.name === "sign-in" || route.name === "sign-up";
-    if (!this.session) return this.#showGate(gate ? route.name : "sign-in");
-    if (gate) {
+    if (!this.session) return this.#showGate(isGate(route) ? route.name : "sign-in");
+    if (isGate(route)) {
       queueMicrotask(() => this.router.go("/", { replace: true }));
       return { element: document.createElement("div") };
     }
@@ -253,6 +271,7 @@ export class App {
     this.view = view;
     this.#shell.showView(view, route);
     this.setBadge();
+    expectLater();
     return view;
   }
 

@@ -54,6 +54,7 @@ function decode(text) {
 /** Shows views by address, and keeps the places of those that were left. */
 export class Router {
   #show;
+  #prepare;
   /** Key of the history's entry → `{view, scroll, focused}`, the one left last at the end. */
   #kept = new Map();
   #current = null;
@@ -61,9 +62,12 @@ export class Router {
   /**
    * @param {(route: {name: string, params: object}, view: object | null) => object} show Shows a route, with the view
    *   that was kept for it or null. Returns the view: an object that may have `resume()`, `pause()` and `stop()`.
+   * @param {(route: {name: string, params: object}) => Promise<void> | null} prepare What is to be awaited before a
+   *   route can be shown.
    */
-  constructor(show) {
+  constructor(show, prepare) {
     this.#show = show;
+    this.#prepare = prepare;
     history.scrollRestoration = "manual";
     addEventListener("popstate", () => this.#popped());
     addEventListener("scroll", () => this.#scrolled(), { passive: true });
@@ -122,6 +126,8 @@ export class Router {
   #open(fresh) {
     if (!history.state?.key) history.replaceState({ ...history.state, key: newKey() }, "");
     const { key, scroll: stored = 0 } = history.state;
+    const prepared = this.#prepare(parse(location));
+    if (prepared) return void prepared.then(() => history.state?.key === key && this.#open(fresh));
     if (this.#current && this.#current.key !== key) this.#current.view.pause?.();
     const kept = this.#kept.get(key) ?? null;
     this.#current = null;

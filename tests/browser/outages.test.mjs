@@ -8,7 +8,12 @@ import { LIVE_MS, live, posts, stage, state, write } from "./people.mjs";
 const EARLY = 60;
 const SCROLLED = 1_500;
 const RECONNECT_MS = 30_000;
-const UNREACHABLE = ["WebSocket connection to", "ERR_CONNECTION_REFUSED", "ERR_INTERNET_DISCONNECTED"];
+const UNREACHABLE = [
+  "WebSocket connection to",
+  "ERR_CONNECTION_REFUSED",
+  "ERR_CONNECTION_RESET",
+  "ERR_INTERNET_DISCONNECTED",
+];
 
 /** All posts, oldest first. */
 const written = Array.from({ length: EARLY }, (_, n) => `early ${n + 1}`);

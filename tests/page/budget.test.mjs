@@ -124,6 +124,7 @@ test("the server can join all modules of the page into one", async () => {
     open.delete(name);
   };
   await visit("main.js");
+  await visit("views/more.js");
   const apart = ["i18n/en.js", "i18n/zh.js", "service-worker.js"];
   const unused = (await files(".js")).filter(({ name }) => !found.has(name) && !apart.includes(name));
   assert.deepEqual(unused.map(({ name }) => name), [], "every module is used");

@@ -1,34 +1,58 @@
-// The views of a signed-in user, by name.
+// The views of a signed-in user, by name. Home is a part of the first script; the others come in the second one.
 
-import { exploreView, searchView, topicsView } from "./discover.js";
 import { homeView } from "./home.js";
-import { favouritesView, topicView } from "./lists.js";
 import { notFoundView } from "./not-found.js";
-import { notificationsView } from "./notifications.js";
-import { profileView } from "./profile.js";
-import { pushView } from "./push.js";
-import { settingsView } from "./settings.js";
-import { threadView } from "./thread.js";
 
-const VIEWS = {
-  post: threadView,
-  user: profileView,
-  explore: exploreView,
-  topics: topicsView,
-  topic: topicView,
-  notifications: notificationsView,
-  favourites: favouritesView,
-  search: searchView,
-  settings: settingsView,
-  push: pushView,
-};
+const PAUSE_MS = 500;
+const MAX_PAUSE_MS = 8_000;
+
+/** How often the second script may be that of another build before the page is loaded anew. */
+const MAX_MISMATCHES = 3;
+
+/** What somebody does who may leave Home next. */
+const SIGNS = ["pointermove", "pointerdown", "keydown", "scroll"];
+
+let later = null;
+let loading = null;
+let isExpected = false;
+
+/** Whether the script with a view is there. */
+export const isLoaded = ({ name }) => name === "home" || later !== null;
+
+/** Loads the second script, and does not give up. */
+export const loadLater = () => (loading ??= load());
+
+/** Loads the second script as soon as somebody does anything on the page. */
+export function expectLater() {
+  if (isExpected) return;
+  isExpected = true;
+  for (const sign of SIGNS) addEventListener(sign, () => loadLater(), { once: true, passive: true });
+}
+
+async function load() {
+  let mismatches = 0;
+  for (let tries = 0; !later; tries += 1) {
+    try {
+      // By its address, because the server sends this module as a part of the joined script. A browser may remember
+      // that an address failed.
+      later = await import(`/views/more.js${tries ? `?${tries}` : ""}`);
+    } catch (error) {
+      // The server was replaced by another build: the scripts do not fit together.
+      mismatches += error instanceof SyntaxError ? 1 : 0;
+      if (mismatches === MAX_MISMATCHES) location.reload();
+      await new Promise((resolve) => setTimeout(resolve, Math.min(MAX_PAUSE_MS, PAUSE_MS * 2 ** tries)));
+    }
+  }
+  return later;
+}
 
 /**
- * Makes the view of a route: `{title, element}`, and if it needs them `feed` (for the keyboard), `compose`, `ready`,
- * `top()`, `resume()` (it is shown), `pause()` (it is left, and kept) and `stop()` (it is forgotten).
+ * Makes the view of a route, whose script is there: `{title, element}`, and if it needs them `feed` (for the keyboard),
+ * `compose`, `ready`, `top()`, `resume()` (it is shown), `pause()` (it is left, and kept) and `stop()` (it is
+ * forgotten).
  */
 export function signedInViews(app, { name, params }) {
   // Home is one view, however often it is in the history: it has what was begun to write, and the timeline.
   if (name === "home") return (app.home ??= homeView(app));
-  return (VIEWS[name] ?? notFoundView)(app, params);
+  return (later.views[name] ?? notFoundView)(app, params);
 }

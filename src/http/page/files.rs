@@ -15,6 +15,9 @@ use super::join;
 /// The script of the page: the document asks for no other, but for that of its language.
 const ENTRY: &str = "main.js";
 
+/// The script of the views other than Home, which is loaded when somebody is about to leave it.
+const LATER: &str = "views/more.js";
+
 #[derive(RustEmbed)]
 #[folder = "web/"]
 struct WebAssets;
@@ -91,7 +94,8 @@ fn prepared(path: String) -> Option<Arc<File>> {
 fn source(path: &str) -> Option<Vec<u8>> {
     let text = |path: &str| String::from_utf8(WebAssets::get(path)?.data.into_owned()).ok();
     let joined = match path {
-        ENTRY => join::modules(path, &text),
+        ENTRY => join::modules(ENTRY, LATER, &text).map(|scripts| scripts.first),
+        LATER => join::modules(ENTRY, LATER, &text).map(|scripts| scripts.later),
         _ if path.ends_with(".css") => join::style_sheets(path, &text),
         _ => None,
     };
@@ -157,9 +161,7 @@ mod tests {
         for (path, part) in [("main.js", "class Timeline"), ("style/index.css", "--accent")] {
             let joined = source(path).and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
             assert!(joined.contains(part), "{path}");
-            let left = joined
-                .lines()
-                .find(|line| ["import ", "export ", "@import "].iter().any(|form| line.starts_with(form)));
+            let left = joined.lines().find(|line| ["import ", "@import "].iter().any(|form| line.starts_with(form)));
             assert_eq!(left, None, "{path}");
         }
     }

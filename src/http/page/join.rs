@@ -2,10 +2,13 @@
 //!
 //! The script is joined from the modules that the entry imports, as a browser would run them: each becomes a function
 //! that is called once, after those that it imports. Modules keep their own scopes. What is imported with `import()`
-//! stays a file of its own.
+//! stays a file of its own. One such file is joined, too: the script that is loaded later, which imports from the first
+//! one the modules that both need.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
+
+use sha2::{Digest as _, Sha256};
 
 /// The text of a file by its path, if there is one.
 type Read<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -18,20 +21,40 @@ pub(super) fn style_sheets(path: &str, read: Read<'_>) -> Option<String> {
     Some(lines.collect::<Vec<_>>().join("\n"))
 }
 
-/// A module with all that it imports. None if one of them has a form that cannot be joined, or if they import each
-/// other in a circle: then the browser loads them one by one.
-pub(super) fn modules(entry: &str, read: Read<'_>) -> Option<String> {
-    let mut joiner = Joiner { read, places: HashMap::new(), script: String::new() };
-    let entry = joiner.prepare(entry)?;
-    joiner.script.push_str(&entry.imports);
-    joiner.script.push_str(&entry.body);
-    Some(joiner.script)
+/// Two scripts: `first`, and `later` without the modules of `first`.
+pub(super) struct Scripts {
+    pub(super) first: String,
+    pub(super) later: String,
+}
+
+/// Two modules, each with all that it imports. None if one of them has a form that cannot be joined, or if they import
+/// each other in a circle: then the browser loads them one by one.
+pub(super) fn modules(first: &str, later: &str, read: Read<'_>) -> Option<Scripts> {
+    let mut joiner = Joiner { read, places: HashMap::new(), used: BTreeSet::new(), script: String::new() };
+    let entry = joiner.prepare(first)?;
+    let number_of_first = joiner.places.len();
+    let mut script = std::mem::take(&mut joiner.script) + &entry.imports + &entry.body;
+    joiner.used.clear();
+    let Module { imports, body, exports } = joiner.prepare(later)?;
+    let shared: Vec<String> = joiner.used.range(..number_of_first).map(|place| format!("${place}")).collect();
+    let shared = shared.join(", ");
+    // Modules are numbered anew in each build: scripts of two builds do not fit together, and say so.
+    let digest = Sha256::digest(&script);
+    let build = digest.iter().take(4).fold("build_".to_owned(), |name, byte| name + &format!("{byte:02x}"));
+    let shared = format!("{shared}, {build}");
+    writeln!(script, "const {build} = 1;\nexport {{ {shared} }};").ok()?;
+    let exports = exports.join(", ");
+    let own = joiner.script;
+    let later = format!("import {{ {shared} }} from \"/{first}\";\n{own}{imports}{body}export {{ {exports} }};\n");
+    Some(Scripts { first: script, later })
 }
 
 struct Joiner<'a> {
     read: Read<'a>,
     /// By path: the number of a module that was joined; none while those that it imports are.
     places: HashMap<String, Option<usize>>,
+    /// The numbers of the modules that were imported.
+    used: BTreeSet<usize>,
     script: String,
 }
 
@@ -47,8 +70,12 @@ struct Module {
 impl Joiner<'_> {
     /// The number of a module, which is joined the first time.
     fn join(&mut self, path: &str) -> Option<usize> {
-        if let Some(place) = self.places.get(path) {
-            return *place;
+        if let Some(place) = *self.places.get(path).unwrap_or(&None) {
+            self.used.insert(place);
+            return Some(place);
+        }
+        if self.places.contains_key(path) {
+            return None;
         }
         self.places.insert(path.to_owned(), None);
         let Module { imports, body, exports } = self.prepare(path)?;
@@ -56,6 +83,7 @@ impl Joiner<'_> {
         let exports = exports.join(", ");
         write!(self.script, "const ${place} = (() => {{\n{imports}{body}return {{ {exports} }};\n}})();\n").ok()?;
         self.places.insert(path.to_owned(), Some(place));
+        self.used.insert(place);
         Some(place)
     }
 
@@ -108,10 +136,15 @@ fn resolve(path: &str, from: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{modules, style_sheets};
+    use super::{Scripts, modules, style_sheets};
 
-    const FILES: [(&str, &str); 6] = [
+    const FILES: [(&str, &str); 8] = [
         ("main.js", "import {\n  one,\n  two as second,\n} from \"./part/a.js\";\n\nawait one(second);\n"),
+        (
+            "part/later.js",
+            "import { B } from \"../b.js\";\nimport { own } from \"../own.js\";\nexport const later = own(B);\n",
+        ),
+        ("own.js", "export function own() {}\n"),
         (
             "part/a.js",
             "import { B } from \"../b.js\";\nexport { B };\nexport const one = B;\nexport async function two() {}\n",
@@ -129,18 +162,24 @@ mod tests {
 
     #[test]
     fn modules_are_functions_in_the_order_in_which_they_run() {
-        let joined = modules("main.js", &read);
+        let Scripts { first, later } = modules("main.js", "part/later.js", &read).expect("two scripts");
         let wanted = "const $0 = (() => {\nclass B {}\nreturn { B };\n})();\n\
             const $1 = (() => {\nconst { B } = $0;\nconst one = B;\nasync function two() {}\nreturn { B, one, two };\n\
             })();\n\
-            const {  one,  two: second,} = $1;\n\nawait one(second);\n";
-        assert_eq!(joined.as_deref(), Some(wanted));
+            const {  one,  two: second,} = $1;\n\nawait one(second);\nconst BUILD = 1;\nexport { $0, BUILD };\n";
+        let build = later.get(13..27).expect("the name of the build");
+        assert_eq!(first.replace(build, "BUILD"), wanted);
+        let wanted = "import { $0, BUILD } from \"/main.js\";\n\
+            const $2 = (() => {\nfunction own() {}\nreturn { own };\n})();\n\
+            const { B } = $0;\nconst { own } = $2;\nconst later = own(B);\nexport { later };\n";
+        assert_eq!(later.replace(build, "BUILD"), wanted);
     }
 
     #[test]
     fn what_cannot_be_joined_is_left_to_the_browser() {
         for entry in ["circle.js", "default.js", "outside.js", "missing.js"] {
-            assert_eq!(modules(entry, &read), None, "{entry}");
+            assert!(modules(entry, "part/later.js", &read).is_none(), "{entry}");
+            assert!(modules("main.js", entry, &read).is_none(), "{entry}");
         }
     }
 
