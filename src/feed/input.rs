@@ -11,7 +11,7 @@ use super::expand::{ExpandRequest, PageItem};
 use super::paging::{PageCursor, PageRequest};
 use super::query_values::list;
 use crate::model::{CommentId, Person, PostId, User, UserId};
-use crate::text::is_blank;
+use crate::text::{fold, is_blank};
 
 /// A user.
 #[derive(Deserialize, JsonSchema)]
@@ -185,12 +185,37 @@ pub(crate) struct PostFeed {
     pub(crate) expand: ExpandRequest,
 }
 
-/// A page of the users that a search finds.
+/// A page of what a search finds.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Search {
-    /// The beginning of their id or name, ignoring case and accents.
+    /// The beginning of the id, of a word of the name, or of the topic, ignoring case and accents.
     pub(crate) q: String,
+    #[serde(flatten)]
+    pub(crate) page: PageRequest,
+}
+
+impl Search {
+    /// The text to search for, as it is compared.
+    ///
+    /// # Errors
+    /// If it is empty or too long.
+    pub(crate) fn prefix(&self) -> Result<String> {
+        let q = self.q.trim();
+        let prefix = fold(q);
+        if prefix.is_empty() || q.chars().count() > 100 {
+            return Err(FeedError::invalid("q", "q has 1 to 100 characters"));
+        }
+        Ok(prefix)
+    }
+}
+
+/// A page of all topics, or of those that a search finds.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TopicIndex {
+    /// The beginning of the topics, with or without `#`, ignoring case and accents; absent: all topics.
+    pub(crate) q: Option<String>,
     #[serde(flatten)]
     pub(crate) page: PageRequest,
 }

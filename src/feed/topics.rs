@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::call::Caller;
 use super::error::{FeedError, Result};
-use super::input::{OwnList, PostPage, TOPIC_RULE, TopicList};
+use super::input::{PostPage, Search, TOPIC_RULE, TopicIndex, TopicList};
 use super::paging::{PageBuilder, PageCursor, PostPageBuilder};
 use super::rendering::PostRenderer;
 use super::visibility::ViewContext;
@@ -57,6 +59,33 @@ impl PageCursor for TopicCursor {
     }
 }
 
+impl From<Topic> for TopicItem {
+    fn from(Topic { name, posts, last }: Topic) -> Self {
+        Self { name, posts: posts.min(MAX_TOPIC_POSTS as u64), active_at: last.time() }
+    }
+}
+
+/// The last topic of a page of a search.
+#[derive(Clone)]
+struct AfterFolded {
+    /// Its name as it is searched.
+    folded: String,
+    name: String,
+}
+
+/// `s<folded> <name>` in base64: neither has a space.
+impl PageCursor for AfterFolded {
+    fn decode(text: &str) -> Option<Self> {
+        let bytes = BASE64_URL_SAFE_NO_PAD.decode(text.strip_prefix('s')?).ok()?;
+        let (folded, name) = std::str::from_utf8(&bytes).ok()?.split_once(' ')?;
+        Some(Self { folded: folded.to_owned(), name: name.to_owned() })
+    }
+
+    fn encode(&self) -> String {
+        format!("s{}", BASE64_URL_SAFE_NO_PAD.encode(format!("{} {}", self.folded, self.name)))
+    }
+}
+
 /// Topics and their posts.
 pub(crate) struct TopicService {
     base: Arc<Base>,
@@ -69,17 +98,41 @@ impl TopicService {
         Self { base, renderer }
     }
 
-    pub(crate) async fn list(&self, _: Caller, list: OwnList) -> Result<TopicPage> {
+    pub(crate) async fn list(&self, caller: Caller, list: TopicIndex) -> Result<TopicPage> {
+        if let Some(q) = list.q {
+            return self.search(caller, Search { q, page: list.page }).await;
+        }
         let (limit, cursor) = list.page.decode::<TopicCursor>()?;
         let mut page = PageBuilder::new(cursor, limit);
         while let Some((after, count)) = page.wants() {
             let begun = after.as_ref().map(|cursor| cursor.begun);
             let topics = self.base.ledger.topics(after, count).await?;
             let begun = begun.or_else(|| topics.first().map(|topic| topic.last)).unwrap_or(PostId::ZERO);
-            page.take(topics.into_iter().map(|Topic { name, posts, last }| {
-                let posts = posts.min(MAX_TOPIC_POSTS as u64);
-                let item = TopicItem { name: name.clone(), posts, active_at: last.time() };
-                (TopicCursor { begun, last, name }, Some(item))
+            page.take(topics.into_iter().map(|topic| {
+                let last = topic.last;
+                let item = TopicItem::from(topic);
+                (TopicCursor { begun, last, name: item.name.clone() }, Some(item))
+            }));
+        }
+        let (items, next) = page.finish();
+        Ok(TopicPage { items, next: next.map(|cursor| cursor.encode()) })
+    }
+
+    pub(crate) async fn search(&self, _: Caller, search: Search) -> Result<TopicPage> {
+        let q = search.q.trim().trim_start_matches(['#', '＃']).to_owned();
+        let search = Search { q, ..search };
+        let (limit, cursor) = search.page.decode::<AfterFolded>()?;
+        let prefix = search.prefix()?;
+        if cursor.as_ref().is_some_and(|after| !after.folded.starts_with(&prefix)) {
+            return Err(FeedError::invalid("cursor", "this cursor is not one that this list gave"));
+        }
+        let mut page = PageBuilder::new(cursor, limit);
+        while let Some((after, count)) = page.wants() {
+            let after = after.as_ref().map(|after| (after.folded.as_str(), after.name.as_str()));
+            let found = self.base.ledger.search_topics(&prefix, after, count).await?;
+            page.take(found.into_iter().map(|(folded, topic)| {
+                let item = TopicItem::from(topic);
+                (AfterFolded { folded, name: item.name.clone() }, Some(item))
             }));
         }
         let (items, next) = page.finish();

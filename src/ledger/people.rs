@@ -53,10 +53,10 @@ pub struct ProfileChange {
     pub data: Option<Option<Map<String, Value>>>,
 }
 
-/// A user whose id or name begins with the search term.
+/// A user whose id, or a word of whose name, begins with the search term.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserMatch {
-    /// The matched text: the id or the name, as returned by [`fold`].
+    /// The matched text: the id, or the name from a word on, as returned by [`fold`].
     pub term: String,
     /// The profile of the user.
     pub user: User,
@@ -71,6 +71,28 @@ pub struct SuggestionLimits {
     pub each: usize,
     /// The maximal number of results, those followed by most of the followees.
     pub people: usize,
+}
+
+/// The maximal number of words of a name that a search finds.
+const MAX_SEARCHED_WORDS: usize = 8;
+
+/// The search terms of a name: the folded name from the beginning of each of its words on.
+pub(super) fn name_terms(name: &str) -> Vec<String> {
+    let folded = fold(name);
+    let mut terms = Vec::new();
+    let mut rest = folded.as_str();
+    loop {
+        rest = rest.trim_start_matches(separates_words);
+        if rest.is_empty() || terms.len() == MAX_SEARCHED_WORDS {
+            return terms;
+        }
+        terms.push(rest.to_owned());
+        rest = rest.trim_start_matches(|c| !separates_words(c));
+    }
+}
+
+fn separates_words(c: char) -> bool {
+    c.is_whitespace() || matches!(c, '-' | '.' | ',' | '(' | ')' | '"' | '·' | '・')
 }
 
 /// The least text after all texts with the prefix `prefix`, in the order of code points. `None` if there is none.
@@ -121,9 +143,9 @@ pub trait PeopleStore: Send + Sync {
     /// `None` if the user does not exist.
     async fn update_user(&self, user: &UserId, change: &ProfileChange) -> Result<Option<UserDetails>>;
 
-    /// Users whose folded id or name begins with `prefix`, which the caller has folded. Each user appears once, under
-    /// the lesser of the two if both match. Ordered by (term, id), by code points; begins after `after`. The cost
-    /// depends on `limit`, not on the number of users.
+    /// Users whose folded id, or whose folded name from a word on, begins with `prefix`, which the caller has folded.
+    /// Each user appears once, under the least text that matches. Ordered by (term, id), by code points; begins after
+    /// `after`. The cost depends on `limit`, not on the number of users.
     async fn search_users(&self, prefix: &str, after: Option<(&str, &UserId)>, limit: usize) -> Result<Vec<UserMatch>>;
 
     /// The users followed by the followees of `reader`, each with the number of those followees. Omits the reader and

@@ -36,6 +36,16 @@ pub trait TopicStore: Send + Sync {
     /// that became active since then keeps its position, so the list returns it once. At most [`MAX_MOVED_TOPICS`] such
     /// topics, the most active ones, keep their positions.
     async fn topics(&self, cursor: Option<TopicCursor>, limit: usize) -> Result<Vec<Topic>>;
+
+    /// Topics whose folded name begins with `prefix`, which the caller has folded, each with that name. Ordered by
+    /// (folded name, name), by code points; begins after `after`. The cost depends on `limit`, not on the number of
+    /// topics.
+    async fn search_topics(
+        &self,
+        prefix: &str,
+        after: Option<(&str, &str)>,
+        limit: usize,
+    ) -> Result<Vec<(String, Topic)>>;
 }
 
 /// The number of topics that keep their positions when they become active while a list is read.

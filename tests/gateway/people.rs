@@ -126,6 +126,7 @@ async fn search_matches_prefixes_of_id_and_name_in_any_case() {
     assert_eq!(all(&server, "bo", "/users?q=AnN", 100, "id").await, ["ANN2", "anna", "bo", "cy"]);
     assert_eq!(all(&server, "bo", "/users?q=%C3%A4nne+m%C3%9C", 100, "id").await, ["bo"]);
     assert!(all(&server, "bo", "/users?q=ller", 100, "id").await.is_empty());
+    assert_eq!(all(&server, "bo", "/users?q=muller", 100, "id").await, ["bo"], "any word of the name");
     assert!(all(&server, "bo", "/users?q=%25", 100, "id").await.is_empty());
     let many: Vec<Value> = (0..7).map(|n| json!(format!("many{n}"))).collect();
     for limit in [1, 2, 7, 8] {

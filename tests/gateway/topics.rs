@@ -67,3 +67,42 @@ async fn topic_pages_have_no_repeat_while_posts_arrive() {
         assert_eq!(refused["error"]["code"], 400, "{wrong}: {refused}");
     }
 }
+
+#[tokio::test]
+async fn topics_are_searched_with_and_without_a_hash() {
+    let server = Server::start_with(&[("auth.anonymous", "true")]).await;
+    let mut nobody = Client::open(&server).await;
+    nobody.done(json!({ "connect": {} })).await;
+    for text in ["#Rust and #rustic", "#Ru\u{308}stung", "#rust again", "#other"] {
+        server.post("ann", text).await;
+    }
+    server.done("ann", "POST", "/posts", &json!({ "text": "#rusty", "visibility": "followers" })).await;
+    let expected = [("rust", 2), ("rustic", 1), ("rüstung", 1)];
+    for q in ["rust", "#RUST", "＃rust", " #rüst"] {
+        let page = nobody.rpc("topics.search", &json!({ "q": q })).await;
+        assert_eq!(names(&page), expected, "{q}");
+        assert!(page["items"][0]["active_at"].is_u64(), "{page}");
+        let listed = nobody.rpc("topics.list", &json!({ "q": q })).await;
+        assert_eq!(listed, page);
+    }
+    for path in ["/topics?q=%23rust", "/topics/search?q=rust"] {
+        assert_eq!(names(&server.done("ann", "GET", path, &Value::Null).await), expected, "{path}");
+    }
+    let (mut read, mut cursor) = (Vec::new(), Value::Null);
+    loop {
+        let page = nobody.rpc("topics.search", &json!({ "q": "r", "limit": 2, "cursor": cursor })).await;
+        read.extend(names(&page).into_iter().map(|(name, _)| name.to_owned()));
+        if page["next"].is_null() {
+            break;
+        }
+        cursor = page["next"].clone();
+    }
+    assert_eq!(read, expected.map(|(name, _)| name));
+    for wrong in [json!({ "q": "#" }), json!({ "q": " " }), json!({ "q": "x".repeat(101) }), json!({})] {
+        let refused = nobody.call(json!({ "rpc": { "method": "topics.search", "data": wrong } })).await;
+        assert_eq!(refused["error"]["code"], 400, "{wrong}: {refused}");
+    }
+    let first = nobody.rpc("topics.search", &json!({ "q": "r", "limit": 1 })).await["next"].clone();
+    let other = json!({ "rpc": { "method": "topics.search", "data": { "q": "o", "cursor": first } } });
+    assert_eq!(nobody.call(other).await["error"]["code"], 400, "a cursor belongs to its search");
+}

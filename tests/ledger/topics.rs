@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use feedline::ledger::{Ledger, Topic, TopicCursor};
+use feedline::ledger::{Ledger, Topic, TopicCursor, fold};
 use feedline::model::{PostId, Visibility};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -15,6 +15,7 @@ conformance! {
     restricted_posts_create_no_topic
     topic_pages_use_the_snapshot_of_the_first
     topics_match_a_model
+    topics_are_found_by_prefix
     read_markers_move_forward_only
 }
 
@@ -35,6 +36,33 @@ async fn edit(ledger: &dyn Ledger, number: u64, topics: &[&str], visibility: Vis
     post.visibility = visibility;
     post.edited_at = Some(NOW);
     assert!(!support::edit(ledger, &post).await.is_empty());
+}
+
+async fn topics_are_found_by_prefix(ledger: Any) {
+    users(&*ledger, &["ann"]).await;
+    write(&*ledger, 1, &["café", "cafe", "cafés", "rust", "größe"], Visibility::Public).await;
+    write(&*ledger, 2, &["rustic", "café"], Visibility::Public).await;
+    write(&*ledger, 3, &["rusty"], Visibility::Followers).await;
+    edit(&*ledger, 2, &["rust_2", "café"], Visibility::Public).await;
+    let search = async |prefix: &str, limit: usize| {
+        let (mut all, mut last) = (Vec::new(), None::<(String, String)>);
+        loop {
+            let after = last.as_ref().map(|(folded, name)| (folded.as_str(), name.as_str()));
+            let page = ledger.search_topics(&fold(prefix), after, limit).await.unwrap();
+            let Some((folded, end)) = page.last() else { return all };
+            last = Some((folded.clone(), end.name.clone()));
+            all.extend(page.into_iter().map(|(_, topic)| (topic.name, topic.posts)));
+        }
+    };
+    let found =
+        |names: &[(&str, u64)]| names.iter().map(|(name, posts)| ((*name).to_owned(), *posts)).collect::<Vec<_>>();
+    for limit in [1, 2, 9] {
+        assert_eq!(search("CAFE", limit).await, found(&[("cafe", 1), ("café", 2), ("cafés", 1)]));
+        assert_eq!(search("rust", limit).await, found(&[("rust", 1), ("rust_2", 1)]), "what is gone is not found");
+    }
+    assert_eq!(search("groß", 9).await, found(&[("größe", 1)]));
+    assert_eq!(search("ust", 9).await, []);
+    assert_eq!(search("_", 9).await, [], "no pattern");
 }
 
 async fn topics_are_ordered_by_activity_and_counted(ledger: Any) {

@@ -59,9 +59,10 @@ export class TopicsPanel extends Panel {
   }
 }
 
-/** Rows of topics, and where the next page begins. */
-export async function topics(app, limit, cursor) {
-  const { items, next } = await app.client.connection.rpc("topics.list", { limit, ...(cursor && { cursor }) });
+/** Rows of topics, of all or of those that begin with `q`, and where the next page begins. */
+export async function topics(app, limit, { cursor, q } = {}) {
+  const input = { limit, ...(cursor && { cursor }), ...(q && { q }) };
+  const { items, next } = await app.client.connection.rpc("topics.list", input);
   const rows = items.map(({ name, posts }) =>
     h(
       "a",

@@ -427,6 +427,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/comments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Returns comments by id, in this order, without those that the caller cannot see. */
+        get: operations["comments.many"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/comments/{comment}/like": {
         parameters: {
             query?: never;
@@ -899,6 +916,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/topics/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Finds topics by the beginning of their name, ignoring case and accents. `GET /topics?q=` does the same. */
+        get: operations["topics.search"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/topics/{name}/posts": {
         parameters: {
             query?: never;
@@ -923,7 +957,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Finds users by the beginning of their id or name, ignoring case and accents. */
+        /** Finds users by the beginning of their id or of a word of their name, ignoring case and accents. */
         get: operations["users.search"];
         put?: never;
         post?: never;
@@ -2319,6 +2353,7 @@ export interface components {
             rss: number;
         };
         Notification: {
+            comment?: components["schemas"]["CommentId"];
             /** Format: int64 */
             count: number;
             /** Format: int64 */
@@ -4465,6 +4500,57 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    "comments.many": {
+        parameters: {
+            query: {
+                ids: components["schemas"]["CommentId"][];
+            };
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "created_at": 1795236753868,
+                     *           "id": 2699932278243328,
+                     *           "likes": 0,
+                     *           "post": 2699932278243328,
+                     *           "replies": 0
+                     *         }
+                     *       ],
+                     *       "people": {
+                     *         "ann": {
+                     *           "id": "ann",
+                     *           "name": "ann"
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CommentPage"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["LimitExceeded"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
+        };
+    };
     "likes.add.comment": {
         parameters: {
             query?: never;
@@ -6317,6 +6403,51 @@ export interface operations {
             query?: {
                 cursor?: string;
                 limit?: number;
+                q?: string;
+            };
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "active_at": 1795236753868,
+                     *           "name": "ann",
+                     *           "posts": 0
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TopicPage"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
+        };
+    };
+    "topics.search": {
+        parameters: {
+            query: {
+                cursor?: string;
+                limit?: number;
+                q: string;
             };
             header?: {
                 /** @example ann */

@@ -88,7 +88,7 @@ export function exploreView(app) {
 
 export function topicsView(app) {
   const list = new PagedList(
-    (cursor) => topics(app, 30, cursor),
+    (cursor) => topics(app, 30, { cursor }),
     () => empty(t("topics.empty"), t("topics.empty.text")),
     { shape: "line" },
   );
@@ -110,10 +110,13 @@ export function searchView(app, { query }) {
       ? null
       : new PagedList(found, () => empty(t("search.empty"), t("search.empty.text")), { testid: "found" });
   const hint = list ? null : h("section", { class: "card" }, empty(t("search.hint"), t("search.hint.text")));
+  // What is no beginning of a topic, like a name with spaces, finds none.
+  const tags = list && titled(t("topics"), async () => (await topics(app, 5, { q: query })).rows, "found-topics");
+  const bar = h("section", { class: "card" }, form);
   return {
     title: t("search"),
-    ready: list?.ready,
-    element: h("div", { class: "view" }, h("section", { class: "card" }, form), list?.element ?? hint),
+    ready: Promise.all([list?.ready, tags?.ready]),
+    element: h("div", { class: "view" }, bar, ...(list ? [tags.element, list.element] : [hint])),
     resume: () => query === "" && field.focus(),
   };
 }

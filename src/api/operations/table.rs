@@ -22,7 +22,7 @@ use crate::api::ErrorKind;
 use crate::feed::RateClass::{Comments, Follows, Likes, Posts, Writes};
 use crate::feed::input::{
     AuthorList, CommentLikerList, CommentList, CommentsByIds, Done, NoInput, OneComment, OnePost, OneUser, OwnList,
-    PostFeed, PostList, PostPage, PostsByIds, ReadPost, Search, TopicList, UserList, UserPage,
+    PostFeed, PostList, PostPage, PostsByIds, ReadPost, Search, TopicIndex, TopicList, UserList, UserPage,
 };
 use crate::feed::{
     devices, erasure, expand, export, favourites, identity, likes, notifications, people, posts, timelines, topics,
@@ -94,7 +94,7 @@ pub(super) fn rows() -> Vec<Operation> {
         "users.update"    Patch  "/users/me"             200 User   Write(Writes)
             => profiles.update(people::ProfileUpdate) -> UserDetails, NOT_FOUND, LIMIT_EXCEEDED;
 
-        /// Finds users by the beginning of their id or name, ignoring case and accents.
+        /// Finds users by the beginning of their id or of a word of their name, ignoring case and accents.
         "users.search"    Get    "/users"                200 Reader Read(5)
             => user_search.search(Search) -> UserPage;
 
@@ -344,7 +344,11 @@ pub(super) fn rows() -> Vec<Operation> {
 
         /// Lists topics of public posts, latest activity first.
         "topics.list" Get "/topics"              200 Reader Read(2)
-            => topics.list(OwnList) -> topics::TopicPage;
+            => topics.list(TopicIndex) -> topics::TopicPage;
+
+        /// Finds topics by the beginning of their name, ignoring case and accents. `GET /topics?q=` does the same.
+        "topics.search" Get "/topics/search"     200 Reader Read(2)
+            => topics.search(Search) -> topics::TopicPage;
 
         /// Lists the newest 1,000 posts of a topic.
         "topics.read" Get "/topics/{name}/posts" 200 Reader Read(2)

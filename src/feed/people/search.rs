@@ -14,7 +14,7 @@ use crate::feed::error::{FeedError, Result};
 use crate::feed::input::{OwnList, Search, UserPage};
 use crate::feed::paging::{PageBuilder, PageCursor};
 use crate::feed::visibility::ViewContext;
-use crate::ledger::{SuggestionLimits, UserMatch, fold};
+use crate::ledger::{SuggestionLimits, UserMatch};
 use crate::model::{User, UserId};
 
 /// The limits of suggestions: the latest 200 followees, and the latest 200 followees of each. That is at most 40,000
@@ -100,11 +100,7 @@ impl UserSearch {
 
     pub(crate) async fn search(&self, caller: Caller, search: Search) -> Result<UserPage> {
         let (limit, cursor) = search.page.decode::<AfterTerm>()?;
-        let q = search.q.trim();
-        let prefix = fold(q);
-        if prefix.is_empty() || q.chars().count() > 100 {
-            return Err(FeedError::invalid("q", "q has 1 to 100 characters"));
-        }
+        let prefix = search.prefix()?;
         if cursor.as_ref().is_some_and(|after| !after.term.starts_with(&prefix)) {
             return Err(FeedError::invalid("cursor", "this cursor is not one that this list gave"));
         }

@@ -7,9 +7,10 @@ use super::PostgresLedger;
 use super::columns::{self, at, count, id_at, integer, json_text, natural_at, one, plain, texts, user};
 use super::pool::Parameters;
 use super::rows::readable;
+use crate::ledger::people::name_terms;
 use crate::ledger::{
     KnownUser, LedgerError, MAX_NAMED, NewAccount, PeopleStore, ProfileChange, Result, StoredAccount, SuggestionLimits,
-    UserMatch, fold, past,
+    UserMatch, past,
 };
 use crate::model::{About, Edges, Millis, Profile, User, UserDetails, UserId, UserOrigin};
 
@@ -18,7 +19,7 @@ const CREATE_ACCOUNT: &str = "\
         INSERT INTO users (id, handle, name, created_at) VALUES ($1, $6, $2, $3) ON CONFLICT DO NOTHING RETURNING id
     )
     , found AS (
-        INSERT INTO user_terms (term, owner) SELECT id, id FROM made UNION SELECT $5, id FROM made
+        INSERT INTO user_terms (term, owner) SELECT id, id FROM made UNION SELECT unnest($5::text[]), id FROM made
     )
     INSERT INTO accounts (\"user\", password) SELECT id, $4 FROM made RETURNING 1";
 
@@ -111,7 +112,7 @@ impl PeopleStore for PostgresLedger {
         let made = integer(account.created_at);
         let rows = self
             .pool
-            .write(CREATE_ACCOUNT, &[&id, &name, &made, &account.password, &fold(&name), &account.user.handle()])
+            .write(CREATE_ACCOUNT, &[&id, &name, &made, &account.password, &name_terms(&name), &account.user.handle()])
             .await?;
         Ok(!rows.is_empty())
     }
@@ -143,7 +144,7 @@ impl PeopleStore for PostgresLedger {
 
     async fn update_user(&self, user: &UserId, change: &ProfileChange) -> Result<Option<UserDetails>> {
         let name = change.name.as_deref().map(plain);
-        let folded = name.as_deref().map(fold);
+        let terms = name.as_deref().map(name_terms);
         let moves = change.avatar.is_some();
         let avatar = change.avatar.as_ref().and_then(|avatar| avatar.as_deref().map(plain));
         let bio = change.bio.as_ref().and_then(|bio| bio.as_deref().map(plain));
@@ -151,7 +152,7 @@ impl PeopleStore for PostgresLedger {
         let sets_bio = change.bio.is_some();
         let sets_data = change.data.is_some();
         let parameters: Parameters<'_> =
-            &[&user.as_str(), &name, &folded, &moves, &avatar, &sets_bio, &bio, &sets_data, &data];
+            &[&user.as_str(), &name, &terms, &moves, &avatar, &sets_bio, &bio, &sets_data, &data];
         let rows = self.pool.write(UPDATE, parameters).await?;
         let details = |row| Ok(UserDetails { user: columns::user(row)?, about: about(row, 4)? });
         rows.first().map(details).transpose()

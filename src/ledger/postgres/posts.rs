@@ -13,13 +13,14 @@ use super::timeline_reach::ReadTimeline;
 use super::{PostgresLedger, jobs, timeline, visible_posts};
 use crate::ledger::quarantine::unix_millis;
 use crate::ledger::{
-    EditOutcome, LedgerError, MAX_HIDDEN, NewJob, PostOwner, PostStore, Result, TimelineRange, VisiblePosts, job_plan,
+    EditOutcome, LedgerError, MAX_HIDDEN, NewJob, PostOwner, PostStore, Result, TimelineRange, VisiblePosts, fold,
+    job_plan,
 };
 use crate::model::{DomainEvent, Millis, Post, PostId, UserId, Visibility, others};
 
 const CREATE: &str = with_event!(
     "outcome, job",
-    "feedline_create_post($1, $2, $3, $4, $5, $6, $7, $8)",
+    "feedline_create_post($1, $2, $3, $4, $5, $6, $7, $8, $11)",
     "outcome = 'stored'",
     "$8",
     "$9",
@@ -70,7 +71,7 @@ const DELETE: &str = with_event!(
 
 const EDIT: &str = with_event!(
     "outcome, submitted",
-    "feedline_edit_post($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+    "feedline_edit_post($1, $2, $3, $4, $5, $6, $7, $8, $9, $12)",
     "outcome = 'edited'",
     "$9",
     "$10",
@@ -92,6 +93,11 @@ pub(super) const BY_TOPIC: &str = "\
 const GREATEST_ID: &str = "\
     SELECT greatest((SELECT max(id) FROM posts), (SELECT max(comment) FROM comment_posts), 0)";
 
+/// The topics of a post as they are searched.
+fn folded(post: &Post) -> Vec<String> {
+    post.topics.iter().map(|topic| fold(topic)).collect()
+}
+
 #[async_trait]
 impl PostStore for PostgresLedger {
     async fn create_post(&self, post: &Post) -> Result<Option<NewJob>> {
@@ -102,8 +108,21 @@ impl PostStore for PostgresLedger {
         let public = post.visibility == Visibility::Public;
         let made = integer(post.created_at);
         let event = NewEvent::new(DomainEvent::post_created(post, self.outlet).as_ref(), self.outlet)?;
-        let parameters: Parameters<'_> =
-            &[&id, &author, &post.topics, &visibility, &public, &body, &job, &made, &event.text, &event.pending];
+        let folded = folded(post);
+        let event_text = &event.text;
+        let parameters: Parameters<'_> = &[
+            &id,
+            &author,
+            &post.topics,
+            &visibility,
+            &public,
+            &body,
+            &job,
+            &made,
+            event_text,
+            &event.pending,
+            &folded,
+        ];
         let rows = self.pool.write(CREATE, parameters).await?;
         let row = one(&rows)?;
         match at(row, 0)? {
@@ -189,6 +208,7 @@ impl PostStore for PostgresLedger {
             &integer(now),
             &event.text,
             &event.pending,
+            &folded(after),
         ];
         let rows = self.pool.write(EDIT, parameters).await?;
         let row = one(&rows)?;

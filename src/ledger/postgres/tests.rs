@@ -113,6 +113,7 @@ async fn every_list_is_read_from_one_partition_in_its_order() {
         (favourites::COMMON, "'u', 'post', 9, 'v', 9"),
         (favourites::COMMON_COUNT, "'u', 'v', 'post'"),
         (topics::RECENT, "9, 'a', 9"),
+        (topics::SEARCH, "'a', 'a', 'b', 9"),
         (topics::GO_ON, "9, 9, 'a', 9, 9"),
         (conversations::MUTED, "'{a,b}', '{1,2}'"),
         (restrictions::RELATIONS, "'{a,b}', '{c,d}'"),

@@ -5,11 +5,16 @@ use tokio_postgres::Row;
 
 use super::PostgresLedger;
 use super::columns::{at, count, integer, natural_at, plain};
-use crate::ledger::{MAX_MOVED_TOPICS, Result, Topic, TopicCursor, TopicStore};
+use crate::ledger::{MAX_MOVED_TOPICS, Result, Topic, TopicCursor, TopicStore, past};
 use crate::model::PostId;
 
 pub(super) const RECENT: &str = "\
     SELECT name, posts, last FROM topics WHERE (last, name) < ($1, $2) ORDER BY last DESC, name DESC LIMIT $3";
+
+/// A scan of the folded names in order.
+pub(super) const SEARCH: &str = "\
+    SELECT name, posts, last, folded FROM topics WHERE (folded, name) > ($1, $2) AND folded < $3
+    ORDER BY folded, name LIMIT $4";
 
 /// Topics below a cursor, in one snapshot: topics without activity since the list was begun (`$1`), and topics with
 /// activity since then, at their earlier positions.
@@ -38,6 +43,18 @@ impl TopicStore for PostgresLedger {
             }
         };
         rows.iter().map(topic).collect()
+    }
+
+    async fn search_topics(
+        &self,
+        prefix: &str,
+        after: Option<(&str, &str)>,
+        limit: usize,
+    ) -> Result<Vec<(String, Topic)>> {
+        let Some(end) = past(prefix) else { return Ok(Vec::new()) };
+        let (folded, name) = after.unwrap_or((prefix, ""));
+        let rows = self.pool.read(SEARCH, &[&plain(folded), &plain(name), &plain(&end), &count(limit)]).await?;
+        rows.iter().map(|row| Ok((at(row, 3)?, topic(row)?))).collect()
     }
 }
 

@@ -5,14 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
-use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use serde::Deserialize;
 
 use super::errors::explain;
 use super::migrations;
 use crate::backoff::Backoff;
-use crate::ledger::{LedgerError, Result, fold};
+use crate::ledger::{LedgerError, Result};
 
 /// The capacity of a connection's cache of prepared statements: larger than the number of statements.
 const STATEMENTS: usize = 256;
@@ -74,7 +73,6 @@ pub(super) fn writer(options: &SqliteOptions) -> Result<Connection> {
     // A file that is rejected keeps its content and its journal mode.
     migrations::check_version(&db, path)?;
     use_wal(&db, options)?;
-    define(&db).map_err(|error| explain(path, &error))?;
     configure(&db, options.durability).map_err(|error| explain(path, &error))?;
     migrations::migrate(&mut db, path)?;
     Ok(db)
@@ -114,12 +112,6 @@ fn connect(options: &SqliteOptions, access: OpenFlags) -> Result<Connection> {
         Ok(db)
     };
     open().map_err(|error| explain(&options.path, &error))
-}
-
-/// Defines the SQL function `fold`: the form in which names are searched. SQLite's `lower` handles ASCII only.
-fn define(db: &Connection) -> rusqlite::Result<()> {
-    let pure = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
-    db.create_scalar_function("fold", 1, pure, |call| Ok(fold(call.get_raw(0).as_str()?)))
 }
 
 fn configure(db: &Connection, durability: Durability) -> rusqlite::Result<()> {

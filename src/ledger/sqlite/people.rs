@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Rows, params};
 
 use super::rows::{ids_json, user_id_at};
 use super::{SqliteLedger, UNLIMITED, count, integer, json_text, readable, readable_page, suggest};
+use crate::ledger::people::name_terms;
 use crate::ledger::{
     KnownUser, ListPage, MAX_NAMED, NewAccount, PeopleStore, ProfileChange, Result, StoredAccount, SuggestionLimits,
     UserMatch, past,
@@ -145,16 +146,17 @@ fn insert(db: &Connection, user: &UserId, name: &str, now: Millis) -> rusqlite::
     let sql = "INSERT INTO users (id, handle, name, created_at) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
     let made = db.prepare_cached(sql)?.execute(params![user.as_str(), user.handle(), name, integer(now)])? == 1;
     if made {
-        be_found(db, user.as_str())?;
+        be_found(db, user.as_str(), name)?;
     }
     Ok(made)
 }
 
-/// Adds the search terms of a user: the current id and name.
-fn be_found(db: &Connection, id: &str) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO user_terms (term, user) SELECT id, id FROM users WHERE id = ?1 \
-               UNION SELECT fold(name), id FROM users WHERE id = ?1";
-    db.prepare_cached(sql)?.execute([id]).map(drop)
+/// Adds the search terms of a user: the id, and those of the name.
+fn be_found(db: &Connection, id: &str, name: &str) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO user_terms (term, user) VALUES (?2, ?1) ON CONFLICT DO NOTHING";
+    let mut adding = db.prepare_cached(sql)?;
+    adding.execute([id, id])?;
+    name_terms(name).iter().try_for_each(|term| adding.execute([id, term]).map(drop))
 }
 
 fn update(db: &Connection, id: &UserId, change: &ProfileChange) -> rusqlite::Result<Option<UserDetails>> {
@@ -164,9 +166,9 @@ fn update(db: &Connection, id: &UserId, change: &ProfileChange) -> rusqlite::Res
     let row =
         params![id.as_str(), change.name, change.avatar.is_some(), change.avatar.as_ref().and_then(Option::as_ref)];
     let Some(user) = db.prepare_cached(sql)?.query_row(row, user).optional()? else { return Ok(None) };
-    if change.name.is_some() {
+    if let Some(name) = &change.name {
         db.prepare_cached("DELETE FROM user_terms WHERE user = ?1")?.execute([id.as_str()])?;
-        be_found(db, id.as_str())?;
+        be_found(db, id.as_str(), name)?;
     }
     if change.bio.is_some() || change.data.is_some() {
         update_about(db, id, change)?;

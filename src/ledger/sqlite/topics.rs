@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::rows::post_id_at;
 use super::{SqliteLedger, count, integer, natural};
-use crate::ledger::{MAX_MOVED_TOPICS, Result, Topic, TopicCursor, TopicStore};
+use crate::ledger::{MAX_MOVED_TOPICS, Result, Topic, TopicCursor, TopicStore, fold, past};
 use crate::model::{Post, PostId, Visibility};
 
 #[async_trait]
@@ -14,6 +14,23 @@ impl TopicStore for SqliteLedger {
         self.read(move |db| match cursor {
             None => recent(db, PostId::MAX, "", limit),
             Some(cursor) => go_on(db, &cursor, limit),
+        })
+        .await
+    }
+
+    async fn search_topics(
+        &self,
+        prefix: &str,
+        after: Option<(&str, &str)>,
+        limit: usize,
+    ) -> Result<Vec<(String, Topic)>> {
+        let Some(end) = past(prefix) else { return Ok(Vec::new()) };
+        let (folded, name) = after.unwrap_or((prefix, ""));
+        let (folded, name) = (folded.to_owned(), name.to_owned());
+        self.read(move |db| {
+            let wanted = params![folded, name, end, count(limit)];
+            let found = |row: &Row<'_>| Ok((row.get(3)?, topic(row)?));
+            db.prepare_cached(SEARCH)?.query_map(wanted, found)?.collect()
         })
         .await
     }
@@ -28,9 +45,9 @@ pub(super) fn enter(db: &Connection, post: &Post) -> rusqlite::Result<()> {
             .prepare_cached("INSERT INTO post_topics (topic, post, public) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING")?
             .execute(row)?;
         if entered == 1 && public {
-            let sql = "INSERT INTO topics (name, posts, last) VALUES (?1, 1, ?2) \
-                       ON CONFLICT DO UPDATE SET posts = posts + 1, last = max(last, excluded.last)";
-            db.prepare_cached(sql)?.execute(params![topic, integer(post.id.0)])?;
+            let sql = "INSERT INTO topics (name, folded, posts, last) VALUES (?1, ?3, 1, ?2) \
+                       ON CONFLICT (name) DO UPDATE SET posts = posts + 1, last = max(last, excluded.last)";
+            db.prepare_cached(sql)?.execute(params![topic, integer(post.id.0), fold(topic)])?;
         }
     }
     Ok(())
@@ -64,6 +81,10 @@ fn lower(db: &Connection, topic: &str) -> rusqlite::Result<()> {
 
 pub(super) const RECENT: &str = "SELECT name, posts, last FROM topics INDEXED BY topics_recent \
     WHERE (last, name) < (?1, ?2) ORDER BY last DESC, name DESC LIMIT ?3";
+
+/// A scan of the folded names in order.
+pub(super) const SEARCH: &str = "SELECT name, posts, last, folded FROM topics INDEXED BY topics_folded \
+    WHERE (folded, name) > (?1, ?2) AND folded < ?3 ORDER BY folded, name LIMIT ?4";
 
 /// Reads `name, posts, last`.
 fn topic(row: &Row<'_>) -> rusqlite::Result<Topic> {

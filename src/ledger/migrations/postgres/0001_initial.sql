@@ -201,12 +201,15 @@ CREATE INDEX post_topics_public ON post_topics (topic, post) WHERE public;
 -- the rows here before it looks for the newest post, several in the order of their names. Not partitioned: it is listed
 -- by activity.
 CREATE TABLE topics (
-    name  text COLLATE "C" PRIMARY KEY,
-    posts bigint NOT NULL,
-    last  bigint NOT NULL
+    name   text COLLATE "C" PRIMARY KEY,
+    -- The name as it is searched.
+    folded text COLLATE "C" NOT NULL,
+    posts  bigint NOT NULL,
+    last   bigint NOT NULL
 ) WITH (fillfactor = 80);
 -- Topics by their latest activity.
 CREATE INDEX topics_recent ON topics (last, name);
+CREATE INDEX topics_folded ON topics (folded, name);
 
 -- The newest post that a user has seen in their timeline.
 CREATE TABLE read_markers (

@@ -152,12 +152,15 @@ CREATE INDEX post_topics_public ON post_topics (topic, post) WHERE public;
 
 -- Topics with public posts: the number of these posts, and the newest.
 CREATE TABLE topics (
-    name  TEXT PRIMARY KEY NOT NULL,
-    posts INTEGER NOT NULL,
-    last  INTEGER NOT NULL
+    name   TEXT PRIMARY KEY NOT NULL,
+    -- The name as it is searched.
+    folded TEXT NOT NULL,
+    posts  INTEGER NOT NULL,
+    last   INTEGER NOT NULL
 ) WITHOUT ROWID;
 -- Topics by their latest activity.
 CREATE INDEX topics_recent ON topics (last, name);
+CREATE INDEX topics_folded ON topics (folded, name);
 
 -- The newest post that a user has seen in their timeline.
 CREATE TABLE read_markers (

@@ -5,7 +5,7 @@
 -- author`.
 CREATE OR REPLACE FUNCTION feedline_create_post(
     p_post bigint, p_author text, p_topics text[], p_visibility text, p_public boolean, p_body text, p_job text,
-    p_now bigint, OUT outcome text, OUT job bigint[]
+    p_now bigint, p_folded text[], OUT outcome text, OUT job bigint[]
 ) LANGUAGE plpgsql AS $$
 BEGIN
     -- This locks the row of the author first, as all writers of posts do.
@@ -27,7 +27,7 @@ BEGIN
     END IF;
     INSERT INTO author_posts (author, post) VALUES (p_author, p_post);
     IF cardinality(p_topics) > 0 THEN
-        PERFORM feedline_replace_topics(p_post, '{}', p_topics, p_public);
+        PERFORM feedline_replace_topics(p_post, '{}', p_topics, p_folded, p_public);
     END IF;
     job := feedline_submit_job(p_job, p_now);
     outcome := 'stored';
@@ -40,7 +40,7 @@ END $$;
 -- contain an escaped NUL.
 CREATE OR REPLACE FUNCTION feedline_edit_post(
     p_post bigint, p_author text, p_base bigint, p_topics text[], p_visibility text, p_public boolean, p_body text,
-    p_jobs text[], p_now bigint, OUT outcome text, OUT submitted bigint[]
+    p_jobs text[], p_now bigint, p_folded text[], OUT outcome text, OUT submitted bigint[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
     version bigint;
@@ -59,7 +59,7 @@ BEGIN
         RETURN;
     END IF;
     UPDATE posts SET topics = p_topics, visibility = p_visibility, body = p_body WHERE id = p_post;
-    PERFORM feedline_replace_topics(p_post, old_topics, p_topics, p_public);
+    PERFORM feedline_replace_topics(p_post, old_topics, p_topics, p_folded, p_public);
     FOREACH job IN ARRAY p_jobs LOOP
         submitted := submitted || feedline_submit_job(job, p_now);
     END LOOP;
@@ -82,7 +82,7 @@ BEGIN
         RETURN;
     END IF;
     DELETE FROM author_posts WHERE author = p_author AND post = p_post;
-    PERFORM feedline_replace_topics(p_post, p_topics, '{}', false);
+    PERFORM feedline_replace_topics(p_post, p_topics, '{}', '{}', false);
     UPDATE users SET posts = posts - 1 WHERE id = p_author;
     job := feedline_submit_job(p_job, p_now);
     outcome := 'deleted';

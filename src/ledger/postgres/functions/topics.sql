@@ -1,12 +1,13 @@
 -- revision: 1
 -- The topics of posts.
 
--- Moves a post from its old topics to the new ones.
+-- Moves a post from its old topics to the new ones. `p_folded` are the names of these as they are searched.
 CREATE OR REPLACE FUNCTION feedline_replace_topics(
-    p_post bigint, p_old_topics text[], p_new_topics text[], p_public boolean
+    p_post bigint, p_old_topics text[], p_new_topics text[], p_folded text[], p_public boolean
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     current_topic text;
+    folded_topic text;
     was_public boolean;
     newest bigint;
 BEGIN
@@ -22,10 +23,13 @@ BEGIN
             END IF;
         END IF;
     END LOOP;
-    FOR current_topic IN SELECT DISTINCT t.topic COLLATE "C" FROM unnest(p_new_topics) AS t (topic) ORDER BY 1 LOOP
+    FOR current_topic, folded_topic IN
+        SELECT DISTINCT t.topic COLLATE "C", t.folded FROM unnest(p_new_topics, p_folded) AS t (topic, folded)
+        ORDER BY 1
+    LOOP
         INSERT INTO post_topics (topic, post, public) VALUES (current_topic, p_post, p_public);
         IF p_public THEN
-            INSERT INTO topics (name, posts, last) VALUES (current_topic, 1, p_post)
+            INSERT INTO topics (name, folded, posts, last) VALUES (current_topic, folded_topic, 1, p_post)
             ON CONFLICT (name) DO UPDATE SET posts = topics.posts + 1, last = greatest(topics.last, excluded.last);
         END IF;
     END LOOP;

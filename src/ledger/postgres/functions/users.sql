@@ -30,10 +30,10 @@ BEGIN
     SELECT coalesce(handle, id) INTO shown FROM users WHERE id = p_user;
 END $$;
 
--- Changes a user and the profile. The name changes unless it is NULL; the picture, the text and the data change if
--- `p_sets_...`. Returns nothing for an unknown or erased user.
+-- Changes a user and the profile. The name and its search terms change unless they are NULL; the picture, the text and
+-- the data change if `p_sets_...`. Returns nothing for an unknown or erased user.
 CREATE OR REPLACE FUNCTION feedline_update_profile(
-    p_user text, p_name text, p_folded text, p_sets_avatar boolean, p_avatar text, p_sets_bio boolean, p_bio text,
+    p_user text, p_name text, p_terms text[], p_sets_avatar boolean, p_avatar text, p_sets_bio boolean, p_bio text,
     p_sets_data boolean, p_data text
 ) RETURNS TABLE (id text, name text, avatar text, created_at bigint, bio text, data text)
 LANGUAGE plpgsql AS $$
@@ -47,7 +47,7 @@ BEGIN
     END IF;
     IF p_name IS NOT NULL THEN
         DELETE FROM user_terms WHERE owner = p_user;
-        INSERT INTO user_terms (term, owner) VALUES (p_user, p_user), (p_folded, p_user)
+        INSERT INTO user_terms (term, owner) SELECT term, p_user FROM unnest(p_terms || p_user) AS t (term)
         ON CONFLICT DO NOTHING;
     END IF;
     IF p_sets_bio OR p_sets_data THEN
