@@ -166,7 +166,7 @@ export class App {
   /** Opens the drawer "Behind the curtain", once its script is there. */
   async openDrawer() {
     const { session } = this;
-    const { Drawer } = await this.#later();
+    const { Drawer } = await this.later();
     if (session !== this.session) return;
     this.#drawer ??= new Drawer(this, () => {
       this.#drawer = null;
@@ -247,11 +247,11 @@ export class App {
 
   /** Waits for the script of a view. */
   #prepare(route) {
-    return this.session && !isGate(route) && !isLoaded(route) ? this.#later() : null;
+    return this.session && !isGate(route) && !isLoaded(route) ? this.later() : null;
   }
 
   /** The second script. */
-  #later() {
+  later() {
     const slow = setTimeout(() => this.toast(t("waiting")), SLOW_MS);
     return loadLater().finally(() => clearTimeout(slow));
   }

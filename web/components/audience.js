@@ -4,7 +4,6 @@ import { button, h } from "../dom.js";
 import { icon } from "../icons.js";
 import { t } from "../i18n/index.js";
 import { openMenu } from "./menu.js";
-import { pickPeople } from "./people-picker.js";
 
 const PLAIN = ["public", "followers", "friends"];
 
@@ -66,7 +65,8 @@ export class AudiencePicker {
     openMenu(this.element, t("audience"), [...plain, ...named]);
   }
 
-  #name(kind) {
+  async #name(kind) {
+    const { pickPeople } = await this.#app.later();
     pickPeople(this.#app, t(`audience.${kind}`), this.value[kind] ?? [], {
       done: (users) => this.set({ [kind]: users }),
       closed: () => this.element.focus(),

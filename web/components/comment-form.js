@@ -7,8 +7,7 @@ import { written } from "../text.js";
 import { avatar } from "./avatar.js";
 import { MentionCompletion } from "./completion.js";
 import { messageOf } from "./states.js";
-
-const TEXT_MOST = 5000;
+import { TextLimit } from "./text-limit.js";
 
 export class CommentForm {
   #text;
@@ -20,11 +19,11 @@ export class CommentForm {
     this.#text = h("textarea", {
       rows: 1,
       dir: "auto",
-      maxlength: TEXT_MOST,
       placeholder: label,
       "aria-label": label,
       data: { testid: replyTo ? "reply-text" : "comment-text" },
     });
+    const limit = new TextLimit(this.#text);
     const error = h("p", { class: "error", role: "alert" });
     const send = h("button", {
       class: "button primary",
@@ -38,6 +37,7 @@ export class CommentForm {
     const foot = h(
       "div",
       { class: "dialog-foot" },
+      limit.element,
       cancel && button({ class: "button", text: t("cancel"), onclick: cancel }),
       send,
     );
@@ -50,9 +50,9 @@ export class CommentForm {
     this.element.addEventListener("submit", async (event) => {
       event.preventDefault();
       const text = written(this.#text.value);
-      if (text === "") return this.#text.focus();
+      error.textContent = limit.problem;
+      if (text === "" || limit.problem) return this.#text.focus();
       send.disabled = true;
-      error.textContent = "";
       try {
         const comment = await app.client.connection.rpc("comments.create", {
           id: post,
@@ -61,6 +61,7 @@ export class CommentForm {
           idempotency_key: this.#key(text),
         });
         this.#text.value = "";
+        limit.count();
         this.#sending = null;
         sent(comment);
       } catch (failure) {

@@ -9,9 +9,7 @@ import { avatar } from "./avatar.js";
 import { MentionCompletion } from "./completion.js";
 import { openDialog } from "./dialog.js";
 import { MediaField, PlaceField } from "./extras.js";
-
-const TEXT_MOST = 5000;
-const TEXT_NEAR = 500;
+import { TextLimit } from "./text-limit.js";
 
 /** The form. `sent()` is called after the post was handed to the timeline. */
 export class Compose {
@@ -25,7 +23,7 @@ export class Compose {
     data: { testid: "post-text" },
   });
   #error = h("p", { class: "error", role: "alert", data: { testid: "post-error" } });
-  #left = h("span", { class: "left", "aria-live": "polite" });
+  #limit = new TextLimit(this.#text);
   #media = new MediaField();
   #place = new PlaceField();
   #audience;
@@ -52,7 +50,7 @@ export class Compose {
       ),
       this.#place.toggle,
       this.#audience.element,
-      this.#left,
+      this.#limit.element,
       h("button", { type: "submit", class: "button primary", text: t("post"), data: { testid: "post-submit" } }),
     );
     const main = h(
@@ -112,10 +110,7 @@ export class Compose {
 
   #count() {
     this.#error.textContent = "";
-    const left = TEXT_MOST - [...this.#text.value].length;
-    this.#left.textContent = left <= TEXT_NEAR ? String(left) : "";
-    this.#left.classList.toggle("over", left < 0);
-    return left;
+    this.#limit.count();
   }
 
   #submit(event) {
@@ -134,7 +129,7 @@ export class Compose {
     if (this.#media.problem) return this.#media.problem;
     if (this.#place.problem) return this.#place.problem;
     if (text === "" && media.length === 0) return t("compose.empty");
-    return this.#count() < 0 ? t("compose.long", { n: TEXT_MOST }) : "";
+    return this.#limit.problem;
   }
 }
 

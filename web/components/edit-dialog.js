@@ -5,8 +5,7 @@ import { t } from "../i18n/index.js";
 import { written } from "../text.js";
 import { openDialog } from "./dialog.js";
 import { messageOf } from "./states.js";
-
-const TEXT_MOST = 5000;
+import { TextLimit } from "./text-limit.js";
 
 /** Opens it with a text; `save(text)` resolves when the server has stored it. */
 export function editDialog(title, text, save) {
@@ -14,11 +13,11 @@ export function editDialog(title, text, save) {
     class: "input",
     rows: 5,
     dir: "auto",
-    maxlength: TEXT_MOST,
     "aria-label": title,
     data: { testid: "edit-text" },
     value: text,
   });
+  const limit = new TextLimit(field);
   const error = h("p", { class: "error", role: "alert" });
   const submit = h("button", {
     class: "button primary",
@@ -26,10 +25,12 @@ export function editDialog(title, text, save) {
     text: t("save"),
     data: { testid: "edit-submit" },
   });
-  const form = h("form", { class: "form" }, field, error, h("div", { class: "dialog-foot" }, submit));
+  const form = h("form", { class: "form" }, field, error, h("div", { class: "dialog-foot" }, limit.element, submit));
   const dialog = openDialog(title, form);
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
+    error.textContent = limit.problem;
+    if (limit.problem) return field.focus();
     submit.disabled = true;
     try {
       await save(written(field.value));

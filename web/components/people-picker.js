@@ -13,7 +13,7 @@ const WAIT_MS = 150;
 const folded = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
 
 /** Whether the id, or the name from one of its words on, begins with what is typed. */
-export function isNamed({ id, name }, typed) {
+function isNamed({ id, name }, typed) {
   const wanted = folded(typed.replace(/^[@＠]/, ""));
   const full = folded(name);
   const starts = [...full.matchAll(/(?<![\p{L}\p{N}])[\p{L}\p{N}]/gu)].map(({ index }) => index);

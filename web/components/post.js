@@ -11,7 +11,7 @@ import { LikeControl } from "./like.js";
 import { mediaGrid } from "./media.js";
 import { postMenu } from "./post-menu.js";
 import { messageOf } from "./states.js";
-import { fillText } from "./text.js";
+import { fillText, showWhole } from "./text.js";
 
 /** What a timeline's entry looks like; also the post on top of a thread. */
 export class PostCard {
@@ -37,6 +37,11 @@ export class PostCard {
     this.element = h("article", { class: "post", tabindex: -1, data: { testid: "post" } }, main);
     this.element.addEventListener("click", (event) => this.#open(event));
     this.update(entry);
+  }
+
+  /** The post on top of its thread is not cut. */
+  showWhole() {
+    showWhole(this.#text, this.#entry.post);
   }
 
   /** Shows an entry; what did not change is not touched, so focus and selection stay. */

@@ -12,6 +12,7 @@ import { LineCard, lineNote, LinePill, lineWord } from "./line-card.js";
 import { openMenu } from "./menu.js";
 import { SuggestionsPanel, TopicsPanel } from "./panels.js";
 
+const SCROLL_PX = 24;
 const ROOTS = ["home", "explore", "notifications", "topics", "favourites", "settings"];
 
 export class Shell {
@@ -24,6 +25,8 @@ export class Shell {
   #back;
   #headMe;
   #place = h("div", { id: "view" });
+  /** On phones: writes a post, or a comment in a thread. */
+  #fab;
   #me;
   #panels;
   #announced = "";
@@ -45,11 +48,9 @@ export class Shell {
       line.element,
       ...this.#panels.map((panel) => panel.element),
     );
-    const fab = button(
-      { class: "fab", "aria-label": t("compose.title"), data: { testid: "fab" }, onclick: () => composeDialog(app) },
-      icon("pen"),
-    );
-    this.element = h("div", { class: "frame" }, this.#side(), main, right, this.#tabs(), fab);
+    const write = () => (app.view.write ? app.view.write() : composeDialog(app));
+    this.#fab = button({ class: "fab", data: { testid: "fab" }, onclick: write }, icon("pen"));
+    this.element = h("div", { class: "frame" }, this.#side(), main, right, this.#tabs(), this.#fab);
     const { notifications, readMarker, timeline } = app.client;
     this.#stops = [
       notifications.on("change", () => this.#showBadge()),
@@ -57,6 +58,7 @@ export class Shell {
       readMarker.on("change", () => this.#showUnread()),
       app.line.on(() => this.#announceLine()),
       app.relations.on((id, verb) => changesVisibility(verb) && this.#panels[0].refresh({ anyway: true })),
+      whileScrolling((isDown) => this.#fab.toggleAttribute("data-away", isDown)),
       () => line.close(),
       () => pill.close(),
     ];
@@ -89,6 +91,8 @@ export class Shell {
   showView(view, route) {
     const before = this.#place.firstChild;
     this.element.dataset.route = route.name;
+    this.#fab.setAttribute("aria-label", t(route.name === "post" ? "comment.write" : "compose.title"));
+    this.#fab.removeAttribute("data-away");
     setText(this.#title, view.title);
     view.onTitle = () => {
       if (this.#app.view !== view) return;
@@ -236,4 +240,16 @@ export class Shell {
     });
     return anchor;
   }
+}
+
+/** Says which way somebody scrolls, after a few lines. Returns a function that ends it. */
+function whileScrolling(changed) {
+  let last = scrollY;
+  const scrolled = () => {
+    if (Math.abs(scrollY - last) < SCROLL_PX) return;
+    changed(scrollY > last && scrollY > 0);
+    last = scrollY;
+  };
+  addEventListener("scroll", scrolled, { passive: true });
+  return () => removeEventListener("scroll", scrolled);
 }

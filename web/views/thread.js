@@ -38,6 +38,8 @@ class Thread {
   #version = 0;
   #place = h("section", { class: "card feed thread", data: { testid: "thread" } });
   title = t("thread");
+  /** Goes to the form of a comment. */
+  write = null;
   element = h("div", { class: "view" }, this.#place);
   ready;
 
@@ -114,8 +116,10 @@ class Thread {
     this.#thread.author = this.#post.author;
     this.#card = new PostCard(this.#app, this.#entry());
     this.#card.element.classList.add("thread-post");
+    this.#card.showWhole();
     const form = new CommentForm(this.#app, this.#id, null, (comment) => this.#arrived(comment));
     this.#list = this.#makeList();
+    this.write = () => form.focus();
     this.#place.replaceChildren(
       h("div", { class: "rail", "aria-hidden": "true" }),
       this.#card.element,

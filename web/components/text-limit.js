@@ -1,0 +1,31 @@
+// How much of a text is left, counted as the server counts: in code points. What is too long is kept, and refused.
+
+import { h } from "../dom.js";
+import { t } from "../i18n/index.js";
+
+const MOST = 5000;
+/** From how many on what is left is shown. */
+const NEAR = 500;
+
+export class TextLimit {
+  #field;
+  element = h("span", { class: "left", "aria-live": "polite" });
+
+  constructor(field) {
+    this.#field = field;
+    field.addEventListener("input", () => this.count());
+  }
+
+  /** Shows what is left if it is little, and answers with it. */
+  count() {
+    const left = MOST - [...this.#field.value].length;
+    this.element.textContent = left <= NEAR ? String(left) : "";
+    this.element.classList.toggle("over", left < 0);
+    return left;
+  }
+
+  /** What is wrong with the text; nothing: empty. */
+  get problem() {
+    return this.count() < 0 ? t("text.long", { n: MOST }) : "";
+  }
+}
