@@ -27,10 +27,14 @@ import {
 import { Tap } from "./tap.js";
 import { withoutDirections } from "./text.js";
 import { gateView } from "./views/gate.js";
-import { expectLater, isLoaded, loadLater, signedInViews } from "./views/index.js";
+import { expectSecondScript, isLoaded, loadSecondScript, signedInViews } from "./views/index.js";
 
 const TOAST_MS = 6000;
 const SLOW_MS = 1000;
+
+/** When the page was last loaded anew for another build, and how long it is not again. */
+const RENEWED = "feedline.renewed";
+const RENEWAL_MS = 60_000;
 
 const isGate = ({ name }) => name === "sign-in" || name === "sign-up";
 
@@ -165,10 +169,9 @@ export class App {
 
   /** Opens the drawer "Behind the curtain", once its script is there. */
   async openDrawer() {
-    const { session } = this;
-    const { Drawer } = await this.later();
-    if (session !== this.session) return;
-    this.#drawer ??= new Drawer(this, () => {
+    const second = await this.secondScript();
+    if (!second) return;
+    this.#drawer ??= new second.Drawer(this, () => {
       this.#drawer = null;
     });
     this.#drawer.open();
@@ -247,13 +250,26 @@ export class App {
 
   /** Waits for the script of a view. */
   #prepare(route) {
-    return this.session && !isGate(route) && !isLoaded(route) ? this.later() : null;
+    return this.session && !isGate(route) && !isLoaded(route) ? this.secondScript() : null;
   }
 
-  /** The second script. */
-  later() {
+  /** The second script; null if it cannot be used, or somebody else has signed in meanwhile. */
+  async secondScript() {
+    const { session } = this;
     const slow = setTimeout(() => this.toast(t("waiting")), SLOW_MS);
-    return loadLater().finally(() => clearTimeout(slow));
+    const second = await loadSecondScript().catch(() => null);
+    clearTimeout(slow);
+    if (!second) this.#renew();
+    return session === this.session ? second : null;
+  }
+
+  /** The server was replaced by another build: the page is loaded anew, unless something would be lost. */
+  #renew() {
+    const isWriting = hasUnsent() || this.view?.compose?.isEmpty === false;
+    const last = Number(sessionStorage.getItem(RENEWED));
+    if (isWriting || Date.now() - last < RENEWAL_MS) return this.toast(t("renew"));
+    sessionStorage.setItem(RENEWED, Date.now());
+    location.reload();
   }
 
   #show(route, kept) {
@@ -271,7 +287,7 @@ export class App {
     this.view = view;
     this.#shell.showView(view, route);
     this.setBadge();
-    expectLater();
+    expectSecondScript();
     return view;
   }
 

@@ -5,13 +5,13 @@ import { refreshTimes } from "./format.js";
 import { initLanguage } from "./i18n/index.js";
 import { listenToKeys } from "./keyboard.js";
 import { applyTheme } from "./preferences.js";
-import { loadLater } from "./views/index.js";
+import { loadSecondScript } from "./views/index.js";
 
 const CLOCK_MS = 30_000;
 
 applyTheme();
 // Beside the language. Home and the gate do not need it.
-if (!/^\/(sign-.*)?$/.test(location.pathname)) loadLater();
+if (!/^\/(sign-.*)?$/.test(location.pathname)) loadSecondScript().catch(() => {});
 await initLanguage();
 const app = new App(document.getElementById("root"));
 listenToKeys(app);

@@ -62,8 +62,8 @@ export class Router {
   /**
    * @param {(route: {name: string, params: object}, view: object | null) => object} show Shows a route, with the view
    *   that was kept for it or null. Returns the view: an object that may have `resume()`, `pause()` and `stop()`.
-   * @param {(route: {name: string, params: object}) => Promise<void> | null} prepare What is to be awaited before a
-   *   route can be shown.
+   * @param {(route: {name: string, params: object}) => Promise<object | null> | null} prepare What is to be awaited
+   *   before a route can be shown; null: it cannot.
    */
   constructor(show, prepare) {
     this.#show = show;
@@ -127,7 +127,7 @@ export class Router {
     if (!history.state?.key) history.replaceState({ ...history.state, key: newKey() }, "");
     const { key, scroll: stored = 0 } = history.state;
     const prepared = this.#prepare(parse(location));
-    if (prepared) return void prepared.then(() => history.state?.key === key && this.#open(fresh));
+    if (prepared) return void prepared.then((done) => done && history.state?.key === key && this.#open(fresh));
     if (this.#current && this.#current.key !== key) this.#current.view.pause?.();
     const kept = this.#kept.get(key) ?? null;
     this.#current = null;

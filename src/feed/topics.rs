@@ -29,15 +29,15 @@ pub(crate) struct TopicItem {
     name: String,
     /// The number of public posts with the topic, at most 1,000.
     posts: u64,
-    /// When the newest of these posts was written, in Unix milliseconds. Later pages contain the value at the time of
-    /// the first page.
+    /// When the newest of these posts was written, in Unix milliseconds. Later pages of all topics contain the value at
+    /// the time of the first page.
     active_at: Millis,
 }
 
 /// Topics, as a page.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct TopicPage {
-    /// The topics, latest activity first.
+    /// The topics, latest activity first; those of a search by name.
     items: Vec<TopicItem>,
     /// The `cursor` of the next page; absent at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,11 +73,11 @@ struct AfterFolded {
     name: String,
 }
 
-/// `s<folded> <name>` in base64: neither has a space.
+/// `s<folded> <name>` in base64. A name has no space; one that is folded may have.
 impl PageCursor for AfterFolded {
     fn decode(text: &str) -> Option<Self> {
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(text.strip_prefix('s')?).ok()?;
-        let (folded, name) = std::str::from_utf8(&bytes).ok()?.split_once(' ')?;
+        let (folded, name) = std::str::from_utf8(&bytes).ok()?.rsplit_once(' ')?;
         Some(Self { folded: folded.to_owned(), name: name.to_owned() })
     }
 

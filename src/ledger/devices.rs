@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use sha2::{Digest as _, Sha256};
 
-use super::{PushPlan, Result};
+use super::Result;
 use crate::model::{Device, DeviceId, Millis, PushPreferences, PushTarget, UserId};
 
 /// The session or token that registered a device. The device is removed when it ends.
@@ -72,13 +72,6 @@ pub trait DeviceStore: Send + Sync {
     /// The preferences of a user; `None`: the defaults.
     async fn push_preferences(&self, user: &UserId) -> Result<Option<PushPreferences>>;
 
-    /// Replaces the preferences of a user. The caller has checked that the user exists. Pushes that the former quiet
-    /// hours may hold are due as if they were queued at `now`; `pushes` is `None` if there are none.
-    async fn set_push_preferences(
-        &self,
-        user: &UserId,
-        preferences: &PushPreferences,
-        now: Millis,
-        pushes: Option<PushPlan>,
-    ) -> Result<()>;
+    /// Replaces the preferences of a user. The caller has checked that the user exists.
+    async fn set_push_preferences(&self, user: &UserId, preferences: &PushPreferences) -> Result<()>;
 }

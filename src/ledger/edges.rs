@@ -45,8 +45,14 @@ impl FollowOutcome {
 #[async_trait]
 pub trait FollowStore: Send + Sync {
     /// Adds a follow, and creates the job that inserts the followee's posts, in the same transaction, unless the
-    /// follower has `most` follows. The caller has checked that both users exist.
-    async fn follow(&self, follower: &UserId, followee: &UserId, now: Millis, most: u64) -> Result<FollowOutcome>;
+    /// follower has `max_follows` follows. The caller has checked that both users exist.
+    async fn follow(
+        &self,
+        follower: &UserId,
+        followee: &UserId,
+        now: Millis,
+        max_follows: u64,
+    ) -> Result<FollowOutcome>;
 
     /// Removes a follow, and creates the job that removes the posts, in the same transaction. `None`
     /// if there is no such follow.

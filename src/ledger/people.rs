@@ -81,14 +81,15 @@ pub(super) fn name_terms(name: &str) -> Vec<String> {
     let folded = fold(name);
     let mut terms = Vec::new();
     let mut rest = folded.as_str();
-    loop {
-        rest = rest.trim_start_matches(separates_words);
-        if rest.is_empty() || terms.len() == MAX_SEARCHED_WORDS {
-            return terms;
-        }
+    // The first term is the whole name, whatever it begins with.
+    while !rest.is_empty() && terms.len() < MAX_SEARCHED_WORDS {
         terms.push(rest.to_owned());
-        rest = rest.trim_start_matches(|c| !separates_words(c));
+        if !rest.starts_with(separates_words) {
+            rest = rest.trim_start_matches(|c| !separates_words(c));
+        }
+        rest = rest.trim_start_matches(separates_words);
     }
+    terms
 }
 
 fn separates_words(c: char) -> bool {

@@ -201,6 +201,10 @@ pub trait PushStore: Send + Sync {
         digest: Millis,
     ) -> Result<usize>;
 
+    /// Makes the pushes that quiet hours of a user may hold due, as if they were queued at `now`: the quiet hours have
+    /// changed.
+    async fn end_deferrals(&self, user: &UserId, now: Millis, plan: PushPlan) -> Result<()>;
+
     /// Queues silent messages for the devices that were sent, or are being sent, a push of these items. Accepts any
     /// number of items.
     async fn clear_pushes(&self, items: &[(UserId, u64)], plan: &ClearPlan) -> Result<()>;

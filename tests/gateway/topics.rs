@@ -88,6 +88,11 @@ async fn topics_are_searched_with_and_without_a_hash() {
     for path in ["/topics?q=%23rust", "/topics/search?q=rust"] {
         assert_eq!(names(&server.done("ann", "GET", path, &Value::Null).await), expected, "{path}");
     }
+    // What is compared of these has spaces.
+    server.post("ann", "#a_ﷺ #a_ﷺb").await;
+    let first = nobody.rpc("topics.search", &json!({ "q": "a_", "limit": 1 })).await;
+    let next = json!({ "q": "a_", "limit": 1, "cursor": first["next"] });
+    assert_eq!(names(&nobody.rpc("topics.search", &next).await), [("a_ﷺb", 1)]);
     let (mut read, mut cursor) = (Vec::new(), Value::Null);
     loop {
         let page = nobody.rpc("topics.search", &json!({ "q": "r", "limit": 2, "cursor": cursor })).await;

@@ -251,7 +251,7 @@ async fn preferences_are_replaced(ledger: Any) {
     let kinds = PushKinds { like: false, ..PushKinds::default() };
     let some = PushPreferences { kinds, private: true, quiet_hours: Some(quiet), daily_cap: 7 };
     for preferences in [some, PushPreferences::default()] {
-        ledger.set_push_preferences(&id("ann"), &preferences, NOW, None).await.expect("an answer");
+        ledger.set_push_preferences(&id("ann"), &preferences).await.expect("an answer");
         assert_eq!(read("ann").await.as_ref(), Some(&preferences));
     }
     assert_eq!(read("bo").await, None);
@@ -262,7 +262,7 @@ async fn devices_are_exported_without_their_address(ledger: Any) {
     for name in ["a", "b", "c"] {
         register(&*ledger, "ann", name, &format!("secret {name}"), DeviceSession::default()).await.expect("a device");
     }
-    ledger.set_push_preferences(&id("ann"), &PushPreferences::default(), NOW, None).await.expect("an answer");
+    ledger.set_push_preferences(&id("ann"), &PushPreferences::default()).await.expect("an answer");
     let mut exported: Vec<Value> = Vec::new();
     let mut after = String::new();
     loop {

@@ -170,7 +170,7 @@ async fn erasure_removes_rows_on_both_sides(ledger: Any) {
     ledger.notify(&id("ann"), &events, NOW, WINDOW).await.expect("an answer");
     ledger.mark_read(&id("ann"), PostId(1), None).await.expect("an answer");
     crate::devices::register(&*ledger, "ann", "phone", "token", DeviceSession::default()).await.expect("a device");
-    ledger.set_push_preferences(&id("ann"), &PushPreferences::default(), NOW, None).await.expect("an answer");
+    ledger.set_push_preferences(&id("ann"), &PushPreferences::default()).await.expect("an answer");
     let write = IdempotentWrite { user: id("ann"), key: "k".into(), operation: "posts.create", input: [7; 32] };
     ledger.begin(&write, Some(PostId(5)), WriteLease { now: NOW, until: NOW + 1, since: 0 }).await.expect("an answer");
 

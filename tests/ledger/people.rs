@@ -102,6 +102,10 @@ async fn users_are_found_by_prefix_of_id_or_name(ledger: Any) {
     }
     assert_eq!(found(&*ledger, "anna", 9).await, ["anna", "bo"], "each user once");
     assert_eq!(found(&*ledger, "lee", 9).await, [""; 0], "the former name");
+    rename(&*ledger, "bo", "(Anna) Lee").await;
+    for written in ["(anna", "anna)", "lee"] {
+        assert_eq!(found(&*ledger, written, 9).await.last().map(String::as_str), Some("bo"), "{written}");
+    }
     rename(&*ledger, "bo", "ANNABEL Lee").await;
     for written in ["ÉMILE 東", "emile", "E\u{301}mile 東京"] {
         assert_eq!(found(&*ledger, &fold(written), 9).await, ["cy"], "{written}");
@@ -133,6 +137,9 @@ async fn search_pages_hold_each_user_once(ledger: Any) {
 }
 
 async fn search_finds_the_new_name_only(ledger: Any) {
+    users(&*ledger, &["j.smith"]).await;
+    assert_eq!(found(&*ledger, "smith", 9).await, [""; 0], "a name that nobody has given has no words");
+    assert_eq!(found(&*ledger, "j.s", 9).await, ["j.smith"]);
     assert!(ledger.create_account(account("ann")).await.unwrap());
     assert_eq!(found(&*ledger, "name of", 9).await, ["ann"]);
     rename(&*ledger, "ann", "Queen").await;

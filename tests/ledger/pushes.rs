@@ -15,6 +15,7 @@ conformance! {
     notifications_are_queued_for_each_device
     queueing_costs_no_round_trip
     groups_that_grow_are_one_push
+    deferred_pushes_are_due_when_quiet_hours_change
     leases_exclude_other_processes
     accepted_pushes_are_not_repeated
     a_digest_counts_once
@@ -76,7 +77,7 @@ async fn notifications_are_queued_for_each_device(ledger: Any) {
     let session = DeviceSession { token: Some("s".into()), generation: Some(3), issued_at: 9 };
     register(&*ledger, "ann", "tablet", "t2", session.clone()).await.expect("a device");
     let preferences = PushPreferences { private: true, ..PushPreferences::default() };
-    ledger.set_push_preferences(&id("ann"), &preferences, NOW, None).await.expect("an answer");
+    ledger.set_push_preferences(&id("ann"), &preferences).await.expect("an answer");
     let batch = ["ann", "bo"].map(|to| UserNotifications { to: id(to), events: vec![comment(1, "cy")] });
     ledger.notify_many(&batch[..1], NOW, WINDOW, Some(PLAN)).await.expect("an answer");
     let batch = [UserNotifications { to: id("bo"), events: vec![comment(2, "cy")] }];
@@ -136,6 +137,27 @@ async fn groups_that_grow_are_one_push(ledger: Any) {
     assert_eq!(settle(&*ledger, &comments, &PushResult::Accepted, later + 10_000, later + 10_000).await, 1);
     notify(&*ledger, comment(8, "cy"), later + 11_000).await;
     assert_eq!(next_push(&*ledger).await, Some(later + 21_000));
+}
+
+async fn deferred_pushes_are_due_when_quiet_hours_change(ledger: Any) {
+    with_phone(&*ledger).await;
+    notify(&*ledger, like(1, "bo"), NOW).await;
+    let tried = NOW + 10_000;
+    let held = PushResult::Deferred(tried + 9_000_000);
+    assert_eq!(settle(&*ledger, &due(&*ledger, tried).await, &held, tried, tried).await, 1);
+    let end = async |user: &str| ledger.end_deferrals(&id(user), tried, PLAN).await.expect("an answer");
+    end("bo").await;
+    assert_eq!(next_push(&*ledger).await, Some(tried + 9_000_000), "those of another user");
+    end("ann").await;
+    assert_eq!(next_push(&*ledger).await, Some(tried + PLAN.grace));
+    end("ann").await;
+    assert_eq!(next_push(&*ledger).await, Some(tried + PLAN.grace), "never later");
+    // A retry keeps its pause.
+    let again = tried + PLAN.grace;
+    let retry = PushResult::Retry(again + 500_000);
+    assert_eq!(settle(&*ledger, &due(&*ledger, again).await, &retry, again, again).await, 1);
+    end("ann").await;
+    assert_eq!(next_push(&*ledger).await, Some(again + 500_000));
 }
 
 async fn leases_exclude_other_processes(ledger: Any) {
@@ -219,7 +241,7 @@ async fn leased_pushes_are_read_again(ledger: Any) {
     assert_eq!(reload().await, expected);
     // What changes meanwhile is found: preferences, another accepted push, a group that grows, a removed device.
     let preferences = PushPreferences { private: true, ..PushPreferences::default() };
-    ledger.set_push_preferences(&id("ann"), &preferences, NOW, None).await.expect("an answer");
+    ledger.set_push_preferences(&id("ann"), &preferences).await.expect("an answer");
     notify(&*ledger, like(3, "cy"), at + 1).await;
     let (accepted, waiting): (Vec<_>, Vec<_>) = pushes.into_iter().partition(|push| push.key.item == 1);
     assert_eq!(settle(&*ledger, &accepted, &PushResult::Accepted, at, at + 2).await, 1);

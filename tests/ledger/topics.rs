@@ -60,6 +60,10 @@ async fn topics_are_found_by_prefix(ledger: Any) {
         assert_eq!(search("CAFE", limit).await, found(&[("cafe", 1), ("café", 2), ("cafés", 1)]));
         assert_eq!(search("rust", limit).await, found(&[("rust", 1), ("rust_2", 1)]), "what is gone is not found");
     }
+    write(&*ledger, 4, &["a_ﷺ", "a_ﷺb"], Visibility::Public).await;
+    for limit in [1, 9] {
+        assert_eq!(search("a_", limit).await, found(&[("a_ﷺ", 1), ("a_ﷺb", 1)]));
+    }
     assert_eq!(search("groß", 9).await, found(&[("größe", 1)]));
     assert_eq!(search("ust", 9).await, []);
     assert_eq!(search("_", 9).await, [], "no pattern");

@@ -66,8 +66,9 @@ export class AudiencePicker {
   }
 
   async #name(kind) {
-    const { pickPeople } = await this.#app.later();
-    pickPeople(this.#app, t(`audience.${kind}`), this.value[kind] ?? [], {
+    const second = await this.#app.secondScript();
+    if (!second || !this.element.isConnected) return;
+    second.pickPeople(this.#app, t(`audience.${kind}`), this.value[kind] ?? [], {
       done: (users) => this.set({ [kind]: users }),
       closed: () => this.element.focus(),
     });

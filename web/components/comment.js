@@ -27,6 +27,8 @@ export class CommentCard {
   #edited = h("span", { text: t("edited"), data: { testid: "comment-edited" } });
   #text = h("p", { class: "text", dir: "auto", data: { testid: "comment-text-shown" } });
   element;
+  /** Resolves when the replies that are shown were read anew. */
+  rereading = null;
 
   /** `thread` has the `author` of the post, the `order`, and `all` cards that are shown, by id. */
   constructor(app, comment, thread) {
@@ -78,7 +80,7 @@ export class CommentCard {
       show(this.#edited, Boolean(comment.edited_at));
       this.refresh();
     }
-    if (this.#replies.childElementCount > 0) this.#rereadReplies().catch(() => {});
+    if (this.#replies.childElementCount > 0) this.rereading = this.#rereadReplies().catch(() => {});
     this.#showExpand();
     return this;
   }
@@ -266,6 +268,7 @@ export class CommentCard {
     );
     this.#cursor = next;
     this.#showExpand();
+    await Promise.all(cards.map((card) => card.rereading));
   }
 
   async #read(cursor, limit) {

@@ -30,6 +30,7 @@ export const en = {
   edited: "edited",
   sending: "sending",
   unsent: "not posted",
+  renew: "Feedline was updated. Reload the page to go on.",
   waiting: "The page is waiting for the line",
   failed: "This did not load",
   "error.offline": "The server cannot be reached just now.",

@@ -30,6 +30,7 @@ export const zh = {
   edited: "已编辑",
   sending: "发送中",
   unsent: "未发布",
+  renew: "Feedline 已更新。请重新加载页面。",
   waiting: "正在等待连接恢复",
   failed: "加载失败",
   "error.offline": "暂时无法连接服务器。",

@@ -6,44 +6,47 @@ import { notFoundView } from "./not-found.js";
 const PAUSE_MS = 500;
 const MAX_PAUSE_MS = 8_000;
 
-/** How often the second script may be that of another build before the page is loaded anew. */
+/** How often the second script may be that of another build before loading it is given up. */
 const MAX_MISMATCHES = 3;
 
-/** What somebody does who may leave Home next. */
-const SIGNS = ["pointermove", "pointerdown", "keydown", "scroll"];
+/** Events of somebody who may leave Home next. */
+const USER_EVENTS = ["pointermove", "pointerdown", "keydown", "scroll"];
 
-let later = null;
+let second = null;
 let loading = null;
 let isExpected = false;
 
 /** Whether the script with a view is there. */
-export const isLoaded = ({ name }) => name === "home" || later !== null;
+export const isLoaded = ({ name }) => name === "home" || second !== null;
 
-/** Loads the second script, and does not give up. */
-export const loadLater = () => (loading ??= load());
+/** Loads the second script, and waits for the server. Fails if the server has another build than the page. */
+export const loadSecondScript = () => (loading ??= load());
 
 /** Loads the second script as soon as somebody does anything on the page. */
-export function expectLater() {
+export function expectSecondScript() {
   if (isExpected) return;
   isExpected = true;
-  for (const sign of SIGNS) addEventListener(sign, () => loadLater(), { once: true, passive: true });
+  const expected = () => loadSecondScript().catch(() => {});
+  for (const name of USER_EVENTS) addEventListener(name, expected, { once: true, passive: true });
 }
 
 async function load() {
   let mismatches = 0;
-  for (let tries = 0; !later; tries += 1) {
+  for (let tries = 0; !second; tries += 1) {
     try {
       // By its address, because the server sends this module as a part of the joined script. A browser may remember
       // that an address failed.
-      later = await import(`/views/more.js${tries ? `?${tries}` : ""}`);
+      second = await import(`/views/more.js${tries ? `?${tries}` : ""}`);
     } catch (error) {
-      // The server was replaced by another build: the scripts do not fit together.
       mismatches += error instanceof SyntaxError ? 1 : 0;
-      if (mismatches === MAX_MISMATCHES) location.reload();
+      if (mismatches === MAX_MISMATCHES) {
+        loading = null;
+        throw error;
+      }
       await new Promise((resolve) => setTimeout(resolve, Math.min(MAX_PAUSE_MS, PAUSE_MS * 2 ** tries)));
     }
   }
-  return later;
+  return second;
 }
 
 /**
@@ -54,5 +57,5 @@ async function load() {
 export function signedInViews(app, { name, params }) {
   // Home is one view, however often it is in the history: it has what was begun to write, and the timeline.
   if (name === "home") return (app.home ??= homeView(app));
-  return (later.views[name] ?? notFoundView)(app, params);
+  return (second.views[name] ?? notFoundView)(app, params);
 }

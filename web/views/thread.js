@@ -13,7 +13,7 @@ import { notFound } from "./not-found.js";
 const PAGE = 20;
 
 /** How many comments above the one to show are read. */
-const MAX_DEPTH = 32;
+const MAX_DEPTH = 100;
 
 /** `comment` is the one to show, with those above it. */
 export function threadView(app, { id, comment }) {
@@ -94,7 +94,7 @@ class Thread {
       if (!comment) return;
       chain.unshift(comment);
     }
-    if (!this.#card || reading !== this.#reading) return;
+    if (!this.#card || reading !== this.#reading || chain[0].reply_to) return;
     const [root, ...replies] = chain;
     if (!all.has(root.id)) this.#list.prepend(this.#make(root).element);
     let card = all.get(root.id);
@@ -146,6 +146,7 @@ class Thread {
       const rows = cards.map(({ element }) => element);
       const late = this.#list.rows.filter((row) => !before.has(row) && !rows.includes(row));
       this.#list.replace(this.#thread.order === "newest" ? [...late, ...rows] : [...rows, ...late], next);
+      await Promise.all(cards.map((card) => card.rereading));
       for (const [id, { element }] of all) if (!this.#place.contains(element)) all.delete(id);
       if (this.#target && !all.has(this.#target)) await this.#reveal(false);
     } catch (error) {
@@ -178,7 +179,7 @@ class Thread {
   /** The post cannot be seen any more. */
   #end(note) {
     this.#unlisten();
-    this.#card = this.#reading = null;
+    this.#card = this.#reading = this.write = null;
     this.#thread.all.clear();
     this.#place.replaceChildren(note);
   }

@@ -72,7 +72,10 @@ impl Devices {
     ) -> Result<PushPreferences> {
         let user = caller.user()?;
         input::check_preferences(&preferences)?;
-        self.base.ledger.set_push_preferences(user, &preferences, now(), self.pushes).await?;
+        self.base.ledger.set_push_preferences(user, &preferences).await?;
+        if let Some(plan) = self.pushes {
+            self.base.ledger.end_deferrals(user, now(), plan).await?;
+        }
         Ok(preferences)
     }
 }

@@ -116,18 +116,15 @@ impl PostEditor {
             let _turn = self.locks.lock(id).await?;
             self.apply_edit(&call, author, edit).await?
         };
-        if let Some(confirmation) = confirmation {
-            self.base.invalidator.confirm(confirmation).await;
-            self.base.events.wake(EventConsumer::Notifications);
-        }
+        self.base.invalidator.confirm(confirmation).await;
+        self.base.events.wake(EventConsumer::Notifications);
         let cached = self.base.posts.get([id]).await?.remove(&id).ok_or(NO_POST)?;
         self.renderer.render(Some(author), &[cached]).await?.pop().ok_or(NO_POST)
     }
 
     /// Applies the change to the current state of the post by compare-and-set, so that a concurrent edit of another
-    /// node is neither lost nor overwritten. Returns the confirmation to wait for; `None`: nothing changes, so that it
-    /// is no edit.
-    async fn apply_edit(&self, call: &Call, author: &UserId, edit: Edit) -> Result<Option<Confirmation>> {
+    /// node is neither lost nor overwritten. What changes nothing is no edit. Returns the confirmation to wait for.
+    async fn apply_edit(&self, call: &Call, author: &UserId, edit: Edit) -> Result<Confirmation> {
         let id = edit.id;
         let mut known = HashSet::new();
         for attempt in 0..MAX_EDIT_ATTEMPTS {
@@ -137,8 +134,9 @@ impl PostEditor {
             let mut post = edit.clone().apply_to(before.clone()).into_edited(before, &self.limits)?;
             post.created_at = before.created_at;
             post.edited_at = before.edited_at;
-            if post == *before {
-                return Ok(None);
+            if post == *before && self.is_stored(before).await? {
+                // An earlier try may have been stored, and not announced.
+                return self.base.invalidator.announce(&[Invalidation::Post(id)]).await;
             }
             // The version of the post. It grows with each edit, even if the clock does not advance or goes back.
             post.edited_at = Some(before.edited_at.map_or(now, |last| now.max(last + 1)));
@@ -160,7 +158,7 @@ impl PostEditor {
                 EditOutcome::Edited(jobs) => {
                     let invalidated = self.base.invalidator.announce(&[Invalidation::Post(id)]).await;
                     self.base.jobs.submit(jobs, turn);
-                    return invalidated.map(Some);
+                    return invalidated;
                 }
                 EditOutcome::Missing => return Err(NO_POST),
                 EditOutcome::Conflict => self.base.posts.invalidate(id),
@@ -169,6 +167,14 @@ impl PostEditor {
             tokio::time::sleep(pause.mul_f64(rand::random_range(0.0..1.0))).await;
         }
         Err(FeedError::Busy("this post is being edited by too many at once, try again"))
+    }
+}
+
+impl PostEditor {
+    /// Whether the ledger has this state of a post. This node's copy may be older.
+    async fn is_stored(&self, post: &Post) -> Result<bool> {
+        self.base.posts.invalidate(post.id);
+        Ok(self.base.posts.get([post.id]).await?.remove(&post.id).is_some_and(|stored| stored.post == *post))
     }
 }
 

@@ -137,9 +137,9 @@ impl Hub {
         self.rooms.get(channel).map_or_else(Vec::new, |room| room.outboxes())
     }
 
-    /// The spelling of a channel's name for the subscriber with this send queue, if it differs.
+    /// The spelling of a channel's name for the subscriber with this send queue, if it differs. For channels of few.
     pub(super) fn spelling_of(&self, channel: &str, outbox: &Arc<Outbox>) -> Option<Arc<str>> {
-        self.rooms.get(channel)?.spelling_of(outbox)
+        self.subscribers(channel).into_iter().find(|(subscriber, _)| Arc::ptr_eq(subscriber, outbox))?.1
     }
 
     /// Starts deliveries and upkeep, until `stopping`.

@@ -166,14 +166,6 @@ impl Room {
         recipients.members.iter().map(|(key, member)| (Arc::clone(&member.outbox), spelling(key))).collect()
     }
 
-    /// The spelling of the channel's name for the member with this send queue, if it differs.
-    pub(super) fn spelling_of(&self, outbox: &Arc<Outbox>) -> Option<Arc<str>> {
-        let state = self.state.lock();
-        let spellings = &state.special.as_ref()?.spellings;
-        let is_wanted = |key: usize| state.members.get(key).is_some_and(|member| Arc::ptr_eq(&member.outbox, outbox));
-        spellings.iter().find(|(key, _)| is_wanted(**key)).map(|(_, spelling)| Arc::clone(spelling))
-    }
-
     /// The send queues of the members that joined before a time, in Unix milliseconds.
     pub(super) fn members_before(&self, before: Millis) -> Vec<Arc<Outbox>> {
         let state = self.state.lock();

@@ -8,7 +8,7 @@ use super::PostgresLedger;
 use super::columns::{at, count, integer, json_text, natural_at, one};
 use super::rows::readable;
 use crate::ledger::devices::address_key;
-use crate::ledger::{DeviceRegistration, DeviceStore, LedgerError, PushPlan, Result};
+use crate::ledger::{DeviceRegistration, DeviceStore, LedgerError, Result};
 use crate::model::{Device, DeviceId, Millis, PushPreferences, PushTarget, UserId};
 
 const REGISTER: &str = "SELECT feedline_register_device($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
@@ -37,12 +37,6 @@ const FORGET_IDLE: &str = "\
 const PREFERENCES: &str = "SELECT preferences FROM push_preferences WHERE owner = $1";
 
 const SET_PREFERENCES: &str = "\
-    WITH due AS (
-        UPDATE push_queue
-        SET due_at = LEAST(due_at, CASE WHEN kind IN ('like', 'follow') THEN $4::bigint ELSE $3::bigint END)
-        WHERE owner = $1 AND state = 0 AND holder IS NULL AND attempts = 0 AND kind <> 'clear'
-            AND $3::bigint IS NOT NULL
-    )
     INSERT INTO push_preferences (owner, preferences) VALUES ($1, $2)
     ON CONFLICT (owner) DO UPDATE SET preferences = excluded.preferences";
 
@@ -108,17 +102,8 @@ impl DeviceStore for PostgresLedger {
         rows.first().map(|row| json_at(row, 0)).transpose()
     }
 
-    async fn set_push_preferences(
-        &self,
-        user: &UserId,
-        preferences: &PushPreferences,
-        now: Millis,
-        pushes: Option<PushPlan>,
-    ) -> Result<()> {
-        let preferences = json_text(preferences)?;
-        let soon = pushes.map(|plan| integer(now.saturating_add(plan.grace)));
-        let later = pushes.map(|plan| integer(now.saturating_add(plan.digest)));
-        self.pool.write(SET_PREFERENCES, &[&user.as_str(), &preferences, &soon, &later]).await.map(drop)
+    async fn set_push_preferences(&self, user: &UserId, preferences: &PushPreferences) -> Result<()> {
+        self.pool.write(SET_PREFERENCES, &[&user.as_str(), &json_text(preferences)?]).await.map(drop)
     }
 }
 

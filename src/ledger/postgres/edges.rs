@@ -49,7 +49,13 @@ pub(super) const FOLLOWEES: &str = "SELECT followee FROM follows WHERE follower 
 
 #[async_trait]
 impl FollowStore for PostgresLedger {
-    async fn follow(&self, follower: &UserId, followee: &UserId, now: Millis, most: u64) -> Result<FollowOutcome> {
+    async fn follow(
+        &self,
+        follower: &UserId,
+        followee: &UserId,
+        now: Millis,
+        max_follows: u64,
+    ) -> Result<FollowOutcome> {
         let work = job_plan::edge_changed(EdgeWork::Follow, &Edge::new(follower, followee));
         let job = jobs::new_job(&work)?;
         let at_time = integer(now);
@@ -57,8 +63,8 @@ impl FollowStore for PostgresLedger {
         let event = NewEvent::new(Some(&event), self.outlet)?;
         let from = follower.as_str();
         let to = followee.as_str();
-        let most = integer(most);
-        let parameters: Parameters<'_> = &[&from, &to, &job, &at_time, &event.text, &event.pending, &most];
+        let max_follows = integer(max_follows);
+        let parameters: Parameters<'_> = &[&from, &to, &job, &at_time, &event.text, &event.pending, &max_follows];
         let rows = self.pool.write(FOLLOW, parameters).await?;
         let row = one(&rows)?;
         if !at::<bool>(row, 0)? {

@@ -12,8 +12,8 @@ use super::pool::Parameters;
 use super::rows::readable;
 use crate::ledger::pushes::{ACCEPTED_KEPT, MAX_COUNTED_PUSHES, settle_push};
 use crate::ledger::{
-    ClearPlan, DeviceSession, PUSH, PostAlertPage, PushBacklog, PushKey, PushLease, PushResult, PushStore, QueuedPush,
-    Result, SettledPush,
+    ClearPlan, DeviceSession, PUSH, PostAlertPage, PushBacklog, PushKey, PushLease, PushPlan, PushResult, PushStore,
+    QueuedPush, Result, SettledPush,
 };
 use crate::model::{Millis, PostId, UserId};
 
@@ -100,6 +100,11 @@ const SENT_ALERTS: &str = "\
         AND (sent_at > 0 OR holder IS NOT NULL)
     ORDER BY item DESC LIMIT $3";
 
+const END_DEFERRALS: &str = "\
+    UPDATE push_queue SET due_at = LEAST(due_at, GREATEST($2::bigint,
+        sent_at + CASE WHEN kind IN ('like', 'follow') THEN $3::bigint ELSE 0 END))
+    WHERE owner = $1 AND state = 0 AND holder IS NULL AND attempts = 0 AND kind <> 'clear'";
+
 const CLEAR: &str = "SELECT feedline_clear_pushes($1, $2, $3, $4, $5)";
 
 const ALERT_READERS: &str = "\
@@ -152,6 +157,11 @@ impl PushStore for PostgresLedger {
             self.trim_quarantine(PUSH).await;
         }
         Ok(usize::try_from(number).unwrap_or(usize::MAX))
+    }
+
+    async fn end_deferrals(&self, user: &UserId, now: Millis, plan: PushPlan) -> Result<()> {
+        let due_at = integer(now.saturating_add(plan.grace));
+        self.pool.write(END_DEFERRALS, &[&user.as_str(), &due_at, &integer(plan.digest)]).await.map(drop)
     }
 
     async fn clear_pushes(&self, items: &[(UserId, u64)], plan: &ClearPlan) -> Result<()> {

@@ -5,9 +5,9 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::rows::ids_json;
-use super::{SqliteLedger, count, integer, json_text, natural, pushes, readable};
+use super::{SqliteLedger, count, integer, json_text, natural, readable};
 use crate::ledger::devices::address_key;
-use crate::ledger::{DeviceRegistration, DeviceStore, PushPlan, Result, Revocation, RevocationKind};
+use crate::ledger::{DeviceRegistration, DeviceStore, Result, Revocation, RevocationKind};
 use crate::model::{Device, DeviceId, Millis, PushPreferences, PushTarget, UserId};
 
 #[async_trait]
@@ -81,20 +81,13 @@ impl DeviceStore for SqliteLedger {
         .await
     }
 
-    async fn set_push_preferences(
-        &self,
-        user: &UserId,
-        preferences: &PushPreferences,
-        now: Millis,
-        pushes: Option<PushPlan>,
-    ) -> Result<()> {
+    async fn set_push_preferences(&self, user: &UserId, preferences: &PushPreferences) -> Result<()> {
         let user = user.clone();
         let preferences = preferences.clone();
         self.write(move |db| {
             let sql = "INSERT INTO push_preferences (user, preferences) VALUES (?1, ?2) \
                        ON CONFLICT DO UPDATE SET preferences = excluded.preferences";
-            db.prepare_cached(sql)?.execute(params![user.as_str(), json_text(&preferences)?])?;
-            pushes.map_or(Ok(()), |plan| pushes::end_deferrals(db, &user, now, plan))
+            db.prepare_cached(sql)?.execute(params![user.as_str(), json_text(&preferences)?]).map(drop)
         })
         .await
     }

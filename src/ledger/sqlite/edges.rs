@@ -12,10 +12,16 @@ use crate::model::{DomainEvent, Millis, User, UserId};
 
 #[async_trait]
 impl FollowStore for SqliteLedger {
-    async fn follow(&self, follower: &UserId, followee: &UserId, now: Millis, most: u64) -> Result<FollowOutcome> {
+    async fn follow(
+        &self,
+        follower: &UserId,
+        followee: &UserId,
+        now: Millis,
+        max_follows: u64,
+    ) -> Result<FollowOutcome> {
         let edge = Edge::new(follower, followee);
         let outlet = self.outlet;
-        self.write(move |db| follow(db, &edge, now, most, outlet)).await
+        self.write(move |db| follow(db, &edge, now, max_follows, outlet)).await
     }
 
     async fn unfollow(&self, follower: &UserId, followee: &UserId, now: Millis) -> Result<Option<NewJob>> {
@@ -76,8 +82,14 @@ pub(super) fn make(db: &Connection, edge: &Edge, now: Millis) -> rusqlite::Resul
     Ok(made)
 }
 
-fn follow(db: &Connection, edge: &Edge, now: Millis, most: u64, outlet: bool) -> rusqlite::Result<FollowOutcome> {
-    if following_count(db, &edge.reader)? >= most {
+fn follow(
+    db: &Connection,
+    edge: &Edge,
+    now: Millis,
+    max_follows: u64,
+    outlet: bool,
+) -> rusqlite::Result<FollowOutcome> {
+    if following_count(db, &edge.reader)? >= max_follows {
         let is_old = !followed_among(db, &edge.reader, std::slice::from_ref(&edge.author))?.is_empty();
         return Ok(if is_old { FollowOutcome::Unchanged } else { FollowOutcome::Full });
     }

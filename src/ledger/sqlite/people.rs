@@ -110,7 +110,7 @@ pub(super) fn user(row: &Row<'_>) -> rusqlite::Result<User> {
 }
 
 pub(super) fn create_account(db: &Connection, account: &NewAccount) -> rusqlite::Result<bool> {
-    if !insert(db, &account.user, &account.name, account.created_at)? {
+    if !insert(db, &account.user, &account.name, &account.name, account.created_at)? {
         return Ok(false);
     }
     let row = [account.user.as_str(), &account.password];
@@ -139,20 +139,21 @@ fn origin(db: &Connection, user: &UserId) -> rusqlite::Result<Option<KnownUser>>
 
 /// Creates a user whose name is the id. Returns `false` if the user exists.
 pub(super) fn ensure(db: &Connection, user: &UserId, now: Millis) -> rusqlite::Result<bool> {
-    insert(db, user, user.shown(), now)
+    insert(db, user, user.shown(), "", now)
 }
 
-fn insert(db: &Connection, user: &UserId, name: &str, now: Millis) -> rusqlite::Result<bool> {
+/// Creates a user unless it exists. `chosen` is the name that the user chose, which is searched; empty: none.
+fn insert(db: &Connection, user: &UserId, name: &str, chosen: &str, now: Millis) -> rusqlite::Result<bool> {
     let sql = "INSERT INTO users (id, handle, name, created_at) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
     let made = db.prepare_cached(sql)?.execute(params![user.as_str(), user.handle(), name, integer(now)])? == 1;
     if made {
-        be_found(db, user.as_str(), name)?;
+        add_search_terms(db, user.as_str(), chosen)?;
     }
     Ok(made)
 }
 
 /// Adds the search terms of a user: the id, and those of the name.
-fn be_found(db: &Connection, id: &str, name: &str) -> rusqlite::Result<()> {
+fn add_search_terms(db: &Connection, id: &str, name: &str) -> rusqlite::Result<()> {
     let sql = "INSERT INTO user_terms (term, user) VALUES (?2, ?1) ON CONFLICT DO NOTHING";
     let mut adding = db.prepare_cached(sql)?;
     adding.execute([id, id])?;
@@ -168,7 +169,7 @@ fn update(db: &Connection, id: &UserId, change: &ProfileChange) -> rusqlite::Res
     let Some(user) = db.prepare_cached(sql)?.query_row(row, user).optional()? else { return Ok(None) };
     if let Some(name) = &change.name {
         db.prepare_cached("DELETE FROM user_terms WHERE user = ?1")?.execute([id.as_str()])?;
-        be_found(db, id.as_str(), name)?;
+        add_search_terms(db, id.as_str(), name)?;
     }
     if change.bio.is_some() || change.data.is_some() {
         update_about(db, id, change)?;

@@ -72,14 +72,6 @@ const REMOVE: &str = settled!(
     "DELETE FROM push_queue WHERE (user, device, item) IN (SELECT user, device, item FROM s WHERE is_removed)"
 );
 
-/// Pushes of a user that wait for the end of quiet hours are due as if they were queued now.
-pub(super) fn end_deferrals(db: &Connection, user: &UserId, now: Millis, plan: PushPlan) -> rusqlite::Result<()> {
-    let sql = "UPDATE push_queue SET due_at = min(due_at, iif(kind IN ('like', 'follow'), ?3, ?2)) \
-               WHERE user = ?1 AND state = 0 AND holder IS NULL AND attempts = 0 AND kind <> 'clear'";
-    let [soon, later] = [plan.grace, plan.digest].map(|pause| integer(now.saturating_add(pause)));
-    db.prepare_cached(sql)?.execute(params![user.as_str(), soon, later]).map(drop)
-}
-
 /// Runs after [`REMOVE`]: the pushes to be removed are gone, so these are the others.
 const SETTLE: &str = settled!(
     "UPDATE push_queue AS q SET ",
@@ -134,6 +126,18 @@ impl PushStore for SqliteLedger {
             failed.iter().try_for_each(|item| quarantine::replace(db, item))?;
             let removed = db.prepare_cached(REMOVE)?.execute(row)?;
             Ok(removed + db.prepare_cached(SETTLE)?.execute(row)?)
+        })
+        .await
+    }
+
+    async fn end_deferrals(&self, user: &UserId, now: Millis, plan: PushPlan) -> Result<()> {
+        let user = user.clone();
+        let due_at = integer(now.saturating_add(plan.grace));
+        self.write(move |db| {
+            let sql = "UPDATE push_queue SET \
+                           due_at = min(due_at, max(?2, sent_at + iif(kind IN ('like', 'follow'), ?3, 0))) \
+                       WHERE user = ?1 AND state = 0 AND holder IS NULL AND attempts = 0 AND kind <> 'clear'";
+            db.prepare_cached(sql)?.execute(params![user.as_str(), due_at, integer(plan.digest)]).map(drop)
         })
         .await
     }

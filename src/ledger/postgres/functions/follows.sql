@@ -1,10 +1,10 @@
 -- revision: 1
 -- Follows.
 
--- Creates a follow and its job, unless one of the two blocks the other. `users_exist`: both do. `job` is NULL if the
--- follow existed, or is blocked.
+-- Creates a follow and its job, unless one of the two blocks the other, or the reader follows `p_max` users.
+-- `users_exist`: both do. `is_full`: the reader has too many. `job` is NULL if the follow existed, or is refused.
 CREATE OR REPLACE FUNCTION feedline_follow(
-    p_reader text, p_author text, p_job text, p_now bigint, p_most bigint,
+    p_reader text, p_author text, p_job text, p_now bigint, p_max bigint,
     OUT users_exist boolean, OUT is_full boolean, OUT job bigint[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
@@ -18,7 +18,7 @@ BEGIN
         RETURN;
     END IF;
     INSERT INTO follows (follower, followee, seq, at)
-    SELECT p_reader, p_author, nextval('follows_seq'), p_now FROM users WHERE id = p_reader AND following < p_most
+    SELECT p_reader, p_author, nextval('follows_seq'), p_now FROM users WHERE id = p_reader AND following < p_max
     ON CONFLICT DO NOTHING RETURNING seq INTO new_seq;
     IF NOT FOUND THEN
         is_full := NOT EXISTS (SELECT FROM follows WHERE follower = p_reader AND followee = p_author);
