@@ -274,7 +274,7 @@ async fn unknown_channel_names_are_rejected() {
     let server = server().await;
     let mut ann = Client::connect(&server, "ann").await;
     let long = format!("topic:{}", "x".repeat(101));
-    for channel in ["topic:a b", "topic:Rust", "topic:#rust", "topic:a:b", "post:007", "user:a b", &long] {
+    for channel in ["topic:a b", "topic:#rust", "topic:a:b", "post:007", "user:a b", &long] {
         assert_eq!(ann.refused(json!({ "subscribe": { "channel": channel } })).await, 102, "{channel}");
     }
     ann.subscribe("topic:größe_2").await;

@@ -168,9 +168,7 @@ impl PostEditor {
         }
         Err(FeedError::Busy("this post is being edited by too many at once, try again"))
     }
-}
 
-impl PostEditor {
     /// Whether the ledger has this state of a post. This node's copy may be older.
     async fn is_stored(&self, post: &Post) -> Result<bool> {
         self.base.posts.invalidate(post.id);
