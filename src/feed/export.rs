@@ -8,8 +8,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -18,7 +16,7 @@ use tokio::sync::Semaphore;
 use super::call::Caller;
 use super::error::{FeedError, NO_USER, Result};
 use super::export_rows::ExportedRows;
-use super::paging::{PageCursor, decode_cursor};
+use super::paging::{PageCursor, decode_cursor, decode_texts, encode_texts};
 use super::rendering::NotificationRenderer;
 use crate::feed::base::Base;
 use crate::ledger::PersonalData;
@@ -94,14 +92,13 @@ struct ExportCursor {
 
 impl PageCursor for ExportCursor {
     fn decode(text: &str) -> Option<Self> {
-        let bytes = BASE64_URL_SAFE_NO_PAD.decode(text.strip_prefix('x')?).ok()?;
-        let (section, key) = std::str::from_utf8(&bytes).ok()?.split_once(' ')?;
+        let (section, key) = decode_texts('x', text)?;
         let section = section.parse().ok().filter(|section| *section < SECTIONS.len())?;
-        Some(Self { section, key: key.to_owned() })
+        Some(Self { section, key })
     }
 
     fn encode(&self) -> String {
-        format!("x{}", BASE64_URL_SAFE_NO_PAD.encode(format!("{} {}", self.section, self.key)))
+        encode_texts('x', &self.section.to_string(), &self.key)
     }
 }
 

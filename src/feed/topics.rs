@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::call::Caller;
 use super::error::{FeedError, Result};
 use super::input::{PostPage, Search, TOPIC_RULE, TopicIndex, TopicList};
-use super::paging::{PageBuilder, PageCursor, PostPageBuilder};
+use super::paging::{PageBuilder, PageCursor, PostPageBuilder, decode_texts, encode_texts};
 use super::rendering::PostRenderer;
 use super::visibility::ViewContext;
 use crate::feed::base::Base;
@@ -73,16 +71,13 @@ struct AfterFolded {
     name: String,
 }
 
-/// `s<folded> <name>` in base64. A name has no space; one that is folded may have.
 impl PageCursor for AfterFolded {
     fn decode(text: &str) -> Option<Self> {
-        let bytes = BASE64_URL_SAFE_NO_PAD.decode(text.strip_prefix('s')?).ok()?;
-        let (folded, name) = std::str::from_utf8(&bytes).ok()?.rsplit_once(' ')?;
-        Some(Self { folded: folded.to_owned(), name: name.to_owned() })
+        decode_texts('s', text).map(|(name, folded)| Self { folded, name })
     }
 
     fn encode(&self) -> String {
-        format!("s{}", BASE64_URL_SAFE_NO_PAD.encode(format!("{} {}", self.folded, self.name)))
+        encode_texts('s', &self.name, &self.folded)
     }
 }
 

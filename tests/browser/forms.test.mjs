@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { PHONE } from "./inspect.mjs";
-import { go, idOf, LIVE_MS, live, shows, stage, state, write } from "./people.mjs";
+import { go, idOf, live, LIVE_MS, setOffline, shows, stage, state, write } from "./people.mjs";
 
 const scene = stage({
   people: { ann: "Ann Arbor", bo: "Bo Diddley" },
@@ -176,15 +176,11 @@ test("a connection that is too slow says so", async () => {
 test("without a network the page says that one is offline", async () => {
   const { ann } = scene;
   scene.expected = ["WebSocket connection to", "ERR_INTERNET_DISCONNECTED"];
-  const setOffline = (offline) =>
-    ann.call("POST", "/chromium/network_conditions", {
-      network_conditions: { offline, latency: 0, download_throughput: -1, upload_throughput: -1 },
-    });
-  await setOffline(true);
+  await setOffline(ann, true);
   await state(ann, "lost");
   await ann.sees("connection-text", "Offline");
   await ann.sees("line-note", "You are offline. What you write is kept and sent when you are back.");
-  await setOffline(false);
+  await setOffline(ann, false);
   await live(ann);
 });
 

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { LIVE_MS, live, posts, stage, state, write } from "./people.mjs";
+import { live, LIVE_MS, posts, setOffline, stage, state, write } from "./people.mjs";
 
 const EARLY = 60;
 const SCROLLED = 1_500;
@@ -71,11 +71,6 @@ async function showsAll(browser) {
 }
 
 /** Disconnects the browser from the network, or connects it again. */
-const setOffline = (browser, offline) =>
-  browser.call("POST", "/chromium/network_conditions", {
-    network_conditions: { offline, latency: 0, download_throughput: -1, upload_throughput: -1 },
-  });
-
 test("the server is killed and restarted while the user reads further down", async () => {
   const { server, ann, bo } = scene;
   await scrollTo(ann, SCROLLED);

@@ -50,6 +50,12 @@ export async function quiet(browser, expected = []) {
   assert.deepEqual(rest, [], "the console is quiet");
 }
 
+/** Takes the network from a window, or gives it back. */
+export const setOffline = (browser, offline) =>
+  browser.call("POST", "/chromium/network_conditions", {
+    network_conditions: { offline, latency: 0, download_throughput: -1, upload_throughput: -1 },
+  });
+
 /** Creates an account without a window. */
 export async function createAccount(server, user, name) {
   const body = JSON.stringify({ user, name, password: PASSWORD });

@@ -17,7 +17,7 @@ use super::call::Caller;
 use super::content::CachedPost;
 use super::error::{FeedError, NO_POST, NO_USER, Result};
 use super::expand::Expand;
-use super::input::Done;
+use super::input::{Done, check_ids};
 use super::paging::{PageBuilder, PageCursor as _};
 use super::rendering::PostRenderer;
 use super::runtime::now;
@@ -25,9 +25,6 @@ use super::visibility::ViewContext;
 use crate::feed::base::Base;
 use crate::ledger::{Favourite, FavouriteOutcome};
 use crate::model::{Millis, ObjectId, ObjectType, Person, PostId, UserId};
-
-/// The maximal number of objects of one check.
-const MAX_CHECKED: usize = 100;
 
 /// The number of favourites that are read in one call to count all of them.
 const COUNT_CHUNK: usize = 1_000;
@@ -92,12 +89,7 @@ impl FavouriteService {
 
     pub(crate) async fn check(&self, caller: Caller, objects: Objects) -> Result<CheckedObjects> {
         let user = caller.user()?;
-        if objects.ids.is_empty() {
-            return Err(FeedError::invalid("ids", "name at least one"));
-        }
-        if objects.ids.len() > MAX_CHECKED {
-            return Err(FeedError::LimitExceeded { field: "ids", what: "ids at once", most: MAX_CHECKED as u64 });
-        }
+        check_ids(&objects.ids)?;
         let ids = objects.ids.into_iter().map(|id| named(&objects.kind, id)).collect::<Result<Vec<_>>>()?;
         let found = self.base.ledger.favourites_among(user, &objects.kind, &ids).await?;
         let found = self.with_visibility(user, &objects.kind, found).await?;

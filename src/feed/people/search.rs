@@ -3,8 +3,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -12,7 +10,7 @@ use crate::feed::base::Base;
 use crate::feed::call::Caller;
 use crate::feed::error::{FeedError, Result};
 use crate::feed::input::{OwnList, Search, UserPage};
-use crate::feed::paging::{PageBuilder, PageCursor};
+use crate::feed::paging::{PageBuilder, PageCursor, decode_texts, encode_texts};
 use crate::feed::visibility::ViewContext;
 use crate::ledger::{SuggestionLimits, UserMatch};
 use crate::model::{User, UserId};
@@ -53,13 +51,12 @@ struct AfterTerm {
 
 impl PageCursor for AfterTerm {
     fn decode(text: &str) -> Option<Self> {
-        let bytes = BASE64_URL_SAFE_NO_PAD.decode(text.strip_prefix('u')?).ok()?;
-        let (user, term) = std::str::from_utf8(&bytes).ok()?.split_once(' ')?;
-        Some(Self { term: term.to_owned(), user: UserId::parse(user)? })
+        let (user, term) = decode_texts('u', text)?;
+        Some(Self { term, user: UserId::parse(&user)? })
     }
 
     fn encode(&self) -> String {
-        format!("u{}", BASE64_URL_SAFE_NO_PAD.encode(format!("{} {}", self.user, self.term)))
+        encode_texts('u', self.user.as_str(), &self.term)
     }
 }
 

@@ -22,14 +22,14 @@ pub(super) fn style_sheets(path: &str, read: Read<'_>) -> Option<String> {
 }
 
 /// Two scripts: `first`, and `later` without the modules of `first`.
-pub(super) struct Scripts {
+pub(super) struct PageScripts {
     pub(super) first: String,
     pub(super) later: String,
 }
 
 /// Two modules, each with all that it imports. None if one of them has a form that cannot be joined, or if they import
 /// each other in a circle: then the browser loads them one by one.
-pub(super) fn modules(first: &str, later: &str, read: Read<'_>) -> Option<Scripts> {
+pub(super) fn modules(first: &str, later: &str, read: Read<'_>) -> Option<PageScripts> {
     let mut joiner = Joiner { read, places: HashMap::new(), used: BTreeSet::new(), script: String::new() };
     let entry = joiner.prepare(first)?;
     let number_of_first = joiner.places.len();
@@ -46,7 +46,7 @@ pub(super) fn modules(first: &str, later: &str, read: Read<'_>) -> Option<Script
     let exports = exports.join(", ");
     let own = joiner.script;
     let later = format!("import {{ {shared} }} from \"/{first}\";\n{own}{imports}{body}export {{ {exports} }};\n");
-    Some(Scripts { first: script, later })
+    Some(PageScripts { first: script, later })
 }
 
 struct Joiner<'a> {
@@ -136,7 +136,7 @@ fn resolve(path: &str, from: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Scripts, modules, style_sheets};
+    use super::{PageScripts, modules, style_sheets};
 
     const FILES: [(&str, &str); 8] = [
         ("main.js", "import {\n  one,\n  two as second,\n} from \"./part/a.js\";\n\nawait one(second);\n"),
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn modules_are_functions_in_the_order_in_which_they_run() {
-        let Scripts { first, later } = modules("main.js", "part/later.js", &read).expect("two scripts");
+        let PageScripts { first, later } = modules("main.js", "part/later.js", &read).expect("two scripts");
         let wanted = "const $0 = (() => {\nclass B {}\nreturn { B };\n})();\n\
             const $1 = (() => {\nconst { B } = $0;\nconst one = B;\nasync function two() {}\nreturn { B, one, two };\n\
             })();\n\
