@@ -1,7 +1,7 @@
 // A crowd for development: a few accounts that post, like and comment, so that there is something to look at.
 
 import { request, signUp } from "./api.js";
-import { newKey } from "./feedline/index.js";
+import { newKey } from "./feedline/timeline.js";
 
 const NAMES = ["Ada Brook", "Ben Okoro", "Chen Wei", "Dora Lund"];
 const PACE_MS = 1_200;

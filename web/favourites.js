@@ -1,7 +1,7 @@
 // Favourites as the reader last set them, ahead of what pages of posts say.
 
 import { Emitter } from "./emitter.js";
-import { remember } from "./feedline/index.js";
+import { remember } from "./feedline/bounded.js";
 
 const KEPT = 500;
 

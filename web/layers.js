@@ -1,7 +1,7 @@
 // What lies above a view, such as a dialog. Each layer has an entry in the history, so that Back takes it away, and not
 // the view below.
 
-import { newKey } from "./feedline/index.js";
+import { newKey } from "./feedline/timeline.js";
 
 /** How long the browser may take to go back to the entry of the view. */
 const RETURN_MS = 500;

@@ -1,6 +1,6 @@
 // Posts in the order of a list that is not by their age (favourites, what somebody liked), in the form of a timeline.
 
-import { ItemList, Pages } from "./feedline/index.js";
+import { ItemList, Pages } from "./feedline/pages.js";
 
 export class PostPages extends Pages {
   #app;

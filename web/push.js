@@ -4,7 +4,7 @@
 // on last, and to the session of that tab: signing out there ends it.
 
 import { Emitter } from "./emitter.js";
-import { newKey } from "./feedline/index.js";
+import { newKey } from "./feedline/timeline.js";
 import { currentLanguage } from "./i18n/index.js";
 import { preference, setPreference } from "./preferences.js";
 

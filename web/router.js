@@ -3,7 +3,7 @@
 //
 // A view that is left stays in memory (the last few), so that back and forward show it as it was, at its place.
 
-import { newKey } from "./feedline/index.js";
+import { newKey } from "./feedline/timeline.js";
 import { closeLayers, untilReturned } from "./layers.js";
 
 const KEPT_VIEWS = 8;

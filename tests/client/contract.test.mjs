@@ -1,27 +1,14 @@
-// The types that the client is checked with, and the npm package built from it.
+// The types that the client is checked with.
 
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
-import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { after, before, test } from "node:test";
-import { fileURLToPath, pathToFileURL } from "node:url";
-import { promisify } from "node:util";
+import { test } from "node:test";
 
 import openapiTS, { astToString } from "openapi-typescript";
 
+import { MODULE } from "../support/package.mjs";
 import { Server } from "../support/server.mjs";
-
-const run = promisify(execFile);
-const MODULE = fileURLToPath(new URL("../../web/feedline/", import.meta.url));
-const TOOLS = fileURLToPath(new URL("../node_modules/.bin", import.meta.url));
-
-let directory;
-before(async () => {
-  directory = await mkdtemp(path.join(tmpdir(), "feedline-package-"));
-});
-after(() => rm(directory, { recursive: true, force: true }));
 
 /** The document without descriptions: rewording a description changes no type. */
 function shapeOf(value) {
@@ -45,45 +32,4 @@ test("api.d.ts matches the server's contract; FEEDLINE_BLESS=1 writes it", async
   } finally {
     await server.stop();
   }
-});
-
-test("the packed module can be imported, and has types for others", async () => {
-  const source = path.join(directory, "source");
-  await cp(MODULE, source, { recursive: true });
-  const env = { ...process.env, PATH: `${TOOLS}${path.delimiter}${process.env.PATH}` };
-  // npm inherits the tests' own .npmrc, which disables scripts; here the package's script must generate its
-  // declarations.
-  const options = ["--json", "--ignore-scripts=false", "--pack-destination", directory];
-  const { stdout } = await run("npm", ["pack", ...options], { cwd: source, env });
-  const [packed] = JSON.parse(stdout.slice(stdout.indexOf("[\n")));
-  const wanted = /^(README\.md|package\.json|[a-z]+\.js|(types\/)?[a-z]+\.d\.ts)$/;
-  assert.deepEqual(packed.files.map(({ path: name }) => name).filter((name) => !wanted.test(name)), []);
-  await run("tar", ["xzf", path.join(directory, packed.filename), "-C", directory]);
-  const installed = path.join(directory, "node_modules/feedline-client");
-  await cp(path.join(directory, "package"), installed, { recursive: true });
-  const module = await import(pathToFileURL(path.join(installed, "index.js")));
-  const { Feedline, Connection, FeedlineError, webSocket } = module;
-  const feedline = new Feedline({ url: "ws://127.0.0.1:1/", user: "ann", token: "t", transport: webSocket(class {}) });
-  assert.ok(feedline.connection instanceof Connection && FeedlineError && feedline.timeline.entries.length === 0);
-
-  const usage = `
-    import { Feedline } from "feedline-client";
-    const feedline = new Feedline({ url: "/connection/websocket", user: "ann", token: "t" });
-    const text: string[] = feedline.timeline.entries.map(({ post }) => post.text);
-    feedline.connection.on("state", (state) => state.name === "lost" && state.retryAt?.toFixed());
-    feedline.connection.subscribe(\`post:\${1}\`, {
-      publication: ({ data }) => data.type === "counts" && data.version.toFixed(),
-    });
-    // @ts-expect-error: not an event of this channel
-    feedline.connection.subscribe("post:1", { publication: ({ data }) => data.type === "read" });
-    feedline.connection.subscribe("chat:1", { publication: ({ data }) => data.anything });
-    feedline.timeline.post({ text: "hello", visibility: { only_to: ["bo"] } });
-    // @ts-expect-error: not a state
-    feedline.connection.on("state", (state) => state.name === "sleeping");
-    // @ts-expect-error: not a visibility
-    feedline.timeline.post({ text: text[0], visibility: "nobody" });`;
-  await writeFile(path.join(directory, "usage.mts"), usage);
-  const strictly = ["--strict", "--noEmit", "--module", "nodenext", "--target", "es2022"];
-  const checked = run(path.join(TOOLS, "tsc"), [...strictly, "usage.mts"], { cwd: directory });
-  await checked.catch((error) => assert.fail(error.stdout));
 });

@@ -1,10 +1,9 @@
-// The page's fallback to an HTTP stream, where WebSockets are blocked.
+// The fallback to an HTTP stream, where WebSockets are blocked.
 
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
-import { webSocket } from "../../web/feedline/index.js";
-import { fallback, httpStream } from "../../web/http-stream.js";
+import { fallback, httpStream, webSocket } from "../../web/feedline/index.js";
 import { Network } from "../support/client.mjs";
 import { until, withFeedline } from "../support/feedline.mjs";
 import { someone } from "../support/setup.mjs";

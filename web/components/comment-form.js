@@ -1,7 +1,7 @@
 // The form of a comment or a reply.
 
 import { button, h } from "../dom.js";
-import { newKey } from "../feedline/index.js";
+import { newKey } from "../feedline/timeline.js";
 import { t } from "../i18n/index.js";
 import { written } from "../text.js";
 import { avatar } from "./avatar.js";

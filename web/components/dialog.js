@@ -1,7 +1,7 @@
 // Dialogs: the browser's own element, which keeps focus inside and gives it back.
 
 import { button, h } from "../dom.js";
-import { newKey } from "../feedline/index.js";
+import { newKey } from "../feedline/timeline.js";
 import { addLayer } from "../layers.js";
 import { icon } from "../icons.js";
 import { t } from "../i18n/index.js";

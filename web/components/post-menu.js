@@ -1,6 +1,6 @@
 // What can be done with a post, and with its author.
 
-import { remember } from "../feedline/index.js";
+import { remember } from "../feedline/bounded.js";
 import { t } from "../i18n/index.js";
 import { setRelation } from "../relations.js";
 import { paths } from "../router.js";

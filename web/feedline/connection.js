@@ -3,51 +3,39 @@
 import { Emitter } from "./emitter.js";
 import { FeedlineError, TOKEN_EXPIRED, backoff, isTerminal } from "./errors.js";
 import { Subscriptions } from "./subscriptions.js";
-import { webSocket } from "./transport.js";
-
-/** @import { ChannelEvent, ChannelHandlers, SubscribeOptions } from "./types.js" */
-/** @import { CommandOptions, ConnectReply, Message } from "./types.js" */
+import { fallback, httpStream, webSocket } from "./transport.js";
+/** @import { Arguments, ChannelEvent, ChannelHandlers, CommandOptions, ConnectReply } from "./types.js" */
+/** @import { Message, OperationName, Output, SubscribeOptions } from "./types.js" */
 
 const TIMEOUT_MS = 10_000;
 const PROBE_TIMEOUT_MS = 5_000;
-/** How much later than announced a ping may come, when nothing else does. */
-const PING_GRACE_MS = 10_000;
-/** A connection that held for so long ends a series of attempts. */
-const STABLE_MS = 5_000;
-/** How often an operation is tried that is refused for the moment. */
-const MAX_ATTEMPTS = 6;
+/** How much later than announced a ping may come, when nothing else does. */ const PING_GRACE_MS = 10_000;
+/** A connection that held for so long ends a series of attempts. */ const STABLE_MS = 5_000;
+/** How often an operation is tried that is refused for the moment. */ const MAX_ATTEMPTS = 6;
 const MAX_TIMER_MS = 2 ** 31 - 1;
 const TOKEN_INVALID = 3500;
 const MESSAGES = { offline: "there is no connection", lost: "the connection was lost", timeout: "there is no answer" };
 
 /** @extends {Emitter<import("./types.js").ConnectionEvents>} */
 export class Connection extends Emitter {
-  /** @type {import("./types.js").ConnectionState} */
-  state = { name: "offline", since: Date.now() };
+  /** @type {import("./types.js").ConnectionState} */ state = { name: "offline", since: Date.now() };
   #options;
   #subscriptions = new Subscriptions(this);
-  /** @type {import("./types.js").Transport | null} */
-  #transport = null;
+  /** @type {import("./types.js").Transport | null} */ #transport = null;
   /** @type {Map<number, (error?: FeedlineError, reply?: any) => void>} what ends those that are not answered */
   #commands = new Map();
   #lastId = 0;
   #attempt = 0;
-  /** Counts connections, so that a token that comes late is not used for a later one. */
-  #generation = 0;
-  /** @type {Record<string, any>} */
-  #timers = {};
+  /** Counts connections, so that a token that comes late is not used for a later one. */ #generation = 0;
+  /** @type {Record<string, any>} */ #timers = {};
   #ping = { ms: 0, pong: false };
-
   /** @param {import("./types.js").ConnectionOptions} options */
   constructor(options) {
     super();
-    this.#options = { ...options };
+    this.#options = { ...options, transport: options.transport ?? fallback(webSocket(), httpStream()) };
   }
 
-  get isLive() {
-    return this.state.name === "live";
-  }
-
+  get isLive() { return this.state.name === "live"; }
   /** Connects and stays connected, until `close`. */
   open() {
     if (isWanted(this.state)) return;
@@ -56,13 +44,10 @@ export class Connection extends Emitter {
     this.#watchPage("addEventListener");
     this.#connect();
   }
-
   /** Goes offline. The positions stay, so that `open` recovers what happens meanwhile. */
   close() { if (isWanted(this.state)) this.#leave({ name: "offline" }); }
-
   /** Loses the connection, as a tunnel would. */
   drop = () => void (this.#transport && this.#lost(0, "dropped"));
-
   /** Retries at once. A live connection is asked for a sign of life: after sleep it may be dead without knowing. */
   nudge = () => {
     if (globalThis.document?.visibilityState === "hidden") return;
@@ -72,20 +57,16 @@ export class Connection extends Emitter {
     this.#send({ ping: {} }).catch(() => {});
     this.#timer("alive", PROBE_TIMEOUT_MS, () => this.#lost(0, "no answer"));
   };
-
-  /**
-   * Calls an operation. Waits for the connection, and then for the answer. Rejects with a FeedlineError.
-   * @param {string} method @param {object} [params] @param {CommandOptions} [options] @returns {Promise<any>}
-   */
-  async rpc(method, params = {}, options = {}) {
-    return (await this.command({ rpc: { method, data: params } }, options)).rpc.data;
+  /** Calls an operation. Waits for the connection, and then for the answer. Rejects with a FeedlineError.
+   * @template {OperationName} Name @param {Name} method @param {Arguments<Name>} input
+   * @returns {Promise<Output<Name>>} */
+  async rpc(method, ...input) {
+    const [data = {}, options] = input;
+    return (await this.command({ rpc: { method, data } }, options)).rpc.data;
   }
-
-  /**
-   * Repeats an operation until it succeeds or is refused for good: after temporary errors with growing waits, after a
+  /** Repeats an operation until it succeeds or is refused for good: after temporary errors with growing waits, after a
    * lost connection once that is back. Rejects with a FeedlineError.
-   * @template Answer @param {() => Promise<Answer>} ask @param {number} [attempts] @returns {Promise<Answer>}
-   */
+   * @template Answer @param {() => Promise<Answer>} ask @param {number} [attempts] @returns {Promise<Answer>} */
   async insist(ask, attempts = MAX_ATTEMPTS) {
     for (let attempt = 1; ; attempt += 1) {
       await this.#whenLive();
@@ -99,25 +80,17 @@ export class Connection extends Emitter {
       }
     }
   }
-
-  /**
-   * Sends any command of the protocol, such as `{ presence: { channel } }`, and returns its reply.
-   * @param {Record<string, any>} body @param {CommandOptions} [options] @returns {Promise<any>}
-   */
+  /** Sends any command of the protocol, such as `{ presence: { channel } }`, and returns its reply.
+   * @param {Record<string, any>} body @param {CommandOptions} [options] @returns {Promise<any>} */
   async command(body, options = {}) {
     if (!isWanted(this.state)) throw failure("offline", "unsent");
     if (!this.isLive) await this.#whenLive(options.timeoutMs ?? TIMEOUT_MS);
     return this.#send(body, options);
   }
-
-  /**
-   * Joins a channel. `subscribed` with `recovered: false` asks to read its state, also of the second who joins.
+  /** Joins a channel. `subscribed` with `recovered: false` asks to read its state, also of the second who joins.
    * @template {string} Name @param {Name} channel @param {ChannelHandlers<ChannelEvent<Name>>} handlers
-   * @param {SubscribeOptions} [options]
-   * @returns {() => void} leaves it
-   */
+   * @param {SubscribeOptions} [options] @returns {() => void} leaves it */
   subscribe(channel, handlers, options = {}) { return this.#subscriptions.add(channel, handlers, options); }
-
   /** @param {number} [timeoutMs] @returns {Promise<void>} */
   #whenLive(timeoutMs) {
     return new Promise((resolve, reject) => {
@@ -128,7 +101,6 @@ export class Connection extends Emitter {
       check();
     });
   }
-
   /** The browser knows of the network and of sleep. @param {"addEventListener" | "removeEventListener"} how */
   #watchPage(how) {
     globalThis[how]?.("online", this.nudge);
@@ -144,7 +116,7 @@ export class Connection extends Emitter {
       if (!this.#options.token && this.#options.getToken && !(await this.#renewToken())) return;
       const url = new URL(this.#options.url, globalThis.location?.href);
       this.#timer("alive", TIMEOUT_MS, () => this.#lost(0, "no answer"));
-      this.#transport = (this.#options.transport ?? webSocket())(url.href, {
+      this.#transport = this.#options.transport(url.href, {
         open: () => this.#hello(),
         frame: (frame) => this.#frame(frame),
         close: (code, reason) => this.#lost(code, reason),
@@ -164,7 +136,6 @@ export class Connection extends Emitter {
       this.#lost(error.code, error.message, isExpired ? !this.#options.getToken : !error.temporary);
     });
   }
-
   /** @param {ConnectReply} reply */
   #welcome({ subs = {}, ping = 0, pong = false, expires, ttl = 0, session, node }) {
     this.#transport?.established?.({ session, node });
@@ -174,7 +145,6 @@ export class Connection extends Emitter {
     this.#setState({ name: "live" });
     this.#subscriptions.connected(subs);
   }
-
   /** Asks for a token. @returns {Promise<boolean>} false: there is none, or the connection ended meanwhile */
   async #renewToken() {
     const generation = this.#generation;
@@ -184,7 +154,6 @@ export class Connection extends Emitter {
     else this.#lost(TOKEN_INVALID, "no token");
     return Boolean(token);
   }
-
   /** A tenth ahead of the end: the server closes the connection soon after it. @param {ConnectReply} reply */
   #refreshAfter({ expires, ttl = 0 }) {
     const refresh = async () => {
@@ -194,7 +163,6 @@ export class Connection extends Emitter {
     if (!expires || !this.#options.getToken) return;
     this.#timer("refresh", Math.min(ttl * 900, MAX_TIMER_MS), () => void this.insist(refresh).catch(() => {}));
   }
-
   /** @param {Record<string, any>} body @param {CommandOptions} [options] @returns {Promise<any>} */
   #send(body, { timeoutMs = TIMEOUT_MS, answered = () => {} } = {}) {
     return new Promise((resolve, reject) => {
@@ -210,7 +178,6 @@ export class Connection extends Emitter {
       this.#transport?.send(JSON.stringify({ ...body, id }));
     });
   }
-
   /** @param {string} frame */
   #frame(frame) {
     this.#expectPing();
@@ -223,7 +190,6 @@ export class Connection extends Emitter {
       this.#lost(0, "not the protocol");
     }
   }
-
   /** @param {Message} message */
   #message({ id, push, error, ...reply }) {
     if (id) this.#commands.get(id)?.(error && new FeedlineError(error), reply);
@@ -236,7 +202,6 @@ export class Connection extends Emitter {
     const { ms } = this.#ping;
     this.#timer("alive", ms + PING_GRACE_MS, ms > 0 ? () => this.#lost(0, "no ping") : undefined);
   }
-
   /** @param {number} code @param {string} reason */
   #lost(code, reason, isOver = isTerminal(code)) {
     const signedOut = code === TOKEN_INVALID || code === TOKEN_EXPIRED;
@@ -249,7 +214,6 @@ export class Connection extends Emitter {
     // A listener may have closed it, or asked for a retry at once.
     if (this.state.name === "lost" && !this.#transport) this.#timer("retry", wait, () => this.#connect());
   }
-
   /** Lets go of the transport and of what waits for it. @param {any} state */
   #leave(state) {
     this.#generation += 1;
@@ -261,13 +225,8 @@ export class Connection extends Emitter {
     for (const done of [...this.#commands.values()]) done(failure("lost", "unknown"));
     if (!isWanted(this.state)) this.#watchPage("removeEventListener");
   }
-
   /** @param {any} state */
-  #setState(state) {
-    this.state = { since: Date.now(), ...state };
-    this.emit("state", this.state);
-  }
-
+  #setState(state) { this.emit("state", (this.state = { since: Date.now(), ...state })); }
   /** Sets a timer in place of the one of this name, or none. @param {string} name @param {() => void} [run] */
   #timer(name, ms = 0, run) {
     clearTimeout(this.#timers[name]);
@@ -277,6 +236,5 @@ export class Connection extends Emitter {
 
 /** @param {import("./types.js").ConnectionState} state */
 const isWanted = ({ name }) => name !== "offline" && name !== "ended";
-
 /** @param {"offline" | "lost" | "timeout"} reason @param {"unsent" | "unknown"} outcome */
 const failure = (reason, outcome) => new FeedlineError({ message: MESSAGES[reason], reason, temporary: true, outcome });

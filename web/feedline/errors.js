@@ -1,11 +1,12 @@
 // Errors, close codes and waiting times.
+/** @import { ErrorInit, Failure } from "./types.js" */
 
 /** The code of the protocol for a token that is to be renewed. */
 export const TOKEN_EXPIRED = 109;
 
-/** An error of the server, or of the way to it. */
+/** An error of the server, or of the way to it. @implements {Failure} */
 export class FeedlineError extends Error {
-  /** @param {import("./types.js").ErrorInit} init */
+  /** @param {ErrorInit} init */
   constructor({ code = 0, message, reason = "", field = null, temporary = false, outcome }) {
     // Over the socket, the message of an operation begins with the reason.
     const [prefix, named] = (!reason && code >= 400 && /^([a-z_]+): /.exec(message)) || ["", ""];
@@ -20,7 +21,6 @@ export class FeedlineError extends Error {
     /** @type {"refused" | "unknown" | "unsent"} Unknown: it may have been executed, as after a 5xx other than busy. */
     this.outcome = outcome ?? (code >= 500 && reason !== "busy" ? "unknown" : "refused");
   }
-
   /** @param {unknown} cause */
   static of(cause) {
     return cause instanceof FeedlineError ? cause : new FeedlineError({ message: String(cause), temporary: true });
@@ -29,6 +29,5 @@ export class FeedlineError extends Error {
 
 /** Whether a close code forbids to connect again. @param {number} code */
 export const isTerminal = (code) => (code >= 3500 && code < 4000) || (code >= 4500 && code < 5000);
-
 /** The wait before an attempt (0 is the first): full jitter below a ceiling that doubles. @param {number} attempt */
 export const backoff = (attempt, random = Math.random) => random() * Math.min(20_000, 500 * 2 ** attempt);

@@ -2,22 +2,15 @@
 
 import { Emitter } from "./emitter.js";
 import { FeedlineError } from "./errors.js";
-
 /** @import { ChannelHandlers, ItemPage, List, Source } from "./types.js" */
 
 const PAGE = 20;
-/** The size of the pages that are read on, because the first one was not enough. */
-const LONG_PAGE = 100;
+/** The size of the pages that are read on, because the first one was not enough. */ const LONG_PAGE = 100;
 
-/**
- * @template {List} Kind
- * @extends {Emitter<{change: void, page: any}>}
- */
+/** @template {List} Kind @extends {Emitter<import("./types.js").ListEvents>} */
 export class Pages extends Emitter {
-  /** @type {"loading" | "ready" | "failed"} */
-  state = "loading";
-  /** @type {FeedlineError | null} why it is not read, or not further */
-  error = null;
+  /** @type {"idle" | "loading" | "ready" | "failed"} */ state = "loading";
+  /** @type {FeedlineError | null} why it is not read, or not further */ error = null;
   isLoadingOlder = false;
   #source;
   #newList;
@@ -25,8 +18,7 @@ export class Pages extends Emitter {
   stops = [];
   /** @protected @type {Kind | null} the list that is being read anew, beside the one that is shown */
   building = null;
-
-  /** @param {import("./index.js").Feedline} client @param {Source} source @param {() => Kind} newList */
+  /** @param {import("./client.js").Client} client @param {Source<any>} source @param {() => Kind} newList */
   constructor(client, source, newList) {
     super();
     /** @protected */
@@ -37,15 +29,12 @@ export class Pages extends Emitter {
     this.list = newList();
   }
 
-  get hasOlder() {
-    return this.list.isRead && this.list.next !== null;
-  }
+  get hasOlder() { return this.list.isRead && this.list.next !== null; }
 
   close() {
     this.building = null;
     for (const stop of this.stops.splice(0)) stop();
   }
-
   /** Reads the list anew. What is shown stays until that is there. */
   async reload() {
     const list = (this.building = this.#newList());
@@ -55,7 +44,6 @@ export class Pages extends Emitter {
     if (list.isRead) Object.assign(this, { list, state: "ready", error: null });
     this.changed();
   }
-
   /** Reads the next page. What fails is asked for again with the next call. */
   async loadOlder() {
     if (this.isLoadingOlder || !this.hasOlder) return;
@@ -65,7 +53,6 @@ export class Pages extends Emitter {
     this.isLoadingOlder = false;
     this.changed();
   }
-
   /** @protected Reads the list, and follows its channel. @param {ChannelHandlers} [handlers] */
   start(handlers) {
     const reload = () => void this.reload();
@@ -74,22 +61,19 @@ export class Pages extends Emitter {
     const all = { subscribed, unsubscribed: reload, ...handlers };
     this.stops.push(this.client.connection.subscribe(this.#source.channel, all, this.#source));
   }
-
   /** @protected Whether a list that is read anew has to reach further down. @param {Kind} _list */
   wantsMore(_list) { return false; }
-
-  /**
-   * Reads pages until the list grew, and on as long as more is wanted: a page may be empty and not the last one, and a
+  /** Reads pages until the list grew, and on as long as more is wanted: a page may be empty and not the last one, and a
    * trimmed end has no cursor, so that it is looked for from the top.
-   * @param {Kind} list
-   */
+   * @param {Kind} list */
   async #read(list) {
     const { method, params } = this.#source;
     const isCurrent = () => list === this.building || list === this.list;
     let cursor = list.next;
     try {
       for (let limit = PAGE; isCurrent(); limit = LONG_PAGE) {
-        const page = await this.client.connection.rpc(method, { ...params, limit, ...(cursor && { cursor }) });
+        const input = { ...params, limit, ...(cursor && { cursor }) };
+        const page = /** @type {any} */ (await this.client.connection.rpc(method, input));
         this.client.people.add(page.people);
         this.emit("page", page);
         const grew = list.take(page);
@@ -105,14 +89,11 @@ export class Pages extends Emitter {
   }
 }
 
-/** A list in the order of its pages. @template {{id: number}} Item */
+/** A list in the order of its pages. @template {{id: number | string}} Item */
 export class ItemList {
-  /** @type {Item[]} */
-  items = [];
+  /** @type {Item[]} */ items = [];
   isRead = false;
-  /** @type {string | null} the next page's cursor */
-  next = null;
-
+  /** @type {string | null} the next page's cursor */ next = null;
   /** Takes the next page. @param {ItemPage<Item>} page @returns {boolean} whether there are more items */
   take({ items, next = null }) {
     const known = new Set(this.items.map(({ id }) => id));

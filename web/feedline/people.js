@@ -2,22 +2,19 @@
 
 import { remember } from "./bounded.js";
 import { Emitter } from "./emitter.js";
+/** @import { Person } from "./types.js" */
 
 const MAX_PEOPLE = 1000;
 
-/** @typedef {import("./types.js").Person} Person */
 /** @extends {Emitter<{change: void}>} */
 export class People extends Emitter {
-  /** @type {Map<string, Person>} the one asked for last is the last */
-  #people = new Map();
+  /** @type {Map<string, Person>} the one asked for last is the last */ #people = new Map();
   #connection;
-
-  /** @param {import("./index.js").Feedline} client */
+  /** @param {import("./client.js").Client} client */
   constructor({ connection }) {
     super();
     this.#connection = connection;
   }
-
   /** A person as far as known: a "change" follows when more is. @param {string} id @returns {Person} */
   get(id) {
     const known = this.#people.get(id);
@@ -27,12 +24,10 @@ export class People extends Emitter {
     if (!known) this.#ask(id).catch(() => {});
     return person;
   }
-
   /** @param {Record<string, Person>} [people] */
   add(people = {}) {
     for (const [id, person] of Object.entries(people)) remember(this.#people, id, person, MAX_PEOPLE);
   }
-
   /** @param {string} id */
   async #ask(id) {
     const { name, avatar } = await this.#connection.insist(() => this.#connection.rpc("users.get", { id }));

@@ -4,48 +4,28 @@
 // that the later of two truths wins, whichever comes first.
 
 import { remember } from "./bounded.js";
-
 /** @import { Page, Post } from "./types.js" */
 
-/** How many departed posts are remembered, lest an older page brings them back. */
-const MAX_GONE = 1000;
-/** The offset of a deletion, and of what this client did: no page is newer. */
-const FINAL = Infinity;
+/** How many departed posts are remembered, lest an older page brings them back. */ const MAX_GONE = 1000;
+/** The offset of a deletion, and of what this client did: no page is newer. */ const FINAL = Infinity;
 
 export class PostList {
-  /** @type {Map<number, Post>} by id, also those that are not shown */
-  posts = new Map();
-  /** @type {Map<number, number>} id → offset at which it left */
-  #gone = new Map();
+  /** @type {Map<number, Post>} by id, also those that are not shown */ posts = new Map();
+  /** @type {Map<number, number>} id → offset at which it left */ #gone = new Map();
   isRead = false;
-  /** The offset at which the first page was read. */
-  #readAt = 0;
-  /** @type {[any, number][]} events that came before the first page */
-  #meanwhile = [];
-  /** Posts older than this belong to pages that are not loaded: kept, but not shown below a gap. */
-  #floor = Infinity;
+  /** The offset at which the first page was read. */ #readAt = 0;
+  /** @type {[any, number][]} events that came before the first page */ #meanwhile = [];
+  /** Posts older than this belong to pages that are not loaded: kept, but not shown below a gap. */ #floor = Infinity;
   /** @type {string | null | undefined} the next page's cursor; null at the end, undefined if the end was trimmed */
   next = null;
-  /** Whether the newest posts were forgotten: they can only be read anew. */
-  isDetached = false;
-  /** How many that were forgotten wait to be seen. */
-  forgotten = 0;
-
+  /** Whether the newest posts were forgotten: they can only be read anew. */ isDetached = false;
+  /** How many that were forgotten wait to be seen. */ forgotten = 0;
   /** The posts without a gap, newest first. */
-  get shown() {
-    return newestFirst(this.posts).filter(({ id }) => id >= this.#floor);
-  }
-
+  get shown() { return newestFirst(this.posts).filter(({ id }) => id >= this.#floor); }
   /** The id of the newest post that is shown. */
-  get newest() {
-    return this.shown[0]?.id ?? 0;
-  }
-
+  get newest() { return this.shown[0]?.id ?? 0; }
   /** The id of the oldest post before the next page. */
-  get oldest() {
-    return this.shown.at(-1)?.id ?? Infinity;
-  }
-
+  get oldest() { return this.shown.at(-1)?.id ?? Infinity; }
   /** Takes a page: the first one, or the next. @param {Page} page @returns {boolean} whether there are older posts */
   take(page) {
     const offset = page.position?.offset ?? 0;
@@ -58,7 +38,6 @@ export class PostList {
     for (const [event, at] of this.#meanwhile.splice(0)) this.apply(event, at);
     return this.oldest < oldest;
   }
-
   /** Applies what was pushed, or done here. @param {any} event */
   apply(event, offset = FINAL) {
     if (!this.isRead) return void this.#meanwhile.push([event, offset]);
@@ -72,7 +51,6 @@ export class PostList {
       remember(this.#gone, id, event.reason === "deleted" ? FINAL : offset, MAX_GONE);
     }
   }
-
   /** Changes a post, unless a later version of its counts is known. @param {number} id @param {Partial<Post>} more */
   patch(id, more) {
     const post = this.posts.get(id);
@@ -80,7 +58,6 @@ export class PostList {
     this.posts.set(id, { ...post, ...more });
     return true;
   }
-
   /** Forgets the oldest posts; a later page brings them back. @param {number} keep */
   trimOldest(keep) {
     if (this.posts.size <= keep) return;
@@ -90,17 +67,13 @@ export class PostList {
     this.#floor = all[keep - 1].id;
     this.next = undefined;
   }
-
-  /**
-   * Forgets the newest posts.
-   * @param {number} ceiling the id of the newest to keep @param {number} waiting how many wait to be seen then
-   */
+  /** Forgets the newest posts.
+   * @param {number} ceiling the id of the newest to keep @param {number} waiting how many wait to be seen then */
   trimNewest(ceiling, waiting) {
     for (const id of [...this.posts.keys()]) if (id > ceiling) this.posts.delete(id);
     this.isDetached = true;
     this.forgotten = waiting;
   }
-
   /** Of two versions the one edited last stays, with the newer counts. @param {Post} post */
   #merge(post) {
     const known = this.posts.get(post.id);

@@ -3,21 +3,16 @@
 import { Emitter } from "./emitter.js";
 
 const SEND_AFTER_MS = 500;
-/** A count of this stands for as many or more. */
-const MAX_COUNT = 100;
+/** A count of this stands for as many or more. */ const MAX_COUNT = 100;
 
 /** @extends {Emitter<{change: void}>} */
 export class ReadMarker extends Emitter {
-  /** The newest post that was seen. */
-  id = 0;
-  /** How many posts of others are newer. */
-  unread = 0;
+  /** The newest post that was seen. */ id = 0;
+  /** How many posts of others are newer. */ unread = 0;
   #connection;
   #wanted = 0;
-  /** @type {any} */
-  #timer = null;
-
-  /** @param {import("./index.js").Feedline} client */
+  /** @type {any} */ #timer = null;
+  /** @param {import("./client.js").Client} client */
   constructor({ connection, user, timeline }) {
     super();
     this.#connection = connection;
@@ -25,7 +20,7 @@ export class ReadMarker extends Emitter {
     connection.on("state", ({ name }) => name === "live" && this.mark(this.#wanted));
     connection.subscribe(`timeline:${user}`, {
       // The marker is pushed, but not part of the log: another tab may have moved it while this one was away.
-      subscribed: ({ recovered }) => void (recovered && this.#send("timeline.read", { limit: 1 })),
+      subscribed: ({ recovered }) => void (recovered && this.#take(connection.rpc("timeline.read", { limit: 1 }))),
       publication: ({ data }) => {
         if (data.type === "read") this.#set(data);
         const { author, id = 0 } = (data.type === "post" && data.post) || {};
@@ -33,24 +28,21 @@ export class ReadMarker extends Emitter {
       },
     }, { byServer: true });
   }
-
   /** Says that this post was on screen. @param {number} id */
   mark(id) {
     this.#wanted = Math.max(this.#wanted, id);
     if (this.#wanted <= this.id || !this.#connection.isLive) return;
     this.#timer ??= setTimeout(() => {
       this.#timer = null;
-      this.#send("timeline.mark_read", { id: this.#wanted });
+      this.#take(this.#connection.rpc("timeline.mark_read", { id: this.#wanted }));
     }, SEND_AFTER_MS);
   }
-
-  /** @param {string} method @param {object} params */
-  async #send(method, params) {
+  /** @param {Promise<any>} asked */
+  async #take(asked) {
     // What fails is said again with the next post that is read, or the next connection.
-    const answer = await this.#connection.rpc(method, params).catch(() => null);
+    const answer = await asked.catch(() => null);
     if (answer) this.#set(answer.read ?? answer);
   }
-
   /** @param {{id?: number, unread: number}} marker */
   #set({ id = this.id, unread }) {
     if (id < this.id) return;

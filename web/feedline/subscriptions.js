@@ -1,24 +1,16 @@
 // The channels of a connection: each has one position, from which it recovers after a lost connection.
 
 import { isolate } from "./emitter.js";
-
 /** @import { Channel, ChannelHandlers, Publication, Push, SubscribeOptions, SubscribeReply } from "./types.js" */
 
-/** From this code on, an ended subscription is to be taken up again. */
-const FIRST_RESUBSCRIBE = 2500;
-/** The server's state of the channel is invalid: its positions are useless. */
-const STATE_INVALIDATED = 2502;
+/** From this code on, an ended subscription is to be taken up again. */ const FIRST_RESUBSCRIBE = 2500;
+/** The server's state of the channel is invalid: its positions are useless. */ const STATE_INVALIDATED = 2502;
 
 export class Subscriptions {
-  /** @type {Map<string, Channel>} */
-  #channels = new Map();
+  /** @type {Map<string, Channel>} */ #channels = new Map();
   #connection;
-
   /** @param {import("./connection.js").Connection} connection */
-  constructor(connection) {
-    this.#connection = connection;
-  }
-
+  constructor(connection) { this.#connection = connection; }
   /** @param {string} name @param {ChannelHandlers} handlers @param {SubscribeOptions} options */
   add(name, handlers, options) {
     const channel = this.#channels.get(name) ?? this.#create(name, options);
@@ -35,13 +27,11 @@ export class Subscriptions {
       if (channel.state !== "idle") this.#connection.command({ unsubscribe: { channel: name } }).catch(() => {});
     };
   }
-
   /** The `subs` of a connect command: the positions of the channels that the server subscribes. */
   requests() {
     const known = [...this.#channels.values()].filter(({ byServer, position }) => byServer && position);
     return Object.fromEntries(known.map(({ name, position }) => [name, { recover: true, ...position }]));
   }
-
   /** Takes the channels of a connect reply, asks for the others. @param {Record<string, SubscribeReply>} subs */
   connected(subs) {
     for (const name of Object.keys(subs)) (this.#channels.get(name) ?? this.#create(name, {})).byServer = true;
@@ -51,13 +41,11 @@ export class Subscriptions {
       else this.#subscribe(channel);
     }
   }
-
   disconnected() {
     for (const channel of this.#channels.values()) {
       if (channel.state === "subscribed") Object.assign(channel, { state: "idle", lostAt: Date.now() });
     }
   }
-
   /** @param {Push} push */
   push({ channel: name = "", pub, join, leave, subscribe, unsubscribe }) {
     const channel = this.#channels.get(name) ?? (subscribe && this.#create(name, { byServer: true }));
@@ -68,7 +56,6 @@ export class Subscriptions {
     else if (join) this.#emit(channel, "join", join.info);
     else if (leave) this.#emit(channel, "leave", leave.info);
   }
-
   /** @param {string} name @param {SubscribeOptions} options */
   #create(name, { byServer = false, getToken }) {
     /** @type {Channel} */
@@ -76,7 +63,6 @@ export class Subscriptions {
     this.#channels.set(name, channel);
     return channel;
   }
-
   /** @param {Channel} channel */
   #subscribe(channel) {
     if (channel.byServer || channel.state !== "idle") return;
@@ -94,7 +80,6 @@ export class Subscriptions {
       if (isWanted()) this.#ended(channel, { code, reason });
     });
   }
-
   /** @param {Channel} channel @param {SubscribeReply} reply */
   #subscribed(channel, reply) {
     const { was_recovering: wasRecovering = false, recovered = false, publications = [] } = reply;
@@ -105,7 +90,6 @@ export class Subscriptions {
     this.#emit(channel, "subscribed", { wasRecovering, recovered, missed: publications, lostFor });
     for (const publication of publications) this.#publication(channel, publication);
   }
-
   /** Passes it on, unless its offset was seen before. @param {Channel} channel @param {Publication} pub */
   #publication(channel, { data, offset = 0, epoch }) {
     if (channel.state !== "subscribed") return;
@@ -115,7 +99,6 @@ export class Subscriptions {
     }
     this.#emit(channel, "publication", { data, offset });
   }
-
   /** @param {Channel} channel @param {{code: number, reason: string}} end */
   #ended(channel, end) {
     channel.state = "idle";
@@ -124,7 +107,6 @@ export class Subscriptions {
     if (!channel.byServer) this.#channels.delete(channel.name);
     this.#emit(channel, "unsubscribed", end);
   }
-
   /** @param {Channel} channel @param {keyof ChannelHandlers} event @param {any} detail */
   #emit(channel, event, detail) {
     for (const handlers of [...channel.handlers]) isolate(() => handlers[event]?.(detail));

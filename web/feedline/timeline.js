@@ -3,8 +3,7 @@
 import { remember } from "./bounded.js";
 import { Pages } from "./pages.js";
 import { PostList } from "./posts.js";
-
-/** @import { Draft, Entry, Mark, NewPost, Post, Source, SubscribedEvent } from "./types.js" */
+/** @import { Draft, Entry, Mark, NewPost, Post, PostListName, Source, SubscribedEvent } from "./types.js" */
 /** @import { FeedlineError } from "./errors.js" */
 
 const MAX_MARKS = 5;
@@ -14,22 +13,16 @@ const NO_COUNTS = { likes: 0, comments: 0, favourites: 0 };
 
 /** @extends {Pages<PostList>} */
 export class Timeline extends Pages {
-  /** @type {Mark[]} newest first */
-  marks = [];
-  /** @type {Draft[]} posts written here that are not stored, oldest first */
-  #drafts = [];
+  /** @type {Mark[]} newest first */ marks = [];
+  /** @type {Draft[]} posts written here that are not stored, oldest first */ #drafts = [];
   /** They are sent one at a time. */
   #sending = Promise.resolve();
-  /** @type {Map<number, string>} id → key of what was written here */
-  #keys = new Map();
-  /** @type {WeakMap<Post, Entry>} */
-  #known = new WeakMap();
-  /** The newest post that is shown while the reader is further down: newer ones wait. */
-  #ceiling = Infinity;
-  /** @type {Map<number, () => void>} */
-  #watched = new Map();
-
-  /** @param {import("./index.js").Feedline} client @param {Source} source */
+  /** @type {Map<number, string>} id → key of what was written here */ #keys = new Map();
+  /** @type {Entry[]} what was shown last */ #entries = [];
+  /** @type {WeakMap<Post, Entry>} */ #known = new WeakMap();
+  /** The newest post that is shown while the reader is further down: newer ones wait. */ #ceiling = Infinity;
+  /** @type {Map<number, () => void>} */ #watched = new Map();
+  /** @param {import("./client.js").Client} client @param {Source<PostListName>} source */
   constructor(client, source) {
     super(client, source, () => new PostList());
     this.stops.push(
@@ -42,21 +35,19 @@ export class Timeline extends Pages {
     const publication = (/** @type {any} */ { data, offset }) => this.apply(data, offset);
     this.start({ subscribed: (event) => this.#subscribed(event), publication });
   }
-
-  /** What to show, newest first: an entry is a new object when anything of it changed. */
+  /** What to show, newest first: the same array and the same entries until something of them changed. */
   get entries() {
     const drafts = this.#drafts.map(({ entry }) => entry).reverse();
     const stored = this.list.shown.filter((post) => this.#isShown(post)).map((post) => this.#entry(post));
-    return [...drafts, ...stored];
+    const entries = [...drafts, ...stored];
+    const isSame = entries.length === this.#entries.length && entries.every((one, at) => one === this.#entries[at]);
+    return (this.#entries = isSame ? this.#entries : entries);
   }
-
   /** How many new posts wait while the reader is not at the top. */
   get waiting() {
     return this.list.forgotten + this.list.shown.filter(({ id }) => id > this.#ceiling && !this.#keys.has(id)).length;
   }
-
   get atTop() { return this.#ceiling === Infinity; }
-
   /** Says whether the reader is at the top: then arrivals come in at once. */
   set atTop(atTop) {
     if (atTop && !this.atTop) this.showWaiting();
@@ -80,13 +71,9 @@ export class Timeline extends Pages {
     this.#ceiling = ceiling;
     this.changed();
   }
-
-  /**
-   * Publishes a post, and shows it at once.
-   * @param {NewPost} input @param {string} [key] its idempotency key
-   * @param {number} [after] the newest post that was known when it was written
-   * @returns {string} the key of its entry
-   */
+  /** Publishes a post, and shows it at once.
+   * @param {NewPost} input @param {string} [key] its idempotency key @returns {string} that of its entry
+   * @param {number} [after] the newest post that was known when it was written */
   post(input, key = newKey(), after = this.list.newest) {
     const known = { id: 0, author: this.client.user, text: "", created_at: Date.now(), isLive: true, ...NO_COUNTS };
     const post = { ...known, ...input, visibility: input.visibility ?? "public" };
@@ -96,7 +83,6 @@ export class Timeline extends Pages {
     this.changed();
     return key;
   }
-
   /** Tries a failed post again. @param {string} key */
   retry(key) {
     const draft = this.#drafts.find(({ entry }) => entry.key === key);
@@ -104,14 +90,12 @@ export class Timeline extends Pages {
     const isRefused = draft?.entry.error?.outcome === "refused";
     if (draft && this.discard(key)) this.post(draft.input, isRefused ? newKey() : key, draft.after);
   }
-
   /** Takes a failed post away, and returns what was to be posted. @param {string} key @returns {NewPost | null} */
   discard(key) {
     const at = this.#drafts.findIndex(({ entry }) => entry.key === key && entry.state === "failed");
     this.changed();
     return at < 0 ? null : this.#drafts.splice(at, 1)[0].input;
   }
-
   /** Says which posts are on screen: their counts are live. @param {number[]} ids */
   watch(ids) {
     const wanted = new Set(ids.slice(0, MAX_WATCHED));
@@ -121,10 +105,8 @@ export class Timeline extends Pages {
     });
     for (const id of wanted) if (!this.#watched.has(id)) this.#watched.set(id, join(id));
   }
-
   /** @protected As far down as the reader is. @param {PostList} list */
   wantsMore(list) { return !this.atTop && list.oldest > this.list.oldest && list.posts.size < this.client.keep; }
-
   /** @param {SubscribedEvent} event */
   #subscribed({ wasRecovering, recovered, missed, lostFor }) {
     if (wasRecovering && this.list.isRead) {
@@ -136,11 +118,8 @@ export class Timeline extends Pages {
     if (!recovered) this.reload();
     this.changed();
   }
-
-  /**
-   * Applies an event. What is pushed comes here by itself; what was done here, such as an edit, is shown sooner so.
-   * @param {import("./types.js").TimelineEvent} event @param {number} [offset] where it is in the log
-   */
+  /** Applies an event. What is pushed comes here by itself; what was done here, such as an edit, is shown sooner so.
+   * @param {import("./types.js").TimelineEvent} event @param {number} [offset] where it is in the log */
   apply(event, offset) {
     if (event.type === "post") event = { ...event, post: { ...event.post, isLive: true } };
     this.building?.apply(event, offset);
@@ -151,12 +130,9 @@ export class Timeline extends Pages {
     else if (this.atTop) list.trimOldest(this.client.keep);
     this.changed();
   }
-
   #refreshLikes = () => void this.client.likes.refresh(this.list.shown.map(({ id }) => id));
-
   /** @param {number} id @param {Partial<Post>} more */
   #patch(id, more) { if (this.list.patch(id, more)) this.changed(); }
-
   /** Whether a post is not above the ceiling, and not a pending one that came before its reply. @param {Post} post */
   #isShown({ id, author }) {
     if (this.#keys.has(id)) return true;
@@ -164,7 +140,6 @@ export class Timeline extends Pages {
     const mayBe = (/** @type {Draft} */ { after, entry }) => id > after && entry.error?.outcome !== "refused";
     return id <= this.#ceiling && !(isOwn && this.#drafts.some(mayBe));
   }
-
   /** @param {Post} post @param {Entry["state"]} [state] @returns {Entry} */
   #entry(post, key = this.#keys.get(post.id) ?? String(post.id), state = "stored") {
     const { id, isLive = false } = post;
@@ -174,7 +149,6 @@ export class Timeline extends Pages {
     this.#known.set(post, entry);
     return entry;
   }
-
   /** @param {Draft} draft */
   async #send(draft) {
     const { connection } = this.client;

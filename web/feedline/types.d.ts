@@ -1,19 +1,53 @@
 // The types of the client: what its modules share, and what travels over the socket. api.d.ts comes from the server.
 
 import type { components, operations } from "./api.js";
-import type { FeedlineError } from "./errors.js";
 
-// By operation: their ids are public names, those of schemas need not be.
+// The operations of the contract, by id: their ids are public names, those of schemas need not be.
+
 type Json<Body> = Body extends { content: { "application/json": infer Data } } ? Data : never;
-type Answer<Id extends keyof operations> = Json<
+/** What an object of the contract has, or nothing. */
+type Members<Part> = [NonNullable<Part>] extends [never] ? {} : NonNullable<Part>;
+type Body<Operation> = Operation extends { requestBody?: infer Sent } ? Json<NonNullable<Sent>> : never;
+type InputOf<Id extends keyof operations> = Members<operations[Id]["parameters"]["path"]> &
+  Members<operations[Id]["parameters"]["query"]> &
+  Members<Body<operations[Id]>>;
+/** An operation that clients may call. (The backend's own commands are not among them.) */
+export type OperationName = Exclude<keyof operations, `server.${string}` | `outlet.${string}` | `likes.${string}.comment`>;
+/** What an operation takes: the members of path, query and body in one object. */
+export type Input<Id extends OperationName> =
+  | InputOf<Id>
+  | (`${Id}.comment` extends keyof operations ? InputOf<`${Id}.comment`> : never);
+export type Output<Id extends OperationName> = Json<
   operations[Id]["responses"][keyof operations[Id]["responses"] & (200 | 201)]
 >;
-type TimelinePage = Answer<"timeline.read">;
+/** The arguments of an operation. The input may be left out if all of its members may. */
+export type Arguments<Id extends OperationName> = {} extends Input<Id>
+  ? [input?: Input<Id>, options?: CommandOptions]
+  : [input: Input<Id>, options?: CommandOptions];
+type Group<Id> = Id extends `${infer Name}.${string}` ? Name : never;
+type NameIn<Of extends string, Id> = Id extends `${Of}.${infer Name}` ? Name : never;
+/** The operations by group: `api.comments.create({ id, text })`. */
+export type Api = {
+  readonly [Of in Group<OperationName>]: {
+    readonly [Id in OperationName as NameIn<Of, Id>]: (...input: Arguments<Id>) => Promise<Output<Id>>;
+  };
+};
+/** An operation that lists something page by page. */
+export type ListName = {
+  [Id in OperationName]: "cursor" extends keyof Input<Id> ? (Output<Id> extends { items: any[] } ? Id : never) : never;
+}[OperationName];
+
+/** What such an operation takes, but for the page. */
+export type ListInput<Id extends ListName> = Id extends ListName ? Omit<Input<Id>, "cursor" | "limit"> : never;
+
+type TimelinePage = Output<"timeline.read">;
 export type Person = TimelinePage["people"][string];
 export type Position = TimelinePage["position"];
-export type Notification = Answer<"notifications.list">["items"][number];
-export type Comment = Answer<"comments.list">["items"][number];
-export type NewPost = Json<operations["posts.create"]["requestBody"]>;
+export type User = Output<"users.following">["items"][number];
+export type Favourite = Output<"favourites.list">["items"][number];
+export type Notification = Output<"notifications.list">["items"][number];
+export type Comment = Output<"comments.list">["items"][number];
+export type NewPost = Input<"posts.create">;
 /** A post as pages and pushes have it. `version` is that of its counts, `isLive` of one that was pushed. */
 export type Post = TimelinePage["items"][number] & { version?: number; isLive?: boolean };
 export interface ItemPage<Item> {
@@ -104,6 +138,17 @@ export interface CommandOptions {
   /** Called with the reply before anything that stands behind it in the same frame. */
   answered?: (reply: any) => void;
 }
+/** An error of the server, or of the way to it: a FeedlineError. */
+export interface Failure extends Error {
+  /** The HTTP status or the code of the protocol; 0: no answer. */
+  code: number;
+  /** For example "not_found"; "timeout", "lost" and "offline" are local; "" if unknown. */
+  reason: string;
+  field: string | null;
+  temporary: boolean;
+  /** Unknown: it may have been executed, as after a 5xx other than busy. */
+  outcome: "refused" | "unknown" | "unsent";
+}
 export interface ErrorInit {
   code?: number;
   message: string;
@@ -187,13 +232,28 @@ export interface Message {
 
 // The stores.
 
-export interface Source {
-  /** An operation that lists something, and its input. */
-  method: string;
-  params?: object;
-  /** The channel that keeps it live. */
-  channel?: string;
-  byServer?: boolean;
+/** An operation that lists something with its input, and the channel that keeps it live. */
+export type Source<Id extends ListName = ListName> = {
+  [Method in Id]: {
+    method: Method;
+    channel?: string;
+    byServer?: boolean;
+  } & ({} extends ListInput<Method> ? { params?: ListInput<Method> } : { params: ListInput<Method> });
+}[Id];
+/** An operation that lists posts. */
+export type PostListName = {
+  [Id in ListName]: Output<Id> extends { items: { text: string; author: string; likes: number }[] } ? Id : never;
+}[ListName];
+/** The replies to a comment instead of the comments on the post; the newest first, or the oldest. */
+export interface CommentOptions {
+  replyTo?: number;
+  order?: "newest" | "oldest";
+}
+/** What the events of a list are; "reverted": the server refused what was marked here. */
+export interface ListEvents {
+  change: void;
+  page: any;
+  reverted: { id: string; error: Failure };
 }
 /** What a store reads into. */
 export interface List {
@@ -212,7 +272,7 @@ export interface Entry {
   /** With `likes` and `liked` as they are to be shown. */
   post: Post;
   state: "pending" | "stored" | "failed";
-  error: FeedlineError | null;
+  error: Failure | null;
   /** It was pushed, or written here. */
   isLive: boolean;
   like: LikeView;

@@ -1,7 +1,7 @@
 // Notifications: grouped, on the rail; the unread marker is live in every tab.
 
 import { bidi, button, h, setText, show } from "../dom.js";
-import { remember } from "../feedline/index.js";
+import { remember } from "../feedline/bounded.js";
 import { timeElement } from "../format.js";
 import { icon } from "../icons.js";
 import { t, tNodes } from "../i18n/index.js";

@@ -1,0 +1,190 @@
+// The stores that not every page needs, and what makes all of them easy to use: `ready`, pages, stable snapshots.
+
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+
+import { Feedline } from "../../web/feedline/index.js";
+import { until, withFeedline } from "../support/feedline.mjs";
+import { someone } from "../support/setup.mjs";
+
+const idsOf = (items) => items.map(({ id }) => id);
+const textsOf = ({ items }) => items.map(({ text }) => text);
+
+/** Two users who know each other, and a post of the second. */
+async function withPost({ server }) {
+  const [ann, bo] = [someone("ann"), someone("bo")];
+  await server.meet(ann, bo);
+  await server.follow(ann, bo);
+  return { ann, bo, post: await server.post(bo, "a post") };
+}
+
+describe("operations", () => {
+  const at = withFeedline();
+
+  test("are called by group and name", async () => {
+    const { ann, post } = await withPost(at);
+    const { api } = await at.open(ann);
+    const comment = await api.comments.create({ id: post.id, text: "hi" });
+    assert.deepEqual([comment.text, comment.author], ["hi", ann]);
+    assert.deepEqual(idsOf((await api.timeline.read()).items), [post.id]);
+    await assert.rejects(api.posts.get({ id: 1 }), ({ code, reason }) => code === 404 && reason === "not_found");
+    assert.equal(await api, api, "it can be awaited");
+    assert.equal(api.posts.get, api.posts.get, "the same function each time");
+  });
+
+  test("list pages until the end", async () => {
+    const { ann, bo } = await withPost(at);
+    for (const n of [1, 2, 3, 4]) await at.server.post(bo, `post ${n}`);
+    const feedline = await at.open(ann);
+    const sizes = [];
+    for await (const { items } of feedline.pages("users.posts", { id: bo, limit: 2 })) sizes.push(items.length);
+    assert.deepEqual(sizes, [2, 2, 1]);
+    for await (const { items } of feedline.pages("users.following", { id: ann })) assert.deepEqual(idsOf(items), [bo]);
+  });
+});
+
+describe("ready", () => {
+  const at = withFeedline();
+
+  /** A client that is not opened yet. */
+  const create = (user, token = at.server.token(user)) => new Feedline({ url: at.server.socketUrl, user, token });
+
+  test("waits until the timeline was read, over a stream where there is no WebSocket", async () => {
+    const { ann, post } = await withPost(at);
+    const feedline = create(ann);
+    const ready = feedline.ready();
+    feedline.open();
+    try {
+      assert.equal(await ready, feedline.timeline);
+      assert.deepEqual(idsOf(feedline.timeline.entries), [post.id]);
+      assert.equal(await feedline.ready(), feedline.timeline, "at once");
+    } finally {
+      feedline.close();
+    }
+  });
+
+  test("rejects if the connection ends, or the list is refused", async () => {
+    const ann = someone("ann");
+    const feedline = create(ann, "no token");
+    const ready = feedline.ready();
+    feedline.open();
+    await assert.rejects(ready, { name: "Error", code: 3500 });
+    const other = await at.open(ann);
+    await assert.rejects(other.ready(other.openComments(1)), { code: 404 });
+  });
+});
+
+describe("snapshots", () => {
+  const at = withFeedline();
+
+  test("are the same array until something changed, with the same entries where nothing did", async () => {
+    const { ann, bo, post } = await withPost(at);
+    const feedline = await at.open(ann);
+    await until(() => feedline.timeline.entries.length === 1);
+    const before = feedline.timeline.entries;
+    assert.equal(feedline.timeline.entries, before);
+    feedline.people.get("nobody");
+    assert.equal(feedline.timeline.entries, before);
+    await at.server.post(bo, "another");
+    await until(() => feedline.timeline.entries.length === 2);
+    const after = feedline.timeline.entries;
+    assert.equal(after[1], before[0]);
+    feedline.likes.toggle(after[1].post);
+    assert.notEqual(feedline.timeline.entries, after);
+    assert.deepEqual([feedline.timeline.entries[0], feedline.timeline.entries[1].like.liked], [after[0], true]);
+    assert.equal(feedline.notifications.items, feedline.notifications.items);
+    assert.equal(feedline.timeline.entries[1].id, post.id);
+  });
+});
+
+describe("comments", () => {
+  const at = withFeedline();
+
+  test("are listed, arrive live, are edited and removed", async () => {
+    const { ann, bo, post } = await withPost(at);
+    const say = (user, text, more) => at.server.done(user, "POST", `/posts/${post.id}/comments`, { text, ...more });
+    const first = await say(bo, "first");
+    const feedline = await at.open(ann);
+    const comments = await feedline.ready(feedline.openComments(post.id));
+    assert.deepEqual(textsOf(comments), ["first"]);
+    const snapshot = comments.items;
+    assert.equal(comments.items, snapshot);
+    const mine = await comments.post("mine");
+    assert.deepEqual(textsOf(comments), ["mine", "first"]);
+    const second = await say(bo, "second");
+    await until(() => comments.items.length === 3);
+    assert.deepEqual(textsOf(comments), ["second", "mine", "first"]);
+    assert.equal(comments.items[2], snapshot[0]);
+    await at.server.done(bo, "PATCH", `/comments/${second.id}`, { text: "edited" });
+    await until(() => comments.items[0].text === "edited");
+    await say(bo, "a reply", { reply_to: first.id });
+    await until(() => comments.items[2].replies === 1);
+    await at.server.done(bo, "DELETE", `/comments/${second.id}`);
+    await until(() => comments.items.length === 2);
+    await at.server.done(bo, "DELETE", `/comments/${first.id}`);
+    await until(() => comments.items[1].author === undefined);
+    assert.deepEqual(idsOf(comments.items), [mine.id, first.id], "the one with a reply stays");
+    comments.close();
+  });
+
+  test("are likeable, in their order, and read anew after a lost connection", async () => {
+    const { ann, bo, post } = await withPost(at);
+    const say = (text, more) => at.server.done(bo, "POST", `/posts/${post.id}/comments`, { text, ...more });
+    const first = await say("first");
+    const feedline = await at.open(ann);
+    const [oldest, replies] = [{ order: "oldest" }, { replyTo: first.id }].map((options) =>
+      feedline.openComments(post.id, options),
+    );
+    await Promise.all([feedline.ready(oldest), feedline.ready(replies)]);
+    await say("second");
+    await until(() => oldest.items.length === 2);
+    assert.deepEqual(textsOf(oldest), ["first", "second"]);
+    await replies.post("a reply");
+    assert.deepEqual(textsOf(replies), ["a reply"]);
+    assert.equal(oldest.items.length, 2);
+    feedline.likes.toggle(oldest.items[0], "comment");
+    assert.equal(feedline.likes.view(oldest.items[0]).state, "pending");
+    await until(() => oldest.items[0].liked && oldest.items[0].likes === 1);
+    feedline.network.cut();
+    await until(() => !feedline.connection.isLive);
+    await say("third");
+    feedline.network.mend();
+    feedline.connection.nudge();
+    await until(() => oldest.items.length === 3);
+    assert.deepEqual(textsOf(oldest), ["first", "second", "third"]);
+  });
+});
+
+describe("follows and favourites", () => {
+  const at = withFeedline();
+
+  test("are set at once, stored, and listed", async () => {
+    const { ann, bo, post } = await withPost(at);
+    const cem = someone("cem");
+    await at.server.meet(cem);
+    const { favourites, follows, ...feedline } = await at.open(ann);
+    assert.equal(follows.state, "idle", "nothing is read that nobody asked for");
+    await follows.reload();
+    assert.deepEqual([idsOf(follows.items), follows.has(bo), follows.has(cem)], [[bo], true, false]);
+    const stored = follows.add(cem);
+    assert.equal(follows.has(cem), true);
+    assert.equal(await stored, true);
+    assert.deepEqual(idsOf(follows.items), [cem, bo]);
+    assert.equal(await follows.remove(bo), true);
+    assert.deepEqual(idsOf((await at.server.done(ann, "GET", `/users/${ann}/following`)).items), [cem]);
+    assert.equal(await favourites.add(post.id), true);
+    assert.equal((await at.server.done(ann, "GET", `/posts/${post.id}`)).favourited, true);
+    assert.deepEqual([favourites.has(post.id), favourites.has(2), favourites.has(2, true)], [true, false, true]);
+    await favourites.reload();
+    assert.equal(favourites.items[0].post.text, "a post");
+    assert.equal(feedline.user, ann);
+  });
+
+  test("are taken back if the server refuses, which says why", async () => {
+    const { follows } = await at.open(someone("ann"));
+    const reverted = [];
+    follows.on("reverted", ({ id, error }) => reverted.push([id, error.code]));
+    assert.equal(await follows.add("nobody-at-all"), false);
+    assert.deepEqual([reverted, follows.has("nobody-at-all")], [[["nobody-at-all", 404]], false]);
+  });
+});

@@ -1,0 +1,45 @@
+/** @extends {Pages<ItemList<Notification>>} */
+export class Notifications extends Pages<ItemList<{
+    comment?: import("../api.js").components["schemas"]["CommentId"];
+    count: number;
+    created_at: number;
+    id: import("../api.js").components["schemas"]["NotificationId"];
+    kind: "like" | "comment" | "reply" | "follow" | "mention";
+    object?: import("../api.js").components["schemas"]["NotificationSubject"];
+    people: import("../api.js").components["schemas"]["Person"][];
+    position: import("../api.js").components["schemas"]["NotificationPosition"];
+    read: boolean;
+    seen: boolean;
+    updated_at: number;
+}>> {
+    /** @param {import("./client.js").Client} client */
+    constructor(client: import("./client.js").Client);
+    unread: number;
+    unseen: number;
+    /** The latest updated first. */
+    get items(): {
+        comment?: import("../api.js").components["schemas"]["CommentId"];
+        count: number;
+        created_at: number;
+        id: import("../api.js").components["schemas"]["NotificationId"];
+        kind: "like" | "comment" | "reply" | "follow" | "mention";
+        object?: import("../api.js").components["schemas"]["NotificationSubject"];
+        people: import("../api.js").components["schemas"]["Person"][];
+        position: import("../api.js").components["schemas"]["NotificationPosition"];
+        read: boolean;
+        seen: boolean;
+        updated_at: number;
+    }[];
+    /** The list was looked at. */
+    markSeen: () => Promise<void>;
+    /** Read up to a group as it is listed, or all that is listed. @type {(id?: number) => Promise<void>} */
+    markRead: (id?: number) => Promise<void>;
+    #private;
+}
+export type Marking = {
+    position?: number;
+    id?: number;
+    seen?: boolean;
+};
+import { ItemList } from "./pages.js";
+import { Pages } from "./pages.js";

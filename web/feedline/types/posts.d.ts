@@ -1,0 +1,28 @@
+export class PostList {
+    /** @type {Map<number, Post>} by id, also those that are not shown */ posts: Map<number, Post>;
+    isRead: boolean;
+    /** @type {string | null | undefined} the next page's cursor; null at the end, undefined if the end was trimmed */
+    next: string | null | undefined;
+    /** Whether the newest posts were forgotten: they can only be read anew. */ isDetached: boolean;
+    /** How many that were forgotten wait to be seen. */ forgotten: number;
+    /** The posts without a gap, newest first. */
+    get shown(): Post[];
+    /** The id of the newest post that is shown. */
+    get newest(): number;
+    /** The id of the oldest post before the next page. */
+    get oldest(): number;
+    /** Takes a page: the first one, or the next. @param {Page} page @returns {boolean} whether there are older posts */
+    take(page: Page): boolean;
+    /** Applies what was pushed, or done here. @param {any} event */
+    apply(event: any, offset?: number): undefined;
+    /** Changes a post, unless a later version of its counts is known. @param {number} id @param {Partial<Post>} more */
+    patch(id: number, more: Partial<Post>): boolean;
+    /** Forgets the oldest posts; a later page brings them back. @param {number} keep */
+    trimOldest(keep: number): void;
+    /** Forgets the newest posts.
+     * @param {number} ceiling the id of the newest to keep @param {number} waiting how many wait to be seen then */
+    trimNewest(ceiling: number, waiting: number): void;
+    #private;
+}
+import type { Post } from "../types.js";
+import type { Page } from "../types.js";
