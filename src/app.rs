@@ -130,6 +130,8 @@ impl App {
             upgrader: Arc::clone(gateway.upgrader()),
             streams: Arc::clone(gateway.streams()),
             emulation: Arc::clone(gateway.emulation()),
+            base_path: config.server.base_path.clone(),
+            limits: config.limits.clone(),
             transports: config.transports,
             operations,
             executor,

@@ -1,5 +1,7 @@
 // Operations over HTTP: those before there is a connection (signing in and up), and those that end it.
 
+import { BASE } from "./base.js";
+
 const TIMEOUT_MS = 10_000;
 
 /** An error of the API; `code` is the HTTP status, 0 without a response. `reason` is the API's code. */
@@ -19,7 +21,7 @@ export async function request(method, path, { token, body } = {}) {
   let answer;
   try {
     const options = { method, headers, cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS) };
-    response = await fetch(`/api/v1${path}`, { ...options, ...(body && { body: JSON.stringify(body) }) });
+    response = await fetch(`${BASE}/api/v1${path}`, { ...options, ...(body && { body: JSON.stringify(body) }) });
     answer = parse(await response.text());
   } catch {
     throw new ApiError(0, { code: "unreachable", message: "the server cannot be reached" });

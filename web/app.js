@@ -1,5 +1,6 @@
 // The application: who is signed in, the client of the server, the views.
 
+import { BASE } from "./base.js";
 import { composeDialog, forgetUnsent, hasUnsent } from "./components/compose.js";
 import { closeMenu } from "./components/menu.js";
 import { messageOf, retryWaiting } from "./components/states.js";
@@ -15,7 +16,7 @@ import { fallback, httpStream, webSocket } from "./feedline/transport.js";
 import { t } from "./i18n/index.js";
 import { Line } from "./line.js";
 import { Push } from "./push.js";
-import { Router } from "./router.js";
+import { parse, paths, Router } from "./router.js";
 import {
   clearSession,
   loadSession,
@@ -118,8 +119,7 @@ export class App {
   #resume(session) {
     this.router.clear();
     this.#open(session);
-    const gate = location.pathname.startsWith("/sign-");
-    this.router.go(gate ? "/" : location.pathname + location.search, { replace: true });
+    this.router.go(isGate(parse(location)) ? paths.home() : location.pathname + location.search, { replace: true });
   }
 
   /** Leaves the session to the other tabs: this one gets an account of its own. */
@@ -147,7 +147,7 @@ export class App {
     this.client = this.line = this.tap = this.favourites = this.push = null;
     clearSession(this.session);
     this.session = this.home = this.crowd = null;
-    this.router.go("/sign-in", { replace: true });
+    this.router.go(paths.gate("sign-in"), { replace: true });
   }
 
   /** Signs out: on the server, as far as it can be reached, and here. */
@@ -227,7 +227,7 @@ export class App {
     const { user, token } = session;
     this.tap = new Tap();
     const transport = this.tap.transport(fallback(webSocket(), httpStream()));
-    const client = new Client({ url: "/connection/websocket", user, token, transport });
+    const client = new Client({ url: `${BASE}/connection/websocket`, user, token, transport });
     this.client = client;
     this.tap.watch(client.connection);
     this.mutings.clear();
@@ -277,7 +277,7 @@ export class App {
     closeMenu({ focus: false });
     if (!this.session) return this.#showGate(isGate(route) ? route.name : "sign-in");
     if (isGate(route)) {
-      queueMicrotask(() => this.router.go("/", { replace: true }));
+      queueMicrotask(() => this.router.go(paths.home(), { replace: true }));
       return { element: document.createElement("div") };
     }
     if (!this.#shell) {

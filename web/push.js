@@ -3,12 +3,13 @@
 // A browser has one subscription for all accounts and tabs of an origin. It belongs to the account that turned pushes
 // on last, and to the session of that tab: signing out there ends it.
 
+import { BASE } from "./base.js";
 import { Emitter } from "./emitter.js";
 import { newKey } from "./feedline/timeline.js";
 import { currentLanguage } from "./i18n/index.js";
 import { preference, setPreference } from "./preferences.js";
 
-const WORKER = "/service-worker.js";
+const WORKER = `${BASE}/service-worker.js`;
 /** How long the browser's push service may take. Without internet, some browsers never answer. */
 const TIMEOUT_MS = 10_000;
 const LOCALES = { en: "en", zh: "zh-CN" };
@@ -182,12 +183,12 @@ const base64Url = (bytes) =>
     .replace(/=+$/, "");
 
 async function currentSubscription() {
-  const registration = await navigator.serviceWorker.getRegistration();
+  const registration = await navigator.serviceWorker.getRegistration(WORKER);
   return (await registration?.pushManager.getSubscription()) ?? null;
 }
 
 async function withdrawAll() {
-  const registration = await navigator.serviceWorker.getRegistration();
+  const registration = await navigator.serviceWorker.getRegistration(WORKER);
   for (const shown of (await registration?.getNotifications()) ?? []) shown.close();
 }
 

@@ -3,6 +3,7 @@
 //
 // A view that is left stays in memory (the last few), so that back and forward show it as it was, at its place.
 
+import { BASE } from "./base.js";
 import { newKey } from "./feedline/timeline.js";
 import { closeLayers, untilReturned } from "./layers.js";
 
@@ -12,22 +13,23 @@ const part = encodeURIComponent;
 
 /** The addresses of the views. */
 export const paths = {
-  home: () => "/",
-  post: (id, comment) => `/post/${id}${comment ? `?comment=${comment}` : ""}`,
-  user: (id, tab) => `/user/${part(id)}${tab ? `/${tab}` : ""}`,
-  topic: (name) => `/topic/${part(name)}`,
-  topics: () => "/topics",
-  explore: () => "/explore",
-  notifications: () => "/notifications",
-  favourites: () => "/favourites",
-  search: (query) => (query ? `/search?q=${part(query)}` : "/search"),
-  settings: () => "/settings",
-  push: () => "/settings/push",
+  home: () => `${BASE}/`,
+  post: (id, comment) => `${BASE}/post/${id}${comment ? `?comment=${comment}` : ""}`,
+  user: (id, tab) => `${BASE}/user/${part(id)}${tab ? `/${tab}` : ""}`,
+  topic: (name) => `${BASE}/topic/${part(name)}`,
+  topics: () => `${BASE}/topics`,
+  explore: () => `${BASE}/explore`,
+  notifications: () => `${BASE}/notifications`,
+  favourites: () => `${BASE}/favourites`,
+  search: (query) => `${BASE}/search${query ? `?q=${part(query)}` : ""}`,
+  settings: () => `${BASE}/settings`,
+  push: () => `${BASE}/settings/push`,
+  gate: (name) => `${BASE}/${name}`,
 };
 
 /** Takes an address apart: the view's name, and what it shows. */
 export function parse(location) {
-  const [name = "", ...rest] = location.pathname.slice(1).split("/").map(decode);
+  const [name = "", ...rest] = location.pathname.slice(BASE.length + 1).split("/").map(decode);
   const params = rest.filter(Boolean);
   const query = new URLSearchParams(location.search);
   if (name === "" && params.length === 0) return { name: "home", params: {} };
@@ -174,7 +176,7 @@ export class Router {
     if (!link || event.defaultPrevented || event.button !== 0) return;
     if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey || link.target) return;
     const url = new URL(link.href);
-    if (url.origin !== location.origin || link.getAttribute("href").startsWith("#")) return;
+    if (!url.href.startsWith(`${location.origin}${BASE}/`) || link.getAttribute("href").startsWith("#")) return;
     event.preventDefault();
     this.go(url.pathname + url.search);
   }

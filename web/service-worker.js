@@ -1,6 +1,8 @@
 // Shows pushes while no page is open, withdraws them once they are read elsewhere, and opens what they are about. A
 // worker belongs to the browser, not to an account: the pages know whose pushes these are (web/push.js).
 
+/** The address of the page, with a slash at its end. */
+const SCOPE = self.registration.scope;
 const ANSWER_MS = 500;
 /** What is said of a push that cannot be read: browsers demand that each shows something. */
 const UNREADABLE = { kind: "alert", title: "Feedline", body: "", tag: "unreadable" };
@@ -81,8 +83,8 @@ async function open(data) {
 
 /** The address of what a push is about. Private pushes do not say. */
 function pathOf({ post, comment, type }) {
-  if (!isId(post) || type === "follow") return "/notifications";
-  return `/post/${post}${isId(comment) ? `?comment=${comment}` : ""}`;
+  if (!isId(post) || type === "follow") return `${SCOPE}notifications`;
+  return `${SCOPE}post/${post}${isId(comment) ? `?comment=${comment}` : ""}`;
 }
 
 const isId = (text) => /^\d{1,16}$/.test(text);
@@ -93,8 +95,11 @@ async function renew({ oldSubscription, newSubscription }) {
   for (const client of await pages()) client.postMessage({ type: "subscription" });
 }
 
-/** Pages in the order in which they were looked at last. */
-const pages = () => self.clients.matchAll({ type: "window", includeUncontrolled: true });
+/** Pages in the order in which they were looked at last. The origin may have other applications. */
+async function pages() {
+  const all = await self.clients.matchAll({ type: "window", includeUncontrolled: true });
+  return all.filter(({ url }) => url.startsWith(SCOPE));
+}
 
 /** Whether a page says that a message was for its account. */
 function ask(client, message) {

@@ -158,14 +158,16 @@ pub(super) fn session_options(config: &Config, verifier: Verifier, revocations: 
     }
 }
 
-/// The hosts of this server that its configuration names.
+/// The hosts and the base path of this server that its configuration names.
 fn own_hosts(server: &ServerConfig) -> OwnHosts {
     let listen = server.listen.to_string();
     let origins: &[String] = match &server.origins {
         AllowedOrigins::Any => &[],
         AllowedOrigins::Listed(origins) => origins,
     };
-    OwnHosts::new(origins.iter().map(String::as_str).chain([&*listen]))
+    let hosts = OwnHosts::new(origins.iter().map(String::as_str).chain([&*listen]));
+    hosts.note_base_path(&server.base_path);
+    hosts
 }
 
 pub(super) fn gateway_options(config: &Config) -> GatewayOptions {

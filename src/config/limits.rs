@@ -4,7 +4,7 @@ use super::layers::SectionReader;
 use super::parse;
 
 /// `[limits]`: maximum sizes and numbers.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct LimitsConfig {
     /// The maximum length of the text of a post or comment, in characters.
     pub text: usize,

@@ -60,6 +60,8 @@ pub use parse::parse_duration;
 pub use push::PushConfig;
 pub use secret::Secret;
 pub use secrets::{Secrets, SecretsError};
+#[cfg(test)]
+pub(crate) use server::OWN_PATHS;
 pub use server::{LogFormat, ServerConfig};
 pub use stores::{BrokerConfig, LedgerConfig};
 pub use transports::TransportsConfig;

@@ -11,13 +11,15 @@ use super::parse::{self, ParseResult};
 use super::suggest::nearest;
 use super::value::ConfigValue;
 use crate::net::origin::normalized;
-use crate::net::{AllowedOrigins, TrustedProxies};
+use crate::net::{AllowedOrigins, BasePath, TrustedProxies};
 
 /// `[server]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerConfig {
     /// The address and port for HTTP and WebSockets.
     pub listen: SocketAddr,
+    /// The path below which clients reach the server, at a proxy that keeps or removes it.
+    pub base_path: BasePath,
     /// The folder for Feedline's own files: the SQLite ledger, the queue of likes, generated secrets.
     pub data_dir: PathBuf,
     /// The browser origins that may connect in addition to the server's own host.
@@ -53,6 +55,28 @@ pub enum LogFormat {
     Json,
 }
 
+/// The first segments of the server's own paths. Below a base path that begins with one, a path that a proxy has kept
+/// looks like one that it has removed the base path from.
+pub(crate) const OWN_PATHS: [&str; 17] = [
+    "api",
+    "connection",
+    "emulation",
+    "health",
+    "ready",
+    "metrics",
+    "post",
+    "user",
+    "topic",
+    "topics",
+    "explore",
+    "notifications",
+    "favourites",
+    "search",
+    "settings",
+    "sign-in",
+    "sign-up",
+];
+
 /// The schemes of pages. Applications with a web view have others.
 const WEB_SCHEMES: [&str; 2] = ["http", "https"];
 
@@ -67,6 +91,7 @@ impl ServerConfig {
         ];
         let server = Self {
             listen: section.read("listen", parse::address),
+            base_path: section.read("base_path", base_path),
             data_dir: section.read("data_dir", parse::nonempty_text).into(),
             origins: section.read("origins", origins),
             connections: section.read("connections", parse::limit(10_000_000)),
@@ -90,6 +115,17 @@ impl ServerConfig {
         }
         server
     }
+}
+
+fn base_path(value: &ConfigValue) -> ParseResult<BasePath> {
+    let text = parse::text(value)?;
+    let expected = "expected a path such as /feed, of letters, digits, and - . _ ~";
+    let base = BasePath::parse(&text).ok_or_else(|| format!("{expected}, not {text:?}"))?;
+    let first = base.as_str().split('/').nth(1).unwrap_or_default();
+    if OWN_PATHS.contains(&first) {
+        return Err(format!("/{first} is a path of the server itself: choose another one"));
+    }
+    Ok(base)
 }
 
 fn trusted_proxies(value: &ConfigValue) -> ParseResult<TrustedProxies> {

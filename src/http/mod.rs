@@ -11,6 +11,8 @@
 //! | `/api/events` | the outlet, for backends | `outlet` |
 //! | `/health`, `/health/stores`, `/ready`, `/metrics` | probes for operators | `probes` |
 //! | everything else | the web page | `page` |
+//!
+//! All of them are below the base path, too (`base_path`).
 
 use std::sync::Arc;
 
@@ -27,7 +29,7 @@ use crate::api::Executor;
 use crate::api::operations::Operations;
 use crate::auth::{ApiKeys, Verifier};
 use crate::broker::Broker;
-use crate::config::TransportsConfig;
+use crate::config::{LimitsConfig, TransportsConfig};
 use crate::feed::Feed;
 use crate::gateway::accept::stream_opener::StreamOpener;
 use crate::gateway::accept::upgrade::Upgrader;
@@ -36,11 +38,11 @@ use crate::gateway::session::SessionOptions;
 use crate::gateway::{LogReader, NodeSurvey};
 use crate::metrics::Metrics;
 use crate::net::progress::StallFlag;
-use crate::net::{AllowedOrigins, OwnHosts};
-use crate::net::{ClientAddress, TrustedProxies};
+use crate::net::{AllowedOrigins, BasePath, ClientAddress, OwnHosts, TrustedProxies};
 
 mod answers;
 mod authentication;
+mod base_path;
 mod contract;
 mod cors;
 mod events_poll;
@@ -56,6 +58,7 @@ pub use probes::ProbeParts;
 
 use answers::problem;
 use authentication::Authenticator;
+use base_path::{base_of, below};
 use in_flight::InFlight;
 use operations::OperationsApi;
 use server_api::ServerApi;
@@ -69,6 +72,10 @@ pub struct HttpParts {
     pub streams: Arc<StreamOpener>,
     /// Passes commands to streams.
     pub emulation: Arc<Emulation>,
+    /// The path below which clients reach the server.
+    pub base_path: BasePath,
+    /// The limits that clients may read: of texts, media and topics.
+    pub limits: LimitsConfig,
     /// The transports that clients may use.
     pub transports: TransportsConfig,
     /// The table of operations. Each becomes a route.
@@ -115,7 +122,8 @@ pub fn admin_router(probes: Router) -> Router {
 /// The route table. `probes` is empty if they are on the listener for operators.
 pub fn router(parts: HttpParts, probes: Router) -> Router {
     let api_keys = Arc::new(parts.api_keys);
-    let contract = contract::routes(Arc::clone(&parts.operations));
+    let page = page::Page::new(parts.limits.clone());
+    let contract = contract::routes(Arc::clone(&parts.operations), parts.limits);
     let backends = ServerApi {
         api_keys: Arc::clone(&api_keys),
         sessions: parts.sessions,
@@ -137,22 +145,23 @@ pub fn router(parts: HttpParts, probes: Router) -> Router {
         metrics: parts.metrics,
     };
     let streams = Arc::new(StreamParts { streams: parts.streams, emulation: parts.emulation });
-    probes
+    let routes = probes
         .merge(websocket_routes(parts.upgrader, parts.transports))
         .merge(stream_routes(streams, parts.transports, parts.origins.clone()))
         .nest("/api/v1", operation_routes(operations, parts.origins))
         .merge(contract)
         .route("/api/events", get(events_poll::serve).with_state(Arc::new(events)))
         .merge(server_api)
-        .fallback(get(page::serve))
+        .fallback(get(page::serve).with_state(page))
         .method_not_allowed_fallback(no_such_method)
-        .layer(from_fn(identify))
-        .layer(from_fn_with_state(own_hosts, note_host))
+        .layer(from_fn_with_state(own_hosts, note_host));
+    below(parts.base_path, routes).layer(from_fn(identify))
 }
 
-/// Notes the host that the request names.
+/// Notes the host and the base path that the request names.
 async fn note_host(State(hosts): State<Arc<OwnHosts>>, request: Request, next: Next) -> Response<Body> {
     hosts.note(request.headers());
+    hosts.note_base_path(&base_of(request.extensions()));
     next.run(request).await
 }
 

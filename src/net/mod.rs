@@ -2,6 +2,7 @@
 //!
 //! | file | contents |
 //! |---|---|
+//! | `base_path` | the path below which clients reach this server |
 //! | [`origin`] | which browser origins may connect |
 //! | `own_hosts` | the hosts of this server, and URLs of its own API |
 //! | `trusted` | the networks of trusted proxies; the addresses that limits by address exempt |
@@ -13,6 +14,7 @@
 
 use std::net::IpAddr;
 
+mod base_path;
 mod forwarded;
 pub mod origin;
 mod own_hosts;
@@ -22,6 +24,7 @@ mod public;
 pub mod takeover;
 mod trusted;
 
+pub use base_path::BasePath;
 pub use forwarded::client_address;
 pub use origin::AllowedOrigins;
 pub use own_hosts::OwnHosts;

@@ -1,4 +1,4 @@
-//! The hosts under which clients reach this server, and URLs of its own API at them.
+//! The hosts and base paths under which clients reach this server, and URLs of its own API at them.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,9 +9,14 @@ use parking_lot::RwLock;
 use percent_encoding::percent_decode_str;
 use reqwest::Url;
 
+use super::BasePath;
+
 /// The maximal number of hosts that are learned from requests, and the longest name.
 const MAX_SEEN: usize = 32;
 const MAX_NAME: usize = 253;
+
+/// The maximal number of base paths that are learned from requests. Only proxies can name them.
+const MAX_BASE_PATHS: usize = 16;
 
 /// The first segments of paths that change something, or return data of one client.
 const API: [&str; 3] = ["api", "connection", "emulation"];
@@ -25,6 +30,8 @@ const MAX_DECODED: usize = 4;
 pub struct OwnHosts {
     configured: Vec<String>,
     seen: RwLock<Vec<SeenHost>>,
+    /// The base paths other than the root.
+    base_paths: RwLock<Vec<BasePath>>,
 }
 
 #[derive(Debug)]
@@ -37,7 +44,19 @@ impl OwnHosts {
     /// Begins with the hosts of these addresses and origins, such as `10.0.0.1:8000` and `https://feed.example.org`.
     pub fn new<'a>(configured: impl IntoIterator<Item = &'a str>) -> Self {
         let configured = configured.into_iter().map(|text| text.rsplit_once("//").map_or(text, |(_, host)| host));
-        Self { configured: configured.map(canonical).collect(), seen: RwLock::default() }
+        Self { configured: configured.map(canonical).collect(), ..Self::default() }
+    }
+
+    /// Notes the base path of a request.
+    pub fn note_base_path(&self, base: &BasePath) {
+        let is_known = |known: &[BasePath]| base.is_root() || known.contains(base) || known.len() == MAX_BASE_PATHS;
+        if is_known(&self.base_paths.read()) {
+            return;
+        }
+        let mut known = self.base_paths.write();
+        if !is_known(&known) {
+            known.push(base.clone());
+        }
     }
 
     /// Notes the host that a request names.
@@ -71,7 +90,7 @@ impl OwnHosts {
         };
         let is_own =
             is_loopback || self.configured.contains(&host) || self.seen.read().iter().any(|seen| seen.name == host);
-        is_own && is_api_path(url.path())
+        is_own && is_api_path(url.path(), &self.base_paths.read())
     }
 }
 
@@ -106,8 +125,8 @@ fn without_port(authority: &str) -> &str {
     }
 }
 
-/// Whether a path is below one of [`API`], as this server or a proxy before it may read it.
-fn is_api_path(path: &str) -> bool {
+/// Whether a path is below one of [`API`], at the root or a base path, as this server or a proxy before it may read it.
+fn is_api_path(path: &str, base_paths: &[BasePath]) -> bool {
     let mut path = path.to_owned();
     for _ in 0..MAX_DECODED {
         let mut segments: Vec<&str> = Vec::new();
@@ -119,7 +138,15 @@ fn is_api_path(path: &str) -> bool {
                 segment => segments.push(segment),
             }
         }
-        if segments.first().is_some_and(|first| API.iter().any(|api| first.eq_ignore_ascii_case(api))) {
+        let is_api = |segments: &[&str]| {
+            segments.first().is_some_and(|first| API.iter().any(|api| first.eq_ignore_ascii_case(api)))
+        };
+        let is_below = |base: &BasePath| {
+            let base: Vec<&str> = base.as_str().split('/').skip(1).collect();
+            let (above, below) = segments.split_at(base.len().min(segments.len()));
+            above.iter().zip(&base).all(|(one, other)| one.eq_ignore_ascii_case(other)) && is_api(below)
+        };
+        if is_api(&segments) || base_paths.iter().any(is_below) {
             return true;
         }
         let decoded = percent_decode_str(&path).decode_utf8_lossy();
@@ -205,6 +232,26 @@ mod tests {
         ] {
             assert!(!hosts.is_own_api(url), "{url}");
         }
+    }
+
+    #[test]
+    fn the_own_api_is_below_each_base_path() {
+        let hosts = OwnHosts::default();
+        assert!(!hosts.is_own_api("/my/feed/api/v1/posts"));
+        hosts.note_base_path(&BasePath::default());
+        hosts.note_base_path(&BasePath::parse("/my/feed").unwrap());
+        for url in
+            ["/api", "/my/feed/api/v1/posts", "http://localhost/My/feed/api", "/my/%66eed/connection", "/my//feed/api"]
+        {
+            assert!(hosts.is_own_api(url), "{url}");
+        }
+        for url in ["/my/feed/demo/1.svg", "/my/api", "/my/feed", "/feed/api", "/other/feed/api", "/my/feeds/api"] {
+            assert!(!hosts.is_own_api(url), "{url}");
+        }
+        for number in 0..1_000 {
+            hosts.note_base_path(&BasePath::parse(&format!("/{number}")).unwrap());
+        }
+        assert_eq!(hosts.base_paths.read().len(), MAX_BASE_PATHS);
     }
 
     #[test]

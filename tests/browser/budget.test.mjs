@@ -9,7 +9,7 @@ import { go, live, signIn, stage } from "./people.mjs";
 
 /** The limit for the script and style up to Home, in each language, and for those of all views. */
 const MAX_BYTES = 54_000;
-const MAX_BYTES_OF_ALL = 70_000;
+const MAX_BYTES_OF_ALL = 78_000;
 const FIRST_PAINT_MS = 500;
 const COLD_STARTS = 5;
 /** The limit of the cumulative layout shift at start. Browsers rate values up to 0.1 as good. */
@@ -35,19 +35,22 @@ function request(path, headers = {}) {
   });
 }
 
-/** The scripts and styles that the page has loaded, with their sizes on the wire in bytes. */
+/** The scripts and styles that the page has loaded, without the hashes in their names, with their sizes in bytes. */
 const loaded = (browser) =>
   browser.run(() =>
     performance
       .getEntriesByType("resource")
       .filter(({ name }) => /\.(js|css)$/.test(name))
-      .map(({ name, encodedBodySize }) => ({ path: new URL(name).pathname, bytes: encodedBodySize })),
+      .map(({ name, encodedBodySize }) => ({
+        path: new URL(name).pathname.replace(/\.[0-9a-f]{16}(?=\.)/, ""),
+        bytes: encodedBodySize,
+      })),
   );
 
 /** The times of the first paint and of the entry script's arrival, in ms since the navigation. */
 function firstPaint() {
   const [paint] = performance.getEntriesByName("first-contentful-paint");
-  const [script] = performance.getEntriesByName(new URL("/main.js", location.href).href);
+  const [script] = performance.getEntriesByName(document.querySelector("script").src);
   return paint && { ms: paint.startTime, scriptMs: script.responseEnd };
 }
 

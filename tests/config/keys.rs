@@ -10,6 +10,7 @@ use crate::{DEFAULTS, parse, parse_env, variable, wrong, wrong_env};
 /// Every key with a valid value other than its default, in the syntax of environment variables.
 const OTHERS: &[(&str, &str)] = &[
     ("server.listen", "0.0.0.0:9000"),
+    ("server.base_path", "/my/feed"),
     ("server.data_dir", "elsewhere"),
     ("server.origins", "https://a.example,https://b.example:8443"),
     ("server.connections", "10"),

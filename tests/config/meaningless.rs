@@ -28,6 +28,12 @@ const FILES: &[(&str, &str, &str)] = &[
     ("[server]\norigins = [\"https://a.example https://b.example\"]", "server.origins", "expected origins"),
     ("[server]\norigins = [\" https://app.example.org\"]", "server.origins", "spaces"),
     ("[server]\norigins = [\"'https://app.example.org'\"]", "server.origins", "quotation mark"),
+    ("[server]\nbase_path = \"feed\"", "server.base_path", "such as /feed"),
+    ("[server]\nbase_path = \"//feed\"", "server.base_path", "such as /feed"),
+    ("[server]\nbase_path = \"/a/../feed\"", "server.base_path", "such as /feed"),
+    ("[server]\nbase_path = \"https://example.org/feed\"", "server.base_path", "such as /feed"),
+    ("[server]\nbase_path = \"/api/feed\"", "server.base_path", "a path of the server itself"),
+    ("[server]\nbase_path = \"/post\"", "server.base_path", "a path of the server itself"),
     ("[server]\nproxy_protocol = true", "server.proxy_protocol", "server.trusted_proxies"),
     ("[server]\nadmin_listen = \"127.0.0.1:8000\"", "server.admin_listen", "server.listen"),
     // Limits that exclude what they limit.

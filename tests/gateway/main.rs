@@ -3,6 +3,7 @@
 mod activity;
 mod audience;
 mod backend;
+mod base_path;
 mod callers;
 mod cent;
 mod channels;
@@ -45,6 +46,7 @@ mod outlet;
 mod overrides;
 mod own_api;
 mod own_lists;
+mod page;
 mod people;
 mod protobuf;
 mod proxies;

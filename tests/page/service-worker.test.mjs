@@ -7,6 +7,15 @@ import { createContext, runInContext } from "node:vm";
 
 const SOURCE = await readFile(new URL("../../web/service-worker.js", import.meta.url), "utf8");
 
+const SCOPE = "https://example.org/feed/";
+
+/** A page of another application on the same host. */
+const OTHER = {
+  url: "https://example.org/feeds/",
+  visibilityState: "visible",
+  postMessage: () => assert.fail("a message to another application"),
+};
+
 /** A worker that shows these notifications, with pages that are visible or not. */
 function worker({ shown = [], pages = [] } = {}) {
   const listeners = {};
@@ -20,10 +29,14 @@ function worker({ shown = [], pages = [] } = {}) {
   for (const data of shown) showNotification("before", { tag: JSON.stringify(data), data });
   log.length = 0;
   const registration = {
+    scope: SCOPE,
     showNotification,
     getNotifications: async ({ tag } = {}) => open.filter((one) => tag === undefined || one.tag === tag),
   };
-  const clients = { matchAll: async () => pages.map((visibilityState) => ({ visibilityState })) };
+  const clients = {
+    matchAll: async () => [...pages.map((visibilityState) => ({ url: `${SCOPE}post/1`, visibilityState })), OTHER],
+    openWindow: (url) => log.push(url),
+  };
   const addEventListener = (name, listener) => (listeners[name] = listener);
   const self = { addEventListener, registration, clients, navigator: {}, skipWaiting() {} };
   runInContext(SOURCE, createContext({ self, setTimeout, MessageChannel }));
@@ -33,7 +46,13 @@ function worker({ shown = [], pages = [] } = {}) {
     listeners.push({ data, waitUntil: (promise) => (done = promise) });
     return done;
   };
-  return { push, log, open: () => open.map(({ data }) => data?.notification ?? data?.post) };
+  const click = (data) => {
+    let done;
+    const notification = { data, close() {} };
+    listeners.notificationclick({ notification, waitUntil: (promise) => (done = promise) });
+    return done;
+  };
+  return { push, click, log, open: () => open.map(({ data }) => data?.notification ?? data?.post) };
 }
 
 const clear = (data) => ({ kind: "clear", badge: 0, data });
@@ -83,4 +102,12 @@ test("a push that cannot be read shows something", async () => {
   const { push, log } = worker();
   await push(undefined);
   assert.equal(log.length, 1);
+});
+
+test("a click opens the view below the path of the page", async () => {
+  const { click, log } = worker();
+  await click({ post: "7", comment: "9" });
+  await click({ post: "7" });
+  await click({ type: "follow" });
+  assert.deepEqual(log, [`${SCOPE}post/7?comment=9`, `${SCOPE}post/7`, `${SCOPE}notifications`]);
 });

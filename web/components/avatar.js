@@ -1,5 +1,6 @@
 // Avatars: the user's picture, or a drawn one: two tilted fields and a disc, the same for the same id.
 
+import { addressOf } from "../base.js";
 import { h, svg } from "../dom.js";
 import { paths } from "../router.js";
 
@@ -36,7 +37,7 @@ export function avatar({ id, avatar: picture }, size = "") {
   const loadable = picture && /^(https:\/\/|\/(?!\/))/.test(picture);
   if (!loadable) element.append(drawing(id));
   else {
-    const image = h("img", { src: picture, alt: "", loading: "lazy", referrerpolicy: "no-referrer" });
+    const image = h("img", { src: addressOf(picture), alt: "", loading: "lazy", referrerpolicy: "no-referrer" });
     image.addEventListener("error", () => image.replaceWith(drawing(id)), { once: true });
     element.append(image);
   }

@@ -1,12 +1,13 @@
 // What a post can carry besides text: media by URL with a preview, and a place.
 
+import { GIVEN } from "../base.js";
 import { button, h, show } from "../dom.js";
 import { icon } from "../icons.js";
 import { t } from "../i18n/index.js";
 import { isBlank, written } from "../text.js";
 import { mediaItem } from "./media.js";
 
-const MEDIA_MOST = 9;
+const MEDIA_MOST = Number(GIVEN.mediaLimit);
 const KINDS = { video: /\.(mp4|webm|mov|m4v|ogv)$/i, audio: /\.(mp3|ogg|oga|wav|m4a|aac|flac|opus)$/i };
 
 function kindOf(url) {

@@ -1,5 +1,6 @@
 // Pictures, video and audio by URL. Other origins get no referrer; what is not HTTPS is a link.
 
+import { addressOf } from "../base.js";
 import { h } from "../dom.js";
 import { icon } from "../icons.js";
 import { t } from "../i18n/index.js";
@@ -16,7 +17,8 @@ export function mediaGrid(items) {
 }
 
 /** One piece of media. */
-export function mediaItem({ type, url, alt, width, height }) {
+export function mediaItem({ type, url: given, alt, width, height }) {
+  const url = addressOf(given);
   if (!isLoadable(url)) return broken(url);
   if (type === "image") return picture(url, alt ?? "", width, height);
   const player = h(type === "video" ? "video" : "audio", {

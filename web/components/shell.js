@@ -136,7 +136,7 @@ export class Shell {
     return h(
       "header",
       { class: "side" },
-      h("a", { class: "brand", href: "/", "aria-label": "Feedline" }, mark(), h("span", { text: "Feedline" })),
+      h("a", { class: "brand", href: paths.home(), "aria-label": "Feedline" }, mark(), h("span", { text: "Feedline" })),
       h(
         "nav",
         { "aria-label": t("nav") },

@@ -1,11 +1,13 @@
 // How much of a text is left, counted as the server counts: in code points. What is too long is kept, and refused.
 
+import { GIVEN } from "../base.js";
 import { h } from "../dom.js";
 import { t } from "../i18n/index.js";
 
-const MOST = 5000;
+/** The limit of the server. */
+const MOST = Number(GIVEN.textLimit);
 /** From how many on what is left is shown. */
-const NEAR = 500;
+const NEAR = Math.max(10, Math.min(500, MOST / 10));
 
 export class TextLimit {
   #field;

@@ -1,12 +1,13 @@
 // The words of the page. Keys are the same in every table; tests compare them. Only the table that is used is loaded:
 // by its address, because the server sends this module as a part of the joined script.
 
+import { GIVEN } from "../base.js";
 import { preference, setPreference } from "../preferences.js";
 import { withoutDirections } from "../text.js";
 
 const TABLES = {
-  en: () => import("/i18n/en.js").then(({ en }) => en),
-  zh: () => import("/i18n/zh.js").then(({ zh }) => zh),
+  en: () => import(GIVEN.en).then(({ en }) => en),
+  zh: () => import(GIVEN.zh).then(({ zh }) => zh),
 };
 const LOCALES = { en: "en", zh: "zh-CN" };
 

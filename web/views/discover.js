@@ -7,6 +7,7 @@ import { PagedList } from "../components/paged-list.js";
 import { suggestions, topics } from "../components/panels.js";
 import { personLink } from "../components/person.js";
 import { empty } from "../components/states.js";
+import { paths } from "../router.js";
 import { written } from "../text.js";
 
 function searchForm(app, query) {
@@ -30,7 +31,7 @@ function searchForm(app, query) {
   );
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    app.router.go(`/search?q=${encodeURIComponent(written(field.value).replace(/^[@＠]/, ""))}`);
+    app.router.go(paths.search(written(field.value).replace(/^[@＠]/, "")));
   });
   return { form, field };
 }

@@ -5,6 +5,7 @@ import { mark } from "../icons.js";
 import { t } from "../i18n/index.js";
 import { messageOf } from "../components/states.js";
 import { languageChoice } from "../components/choices.js";
+import { paths } from "../router.js";
 import { written } from "../text.js";
 
 const USER = /^[A-Za-z0-9_.-]{1,64}$/;
@@ -90,7 +91,7 @@ export function gateView({ mode, notice = "", request, enter, other: browser, jo
     data: { testid: "gate-switch" },
     onclick: () => {
       typed = { user: fields.user.input.value, password: fields.password.input.value };
-      go(up ? "/sign-in" : "/sign-up");
+      go(paths.gate(up ? "sign-in" : "sign-up"));
     },
   });
   const card = h(

@@ -1,5 +1,6 @@
 // The views of a signed-in user, by name. Home is a part of the first script; the others come in the second one.
 
+import { GIVEN } from "../base.js";
 import { homeView } from "./home.js";
 import { notFoundView } from "./not-found.js";
 
@@ -36,7 +37,7 @@ async function load() {
     try {
       // By its address, because the server sends this module as a part of the joined script. A browser may remember
       // that an address failed.
-      second = await import(`/views/more.js${tries ? `?${tries}` : ""}`);
+      second = await import(`${GIVEN.more}${tries ? `?${tries}` : ""}`);
     } catch (error) {
       mismatches += error instanceof SyntaxError ? 1 : 0;
       if (mismatches === MAX_MISMATCHES) {

@@ -6,7 +6,7 @@
 //! stream goes to the connection of the client, which has its own write timeout.
 //!
 //! The client's address is that of the other end, or what a trusted proxy says: a PROXY header before the first
-//! request, `X-Forwarded-For` in each request.
+//! request, `X-Forwarded-For` in each request. `X-Forwarded-Prefix` of a trusted proxy is passed on as [`BasePath`].
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -33,7 +33,7 @@ use super::stream_opener::StreamStart;
 use crate::metrics::Metrics;
 use crate::net::progress::{ProgressBody, ProgressStream, StallFlag};
 use crate::net::takeover::Takeover;
-use crate::net::{ClientAddress, TrustedProxies, client_address, proxy_protocol};
+use crate::net::{BasePath, ClientAddress, TrustedProxies, client_address, proxy_protocol};
 use crate::supervisor::supervise;
 
 /// The bounds of the listener.
@@ -231,6 +231,12 @@ impl HttpListener {
         let mut request =
             request.map(|body| Body::new(ProgressBody::new(body, self.options.stall_timeout, stalled.clone())));
         request.extensions_mut().insert(ClientAddress(client));
+        if peer.may_forward
+            && self.options.trusted_proxies.contains(peer.address)
+            && let Some(base) = BasePath::forwarded(request.headers())
+        {
+            request.extensions_mut().insert(base);
+        }
         request.extensions_mut().insert(Arc::clone(slot));
         request.extensions_mut().insert(stalled);
         let answering = self.router.clone().call(request);

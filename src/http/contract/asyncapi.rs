@@ -7,7 +7,7 @@ use super::schemas::Schemas;
 use crate::model::ChannelKind;
 
 /// The AsyncAPI 3.0 document of everything that is pushed.
-pub(super) fn document() -> Value {
+pub(super) fn document(base: &str) -> Value {
     let mut schemas = Schemas::new();
     let events = event_schemas(&mut schemas);
     let all = ChannelKind::ALL;
@@ -29,7 +29,7 @@ pub(super) fn document() -> Value {
             "license": { "name": "Apache-2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0" },
         },
         "defaultContentType": "application/json",
-        "servers": servers(),
+        "servers": servers(base),
         "channels": channels,
         "operations": operations,
         "components": {
@@ -87,13 +87,13 @@ const TRANSPORTS: [[&str; 4]; 6] = [
     ],
 ];
 
-/// The transports as servers. The section `[transports]` of the configuration turns each on or off.
-fn servers() -> Map<String, Value> {
+/// The transports as servers, below a base path. The section `[transports]` of the configuration turns each on or off.
+fn servers(base: &str) -> Map<String, Value> {
     let server = |[name, protocol, path, description]: [&str; 4]| {
         let server = json!({
             "host": "{host}",
             "protocol": protocol,
-            "pathname": path,
+            "pathname": format!("{base}{path}"),
             "description": description,
             "variables": {
                 "host": { "default": "127.0.0.1:8000", "description": "The host and port of the server." },

@@ -24,33 +24,55 @@ mod sample;
 mod schemas;
 mod server_method;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
 use axum::http::{Response, StatusCode};
 use axum::routing::get;
 
 use super::answers::json_answer;
+use super::base_path::{PerBasePath, base_of};
 use crate::api::operations::Operations;
+use crate::config::LimitsConfig;
 
-/// The documents, each made once, for its first request.
+/// The documents, each made once for a base path, at its first request.
 struct Documents {
     operations: Arc<Operations>,
-    openapi: OnceLock<Bytes>,
-    asyncapi: OnceLock<Bytes>,
+    limits: LimitsConfig,
+    openapi: PerBasePath<Bytes>,
+    asyncapi: PerBasePath<Bytes>,
 }
 
 /// The routes `/api/openapi.json` and `/api/asyncapi.json`.
-pub(super) fn routes(operations: Arc<Operations>) -> Router {
-    let documents = Arc::new(Documents { operations, openapi: OnceLock::new(), asyncapi: OnceLock::new() });
-    let same = Arc::clone(&documents);
-    let openapi = move || async move { answer(&documents.openapi, || openapi::document(&documents.operations)) };
-    let asyncapi = move || async move { answer(&same.asyncapi, asyncapi::document) };
-    Router::new().route("/api/openapi.json", get(openapi)).route("/api/asyncapi.json", get(asyncapi))
+pub(super) fn routes(operations: Arc<Operations>, limits: LimitsConfig) -> Router {
+    let documents = Documents { operations, limits, openapi: PerBasePath::default(), asyncapi: PerBasePath::default() };
+    Router::new()
+        .route("/api/openapi.json", get(openapi))
+        .route("/api/asyncapi.json", get(asyncapi))
+        .with_state(Arc::new(documents))
 }
 
-fn answer(document: &OnceLock<Bytes>, make: impl FnOnce() -> serde_json::Value) -> Response<Body> {
-    let body = document.get_or_init(|| Bytes::from(make().to_string())).clone();
+async fn openapi(State(documents): State<Arc<Documents>>, request: Request) -> Response<Body> {
+    let Documents { operations, limits, openapi, .. } = &*documents;
+    answer(openapi, &request, |base| openapi::document(operations, limits, base))
+}
+
+async fn asyncapi(State(documents): State<Arc<Documents>>, request: Request) -> Response<Body> {
+    answer(&documents.asyncapi, &request, asyncapi::document)
+}
+
+fn answer(
+    documents: &PerBasePath<Bytes>,
+    request: &Request,
+    make: impl FnOnce(&str) -> serde_json::Value,
+) -> Response<Body> {
+    let base = base_of(request.extensions());
+    let body = documents.get(&base).unwrap_or_else(|| {
+        let made = Bytes::from(make(base.as_str()).to_string());
+        documents.insert(base, made.clone());
+        made
+    });
     json_answer(StatusCode::OK, body)
 }

@@ -10,11 +10,12 @@ use super::sample::fill;
 use super::schemas::Schemas;
 use super::server_method::{describe_batch, describe_method, describe_sequence};
 use crate::api::operations::Operations;
+use crate::config::LimitsConfig;
 use crate::http::server_api::METHODS;
 use crate::model::ChannelKind;
 
-/// The OpenAPI 3.1 document of these operations, and of the events that are pushed.
-pub(super) fn document(operations: &Operations) -> Value {
+/// The OpenAPI 3.1 document of these operations below a base path, and of the events that are pushed.
+pub(super) fn document(operations: &Operations, limits: &LimitsConfig, base: &str) -> Value {
     let mut schemas = Schemas::new();
     let mut paths: Map<String, Value> = Map::new();
     let mut errors = ErrorResponses::default();
@@ -43,8 +44,9 @@ pub(super) fn document(operations: &Operations) -> Value {
                 same name over the socket, too: its input has the members of path, query and body. /api/asyncapi.json \
                 describes the channels of the socket.",
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
+            "x-limits": limits,
         },
-        "servers": [{ "url": "/", "description": "This server. All paths are at its root." }],
+        "servers": [{ "url": format!("{base}/"), "description": "This server. All paths are below this one." }],
         "paths": paths,
         "webhooks": webhooks(&mut schemas),
         "components": {
@@ -282,7 +284,8 @@ mod tests {
 
     #[test]
     fn schemas_keep_their_names() {
-        let document = document(&Operations::new());
+        let limits = crate::config::Config::parse("", std::iter::empty()).unwrap().limits;
+        let document = document(&Operations::new(), &limits, "");
         let schemas = document["components"]["schemas"].as_object().expect("an object");
         assert_eq!(schemas.keys().collect::<Vec<_>>(), SCHEMAS);
     }

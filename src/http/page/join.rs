@@ -27,9 +27,14 @@ pub(super) struct PageScripts {
     pub(super) later: String,
 }
 
-/// Two modules, each with all that it imports. None if one of them has a form that cannot be joined, or if they import
+/// Two modules, each with all that it imports; `address` is that of the first one for the later one, by its text. None if one of them has a form that cannot be joined, or if they import
 /// each other in a circle: then the browser loads them one by one.
-pub(super) fn modules(first: &str, later: &str, read: Read<'_>) -> Option<PageScripts> {
+pub(super) fn modules(
+    first: &str,
+    later: &str,
+    read: Read<'_>,
+    address: impl FnOnce(&str) -> String,
+) -> Option<PageScripts> {
     let mut joiner = Joiner { read, places: HashMap::new(), used: BTreeSet::new(), script: String::new() };
     let entry = joiner.prepare(first)?;
     let number_of_first = joiner.places.len();
@@ -45,7 +50,8 @@ pub(super) fn modules(first: &str, later: &str, read: Read<'_>) -> Option<PageSc
     writeln!(script, "const {build} = 1;\nexport {{ {shared} }};").ok()?;
     let exports = exports.join(", ");
     let own = joiner.script;
-    let later = format!("import {{ {shared} }} from \"/{first}\";\n{own}{imports}{body}export {{ {exports} }};\n");
+    let first = address(&script);
+    let later = format!("import {{ {shared} }} from \"{first}\";\n{own}{imports}{body}export {{ {exports} }};\n");
     Some(PageScripts { first: script, later })
 }
 
@@ -162,14 +168,15 @@ mod tests {
 
     #[test]
     fn modules_are_functions_in_the_order_in_which_they_run() {
-        let PageScripts { first, later } = modules("main.js", "part/later.js", &read).expect("two scripts");
+        let PageScripts { first, later } =
+            modules("main.js", "part/later.js", &read, |_| "../main.js".to_owned()).expect("two scripts");
         let wanted = "const $0 = (() => {\nclass B {}\nreturn { B };\n})();\n\
             const $1 = (() => {\nconst { B } = $0;\nconst one = B;\nasync function two() {}\nreturn { B, one, two };\n\
             })();\n\
             const {  one,  two: second,} = $1;\n\nawait one(second);\nconst BUILD = 1;\nexport { $0, BUILD };\n";
         let build = later.get(13..27).expect("the name of the build");
         assert_eq!(first.replace(build, "BUILD"), wanted);
-        let wanted = "import { $0, BUILD } from \"/main.js\";\n\
+        let wanted = "import { $0, BUILD } from \"../main.js\";\n\
             const $2 = (() => {\nfunction own() {}\nreturn { own };\n})();\n\
             const { B } = $0;\nconst { own } = $2;\nconst later = own(B);\nexport { later };\n";
         assert_eq!(later.replace(build, "BUILD"), wanted);
@@ -178,8 +185,8 @@ mod tests {
     #[test]
     fn what_cannot_be_joined_is_left_to_the_browser() {
         for entry in ["circle.js", "default.js", "outside.js", "missing.js"] {
-            assert!(modules(entry, "part/later.js", &read).is_none(), "{entry}");
-            assert!(modules("main.js", entry, &read).is_none(), "{entry}");
+            assert!(modules(entry, "part/later.js", &read, str::to_owned).is_none(), "{entry}");
+            assert!(modules("main.js", entry, &read, str::to_owned).is_none(), "{entry}");
         }
     }
 

@@ -1,7 +1,9 @@
 //! The web page: the files of `web/`, embedded in the binary (read from disk in a debug build).
 
+use std::sync::Arc;
+
 use axum::body::Body;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::header::{
     ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH,
     REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
@@ -9,10 +11,16 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 
 use super::answers::problem;
+use super::base_path::base_of;
+use crate::config::LimitsConfig;
 
+mod document;
 mod encoding;
 mod files;
 mod join;
+
+use document::Documents;
+use files::File;
 
 /// Allows only the scripts and styles of the binary. Pictures, video and audio of posts may come from any HTTPS origin.
 /// No script can create markup from text: Trusted Types are required, and the only policy that may be created, once, is
@@ -23,19 +31,83 @@ const POLICY: HeaderValue = HeaderValue::from_static(
      require-trusted-types-for 'script'; trusted-types service-worker",
 );
 
-/// Whether a path is the address of a view. `web/router.js` has the same list.
+/// The first segments of the addresses of views. `web/router.js` has the same list.
+const VIEWS: [&str; 11] = [
+    "post",
+    "user",
+    "topic",
+    "topics",
+    "explore",
+    "notifications",
+    "favourites",
+    "search",
+    "settings",
+    "sign-in",
+    "sign-up",
+];
+
 fn is_view(path: &str) -> bool {
-    let name = path.split('/').next().unwrap_or_default();
-    matches!(name, "post" | "user" | "topic" | "topics" | "explore" | "notifications" | "favourites" | "search")
-        || matches!(name, "settings" | "sign-in" | "sign-up")
+    VIEWS.contains(&path.split('/').next().unwrap_or_default())
 }
 
-pub(super) async fn serve(request: Request) -> Response<Body> {
+/// The page of a server.
+#[derive(Clone)]
+pub(super) struct Page(Arc<Documents>);
+
+impl Page {
+    /// The page of a server with these limits.
+    pub(super) fn new(limits: LimitsConfig) -> Self {
+        Self(Arc::new(Documents::new(limits)))
+    }
+}
+
+/// Whether the page has a file of the path.
+pub(super) fn has_file(path: &str) -> bool {
+    files::has(path.trim_start_matches('/'))
+}
+
+/// How long caches keep a file: until its name changes, or as long as the server says that it is the same.
+const IMMUTABLE: &str = "public, max-age=31536000, immutable";
+const REVALIDATED: &str = "no-cache";
+
+/// The headers that select the form of a file, and of the document.
+const VARY_FILE: &str = "accept-encoding";
+const VARY_DOCUMENT: &str = "accept-encoding, x-forwarded-prefix";
+
+/// The second script of a page of another build: it would import a first script that the page has not loaded. The page
+/// takes this error for what it is (`web/views/index.js`).
+const OTHER_BUILD: &str = "throw new SyntaxError(\"the server has another build than the page\");\n";
+
+/// A file with its headers `Cache-Control` and `Vary`.
+type Found = (Arc<File>, &'static str, &'static str);
+
+pub(super) async fn serve(State(page): State<Page>, request: Request) -> Response<Body> {
     let path = request.uri().path().trim_start_matches('/');
-    let path = if path.is_empty() || is_view(path) { "index.html" } else { path };
-    let Some(file) = files::get(path).await else {
-        return problem(StatusCode::NOT_FOUND, "not_found", "there is nothing here");
+    let found = if path.is_empty() || path == "index.html" || is_view(path) {
+        page.0.get(base_of(request.extensions())).await.map(|file| (file, REVALIDATED, VARY_DOCUMENT))
+    } else if let Some(unhashed) = files::unhashed(path) {
+        // A page of another build gets the style and the texts of this one.
+        match files::get(unhashed).await {
+            Some(file) if file.hashed_name(unhashed) == path => Some((file, IMMUTABLE, VARY_FILE)),
+            Some(_) if unhashed == files::LATER => return other_build(),
+            other => other.map(|file| (file, REVALIDATED, VARY_FILE)),
+        }
+    } else {
+        files::get(path).await.map(|file| (file, REVALIDATED, VARY_FILE))
     };
+    match found {
+        Some(found) => answer(&request, &found),
+        None => problem(StatusCode::NOT_FOUND, "not_found", "there is nothing here"),
+    }
+}
+
+fn other_build() -> Response<Body> {
+    let mut response = Response::new(Body::from(OTHER_BUILD));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/javascript; charset=utf-8"));
+    response
+}
+
+fn answer(request: &Request, (file, lifetime, vary): &Found) -> Response<Body> {
     let accepted = values(request.headers(), &ACCEPT_ENCODING);
     let (encoding, encoded) = file.encoded_for(&accepted);
     let known = values(request.headers(), &IF_NONE_MATCH);
@@ -48,11 +120,11 @@ pub(super) async fn serve(request: Request) -> Response<Body> {
     };
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(file.media_type));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static(lifetime));
     headers.insert(CONTENT_SECURITY_POLICY, POLICY);
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
+    headers.insert(VARY, HeaderValue::from_static(vary));
     if let Some(name) = encoding.name() {
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static(name));
     }
@@ -71,4 +143,16 @@ fn values<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Vec<&'a str> {
 /// Whether the client has the file already. A proxy may have weakened the tag.
 fn is_known(known: &[&str], tag: &str) -> bool {
     known.iter().any(|known| *known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::OWN_PATHS;
+
+    #[test]
+    fn no_base_path_begins_like_a_view() {
+        let views = OWN_PATHS.iter().filter(|name| is_view(name));
+        assert_eq!(views.count(), VIEWS.len());
+    }
 }
