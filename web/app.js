@@ -1,15 +1,16 @@
 // The application: who is signed in, the client of the server, the views.
 
 import { BASE } from "./base.js";
-import { composeDialog, forgetUnsent, hasUnsent } from "./components/compose.js";
+import { composeDialog, hasUnsent } from "./components/compose.js";
 import { closeMenu } from "./components/menu.js";
-import { messageOf, retryWaiting } from "./components/states.js";
+import { lineChanged, messageOf } from "./components/states.js";
 import { Shell } from "./components/shell.js";
-import { setText } from "./dom.js";
+import { button, setText } from "./dom.js";
+import { forgetDrafts } from "./drafts.js";
 import { Emitter } from "./emitter.js";
 import { Favourites } from "./favourites.js";
 import { request, signIn, signUp } from "./api.js";
-import { isDevelopment } from "./crowd.js";
+import { isDevelopment } from "./development.js";
 import { Client } from "./feedline/client.js";
 import { newKey } from "./feedline/timeline.js";
 import { fallback, httpStream, webSocket } from "./feedline/transport.js";
@@ -32,6 +33,8 @@ import { gateView } from "./views/gate.js";
 import { expectSecondScript, isLoaded, loadSecondScript, signedInViews } from "./views/index.js";
 
 const TOAST_MS = 6000;
+/** The time to take something back. */
+const UNDO_MS = 10_000;
 const SLOW_MS = 1000;
 
 /** When the page was last loaded anew for another build, and how long it is not again. */
@@ -134,7 +137,7 @@ export class App {
     this.#notice = notice;
     this.#drawer?.close();
     closeMenu({ focus: false });
-    forgetUnsent();
+    this.toast("");
     for (const dialog of document.querySelectorAll("dialog")) dialog.close();
     this.router.clear();
     this.home?.close();
@@ -153,6 +156,7 @@ export class App {
   /** Signs out: on the server, as far as it can be reached, and here. */
   signOut() {
     const { token } = this.session;
+    forgetDrafts();
     request("DELETE", "/sessions", { token }).catch(() => {});
     this.leave();
   }
@@ -160,7 +164,6 @@ export class App {
   /** Shows everything again, in another language. */
   refresh() {
     this.#drawer?.close();
-    forgetUnsent();
     this.home?.close();
     this.home = null;
     this.#shell?.close();
@@ -190,7 +193,7 @@ export class App {
   /** Puts a post that could not be sent back into the form; `take` hands it over. Nothing that is written is lost. */
   restoreDraft(take) {
     const { compose } = this.view;
-    const isTaken = compose?.isVisible ? !compose.isEmpty : hasUnsent();
+    const isTaken = compose?.isVisible ? !compose.isEmpty : hasUnsent(this);
     if (isTaken) return this.toast(t("compose.taken"));
     const draft = take();
     if (draft) this.compose(draft);
@@ -203,12 +206,28 @@ export class App {
     setTimeout(() => setText(place, text), 50);
   }
 
-  /** Says something for a few seconds. */
-  toast(text) {
+  /** Says something for a few seconds, and longer with a button that takes it back: `undo()`. */
+  toast(text, undo = null) {
     const place = document.getElementById("toast");
     setText(place, text);
+    const end = () => {
+      // While it is pointed at or has the focus, it stays.
+      if (place.matches(":hover, :focus-within")) return this.#endToast(end, TOAST_MS);
+      place.textContent = "";
+    };
+    if (undo) {
+      const run = () => {
+        place.textContent = "";
+        undo();
+      };
+      place.append(button({ text: t("undo"), data: { testid: "undo" }, onclick: run }));
+    }
+    this.#endToast(end, undo ? UNDO_MS : TOAST_MS);
+  }
+
+  #endToast(end, ms) {
     clearTimeout(this.#toastTimer);
-    this.#toastTimer = setTimeout(() => setText(place, ""), TOAST_MS);
+    this.#toastTimer = setTimeout(end, ms);
   }
 
   focusTitle() {
@@ -238,7 +257,7 @@ export class App {
     client.people.add({ [session.user]: this.me() });
     client.connection.on("state", (state) => {
       if (client !== this.client) return;
-      if (state.name === "live") retryWaiting();
+      lineChanged(state.name === "live");
       if (state.name === "ended" && state.signedOut) this.leave(t("gate.ended"));
     });
     client.notifications.on("change", () => client === this.client && this.setBadge());
@@ -266,7 +285,7 @@ export class App {
 
   /** The server was replaced by another build: the page is loaded anew, unless something would be lost. */
   #renew() {
-    const isWriting = hasUnsent() || this.view?.compose?.isEmpty === false;
+    const isWriting = hasUnsent(this) || this.view?.compose?.isEmpty === false;
     const last = Number(sessionStorage.getItem(RENEWED));
     if (isWriting || Date.now() - last < RENEWAL_MS) return this.toast(t("renew"));
     sessionStorage.setItem(RENEWED, Date.now());

@@ -19,9 +19,6 @@ const pick = (list) => list[Math.floor(Math.random() * list.length)];
 
 const leave = (token) => request("DELETE", "/accounts", { token });
 
-/** Whether the page is served to this machine alone. Elsewhere there is no crowd. */
-export const isDevelopment = () => ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
-
 /** Simulated people whom the user follows while they are here. */
 export class Crowd {
   #app;

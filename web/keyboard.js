@@ -11,6 +11,7 @@ const KEYS = [
   ["Enter", "keys.open"],
   ["l", "keys.like"],
   ["n", "keys.write"],
+  ["u", "keys.undo"],
   ["/", "keys.search"],
   ["g", "keys.home"],
   ["?", "keys.help"],
@@ -34,6 +35,7 @@ function actions(app) {
     Enter: (event) =>
       event.target === focused && focused.dataset.id ? app.router.go(paths.post(focused.dataset.id)) : false,
     n: () => app.compose(),
+    u: () => document.querySelector("#toast button")?.click() ?? false,
     g: () => app.router.go(paths.home()),
     "/": () => app.router.go(paths.search()),
     "?": () => help(),

@@ -44,7 +44,7 @@ const views = () => [
   ["favourites", "/favourites", "post-body", "Jam update"],
   ["search", "/search?q=t", "found", "Tomas Reyes"],
   ["settings", "/settings", ".settings", "Export"],
-  ["push", "/settings/push", "push-save", "Save"],
+  ["push", "/settings/push", "push-state", "This server does not push to browsers."],
   ["not-found", "/post/1", "empty", "There is nothing here"],
 ];
 
@@ -347,6 +347,7 @@ test("settings change the profile and the password, export, and delete the accou
   await mira.click("export");
   await mira.sees("export-status", "Exported.");
   await mira.click("delete-account");
+  await mira.type("delete-password", "another correct horse");
   await mira.click("confirm");
   await mira.sees("gate-error", "Your account is deleted.");
   const answer = await fetch(`${server.origin}/api/v1/sessions`, {

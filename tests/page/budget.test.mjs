@@ -20,6 +20,7 @@ const COMPOSED = [
   "reverted.",
   "curtain.",
   "media.",
+  "lightbox.",
   "notified.",
   "figure.",
   "un",

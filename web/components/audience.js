@@ -21,11 +21,14 @@ export function audienceName(visibility) {
 export class AudiencePicker {
   value = "public";
   #app;
+  #chosen;
   #label = h("span");
   element;
 
-  constructor(app) {
+  /** `chosen()` is called when the user has chosen another. */
+  constructor(app, chosen) {
     this.#app = app;
+    this.#chosen = chosen;
     this.element = button(
       {
         class: "audience",
@@ -47,13 +50,18 @@ export class AudiencePicker {
     this.element.setAttribute("aria-label", `${t("audience")}: ${audienceName(visibility)}`);
   }
 
+  #choose(visibility) {
+    this.set(visibility);
+    this.#chosen();
+  }
+
   #pick() {
     const plain = PLAIN.map((name) => ({
       label: t(`audience.${name}`),
       hint: t(`audience.${name}.hint`),
       checked: this.value === name,
       testid: `audience-${name}`,
-      run: () => this.set(name),
+      run: () => this.#choose(name),
     }));
     const named = ["only_to", "not_to"].map((kind) => ({
       label: t(`audience.${kind}`),
@@ -69,7 +77,7 @@ export class AudiencePicker {
     const second = await this.#app.secondScript();
     if (!second || !this.element.isConnected) return;
     second.pickPeople(this.#app, t(`audience.${kind}`), this.value[kind] ?? [], {
-      done: (users) => this.set({ [kind]: users }),
+      done: (users) => this.#choose({ [kind]: users }),
       closed: () => this.element.focus(),
     });
   }

@@ -11,6 +11,14 @@ function hash(text) {
   return value;
 }
 
+/** The first letters of the first and the last word of a name; of an id without a name, its first. */
+function initials(name) {
+  const words = name.match(/[\p{L}\p{N}]\S*/gu) ?? [];
+  const letters = [words[0], words.length > 1 && words.at(-1)].map((word) => (word ? [...word][0] : ""));
+  // Two characters of a script with full-width letters do not fit.
+  return (/\p{scx=Hani}|\p{scx=Hang}|\p{scx=Kana}/u.test(letters[0]) ? letters[0] : letters.join("")).toUpperCase();
+}
+
 function drawing(id) {
   const bits = hash(id);
   const hue = bits % 360;
@@ -31,17 +39,24 @@ function drawing(id) {
   );
 }
 
-/** The avatar of `{id, avatar}`; decorative, since the name stands beside it. */
-export function avatar({ id, avatar: picture }, size = "") {
-  const element = h("span", { class: `avatar ${size}`.trim(), "aria-hidden": "true" });
-  const loadable = picture && /^(https:\/\/|\/(?!\/))/.test(picture);
-  if (!loadable) element.append(drawing(id));
+/** Puts the picture of `{id, name, avatar}` into an element, or a drawn one with the initials on it. */
+function fill(element, { id, name = id, avatar: picture }) {
+  const draw = () => {
+    element.replaceChildren(drawing(id));
+    element.dataset.initials = initials(name);
+  };
+  if (!picture || !/^(https:\/\/|\/(?!\/))/.test(picture)) draw();
   else {
     const image = h("img", { src: addressOf(picture), alt: "", loading: "lazy", referrerpolicy: "no-referrer" });
-    image.addEventListener("error", () => image.replaceWith(drawing(id)), { once: true });
+    image.addEventListener("error", draw, { once: true });
     element.append(image);
   }
   return element;
+}
+
+/** The avatar of a user; decorative, since the name stands beside it. */
+export function avatar(user, size = "") {
+  return fill(h("span", { class: `avatar ${size}`.trim(), "aria-hidden": "true" }), user);
 }
 
 /** An avatar that leads to the profile. It repeats the link of the name, so the keyboard skips it. */
@@ -52,6 +67,5 @@ export function avatarLink(user, size = "") {
     tabindex: -1,
     "aria-hidden": "true",
   });
-  link.append(avatar(user, size).firstChild);
-  return link;
+  return fill(link, user);
 }

@@ -15,8 +15,12 @@ export function commentRow(app, comment) {
   const head = h(
     "header",
     { class: "post-head" },
-    h("a", { class: "author", href: paths.user(person.id) }, bidi(person.name)),
-    h("span", { class: "handle", text: `@${person.id}` }),
+    h(
+      "span",
+      { class: "names" },
+      h("a", { class: "author", href: paths.user(person.id) }, bidi(person.name)),
+      h("span", { class: "handle", text: `@${person.id}` }),
+    ),
     h("a", { class: "when", href: paths.post(comment.post) }, timeElement(comment.created_at)),
   );
   const thread = h(

@@ -6,7 +6,7 @@ import { icon } from "../icons.js";
 import { t } from "../i18n/index.js";
 import { paths } from "../router.js";
 import { avatarLink } from "./avatar.js";
-import { CommentForm } from "./comment-form.js";
+import { CommentForm, isReplyBegun } from "./comment-form.js";
 import { editDialog } from "./edit-dialog.js";
 import { LikeControl } from "./like.js";
 import { openMenu } from "./menu.js";
@@ -15,13 +15,22 @@ import { messageOf } from "./states.js";
 import { withoutDirections } from "../text.js";
 import { fillText } from "./text.js";
 
+/** Down to which level replies are shown without being asked for; a comment on the post is on level 0. */
+const MAX_OPEN_LEVEL = 3;
+/** How many of the replies to a comment are shown so. */
+const OPEN_REPLIES = 3;
+/** How many are read when they are asked for, and when they are read anew. */
+const PAGE = 20;
+const MAX_PAGE = 100;
+
 export class CommentCard {
   #app;
   #comment;
   #thread;
+  #level;
   #like;
   #replies = h("div", { class: "replies" });
-  #expand = button({ class: "link", data: { testid: "expand" }, onclick: () => this.#load() });
+  #expand = button({ class: "link expand", data: { testid: "expand" }, onclick: () => this.#more() });
   #cursor = undefined;
   #name = h("span");
   #edited = h("span", { text: t("edited"), data: { testid: "comment-edited" } });
@@ -30,17 +39,22 @@ export class CommentCard {
   /** Resolves when the replies that are shown were read anew. */
   rereading = null;
 
-  /** `thread` has the `author` of the post, the `order`, and `all` cards that are shown, by id. */
-  constructor(app, comment, thread) {
+  /**
+   * `thread` has the `author` of the post, the `order`, and `all` cards that are shown, by id. `level` says how many
+   * comments are above it.
+   */
+  constructor(app, comment, thread, level = 0) {
     this.#app = app;
     this.#comment = comment;
     this.#thread = thread;
+    this.#level = level;
     this.element = h("article", {
       class: "post comment",
       tabindex: -1,
       data: { testid: "comment", comment: comment.id },
     });
     this.#render();
+    if (isReplyBegun(app, comment.id)) this.#reply();
   }
 
   /** Names and likes may have changed. */
@@ -97,10 +111,16 @@ export class CommentCard {
     this.#showExpand();
   }
 
+  /** Shows the first replies, and those to them, down to MAX_OPEN_LEVEL. What fails stays behind the button. */
+  async unfold() {
+    const isOpen = this.#cursor !== undefined || this.#comment.replies === 0;
+    if (!isOpen && this.#level < MAX_OPEN_LEVEL) await this.#load(OPEN_REPLIES).catch(() => {});
+  }
+
   /** Shows a reply, wherever its page is. */
   async open(reply) {
     const { all } = this.#thread;
-    if (this.#cursor === undefined) await this.#load();
+    if (this.#cursor === undefined) await this.#more();
     if (!all.has(reply.id)) this.#replies.append(this.#child(reply).element);
     this.#showExpand();
     return all.get(reply.id);
@@ -130,8 +150,8 @@ export class CommentCard {
           "div",
           { class: "post-main" },
           h("p", { class: "comment-note", text: t("comment.deleted") }),
-          this.#expand,
           this.#replies,
+          this.#expand,
         ),
       );
       return;
@@ -144,21 +164,21 @@ export class CommentCard {
     const head = h(
       "header",
       { class: "post-head" },
-      name,
-      h("span", { class: "handle", text: `@${author}` }),
+      h("span", { class: "names" }, name, h("span", { class: "handle", text: `@${author}` })),
       this.#edited,
       h("span", { class: "when" }, timeElement(at)),
     );
     show(this.#edited, Boolean(this.#comment.edited_at));
+    const open = () => this.#reply()?.focus();
     const reply = button(
-      { class: "action", "aria-label": t("comment.reply"), data: { testid: "reply" }, onclick: () => this.#reply() },
+      { class: "action", "aria-label": t("comment.reply"), data: { testid: "reply" }, onclick: open },
       icon("reply"),
     );
     const actions = h("div", { class: "actions" }, this.#like.element, reply, this.#menu());
     this.element.setAttribute("aria-label", t("comment.by", { name: person.name }));
     this.element.replaceChildren(
       avatarLink(person),
-      h("div", { class: "post-main" }, head, this.#text, actions, this.#like.notice, this.#expand, this.#replies),
+      h("div", { class: "post-main" }, head, this.#text, actions, this.#like.notice, this.#replies, this.#expand),
     );
   }
 
@@ -205,8 +225,9 @@ export class CommentCard {
     ];
   }
 
+  /** Opens the form of a reply, unless it is open. */
   #reply() {
-    if (this.element.querySelector(":scope > .post-main > form")) return;
+    if (this.element.querySelector(":scope > .post-main > form")) return null;
     const form = new CommentForm(
       this.#app,
       this.#comment.post,
@@ -221,43 +242,54 @@ export class CommentCard {
       },
     );
     this.#replies.before(form.element);
-    form.focus();
+    return form;
   }
 
   #child(comment) {
-    const card = new CommentCard(this.#app, comment, this.#thread);
+    const card = new CommentCard(this.#app, comment, this.#thread, this.#level + 1);
     this.#thread.all.set(comment.id, card);
     return card;
   }
 
+  /** The number on the button is that of the replies behind it. */
   #showExpand() {
-    const shown = this.#replies.childElementCount;
-    const more = this.#cursor === undefined ? this.#comment.replies > shown : this.#cursor !== null;
-    show(this.#expand, more);
-    setText(this.#expand, t("comment.replies", { n: this.#comment.replies }));
+    const hidden = Math.max(0, this.#comment.replies - this.#replies.childElementCount);
+    show(this.#expand, this.#cursor !== null && hidden > 0);
+    setText(this.#expand, t("comment.replies", { n: hidden }));
   }
 
-  async #load() {
+  async #more() {
     this.#expand.disabled = true;
+    const shown = this.#replies.childElementCount;
+    const isFocused = document.activeElement === this.#expand;
     try {
-      const { items, next } = await this.#read(this.#cursor, 20);
-      this.#cursor = next;
-      const fresh = items.filter(({ id }) => !this.#thread.all.has(id));
-      this.#replies.append(...fresh.map((comment) => this.#child(comment).element));
+      await this.#load(PAGE);
+      if (isFocused) this.#replies.children[shown]?.focus({ preventScroll: true });
     } catch (error) {
       this.#app.toast(messageOf(error));
     } finally {
       this.#expand.disabled = false;
-      this.#showExpand();
     }
+  }
+
+  /** Reads the next replies. One that was shown before gets its place. */
+  async #load(limit) {
+    const { all } = this.#thread;
+    const { items, next } = await this.#read(this.#cursor, limit);
+    this.#cursor = next;
+    const cards = items.map((comment) => all.get(comment.id) ?? this.#child(comment));
+    this.#replies.append(...cards.map(({ element }) => element));
+    this.#showExpand();
+    await Promise.all(cards.map((card) => card.unfold()));
   }
 
   async #rereadReplies() {
     const { all } = this.#thread;
     const found = [];
     let next = null;
+    const limit = this.#cursor === null ? MAX_PAGE : Math.min(MAX_PAGE, this.#replies.childElementCount);
     do {
-      const page = await this.#read(next, 100);
+      const page = await this.#read(next, limit);
       found.push(...page.items);
       ({ next } = page);
     } while (next && found.length < this.#replies.childElementCount);

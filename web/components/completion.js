@@ -31,14 +31,9 @@ export class MentionCompletion {
       hidden: true,
       data: { testid: "completion" },
     });
-    for (const [name, value] of Object.entries({
-      role: "combobox",
-      "aria-controls": id,
-      "aria-expanded": "false",
-      "aria-autocomplete": "list",
-    })) {
-      field.setAttribute(name, value);
-    }
+    // A field of several lines may not be a combobox; the active descendant tells what is chosen.
+    field.setAttribute("aria-controls", id);
+    field.setAttribute("aria-autocomplete", "list");
     field.addEventListener("input", () => this.#typed());
     field.addEventListener("keydown", (event) => this.#key(event));
     field.addEventListener("blur", () => setTimeout(() => this.#close(), 150));
@@ -82,7 +77,6 @@ export class MentionCompletion {
     this.element.replaceChildren(...options);
     this.element.hidden = options.length === 0;
     options[this.#at]?.scrollIntoView({ block: "nearest" });
-    this.#field.setAttribute("aria-expanded", String(options.length > 0));
     if (options.length > 0) this.#field.setAttribute("aria-activedescendant", options[this.#at].id);
     else this.#field.removeAttribute("aria-activedescendant");
   }

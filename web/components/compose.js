@@ -1,6 +1,7 @@
 // Writing a post: text with mention completion, media by URL, topics, a place, an audience.
 
 import { button, h } from "../dom.js";
+import { draftAt, keepDraft } from "../drafts.js";
 import { icon } from "../icons.js";
 import { t } from "../i18n/index.js";
 import { isBlank, written } from "../text.js";
@@ -11,10 +12,11 @@ import { openDialog } from "./dialog.js";
 import { MediaField, PlaceField } from "./extras.js";
 import { TextLimit } from "./text-limit.js";
 
-/** The form. `sent()` is called after the post was handed to the timeline. */
+/** The form at a place, "home" or "dialog". `sent()` is called after the post was handed to the timeline. */
 export class Compose {
   #app;
   #sent;
+  #draftPlace;
   #text = h("textarea", {
     rows: 1,
     dir: "auto",
@@ -29,10 +31,11 @@ export class Compose {
   #audience;
   element;
 
-  constructor(app, { sent = () => {}, bare = false } = {}) {
+  constructor(app, place, { sent = () => {}, bare = false } = {}) {
     this.#app = app;
     this.#sent = sent;
-    this.#audience = new AudiencePicker(app);
+    this.#draftPlace = place;
+    this.#audience = new AudiencePicker(app, () => this.#keep());
     const search = (q) => app.client.connection.rpc("users.search", { q, limit: 6 }).then(({ items }) => items);
     const completion = new MentionCompletion(this.#text, search);
     const foot = h(
@@ -74,6 +77,9 @@ export class Compose {
     this.#text.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.element.requestSubmit();
     });
+    const draft = draftAt(app.session, place);
+    if (draft) this.#fill(draft);
+    for (const name of ["input", "click", "keyup"]) this.element.addEventListener(name, () => this.#keep());
   }
 
   /** On a phone the form is in a dialog only. */
@@ -91,13 +97,29 @@ export class Compose {
   }
 
   /** Puts a draft back that could not be sent. */
-  restore({ text = "", media = [], location = null, visibility = "public" }) {
+  restore(draft) {
+    this.#fill(draft);
+    this.#keep();
+    this.focus();
+  }
+
+  #fill({ text = "", media = [], location = null, visibility = "public" }) {
     this.#text.value = text;
     this.#media.set(media);
     this.#place.set(location);
     this.#audience.set(visibility);
     this.#count();
-    this.focus();
+  }
+
+  get #draft() {
+    const [media, location, visibility] = [this.#media.value, this.#place.value, this.#audience.value];
+    return { text: this.#text.value, media, location, visibility };
+  }
+
+  /** A click may end the session. */
+  #keep() {
+    const { session } = this.#app;
+    if (session) keepDraft(session, this.#draftPlace, this.isEmpty ? null : this.#draft);
   }
 
   #insert(mark) {
@@ -115,8 +137,7 @@ export class Compose {
 
   #submit(event) {
     event.preventDefault();
-    const text = written(this.#text.value);
-    const draft = { text, media: this.#media.value, location: this.#place.value, visibility: this.#audience.value };
+    const draft = { ...this.#draft, text: written(this.#text.value) };
     const problem = this.#problem(draft);
     this.#error.textContent = problem;
     if (problem !== "") return this.#text.focus();
@@ -138,26 +159,13 @@ function compact({ text, media, location, visibility }) {
   return { text, visibility, ...(media.length > 0 && { media }), ...(location && { location }) };
 }
 
-let unsent = null;
-
 /** Opens the form in a dialog; what is not sent is kept for the next time. */
 export function composeDialog(app, draft = null) {
-  const compose = unsent ?? new Compose(app, { bare: true, sent: () => done() });
-  unsent = compose;
+  const compose = new Compose(app, "dialog", { bare: true, sent: () => dialog.close() });
   const dialog = openDialog(t("compose.title"), compose.element, { bare: true, testid: "compose-dialog" });
-  const done = () => {
-    unsent = null;
-    compose.close?.();
-  };
-  compose.close = dialog.close;
   if (draft) compose.restore(draft);
   compose.focus();
 }
 
 /** Whether a post was begun in the dialog. */
-export const hasUnsent = () => unsent !== null && !unsent.isEmpty;
-
-/** Forgets an unsent post: somebody else signs in, or the language changes. */
-export function forgetUnsent() {
-  unsent = null;
-}
+export const hasUnsent = ({ session }) => session !== null && draftAt(session, "dialog") !== null;

@@ -31,22 +31,30 @@ export function openDialog(title, body, { bare = false, sheet = false, testid, o
   return { element: dialog, close };
 }
 
-/** Asks before something that cannot be taken back. */
-export function confirmDialog(title, text, action, run) {
-  const error = h("p", { class: "error", role: "alert" });
-  const yes = button({ class: "button danger", data: { testid: "confirm" }, text: action });
+/**
+ * Asks before something that cannot be taken back, with a field to fill in if there is one. `run()` may answer with a
+ * problem: then the dialog stays, and says it.
+ */
+export function confirmDialog(title, text, action, run, field = null) {
+  const error = h("p", { class: "error", role: "alert", data: { testid: "confirm-error" } });
+  const yes = h("button", { class: "button danger", type: "submit", data: { testid: "confirm" }, text: action });
   const no = button({ class: "button", text: t("cancel"), onclick: () => dialog.close() });
-  const body = h("div", { class: "form" }, h("p", { text }), error, h("div", { class: "dialog-foot" }, no, yes));
+  const foot = h("div", { class: "dialog-foot" }, no, yes);
+  const body = h("form", { class: "form", novalidate: true }, h("p", { text }), field, error, foot);
   const dialog = openDialog(title, body, { sheet: true });
-  no.focus();
-  yes.addEventListener("click", async () => {
+  if (!field) no.focus();
+  body.addEventListener("submit", async (event) => {
+    event.preventDefault();
     yes.disabled = true;
+    error.textContent = "";
     try {
-      await run();
-      dialog.close();
+      const problem = await run();
+      if (!problem) return dialog.close();
+      error.textContent = problem;
     } catch (failure) {
       error.textContent = messageOf(failure);
-      yes.disabled = false;
     }
+    yes.disabled = false;
+    (field?.querySelector("input") ?? yes).focus();
   });
 }

@@ -51,6 +51,8 @@ export class Feed {
   #lost = h("div", { class: "node", data: { kind: "lost", testid: "lost" }, hidden: true }, h("span"));
   #end = h("div", { class: "feed-end" });
   #note = h("div", { data: { testid: "timeline-note" } });
+  /** What the note shows: an error, "empty", null for nothing; undefined at first. */
+  #noted = undefined;
   #place = h("div", { class: "new-posts-place", hidden: true });
   element = h("section", { class: "feed card" });
 
@@ -238,11 +240,12 @@ export class Feed {
   }
 
   #showNote(state, error, entries) {
-    if (entries.length > 0) this.#note.replaceChildren();
-    else if (state === "failed") this.#note.replaceChildren(failure(error, () => this.#timeline.reload()));
-    else if (state === "ready" && !this.#timeline.hasOlder) {
-      if (!this.#note.querySelector(".empty")) this.#note.replaceChildren(this.#empty());
-    }
+    const isEmpty = state === "ready" && !this.#timeline.hasOlder;
+    const noted = entries.length > 0 ? null : state === "failed" ? error : isEmpty ? "empty" : this.#noted;
+    if (noted === this.#noted) return;
+    this.#noted = noted;
+    if (noted === null) this.#note.replaceChildren();
+    else this.#note.replaceChildren(isEmpty ? this.#empty() : failure(error, () => this.#timeline.reload()));
   }
 
   #showBar(waiting) {

@@ -1,14 +1,16 @@
 // What one can do to the line to see it recover: drop it, and have a crowd post meanwhile.
 
 import { button } from "../dom.js";
-import { Crowd, isDevelopment } from "../crowd.js";
+import { isDevelopment } from "../development.js";
 import { t } from "../i18n/index.js";
 import { messageOf } from "./states.js";
 
 /** The two buttons; `render()` shows the state of the line and the crowd. The crowd goes with the session. */
 export function lineButtons(app) {
   const toggle = async () => {
-    app.crowd ??= new Crowd(app);
+    const second = await app.secondScript();
+    if (!second) return;
+    app.crowd ??= new second.Crowd(app);
     try {
       await (app.crowd.isHere ? app.crowd.stop() : app.crowd.start());
     } catch (error) {

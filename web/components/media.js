@@ -10,10 +10,23 @@ export function isLoadable(url) {
   return /^https:\/\/|^\/(?!\/)/.test(url);
 }
 
-/** A grid of media; the space is reserved before anything is loaded. */
-export function mediaGrid(items) {
+/**
+ * A grid of media; the space is reserved before anything is loaded. `open(pictures, at, link)` shows one of the
+ * pictures large; the link to it was clicked.
+ */
+export function mediaGrid(items, open) {
   const number = items.length > 4 || items.length === 3 ? "many" : String(items.length);
-  return h("div", { class: "media", data: { count: number } }, ...items.map(mediaItem));
+  const pictures = items
+    .filter(({ type, url }) => type === "image" && isLoadable(url))
+    .map(({ url, ...item }) => ({ ...item, url: addressOf(url) }));
+  const element = h("div", { class: "media", data: { count: number } }, ...items.map(mediaItem));
+  element.addEventListener("click", (event) => {
+    const link = event.target.closest("a[aria-haspopup]");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    open(pictures, [...element.querySelectorAll("a[aria-haspopup]")].indexOf(link), link);
+  });
+  return element;
 }
 
 /** One piece of media. */
@@ -41,6 +54,8 @@ function picture(url, alt, width, height) {
       target: "_blank",
       rel: "noopener noreferrer",
       "aria-label": alt || t("media.image"),
+      "aria-haspopup": "dialog",
+      data: { testid: "picture" },
     },
     image,
   );

@@ -25,7 +25,7 @@ export function openMenu(anchor, label, items) {
   const menu = h("div", { class: "menu card", role: "menu", popover: "manual", "aria-label": label });
   menu.append(...items.filter(Boolean).map((item) => menuItem(item)));
   // What is outside of an open dialog is inert: the menu is a part of it, and in the top layer above it.
-  (anchor.closest("dialog") ?? document.body).append(menu);
+  (anchor.closest("dialog, main, header, aside") ?? document.body).append(menu);
   menu.showPopover?.();
   place(menu, anchor);
   anchor.setAttribute("aria-expanded", "true");

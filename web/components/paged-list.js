@@ -79,7 +79,7 @@ export class PagedList {
   #showMore() {
     const more = button({
       class: "button",
-      text: t("older"),
+      text: t("text.more"),
       data: { testid: "more-rows" },
       onclick: () => this.#more(),
     });

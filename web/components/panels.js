@@ -4,6 +4,7 @@ import { h } from "../dom.js";
 import { t } from "../i18n/index.js";
 import { paths } from "../router.js";
 import { followButton, personLink } from "./person.js";
+import { retryWhenLive } from "./states.js";
 
 const FRESH_MS = 60_000;
 
@@ -31,7 +32,7 @@ class Panel {
     if (isFresh || this.element.contains(document.activeElement)) return;
     this.#readAt = Date.now();
     const items = await this.#load().catch(() => null);
-    if (!items) return;
+    if (!items) return retryWhenLive(() => this.refresh({ anyway: true }));
     this.#items.replaceChildren(...items);
     this.element.hidden = items.length === 0;
   }
@@ -67,7 +68,7 @@ export async function topics(app, limit, { cursor, q } = {}) {
     h(
       "a",
       { class: "topic-row", href: paths.topic(name), data: { testid: "topic" } },
-      h("strong", { dir: "auto", text: `#${name}` }),
+      h("strong", {}, h("bdi", { text: `#${name}` })),
       h("span", { class: "meta", text: t("posts", { n: posts }) }),
     ),
   );

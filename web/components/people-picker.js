@@ -5,6 +5,7 @@ import { icon } from "../icons.js";
 import { t } from "../i18n/index.js";
 import { openDialog } from "./dialog.js";
 import { personRow } from "./person.js";
+import { isUnreachable, messageOf, retryWhenLive } from "./states.js";
 
 const PAGE = 50;
 const PAGES = 4;
@@ -119,5 +120,10 @@ export function pickPeople(app, title, chosen, { done, closed }) {
   showChips();
   const dialog = openDialog(title, form, { sheet: true, onClose: closed });
   field.focus();
-  load().catch((failure) => (error.textContent = failure.message));
+  const attempt = () =>
+    load().catch((failure) => {
+      error.textContent = messageOf(failure);
+      if (isUnreachable(failure)) retryWhenLive(() => form.isConnected && attempt());
+    });
+  attempt();
 }

@@ -28,15 +28,20 @@ export function personLink(person, { hint, control, size } = {}) {
 /** Follows, and unfollows. `changed(following)` is called when the server has done it. */
 export function followButton(app, person, following, changed = () => {}) {
   const { name } = person;
-  return toggleButton(app, person, {
+  const done = (on) => {
+    changed(on);
+    if (!on) app.toast(t("unfollowed.name", { name }), () => element.click());
+  };
+  const element = toggleButton(app, person, {
     on: following,
     states: [
       { text: t("follow"), label: t("follow.name", { name }), verb: "follow" },
       { text: t("following"), label: t("following.name", { name }), verb: "unfollow" },
     ],
     testid: "follow",
-    changed,
+    changed: done,
   });
+  return element;
 }
 
 /**

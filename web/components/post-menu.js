@@ -2,36 +2,28 @@
 
 import { remember } from "../feedline/bounded.js";
 import { t } from "../i18n/index.js";
-import { setRelation } from "../relations.js";
 import { paths } from "../router.js";
 import { editDialog } from "./edit-dialog.js";
 import { openMenu } from "./menu.js";
 import { peopleDialog } from "./people-list.js";
-import { messageOf } from "./states.js";
+import { changeRelation, doWithUndo } from "./undo.js";
 
 const MAX_MUTINGS = 200;
 
 /** Opens the menu of a post. */
 export function postMenu(app, anchor, post, timeline, person) {
   const own = post.author === app.session.user;
-  const attempt = (work, done) =>
-    // Without a secure context, there is no clipboard: that is an error like any other.
-    new Promise((resolve) => resolve(work())).then(
-      () => done && app.toast(t(done, { name: person.name })),
-      (error) => app.toast(messageOf(error)),
-    );
-  const change = (verb, done) => attempt(() => setRelation(app, verb, post.author), done);
+  const change = (verb) => changeRelation(app, verb, person);
   const link = {
     label: t("post.copy"),
-    run: () =>
-      attempt(() => navigator.clipboard.writeText(new URL(paths.post(post.id), location.href).href), "post.copied"),
+    run: () => doWithUndo(app, () => copy(new URL(paths.post(post.id), location.href).href), t("post.copied")),
   };
   const likers = {
     label: t("likers"),
     testid: "likers",
     run: () => peopleDialog(app, t("likers"), "likes.list", { id: post.id }, t("likers.empty")),
   };
-  const mute = muteItem(app, post, attempt);
+  const mute = muteItem(app, post);
   if (own) {
     const { id } = post;
     // Not every list is live: what was done here is shown in the one where it was done, too.
@@ -52,7 +44,7 @@ export function postMenu(app, anchor, post, timeline, person) {
         confirm: t("post.delete.sure"),
         danger: true,
         testid: "delete",
-        run: () => attempt(remove),
+        run: () => doWithUndo(app, remove, t("post.deleted")),
       },
     ]);
     return;
@@ -64,19 +56,19 @@ export function postMenu(app, anchor, post, timeline, person) {
     timeline === app.client.timeline && {
       label: t("unfollow.name", { name: person.name }),
       testid: "unfollow",
-      run: () => change("unfollow", "unfollowed.name"),
+      run: () => change("unfollow"),
     },
     {
       label: t("mute.name", { name: person.name }),
       hint: t("mute.hint"),
       testid: "mute",
-      run: () => change("mute", "muted.name"),
+      run: () => change("mute"),
     },
     {
       label: t("hide.name", { name: person.name }),
       hint: t("hide.hint"),
       testid: "hide",
-      run: () => change("hide", "hidden.name"),
+      run: () => change("hide"),
     },
     {
       label: t("block.name", { name: person.name }),
@@ -84,24 +76,24 @@ export function postMenu(app, anchor, post, timeline, person) {
       danger: true,
       confirm: t("block.sure"),
       testid: "block",
-      run: () => change("block", "blocked.name"),
+      run: () => change("block"),
     },
   ]);
 }
 
+/** Without a secure context, there is no clipboard: that is an error like any other. */
+const copy = async (text) => navigator.clipboard.writeText(text);
+
 /** Mutes the conversation under a post, or ends that. */
-function muteItem(app, { id, muted = false }, attempt) {
+function muteItem(app, { id, muted = false }) {
   const isMuted = app.mutings.get(id) ?? muted;
-  const change = async () => {
-    await app.client.connection.rpc(isMuted ? "conversations.unmute" : "conversations.mute", { id });
-    remember(app.mutings, id, !isMuted, MAX_MUTINGS);
+  const set = async (wanted) => {
+    await app.client.connection.rpc(wanted ? "conversations.mute" : "conversations.unmute", { id });
+    remember(app.mutings, id, wanted, MAX_MUTINGS);
   };
+  const done = t(isMuted ? "relation.undone" : "conversation.muted");
+  const run = () => doWithUndo(app, () => set(!isMuted), done, () => set(isMuted));
   return isMuted
-    ? { label: t("conversation.unmute"), testid: "unmute-conversation", run: () => attempt(change, "relation.undone") }
-    : {
-        label: t("conversation.mute"),
-        hint: t("conversation.mute.hint"),
-        testid: "mute-conversation",
-        run: () => attempt(change, "conversation.muted"),
-      };
+    ? { label: t("conversation.unmute"), testid: "unmute-conversation", run }
+    : { label: t("conversation.mute"), hint: t("conversation.mute.hint"), testid: "mute-conversation", run };
 }

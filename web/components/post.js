@@ -8,8 +8,8 @@ import { paths } from "../router.js";
 import { audienceName } from "./audience.js";
 import { avatarLink } from "./avatar.js";
 import { LikeControl } from "./like.js";
+import { linkCard } from "./link-card.js";
 import { mediaGrid } from "./media.js";
-import { postMenu } from "./post-menu.js";
 import { messageOf } from "./states.js";
 import { fillText, showWhole } from "./text.js";
 
@@ -61,7 +61,8 @@ export class PostCard {
     }
     if (!before || before.post.text !== post.text || String(before.post.mentions) !== String(post.mentions))
       fillText(this.#text, post);
-    if (!before || JSON.stringify(before.post.media) !== JSON.stringify(post.media)) this.#showMore(post);
+    const extras = ({ media, data }) => JSON.stringify([media, data]);
+    if (!before || extras(before.post) !== extras(post)) this.#showMore(post);
     if (anew) this.#showActions(entry);
     if (entry.state === "stored") this.#showFigures(post);
     this.#showProblem(entry);
@@ -82,8 +83,12 @@ export class PostCard {
     const audience = post.visibility && post.visibility !== "public" ? audienceName(post.visibility) : null;
     const when = timeElement(post.created_at);
     this.#head.replaceChildren(
-      h("a", { class: "author", href: paths.user(post.author) }, bidi(person.name)),
-      h("span", { class: "handle", text: `@${post.author}` }),
+      h(
+        "span",
+        { class: "names" },
+        h("a", { class: "author", href: paths.user(post.author) }, bidi(person.name)),
+        h("span", { class: "handle", text: `@${post.author}` }),
+      ),
       ...(audience ? [h("span", { class: "tag", text: audience })] : []),
       ...(post.edited_at ? [h("span", { text: t("edited") })] : []),
       id
@@ -93,11 +98,12 @@ export class PostCard {
   }
 
   #showMore(post) {
-    const media = post.media?.length ? mediaGrid(post.media) : null;
+    const open = async (...picture) => (await this.#app.secondScript())?.openLightbox(...picture);
+    const media = post.media?.length ? mediaGrid(post.media, open) : null;
     const { location } = post;
     const words = location && (location.name || `${location.lat.toFixed(3)}, ${location.lon.toFixed(3)}`);
     const place = words && h("span", { class: "place" }, icon("pin"), bidi(words));
-    this.#more.replaceChildren(...[media, place].filter(Boolean));
+    this.#more.replaceChildren(...[media, linkCard(post.data?.link), place].filter(Boolean));
   }
 
   #showActions({ post, state }) {
@@ -108,7 +114,7 @@ export class PostCard {
       {
         class: "action star",
         data: { testid: "favourite" },
-        onclick: () => this.#app.favourites.toggle(this.#entry.post),
+        onclick: () => this.#toggleFavourite(),
       },
       icon("star"),
     );
@@ -119,7 +125,7 @@ export class PostCard {
         "aria-haspopup": "menu",
         "aria-expanded": "false",
         data: { testid: "more" },
-        onclick: () => postMenu(this.#app, more, this.#entry.post, this.#timeline, this.#shownPerson),
+        onclick: () => this.#openMenu(more),
       },
       icon("more"),
     );
@@ -132,6 +138,19 @@ export class PostCard {
     this.#actions.replaceChildren(this.#like.element, thread, this.#star, more);
     this.element.querySelector(".post-main > .notice[data-testid=reverted]")?.remove();
     this.#actions.after(this.#like.notice);
+  }
+
+  #toggleFavourite() {
+    const { post } = this.#entry;
+    const { favourites } = this.#app;
+    favourites.toggle(post);
+    const undo = () => favourites.has(post) || favourites.toggle(post);
+    if (!favourites.has(post)) this.#app.toast(t("favourite.removed"), undo);
+  }
+
+  async #openMenu(anchor) {
+    const second = await this.#app.secondScript();
+    if (anchor.isConnected) second?.postMenu(this.#app, anchor, this.#entry.post, this.#timeline, this.#shownPerson);
   }
 
   #showFigures(post) {

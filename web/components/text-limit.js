@@ -9,6 +9,9 @@ const MOST = Number(GIVEN.textLimit);
 /** From how many on what is left is shown. */
 const NEAR = Math.max(10, Math.min(500, MOST / 10));
 
+/** Whether the style makes fields grow with their text. */
+const GROWS = CSS.supports("field-sizing", "content");
+
 export class TextLimit {
   #field;
   element = h("span", { class: "left", "aria-live": "polite" });
@@ -20,6 +23,10 @@ export class TextLimit {
 
   /** Shows what is left if it is little, and answers with it. */
   count() {
+    if (!GROWS) {
+      this.#field.style.height = "auto";
+      this.#field.style.height = `${this.#field.scrollHeight}px`;
+    }
     const left = MOST - [...this.#field.value].length;
     this.element.textContent = left <= NEAR ? String(left) : "";
     this.element.classList.toggle("over", left < 0);

@@ -2,13 +2,13 @@
 
 import { h, show } from "../dom.js";
 import { t } from "../i18n/index.js";
-import { Feed } from "../components/feed.js";
 import { PagedList } from "../components/paged-list.js";
 import { suggestions, topics } from "../components/panels.js";
 import { personLink } from "../components/person.js";
-import { empty } from "../components/states.js";
+import { empty, failure } from "../components/states.js";
 import { paths } from "../router.js";
 import { written } from "../text.js";
+import { exploreFeed } from "./everybody.js";
 
 function searchForm(app, query) {
   const field = h("input", {
@@ -38,29 +38,20 @@ function searchForm(app, query) {
 
 /** A list below its title, once it has something to show. */
 function titled(title, load, testid) {
-  const element = h("section", { class: "card", hidden: true, data: { testid } });
-  const ready = load().then(
-    (rows) => {
-      element.append(h("h2", { class: "panel-title", text: title }), h("div", { class: "rows" }, ...rows));
+  const heading = h("h2", { class: "panel-title", text: title });
+  const body = h("div", { class: "rows" });
+  const element = h("section", { class: "card", hidden: true, data: { testid } }, heading, body);
+  const attempt = async () => {
+    try {
+      const rows = await load();
+      body.replaceChildren(...rows);
       show(element, rows.length > 0);
-    },
-    () => {},
-  );
-  return { element, ready };
-}
-
-/** Public posts of everybody, newest first. */
-export function exploreFeed(app) {
-  const timeline = app.client.openTimeline({ method: "posts.explore" });
-  const none = () => empty(t("explore.empty"), t("explore.empty.text"));
-  const feed = new Feed(app, timeline, { label: t("explore.posts"), empty: none });
-  const title = h("h2", { text: t("explore.posts") });
-  const element = h("div", { class: "titled", data: { testid: "everybody" } }, title, feed.element);
-  const stop = () => {
-    feed.close();
-    timeline.close();
+    } catch (error) {
+      body.replaceChildren(failure(error, attempt));
+      show(element, true);
+    }
   };
-  return { feed, timeline, element, stop };
+  return { element, ready: attempt() };
 }
 
 export function exploreView(app) {

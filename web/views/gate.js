@@ -5,12 +5,14 @@ import { mark } from "../icons.js";
 import { t } from "../i18n/index.js";
 import { messageOf } from "../components/states.js";
 import { languageChoice } from "../components/choices.js";
+import { passwordProblem } from "../password.js";
 import { paths } from "../router.js";
 import { written } from "../text.js";
 
-const USER = /^[A-Za-z0-9_.-]{1,64}$/;
+/** Not dots alone. */
+const USER = /^(?!\.+$)[A-Za-z0-9_.-]{1,64}$/;
 
-/** What was typed, while one changes between signing in and up. */
+/** What was typed, while one changes between signing in and up, or the language. */
 let typed = {};
 
 /**
@@ -21,18 +23,19 @@ export function gateView({ mode, notice = "", request, enter, other: browser, jo
   const up = mode === "sign-up";
   const title = t(up ? "gate.sign-up" : "gate.sign-in");
   const fields = {
-    user: field("user", t("gate.user"), {
-      autocomplete: "username",
-      autocapitalize: "none",
-      spellcheck: "false",
-      maxlength: 64,
-    }),
+    user: field(
+      "user",
+      t("gate.user"),
+      { autocomplete: "username", autocapitalize: "none", spellcheck: "false", maxlength: 64 },
+      up && t("gate.user.rule"),
+    ),
     name: up && field("name", t("gate.name"), { autocomplete: "name", maxlength: 100 }),
-    password: field("password", t("gate.password"), {
-      type: "password",
-      autocomplete: up ? "new-password" : "current-password",
-      maxlength: 200,
-    }),
+    password: field(
+      "password",
+      t("gate.password"),
+      { type: "password", autocomplete: up ? "new-password" : "current-password", maxlength: 200 },
+      up && t("password.rule"),
+    ),
   };
   const error = h("p", { class: "error", role: "alert", text: notice, data: { testid: "gate-error" } });
   const submit = h("button", {
@@ -65,7 +68,8 @@ export function gateView({ mode, notice = "", request, enter, other: browser, jo
     complain({ message: "" });
     if (user === "") return complain({ field: "user", message: t("gate.user.empty") });
     if (!USER.test(user)) return complain({ field: "user", message: t("gate.user.invalid") });
-    if (password === "") return complain({ field: "password", message: t("gate.password.empty") });
+    const problem = password === "" ? t("gate.password.empty") : up ? passwordProblem(password) : "";
+    if (problem) return complain({ field: "password", message: problem });
     submit.disabled = true;
     let session;
     try {
@@ -85,12 +89,13 @@ export function gateView({ mode, notice = "", request, enter, other: browser, jo
     enter(session, name);
   });
 
+  const keep = () => (typed = { user: fields.user.input.value, password: fields.password.input.value });
   const other = button({
     class: "link",
     text: t(up ? "gate.sign-in" : "gate.sign-up"),
     data: { testid: "gate-switch" },
     onclick: () => {
-      typed = { user: fields.user.input.value, password: fields.password.input.value };
+      keep();
       go(paths.gate(up ? "sign-in" : "sign-up"));
     },
   });
@@ -109,25 +114,30 @@ export function gateView({ mode, notice = "", request, enter, other: browser, jo
         data: { testid: "gate-join" },
         onclick: () => join(browser),
       }),
-    languageChoice(refresh),
+    languageChoice(() => {
+      keep();
+      refresh();
+    }),
   );
   return { title, element: h("main", { class: "gate", id: "main" }, card), focus: () => fields.user.input.focus() };
 }
 
-function field(name, label, more) {
+/** A labelled field, with its rule below it. */
+function field(name, label, more, rule) {
   const id = `gate-${name}`;
+  const hint = rule && h("p", { class: "meta", id: `${id}-rule`, text: rule });
   const error = h("p", { class: "error", id: `${id}-error`, data: { testid: `${name}-error` } });
   const input = h("input", {
     class: "input",
     id,
     name,
-    "aria-describedby": `${id}-error`,
+    "aria-describedby": rule ? `${id}-rule ${id}-error` : `${id}-error`,
     data: { testid: name },
     ...more,
   });
   return {
     input,
-    element: h("div", { class: "field" }, h("label", { for: id, text: label }), input, error),
+    element: h("div", { class: "field" }, h("label", { for: id, text: label }), input, hint, error),
     complain: (message) => {
       error.textContent = message;
       input.setAttribute("aria-invalid", String(message !== ""));

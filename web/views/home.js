@@ -6,11 +6,11 @@ import { paths } from "../router.js";
 import { Compose } from "../components/compose.js";
 import { Feed } from "../components/feed.js";
 import { empty } from "../components/states.js";
-import { exploreFeed } from "./discover.js";
+import { exploreFeed } from "./everybody.js";
 
 export function homeView(app) {
   const { timeline } = app.client;
-  const compose = new Compose(app);
+  const compose = new Compose(app, "home");
   const explore = () => h("a", { class: "button primary", href: paths.explore(), text: t("home.explore") });
   const feed = new Feed(app, timeline, {
     label: t("home"),

@@ -1,8 +1,11 @@
 // The second script, loaded when somebody is about to leave Home: the other views of a signed-in user, by name, the
-// drawer, and the picker of people.
+// drawer, the picker of people, the menu of a post, its pictures, and the crowd.
 
 import { Drawer } from "../components/drawer.js";
+import { openLightbox } from "../components/lightbox.js";
 import { pickPeople } from "../components/people-picker.js";
+import { postMenu } from "../components/post-menu.js";
+import { Crowd } from "../crowd.js";
 import { exploreView, searchView, topicsView } from "./discover.js";
 import { favouritesView, topicView } from "./lists.js";
 import { notificationsView } from "./notifications.js";
@@ -11,7 +14,7 @@ import { pushView } from "./push.js";
 import { settingsView } from "./settings.js";
 import { threadView } from "./thread.js";
 
-export { Drawer, pickPeople };
+export { Crowd, Drawer, openLightbox, pickPeople, postMenu };
 export const views = {
   post: threadView,
   user: profileView,

@@ -5,7 +5,7 @@ import { count, day } from "../format.js";
 import { icon } from "../icons.js";
 import { t, tNodes } from "../i18n/index.js";
 import { PostPages } from "../post-pages.js";
-import { changesVisibility, setRelation } from "../relations.js";
+import { changesVisibility } from "../relations.js";
 import { paths } from "../router.js";
 import { avatar } from "../components/avatar.js";
 import { commentRow } from "../components/comment-row.js";
@@ -14,8 +14,9 @@ import { openMenu } from "../components/menu.js";
 import { PagedList } from "../components/paged-list.js";
 import { peopleList } from "../components/people-list.js";
 import { followButton, toggleButton } from "../components/person.js";
-import { empty, failure, messageOf } from "../components/states.js";
+import { empty, failure, showWhenSlow, skeletons } from "../components/states.js";
 import { fillText } from "../components/text.js";
+import { changeRelation } from "../components/undo.js";
 import { notFound } from "./not-found.js";
 
 /** What is below the card: by the last part of the address. */
@@ -53,6 +54,7 @@ export function profileView(app, { id, tab }) {
   };
   const load = async () => {
     const { connection, people } = app.client;
+    const shown = card.childElementCount > 0 ? () => {} : showWhenSlow(card, () => skeletons(1, "person"));
     try {
       // Asked for together and shown together, so that nothing moves.
       const sharing = own ? null : connection.rpc("users.shared", { id, limit: NAMED }).catch(() => null);
@@ -61,11 +63,13 @@ export function profileView(app, { id, tab }) {
       view.title = profile.name;
       view.onTitle?.();
       const shared = await sharing;
+      await shown();
       // The buttons are made anew: the focus stays on the one that was used.
       const focused = card.contains(document.activeElement) && document.activeElement.dataset.testid;
       show(app, card, profile, shared, tab);
       if (focused) card.querySelector(`[data-testid="${focused}"]`)?.focus({ preventScroll: true });
     } catch (error) {
+      await shown();
       if (error.code !== 404) return card.replaceChildren(failure(error, load));
       view.title = t("not-found");
       view.onTitle?.();
@@ -230,29 +234,25 @@ function bell(app, { id, name, edges }) {
 
 function relationMenu(app, profile) {
   const { id, name, edges } = profile;
-  const change = (verb, done) =>
-    setRelation(app, verb, id).then(
-      () => app.toast(t(done, { name })),
-      (error) => app.toast(messageOf(error)),
-    );
+  const change = (verb) => changeRelation(app, verb, { id, name });
   const choice = (on, verb, undo, hint) =>
     on
-      ? { label: t(`${undo}.name`, { name }), testid: undo, run: () => change(undo, "relation.undone") }
+      ? { label: t(`${undo}.name`, { name }), testid: undo, run: () => change(undo) }
       : {
           label: t(`${verb}.name`, { name }),
           hint: t(hint),
           testid: verb,
-          run: () => change(verb, `${{ mute: "muted", hide: "hidden" }[verb]}.name`),
+          run: () => change(verb),
         };
   const block = edges.blocking
-    ? { label: t("unblock.name", { name }), testid: "unblock", run: () => change("unblock", "relation.undone") }
+    ? { label: t("unblock.name", { name }), testid: "unblock", run: () => change("unblock") }
     : {
         label: t("block.name", { name }),
         hint: t("block.hint"),
         danger: true,
         confirm: t("block.sure"),
         testid: "block",
-        run: () => change("block", "blocked.name"),
+        run: () => change("block"),
       };
   const element = button(
     {

@@ -11,12 +11,24 @@ import { paths } from "../router.js";
 
 const PLATFORMS = { fcm: "Firebase", apns: "Apple", webpush: "Web Push", unifiedpush: "UnifiedPush" };
 
+/** What the server pushes with, and to: its public key for browsers or null, and the devices of the user. */
+async function readPush({ client: { connection } }) {
+  const [{ vapid_public_key: key = null }, { items }] = await Promise.all([
+    connection.rpc("push.key"),
+    connection.rpc("devices.list"),
+  ]);
+  // Without the key, only apps can be pushed to; one of them is among the devices, if the server pushes to them.
+  return { key, devices: items, isServed: key !== null || items.length > 0 };
+}
+
 export function pushView(app) {
   const section = (title, ...children) =>
     h("section", { class: "card settings" }, h("h2", { text: title }), ...children);
   const here = h("div", { class: "push-here", data: { testid: "push-here" } });
   const devices = h("div", { data: { testid: "devices" } });
   const preferences = h("div");
+  const what = section(t("push.what"), preferences);
+  const all = section(t("push.devices"), h("p", { text: t("push.devices.text") }), devices);
   const list = async () => {
     try {
       const { items } = await app.client.connection.rpc("devices.list");
@@ -26,37 +38,34 @@ export function pushView(app) {
     }
   };
   const load = async () => {
-    const shown = showWhenSlow(preferences, () => skeletons(2));
+    const shown = showWhenSlow(here, () => skeletons(1));
     try {
-      const { connection } = app.client;
-      const [{ vapid_public_key: key = null }, wanted] = await Promise.all([
-        connection.rpc("push.key"),
-        connection.rpc("push.preferences"),
+      const [{ key, devices: items, isServed }, wanted] = await Promise.all([
+        readPush(app),
+        app.client.connection.rpc("push.preferences"),
       ]);
       await shown();
       const control = new HereControl(app, key, here, list);
       view.control = control;
       control.render();
+      devices.replaceChildren(...deviceRows(app, items, list));
       preferences.replaceChildren(preferencesForm(app, wanted));
+      // Nothing to choose where nothing is pushed.
+      for (const part of [what, all]) part.hidden = !isServed;
     } catch (error) {
       await shown();
-      preferences.replaceChildren(failure(error, load));
+      here.replaceChildren(failure(error, load));
     }
   };
   const stop = app.push.on(() => {
     view.control?.render();
     list();
   });
+  what.hidden = all.hidden = true;
   const view = {
     title: t("push"),
-    element: h(
-      "div",
-      { class: "view" },
-      section(t("push.here"), here),
-      section(t("push.what"), preferences),
-      section(t("push.devices"), h("p", { text: t("push.devices.text") }), devices),
-    ),
-    ready: Promise.all([load(), list()]),
+    element: h("div", { class: "view" }, section(t("push.here"), here), what, all),
+    ready: load(),
     stop,
   };
   return view;
@@ -169,11 +178,22 @@ function deviceRow(app, { id, platform, app_version: version, time_zone: zone, s
   );
 }
 
-/** The way here, from the settings. */
-export function pushLink() {
-  return h(
-    "div",
-    {},
-    h("a", { class: "button", href: paths.push(), text: t("push.open"), data: { testid: "open-push" } }),
-  );
+/** The part of the settings: the way here, and the devices; a sentence where the server does not push. */
+export function pushSection(app) {
+  const element = h("div", { class: "push-here", data: { testid: "push-settings" } });
+  const open = h("a", { class: "button", href: paths.push(), text: t("push.open"), data: { testid: "open-push" } });
+  const load = async () => {
+    const shown = showWhenSlow(element, () => skeletons(1, "line"));
+    try {
+      const { devices, isServed } = await readPush(app);
+      await shown();
+      const sentence = h("p", { text: t(isServed ? "push.lead" : "push.state.unserved") });
+      element.replaceChildren(sentence, ...(isServed ? [h("div", {}, open)] : []));
+      if (devices.length > 0) element.append(...deviceRows(app, devices, load));
+    } catch (error) {
+      await shown();
+      element.replaceChildren(failure(error, load));
+    }
+  };
+  return { element, ready: load(), stop: app.push.on(load) };
 }

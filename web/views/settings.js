@@ -2,22 +2,29 @@
 
 import { button, h } from "../dom.js";
 import { t } from "../i18n/index.js";
+import { isLoadable } from "../components/media.js";
 import { languageChoice, themeChoice } from "../components/choices.js";
 import { confirmDialog } from "../components/dialog.js";
 import { restrictionLists } from "../components/people-list.js";
 import { messageOf } from "../components/states.js";
-import { request } from "../api.js";
+import { request, signIn } from "../api.js";
+import { day } from "../format.js";
+import { passwordProblem } from "../password.js";
 import { written } from "../text.js";
-import { pushLink } from "./push.js";
+import { pushSection } from "./push.js";
 
 const BIO_MOST = 500;
+const PASSWORD_MOST = 200;
 
 export function settingsView(app) {
   const call = (method, path, body) => request(method, path, { token: app.session.token, ...(body && { body }) });
   const section = (title, ...children) =>
     h("section", { class: "card settings" }, h("h2", { text: title }), ...children);
+  const push = pushSection(app);
   return {
     title: t("settings"),
+    ready: push.ready,
+    stop: push.stop,
     element: h(
       "div",
       { class: "view" },
@@ -27,11 +34,12 @@ export function settingsView(app) {
         t("settings.language"),
         languageChoice(() => app.refresh()),
       ),
-      section(t("push"), h("p", { text: t("push.lead") }), pushLink()),
+      section(t("push"), push.element),
       section(t("settings.people"), h("div", {}, ...restrictionLists(app))),
       section(t("settings.password"), passwordForm(call)),
       section(
         t("settings.sessions"),
+        h("p", { text: sessionText(app.session) }),
         h("p", { text: t("settings.sessions.text") }),
         h("div", { class: "choices" }, signOut(app), signOutEverywhere(app, call)),
       ),
@@ -76,13 +84,16 @@ function form(fields, action, submit, testid) {
     try {
       done.textContent = await submit(Object.fromEntries(inputs.map((input) => [input.name, input.value])), element);
     } catch (failure) {
-      error.textContent = messageOf(failure);
+      error.textContent = failure instanceof Refusal ? failure.message : messageOf(failure);
     } finally {
       send.disabled = false;
     }
   });
   return element;
 }
+
+/** What is wrong with a form, found before it is sent: a sentence in the reader's language. */
+class Refusal extends Error {}
 
 function profileForm(app) {
   let shown = app.me();
@@ -110,6 +121,7 @@ function profileForm(app) {
     const name = written(values.name) || app.session.user;
     const given = { name, avatar: values.avatar.trim(), bio: written(values.bio) };
     // What was not touched is left out: another tab may have changed it.
+    if (given.avatar !== "" && !isLoadable(given.avatar)) throw new Refusal(t("media.invalid"));
     const changed = Object.entries(given).filter(([key, value]) => value !== (shown[key] ?? ""));
     const change = Object.fromEntries(changed.map(([key, value]) => [key, value === "" ? null : value]));
     await app.client.connection.rpc("users.update", change);
@@ -127,16 +139,37 @@ function passwordForm(call) {
       label: t("settings.password.old"),
       type: "password",
       autocomplete: "current-password",
-      maxlength: 200,
+      maxlength: PASSWORD_MOST,
     },
-    { name: "new", label: t("settings.password.new"), type: "password", autocomplete: "new-password", maxlength: 200 },
+    {
+      name: "new",
+      label: t("settings.password.new"),
+      hint: t("password.rule"),
+      type: "password",
+      autocomplete: "new-password",
+      maxlength: PASSWORD_MOST,
+    },
   ];
   const change = async (values, element) => {
+    if (values.old === "") throw new Refusal(t("settings.password.old.empty"));
+    const problem = passwordProblem(values.new);
+    if (problem) throw new Refusal(problem);
     await call("PUT", "/accounts/password", values);
     element.reset();
     return t("settings.password.done");
   };
   return form(fields, t("settings.password.change"), change, "save-password");
+}
+
+/** Since when and until when the session lasts, as its token says. */
+function sessionText({ user, token }) {
+  try {
+    const claims = token.split(".")[1].replaceAll("-", "+").replaceAll("_", "/");
+    const { iat, exp } = JSON.parse(atob(claims));
+    return t("settings.session", { user, from: day(iat * 1000), until: day(exp * 1000) });
+  } catch {
+    return t("settings.session.plain", { user });
+  }
 }
 
 function signOut(app) {
@@ -191,12 +224,32 @@ function save(name, text) {
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }
 
+/** The server does not ask for the password: signing in with it shows that it is the user who deletes. */
 function deletion(app, call) {
-  const run = async () => {
-    await call("DELETE", "/accounts");
-    app.leave(t("settings.delete.done"));
+  const ask = () => {
+    const input = h("input", {
+      class: "input",
+      id: "delete-password",
+      type: "password",
+      autocomplete: "current-password",
+      maxlength: PASSWORD_MOST,
+      data: { testid: "delete-password" },
+    });
+    const label = h("label", { for: input.id, text: t("settings.password.old") });
+    const run = async () => {
+      if (input.value === "") return t("settings.password.old.empty");
+      try {
+        await signIn({ user: app.session.user, password: input.value });
+      } catch (error) {
+        if (error.code === 401) return t("settings.password.wrong");
+        throw error;
+      }
+      await call("DELETE", "/accounts");
+      app.leave(t("settings.delete.done"));
+    };
+    const field = h("div", { class: "field" }, label, input);
+    confirmDialog(t("settings.delete"), t("settings.delete.sure"), t("settings.delete"), run, field);
   };
-  const ask = () => confirmDialog(t("settings.delete"), t("settings.delete.sure"), t("settings.delete"), run);
   return h(
     "div",
     {},

@@ -12,6 +12,9 @@ import { notFound } from "./not-found.js";
 
 const PAGE = 20;
 
+/** How long comments wait for the replies to them, so that these do not move what is read already. */
+const UNFOLD_MS = 1_000;
+
 /** How many comments above the one to show are read. */
 const MAX_DEPTH = 100;
 
@@ -27,7 +30,7 @@ class Thread {
   #target;
   #card = null;
   /** What the comments share: the author of the post, the order ("newest" or "oldest" first), the cards by id. */
-  #thread = { author: "", order: "newest", all: new Map() };
+  #thread = { author: "", order: "oldest", all: new Map() };
   #list = null;
   #choice = null;
   /** Stands for the list that is shown. */
@@ -186,7 +189,7 @@ class Thread {
 
   /** Buttons for the order of the comments; nothing to order below two. */
   #orderChoice() {
-    const orders = ["newest", "oldest"];
+    const orders = ["oldest", "newest"];
     const buttons = orders.map((order) =>
       button({ text: t(`order.${order}`), data: { testid: `order-${order}` }, onclick: () => choose(order) }),
     );
@@ -221,8 +224,11 @@ class Thread {
       const { items, next } = await this.#readComments(cursor, PAGE);
       // Another order was chosen meanwhile.
       if (reading !== this.#reading) return { rows: [], next: null };
-      const fresh = items.filter((comment) => !this.#thread.all.has(comment.id));
-      return { rows: fresh.map((comment) => this.#make(comment).element), next };
+      // One that was shown before gets its place.
+      const cards = items.map((comment) => this.#thread.all.get(comment.id) ?? this.#make(comment));
+      const late = new Promise((resolve) => setTimeout(resolve, UNFOLD_MS));
+      await Promise.race([Promise.all(cards.map((card) => card.unfold())), late]);
+      return { rows: cards.map(({ element }) => element), next };
     };
     const none = () => empty(t("thread.empty"), t("thread.empty.text"));
     const list = new PagedList(load, none, { testid: "comment-list", shape: "post" });

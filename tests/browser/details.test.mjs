@@ -1,0 +1,171 @@
+// Details of the look: long names, topics from right to left, borders of buttons, what is below a dialog, link cards.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { DESKTOP, findings, fits, PHONE } from "./inspect.mjs";
+import { createAccount, go, LIVE_MS, stage } from "./people.mjs";
+
+const LONG = { id: "a_very_long_id_of_somebody_who_could_not_decide_on_a_shorter_one", name: "Wolfeschlegelstein ".repeat(5) };
+const scene = stage({
+  people: { ann: "Ann Arbor", bo: "Bo Diddley" },
+  before: async ({ server }) => {
+    await createAccount(server, LONG.id, LONG.name.trim());
+    await server.callAs("ann", "PUT", `/users/${LONG.id}/follow`);
+    await server.callAs("ann", "PUT", "/users/bo/follow");
+  },
+});
+
+/** The luminance of `rgb(…)`, as WCAG defines it. */
+function luminance(colour) {
+  const [red, green, blue] = colour.match(/[\d.]+/g).map((part) => {
+    const share = Number(part) / 255;
+    return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+}
+
+const contrast = (one, other) => {
+  const [dark, light] = [luminance(one), luminance(other)].sort((a, b) => a - b);
+  return (light + 0.05) / (dark + 0.05);
+};
+
+test("a handle is shown as a whole or not at all, and long names stick out nowhere", async () => {
+  const { server, ann } = scene;
+  const long = await server.postOf(LONG.id, "From somebody with a long name #\u0645\u0631\u062d\u0628\u0627");
+  await server.callAs(LONG.id, "POST", `/posts/${long.id}/comments`, { text: "And a comment" });
+  await server.callAs(LONG.id, "PUT", "/users/ann/follow");
+  const short = await server.postOf("bo", "From Bo");
+  const cut = () =>
+    ann.run(() =>
+      [...document.querySelectorAll(".names")].filter((names) => {
+        const handle = names.querySelector(".handle");
+        const isShown = handle.getBoundingClientRect().top < names.getBoundingClientRect().bottom;
+        return isShown && handle.scrollWidth > handle.clientWidth;
+      }).length,
+    );
+  for (const size of [DESKTOP, PHONE]) {
+    await ann.emulate(size);
+    for (const path of ["/", `/post/${long.id}`, `/user/${LONG.id}`, "/notifications"]) {
+      await go(ann, path);
+      const name = path === "/notifications" ? "notification" : path.startsWith("/user") ? "profile" : "#view article";
+      await ann.sees(name, "Wolfeschlegelstein", 4 * LIVE_MS);
+      await fits(ann, `${path} with a long name`);
+      assert.equal(await cut(), 0, path);
+    }
+    const height = await ann.run(() => document.querySelector(".notification .sum").offsetHeight);
+    assert.ok(height < 80, `${height} px`);
+    await ann.shot(`long-names-${size.width}`);
+  }
+  await ann.emulate(DESKTOP);
+  await go(ann, "/");
+  await ann.sees(`[data-id="${short.id}"] .handle`, "@bo");
+});
+
+test("a topic from right to left has the place of other titles", async () => {
+  const { ann } = scene;
+  await go(ann, "/topic/\u0645\u0631\u062d\u0628\u0627".replace(/[^/\w]+/, encodeURIComponent));
+  await ann.sees("#title", "#");
+  const place = () =>
+    ann.run(() => {
+      const range = document.createRange();
+      range.selectNodeContents(document.getElementById("title"));
+      const { left } = range.getBoundingClientRect();
+      return [Math.round(left - document.querySelector("main").getBoundingClientRect().left)];
+    });
+  const [left] = await place();
+  assert.ok(left < 60, `${left} px`);
+  const style = await ann.run(() => getComputedStyle(document.getElementById("title")).unicodeBidi);
+  assert.equal(style, "plaintext");
+});
+
+test("borders of buttons are seen in both themes", async () => {
+  const { ann } = scene;
+  await go(ann, "/settings");
+  await ann.sees("sign-out-everywhere", "");
+  for (const dark of [false, true]) {
+    await ann.emulate({ ...DESKTOP, dark });
+    const [border, card] = await ann.run(() => {
+      const button = document.querySelector("[data-testid=sign-out-everywhere]");
+      return [getComputedStyle(button).borderTopColor, getComputedStyle(button.closest(".card")).backgroundColor];
+    });
+    assert.ok(contrast(border, card) >= 3, `${contrast(border, card)} : 1`);
+  }
+  await ann.emulate(DESKTOP);
+});
+
+test("what is pointed at has its colour evenly around it", async () => {
+  const { ann } = scene;
+  await go(ann, "/");
+  await ann.sees("post-body", "From Bo");
+  const boxes = await ann.run(() =>
+    [...document.querySelectorAll(".actions > *:not(:last-child)")].map((action) => {
+      const { left, right } = action.getBoundingClientRect();
+      const shown = [...action.children].filter((child) => child.checkVisibility()).map((one) => one.getBoundingClientRect());
+      return Math.abs(shown[0].left - left - (right - shown.at(-1).right));
+    }),
+  );
+  assert.ok(boxes.length > 0 && Math.max(...boxes) <= 1, `${boxes} px`);
+});
+
+test("below a dialog nothing is left bright, and nothing scrolls", async () => {
+  const { ann } = scene;
+  for (const size of [DESKTOP, PHONE]) {
+    await ann.emulate(size);
+    await go(ann, "/topics");
+    await ann.run(() => document.querySelector("[data-testid=compose-open], [data-testid=fab]").click());
+    await ann.sees("compose-dialog", "New post");
+    const [overflow, ground, paper] = await ann.run(() => [
+      getComputedStyle(document.documentElement).overflow,
+      getComputedStyle(document.documentElement).backgroundColor,
+      getComputedStyle(document.body).backgroundColor,
+    ]);
+    assert.equal(overflow, "hidden");
+    assert.notEqual(ground, paper);
+    await ann.shot(`dialog-${size.width}`);
+    await ann.press("\uE00C");
+    await ann.until(() => ann.run(() => document.querySelector("dialog") === null), Boolean, "closed");
+  }
+  await ann.emulate(DESKTOP);
+});
+
+test("avatars of different people differ by more than a colour", async () => {
+  const { ann } = scene;
+  await go(ann, "/explore");
+  await ann.sees("post-body", "From Bo");
+  const letters = await ann.run(() => [...document.querySelectorAll(".post .avatar")].map((one) => one.dataset.initials));
+  assert.ok(letters.includes("BD") && letters.includes("WW"), String(letters));
+});
+
+test("a link card has what the post carries, and nothing that is no link", async () => {
+  const { server, ann } = scene;
+  const link = {
+    url: "https://example.org/bread",
+    title: "How to bake \u202e bread",
+    description: "In nine days",
+    image: "/icon.svg",
+  };
+  const post = (data) => server.callAs("ann", "POST", "/posts", { text: "Read this", data });
+  const { id } = await post({ link });
+  const others = [];
+  for (const wrong of [{ ...link, url: "javascript:alert(1)" }, { url: link.url }, "https://example.org/", null])
+    others.push((await post({ link: wrong })).id);
+  await go(ann, "/");
+  const card = `[data-id="${id}"] [data-testid=link-card]`;
+  await ann.sees(card, "How to bake", LIVE_MS);
+  await ann.sees(card, "example.org");
+  const [href, image, rel] = await ann.run((name) => {
+    const found = document.querySelector(name);
+    return [found.href, found.querySelector("img").getAttribute("src"), found.rel];
+  }, card);
+  assert.deepEqual([href, image, rel], [link.url, "/icon.svg", "noopener noreferrer"]);
+  await ann.sees(`[data-id="${others[0]}"]`, "Read this");
+  for (const other of others)
+    assert.equal(await ann.run((name) => document.querySelectorAll(name).length, `[data-id="${other}"] .link-card`), 0);
+  assert.deepEqual(await findings(ann), [], "link cards");
+  await ann.shot("link-card");
+  await ann.emulate(PHONE);
+  await fits(ann, "a link card on a phone");
+  await ann.shot("link-card-phone");
+  await ann.emulate(DESKTOP);
+});
