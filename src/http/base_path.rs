@@ -1,23 +1,15 @@
 //! Requests below the base path, whether a proxy has kept it or removed it.
 
-use std::collections::HashMap;
-
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::LOCATION;
 use axum::http::uri::PathAndQuery;
-use axum::http::{Extensions, HeaderValue, Response, StatusCode, Uri};
+use axum::http::{HeaderValue, Response, StatusCode, Uri};
 use axum::middleware::{Next, from_fn_with_state};
-use parking_lot::Mutex;
 
 use super::page;
 use crate::net::BasePath;
-
-/// The base path of a request: that of its proxy, or that of the configuration.
-pub(super) fn base_of(extensions: &Extensions) -> BasePath {
-    extensions.get::<BasePath>().cloned().unwrap_or_default()
-}
 
 /// The routes at the root and below `base`.
 pub(super) fn below(base: BasePath, routes: Router) -> Router {
@@ -62,32 +54,6 @@ fn to_folder(base: &BasePath, uri: &Uri) -> Response<Body> {
     response
 }
 
-/// The maximal number of base paths for which something is kept. A deployment has one or two.
-const MAX_KEPT: usize = 16;
-
-/// A value for each base path.
-pub(super) struct PerBasePath<T>(Mutex<HashMap<BasePath, T>>);
-
-impl<T> Default for PerBasePath<T> {
-    fn default() -> Self {
-        Self(Mutex::default())
-    }
-}
-
-impl<T: Clone> PerBasePath<T> {
-    pub(super) fn get(&self, base: &BasePath) -> Option<T> {
-        self.0.lock().get(base).cloned()
-    }
-
-    pub(super) fn insert(&self, base: BasePath, value: T) {
-        let mut kept = self.0.lock();
-        if kept.len() >= MAX_KEPT {
-            kept.clear();
-        }
-        kept.insert(base, value);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,16 +63,5 @@ mod tests {
         let stripped = |uri: &str, path: &str| with_path(&uri.parse().unwrap(), path).unwrap().to_string();
         assert_eq!(stripped("/feed/post/1?comment=2", "/post/1"), "/post/1?comment=2");
         assert_eq!(stripped("/feed//x", "//x"), "//x");
-    }
-
-    #[test]
-    fn values_are_kept_for_few_base_paths() {
-        let values = PerBasePath::default();
-        for number in 0..1_000 {
-            let base = BasePath::parse(&format!("/{number}")).unwrap();
-            values.insert(base.clone(), number);
-            assert_eq!(values.get(&base), Some(number));
-        }
-        assert!(values.0.lock().len() <= MAX_KEPT);
     }
 }

@@ -49,6 +49,7 @@ mod events_poll;
 mod in_flight;
 mod operations;
 mod page;
+mod per_base_path;
 mod probes;
 mod query;
 mod server_api;
@@ -58,7 +59,7 @@ pub use probes::ProbeParts;
 
 use answers::problem;
 use authentication::Authenticator;
-use base_path::{base_of, below};
+use base_path::below;
 use in_flight::InFlight;
 use operations::OperationsApi;
 use server_api::ServerApi;
@@ -161,7 +162,7 @@ pub fn router(parts: HttpParts, probes: Router) -> Router {
 /// Notes the host and the base path that the request names.
 async fn note_host(State(hosts): State<Arc<OwnHosts>>, request: Request, next: Next) -> Response<Body> {
     hosts.note(request.headers());
-    hosts.note_base_path(&base_of(request.extensions()));
+    hosts.note_base_path(&BasePath::of(request.extensions()));
     next.run(request).await
 }
 

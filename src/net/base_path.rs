@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::http::{HeaderMap, HeaderName};
+use axum::http::{Extensions, HeaderMap, HeaderName};
 
 const X_FORWARDED_PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");
 
@@ -33,6 +33,11 @@ impl BasePath {
         let mut values = headers.get_all(X_FORWARDED_PREFIX).iter();
         let only = values.next().filter(|_| values.next().is_none())?;
         Self::parse(only.to_str().ok()?)
+    }
+
+    /// The base path of a request, once the listener and the router have noted it.
+    pub fn of(extensions: &Extensions) -> Self {
+        extensions.get::<Self>().cloned().unwrap_or_default()
     }
 
     /// Whether this is the root of a host.

@@ -16,7 +16,7 @@ fn addresses(document: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Checks that all addresses of the page at `path` are below `base`. `removed` is the part of it that the proxy removes.
+/// Checks that all addresses of the page at `path` are below `base`, of which the proxy removes `removed`.
 async fn check_page(server: &Server, path: &str, headers: &[(&str, &str)], base: &str, removed: &str) {
     let page = server.http("GET", path, headers, "").await;
     assert_eq!(

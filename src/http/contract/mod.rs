@@ -33,9 +33,10 @@ use axum::http::{Response, StatusCode};
 use axum::routing::get;
 
 use super::answers::json_answer;
-use super::base_path::{PerBasePath, base_of};
+use super::per_base_path::PerBasePath;
 use crate::api::operations::Operations;
 use crate::config::LimitsConfig;
+use crate::net::BasePath;
 
 /// The documents, each made once for a base path, at its first request.
 struct Documents {
@@ -68,7 +69,7 @@ fn answer(
     request: &Request,
     make: impl FnOnce(&str) -> serde_json::Value,
 ) -> Response<Body> {
-    let base = base_of(request.extensions());
+    let base = BasePath::of(request.extensions());
     let body = documents.get(&base).unwrap_or_else(|| {
         let made = Bytes::from(make(base.as_str()).to_string());
         documents.insert(base, made.clone());

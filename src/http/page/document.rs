@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::files::{self, File, HASHED};
 use crate::config::LimitsConfig;
-use crate::http::base_path::PerBasePath;
+use crate::http::per_base_path::PerBasePath;
 use crate::net::BasePath;
 
 const SOURCE: &str = "index.html";

@@ -27,8 +27,9 @@ pub(super) struct PageScripts {
     pub(super) later: String,
 }
 
-/// Two modules, each with all that it imports; `address` is that of the first one for the later one, by its text. None if one of them has a form that cannot be joined, or if they import
-/// each other in a circle: then the browser loads them one by one.
+/// Two modules, each with all that it imports. `address` makes the address of the first one, as the later one imports
+/// it, from its text. None if one of them has a form that cannot be joined, or if they import each other in a circle:
+/// then the browser loads them one by one.
 pub(super) fn modules(
     first: &str,
     later: &str,

@@ -11,8 +11,8 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 
 use super::answers::problem;
-use super::base_path::base_of;
 use crate::config::LimitsConfig;
+use crate::net::BasePath;
 
 mod document;
 mod encoding;
@@ -84,7 +84,7 @@ type Found = (Arc<File>, &'static str, &'static str);
 pub(super) async fn serve(State(page): State<Page>, request: Request) -> Response<Body> {
     let path = request.uri().path().trim_start_matches('/');
     let found = if path.is_empty() || path == "index.html" || is_view(path) {
-        page.0.get(base_of(request.extensions())).await.map(|file| (file, REVALIDATED, VARY_DOCUMENT))
+        page.0.get(BasePath::of(request.extensions())).await.map(|file| (file, REVALIDATED, VARY_DOCUMENT))
     } else if let Some(unhashed) = files::unhashed(path) {
         // A page of another build gets the style and the texts of this one.
         match files::get(unhashed).await {
