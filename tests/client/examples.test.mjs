@@ -1,4 +1,4 @@
-// Runs the examples of docs/clients.md and README.md unchanged.
+// The examples of docs/clients.md and README.md, over a restart of the server.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -52,12 +52,12 @@ for (const [page, name, at, { shows, posts, isLive = {} }] of EXAMPLES) {
     assert.ok(example.split("\n").length <= 32, "about 30 lines");
     const code = example
       .replace("ws://127.0.0.1:8000/connection/websocket", server.socketUrl)
-      .replace('"ann"', JSON.stringify(ann))
+      .replaceAll(/"(timeline:)?ann"/g, `"$1${ann}"`)
       .replace('"feedline-client"', JSON.stringify(MODULE));
     // The file is next to the tests, so that it finds their packages.
     const file = fileURLToPath(new URL(`example-${process.pid}-${at}.mjs`, import.meta.url));
     await writeFile(file, code);
-    const env = { PATH: process.env.PATH, USER: ann, TOKEN: server.token(ann) };
+    const env = { PATH: process.env.PATH, TOKEN: server.token(ann) };
     const program = spawn(process.execPath, [file], { env, stdio: ["ignore", "pipe", "inherit"] });
     let said = "";
     program.stdout.setEncoding("utf8").on("data", (text) => (said += text));

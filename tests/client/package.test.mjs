@@ -10,6 +10,7 @@ import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 
 import { declarations, install, MODULE, run, textsOf, tool, withFolder } from "../support/package.mjs";
+import { reference } from "../support/reference.mjs";
 
 const MAX_LINES = 1400;
 const MAX_BYTES = 10_000;
@@ -43,6 +44,13 @@ test("types/ matches the module; FEEDLINE_BLESS=1 writes it", async () => {
   const kept = await textsOf(TYPES);
   assert.deepEqual(Object.keys(kept).sort(), Object.keys(made).sort(), "run FEEDLINE_BLESS=1 make client");
   for (const [name, text] of Object.entries(made)) assert.equal(kept[name], text, `${name}: run make client`);
+});
+
+test("docs/client-api.md matches the types; FEEDLINE_BLESS=1 writes it", async () => {
+  const file = new URL("../../docs/client-api.md", import.meta.url);
+  const text = reference();
+  if (process.env.FEEDLINE_BLESS) await writeFile(file, text);
+  assert.equal(await readFile(file, "utf8"), text, "run FEEDLINE_BLESS=1 make client");
 });
 
 const USAGE = `
@@ -104,6 +112,21 @@ const USAGE = `
   // @ts-expect-error: not a visibility
   feedline.timeline.post({ text: "hello", visibility: "nobody" });`;
 
+/** What the examples use besides the module. */
+const OTHERS = `
+  declare module "ws";
+  declare const process: { env: Record<string, string | undefined> };`;
+
+/** Saves the examples of the documents that use the module. Returns their names. */
+async function examples(place) {
+  const documents = ["README.md", "docs/clients.md", "web/feedline/README.md"].map((name) => `../../${name}`);
+  const texts = await Promise.all(documents.map((name) => readFile(new URL(name, import.meta.url), "utf8")));
+  const codes = [...texts.join("\n").matchAll(/```js\n([^`]*? new Feedline\(.*?)```/gs)].map(([, code]) => code);
+  assert.equal(codes.length, 3);
+  await Promise.all(codes.map((code, at) => writeFile(path.join(place, `example-${at}.mjs`), code)));
+  return codes.map((_, at) => `example-${at}.mjs`);
+}
+
 test("the packed module can be imported, and has types under both kinds of resolution", async () => {
   const { path: place } = folder;
   const files = await install(place, "react");
@@ -113,10 +136,13 @@ test("the packed module can be imported, and has types under both kinds of resol
   const { Feedline, Connection, webSocket } = module;
   const feedline = new Feedline({ url: "ws://127.0.0.1:1/", user: "ann", token: "t", transport: webSocket(class {}) });
   assert.ok(feedline.connection instanceof Connection && feedline.timeline.entries.length === 0);
+  const names = await examples(place);
   await writeFile(path.join(place, "usage.mts"), USAGE);
+  await writeFile(path.join(place, "others.d.ts"), OTHERS);
   for (const [resolution, kind] of [["nodenext", "nodenext"], ["bundler", "esnext"]]) {
-    const strictly = ["--strict", "--noEmit", "--target", "es2022", "--moduleResolution", resolution, "--module", kind];
-    const checked = run(tool("tsc"), [...strictly, "usage.mts"], { cwd: place });
+    const strictly = ["--strict", "--noEmit", "--allowJs", "--checkJs", "--maxNodeModuleJsDepth", "0"];
+    const how = ["--target", "es2022", "--moduleResolution", resolution, "--module", kind];
+    const checked = run(tool("tsc"), [...strictly, ...how, "usage.mts", "others.d.ts", ...names], { cwd: place });
     await checked.catch(({ stdout }) => assert.fail(`${resolution}: ${stdout}`));
   }
 });

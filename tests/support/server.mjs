@@ -20,7 +20,7 @@ const RATES = [
 ];
 
 const TARGET = process.env.CARGO_TARGET_DIR ?? fileURLToPath(new URL("../../target", import.meta.url));
-const BINARY = path.resolve(process.env.FEEDLINE_BIN ?? path.join(TARGET, "debug/feedline"));
+export const BINARY = path.resolve(process.env.FEEDLINE_BIN ?? path.join(TARGET, "debug/feedline"));
 const START_MS = 20_000;
 const STOP_MS = 10_000;
 const LOG_LINES = 200;

@@ -22,9 +22,9 @@ export class Comments extends Pages {
     );
     this.start({ publication: ({ data }) => this.apply(data) });
   }
-  /** In the order that was asked for; a comment is a new object when anything of it, or of its like, changed. */
+  /** In their order; a comment is a new object when it, or its like, changed. @returns {Comment[]} */
   get items() { return this.list.items; }
-  /** Publishes a comment, which is shown when it is stored. Rejects with a FeedlineError. @param {string} text */
+  /** Publishes a comment, which is shown when it is stored. @param {string} text @returns {Promise<Comment>} */
   async post(text, key = newKey()) {
     const { connection } = this.client;
     const input = { ...this.#of, text, idempotency_key: key };

@@ -18,7 +18,7 @@ export class Notifications extends Pages {
     this.on("page", (page) => this.#count(page));
     this.start({ publication: ({ data }) => this.#apply(data) });
   }
-  /** The latest updated first. */
+  /** The latest updated first. @returns {Notification[]} */
   get items() { return this.list.items; }
   get hasOlder() { return super.hasOlder && this.items.length < MAX_ITEMS; }
   /** The list was looked at. */

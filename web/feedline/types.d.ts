@@ -12,7 +12,7 @@ type InputOf<Id extends keyof operations> = Members<operations[Id]["parameters"]
   Members<operations[Id]["parameters"]["query"]> &
   Members<Body<operations[Id]>>;
 /** An operation that clients may call. (The backend's own commands are not among them.) */
-export type OperationName = Exclude<keyof operations, `server.${string}` | `outlet.${string}` | `likes.${string}.comment`>;
+export type OperationName = Exclude<keyof operations, `${"server" | "outlet"}.${string}` | `likes.${string}.comment`>;
 /** What an operation takes: the members of path, query and body in one object. */
 export type Input<Id extends OperationName> =
   | InputOf<Id>

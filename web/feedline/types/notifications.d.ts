@@ -16,20 +16,8 @@ export class Notifications extends Pages<ItemList<{
     constructor(client: import("./client.js").Client);
     unread: number;
     unseen: number;
-    /** The latest updated first. */
-    get items(): {
-        comment?: import("../api.js").components["schemas"]["CommentId"];
-        count: number;
-        created_at: number;
-        id: import("../api.js").components["schemas"]["NotificationId"];
-        kind: "like" | "comment" | "reply" | "follow" | "mention";
-        object?: import("../api.js").components["schemas"]["NotificationSubject"];
-        people: import("../api.js").components["schemas"]["Person"][];
-        position: import("../api.js").components["schemas"]["NotificationPosition"];
-        read: boolean;
-        seen: boolean;
-        updated_at: number;
-    }[];
+    /** The latest updated first. @returns {Notification[]} */
+    get items(): Notification[];
     /** The list was looked at. */
     markSeen: () => Promise<void>;
     /** Read up to a group as it is listed, or all that is listed. @type {(id?: number) => Promise<void>} */
@@ -43,3 +31,4 @@ export type Marking = {
 };
 import { ItemList } from "./pages.js";
 import { Pages } from "./pages.js";
+import type { Notification } from "../types.js";
