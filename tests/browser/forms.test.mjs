@@ -5,18 +5,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { PHONE } from "./inspect.mjs";
-import { go, idOf, live, LIVE_MS, setOffline, shows, stage, state, write } from "./people.mjs";
+import { go, idOf, live, LIVE_MS, setOffline, shows, stage, state, write, writeRefused } from "./people.mjs";
 
 const scene = stage({ people: { ann: "Ann Arbor", bo: "Bo Diddley" } });
-
-/** Writes a post that the form takes and the server refuses: its picture is a path of the API. */
-async function writeRefused(browser, text) {
-  await browser.click("media-toggle");
-  await browser.type("media-url", "/api/openapi.json");
-  await browser.click("media-add");
-  await browser.sees("media-preview", "");
-  await write(browser, text);
-}
 
 const path = (browser) => browser.run(() => location.pathname);
 const dialogs = (browser) => browser.run(() => document.querySelectorAll("dialog").length);

@@ -117,6 +117,15 @@ export async function write(browser, text) {
   await browser.until(left, (now) => now === "", "the form is empty");
 }
 
+/** Writes a post that the form takes and the server refuses: its picture is a path of the API. */
+export async function writeRefused(browser, text) {
+  await browser.click("media-toggle");
+  await browser.type("media-url", "/api/openapi.json");
+  await browser.click("media-add");
+  await browser.sees("media-preview", "");
+  await write(browser, text);
+}
+
 /** The texts of the displayed posts, in order. */
 export const posts = (browser) => browser.texts("[data-testid=post]:not([data-leaving]) [data-testid=post-body]");
 
