@@ -80,6 +80,9 @@ async fn a_path_may_have_the_name_of_a_folder_of_the_page() {
     assert_eq!(server.http("GET", "/feedline/index.js", &[], "").await.body, module.body, "removed");
     check_page(&server, "/feedline/", &[], "/feedline", "").await;
     check_page(&server, "/", &[], "/feedline", "/feedline").await;
+    let server = Server::start_with(&[("server.base_path", "/views")]).await;
+    check_page(&server, "/views/", &[], "/views", "").await;
+    check_page(&server, "/", &[], "/views", "/views").await;
 }
 
 #[tokio::test]

@@ -63,7 +63,8 @@ impl Page {
 
 /// Whether the page has a file of the path.
 pub(super) fn has_file(path: &str) -> bool {
-    files::has(path.trim_start_matches('/'))
+    let path = path.trim_start_matches('/');
+    files::unhashed(path).is_some() || files::has(path)
 }
 
 /// How long caches keep a file: until its name changes, or as long as the server says that it is the same.
