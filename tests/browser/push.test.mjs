@@ -355,8 +355,9 @@ test("a device can be removed from the list", async () => {
   const { server, ann } = scene;
   await server.callAs("ann", "PUT", "/devices/phone", { platform: "fcm", token: "t", app_version: "Feedline 1.2" });
   await go(ann, "/settings");
+  await ann.sees("[data-testid=push-settings] [data-testid=device]", "Feedline 1.2");
   await ann.click("open-push");
-  await ann.sees("device", "Feedline 1.2");
+  await ann.sees("[data-testid=devices] [data-testid=device]", "Feedline 1.2");
   await ann.click('[data-testid=device][data-id="phone"] [data-testid=device-remove]');
   await ann.click("confirm");
   await ann.until(() => devices("ann"), (list) => list.every(({ id }) => id !== "phone"), "no phone");

@@ -68,6 +68,7 @@ test("a favourite that was removed comes back, and a muted conversation is heard
   await go(ann, "/favourites");
   await ann.click(`[data-id="${id}"] [data-testid=favourite]`);
   await said("Removed from your favourites.");
+  await ann.shot("toast-undo");
   await ann.until(() => ann.texts("post-body"), (now) => now.length === 0, "gone");
   await ann.click("undo");
   await ann.sees("post-body", "Keep me", LIVE_MS);

@@ -2,6 +2,7 @@
 
 import { addressOf } from "../base.js";
 import { h } from "../dom.js";
+import { withoutDirections } from "../text.js";
 import { isLoadable } from "./media.js";
 
 const textOf = (value) => (typeof value === "string" ? value.trim() : "");
@@ -20,8 +21,8 @@ export function linkCard(link) {
       "span",
       {},
       h("span", { class: "meta", text: new URL(url).host }),
-      h("strong", { dir: "auto", text: title }),
-      description && h("span", { dir: "auto", text: description }),
+      h("strong", { dir: "auto", text: withoutDirections(title) }),
+      description && h("span", { dir: "auto", text: withoutDirections(description) }),
     ),
   );
 }
