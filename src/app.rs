@@ -10,7 +10,6 @@ use std::time::Duration;
 use anyhow::Context as _;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 use crate::api::Executor;
 use crate::api::operations::Operations;
@@ -19,7 +18,7 @@ use crate::broker::Broker;
 use crate::config::{BrokerUrl, Config, Secret, Secrets};
 use crate::feed::Feed;
 use crate::gateway::accept::connection_counts::{ConnectionCounts, ConnectionLimits};
-use crate::gateway::accept::listener::{self, ListenerOptions};
+use crate::gateway::accept::listener::{self, ListenerOptions, Shutdown};
 use crate::gateway::{Gateway, GatewayParts};
 use crate::hooks::Hooks;
 use crate::http::{HttpParts, ProbeParts, admin_router, probe_routes, router};
@@ -45,7 +44,8 @@ pub struct App {
     gateway: Gateway,
     admin_address: Option<SocketAddr>,
     serving: Vec<JoinHandle<()>>,
-    stopping: CancellationToken,
+    shutdown: Shutdown,
+    drain_delay: Duration,
     drain: Duration,
 }
 
@@ -97,8 +97,8 @@ impl App {
         let operations = Arc::new(Operations::new());
         let executor = Arc::new(Executor::new(Arc::clone(&feed)));
         let verifier = token_verifier(config, secrets)?;
-        let stopping = CancellationToken::new();
-        jwks::start(&verifier, &stopping).context("the keys of issuers cannot be fetched")?;
+        let shutdown = Shutdown::default();
+        jwks::start(&verifier, &shutdown.stopping).context("the keys of issuers cannot be fetched")?;
         let sessions = Arc::new(session_options(config, verifier.clone(), revocations));
         let parts = GatewayParts {
             feed: Arc::clone(&feed),
@@ -124,7 +124,7 @@ impl App {
             feed: Arc::clone(&feed),
             metrics: Arc::clone(&metrics),
             gauges: Arc::clone(gateway.gauges()),
-            draining: gateway.draining().clone(),
+            leaving: shutdown.leaving.clone(),
         });
         let parts = HttpParts {
             upgrader: Arc::clone(gateway.upgrader()),
@@ -149,7 +149,7 @@ impl App {
         let serve = |listener, router, limits, proxy_protocol| {
             let options = ListenerOptions { proxy_protocol, ..options.clone() };
             let counts = ConnectionCounts::new(limits, Arc::clone(&options.trusted_proxies));
-            tokio::spawn(listener::serve(listener, router, options, counts, Arc::clone(&metrics), stopping.clone()))
+            tokio::spawn(listener::serve(listener, router, options, counts, Arc::clone(&metrics), shutdown.clone()))
         };
         let admin_address = admin.as_ref().map(|(_, address)| *address);
         let mut serving = Vec::new();
@@ -168,8 +168,9 @@ impl App {
             },
         };
         serving.push(serve(listener, public, limits, options.proxy_protocol));
+        let drain_delay = config.server.drain_delay;
         let drain = config.server.drain;
-        Ok(Self { address, admin_address, broker, ledger, feed, gateway, serving, stopping, drain })
+        Ok(Self { address, admin_address, broker, ledger, feed, gateway, serving, shutdown, drain_delay, drain })
     }
 
     /// The address of `server.listen`, with the actual port.
@@ -187,13 +188,15 @@ impl App {
         (self.broker.name(), self.ledger.name())
     }
 
-    /// Stops the server. First `/ready` fails, new sockets are refused, and open sockets are closed over the drain
-    /// period with a code that makes clients reconnect to another node. Then the listeners close, the feed hands over
-    /// its work, and the ledger closes.
+    /// Stops the server. First only `/ready` fails, for the drain delay. Then new sockets are refused, and open sockets
+    /// are closed over the drain period with a code that makes clients reconnect to another node. Then the listeners
+    /// close, the feed hands over its work, and the ledger closes.
     pub async fn stop(self) {
+        self.shutdown.leaving.cancel();
+        tokio::time::sleep(self.drain_delay).await;
         self.feed.drain();
         self.gateway.drain(self.drain).await;
-        self.stopping.cancel();
+        self.shutdown.stopping.cancel();
         for serving in self.serving {
             if serving.await.is_err() {
                 tracing::error!("the accept loop had failed");

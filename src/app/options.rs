@@ -28,6 +28,7 @@ pub(super) fn listener_options(config: &Config) -> ListenerOptions {
     }
     ListenerOptions {
         header_timeout: server.header_timeout,
+        keep_alive: server.keep_alive,
         stall_timeout: server.stall_timeout,
         trusted_proxies: Arc::new(server.trusted_proxies.clone()),
         proxy_protocol: server.proxy_protocol,

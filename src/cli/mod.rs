@@ -4,6 +4,7 @@ mod backup;
 mod check_config;
 mod demo;
 mod erasures;
+mod notify;
 mod outlet_refill;
 pub(crate) mod output;
 mod process;

@@ -7,6 +7,7 @@ use feedline::config::{Config, Secrets};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::notify::ServiceManager;
 use super::output::write_in_time;
 use super::{init_logs, raise_open_files};
 
@@ -48,20 +49,39 @@ fn serve_until_stopped(config: &Config, role: Role) -> anyhow::Result<()> {
     runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
+        ignore_other_signals()?;
         let app = App::start(config, &secrets, role).await?;
         greet(&app, &secrets);
+        let manager = ServiceManager::from_env();
+        manager.ready();
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
+            () = manager.keep_alive() => {}
         }
         tracing::info!("stopping");
+        manager.stopping();
         tokio::select! {
             () = app.stop() => tracing::info!("stopped"),
+            () = manager.keep_alive() => {}
             _ = terminate.recv() => tracing::warn!("stopped at once"),
             _ = interrupt.recv() => tracing::warn!("stopped at once"),
         }
         anyhow::Ok(())
     })
+}
+
+/// Keeps signals that mean other things to other servers from ending this one.
+fn ignore_other_signals() -> std::io::Result<()> {
+    for kind in [SignalKind::user_defined1(), SignalKind::user_defined2(), SignalKind::quit()] {
+        let mut received = signal(kind)?;
+        tokio::spawn(async move {
+            while received.recv().await.is_some() {
+                tracing::info!(signal = kind.as_raw_value(), "ignored a signal");
+            }
+        });
+    }
+    Ok(())
 }
 
 /// One thread per core. On a single core, the single-threaded runtime is cheaper, because it passes no work between

@@ -30,6 +30,8 @@ pub struct ServerConfig {
     pub connections_per_address: Option<usize>,
     /// The maximum time until the head of a request has arrived.
     pub header_timeout: Duration,
+    /// The maximum time for which a connection may idle between two requests.
+    pub keep_alive: Duration,
     /// The maximum time that a request body or a response may make no progress.
     pub stall_timeout: Duration,
     /// The proxies whose forwarded client addresses are trusted.
@@ -38,6 +40,8 @@ pub struct ServerConfig {
     pub proxy_protocol: bool,
     /// A separate address for `/health`, `/ready` and `/metrics`; `None`: [`listen`](Self::listen) serves them.
     pub admin_listen: Option<SocketAddr>,
+    /// How long a shutdown serves everything as before, while this node is not ready any more.
+    pub drain_delay: Duration,
     /// The period over which a shutdown closes the open sockets.
     pub drain: Duration,
     /// The minimum level of the events that are logged.
@@ -97,10 +101,12 @@ impl ServerConfig {
             connections: section.read("connections", parse::limit(10_000_000)),
             connections_per_address: section.read("connections_per_address", parse::limit(10_000_000)),
             header_timeout: section.read("header_timeout", parse::duration("100ms"..="10m")),
+            keep_alive: section.read("keep_alive", parse::duration("1s"..="1h")),
             stall_timeout: section.read("stall_timeout", parse::duration("100ms"..="10m")),
             trusted_proxies: section.read("trusted_proxies", trusted_proxies),
             proxy_protocol: section.read("proxy_protocol", parse::boolean),
             admin_listen: section.read("admin_listen", parse::optional_address),
+            drain_delay: section.read("drain_delay", parse::duration("0s"..="10m")),
             drain: section.read("drain", parse::duration("0s"..="10m")),
             log_level: section.read("log_level", parse::one_of(LEVELS)),
             log_format: section

@@ -288,11 +288,6 @@ impl Gateway {
         &self.nodes
     }
 
-    /// Cancelled when a shutdown begins.
-    pub fn draining(&self) -> &CancellationToken {
-        &self.draining
-    }
-
     /// Accepts no new connections, closes the open ones with a code after which clients reconnect, spread over `over`
     /// so that they do not all reconnect at once, and waits for their tasks.
     pub async fn drain(&self, over: Duration) {

@@ -25,7 +25,7 @@ pub struct ProbeParts {
     /// Reads the values of gauges.
     pub gauges: Arc<GaugeReader>,
     /// Cancelled when a shutdown begins.
-    pub draining: CancellationToken,
+    pub leaving: CancellationToken,
 }
 
 /// Returns 200 while the process runs.
@@ -37,7 +37,7 @@ pub(super) async fn health() -> Response<Body> {
 /// left the load balancer then, it would help nobody. The body says what the stores and the work of this process wait
 /// for.
 pub(super) async fn ready(State(parts): State<Arc<ProbeParts>>) -> Response<Body> {
-    if parts.draining.is_cancelled() {
+    if parts.leaving.is_cancelled() {
         return problem(StatusCode::SERVICE_UNAVAILABLE, "draining", "a shutdown is under way");
     }
     if let Some(away) = tasks_away() {

@@ -16,6 +16,7 @@ use std::net::IpAddr;
 
 mod base_path;
 mod forwarded;
+pub mod head_timer;
 pub mod origin;
 mod own_hosts;
 pub mod progress;

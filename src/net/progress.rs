@@ -18,6 +18,7 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use super::head_timer::HeadTimer;
 use super::takeover::Takeover;
 
 /// The minimum rate that counts as progress. A second-generation phone network is twice as fast.
@@ -67,13 +68,15 @@ fn stalled() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "the other end makes no progress")
 }
 
-/// A stream whose writes fail if the peer stops reading. Reads have no deadline: HTTP may wait for the next request, or
-/// for a handler.
+/// A stream whose writes fail if the peer stops reading. Reads have no deadline here: HTTP may wait for the next
+/// request, or for a handler; [`HeadTimer`] bounds heads.
 #[derive(Debug)]
 pub struct ProgressStream<S> {
     /// `None` once it was taken over.
     stream: Option<S>,
     writing: Patience,
+    /// Learns what is read and written.
+    heads: HeadTimer,
     takeover: Takeover<S>,
 }
 
@@ -83,8 +86,8 @@ fn taken_over() -> io::Error {
 
 impl<S> ProgressStream<S> {
     /// Sets the timeout for the writes of a stream.
-    pub fn new(stream: S, timeout: Duration) -> Self {
-        Self { stream: Some(stream), writing: Patience::new(timeout), takeover: Takeover::default() }
+    pub fn new(stream: S, timeout: Duration, heads: HeadTimer) -> Self {
+        Self { stream: Some(stream), writing: Patience::new(timeout), heads, takeover: Takeover::default() }
     }
 
     /// Returns the stream without the deadline; `None` if it was taken over.
@@ -113,7 +116,10 @@ impl<S> ProgressStream<S> {
 
     fn bounded(&mut self, written: Poll<io::Result<usize>>, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         match written {
-            Poll::Ready(Ok(bytes)) => self.writing.progress(bytes),
+            Poll::Ready(Ok(bytes)) => {
+                self.heads.bytes_written();
+                self.writing.progress(bytes);
+            }
             Poll::Ready(Err(_)) => {}
             Poll::Pending => {
                 ready!(self.writing.poll_exhausted(cx));
@@ -126,7 +132,12 @@ impl<S> ProgressStream<S> {
 
 impl<S: AsyncRead + Unpin> AsyncRead for ProgressStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(self.stream()?).poll_read(cx, into)
+        let before = into.filled().len();
+        ready!(Pin::new(self.stream()?).poll_read(cx, into))?;
+        if into.filled().len() > before {
+            self.heads.bytes_read();
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -237,7 +248,7 @@ mod tests {
     /// error.
     async fn written(bytes: usize, every: Duration) -> Result<Duration, io::ErrorKind> {
         let (near, mut far) = tokio::io::duplex(1_000);
-        let mut near = ProgressStream::new(near, TIMEOUT);
+        let mut near = ProgressStream::new(near, TIMEOUT, HeadTimer::new(TIMEOUT));
         let reader = tokio::spawn(async move {
             let mut taken = vec![0; bytes];
             while far.read_exact(&mut taken).await.is_ok() {
@@ -265,7 +276,7 @@ mod tests {
     #[tokio::test]
     async fn streams_may_pause_between_writes() {
         let (near, mut far) = tokio::io::duplex(1_000);
-        let mut near = ProgressStream::new(near, TIMEOUT);
+        let mut near = ProgressStream::new(near, TIMEOUT, HeadTimer::new(TIMEOUT));
         for _ in 0..2 {
             near.write_all(&[7; 900]).await.unwrap();
             near.flush().await.unwrap();
@@ -277,7 +288,7 @@ mod tests {
     #[tokio::test]
     async fn a_stream_is_taken_over_at_a_flush() {
         let (near, mut far) = tokio::io::duplex(1_000);
-        let mut near = ProgressStream::new(near, TIMEOUT);
+        let mut near = ProgressStream::new(near, TIMEOUT, HeadTimer::new(TIMEOUT));
         let takeover = near.takeover();
         near.write_all(b"one").await.unwrap();
         near.flush().await.unwrap();

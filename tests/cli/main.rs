@@ -1,6 +1,7 @@
 //! The command line as users run it: in an empty directory, with an empty environment.
 
 mod demo;
+mod notify;
 mod output;
 
 use std::fs::{self, Permissions};

@@ -112,6 +112,35 @@ async fn slow_request_heads_time_out() {
 }
 
 #[tokio::test]
+async fn connections_may_idle_between_requests_for_longer_than_a_head_may_take() {
+    let keys = [("server.header_timeout", "300ms"), ("server.keep_alive", "2s")];
+    let server = Server::start_with(&keys).await;
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
+    let request = format!("GET /health HTTP/1.1\r\nhost: 127.0.0.1:{}\r\n\r\n", server.port());
+    for _ in 0..2 {
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"}") {
+            assert!(stream.read_buf(&mut answer).await.unwrap() > 0, "closed early");
+        }
+        assert!(answer.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&answer));
+        tokio::time::sleep(Duration::from_millis(900)).await;
+    }
+    // A head that has begun is bounded as the first one is.
+    let begin = Instant::now();
+    stream.write_all(b"GET /health HTTP/1.1\r\n").await.unwrap();
+    tokio::time::timeout(PATIENCE, stream.read_to_end(&mut Vec::new())).await.expect("it is closed").unwrap();
+    let took = begin.elapsed();
+    assert!(took >= Duration::from_millis(250) && took < Duration::from_millis(1_500), "{took:?}");
+
+    let mut idle = TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
+    idle.write_all(request.as_bytes()).await.unwrap();
+    let begin = Instant::now();
+    tokio::time::timeout(PATIENCE, idle.read_to_end(&mut Vec::new())).await.expect("it is closed").unwrap();
+    assert!(begin.elapsed() >= Duration::from_millis(1_900), "{:?}", begin.elapsed());
+}
+
+#[tokio::test]
 async fn connection_limits_free_slots_on_close() {
     let server = Server::start_with(&[("server.connections", "3")]).await;
     let mut held = Vec::new();
@@ -295,6 +324,30 @@ async fn draining_nodes_accept_no_connections() {
     let refused = upgrade(&server, &[]).await;
     assert!(refused.starts_with("HTTP/1.1 503"), "{refused}");
     assert_eq!(two.closed().await.0, 3001);
+    assert!(server.ended().await.success());
+}
+
+#[tokio::test]
+async fn a_leaving_node_serves_everything_for_the_drain_delay() {
+    let keys = [("server.drain_delay", "1500ms"), ("server.drain", "0s")];
+    let mut server = Server::start_with(&keys).await;
+    let mut early = Client::connect(&server, "ann").await;
+    // Not signals to stop.
+    for signal in ["-USR1", "-USR2", "-QUIT"] {
+        server.signal(signal);
+    }
+    server.terminate();
+    let begin = Instant::now();
+    while server.http("GET", "/ready", &[], "").await.status != 503 {
+        assert!(begin.elapsed() < Duration::from_secs(1), "it reports ready while it leaves");
+    }
+    let answer = server.http("GET", "/api/topics/trending", &[], "").await;
+    assert_ne!(answer.status, 503, "requests are served");
+    assert_eq!(answer.header("connection"), Some("close"), "and their connections closed");
+    let late = Client::connect(&server, "bo").await;
+    assert_eq!(early.closed().await.0, 3001);
+    assert!(begin.elapsed() >= Duration::from_millis(1_300), "{:?}", begin.elapsed());
+    drop(late);
     assert!(server.ended().await.success());
 }
 

@@ -43,7 +43,7 @@ async fn post(server: &Server, path: &str, parts: &[&[u8]], every: Duration, byt
         std::future::pending::<()>().await;
     };
     let reading = async {
-        // Either a response or the end: a keep-alive connection is closed after the header timeout.
+        // Either a response or the end: an idle connection is closed after `server.keep_alive`.
         let _ = reading.read_to_end(&mut answer).await;
     };
     timeout(PATIENCE, async {
@@ -59,7 +59,7 @@ async fn post(server: &Server, path: &str, parts: &[&[u8]], every: Duration, byt
 
 #[tokio::test]
 async fn stalled_request_bodies_time_out() {
-    let keys = [("server.stall_timeout", "300ms"), ("server.header_timeout", "2s")];
+    let keys = [("server.stall_timeout", "300ms"), ("server.keep_alive", "2s")];
     let server = Server::start_with(&keys).await;
     let drops = vec![&b" "[..]; 1_000];
     for path in ["/api/v1/posts", "/api/publish"] {
@@ -115,7 +115,7 @@ async fn unread_responses_time_out() {
 
 #[tokio::test]
 async fn idle_http_connections_are_closed_and_websockets_are_not() {
-    let keys = [("server.stall_timeout", "300ms"), ("server.header_timeout", "300ms")];
+    let keys = [("server.stall_timeout", "300ms"), ("server.header_timeout", "300ms"), ("server.keep_alive", "1s")];
     let server = Server::start_with(&keys).await;
     let mut client = Client::connect(&server, "ann").await;
     for first in ["", "GET /health HTTP/1.1\r\nhost: x\r\n\r\n"] {

@@ -1,21 +1,23 @@
 //! The accept loop: HTTP, WebSocket upgrades and streams on one port.
 //!
-//! hyper reads the head of each request, with a timeout that also ends connections without a request: a client that
-//! sends one byte a minute costs a socket for ten seconds and no more. Bodies and responses fail once they make no
-//! progress ([`progress`](crate::net::progress)). After an upgrade, or at the beginning of a stream, the plain TCP
-//! stream goes to the connection of the client, which has its own write timeout.
+//! hyper reads the head of each request. A client that sends one byte a minute costs a socket for ten seconds and no
+//! more ([`HeadTimer`]); between two requests a connection may idle for longer. Bodies and responses fail once they
+//! make no progress ([`progress`](crate::net::progress)). After an upgrade, or at the beginning of a stream, the plain
+//! TCP stream goes to the connection of the client, which has its own write timeout.
 //!
 //! The client's address is that of the other end, or what a trusted proxy says: a PROXY header before the first
 //! request, `X-Forwarded-For` in each request. `X-Forwarded-Prefix` of a trusted proxy is passed on as [`BasePath`].
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::Response;
+use axum::http::header::CONNECTION;
+use axum::http::{HeaderValue, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::{Request, service::service_fn};
@@ -31,6 +33,7 @@ use tower_service::Service;
 use super::connection_counts::{CapReached, ConnectionCounts, ConnectionSlot};
 use super::stream_opener::StreamStart;
 use crate::metrics::Metrics;
+use crate::net::head_timer::HeadTimer;
 use crate::net::progress::{ProgressBody, ProgressStream, StallFlag};
 use crate::net::takeover::Takeover;
 use crate::net::{BasePath, ClientAddress, TrustedProxies, client_address, proxy_protocol};
@@ -41,6 +44,8 @@ use crate::supervisor::supervise;
 pub struct ListenerOptions {
     /// How long the head of a request may take, and a PROXY header.
     pub header_timeout: Duration,
+    /// How long a connection may idle between two requests.
+    pub keep_alive: Duration,
     /// How long a request body or a response may make no progress.
     pub stall_timeout: Duration,
     /// Whose word about the client's address is believed.
@@ -69,6 +74,15 @@ pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
+/// The steps of a shutdown.
+#[derive(Clone, Debug, Default)]
+pub struct Shutdown {
+    /// The node leaves: load balancers are to use others, and each answer closes its connection.
+    pub leaving: CancellationToken,
+    /// The listeners close.
+    pub stopping: CancellationToken,
+}
+
 /// What every connection of a listener shares.
 struct HttpListener {
     router: Router,
@@ -76,20 +90,21 @@ struct HttpListener {
     counts: Arc<ConnectionCounts>,
     metrics: Arc<Metrics>,
     refusals: Arc<Semaphore>,
-    stopping: CancellationToken,
+    shutdown: Shutdown,
 }
 
-/// Takes connections until `stopping`; those that are there finish the request they are at.
+/// Takes connections until the shutdown; those that are there finish the request they are at.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
     options: ListenerOptions,
     counts: Arc<ConnectionCounts>,
     metrics: Arc<Metrics>,
-    stopping: CancellationToken,
+    shutdown: Shutdown,
 ) {
     let refusals = Arc::new(Semaphore::new(REFUSALS));
-    let shared = Arc::new(HttpListener { router, options, counts, metrics, refusals, stopping: stopping.clone() });
+    let stopping = shutdown.stopping.clone();
+    let shared = Arc::new(HttpListener { router, options, counts, metrics, refusals, shutdown });
     let tasks = TaskTracker::new();
     let accepting = Arc::new(AcceptLoop { listener, shared, tasks: tasks.clone() });
     supervise("accept", &stopping, accepting, |accepting| async move { accepting.run().await }).await;
@@ -110,7 +125,7 @@ struct AcceptLoop {
 impl AcceptLoop {
     async fn run(&self) {
         let Self { listener, shared, tasks } = self;
-        while let Some(accepted) = shared.stopping.run_until_cancelled(listener.accept()).await {
+        while let Some(accepted) = shared.shutdown.stopping.run_until_cancelled(listener.accept()).await {
             let (stream, peer) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
@@ -193,22 +208,39 @@ impl HttpListener {
     async fn serve_http(&self, stream: TcpStream, peer: Peer, slot: ConnectionSlot) -> hyper::Result<()> {
         // An upgraded connection takes its slot along: it is given back when the socket goes.
         let slot = Arc::new(slot);
-        let stream = ProgressStream::new(stream, self.options.stall_timeout);
+        let heads = HeadTimer::new(self.options.header_timeout);
+        let stream = ProgressStream::new(stream, self.options.stall_timeout, heads.clone());
         let takeover = stream.takeover();
-        let service = service_fn(|request: Request<Incoming>| self.request(request, peer, &slot, &takeover));
+        let service = service_fn(|request: Request<Incoming>| {
+            heads.request_began();
+            let answering = self.request(request, peer, &slot, &takeover);
+            let heads = heads.clone();
+            async move {
+                let answer = answering.await;
+                heads.answer_began();
+                answer
+            }
+        });
         let stream: HttpStream = TokioIo::new(stream);
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(self.options.header_timeout)
+            .header_read_timeout(self.options.keep_alive.max(self.options.header_timeout))
             .max_buf_size(32 * 1024)
             .serve_connection(stream, service)
             .with_upgrades();
-        let mut connection = std::pin::pin!(connection);
-        tokio::select! {
-            served = connection.as_mut() => served,
-            () = self.stopping.cancelled() => {
-                connection.as_mut().graceful_shutdown();
-                connection.await
+        let mut connection = pin!(connection);
+        let mut is_stopping = false;
+        let mut stopping = pin!(self.shutdown.stopping.cancelled());
+        let mut expired = pin!(heads.expired());
+        loop {
+            tokio::select! {
+                biased;
+                served = connection.as_mut() => return served,
+                () = stopping.as_mut(), if !is_stopping => {
+                    is_stopping = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+                () = expired.as_mut() => return Ok(()),
             }
         }
     }
@@ -241,13 +273,17 @@ impl HttpListener {
         request.extensions_mut().insert(stalled);
         let answering = self.router.clone().call(request);
         let takeover = takeover.clone();
+        let leaving = self.shutdown.leaving.clone();
         async move {
-            let response = answering.await?;
+            let mut response = answering.await?;
             if let Some(granted) = response.extensions().get::<StreamStart>().and_then(StreamStart::take) {
                 granted.begin(&response, takeover.request());
                 // The HTTP server gives the TCP stream away at the end of its turn.
                 tokio::task::yield_now().await;
                 std::future::pending::<()>().await;
+            }
+            if leaving.is_cancelled() && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
             Ok(response)
         }

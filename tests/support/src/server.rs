@@ -221,7 +221,8 @@ impl Server {
         self.ended().await
     }
 
-    fn signal(&self, which: &str) {
+    /// Sends a signal, by the option of `kill`.
+    pub fn signal(&self, which: &str) {
         let sent = Command::new("kill").arg(which).arg(self.pid().to_string()).status();
         assert!(sent.expect("to run kill").success());
     }
