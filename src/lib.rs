@@ -6,8 +6,8 @@
 //! Data flows one way: socket → session → feed → ledger and broker → hub → socket.
 //!
 //! | folder | contents |
-//! | [`api`] | the table of operations, and the executor that runs them |
 //! |---|---|
+//! | [`api`] | the table of operations, and the executor that runs them |
 //! | [`app`] | builds the parts, starts and stops them in order |
 //! | [`config`] | reads and validates the configuration |
 //! | [`http`] | the route table, the API of backends, OpenAPI, health, metrics, the page |
@@ -29,6 +29,7 @@
 //! | [`refusal`] | why a store refuses to work |
 //! | [`push`] | the push bridge: notifications for people who are not connected |
 //! | [`shares`] | the part of a limited resource that one user or address may have |
+//! | [`store_metrics`] | the time and the failures of calls to stores |
 //! | `supervisor` | restarts background tasks that end |
 //! | `text` | mentions, topics and links in a text, normal forms, characters that nobody sees |
 //!
@@ -61,5 +62,6 @@ pub mod protocol;
 pub mod push;
 pub mod refusal;
 pub mod shares;
+pub mod store_metrics;
 mod supervisor;
 mod text;

@@ -14,9 +14,10 @@ use std::time::Duration;
 use feedline::api::ErrorKind;
 use feedline::api::operations::{Access, Operation, Operations};
 use feedline::logs::{LogQueue, LogWriter, Repeats};
-use feedline::metrics::{Levels, Metrics, StoreMeter};
+use feedline::metrics::{Levels, Metrics, TextFormat};
 use feedline::model::{ChannelKind, Event};
 use feedline::protocol::{Disconnect, ErrorCode, Unsubscribe};
+use feedline::store_metrics::StoreMeter;
 
 /// The longest line outside of tables, in characters.
 const MAX_LINE_LENGTH: usize = 120;
@@ -169,7 +170,7 @@ fn metrics() -> String {
     metrics.outlet.missed("", 0);
     metrics.outlet.backlog("", 0, 0, 0);
     metrics.fanout.fanned_out(&[feedline::broker::Receipt::Absent]);
-    let text = metrics.open_metrics(Levels::default());
+    let text = metrics.text(Levels::default(), TextFormat::OpenMetrics);
     let words = |prefix| text.lines().filter_map(move |line: &str| line.strip_prefix(prefix)?.split_once(' '));
     let kinds: BTreeMap<&str, &str> = words("# TYPE ").collect();
     let labels = |name: &str| {
@@ -188,8 +189,9 @@ fn metrics() -> String {
         count += 1;
     }
     let files =
-        ["mod", "fanout", "likes", "outlet_metrics", "process", "pushes", "stores"].map(|file| read(&format!("src/metrics/{file}.rs")));
-    let registered: usize = files.iter().map(|file| file.matches("r.register").count()).sum();
+        ["mod", "fanout", "likes", "outlet_metrics", "process", "pushes"].map(|file| format!("src/metrics/{file}.rs"));
+    let files = files.iter().map(|file| read(file)).chain([read("src/store_metrics.rs")]);
+    let registered: usize = files.map(|file| file.matches("r.register").count()).sum();
     assert_eq!(count, registered, "a metric without a value: give it one above");
     table
 }
@@ -413,4 +415,34 @@ fn paths_in_documents_exist() {
         }
     }
     assert!(missing.is_empty(), "{missing:#?}");
+}
+
+/// The metrics that a query names.
+fn metrics_in(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+    words.filter(|word| word.starts_with("feedline_") || word.starts_with("process_"))
+}
+
+#[test]
+fn alerts_and_panels_use_metrics_that_exist() {
+    let operations = read("docs/operations.md");
+    let known = metrics();
+    let exists = |name: &str| {
+        let family = ["_bucket", "_sum", "_count"].iter().find_map(|part| name.strip_suffix(part)).unwrap_or(name);
+        known.contains(&format!("| {} |", code(family)))
+    };
+    let alerts = read("ops/alerts.yml");
+    let rules: Vec<&str> = alerts.split("- alert: ").skip(1).collect();
+    assert!(rules.len() >= 8);
+    for rule in rules {
+        let name = rule.lines().next().unwrap();
+        assert!(operations.contains(&code(name)), "{name} is not documented");
+        assert!(rule.contains("severity: ") && rule.contains("summary: "), "{name}");
+    }
+    let dashboard: serde_json::Value = serde_json::from_str(&read("ops/grafana.json")).unwrap();
+    let targets = dashboard["panels"].as_array().unwrap().iter().flat_map(|panel| panel["targets"].as_array().unwrap());
+    let queries: Vec<&str> = targets.map(|target| target["expr"].as_str().unwrap()).collect();
+    let used = queries.iter().flat_map(|query| metrics_in(query)).chain(metrics_in(&alerts));
+    let unknown: Vec<&str> = used.filter(|name| !exists(name)).collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
 }

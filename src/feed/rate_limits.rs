@@ -25,6 +25,7 @@ use super::error::{FeedError, Result};
 use super::options::RateOptions;
 use crate::broker::{Broker, Permit, PermitRequest};
 use crate::limiter::{BucketKey, Rate, RateLimiter};
+use crate::metrics::Metrics;
 use crate::model::{UserId, others};
 use crate::net::{TrustedProxies, subscriber_network};
 
@@ -95,12 +96,18 @@ pub(crate) struct RateLimits {
     trusted: Arc<TrustedProxies>,
     /// Counts the limits that all nodes share.
     broker: Arc<dyn Broker>,
+    metrics: Arc<Metrics>,
 }
 
 impl RateLimits {
     /// Anonymous reads by `trusted` proxies and by loopback addresses are not counted: many clients share these
     /// addresses.
-    pub(crate) fn new(rates: RateOptions, trusted: Arc<TrustedProxies>, broker: Arc<dyn Broker>) -> Self {
+    pub(crate) fn new(
+        rates: RateOptions,
+        trusted: Arc<TrustedProxies>,
+        broker: Arc<dyn Broker>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
         let of_address = |rate: Option<u32>| rate.map(|units| units.saturating_mul(ADDRESS_READS));
         Self {
             posts: Limit::shared("posts", "posts", rates.posts),
@@ -139,6 +146,7 @@ impl RateLimits {
             hasher: RandomState::new(),
             trusted,
             broker,
+            metrics,
         }
     }
 
@@ -238,7 +246,12 @@ impl RateLimits {
     fn charge_here(&self, limit: &Limit, subject: RateSubject<'_>, units: u32) -> Result<()> {
         let (Some(bucket), Some(units)) = (&limit.bucket, NonZeroU32::new(units)) else { return Ok(()) };
         let taken = bucket.limiter.take(self.key(subject), units);
-        taken.map_err(|retry_after| FeedError::RateLimited { what: limit.what, retry_after })
+        taken.map_err(|retry_after| self.refusal(limit, retry_after))
+    }
+
+    fn refusal(&self, limit: &Limit, retry_after: Duration) -> FeedError {
+        self.metrics.rate_limited(limit.name);
+        FeedError::RateLimited { what: limit.what, retry_after }
     }
 
     /// Counts the users that a text mentions against the author's limit of mentions. A repeated attempt counts again,
@@ -290,7 +303,7 @@ impl RateLimits {
             Some(denials) => bucket.take_shared(&*self.broker, limit.name, (subject, key), units, denials).await,
             None => bucket.limiter.take(key, units),
         };
-        taken.map_err(|retry_after| FeedError::RateLimited { what: limit.what, retry_after })
+        taken.map_err(|retry_after| self.refusal(limit, retry_after))
     }
 
     /// The key of a subject. The neighbourhood of an address is its /24 (IPv4) or /48 (IPv6).
@@ -421,7 +434,7 @@ mod tests {
         let broker = broker();
         // Two nodes, one broker.
         let rates = RateOptions { mentions: Some(10), ..RateOptions::default() };
-        let nodes = [0, 1].map(|_| RateLimits::new(rates, Arc::default(), Arc::clone(&broker)));
+        let nodes = [0, 1].map(|_| RateLimits::new(rates, Arc::default(), Arc::clone(&broker), Arc::default()));
         let ann = UserId::parse("ann").expect("an id");
         let mut taken = 0;
         for n in 0..100 {

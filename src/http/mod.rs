@@ -15,10 +15,11 @@
 //! All of them are below the base path, too (`base_path`).
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{CACHE_CONTROL, CONNECTION, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
@@ -145,6 +146,7 @@ pub fn router(parts: HttpParts, probes: Router) -> Router {
         in_flight: InFlight::new(parts.trusted),
         metrics: parts.metrics,
     };
+    let metrics = Arc::clone(&operations.metrics);
     let streams = Arc::new(StreamParts { streams: parts.streams, emulation: parts.emulation });
     let routes = probes
         .merge(websocket_routes(parts.upgrader, parts.transports))
@@ -155,7 +157,8 @@ pub fn router(parts: HttpParts, probes: Router) -> Router {
         .merge(server_api)
         .fallback(get(page::serve).with_state(page))
         .method_not_allowed_fallback(no_such_method)
-        .layer(from_fn_with_state(own_hosts, note_host));
+        .layer(from_fn_with_state(own_hosts, note_host))
+        .layer(from_fn_with_state(metrics, measure));
     below(parts.base_path, routes).layer(from_fn(identify))
 }
 
@@ -164,6 +167,16 @@ async fn note_host(State(hosts): State<Arc<OwnHosts>>, request: Request, next: N
     hosts.note(request.headers());
     hosts.note_base_path(&BasePath::of(request.extensions()));
     next.run(request).await
+}
+
+/// Counts the request by its route and status. All paths without a route are one: the page.
+async fn measure(State(metrics): State<Arc<Metrics>>, request: Request, next: Next) -> Response<Body> {
+    let begun = Instant::now();
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let response = next.run(request).await;
+    let route = route.as_ref().map_or("page", MatchedPath::as_str);
+    metrics.http_request(route, response.status().as_u16(), begun.elapsed());
+    response
 }
 
 /// The routes of the server API.

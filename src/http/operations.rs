@@ -1,6 +1,7 @@
 //! The feed's operations over HTTP: their input from path, query and body.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequestParts, RawPathParams, Request, State};
@@ -45,8 +46,10 @@ pub(super) fn route(index: usize, operation: &Operation) -> MethodRouter<Arc<Ope
 
 async fn serve(api: &Arc<OperationsApi>, index: usize, request: Request) -> Response<Body> {
     let operation = &api.operations.all()[index];
+    let begun = Instant::now();
     let answer = run(api, operation, request).await;
-    api.metrics.operation(operation.name, answer.as_ref().map_or_else(FeedError::code, |_| "ok"));
+    let outcome = answer.as_ref().map_or_else(FeedError::code, |_| "ok");
+    api.metrics.operation(operation.name, outcome, begun.elapsed());
     match answer.and_then(|(answer, ticket)| ticket.into_body(answer)) {
         Ok(body) => {
             let status = StatusCode::from_u16(operation.status).unwrap_or(StatusCode::OK);

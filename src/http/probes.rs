@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderValue, Response, StatusCode};
+use axum::http::header::{ACCEPT, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
 use axum::response::IntoResponse;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::answers::{json_answer, problem};
 use crate::feed::{Feed, StoreHealth};
 use crate::gateway::GaugeReader;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, TextFormat};
 use crate::supervisor;
 
 /// The parts that probes read.
@@ -74,12 +74,17 @@ fn health_body(status: &str, health: &StoreHealth) -> String {
     json!({ "status": status, "stores": members(&health.stores), "work": members(&health.work) }).to_string()
 }
 
-/// All metrics, in the text format of Prometheus.
-pub(super) async fn metrics(State(parts): State<Arc<ProbeParts>>) -> Response<Body> {
+/// All metrics: in the OpenMetrics format if the collector asks for it, else in the older one.
+pub(super) async fn metrics(State(parts): State<Arc<ProbeParts>>, headers: HeaderMap) -> Response<Body> {
     const OPEN_METRICS: HeaderValue =
         HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
-    let text = parts.metrics.text(parts.gauges.read());
-    ([(CONTENT_TYPE, OPEN_METRICS)], text).into_response()
+    const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    let levels = parts.gauges.read();
+    let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let is_asked_for = accepted.into_iter().any(|types| types.contains("application/openmetrics-text"));
+    let (format, kind) =
+        if is_asked_for { (TextFormat::OpenMetrics, OPEN_METRICS) } else { (TextFormat::Plain, PLAIN) };
+    ([(CONTENT_TYPE, kind)], parts.metrics.text(levels, format)).into_response()
 }
 
 #[cfg(test)]

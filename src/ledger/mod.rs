@@ -90,6 +90,7 @@ pub use self::topics::{MAX_MOVED_TOPICS, Topic, TopicCursor, TopicStore};
 pub use self::work::{Fence, PartitionRow, WorkLease, WorkStore, WorkView};
 pub use crate::model::Tally;
 use crate::refusal::Refusal;
+use crate::store_metrics::{StoreFailure, StoreMeter};
 
 /// The errors of a ledger.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -111,6 +112,19 @@ pub enum LedgerError {
 
 /// The result of a call of the ledger.
 pub type Result<T> = std::result::Result<T, LedgerError>;
+
+/// Runs a call, and records its time and outcome.
+async fn metered<T>(call: impl Future<Output = Result<T>>) -> Result<T> {
+    let timer = StoreMeter::ledger().begin();
+    let answer = call.await;
+    timer.finish(answer.as_ref().err().map(|error| match error {
+        LedgerError::Unreachable(_) => StoreFailure::Unreachable,
+        LedgerError::Busy => StoreFailure::Busy,
+        LedgerError::Refused(..) => StoreFailure::Refused,
+        LedgerError::Failed(_) => StoreFailure::Failed,
+    }));
+    answer
+}
 
 /// A page of a list, newest first.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,17 +1,19 @@
-//! The metrics of a node, and their OpenMetrics text format for Prometheus.
+//! The metrics of a node, and their text formats for Prometheus.
 
+mod exposition;
 mod fanout;
 mod instruments;
 mod likes;
 mod outlet_metrics;
+mod process;
 mod pushes;
 
 use std::fmt;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -20,9 +22,15 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::logs;
 use crate::model::Millis;
-use crate::supervisor;
+use crate::{store_metrics, supervisor};
 
-use instruments::{ByCode, ByKind, ByOperation, ByOutcome, ByReason, ByTransport, latency, seconds};
+use instruments::{
+    ByClass, ByCode, ByKind, ByOperation, ByOutcome, ByReason, ByRoute, ByStatus, ByTransport, ByVersion, OfOperation,
+    RATE_CLASSES, latency, seconds,
+};
+use process::ProcessMetrics;
+
+pub use exposition::TextFormat;
 
 pub use fanout::FanoutMetrics;
 pub use likes::LikeMetrics;
@@ -44,16 +52,48 @@ pub struct Levels {
     pub ledger_round_trips: u64,
     /// Whether this node may use its caches.
     pub cache_lease: bool,
+    /// The number of nodes with a lease, this one included.
+    pub nodes: usize,
+    /// The number of items that this node dropped from the quarantine.
+    pub quarantine_dropped: u64,
+    /// The number of rows that this node could not decode.
+    pub unreadable_rows: u64,
+}
+
+/// What a client was told about the entries that it missed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecoveryOutcome {
+    /// It got all of them.
+    Recovered,
+    /// The log does not have all of them any more, or there are too many.
+    TooOld,
+    /// The log began anew.
+    EpochChanged,
+}
+
+impl RecoveryOutcome {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Recovered => "recovered",
+            Self::TooOld => "too_old",
+            Self::EpochChanged => "epoch_changed",
+        }
+    }
 }
 
 /// The counters, gauges and histograms of a node.
 pub struct Metrics {
     registry: Mutex<Registry>,
+    /// The metrics without our prefix.
+    process_registry: Registry,
+    process: ProcessMetrics,
     connections: Gauge,
+    nodes: Gauge,
     channels: Gauge,
     queue_bytes: Gauge,
-    broker_round_trips: Gauge,
-    ledger_round_trips: Gauge,
+    broker_round_trips: Counter,
+    ledger_round_trips: Counter,
+    recoveries: Family<ByOutcome, Counter>,
     accepted: Counter,
     by_transport: Family<ByTransport, Gauge>,
     emulation: Family<ByOutcome, Counter>,
@@ -64,6 +104,10 @@ pub struct Metrics {
     gaps: Counter,
     commands: Family<ByKind, Counter>,
     operations: Family<ByOperation, Counter>,
+    operation_times: Family<OfOperation, Histogram, fn() -> Histogram>,
+    requests: Family<ByStatus, Counter>,
+    request_times: Family<ByRoute, Histogram, fn() -> Histogram>,
+    rate_limited: Family<ByClass, Counter>,
     publish_to_socket: Histogram,
     /// Fan-out and the pull log.
     pub fanout: FanoutMetrics,
@@ -78,8 +122,8 @@ pub struct Metrics {
     like_events_pending: Gauge,
     events_failed: Counter,
     quarantine: Gauge,
-    quarantine_dropped: Gauge,
-    unreadable_rows: Gauge,
+    quarantine_dropped: Counter,
+    unreadable_rows: Counter,
     invalidation_wait: Histogram,
     invalidations_unconfirmed: Counter,
     cache_lease: Gauge,
@@ -104,13 +148,18 @@ impl Metrics {
     pub fn new() -> Self {
         let clock_skew: Gauge<f64, AtomicU64> = Gauge::default();
         clock_skew.set(f64::NAN);
+        let (process, process_registry) = ProcessMetrics::new();
         let metrics = Self {
             registry: Mutex::new(Registry::with_prefix("feedline")),
+            process_registry,
+            process,
             connections: Gauge::default(),
+            nodes: Gauge::default(),
             channels: Gauge::default(),
             queue_bytes: Gauge::default(),
-            broker_round_trips: Gauge::default(),
-            ledger_round_trips: Gauge::default(),
+            broker_round_trips: Counter::default(),
+            ledger_round_trips: Counter::default(),
+            recoveries: Family::default(),
             accepted: Counter::default(),
             by_transport: Family::default(),
             emulation: Family::default(),
@@ -121,6 +170,10 @@ impl Metrics {
             gaps: Counter::default(),
             commands: Family::default(),
             operations: Family::default(),
+            operation_times: Family::new_with_constructor(latency),
+            requests: Family::default(),
+            request_times: Family::new_with_constructor(latency),
+            rate_limited: Family::default(),
             publish_to_socket: latency(),
             fanout: FanoutMetrics::new(),
             likes: LikeMetrics::new(),
@@ -131,14 +184,20 @@ impl Metrics {
             like_events_pending: Gauge::default(),
             events_failed: Counter::default(),
             quarantine: Gauge::default(),
-            quarantine_dropped: Gauge::default(),
-            unreadable_rows: Gauge::default(),
+            quarantine_dropped: Counter::default(),
+            unreadable_rows: Counter::default(),
             invalidation_wait: latency(),
             invalidations_unconfirmed: Counter::default(),
             cache_lease: Gauge::default(),
             clock_skew,
             erasures: Counter::default(),
         };
+        for outcome in [RecoveryOutcome::Recovered, RecoveryOutcome::TooOld, RecoveryOutcome::EpochChanged] {
+            drop(metrics.recoveries.get_or_create(&ByOutcome { outcome: outcome.name() }));
+        }
+        for class in RATE_CLASSES {
+            drop(metrics.rate_limited.get_or_create(&ByClass { class }));
+        }
         metrics.register();
         metrics
     }
@@ -146,6 +205,10 @@ impl Metrics {
     fn register(&self) {
         let mut registry = self.registry.lock();
         let r = &mut *registry;
+        let build: Family<ByVersion, Gauge> = Family::default();
+        build.get_or_create(&ByVersion { version: env!("CARGO_PKG_VERSION") }).set(1);
+        r.register("build_info", "1, with the version of this process", build);
+        r.register("nodes", "Nodes with a lease in the ledger, this one included", self.nodes.clone());
         r.register("connections", "Connections of clients open on this node", self.connections.clone());
         r.register(
             "transport_connections",
@@ -168,8 +231,19 @@ impl Metrics {
         r.register("drops", "Clients closed because their send queue was full, by reason", self.dropped.clone());
         r.register("gaps", "Gaps after lost pub/sub messages that were filled from a log", self.gaps.clone());
         r.register("commands", "Commands of clients, by kind", self.commands.clone());
+        let recoveries = "Recoveries of subscriptions by outcome: all missed entries were there; the log does not have \
+            them any more, or there are too many; the log began anew";
+        r.register("recoveries", recoveries, self.recoveries.clone());
         r.register("operations", "Operations run, by name and outcome", self.operations.clone());
         let unit = || Unit::Seconds;
+        r.register_with_unit("operation", "Time of operations, by name", unit(), self.operation_times.clone());
+        let requests = "HTTP requests by route and status; `page` is every path that has no route";
+        r.register("http_requests", requests, self.requests.clone());
+        let times = "Time until an HTTP response began, by route";
+        r.register_with_unit("http_request", times, unit(), self.request_times.clone());
+        let limited = "Requests refused because a client exceeded a limit of `[rates]`, by limit";
+        r.register("rate_limited", limited, self.rate_limited.clone());
+        store_metrics::register(r);
         r.register_with_unit(
             "publish_to_socket",
             "Time from the acceptance of a post to the send queues of sockets",
@@ -268,9 +342,26 @@ impl Metrics {
         self.commands.get_or_create(&ByKind { kind }).inc();
     }
 
-    /// Counts an operation, by name and outcome: `ok` or the code of the error.
-    pub fn operation(&self, operation: &'static str, outcome: &'static str) {
+    /// Counts a recovery of a subscription.
+    pub fn recovery(&self, outcome: RecoveryOutcome) {
+        self.recoveries.get_or_create(&ByOutcome { outcome: outcome.name() }).inc();
+    }
+
+    /// Counts an HTTP response that began this long after its request.
+    pub fn http_request(&self, route: &str, status: u16, after: Duration) {
+        self.requests.get_or_create(&ByStatus { route: route.to_owned(), status: status.into() }).inc();
+        self.request_times.get_or_create(&ByRoute { route: route.to_owned() }).observe(after.as_secs_f64());
+    }
+
+    /// Counts a request that exceeded a limit of rates.
+    pub fn rate_limited(&self, class: &'static str) {
+        self.rate_limited.get_or_create(&ByClass { class }).inc();
+    }
+
+    /// Counts an operation that took this time, by name and outcome: `ok` or the code of the error.
+    pub fn operation(&self, operation: &'static str, outcome: &'static str, took: Duration) {
         self.operations.get_or_create(&ByOperation { operation, outcome }).inc();
+        self.operation_times.get_or_create(&OfOperation { operation }).observe(took.as_secs_f64());
     }
 
     /// Records the time from the acceptance of a post to the send queues, in milliseconds.
@@ -317,20 +408,29 @@ impl Metrics {
         self.events_failed.inc();
     }
 
-    /// Encodes all metrics in the OpenMetrics text format, with these levels.
-    pub fn text(&self, levels: Levels) -> String {
-        let gauge = |gauge: &Gauge, value: u64| gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
-        gauge(&self.connections, levels.connections as u64);
-        gauge(&self.channels, levels.channels as u64);
-        gauge(&self.queue_bytes, levels.queue_bytes as u64);
-        gauge(&self.quarantine_dropped, crate::ledger::quarantine_dropped());
-        gauge(&self.unreadable_rows, crate::ledger::unreadable_rows());
-        gauge(&self.broker_round_trips, levels.broker_round_trips);
-        gauge(&self.ledger_round_trips, levels.ledger_round_trips);
+    /// All metrics as text, with these levels.
+    pub fn text(&self, levels: Levels, format: TextFormat) -> String {
+        let gauge = |gauge: &Gauge, value: usize| gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+        gauge(&self.connections, levels.connections);
+        gauge(&self.channels, levels.channels);
+        gauge(&self.queue_bytes, levels.queue_bytes);
+        gauge(&self.nodes, levels.nodes);
+        let counter = |counter: &Counter, value: u64| counter.inner().store(value, Ordering::Relaxed);
+        counter(&self.quarantine_dropped, levels.quarantine_dropped);
+        counter(&self.unreadable_rows, levels.unreadable_rows);
+        counter(&self.broker_round_trips, levels.broker_round_trips);
+        counter(&self.ledger_round_trips, levels.ledger_round_trips);
         self.cache_lease.set(levels.cache_lease.into());
+        store_metrics::read();
+        self.process.read();
         let mut text = String::new();
         // Writing to a string cannot fail.
-        let _ = encode(&mut text, &self.registry.lock());
-        text
+        let _ = encode_registry(&mut text, &self.registry.lock());
+        let _ = encode_registry(&mut text, &self.process_registry);
+        let _ = encode_eof(&mut text);
+        match format {
+            TextFormat::OpenMetrics => text,
+            TextFormat::Plain => exposition::plain(&text),
+        }
     }
 }

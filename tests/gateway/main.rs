@@ -40,6 +40,7 @@ mod keys;
 mod likes;
 mod limits;
 mod malformed_input;
+mod metrics;
 mod notifications;
 mod nulls;
 mod outlet;

@@ -167,7 +167,7 @@ async fn authors_without_alerts_cost_nothing() {
     for enabled in ["false", "true"] {
         let server = server_with(&[("push.enabled", enabled)]).await;
         server.post("bo", "the first post").await;
-        let calls = async || server.metric("feedline_ledger_round_trips").await;
+        let calls = async || server.metric("feedline_ledger_round_trips_total").await;
         // Background work makes calls of its own, so the smallest of several differences counts.
         let mut least = f64::MAX;
         for _ in 0..10 {

@@ -304,8 +304,8 @@ async fn without_pushes_posts_and_likes_cost_no_more_than_before() {
     let server = server_with(&[("push.enabled", "false"), ("broker.url", url.as_str())]).await;
     let liked = server.post("bo", "to be liked").await;
     let levels = async || {
-        let ledger = server.metric("feedline_ledger_round_trips").await.unwrap_or_default();
-        (ledger, server.metric("feedline_redis_round_trips").await.unwrap_or_default())
+        let ledger = server.metric("feedline_ledger_round_trips_total").await.unwrap_or_default();
+        (ledger, server.metric("feedline_redis_round_trips_total").await.unwrap_or_default())
     };
     let (mut of_post, mut of_like) = ((f64::MAX, f64::MAX), (f64::MAX, f64::MAX));
     let is_within = |(ledger, redis): (f64, f64), most: (f64, f64)| ledger <= most.0 && redis <= most.1;

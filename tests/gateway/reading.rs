@@ -176,8 +176,8 @@ pub(crate) async fn cost(server: &Server, client: &mut Client, method: &str, inp
 }
 
 async fn made(server: &Server) -> (u64, u64) {
-    let ledger = server.metric("feedline_ledger_round_trips").await.expect("a sample");
-    let redis = server.metric("feedline_redis_round_trips").await.expect("a sample");
+    let ledger = server.metric("feedline_ledger_round_trips_total").await.expect("a sample");
+    let redis = server.metric("feedline_redis_round_trips_total").await.expect("a sample");
     (ledger as u64, redis as u64)
 }
 

@@ -15,6 +15,7 @@ use super::errors::classify;
 use super::scripts::SCRIPTS;
 use crate::backoff::Backoff;
 use crate::broker::{BrokerError, Result};
+use crate::store_metrics::{StoreFailure, StoreMeter};
 use crate::supervisor::supervise_while_held;
 
 /// The number of connections, used in turn: with two, a long reply does not block the other commands.
@@ -158,9 +159,10 @@ impl Commands {
     pub(super) fn link(&self) -> Result<RedisLink> {
         let turn = self.shared.turn.fetch_add(1, Ordering::Relaxed);
         let standing = |at: usize| self.shared.slots[(turn.wrapping_add(at)) % CONNECTIONS].link.lock().clone();
-        (0..CONNECTIONS)
-            .find_map(standing)
-            .ok_or_else(|| BrokerError::Unreachable("not connected, trying to".to_owned()))
+        (0..CONNECTIONS).find_map(standing).ok_or_else(|| {
+            StoreMeter::redis().begin().finish(Some(StoreFailure::Unreachable));
+            BrokerError::Unreachable("not connected, trying to".to_owned())
+        })
     }
 
     /// Sends a command on any connection.
@@ -228,15 +230,29 @@ impl Commands {
         (slot, number): (usize, u64),
         work: impl Future<Output = redis::RedisResult<T>>,
     ) -> Result<T> {
-        let answer = match tokio::time::timeout(self.shared.endpoint.timeout, work).await {
-            Ok(Ok(value)) => return Ok(value),
+        let call = StoreMeter::redis().begin();
+        let answer = tokio::time::timeout(self.shared.endpoint.timeout, work).await;
+        let (answer, retires) = match answer {
+            Ok(Ok(value)) => {
+                call.finish(None);
+                return Ok(value);
+            }
             // A dropped connection or a demoted server: reconnect.
-            Ok(Err(error)) if error.is_unrecoverable_error() || error.code() == Some("READONLY") => classify(&error),
-            Ok(Err(error)) => return Err(classify(&error)),
+            Ok(Err(error)) => {
+                let retires = error.is_unrecoverable_error() || error.code() == Some("READONLY");
+                (classify(&error), retires)
+            }
             // If the server hangs, commands would pile up on this connection.
-            Err(_) => BrokerError::Unreachable(format!("no answer in {:?}", self.shared.endpoint.timeout)),
+            Err(_) => (BrokerError::Unreachable(format!("no answer in {:?}", self.shared.endpoint.timeout)), true),
         };
-        self.shared.retire(slot, number);
+        call.finish(Some(match answer {
+            BrokerError::Unreachable(_) => StoreFailure::Unreachable,
+            BrokerError::Refused(..) => StoreFailure::Refused,
+            BrokerError::Failed(_) => StoreFailure::Failed,
+        }));
+        if retires {
+            self.shared.retire(slot, number);
+        }
         Err(answer)
     }
 }
@@ -251,6 +267,7 @@ impl ConnectionPool {
         };
         let (connection, server) = self.endpoint.connect(on_push).await?;
         *self.slots[slot].link.lock() = Some(RedisLink { connection, server, slot, number });
+        StoreMeter::redis().opened();
         Ok(())
     }
 
@@ -259,7 +276,9 @@ impl ConnectionPool {
         let slot = &self.slots[slot];
         let retired = slot.link.lock().take_if(|link| link.number <= number);
         slot.lost.send_if_modified(|lost| std::mem::replace(lost, number.max(*lost)) < number);
-        drop(retired);
+        if retired.is_some() {
+            StoreMeter::redis().closed();
+        }
     }
 
     async fn keep(self: &Arc<Self>, slot: usize) {

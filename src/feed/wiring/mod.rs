@@ -75,7 +75,8 @@ impl Feed {
         let lease = broker.cache_lease();
         let runtime = Runtime::new();
         let ids = Arc::new(NodeIds::new(broker.clone(), ledger.clone(), metrics.clone(), runtime.clone()));
-        let rates = Arc::new(RateLimits::new(options.rates, options.trusted_proxies.clone(), broker.clone()));
+        let rates =
+            Arc::new(RateLimits::new(options.rates, options.trusted_proxies.clone(), broker.clone(), metrics.clone()));
 
         let authorization_checks: Arc<AuthorizationChecks> = Arc::default();
         let access_checks: Arc<AccessChecks> = Arc::default();

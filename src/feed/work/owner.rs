@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -53,6 +54,8 @@ pub(crate) struct Owner {
     partitions: Mutex<HashMap<Arc<str>, OwnedWork>>,
     /// Signals that the next round is due: a worker has drained its partition, or another process has released some.
     round_due: Arc<Notify>,
+    /// The processes with a lease, as of the last round.
+    nodes: AtomicUsize,
 }
 
 /// A partition that this process works on while it owns it.
@@ -77,7 +80,8 @@ impl Owner {
         let clock = Arc::new(LeaseClock::new(length));
         let partitions = Mutex::default();
         let round_due = Arc::default();
-        Self { ledger, broker, runtime, is_alone, clock, partitions, round_due }
+        let nodes = AtomicUsize::new(0);
+        Self { ledger, broker, runtime, is_alone, clock, partitions, round_due, nodes }
     }
 
     /// A partition that this process is to own. To be called before [`start`](Self::start). Processes share the
@@ -124,6 +128,11 @@ impl Owner {
         self.signal_freed().await;
     }
 
+    /// The number of processes with a lease, this one included, as of the last renewal.
+    pub(crate) fn nodes(&self) -> usize {
+        self.nodes.load(Ordering::Relaxed)
+    }
+
     /// Another process has given partitions back.
     pub(crate) fn on_freed(&self) {
         self.round_due.notify_one();
@@ -158,6 +167,7 @@ impl Owner {
         let lease = WorkLease { holder: Arc::clone(holder), length: self.clock.length(), kinds };
         let view = self.ledger.renew_work_lease(&lease).await?;
         self.clock.renew(asked);
+        self.nodes.store(view.nodes.len(), Ordering::Relaxed);
         let given = self.adopt(&view);
         if !given.is_empty() {
             self.ledger.release_partitions(holder, &given).await?;

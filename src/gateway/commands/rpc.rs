@@ -1,6 +1,7 @@
 //! Executes `rpc`: operations over a connection.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -46,8 +47,10 @@ impl RpcRunner {
         let origin = Origin::Connection(call.address);
         let client = Some(call.client);
         let request = Request { caller, credential, origin, client, key: None, input };
+        let begun = Instant::now();
         let result = self.executor.run(operation, request).await;
-        self.metrics.operation(operation.name, result.as_ref().map_or_else(FeedError::code, |_| "ok"));
+        let outcome = result.as_ref().map_or_else(FeedError::code, |_| "ok");
+        self.metrics.operation(operation.name, outcome, begun.elapsed());
         match result.map(|output| String::from_utf8(output.into()).map(RawValue::from_string)) {
             Ok(Ok(Ok(data))) => CommandOutcome::done(call.id, ReplyBody::Rpc { data }),
             Ok(_) => CommandOutcome::refused(call.id, ErrorCode::INTERNAL),

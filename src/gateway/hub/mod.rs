@@ -107,6 +107,7 @@ impl Hub {
             logs: Arc::clone(parts.logs),
             rates: Arc::clone(&feed.base.rates),
             limit: parts.recovery_limit as u64,
+            metrics: Arc::clone(parts.metrics),
         };
         let worker = DeliveryWorker::new(
             Arc::clone(&queue),

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use super::catch_up::includes;
 use super::log_reader::{ENTRIES_PER_UNIT, LogReader};
-use crate::broker::{Broker, Span};
+use crate::broker::{Broker, Span, continues};
 use crate::config::RecoveryMode;
 use crate::feed::{FeedError, RateLimits, Viewer};
 use crate::gateway::channels::join::Join;
+use crate::metrics::{Metrics, RecoveryOutcome};
 use crate::model::{Entry, Position};
 use crate::protocol::Publication;
 
@@ -18,11 +19,23 @@ pub(super) struct Recovery {
     pub(super) rates: Arc<RateLimits>,
     /// The most entries that one recovery returns.
     pub(super) limit: u64,
+    pub(super) metrics: Arc<Metrics>,
 }
 
 impl Recovery {
     /// All entries between the position of the client and that of its room; `None` if they are not complete.
     pub(super) async fn missed(&self, join: &Join, position: &Position) -> Result<Option<Vec<Publication>>, FeedError> {
+        let missed = self.read_missed(join, position).await?;
+        let epoch = &join.recover.epoch;
+        self.metrics.recovery(match &missed {
+            Some(_) => RecoveryOutcome::Recovered,
+            None if !epoch.is_empty() && !continues(epoch, &position.epoch) => RecoveryOutcome::EpochChanged,
+            None => RecoveryOutcome::TooOld,
+        });
+        Ok(missed)
+    }
+
+    async fn read_missed(&self, join: &Join, position: &Position) -> Result<Option<Vec<Publication>>, FeedError> {
         let recover = &join.recover;
         if join.channel.recovery_mode() == RecoveryMode::Cache {
             return self.latest(join, position).await;

@@ -6,6 +6,7 @@ use crate::broker::Broker;
 use crate::feed::Feed;
 use crate::gateway::hub::Hub;
 use crate::gateway::registry::connections::ConnectionRegistry;
+use crate::ledger::{quarantine_dropped, unreadable_rows};
 use crate::metrics::Levels;
 
 /// Reads the values.
@@ -26,6 +27,9 @@ impl GaugeReader {
             broker_round_trips: self.broker.round_trips(),
             ledger_round_trips: self.feed.base.ledger.round_trips(),
             cache_lease: self.feed.base.invalidator.holds_lease(),
+            nodes: self.feed.base.owner.nodes(),
+            quarantine_dropped: quarantine_dropped(),
+            unreadable_rows: unreadable_rows(),
         }
     }
 }

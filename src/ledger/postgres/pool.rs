@@ -24,7 +24,8 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use super::endpoint::Endpoint;
 use super::errors::{ClassifiedError, RetryDecision, classify};
 use crate::backoff::Backoff;
-use crate::ledger::{LedgerError, Result};
+use crate::ledger::{LedgerError, Result, metered};
+use crate::store_metrics::StoreMeter;
 use crate::supervisor::supervise_while_held;
 
 /// The parameters of a statement.
@@ -233,13 +234,19 @@ impl Pool {
         }
         self.keepers.lock().clear();
         for slot in &self.shared.slots {
-            slot.link.lock().take();
+            if slot.link.lock().take().is_some() {
+                StoreMeter::ledger().closed();
+            }
         }
     }
 }
 
 impl PoolState {
     async fn call(&self, kind: CallKind, sql: &'static str, parameters: Parameters<'_>) -> Result<Vec<Row>> {
+        metered(self.call_in_time(kind, sql, parameters)).await
+    }
+
+    async fn call_in_time(&self, kind: CallKind, sql: &'static str, parameters: Parameters<'_>) -> Result<Vec<Row>> {
         if self.calls.is_closed() {
             return Err(LedgerError::Unreachable("it is closed".to_owned()));
         }
@@ -334,7 +341,9 @@ impl PoolState {
         let slot = &self.slots[slot];
         let retired = slot.link.lock().take_if(|link| link.number <= number);
         slot.lost.send_if_modified(|lost| std::mem::replace(lost, number.max(*lost)) < number);
-        drop(retired);
+        if retired.is_some() {
+            StoreMeter::ledger().closed();
+        }
     }
 
     async fn connect(self: &Arc<Self>, slot: usize, number: u64) -> Result<()> {
@@ -365,6 +374,7 @@ impl PoolState {
             generation: self.admission.borrow().generation,
         };
         *self.slots[slot].link.lock() = Some(Arc::new(link));
+        StoreMeter::ledger().opened();
         *self.connect_error.lock() = None;
         drop(server);
         if gone || *self.slots[slot].lost.borrow() >= number {

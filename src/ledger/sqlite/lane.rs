@@ -12,7 +12,8 @@ use tokio::sync::oneshot;
 
 use super::call_queue::{CallQueue, PushError};
 use super::errors::failure;
-use crate::ledger::{LedgerError, Result};
+use crate::ledger::{LedgerError, Result, metered};
+use crate::store_metrics::StoreMeter;
 use crate::supervisor::supervise_thread;
 
 /// The maximal number of queued calls, about 200 bytes each. It is much larger than the number of clients that a
@@ -122,7 +123,11 @@ impl Lane {
     pub(super) fn spawn(&self, task: &'static str, name: &str, body: impl FnMut() + Send + 'static) -> Result<()> {
         let thread = std::thread::Builder::new()
             .name(name.to_owned())
-            .spawn(move || supervise_thread(task, body))
+            .spawn(move || {
+                StoreMeter::ledger().opened();
+                supervise_thread(task, body);
+                StoreMeter::ledger().closed();
+            })
             .map_err(|error| LedgerError::Unreachable(format!("cannot start the thread {name}: {error}")))?;
         self.threads.lock().push(thread);
         Ok(())
@@ -134,7 +139,7 @@ impl Lane {
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
-        self.submit_and_wait(job, Sharing::Waiting).await
+        metered(self.submit_and_wait(job, Sharing::Waiting)).await
     }
 
     /// As [`call`](Self::call), but the writer shares the job's transaction with others in another way.
@@ -143,7 +148,7 @@ impl Lane {
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
-        self.submit_and_wait(job, sharing).await
+        metered(self.submit_and_wait(job, sharing)).await
     }
 
     async fn submit_and_wait<T, F>(&self, job: F, sharing: Sharing) -> Result<T>

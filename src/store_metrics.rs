@@ -1,0 +1,219 @@
+//! What this process observes of its stores: the time and the failures of calls, and its connections.
+//!
+//! Each store has one meter in the process, which the store itself updates, and the metrics expose.
+
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Instant;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+
+/// Why a call to a store failed, as in `feedline_store_errors_total`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreFailure {
+    /// The store was not reached, or did not answer in time.
+    Unreachable,
+    /// Its queue was full.
+    Busy,
+    /// It refuses all such calls for now: no permission, read only, full, out of memory.
+    Refused,
+    /// The call itself failed.
+    Failed,
+}
+
+impl StoreFailure {
+    const ALL: [Self; 4] = [Self::Unreachable, Self::Busy, Self::Refused, Self::Failed];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Unreachable => "unreachable",
+            Self::Busy => "busy",
+            Self::Refused => "refused",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByStore {
+    store: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByFailure {
+    store: &'static str,
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByState {
+    store: &'static str,
+    state: &'static str,
+}
+
+/// Buckets of seconds from 0.5 ms to 32 s, as all latencies have.
+fn latency() -> Histogram {
+    Histogram::new(exponential_buckets(0.0005, 2.0, 17))
+}
+
+/// The families that all meters share.
+struct StoreFamilies {
+    seconds: Family<ByStore, Histogram, fn() -> Histogram>,
+    errors: Family<ByFailure, Counter>,
+    up: Family<ByStore, Gauge>,
+    connections: Family<ByState, Gauge>,
+    waiting: Family<ByStore, Gauge>,
+}
+
+static FAMILIES: LazyLock<StoreFamilies> = LazyLock::new(|| StoreFamilies {
+    seconds: Family::new_with_constructor(latency),
+    errors: Family::default(),
+    up: Family::default(),
+    connections: Family::default(),
+    waiting: Family::default(),
+});
+
+static REDIS: LazyLock<StoreMeter> = LazyLock::new(|| StoreMeter::new("redis"));
+static LEDGER: LazyLock<StoreMeter> = LazyLock::new(|| StoreMeter::new("ledger"));
+
+/// The meter of one store.
+#[derive(Debug)]
+pub struct StoreMeter {
+    store: &'static str,
+    seconds: Histogram,
+    /// Open connections. Of the embedded ledger: the threads that own a connection.
+    open: AtomicI64,
+    /// Calls that wait for their answer.
+    in_flight: AtomicI64,
+}
+
+impl StoreMeter {
+    fn new(store: &'static str) -> Self {
+        for failure in StoreFailure::ALL {
+            drop(FAMILIES.errors.get_or_create(&ByFailure { store, reason: failure.name() }));
+        }
+        let seconds = FAMILIES.seconds.get_or_create(&ByStore { store }).clone();
+        Self { store, seconds, open: AtomicI64::new(0), in_flight: AtomicI64::new(0) }
+    }
+
+    /// That of Redis.
+    pub fn redis() -> &'static Self {
+        &REDIS
+    }
+
+    /// That of the ledger.
+    pub fn ledger() -> &'static Self {
+        &LEDGER
+    }
+
+    /// A connection has opened.
+    pub fn opened(&self) {
+        self.open.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A connection has closed.
+    pub fn closed(&self) {
+        self.open.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// A call begins. It counts as in flight until the timer is dropped.
+    pub fn begin(&self) -> CallTimer<'_> {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        CallTimer { meter: self, begun: Instant::now() }
+    }
+
+    fn up(&self, is_up: bool) {
+        FAMILIES.up.get_or_create(&ByStore { store: self.store }).set(is_up.into());
+    }
+
+    fn read(&self) {
+        let open = self.open.load(Ordering::Relaxed);
+        let in_flight = self.in_flight.load(Ordering::Relaxed);
+        let used = in_flight.min(open);
+        let set = |state, value| {
+            FAMILIES.connections.get_or_create(&ByState { store: self.store, state }).set(value);
+        };
+        set("open", open);
+        set("used", used);
+        FAMILIES.waiting.get_or_create(&ByStore { store: self.store }).set(in_flight - used);
+    }
+}
+
+/// A call in flight.
+pub struct CallTimer<'a> {
+    meter: &'a StoreMeter,
+    begun: Instant,
+}
+
+impl CallTimer<'_> {
+    /// Records the outcome of the call.
+    pub fn finish(self, failure: Option<StoreFailure>) {
+        let Self { meter, begun } = &self;
+        meter.seconds.observe(begun.elapsed().as_secs_f64());
+        if let Some(failure) = failure {
+            FAMILIES.errors.get_or_create(&ByFailure { store: meter.store, reason: failure.name() }).inc();
+        }
+        // A full queue and an error of the call itself say that the store answers.
+        meter.up(!matches!(failure, Some(StoreFailure::Unreachable | StoreFailure::Refused)));
+    }
+}
+
+impl Drop for CallTimer<'_> {
+    fn drop(&mut self) {
+        self.meter.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Registers the families.
+pub(crate) fn register(r: &mut Registry) {
+    LazyLock::force(&REDIS);
+    LazyLock::force(&LEDGER);
+    let seconds = "Time of calls to a store, from the request to its answer";
+    r.register_with_unit("store", seconds, Unit::Seconds, FAMILIES.seconds.clone());
+    let errors = "Calls to a store that failed, by reason; calls that wait in a retry count each time";
+    r.register("store_errors", errors, FAMILIES.errors.clone());
+    let up = "1 if the last call to a store was answered, 0 if it was unreachable or refused to work";
+    r.register("store_up", up, FAMILIES.up.clone());
+    let connections = "Connections of this node to a store: open ones, and those with calls that wait for an answer";
+    r.register("pool_connections", connections, FAMILIES.connections.clone());
+    r.register("pool_waiting", "Calls that wait behind others on all connections to a store", FAMILIES.waiting.clone());
+}
+
+/// Sets the gauges.
+pub(crate) fn read() {
+    REDIS.read();
+    LEDGER.read();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn meters_count_calls_and_failures() {
+        let meter = StoreMeter::new("test");
+        let value = |gauge: &Family<ByStore, Gauge>| gauge.get_or_create(&ByStore { store: "test" }).get();
+        meter.opened();
+        let first = meter.begin();
+        let second = meter.begin();
+        meter.read();
+        assert_eq!(value(&FAMILIES.waiting), 1, "two calls share a connection");
+        first.finish(None);
+        assert_eq!(value(&FAMILIES.up), 1);
+        second.finish(Some(StoreFailure::Unreachable));
+        assert_eq!(value(&FAMILIES.up), 0);
+        meter.begin().finish(Some(StoreFailure::Failed));
+        assert_eq!(value(&FAMILIES.up), 1, "it answers");
+        drop(meter.begin());
+        meter.read();
+        let used = FAMILIES.connections.get_or_create(&ByState { store: "test", state: "used" }).get();
+        assert_eq!((used, value(&FAMILIES.waiting)), (0, 0));
+        let failed = ByFailure { store: "test", reason: "failed" };
+        assert_eq!(FAMILIES.errors.get_or_create(&failed).get(), 1);
+    }
+}
