@@ -6,7 +6,8 @@ import { test } from "node:test";
 import { DESKTOP, findings, fits, PHONE } from "./inspect.mjs";
 import { createAccount, go, LIVE_MS, stage } from "./people.mjs";
 
-const LONG = { id: "a_very_long_id_of_somebody_who_could_not_decide_on_a_shorter_one", name: "Wolfeschlegelstein ".repeat(5) };
+const LONG_ID = "a_very_long_id_of_somebody_who_could_not_decide_on_a_shorter_one";
+const LONG = { id: LONG_ID, name: "Wolfeschlegelstein ".repeat(5) };
 const scene = stage({
   people: { ann: "Ann Arbor", bo: "Bo Diddley" },
   before: async ({ server }) => {
@@ -106,7 +107,8 @@ test("what is pointed at has its colour evenly around it", async () => {
   const boxes = await ann.run(() =>
     [...document.querySelectorAll(".actions > *:not(:last-child)")].map((action) => {
       const { left, right } = action.getBoundingClientRect();
-      const shown = [...action.children].filter((child) => child.checkVisibility()).map((one) => one.getBoundingClientRect());
+      const visible = [...action.children].filter((child) => child.checkVisibility());
+      const shown = visible.map((one) => one.getBoundingClientRect());
       return Math.abs(shown[0].left - left - (right - shown.at(-1).right));
     }),
   );
@@ -138,7 +140,8 @@ test("avatars of different people differ by more than a colour", async () => {
   const { ann } = scene;
   await go(ann, "/explore");
   await ann.sees("post-body", "From Bo");
-  const letters = await ann.run(() => [...document.querySelectorAll(".post .avatar")].map((one) => one.dataset.initials));
+  const initials = () => [...document.querySelectorAll(".post .avatar")].map((one) => one.dataset.initials);
+  const letters = await ann.run(initials);
   assert.ok(letters.includes("BD") && letters.includes("WW"), String(letters));
 });
 

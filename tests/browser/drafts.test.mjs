@@ -11,7 +11,8 @@ const reload = async (browser) => {
   await browser.reload();
   await live(browser);
 };
-const value = (browser, name) => browser.run((id) => document.querySelector(`[data-testid=${id}]`)?.value ?? null, name);
+const value = (browser, name) =>
+  browser.run((id) => document.querySelector(`[data-testid=${id}]`)?.value ?? null, name);
 const holds = (browser, name, text) => browser.until(() => value(browser, name), (now) => now === text, name);
 const clear = (browser, name) =>
   browser.run((id) => {

@@ -27,7 +27,8 @@ test("a server without push says so, and asks for no preferences", async () => {
   assert.equal(await ann.run(() => document.querySelector("[data-testid=open-push]")), null);
   await go(ann, "/settings/push");
   await ann.sees("push-state", "This server does not push to browsers.");
-  const shown = () => ann.run(() => [...document.querySelectorAll(".settings h2")].filter((one) => one.checkVisibility()));
+  const visible = () => [...document.querySelectorAll(".settings h2")].filter((one) => one.checkVisibility());
+  const shown = () => ann.run(visible);
   assert.equal((await shown()).length, 1);
 });
 

@@ -31,7 +31,11 @@ test("views wait for the line within three seconds, and all of them load when it
     await ann.sees("#view", "waiting for the line", 3_500);
     const blank = await ann.run(() =>
       [...document.querySelectorAll("#view .card")].filter(
-        (card) => card.checkVisibility() && card.offsetHeight > 30 && card.textContent.trim() === "" && !card.querySelector("input"),
+        (card) =>
+          card.checkVisibility() &&
+          card.offsetHeight > 30 &&
+          card.textContent.trim() === "" &&
+          !card.querySelector("input"),
       ).length,
     );
     assert.equal(blank, 0, `${path} has no empty box`);
