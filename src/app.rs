@@ -25,14 +25,11 @@ use crate::http::{HttpParts, ProbeParts, admin_router, probe_routes, router};
 use crate::jwks;
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
-use crate::outlet::OutletWorkers;
-pub use crate::outlet::outlet_targets;
+use crate::outlet::{OutletTargets, OutletWorkers};
 pub use crate::push::push_providers;
-use crate::push::{PushBridge, PushBridgeOptions};
+use crate::push::{PushBridge, PushConfig};
 
-use self::options::{
-    connection_limits, feed_options, gateway_options, listener_options, session_options, token_verifier,
-};
+use self::options::{connection_limits, feed_options, listener_options, node_name, session_options, token_verifier};
 pub use self::stores::{open_broker, open_ledger};
 
 /// A running server.
@@ -93,7 +90,7 @@ impl App {
             revocations: Arc::clone(&revocations),
             metrics: Arc::clone(&metrics),
         };
-        let feed = Feed::new(parts, &feed_options(config));
+        let feed = Feed::new(parts, feed_options(config));
         let operations = Arc::new(Operations::new());
         let executor = Arc::new(Executor::new(Arc::clone(&feed)));
         let verifier = token_verifier(config, secrets)?;
@@ -102,36 +99,32 @@ impl App {
         let sessions = Arc::new(session_options(config, verifier.clone(), revocations));
         let parts = GatewayParts {
             feed: Arc::clone(&feed),
-            broker: Arc::clone(&broker),
             operations: Arc::clone(&operations),
             executor: Arc::clone(&executor),
             sessions: Arc::clone(&sessions),
-            metrics: Arc::clone(&metrics),
             hooks: hooks(config)?,
+            origins: config.server.origins.clone(),
+            node_name: node_name(config),
         };
-        let gateway = Gateway::new(&parts, gateway_options(config));
+        let gateway = Gateway::new(&parts);
         let (listener, address) = listen(config.server.listen, "server.listen")?;
         let admin = config.server.admin_listen.map(|address| listen(address, "server.admin_listen")).transpose()?;
         let options = listener_options(config);
         let limits = connection_limits(config)?;
         let api_keys = ApiKeys::new(&secrets.api_keys)?;
         // Last of all that can fail: the node takes leases, which a failed start gives back.
-        if let Err(error) = start_background(config, role, &feed, &broker, &executor, &metrics).await {
+        if let Err(error) = start_background(config, role, &feed, &executor).await {
             feed.stop().await;
             return Err(error);
         }
         let probes = probe_routes(ProbeParts {
             feed: Arc::clone(&feed),
-            metrics: Arc::clone(&metrics),
             gauges: Arc::clone(gateway.gauges()),
             leaving: shutdown.leaving.clone(),
         });
         let parts = HttpParts {
-            upgrader: Arc::clone(gateway.upgrader()),
-            streams: Arc::clone(gateway.streams()),
-            emulation: Arc::clone(gateway.emulation()),
+            gateway: &gateway,
             base_path: config.server.base_path.clone(),
-            limits: config.limits.clone(),
             transports: config.transports,
             operations,
             executor,
@@ -140,11 +133,7 @@ impl App {
             origins: config.server.origins.clone(),
             trusted: Arc::clone(&options.trusted_proxies),
             sessions,
-            broker: Arc::clone(&broker),
-            logs: Arc::clone(gateway.logs()),
-            nodes: Arc::clone(gateway.nodes()),
             feed: Arc::clone(&feed),
-            metrics: Arc::clone(&metrics),
         };
         let serve = |listener, router, limits, proxy_protocol| {
             let options = ListenerOptions { proxy_protocol, ..options.clone() };
@@ -208,20 +197,13 @@ impl App {
 }
 
 /// Starts the background work of a role.
-async fn start_background(
-    config: &Config,
-    role: Role,
-    feed: &Arc<Feed>,
-    broker: &Arc<dyn Broker>,
-    executor: &Executor,
-    metrics: &Arc<Metrics>,
-) -> anyhow::Result<()> {
+async fn start_background(config: &Config, role: Role, feed: &Arc<Feed>, executor: &Executor) -> anyhow::Result<()> {
     let cannot = "the stores cannot be compared, or the broker gives this node no number";
     if role == Role::Push {
         feed.unregister_work();
     }
-    let bridge = push_bridge(config, feed, metrics)?;
-    let outlet = OutletWorkers::new(config, feed, broker, metrics)?;
+    let bridge = push_bridge(&config.push, feed)?;
+    let outlet = OutletWorkers::new(&config.outlet, outlet_targets(config)?, feed);
     match role {
         Role::Everything => {
             feed.start().await.context(cannot)?;
@@ -237,14 +219,22 @@ async fn start_background(
 }
 
 /// The push bridge; `None` if it is disabled.
-fn push_bridge(config: &Config, feed: &Arc<Feed>, metrics: &Arc<Metrics>) -> anyhow::Result<Option<Arc<PushBridge>>> {
-    if !config.push.enabled {
+fn push_bridge(config: &PushConfig, feed: &Arc<Feed>) -> anyhow::Result<Option<Arc<PushBridge>>> {
+    if !config.enabled {
         return Ok(None);
     }
-    let (providers, texts) = push_providers(&config.push)?;
-    let options =
-        PushBridgeOptions { timeout: config.push.timeout, time_to_live: config.push.ttl, digest: config.push.digest };
-    Ok(Some(PushBridge::new(Arc::clone(feed), Arc::new(providers), texts, Arc::clone(metrics), options)))
+    let (providers, texts) = push_providers(config)?;
+    Ok(Some(PushBridge::new(Arc::clone(feed), providers, texts, config.clone())))
+}
+
+/// The webhooks of a configuration. Checks settings, and makes no request.
+///
+/// # Errors
+/// The first setting that is not valid.
+pub fn outlet_targets(config: &Config) -> anyhow::Result<OutletTargets> {
+    let is_memory = matches!(config.broker.url, BrokerUrl::Memory);
+    anyhow::ensure!(!(config.outlet.stream && is_memory), "outlet.stream needs Redis: broker.url is \"memory:\"");
+    crate::outlet::outlet_targets(&config.outlet, &config.push)
 }
 
 /// The maximum number of connections of `server.admin_listen`, for a few metrics collectors and load balancers. Their

@@ -9,7 +9,8 @@
 //! |---|---|
 //! | [`api`] | the table of operations, and the executor that runs them |
 //! | [`app`] | builds the parts, starts and stops them in order |
-//! | [`config`] | reads and validates the configuration |
+//! | [`config`] | the configuration, composed of the sections of the parts |
+//! | `settings` | reads the keys of a section, and checks them |
 //! | [`http`] | the route table, the API of backends, OpenAPI, health, metrics, the page |
 //! | [`gateway`] | sockets: accept loop, session, connection, outbox, hub |
 //! | [`hooks`] | questions to the application's backend |
@@ -61,6 +62,7 @@ pub mod outlet;
 pub mod protocol;
 pub mod push;
 pub mod refusal;
+mod settings;
 pub mod shares;
 pub mod store_metrics;
 mod supervisor;

@@ -181,9 +181,9 @@ impl Driver {
                     "a client let itself into {}",
                     join.name
                 );
-                assert!(join.name.len() <= self.options.channel_length);
+                assert!(join.name.len() <= self.options.client.channel_length);
                 let mine = self.session.channels().filter(|name| !self.session.is_server_side(name)).count();
-                assert!(mine < self.options.max_channels);
+                assert!(mine < self.options.client.channels);
             }
             Action::Publish(publish) => {
                 assert!(open && publish.id == id && publish.channel.is_app(), "published to {}", publish.name);

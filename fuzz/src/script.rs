@@ -1,10 +1,9 @@
 //! Reads the steps of a session from arbitrary bytes: partly random frames, partly nearly valid commands.
 
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
 
 use feedline::auth::Verifier;
-use feedline::config::{Config, Secrets};
+use feedline::config::{ClientConfig, Config, Secrets};
 use feedline::gateway::channels::Channels;
 use feedline::gateway::session::SessionOptions;
 use feedline::model::Retention;
@@ -40,17 +39,14 @@ static OPTIONS: LazyLock<Arc<SessionOptions>> = LazyLock::new(|| {
         revocations: Arc::default(),
         channels: Channels::new(&config.namespaces, Retention::SHARED),
         anonymous: true,
-        personal_channels: false,
-        single_connection: false,
-        feed_channels: true,
-        max_channels: 4,
-        channel_length: 40,
-        commands_per_second: Some(50),
-        history_limit: 10,
-        presence_limit: 10,
-        ping_interval: Duration::from_secs(25),
-        pong_timeout: Duration::from_secs(8),
-        connect_timeout: Duration::from_secs(10),
+        client: ClientConfig {
+            channels: 4,
+            channel_length: 40,
+            commands_per_second: Some(50),
+            history_limit: 10,
+            presence_limit: 10,
+            ..config.client
+        },
         hooks: feedline::hooks::HookPolicy::default(),
     })
 });

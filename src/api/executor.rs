@@ -22,7 +22,7 @@ pub struct Executor {
 impl Executor {
     /// An executor for this feed: see [`start`](Self::start).
     pub fn new(feed: Arc<Feed>) -> Self {
-        let keys = IdempotencyKeys::new(feed.base.ledger.clone(), feed.base.ids.clone(), feed.base.runtime.clone());
+        let keys = IdempotencyKeys::new(feed.base.clone());
         Self { feed, keys: Arc::new(keys), heavy: HeavyReads::new() }
     }
 

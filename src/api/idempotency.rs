@@ -24,8 +24,8 @@ use super::operations::{Input, Operation};
 use super::request::Request;
 use crate::backoff::Backoff;
 use crate::broker::Attempt;
-use crate::feed::{Caller, FeedError, NodeIds, Result, Runtime, StoredError, now};
-use crate::ledger::{BeginOutcome, IdempotentWrite, Ledger, WriteLease};
+use crate::feed::{Base, Caller, FeedError, Result, StoredError, now};
+use crate::ledger::{BeginOutcome, IdempotentWrite, WriteLease};
 use crate::model::{Millis, PostId};
 
 /// The member of an input that has the key.
@@ -48,15 +48,13 @@ const MAX_REMOVED: usize = 500;
 
 /// Idempotency keys in the ledger.
 pub(super) struct IdempotencyKeys {
-    ledger: Arc<dyn Ledger>,
-    ids: Arc<NodeIds>,
-    runtime: Arc<Runtime>,
+    base: Arc<Base>,
 }
 
 impl IdempotencyKeys {
-    /// Idempotency keys in this ledger. `ids` makes the ids that are reserved.
-    pub(super) fn new(ledger: Arc<dyn Ledger>, ids: Arc<NodeIds>, runtime: Arc<Runtime>) -> Self {
-        Self { ledger, ids, runtime }
+    /// Idempotency keys in the ledger of the feed.
+    pub(super) fn new(base: Arc<Base>) -> Self {
+        Self { base }
     }
 
     /// The stored reply of a write, if it has one.
@@ -64,7 +62,7 @@ impl IdempotencyKeys {
     /// # Errors
     /// If the ledger cannot be read.
     pub(super) async fn recall(&self, write: &IdempotentWrite) -> Result<Option<Result<Bytes>>> {
-        let stored = self.ledger.recall(write, now().saturating_sub(RETENTION)).await?;
+        let stored = self.base.ledger.recall(write, now().saturating_sub(RETENTION)).await?;
         Ok(stored.map(|reply| decode_reply(&reply)))
     }
 
@@ -90,8 +88,8 @@ impl IdempotencyKeys {
             }
         };
         let noted = match encode_reply(&ran) {
-            Some(answer) => self.ledger.finish(&write.user, &write.key, &answer).await,
-            None => self.ledger.move_write_lease(&write.user, &write.key, until, 0).await,
+            Some(answer) => self.base.ledger.finish(&write.user, &write.key, &answer).await,
+            None => self.base.ledger.move_write_lease(&write.user, &write.key, until, 0).await,
         };
         if let Err(error) = noted {
             // The reply is returned anyway. A repeat will find the key without a reply and run again.
@@ -103,7 +101,7 @@ impl IdempotencyKeys {
     /// Renews the lease of a running write. Returns the new end of the lease.
     async fn renew(&self, write: &IdempotentWrite, until: Millis) -> Millis {
         let later = now().saturating_add(LEASE);
-        match self.ledger.move_write_lease(&write.user, &write.key, until, later).await {
+        match self.base.ledger.move_write_lease(&write.user, &write.key, until, later).await {
             Ok(()) => later,
             Err(error) => {
                 tracing::warn!(%error, operation = write.operation, "a repeat of a slow write may run beside it");
@@ -118,9 +116,9 @@ impl IdempotencyKeys {
         let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_millis(500));
         loop {
             let now = now();
-            let new = reserves_id.then(|| self.ids.next(now)).transpose()?;
+            let new = reserves_id.then(|| self.base.ids.next(now)).transpose()?;
             let turn = WriteLease { now, until: now.saturating_add(LEASE), since: now.saturating_sub(RETENTION) };
-            match self.ledger.begin(write, new, turn).await? {
+            match self.base.ledger.begin(write, new, turn).await? {
                 BeginOutcome::Fresh => return Ok(WritePlan::Run(new, turn, Attempt::First)),
                 BeginOutcome::Again(reserved) => return Ok(WritePlan::Run(reserved, turn, Attempt::Repeated)),
                 BeginOutcome::Answered(answer) => return Ok(WritePlan::Reply(answer)),
@@ -133,10 +131,10 @@ impl IdempotencyKeys {
 
     /// Removes expired keys until the process stops.
     pub(super) fn start(self: &Arc<Self>) {
-        self.runtime.supervise("idempotency_keys", self, |keys| async move {
-            while keys.runtime.sleep(CLEANUP_INTERVAL.mul_f64(rand::random_range(0.8..1.2))).await {
+        self.base.runtime.supervise("idempotency_keys", self, |keys| async move {
+            while keys.base.runtime.sleep(CLEANUP_INTERVAL.mul_f64(rand::random_range(0.8..1.2))).await {
                 loop {
-                    match keys.ledger.delete_old_keys(now().saturating_sub(RETENTION), MAX_REMOVED).await {
+                    match keys.base.ledger.delete_old_keys(now().saturating_sub(RETENTION), MAX_REMOVED).await {
                         Ok(MAX_REMOVED) => {}
                         Ok(_) => break,
                         Err(error) => {
@@ -145,7 +143,7 @@ impl IdempotencyKeys {
                         }
                     }
                     // Other writes run during this pause.
-                    if !keys.runtime.sleep(Duration::from_millis(50)).await {
+                    if !keys.base.runtime.sleep(Duration::from_millis(50)).await {
                         return;
                     }
                 }

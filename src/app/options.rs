@@ -7,18 +7,14 @@ use anyhow::Context as _;
 
 use crate::auth::{RevocationList, Verifier};
 use crate::config::{BrokerUrl, Config, Secrets, ServerConfig};
-use crate::feed::{FanoutOptions, FeedOptions, LikesOptions, LimitOptions, OutletOptions, PushOptions, RateOptions};
-use crate::gateway::GatewayOptions;
+use crate::feed::{FeedOptions, PushOptions};
 use crate::gateway::accept::connection_counts::{ConnectionLimits, connections_for};
 use crate::gateway::accept::listener::ListenerOptions;
 use crate::gateway::channels::Channels;
 use crate::gateway::session::SessionOptions;
-use crate::gateway::wire::outbox::Bounds;
 use crate::hooks::HookPolicy;
 use crate::ledger::PushPlan;
-use crate::model::Retention;
 use crate::net::{AllowedOrigins, OwnHosts};
-use crate::outlet::webhook_consumer;
 use crate::push::{RegistrationPolicy, vapid_public_key};
 
 pub(super) fn listener_options(config: &Config) -> ListenerOptions {
@@ -52,68 +48,22 @@ pub(super) fn connection_limits(config: &Config) -> anyhow::Result<ConnectionLim
 }
 
 pub(super) fn feed_options(config: &Config) -> FeedOptions {
-    let idle = Duration::from_secs(u64::from(config.timeline.idle_days) * 24 * 3_600);
     FeedOptions {
-        timeline_length: config.timeline.length as usize,
-        timeline_idle: idle,
-        follow_merge: config.timeline.follow_merge,
+        timeline: config.timeline,
         recovery_limit: config.client.recovery_limit,
-        session_ttl: config.auth.token_ttl,
-        leeway: config.auth.leeway,
-        revocation_ttl: config.auth.revocation_ttl,
+        auth: Arc::new(config.auth.clone()),
         erasure_log: Some(config.server.data_dir.join("erasures.log")),
-        limits: LimitOptions {
-            text: config.limits.text,
-            media: config.limits.media,
-            topics: config.limits.topics,
-            data_bytes: config.limits.data_bytes,
-            follows: config.limits.follows,
-            favourites: config.limits.favourites,
-        },
-        rates: RateOptions {
-            posts: config.rates.posts,
-            comments: config.rates.comments,
-            likes: config.rates.likes,
-            follows: config.rates.follows,
-            writes: config.rates.writes,
-            mentions: config.rates.mentions,
-            topics: config.rates.topics,
-            subscriptions: config.rates.subscriptions,
-            reads: config.rates.reads,
-            publications: config.rates.publications,
-            accounts: config.rates.accounts,
-            sessions: config.rates.sessions,
-        },
+        limits: config.limits,
+        rates: config.rates,
         trusted_proxies: Arc::new(config.server.trusted_proxies.clone()),
         own_hosts: Arc::new(own_hosts(&config.server)),
-        fanout: FanoutOptions {
-            push_limit: config.fanout.push_limit,
-            page: config.fanout.page,
-            workers: config.fanout.workers,
-            lease: config.fanout.lease,
-        },
-        likes: LikesOptions {
-            queue_length: config.likes.queue_length,
-            counts_per_second: config.likes.counts_per_second,
-        },
+        fanout: config.fanout,
+        likes: config.likes,
         pushes: push_options(config),
         target_validator: Arc::new(RegistrationPolicy::new(&config.push)),
-        outlet: outlet_options(config),
+        outlet: config.outlet.clone(),
+        channel_events: config.namespaces.iter().any(|namespace| namespace.events),
         vapid_public_key: vapid_public_key(&config.push),
-    }
-}
-
-fn outlet_options(config: &Config) -> OutletOptions {
-    let outlet = &config.outlet;
-    let webhooks = outlet.webhooks.iter().map(|webhook| webhook_consumer(&webhook.name));
-    OutletOptions {
-        consumers: outlet.consumers.clone(),
-        registered: outlet.consumers.iter().cloned().chain(webhooks).collect(),
-        enabled: outlet.is_enabled(),
-        retention: outlet.retention,
-        users: outlet.activity,
-        channels: config.namespaces.iter().any(|namespace| namespace.events),
-        away_after: outlet.away_after,
     }
 }
 
@@ -136,25 +86,14 @@ pub(super) fn token_verifier(config: &Config, secrets: &Secrets) -> anyhow::Resu
 }
 
 pub(super) fn session_options(config: &Config, verifier: Verifier, revocations: Arc<RevocationList>) -> SessionOptions {
-    let idle = Duration::from_secs(u64::from(config.timeline.idle_days) * 24 * 3_600);
-    let channels = Channels::new(&config.namespaces, Retention::notifications(idle));
+    let channels = Channels::new(&config.namespaces, config.timeline.notification_log());
     let channels = if config.client.user_personal_channel { channels.with_personal_channels() } else { channels };
     SessionOptions {
         verifier,
         revocations,
         channels: if config.client.insecure { channels.open_to_everybody() } else { channels },
         anonymous: config.auth.anonymous || config.client.insecure,
-        personal_channels: config.client.user_personal_channel,
-        single_connection: config.client.single_connection,
-        feed_channels: config.client.has_feed_channels(),
-        max_channels: config.client.channels,
-        channel_length: config.client.channel_length,
-        commands_per_second: config.client.commands_per_second,
-        history_limit: config.client.history_limit,
-        presence_limit: config.client.presence_limit,
-        ping_interval: config.client.ping_interval,
-        pong_timeout: config.client.pong_timeout,
-        connect_timeout: config.client.connect_timeout,
+        client: config.client.clone(),
         hooks: HookPolicy::new(&config.hooks),
     }
 }
@@ -171,20 +110,8 @@ fn own_hosts(server: &ServerConfig) -> OwnHosts {
     hosts
 }
 
-pub(super) fn gateway_options(config: &Config) -> GatewayOptions {
-    GatewayOptions {
-        message_bytes: config.client.message_bytes,
-        outbox: Bounds { bytes: config.client.queue_bytes, messages: config.client.queue_messages },
-        write_timeout: config.client.write_timeout,
-        origins: config.server.origins.clone(),
-        connections_per_user: config.client.connections_per_user,
-        recovery_limit: config.client.recovery_limit,
-        node_name: node_name(config),
-    }
-}
-
 /// The name of this node in answers to backends: the host and the port.
-fn node_name(config: &Config) -> String {
+pub(super) fn node_name(config: &Config) -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host = Some(host.trim()).filter(|host| !host.is_empty()).unwrap_or("feedline");
     format!("{host}_{}", config.server.listen.port())

@@ -1,7 +1,6 @@
 //! Opens the stores that the configuration names.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context as _;
 
@@ -15,8 +14,7 @@ use crate::ledger::{Ledger, LedgerError, PostgresLedger, PostgresOptions, Sqlite
 /// # Errors
 /// If one of them cannot be used.
 pub async fn open_broker(config: &Config) -> anyhow::Result<(Arc<dyn Broker>, Arc<dyn DurableQueue>)> {
-    let idle = Duration::from_secs(u64::from(config.timeline.idle_days) * 24 * 3_600);
-    let inbox = InboxOptions { length: config.timeline.length, idle };
+    let inbox = InboxOptions { length: config.timeline.length as u64, idle: config.timeline.idle() };
     Ok(match &config.broker.url {
         BrokerUrl::Memory => {
             let flush = match config.ledger.durability {

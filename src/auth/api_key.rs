@@ -9,7 +9,7 @@ use rand::rngs::SysRng;
 use subtle::ConstantTimeEq;
 
 use super::KeyError;
-use crate::config::Secret;
+use crate::settings::Secret;
 
 /// The valid API keys. Stores only their hashes, made with a random key of this process.
 pub struct ApiKeys {

@@ -11,8 +11,9 @@ use uuid::Uuid;
 
 use super::KeyError;
 use super::tokens::{SESSION_KID, SESSION_USE};
-use crate::config::{AuthConfig, Secret, Secrets};
+use super::{AuthConfig, Secrets};
 use crate::model::UserId;
+use crate::settings::Secret;
 
 /// Issues tokens of the application: HS256 with its secret.
 #[derive(Clone)]

@@ -23,7 +23,8 @@ use super::raw_claims::{RawClaims, RawOptions, expiry, in_time, json, text_claim
 use super::remote_keys::{MissingKey, RemoteKeys};
 use super::trusted_issuer::TrustedIssuer;
 use super::verification_key::{TokenAlgorithm, TokenHeader, VerificationKey};
-use crate::config::{AuthConfig, Secret, Secrets};
+use super::{AuthConfig, Secrets};
+use crate::settings::Secret;
 
 /// The `kid` in the header of Feedline's own sessions.
 pub(super) const SESSION_KID: &str = "feedline-session";

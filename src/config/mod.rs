@@ -3,68 +3,45 @@
 //! `config.toml` in the root of the repository documents every key and contains its default; it is embedded in the
 //! program. The operator's file overrides the defaults, and the environment overrides both.
 //!
+//! Each section belongs to the part of the server that uses it (`settings` reads its keys); this module composes them.
+//! Here are the sections of the server itself and of its stores:
+//!
 //! | file | contents |
 //! |---|---|
-//! | `layers.rs` | the layers, and the set of valid keys |
-//! | `server.rs`, `client.rs`, `transports.rs`, `stores.rs`, `auth.rs`, `feed.rs`, `push.rs`, `outlet.rs`, `hooks.rs`, `limits.rs` | the sections: the type and the valid range of each key |
-//! | `namespaces.rs`, `channel_regex.rs`, `issuers.rs` | `[[namespaces]]`, `[[auth.issuers]]` |
-//! | `value.rs`, `parse.rs`, `table_list.rs` | values with their places; parsers for each type |
-//! | `urls.rs` | the addresses of the stores |
-//! | `error.rs`, `suggest.rs` | errors with their places, and suggestions for unknown keys |
-//! | `secret.rs`, `secrets.rs` | secrets, and the file of those that the first start generates |
+//! | `server.rs`, `stores.rs`, `urls.rs` | `[server]`, `[broker]`, `[ledger]`, and the addresses of the stores |
+//! | `secrets.rs` | the file of the secrets that the first start generates |
 //!
 //! Every invalid value is an error that names its place. No invalid value is replaced by a default.
 
-mod auth;
-mod channel_regex;
-mod client;
-mod error;
-mod feed;
-mod hooks;
-mod issuers;
-mod key_text;
-mod layers;
-mod limits;
-mod namespaces;
-mod outlet;
-mod parse;
-mod push;
-mod secret;
 mod secrets;
 mod server;
 mod stores;
-mod suggest;
-mod table_list;
-mod transports;
 mod urls;
-mod value;
 
 use std::io;
 use std::path::Path;
 
-use layers::{ConfigFile, Layers};
+use crate::gateway::channels::namespaces;
+use crate::settings::{ConfigFile, Layers};
 
+pub use crate::auth::{AccountsConfig, AuthConfig, IssuerConfig, Secrets};
+pub use crate::feed::{
+    FanoutConfig, LikesConfig, LimitsConfig, OutletConfig, OutletWebhook, RatesConfig, TimelineConfig,
+};
+pub use crate::gateway::channels::{ChannelRegex, Namespace, NamespaceAccess, RecoveryMode};
+pub use crate::gateway::session::ClientConfig;
+pub use crate::hooks::HooksConfig;
+pub use crate::http::TransportsConfig;
 pub use crate::ledger::Durability;
 pub use crate::net::AllowedOrigins;
-pub use auth::{AccountsConfig, AuthConfig};
-pub use channel_regex::ChannelRegex;
-pub use client::ClientConfig;
-pub use error::ConfigError;
-pub use feed::{FanoutConfig, LikesConfig, TimelineConfig};
-pub use hooks::HooksConfig;
-pub use issuers::IssuerConfig;
-pub use limits::{LimitsConfig, RatesConfig};
-pub use namespaces::{Namespace, NamespaceAccess, RecoveryMode};
-pub use outlet::{OutletConfig, OutletWebhook};
-pub use parse::parse_duration;
-pub use push::PushConfig;
-pub use secret::Secret;
-pub use secrets::{Secrets, SecretsError};
+pub use crate::push::PushConfig;
+pub use crate::settings::parse::parse_duration;
+pub use crate::settings::{ConfigError, Secret};
+pub use secrets::SecretsError;
 #[cfg(test)]
 pub(crate) use server::OWN_PATHS;
 pub use server::{LogFormat, ServerConfig};
 pub use stores::{BrokerConfig, LedgerConfig};
-pub use transports::TransportsConfig;
 pub use urls::{BrokerUrl, LedgerUrl};
 
 /// The file in the working directory that is read if no path is given.
@@ -152,21 +129,23 @@ impl Config {
         let mut layers = Layers::new(file, env);
         let server = ServerConfig::read(layers.section("server"));
         let namespaces = namespaces::read(&mut layers);
+        let names: Vec<&str> = namespaces.iter().map(|namespace| namespace.name.as_str()).collect();
+        let channel_events = namespaces.iter().any(|namespace| namespace.events);
         let config = Self {
             client: ClientConfig::read(layers.section("client"), server.listen, &namespaces),
-            transports: TransportsConfig::read(layers.section("transports")),
-            broker: BrokerConfig::read(layers.section("broker")),
+            transports: TransportsConfig::read_keys(&mut layers.section("transports")),
+            broker: BrokerConfig::read_keys(&mut layers.section("broker")),
             ledger: LedgerConfig::read(layers.section("ledger"), &server.data_dir),
             auth: AuthConfig::read(layers.section("auth")),
-            accounts: AccountsConfig::read(layers.section("accounts")),
-            timeline: TimelineConfig::read(layers.section("timeline")),
-            fanout: FanoutConfig::read(layers.section("fanout")),
-            likes: LikesConfig::read(layers.section("likes")),
+            accounts: AccountsConfig::read_keys(&mut layers.section("accounts")),
+            timeline: TimelineConfig::read_keys(&mut layers.section("timeline")),
+            fanout: FanoutConfig::read_keys(&mut layers.section("fanout")),
+            likes: LikesConfig::read_keys(&mut layers.section("likes")),
             push: PushConfig::read(layers.section("push")),
-            outlet: OutletConfig::read(layers.section("outlet"), &namespaces),
-            hooks: HooksConfig::read(layers.section("hooks"), &server.origins, &namespaces),
-            limits: LimitsConfig::read(layers.section("limits")),
-            rates: RatesConfig::read(layers.section("rates")),
+            outlet: OutletConfig::read(layers.section("outlet"), channel_events),
+            hooks: HooksConfig::read(layers.section("hooks"), &server.origins, &names),
+            limits: LimitsConfig::read_keys(&mut layers.section("limits")),
+            rates: RatesConfig::read_keys(&mut layers.section("rates")),
             namespaces,
             server,
         };

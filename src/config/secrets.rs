@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 
 use super::Config;
-use super::parse;
-use super::secret::Secret;
+use crate::auth::Secrets;
+use crate::settings::Secret;
+use crate::settings::parse;
 
 /// The name of the file in `server.data_dir`.
 const FILE: &str = "secrets.toml";
@@ -18,21 +19,6 @@ const FILE: &str = "secrets.toml";
 /// How long an empty file may be one that another process is writing. It can be seen only where the file system has no
 /// links.
 const MAX_WRITE: Duration = Duration::from_secs(1);
-
-/// The secrets in use. Secrets that are not configured are generated at the first start and kept in a file.
-#[derive(Clone, Debug)]
-pub struct Secrets {
-    /// The key of HMAC tokens. `None`: only public keys are configured.
-    pub hmac_secret: Option<Secret>,
-    /// The key of Feedline's own sessions. `None`: built-in accounts are disabled.
-    pub session_key: Option<Secret>,
-    /// The API keys of backends; at least one.
-    pub api_keys: Vec<Secret>,
-    /// The file with generated secrets; `None`: all secrets in use are configured.
-    pub file: Option<PathBuf>,
-    /// Whether this start created the file.
-    pub created: bool,
-}
 
 /// The reason why the secrets cannot be loaded.
 #[derive(Debug, thiserror::Error)]

@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use tracing::level_filters::LevelFilter;
 
-use super::layers::SectionReader;
-use super::parse::{self, ParseResult};
-use super::suggest::nearest;
-use super::value::ConfigValue;
 use crate::net::origin::normalized;
 use crate::net::{AllowedOrigins, BasePath, TrustedProxies};
+use crate::settings::parse::{self, ParseResult};
+use crate::settings::{ConfigValue, SectionReader, nearest};
 
 /// `[server]`.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,33 +3,22 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::layers::SectionReader;
-use super::parse::{self, ParseResult};
 use super::urls::{BrokerUrl, LedgerUrl};
-use super::value::ConfigValue;
 use crate::ledger::Durability;
+use crate::settings::parse::{self, ParseResult};
+use crate::settings::{ConfigValue, SectionReader, section};
 
-/// `[broker]`: the store of live state.
-#[derive(Clone, Debug, PartialEq)]
-pub struct BrokerConfig {
-    /// The address of the broker.
-    pub url: BrokerUrl,
-    /// The time limit of one call.
-    pub timeout: Duration,
-    /// The prefix of every key and channel in Redis. Deployments with different prefixes can share one Redis.
-    pub prefix: String,
-    /// The interval at which a node checks that pub/sub delivers its own messages.
-    pub probe_interval: Duration,
-}
-
-impl BrokerConfig {
-    pub(super) fn read(mut section: SectionReader<'_>) -> Self {
-        Self {
-            url: section.read("url", BrokerUrl::parse),
-            timeout: section.read("timeout", parse::duration("50ms"..="1m")),
-            prefix: section.read("prefix", prefix),
-            probe_interval: section.read("probe_interval", parse::duration("100ms"..="1m")),
-        }
+section! {
+    /// `[broker]`: the store of live state.
+    pub struct BrokerConfig {
+        /// The address of the broker.
+        pub url: BrokerUrl = BrokerUrl::parse,
+        /// The time limit of one call.
+        pub timeout: Duration = parse::duration("50ms"..="1m"),
+        /// The prefix of every key and channel in Redis. Deployments with different prefixes can share one Redis.
+        pub prefix: String = prefix,
+        /// The interval at which a node checks that pub/sub delivers its own messages.
+        pub probe_interval: Duration = parse::duration("100ms"..="1m"),
     }
 }
 

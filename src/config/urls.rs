@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use hyper::Uri;
 
-use super::parse::{ParseResult, text};
-use super::value::ConfigValue;
 use crate::ledger::PostgresUrl;
+use crate::settings::ConfigValue;
+use crate::settings::parse::{ParseResult, text};
 
 /// The address of the broker.
 #[derive(Clone, PartialEq, Eq)]

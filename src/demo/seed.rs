@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use super::content::{Content, DemoComment, DemoPost};
 use super::notices::Notices;
-use crate::feed::{Draft, LimitOptions, mentioned};
+use crate::feed::{Draft, LimitsConfig, mentioned};
 use crate::ledger::{CommentOutcome, Ledger, LedgerError, LikeBatch, NewAccount, ProfileChange};
 use crate::model::{
     Comment, CommentId, ContentId, LikeChange, Media, MediaKind, Millis, NotificationKind, ObjectId, ObjectType, Post,
@@ -323,8 +323,8 @@ impl Seeder<'_> {
 }
 
 /// The limits that the content was written for.
-const LIMITS: LimitOptions =
-    LimitOptions { text: 5_000, media: 9, topics: 10, data_bytes: 0, follows: 100, favourites: 0 };
+const LIMITS: LimitsConfig =
+    LimitsConfig { text: 5_000, media: 9, topics: 10, data_bytes: 0, follows: 100, favourites: 0 };
 
 fn count(comments: &[DemoComment]) -> usize {
     comments.iter().map(|comment| 1 + count(&comment.replies)).sum()

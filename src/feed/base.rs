@@ -1,4 +1,5 @@
-//! What nearly all services use: the stores, the caches that stay coherent, and the submission of work.
+//! What nearly all services use: the options, the stores, the caches that stay coherent, rendering, and the
+//! submission of work.
 
 use std::sync::Arc;
 
@@ -8,24 +9,24 @@ use super::identity::IdentityService;
 use super::invalidation::Invalidator;
 use super::lineage::LineageTracker;
 use super::node_ids::NodeIds;
+use super::options::FeedOptions;
 use super::rate_limits::RateLimits;
+use super::rendering::{NotificationRenderer, PostRenderer};
 use super::runtime::Runtime;
 use super::visibility::{CommentContexts, FollowerCache, RelationCache, VisibilityPolicy};
 use super::work::{JobQueue, Owner};
 use crate::broker::Broker;
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
-use crate::net::OwnHosts;
 
 /// What nearly all services use. Each holds the same one.
 pub(crate) struct Base {
+    pub(crate) options: FeedOptions,
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) broker: Arc<dyn Broker>,
     /// Runs background tasks.
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) metrics: Arc<Metrics>,
-    /// The hosts of this server: media cannot point to its API.
-    pub(crate) own_hosts: Arc<OwnHosts>,
     /// Makes the ids of posts and comments.
     pub(crate) ids: Arc<NodeIds>,
     /// Notices that one of the stores was replaced by a copy.
@@ -39,6 +40,8 @@ pub(crate) struct Base {
     pub(crate) relations: Arc<RelationCache>,
     pub(crate) followers: Arc<FollowerCache>,
     pub(crate) visibility: Arc<VisibilityPolicy>,
+    pub(crate) post_renderer: PostRenderer,
+    pub(crate) notification_renderer: NotificationRenderer,
     /// Puts changes in force on all nodes.
     pub(crate) invalidator: Arc<Invalidator>,
     /// Owns partitions of durable work.

@@ -17,7 +17,6 @@ use super::call::Caller;
 use super::error::{FeedError, NO_USER, Result};
 use super::export_rows::ExportedRows;
 use super::paging::{PageCursor, decode_cursor, decode_texts, encode_texts};
-use super::rendering::NotificationRenderer;
 use crate::feed::base::Base;
 use crate::ledger::PersonalData;
 use crate::model::{PostId, Profile, UserDetails, UserId};
@@ -125,15 +124,14 @@ struct PageBudget {
 /// Exports the data of users.
 pub(crate) struct Exports {
     base: Arc<Base>,
-    notifications: NotificationRenderer,
     /// Exports under way on this node.
     running: Semaphore,
 }
 
 impl Exports {
     /// Exports from this ledger.
-    pub(crate) fn new(base: Arc<Base>, notifications: NotificationRenderer) -> Self {
-        Self { base, notifications, running: Semaphore::new(MAX_CONCURRENT_EXPORTS) }
+    pub(crate) fn new(base: Arc<Base>) -> Self {
+        Self { base, running: Semaphore::new(MAX_CONCURRENT_EXPORTS) }
     }
 
     pub(crate) async fn own(&self, caller: Caller, request: ExportRequest) -> Result<Export> {
@@ -221,7 +219,7 @@ impl Exports {
             let groups = self.base.ledger.notifications(user, before, ROWS_PER_READ).await?;
             let Some(last) = groups.last().map(|group| group.seq) else { return Ok(true) };
             let mut has_room = true;
-            for notification in self.notifications.render(user, groups).await? {
+            for notification in self.base.notification_renderer.render(user, groups).await? {
                 let json = serde_json::to_string(&notification).map_err(|_| FeedError::Internal)?;
                 has_room = export.add(name, json, budget)?;
             }

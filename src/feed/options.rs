@@ -1,54 +1,50 @@
-//! The options of the feed, filled from the configuration.
+//! The options of the feed: its sections of the configuration, and what the other parts decide.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::devices::target_validator::TargetValidator;
-use super::outlet::options::OutletOptions;
+use super::outlet::OutletConfig;
+use crate::auth::AuthConfig;
 use crate::ledger::PushPlan;
+use crate::model::Retention;
 use crate::net::{OwnHosts, TrustedProxies};
+use crate::settings::{parse, section};
 
 /// The options of the feed.
 #[derive(Clone, Debug)]
 pub struct FeedOptions {
-    /// The number of entries of an inbox; older entries are trimmed (`timeline.length`).
-    pub timeline_length: usize,
-    /// How long an inbox is kept after its owner was last active (`timeline.idle_days`).
-    pub timeline_idle: Duration,
-    /// The maximal number of posts of a new followee that are merged into the inbox; older ones are read from the
-    /// ledger (`timeline.follow_merge`).
-    pub follow_merge: usize,
-    /// The maximal number of missed entries that are recovered at once; a client that missed more reloads the timeline
+    /// The inboxes of users.
+    pub timeline: TimelineConfig,
+    /// The maximum number of missed entries that are recovered at once; a client that missed more reloads the timeline
     /// (`client.recovery_limit`).
     pub recovery_limit: usize,
-    /// The lifetime of a session (`auth.token_ttl`).
-    pub session_ttl: Duration,
-    /// How long an expired token is still accepted, because clocks differ (`auth.leeway`).
-    pub leeway: Duration,
-    /// How long a revocation without an expiry is kept (`auth.revocation_ttl`).
-    pub revocation_ttl: Duration,
+    /// The lifetimes of tokens, which revocations depend on.
+    pub auth: Arc<AuthConfig>,
     /// The path of the erasure log, a file beside the backups; `None`: no log is written.
     pub erasure_log: Option<PathBuf>,
-    /// Size limits (`limits.*`).
-    pub limits: LimitOptions,
-    /// Rate limits (`rates.*`).
-    pub rates: RateOptions,
+    /// Maximum sizes and numbers. Errors name the limit that an input exceeds.
+    pub limits: LimitsConfig,
+    /// Rate limits.
+    pub rates: RatesConfig,
     /// The proxies in front of this server. Each of their addresses stands for many clients, so they are exempt from
     /// limits by address.
     pub trusted_proxies: Arc<TrustedProxies>,
     /// The hosts of this server.
     pub own_hosts: Arc<OwnHosts>,
-    /// The fan-out of posts (`fanout.*`).
-    pub fanout: FanoutOptions,
-    /// The intake and settling of likes (`likes.*`).
-    pub likes: LikesOptions,
+    /// The fan-out of posts.
+    pub fanout: FanoutConfig,
+    /// The intake and settling of likes.
+    pub likes: LikesConfig,
     /// Pushes to devices (`push.*`).
     pub pushes: PushOptions,
     /// Decides which addresses of devices may be registered.
     pub target_validator: Arc<dyn TargetValidator>,
-    /// What happened, for consumers outside of Feedline (`outlet.*`).
-    pub outlet: OutletOptions,
+    /// What happened, for consumers outside of Feedline.
+    pub outlet: OutletConfig,
+    /// Whether subscriptions to channels of the application cause events of the outlet (`events` of a namespace).
+    pub channel_events: bool,
     /// The public key of Web Push in base64url; `None`: there is no Web Push.
     pub vapid_public_key: Option<String>,
 }
@@ -67,72 +63,107 @@ pub struct PushOptions {
     pub several_nodes: bool,
 }
 
-/// Size limits. Errors name the limit that an input exceeds.
-#[derive(Clone, Copy, Debug)]
-pub struct LimitOptions {
-    /// The maximal number of characters of a post and of a comment.
-    pub text: usize,
-    /// The maximal number of pictures and videos of a post.
-    pub media: usize,
-    /// The maximal number of topics of a post.
-    pub topics: usize,
-    /// The maximal size of a post's `data` as JSON, in bytes.
-    pub data_bytes: usize,
-    /// The maximal number of users that one user follows.
-    pub follows: u64,
-    /// The maximal number of favourites of one type of a user.
-    pub favourites: u64,
+section! {
+    /// `[timeline]`: the inboxes of users.
+    #[derive(Copy)]
+    pub struct TimelineConfig {
+        /// The minimum number of entries that an inbox keeps.
+        pub length: usize = parse::integer(1..=100_000),
+        /// Days after which the inbox of an inactive user is removed.
+        pub idle_days: u32 = parse::integer(1..=3650),
+        /// The maximum number of posts that a follow adds to the inbox.
+        pub follow_merge: usize = parse::integer(0..=10_000),
+    }
 }
 
-/// The fan-out of posts (`fanout.*`).
-#[derive(Clone, Copy, Debug)]
-pub struct FanoutOptions {
-    /// The number of followers above which an author's posts go to the pull log instead of each inbox.
-    pub push_limit: u64,
-    /// The number of inboxes of a page. A page is one script call of the broker.
-    pub page: usize,
-    /// The number of jobs that run concurrently.
-    pub workers: usize,
-    /// How long a job stays leased without a renewal.
-    pub lease: Duration,
+impl TimelineConfig {
+    /// How long the inbox of an inactive user is kept.
+    pub fn idle(&self) -> Duration {
+        Duration::from_secs(u64::from(self.idle_days) * 24 * 3_600)
+    }
+
+    /// How much of the log of a user's notifications is kept.
+    pub fn notification_log(&self) -> Retention {
+        Retention::notifications(self.idle())
+    }
 }
 
-/// The intake and settling of likes (`likes.*`).
-#[derive(Clone, Copy, Debug)]
-pub struct LikesOptions {
-    /// The maximal number of likes that wait to be settled.
-    pub queue_length: u64,
-    /// The maximal number of publications of one object's counts per second.
-    pub counts_per_second: u32,
+section! {
+    /// `[fanout]`: the jobs that write posts to inboxes.
+    #[derive(Copy)]
+    pub struct FanoutConfig {
+        /// The maximum number of followers whose inboxes fan-out writes. Posts of authors with more followers go to the
+        /// pull log.
+        pub push_limit: u64 = parse::integer(0..=1_000_000_000),
+        /// The number of followers in one step of a job.
+        pub page: usize = parse::integer(1..=10_000),
+        /// The number of jobs that a node runs concurrently.
+        pub workers: usize = parse::integer(1..=256),
+        /// How long a process owns partitions of work without renewing its lease.
+        pub lease: Duration = parse::duration("100ms"..="10m"),
+    }
 }
 
-/// Rate limits, per minute; `None`: no limit. Bursts may be twice as large (`rates.*`).
-#[derive(Clone, Copy, Debug, Default)]
-pub struct RateOptions {
-    /// Posts that a user writes or edits.
-    pub posts: Option<u32>,
-    /// Comments that a user writes.
-    pub comments: Option<u32>,
-    /// Likes and unlikes of a user.
-    pub likes: Option<u32>,
-    /// Changes of a user's edges: follows, hides, mutes, blocks, post alerts.
-    pub follows: Option<u32>,
-    /// All other writes of a user.
-    pub writes: Option<u32>,
-    /// Users that a user mentions in posts and comments.
-    pub mentions: Option<u32>,
-    /// Topics that a user adds to posts.
-    pub topics: Option<u32>,
-    /// Subscriptions of a user's clients; an anonymous address has [`ADDRESS_READS`](super::ADDRESS_READS) times as
-    /// many.
-    pub subscriptions: Option<u32>,
-    /// Units of reading of a user; an anonymous address has [`ADDRESS_READS`](super::ADDRESS_READS) times as many.
-    pub reads: Option<u32>,
-    /// Units of 1 KiB that a user publishes to channels; an anonymous address has
-    /// [`ADDRESS_READS`](super::ADDRESS_READS) times as many.
-    pub publications: Option<u32>,
-    /// New accounts of an address.
-    pub accounts: Option<u32>,
-    /// Failed sign-ins of an address, before further attempts are delayed.
-    pub sessions: Option<u32>,
+section! {
+    /// `[likes]`: the write-behind queue of likes.
+    #[derive(Copy)]
+    pub struct LikesConfig {
+        /// The maximum number of likes that wait to be settled.
+        pub queue_length: u64 = parse::integer(1..=100_000_000),
+        /// The maximum number of count events per second for one post.
+        pub counts_per_second: u32 = parse::integer(1..=1000),
+    }
+}
+
+section! {
+    /// `[limits]`: maximum sizes and numbers.
+    #[derive(Copy, serde::Serialize)]
+    pub struct LimitsConfig {
+        /// The maximum length of the text of a post or comment, in characters.
+        pub text: usize = parse::integer(1..=1_000_000),
+        /// The maximum number of media of a post.
+        pub media: usize = parse::integer(0..=1000),
+        /// The maximum number of topics of a post.
+        pub topics: usize = parse::integer(0..=1000),
+        /// The maximum size of `data` of a post, in bytes.
+        pub data_bytes: usize = parse::integer(0..=1 << 20),
+        /// The maximum number of users that a user may follow.
+        pub follows: u64 = parse::integer(1..=10_000_000),
+        /// The maximum number of favourites of one type that a user may have.
+        pub favourites: u64 = parse::integer(1..=1_000_000),
+    }
+}
+
+section! {
+    /// `[rates]`: rate limits, each in units per minute with bursts of twice as many; `None`: no limit.
+    #[derive(Copy, Default)]
+    pub struct RatesConfig {
+        /// Posts that one user writes or edits.
+        pub posts: Option<u32> = parse::limit(1_000_000),
+        /// Comments of one user.
+        pub comments: Option<u32> = parse::limit(1_000_000),
+        /// Likes and unlikes of one user.
+        pub likes: Option<u32> = parse::limit(1_000_000),
+        /// Changes of the edges of one user: follows, hides, mutes, blocks, post alerts.
+        pub follows: Option<u32> = parse::limit(1_000_000),
+        /// All other writes of one user.
+        pub writes: Option<u32> = parse::limit(1_000_000),
+        /// Users mentioned by one user.
+        pub mentions: Option<u32> = parse::limit(1_000_000),
+        /// Topics of the posts of one user.
+        pub topics: Option<u32> = parse::limit(1_000_000),
+        /// Subscriptions of one user to channels; an anonymous address has [`ADDRESS_READS`](super::ADDRESS_READS)
+        /// times as many.
+        pub subscriptions: Option<u32> = parse::limit(1_000_000),
+        /// Read units of one user; an anonymous address has [`ADDRESS_READS`](super::ADDRESS_READS) times as many. The
+        /// table of operations contains the cost of each operation.
+        pub reads: Option<u32> = parse::limit(1_000_000),
+        /// The volume that one user publishes to channels, in KiB; an anonymous address has
+        /// [`ADDRESS_READS`](super::ADDRESS_READS) times as much.
+        pub publications: Option<u32> = parse::limit(1_000_000),
+        /// Sign-ups from one address.
+        pub accounts: Option<u32> = parse::limit(1_000_000),
+        /// Failed sign-ins from one address, before further attempts are delayed.
+        pub sessions: Option<u32> = parse::limit(1_000_000),
+    }
 }

@@ -22,7 +22,7 @@ use moka::sync::Cache;
 
 use super::call::{Call, Origin};
 use super::error::{FeedError, Result};
-use super::options::RateOptions;
+use super::options::RatesConfig;
 use crate::broker::{Broker, Permit, PermitRequest};
 use crate::limiter::{BucketKey, Rate, RateLimiter};
 use crate::metrics::Metrics;
@@ -103,7 +103,7 @@ impl RateLimits {
     /// Anonymous reads by `trusted` proxies and by loopback addresses are not counted: many clients share these
     /// addresses.
     pub(crate) fn new(
-        rates: RateOptions,
+        rates: RatesConfig,
         trusted: Arc<TrustedProxies>,
         broker: Arc<dyn Broker>,
         metrics: Arc<Metrics>,
@@ -433,7 +433,7 @@ mod tests {
     async fn shared_limits_are_counted_by_the_broker_and_by_the_node_without_it() {
         let broker = broker();
         // Two nodes, one broker.
-        let rates = RateOptions { mentions: Some(10), ..RateOptions::default() };
+        let rates = RatesConfig { mentions: Some(10), ..RatesConfig::default() };
         let nodes = [0, 1].map(|_| RateLimits::new(rates, Arc::default(), Arc::clone(&broker), Arc::default()));
         let ann = UserId::parse("ann").expect("an id");
         let mut taken = 0;

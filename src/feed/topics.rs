@@ -9,7 +9,6 @@ use super::call::Caller;
 use super::error::{FeedError, Result};
 use super::input::{PostPage, Search, TOPIC_RULE, TopicIndex, TopicList};
 use super::paging::{PageBuilder, PageCursor, PostPageBuilder, decode_texts, encode_texts};
-use super::rendering::PostRenderer;
 use super::visibility::ViewContext;
 use crate::feed::base::Base;
 use crate::ledger::{Topic, TopicCursor};
@@ -84,13 +83,12 @@ impl PageCursor for AfterFolded {
 /// Topics and their posts.
 pub(crate) struct TopicService {
     base: Arc<Base>,
-    renderer: Arc<PostRenderer>,
 }
 
 impl TopicService {
     /// Reads the topics of this ledger.
-    pub(crate) fn new(base: Arc<Base>, renderer: Arc<PostRenderer>) -> Self {
-        Self { base, renderer }
+    pub(crate) fn new(base: Arc<Base>) -> Self {
+        Self { base }
     }
 
     pub(crate) async fn list(&self, caller: Caller, list: TopicIndex) -> Result<TopicPage> {
@@ -152,6 +150,6 @@ impl TopicService {
             );
         }
         let (items, next) = page.finish();
-        self.renderer.render_page(caller.reader(), &items, next, &expand).await
+        self.base.post_renderer.render_page(caller.reader(), &items, next, &expand).await
     }
 }

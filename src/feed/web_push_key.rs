@@ -1,15 +1,18 @@
 //! The public key of Web Push: browsers need it to subscribe to pushes of this server.
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::base::Base;
 use super::call::Caller;
 use super::error::Result;
 use super::input::NoInput;
 
 /// Gives browsers the public key of this server.
 pub(crate) struct WebPushPublicKey {
-    public_key: Option<String>,
+    base: Arc<Base>,
 }
 
 /// The key with which browsers subscribe to pushes.
@@ -21,12 +24,12 @@ pub(crate) struct WebPushKey {
 }
 
 impl WebPushPublicKey {
-    /// The public key of VAPID in base64url; `None`: this server sends no Web Push.
-    pub(crate) fn new(public_key: Option<String>) -> Self {
-        Self { public_key }
+    /// The key of this server, if it has one.
+    pub(crate) fn new(base: Arc<Base>) -> Self {
+        Self { base }
     }
 
     pub(crate) async fn get(&self, _: Caller, _: NoInput) -> Result<WebPushKey> {
-        Ok(WebPushKey { vapid_public_key: self.public_key.clone() })
+        Ok(WebPushKey { vapid_public_key: self.base.options.vapid_public_key.clone() })
     }
 }

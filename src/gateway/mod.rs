@@ -26,10 +26,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::api::Executor;
 use crate::api::operations::Operations;
-use crate::broker::Broker;
-use crate::feed::{ConnectedUsers, Feed};
+use crate::feed::{Base, ConnectedUsers, Feed};
 use crate::hooks::Hooks;
-use crate::metrics::Metrics;
 use crate::net::AllowedOrigins;
 use crate::protocol::Disconnect;
 use crate::supervisor::supervise;
@@ -78,47 +76,27 @@ use registry::sockets::UserSockets;
 use registry::user_connections::UserConnections;
 use session::SessionOptions;
 use transport::stream_sessions::StreamSessions;
-use wire::outbox::Bounds;
 use wire::write_pacer::WritePacer;
 
 /// How long a shutdown waits for the tasks of connections: a close handshake is bounded, and so are commands.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The bounds of connections.
-#[derive(Clone, Debug)]
-pub struct GatewayOptions {
-    /// The largest message of a client, in bytes.
-    pub message_bytes: usize,
-    /// The bounds of the send queue of one connection.
-    pub outbox: Bounds,
-    /// How long one write may take.
-    pub write_timeout: Duration,
-    /// Browser origins that may connect besides the page's own host.
-    pub origins: AllowedOrigins,
-    /// The most connections of one user on this node; `None`: unlimited.
-    pub connections_per_user: Option<u32>,
-    /// The most entries that one recovery returns.
-    pub recovery_limit: usize,
-    /// The name of this node, for people.
-    pub node_name: String,
-}
-
 /// The parts that a gateway uses.
 pub struct GatewayParts {
     /// The feed.
     pub feed: Arc<Feed>,
-    /// The logs.
-    pub broker: Arc<dyn Broker>,
     /// The table of operations.
     pub operations: Arc<Operations>,
     /// Runs operations.
     pub executor: Arc<Executor>,
     /// The settings of sessions.
     pub sessions: Arc<SessionOptions>,
-    /// Counts deliveries and connections.
-    pub metrics: Arc<Metrics>,
     /// Asks the application's backend, if it is to be asked.
     pub hooks: Option<Arc<Hooks>>,
+    /// Browser origins that may connect besides the page's own host.
+    pub origins: AllowedOrigins,
+    /// The name of this node, for people.
+    pub node_name: String,
 }
 
 /// The connections of this node: built here, closed by [`drain`](Self::drain).
@@ -139,8 +117,10 @@ pub struct Gateway {
 
 impl Gateway {
     /// A gateway that listens to the broker and has no connections yet.
-    pub fn new(parts: &GatewayParts, options: GatewayOptions) -> Self {
-        let GatewayParts { feed, broker, metrics, .. } = parts;
+    pub fn new(parts: &GatewayParts) -> Self {
+        let limits = &parts.sessions.client;
+        let feed = &parts.feed;
+        let Base { broker, metrics, .. } = &*feed.base;
         let tasks = TaskTracker::new();
         let draining = CancellationToken::new();
         let stopping = CancellationToken::new();
@@ -156,7 +136,7 @@ impl Gateway {
         let rooms = Arc::new(RoomTable::default());
         let queue = Arc::new(RoomQueue::new());
         let nodes = Arc::new(NodeSurvey::new(
-            options.node_name.clone(),
+            parts.node_name.clone(),
             Arc::clone(broker),
             Arc::clone(&connections),
             Arc::clone(&sockets),
@@ -165,13 +145,11 @@ impl Gateway {
         ));
         let hub = Arc::new(Hub::new(&HubParts {
             feed,
-            broker,
             logs: &logs,
             broadcaster: &broadcaster,
             rooms: &rooms,
             queue: &queue,
-            metrics,
-            recovery_limit: options.recovery_limit,
+            recovery_limit: limits.recovery_limit,
         }));
         broker.listen(Arc::new(MessageDispatcher {
             rooms: Arc::clone(&rooms),
@@ -221,18 +199,15 @@ impl Gateway {
             sessions: Arc::clone(&parts.sessions),
             clock: SessionClock::new(),
             commands: Arc::new(commands),
-            users: UserConnections::new(options.connections_per_user),
+            users: UserConnections::new(limits.connections_per_user),
             connections: Arc::clone(&connections),
-            identity: Arc::clone(&feed.base.identity),
-            metrics: Arc::clone(metrics),
-            outbox: options.outbox,
+            base: Arc::clone(&feed.base),
             pacer,
-            write_timeout: options.write_timeout,
         };
         let admission = Arc::new(Admission {
             connections: Arc::new(shared),
-            origins: options.origins,
-            message_bytes: options.message_bytes,
+            origins: parts.origins.clone(),
+            message_bytes: limits.message_bytes,
             metrics: Arc::clone(metrics),
             tasks: tasks.clone(),
             draining: draining.clone(),
@@ -241,13 +216,7 @@ impl Gateway {
         let upgrader =
             Upgrader { admission: Arc::clone(&admission), sessions: Arc::clone(&sessions), node: Arc::clone(&node) };
         let streams = StreamOpener { admission, sessions: Arc::clone(&sessions), node };
-        let emulation = Emulation {
-            sessions,
-            broker: Arc::clone(broker),
-            rates: Arc::clone(&feed.base.rates),
-            metrics: Arc::clone(metrics),
-            message_bytes: options.message_bytes,
-        };
+        let emulation = Emulation { sessions, base: Arc::clone(&feed.base), message_bytes: limits.message_bytes };
         let broker = Arc::clone(broker);
         let feed = Arc::clone(feed);
         let gauges = GaugeReader { connections: Arc::clone(&connections), hub, broker, feed };
@@ -335,26 +304,25 @@ fn command_runner(
     sockets: Arc<UserSockets>,
     tasks: TaskTracker,
 ) -> CommandRunner {
-    let GatewayParts { feed, broker, metrics, .. } = parts;
+    let feed = &parts.feed;
+    let Base { broker, metrics, .. } = &*feed.base;
+    let limits = &parts.sessions.client;
     let hooks = Arc::new(HookRunner { hooks: parts.hooks.clone() });
     let occupancy = feed.outlet.channels().map(ChannelOccupancy::new).map(Arc::new);
-    let ttl = presence_ttl(parts.sessions.ping_interval, parts.sessions.pong_timeout);
-    let single = parts.sessions.single_connection.then(|| SingleConnection { broker: Arc::clone(broker) });
+    let ttl = presence_ttl(limits.ping_interval, limits.pong_timeout);
+    let single = limits.single_connection.then(|| SingleConnection { broker: Arc::clone(broker) });
     CommandRunner {
         subscriptions: Subscriptions {
             hub: Arc::clone(hub),
             sockets,
             presence: Arc::new(PresenceTracker::new(Arc::clone(broker), tasks, ttl, occupancy)),
-            identity: Arc::clone(&feed.base.identity),
-            rates: Arc::clone(&feed.base.rates),
-            visibility: Arc::clone(&feed.base.visibility),
+            base: Arc::clone(&feed.base),
             single,
         },
         channels: ChannelCommands {
             hub: Arc::clone(hub),
-            broker: Arc::clone(broker),
+            base: Arc::clone(&feed.base),
             logs: Arc::clone(logs),
-            rates: Arc::clone(&feed.base.rates),
             sessions: Arc::clone(&parts.sessions),
         },
         rpc: RpcRunner {

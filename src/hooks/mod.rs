@@ -8,6 +8,7 @@
 //! once meanwhile. Only no answer, 5xx and 429 count: a client can cause all other failures. What a failed question
 //! means for the client is for the gateway to say.
 
+mod config;
 mod kind;
 mod messages;
 mod policy;
@@ -23,6 +24,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout, timeout_at};
 
+pub use config::HooksConfig;
 pub use kind::HookKind;
 pub use messages::{
     ConnectAnswer, ConnectQuestion, HookClientInfo, HookDisconnect, HookError, MalformedAnswer, PublishAnswer,
@@ -32,7 +34,6 @@ pub use policy::HookPolicy;
 pub use slots::HookClient;
 
 use crate::breaker::{BreakerKey, BreakerOptions, BreakerVerdict, Breakers};
-use crate::config::HooksConfig;
 use crate::model::without_nulls;
 use crate::net::TrustedProxies;
 use messages::WireAnswer;

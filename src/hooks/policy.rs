@@ -3,8 +3,7 @@
 use axum::http::header::{AUTHORIZATION, COOKIE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::HookKind;
-use crate::config::HooksConfig;
+use super::{HookKind, HooksConfig};
 
 /// The maximum number of headers of one client that are kept, and of bytes in them.
 const MAX_HEADERS: usize = 32;

@@ -29,14 +29,10 @@ use tracing::Instrument;
 use crate::api::Executor;
 use crate::api::operations::Operations;
 use crate::auth::{ApiKeys, Verifier};
-use crate::broker::Broker;
-use crate::config::{LimitsConfig, TransportsConfig};
 use crate::feed::Feed;
-use crate::gateway::accept::stream_opener::StreamOpener;
+use crate::gateway::Gateway;
 use crate::gateway::accept::upgrade::Upgrader;
-use crate::gateway::node::emulation::Emulation;
 use crate::gateway::session::SessionOptions;
-use crate::gateway::{LogReader, NodeSurvey};
 use crate::metrics::Metrics;
 use crate::net::progress::StallFlag;
 use crate::net::{AllowedOrigins, BasePath, ClientAddress, OwnHosts, TrustedProxies};
@@ -55,8 +51,10 @@ mod probes;
 mod query;
 mod server_api;
 mod streams;
+mod transports;
 
 pub use probes::ProbeParts;
+pub use transports::TransportsConfig;
 
 use answers::problem;
 use authentication::Authenticator;
@@ -67,17 +65,11 @@ use server_api::ServerApi;
 use streams::StreamParts;
 
 /// The parts that handlers use.
-pub struct HttpParts {
-    /// Accepts WebSockets.
-    pub upgrader: Arc<Upgrader>,
-    /// Opens streams.
-    pub streams: Arc<StreamOpener>,
-    /// Passes commands to streams.
-    pub emulation: Arc<Emulation>,
+pub struct HttpParts<'a> {
+    /// Opens sockets and streams, reads logs, and asks all nodes.
+    pub gateway: &'a Gateway,
     /// The path below which clients reach the server.
     pub base_path: BasePath,
-    /// The limits that clients may read: of texts, media and topics.
-    pub limits: LimitsConfig,
     /// The transports that clients may use.
     pub transports: TransportsConfig,
     /// The table of operations. Each becomes a route.
@@ -94,16 +86,8 @@ pub struct HttpParts {
     pub trusted: Arc<TrustedProxies>,
     /// The channels and limits of sessions. They apply to backends, too.
     pub sessions: Arc<SessionOptions>,
-    /// Publishes for backends.
-    pub broker: Arc<dyn Broker>,
-    /// Reads logs for backends.
-    pub logs: Arc<LogReader>,
-    /// Asks all nodes for backends.
-    pub nodes: Arc<NodeSurvey>,
     /// Revocations, erasures and exports, for backends.
     pub feed: Arc<Feed>,
-    /// Counts operations.
-    pub metrics: Arc<Metrics>,
 }
 
 /// The routes of `/health`, `/health/stores`, `/ready` and `/metrics`.
@@ -122,21 +106,23 @@ pub fn admin_router(probes: Router) -> Router {
 }
 
 /// The route table. `probes` is empty if they are on the listener for operators.
-pub fn router(parts: HttpParts, probes: Router) -> Router {
+pub fn router(parts: HttpParts<'_>, probes: Router) -> Router {
+    let gateway = parts.gateway;
     let api_keys = Arc::new(parts.api_keys);
-    let page = page::Page::new(parts.limits.clone());
-    let contract = contract::routes(Arc::clone(&parts.operations), parts.limits);
+    let limits = parts.feed.base.options.limits;
+    let page = page::Page::new(limits);
+    let contract = contract::routes(Arc::clone(&parts.operations), limits);
     let backends = ServerApi {
         api_keys: Arc::clone(&api_keys),
         sessions: parts.sessions,
-        broker: parts.broker,
-        logs: parts.logs,
-        nodes: parts.nodes,
+        logs: Arc::clone(gateway.logs()),
+        nodes: Arc::clone(gateway.nodes()),
         feed: parts.feed,
         operations: Arc::clone(&parts.operations),
         executor: Arc::clone(&parts.executor),
     };
-    let own_hosts = Arc::clone(&backends.feed.base.own_hosts);
+    let own_hosts = Arc::clone(&backends.feed.base.options.own_hosts);
+    let metrics = Arc::clone(&backends.feed.base.metrics);
     let events = events_poll::OutletApi { api_keys: Arc::clone(&api_keys), feed: Arc::clone(&backends.feed) };
     let server_api = server_api_routes(backends);
     let operations = OperationsApi {
@@ -144,12 +130,12 @@ pub fn router(parts: HttpParts, probes: Router) -> Router {
         executor: parts.executor,
         authenticator: Authenticator { verifier: parts.verifier, api_keys },
         in_flight: InFlight::new(parts.trusted),
-        metrics: parts.metrics,
+        metrics: Arc::clone(&metrics),
     };
-    let metrics = Arc::clone(&operations.metrics);
-    let streams = Arc::new(StreamParts { streams: parts.streams, emulation: parts.emulation });
+    let streams =
+        Arc::new(StreamParts { streams: Arc::clone(gateway.streams()), emulation: Arc::clone(gateway.emulation()) });
     let routes = probes
-        .merge(websocket_routes(parts.upgrader, parts.transports))
+        .merge(websocket_routes(Arc::clone(gateway.upgrader()), parts.transports))
         .merge(stream_routes(streams, parts.transports, parts.origins.clone()))
         .nest("/api/v1", operation_routes(operations, parts.origins))
         .merge(contract)

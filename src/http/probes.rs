@@ -13,15 +13,13 @@ use tokio_util::sync::CancellationToken;
 use super::answers::{json_answer, problem};
 use crate::feed::{Feed, StoreHealth};
 use crate::gateway::GaugeReader;
-use crate::metrics::{Metrics, TextFormat};
+use crate::metrics::TextFormat;
 use crate::supervisor;
 
 /// The parts that probes read.
 pub struct ProbeParts {
     /// Checks both stores.
     pub feed: Arc<Feed>,
-    /// The metrics.
-    pub metrics: Arc<Metrics>,
     /// Reads the values of gauges.
     pub gauges: Arc<GaugeReader>,
     /// Cancelled when a shutdown begins.
@@ -84,7 +82,7 @@ pub(super) async fn metrics(State(parts): State<Arc<ProbeParts>>, headers: Heade
     let is_asked_for = accepted.into_iter().any(|types| types.contains("application/openmetrics-text"));
     let (format, kind) =
         if is_asked_for { (TextFormat::OpenMetrics, OPEN_METRICS) } else { (TextFormat::Plain, PLAIN) };
-    ([(CONTENT_TYPE, kind)], parts.metrics.text(levels, format)).into_response()
+    ([(CONTENT_TYPE, kind)], parts.feed.base.metrics.text(levels, format)).into_response()
 }
 
 #[cfg(test)]

@@ -22,7 +22,8 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::logs;
 use crate::model::Millis;
-use crate::{store_metrics, supervisor};
+use crate::store_metrics;
+use crate::supervisor;
 
 use instruments::{
     ByClass, ByCode, ByKind, ByOperation, ByOutcome, ByReason, ByRoute, ByStatus, ByTransport, ByVersion, OfOperation,

@@ -17,4 +17,4 @@ mod setup;
 mod stream_worker;
 mod webhook_worker;
 
-pub use setup::{OutletTargets, OutletWorkers, outlet_targets, webhook_consumer};
+pub use setup::{OutletTargets, OutletWorkers, outlet_targets};

@@ -11,11 +11,9 @@ use super::delivery::WebhookTarget;
 use super::stream_worker::StreamWorker;
 use super::webhook_worker::WebhookWorker;
 use crate::breaker::{BreakerOptions, Breakers};
-use crate::broker::Broker;
-use crate::config::{BrokerUrl, Config};
 use crate::feed::work::QuarantinePolicy;
-use crate::feed::{Feed, Runtime};
-use crate::metrics::Metrics;
+use crate::feed::{Feed, OutletConfig, OutletWebhook, Runtime, webhook_consumer};
+use crate::push::PushConfig;
 use crate::push::providers::ProvidersConfig;
 use crate::push::providers::endpoint::EndpointUrl;
 use crate::push::providers::retry::RetryPolicy;
@@ -29,11 +27,6 @@ const MAX_DELAY: Duration = Duration::from_secs(3600);
 /// The longest time that the breaker of a webhook stays open, unless the receiver demands more.
 const MAX_OPEN: Duration = Duration::from_secs(60);
 
-/// The name under which the ledger knows a webhook. Consumers that poll have names without a colon.
-pub fn webhook_consumer(name: &str) -> String {
-    format!("webhook:{name}")
-}
-
 /// The webhooks of a configuration, ready to send.
 pub struct OutletTargets(Vec<WebhookTarget>);
 
@@ -41,20 +34,17 @@ pub struct OutletTargets(Vec<WebhookTarget>);
 ///
 /// # Errors
 /// The first setting that is not valid.
-pub fn outlet_targets(config: &Config) -> anyhow::Result<OutletTargets> {
-    let outlet = &config.outlet;
-    let is_memory = matches!(config.broker.url, BrokerUrl::Memory);
-    anyhow::ensure!(!(outlet.stream && is_memory), "outlet.stream needs Redis: broker.url is \"memory:\"");
+pub fn outlet_targets(outlet: &OutletConfig, push: &PushConfig) -> anyhow::Result<OutletTargets> {
     let http = ProvidersConfig {
         timeout: outlet.timeout,
         allow_networks: outlet.allow_networks.clone(),
-        ca_certificates: config.push.ca_certificates.clone().into_bytes(),
+        ca_certificates: push.ca_certificates.clone().into_bytes(),
         ..ProvidersConfig::default()
     };
     let policy = http.webhook_policy();
     let retry =
         RetryPolicy { min_delay: MIN_DELAY, max_delay: MAX_DELAY.min(outlet.give_up), give_up_after: outlet.give_up };
-    let target = |webhook: &crate::config::OutletWebhook| {
+    let target = |webhook: &OutletWebhook| {
         let name = &webhook.name;
         let place = || format!("the url of the webhook {name:?} ([[outlet.webhooks]]) is not usable");
         let url = EndpointUrl::parse(&webhook.url).with_context(place)?;
@@ -79,23 +69,12 @@ pub struct OutletWorkers {
 impl OutletWorkers {
     /// The workers of a configuration. To be called before the feed starts: it names their partitions. Each is a kind
     /// of its own, since not every process sends the same ones while a configuration changes.
-    ///
-    /// # Errors
-    /// The first setting that is not valid.
-    pub fn new(
-        config: &Config,
-        feed: &Arc<Feed>,
-        broker: &Arc<dyn Broker>,
-        metrics: &Arc<Metrics>,
-    ) -> anyhow::Result<Self> {
-        let outlet = &config.outlet;
+    pub fn new(outlet: &OutletConfig, targets: OutletTargets, feed: &Feed) -> Self {
         let context = |name: &str, waits: &Arc<QuarantinePolicy>| ConsumerContext {
-            ledger: feed.base.ledger.clone(),
+            base: feed.base.clone(),
             partition: feed.base.owner.partition(name, name),
             waits: waits.clone(),
             waker: feed.outlet.waker(),
-            runtime: feed.base.runtime.clone(),
-            metrics: metrics.clone(),
         };
         let webhook = |target: WebhookTarget| WebhookWorker {
             context: context(&target.consumer, &feed.webhook_waits),
@@ -103,13 +82,11 @@ impl OutletWorkers {
             concurrency: outlet.concurrency,
             give_up: outlet.give_up,
         };
-        let webhooks = outlet_targets(config)?.0.into_iter().map(webhook).collect();
-        let stream = outlet.stream.then(|| StreamWorker {
-            context: context("stream", &feed.stream_waits),
-            broker: broker.clone(),
-            length: outlet.stream_length,
-        });
-        Ok(Self { runtime: feed.base.runtime.clone(), webhooks, stream })
+        let webhooks = targets.0.into_iter().map(webhook).collect();
+        let stream = outlet
+            .stream
+            .then(|| StreamWorker { context: context("stream", &feed.stream_waits), length: outlet.stream_length });
+        Self { runtime: feed.base.runtime.clone(), webhooks, stream }
     }
 
     /// Works until the feed stops.

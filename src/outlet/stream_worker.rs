@@ -1,12 +1,10 @@
 //! Copies the log of the outlet to a Stream of Redis. The end of the Stream is the cursor: a Stream that was dropped,
 //! or that Redis lost, is filled again with the events that the ledger keeps.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 
 use super::consumer_context::ConsumerContext;
-use crate::broker::{Broker, OutletRecord};
+use crate::broker::OutletRecord;
 use crate::feed::FeedError;
 use crate::feed::work::{Consumer, RunOutcome};
 use crate::ledger::{Fence, OutletEntry};
@@ -20,7 +18,6 @@ const BATCH: usize = 200;
 /// Fills the Stream. `setup.rs` sets the fields.
 pub(super) struct StreamWorker {
     pub(super) context: ConsumerContext,
-    pub(super) broker: Arc<dyn Broker>,
     /// The Stream has about this length.
     pub(super) length: u64,
 }
@@ -32,21 +29,21 @@ impl StreamWorker {
     }
 
     async fn step(&self) -> Result<RunOutcome, FeedError> {
-        let last = self.context.ledger.outlet_end().await?.last;
+        let last = self.context.base.ledger.outlet_end().await?.last;
         // An empty Stream begins with the newest events that fit.
         let begin = last.saturating_sub(self.length);
-        let after = self.broker.outlet_stream_end().await?.unwrap_or(begin);
+        let after = self.context.base.broker.outlet_stream_end().await?.unwrap_or(begin);
         if after > last {
             tracing::warn!(stream = after, log = last, "the stream is ahead of the outlet: `feedline outlet refill`");
             return Ok(RunOutcome::Idle(None));
         }
-        let entries = self.context.ledger.outlet_entries(after, BATCH).await?;
+        let entries = self.context.base.ledger.outlet_entries(after, BATCH).await?;
         if entries.is_empty() {
             return Ok(RunOutcome::Idle(None));
         }
         let records: Vec<OutletRecord> = entries.iter().map(record).collect();
-        self.broker.append_to_outlet_stream(&records, self.length).await?;
-        records.iter().for_each(|_| self.context.metrics.outlet.delivered(CONSUMER));
+        self.context.base.broker.append_to_outlet_stream(&records, self.length).await?;
+        records.iter().for_each(|_| self.context.base.metrics.outlet.delivered(CONSUMER));
         Ok(RunOutcome::More)
     }
 }
@@ -54,7 +51,8 @@ impl StreamWorker {
 #[async_trait]
 impl Consumer for &StreamWorker {
     async fn run(&mut self, _fence: &Fence) -> Result<RunOutcome, FeedError> {
-        let ran = self.step().await.inspect_err(|_| self.context.metrics.outlet.rejected(CONSUMER, "unavailable"))?;
+        let ran =
+            self.step().await.inspect_err(|_| self.context.base.metrics.outlet.rejected(CONSUMER, "unavailable"))?;
         self.context.waits.succeeded(CONSUMER);
         Ok(ran)
     }

@@ -40,7 +40,7 @@ impl WebhookWorker {
 
     /// The next settlement: the outcome of a batch that was sent, or what is given up. `None`: there is nothing to do.
     async fn next(&self, fence: &Fence) -> Result<Option<OutletSettlement>> {
-        let ledger = &self.context.ledger;
+        let ledger = &self.context.base.ledger;
         let consumer = &self.target.consumer;
         let pause = self.target.pause();
         // While the receiver fails, one event at a time shows whether it works again.
@@ -65,10 +65,10 @@ impl WebhookWorker {
         let missed = batch.trimmed.saturating_sub(batch.cursor);
         if missed > 0 && !batch.entries.is_empty() {
             tracing::warn!(consumer = self.target.consumer, missed, "a webhook missed events beyond outlet.retention");
-            self.context.metrics.outlet.missed(&self.target.consumer, missed);
+            self.context.base.metrics.outlet.missed(&self.target.consumer, missed);
         }
         let stopping = async {
-            self.context.runtime.stopped().await;
+            self.context.base.runtime.stopped().await;
             tokio::time::sleep(STOP_TIMEOUT).await;
         };
         tokio::select! {
@@ -111,7 +111,7 @@ impl WebhookWorker {
     /// Sends events of one owner, in order.
     async fn send_lane(&self, lane: Vec<HeldEntry>, fence: &Fence) -> OutletSettlement {
         let consumer = &self.target.consumer;
-        let metrics = &self.context.metrics;
+        let metrics = &self.context.base.metrics;
         let mut settlement = OutletSettlement::default();
         let mut is_blocked = false;
         for held in lane {
@@ -148,7 +148,7 @@ impl WebhookWorker {
 
     /// Whether this process still owns the partition, and does not stop.
     fn may_send(&self, fence: &Fence) -> bool {
-        !self.context.runtime.stopping().is_cancelled() && self.context.partition.is_owned(fence)
+        !self.context.base.runtime.stopping().is_cancelled() && self.context.partition.is_owned(fence)
     }
 
     /// The receiver is left alone for a while: only events that have waited for too long are given up. `None`: there
@@ -165,7 +165,7 @@ impl WebhookWorker {
         };
         let wanted = old.into_iter().filter(|entry| self.target.wants(&entry.kind));
         let given_up: Vec<Quarantined> = wanted.map(give_up).collect();
-        given_up.iter().for_each(|_| self.context.metrics.outlet.failed(consumer));
+        given_up.iter().for_each(|_| self.context.base.metrics.outlet.failed(consumer));
         let events = given_up.len();
         tracing::warn!(consumer, events, "events are set aside, because the receiver has not worked for too long");
         Some(OutletSettlement { cursor, given_up, ..OutletSettlement::default() })
@@ -195,7 +195,7 @@ impl Consumer for Batches<'_> {
         let Some(settlement) = &self.unsettled else {
             return Ok(RunOutcome::Idle(target.pause().map(|pause| Instant::now() + pause)));
         };
-        let is_settled = context.ledger.settle_outlet(fence, &target.consumer, settlement, now()).await?;
+        let is_settled = context.base.ledger.settle_outlet(fence, &target.consumer, settlement, now()).await?;
         self.unsettled = None;
         context.waits.succeeded(&target.consumer);
         // If not, another process owns the partition now.

@@ -249,14 +249,14 @@ impl Batch<'_> {
 
     /// Counts a push that is not sent.
     fn dropped(&self, reason: &'static str) -> PushResult {
-        self.sender.metrics.pushes.dropped(reason);
+        self.sender.feed.base.metrics.pushes.dropped(reason);
         PushResult::Unwanted
     }
 
     /// When a message is of no use any more: with the newest of its pushes.
     fn expiry(&self, pushes: &[&QueuedPush]) -> Millis {
         let newest = pushes.iter().map(|push| push.queued_at).max().unwrap_or_default();
-        newest.saturating_add(millis(self.sender.options.time_to_live))
+        newest.saturating_add(millis(self.sender.config.ttl))
     }
 
     /// Sends the message of pushes for a device. Bounded by the lease.
@@ -271,13 +271,13 @@ impl Batch<'_> {
         let message = match message {
             Ok(message) => message,
             Err(error) => {
-                sender.metrics.pushes.failed(device.target.platform().as_str(), "invalid_address");
+                sender.feed.base.metrics.pushes.failed(device.target.platform().as_str(), "invalid_address");
                 return PushResult::Failed(format!("invalid_address: {error}"));
             }
         };
         let platform = message.target.platform();
         if !sender.providers.supports(platform) {
-            sender.metrics.pushes.failed(platform.as_str(), "not_configured");
+            sender.feed.base.metrics.pushes.failed(platform.as_str(), "not_configured");
             return PushResult::Failed("not_configured".into());
         }
         let stopping = async {
@@ -304,7 +304,7 @@ impl Batch<'_> {
         let queued_at = pushes.iter().map(|push| push.queued_at).min().unwrap_or(now);
         let first_tried_at = pushes.iter().map(|push| push.first_tried_at.unwrap_or(now)).max().unwrap_or(now);
         let attempts = pushes.iter().map(|push| push.attempts).max().unwrap_or_default();
-        let metrics = &self.sender.metrics.pushes;
+        let metrics = &self.sender.feed.base.metrics.pushes;
         let name = platform.as_str();
         if !outcome.reason().is_some_and(Reason::is_local) {
             metrics.sent(name);
@@ -329,7 +329,7 @@ impl Batch<'_> {
     async fn remove_device(&self, push: &QueuedPush, device: &Device, since: Option<Millis>) {
         let since = since.unwrap_or(device.seen_at.saturating_add(1));
         match self.sender.feed.base.ledger.forget_address(&push.key.user, &device.target, since).await {
-            Ok(true) => self.sender.metrics.pushes.token_removed(device.target.platform().as_str()),
+            Ok(true) => self.sender.feed.base.metrics.pushes.token_removed(device.target.platform().as_str()),
             Ok(false) => {}
             // The provider will say so again.
             Err(error) => tracing::warn!(%error, "a device that is gone could not be removed"),
@@ -358,7 +358,7 @@ impl Batch<'_> {
         let mut backoff = Backoff::new(MIN_PAUSE, MAX_BACKOFF);
         while !settled.is_empty() && self.lease.until > unix_now() {
             let now = unix_now();
-            let digest = millis(self.sender.options.digest);
+            let digest = millis(self.sender.config.digest);
             match feed.base.ledger.settle_pushes(settled, &self.lease, now, digest).await {
                 Ok(_) => return reservations.into_iter().for_each(SendReservation::recorded),
                 Err(error) => tracing::warn!(%error, pushes = settled.len(), "sent pushes are not recorded yet"),

@@ -12,14 +12,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::batch::Batch;
+use super::config::PushConfig;
 use super::providers::Providers;
-use super::sender::{BATCH, MAX_BACKOFF, MIN_PAUSE, PushBridgeOptions, PushSender, millis};
+use super::sender::{BATCH, MAX_BACKOFF, MIN_PAUSE, PushSender, millis};
 use super::texts::Texts;
 use crate::backoff::Backoff;
 use crate::feed::work::Partition;
 use crate::feed::{Feed, FeedError, now as unix_now};
 use crate::ledger::PushLease;
-use crate::metrics::Metrics;
 
 /// The pushes that are sent concurrently, which bounds the memory of the bridge: 32 full batches. They are counted, not
 /// the batches: a single push to an endpoint that does not answer would occupy a whole one.
@@ -60,16 +60,10 @@ pub struct PushBridge {
 
 impl PushBridge {
     /// A bridge from this feed to these providers, created before the feed starts: see [`start`](Self::start).
-    pub fn new(
-        feed: Arc<Feed>,
-        providers: Arc<Providers>,
-        texts: Texts,
-        metrics: Arc<Metrics>,
-        options: PushBridgeOptions,
-    ) -> Arc<Self> {
+    pub fn new(feed: Arc<Feed>, providers: Providers, texts: Texts, config: PushConfig) -> Arc<Self> {
         let sending = Arc::new(Semaphore::new(MAX_PUSHES));
         let partition = feed.base.owner.partition(PARTITION, PARTITION);
-        let sender = Arc::new(PushSender { feed, providers, texts, metrics, options });
+        let sender = Arc::new(PushSender { feed, providers: Arc::new(providers), texts, config });
         Arc::new(Self { sender, partition, pushes: sending })
     }
 
@@ -108,7 +102,7 @@ impl PushBridge {
     async fn begin_batch(self: &Arc<Self>, mut permit: OwnedSemaphorePermit) -> Result<Duration, FeedError> {
         let now = unix_now();
         let leased_at = Instant::now();
-        let length = (self.sender.options.timeout * LEASE_IN_TIMEOUTS).max(MIN_LEASE);
+        let length = (self.sender.config.timeout * LEASE_IN_TIMEOUTS).max(MIN_LEASE);
         let until = now.saturating_add(millis(length));
         let lease = PushLease { holder: Arc::clone(self.sender.feed.base.runtime.holder()), until };
         let pushes = self.sender.feed.base.ledger.lease_pushes(now, &lease, BATCH).await?;
@@ -132,14 +126,14 @@ impl PushBridge {
     async fn upkeep(&self) {
         while self.sender.feed.base.runtime.sleep(UPKEEP_INTERVAL.mul_f64(rand::random_range(0.8..1.2))).await {
             if self.partition.fence().is_none() {
-                self.sender.metrics.pushes.backlog(0, None);
+                self.sender.feed.base.metrics.pushes.backlog(0, None);
                 continue;
             }
             let now = unix_now();
             match self.sender.feed.base.ledger.push_backlog(now).await {
                 Ok(backlog) => {
                     let oldest = backlog.next.filter(|at| *at <= now).map(|at| now.saturating_sub(at));
-                    self.sender.metrics.pushes.backlog(backlog.due, oldest);
+                    self.sender.feed.base.metrics.pushes.backlog(backlog.due, oldest);
                 }
                 Err(error) => tracing::debug!(%error, "the backlog of pushes is unknown"),
             }

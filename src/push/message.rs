@@ -9,12 +9,12 @@ use super::providers::endpoint::EndpointUrl;
 use super::providers::webpush::PushSubscription;
 use super::providers::{Push, PushKind, Target, Urgency};
 use super::texts::{TextInput, TextKind, Texts};
-use crate::config::Secret;
 use crate::feed::{ClearContent, PushContent};
 use crate::ledger::{POST_KIND, PushKey};
 use crate::model::{
     Device, Millis, NotificationPosition, NotificationSubject, PushPreferences, PushTarget, WebPushKeys,
 };
+use crate::settings::Secret;
 use crate::shares::SourceId;
 
 /// The address of a device, as the transports take it.

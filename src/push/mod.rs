@@ -11,6 +11,7 @@
 //! | `bridge.rs` | the loop: leases pushes |
 //! | `batch.rs` | decides about the pushes of a lease, sends and settles them |
 //! | `digest.rs` | the message for several notifications that are due at once |
+//! | `config.rs` | `[push]` of the configuration |
 //! | `message.rs` | the message for a device |
 //! | `registration.rs` | which devices may be registered |
 //! | `setup.rs` | transports and texts, from the configuration |
@@ -21,6 +22,7 @@
 
 mod batch;
 mod bridge;
+mod config;
 mod digest;
 mod message;
 pub mod providers;
@@ -31,7 +33,7 @@ mod setup;
 pub mod texts;
 
 pub use bridge::PushBridge;
+pub use config::PushConfig;
 pub use message::test_message;
 pub use registration::RegistrationPolicy;
-pub use sender::PushBridgeOptions;
 pub use setup::{push_providers, vapid_public_key};

@@ -1,10 +1,9 @@
 //! Which devices may be registered: those that the transports can reach.
 
-use super::message;
 use super::providers::endpoint::{EndpointError, EndpointPolicy, EndpointUrl};
 use super::providers::webpush::{InvalidSubscription, PushSubscription};
 use super::setup::endpoint_policies;
-use crate::config::PushConfig;
+use super::{PushConfig, message};
 use crate::feed::{InvalidAddress, TargetValidator};
 use crate::model::{PushTarget, WebPushKeys};
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::config::PushConfig;
 use super::providers::Providers;
 use super::texts::Texts;
 use crate::feed::Feed;
-use crate::metrics::Metrics;
 use crate::model::Millis;
 
 /// The pushes of a batch.
@@ -18,24 +18,12 @@ pub(super) const MIN_PAUSE: Duration = Duration::from_millis(10);
 /// The longest pause between two attempts while the ledger cannot be reached.
 pub(super) const MAX_BACKOFF: Duration = Duration::from_secs(5);
 
-/// The options of the bridge.
-#[derive(Clone, Copy, Debug)]
-pub struct PushBridgeOptions {
-    /// The time for a request to a provider (`push.timeout`).
-    pub timeout: Duration,
-    /// How long after its notification a push is of use (`push.ttl`).
-    pub time_to_live: Duration,
-    /// The time between two pushes of a group of likes or follows (`push.digest`).
-    pub digest: Duration,
-}
-
 /// What a batch needs to send pushes.
 pub(super) struct PushSender {
     pub(super) feed: Arc<Feed>,
     pub(super) providers: Arc<Providers>,
     pub(super) texts: Texts,
-    pub(super) metrics: Arc<Metrics>,
-    pub(super) options: PushBridgeOptions,
+    pub(super) config: PushConfig,
 }
 
 /// A duration in milliseconds.

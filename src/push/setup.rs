@@ -2,13 +2,13 @@
 
 use anyhow::Context as _;
 
+use super::PushConfig;
 use super::providers::endpoint::{EndpointPolicy, EndpointUrl};
 use super::providers::hosts::HostRules;
 use super::providers::settings::{ApnsSettings, DryRunSettings, FcmSettings, WebPushSettings, WebhookSettings};
 use super::providers::webpush::encryption::OVERHEAD;
 use super::providers::{self, ApnsEnvironment, Providers, ProvidersConfig};
 use super::texts::{Texts, TextsConfig};
-use crate::config::PushConfig;
 
 /// The number of connections to a provider with one address.
 const CONNECTIONS: usize = 4;

@@ -8,7 +8,7 @@ mod usage;
 use std::sync::Arc;
 
 pub(crate) use self::input::{DeviceList, DeviceView, OneDevice, RegisterDevice};
-use self::target_validator::{InvalidAddress, TargetValidator};
+use self::target_validator::InvalidAddress;
 pub use self::usage::ConnectedUsers;
 pub(crate) use self::usage::DeviceUsage;
 use super::call::{Call, Caller, Credential};
@@ -17,7 +17,7 @@ use super::input::{Done, NoInput};
 use super::runtime::now;
 use crate::auth::TokenKind;
 use crate::feed::base::Base;
-use crate::ledger::{DeviceRegistration, DeviceSession, PushPlan};
+use crate::ledger::{DeviceRegistration, DeviceSession};
 use crate::model::{Platform, PushPreferences};
 
 /// The maximal number of devices of a user. One more replaces the device that was registered longest ago: apps that are
@@ -27,15 +27,12 @@ const MAX_DEVICES: usize = 20;
 /// Registers devices, and stores the preferences of their owners.
 pub(crate) struct Devices {
     base: Arc<Base>,
-    validator: Arc<dyn TargetValidator>,
-    /// How pushes are queued; `None`: they are not.
-    pushes: Option<PushPlan>,
 }
 
 impl Devices {
     /// Devices in this ledger.
-    pub(crate) fn new(base: Arc<Base>, validator: Arc<dyn TargetValidator>, pushes: Option<PushPlan>) -> Self {
-        Self { base, validator, pushes }
+    pub(crate) fn new(base: Arc<Base>) -> Self {
+        Self { base }
     }
 
     pub(crate) async fn register(&self, call: Call, device: RegisterDevice) -> Result<DeviceView> {
@@ -44,7 +41,7 @@ impl Devices {
             return Err(FeedError::Forbidden("only backends register webhooks"));
         }
         let device = device.checked(now())?;
-        let validated = self.validator.validate(&device.target);
+        let validated = self.base.options.target_validator.validate(&device.target);
         validated.map_err(|InvalidAddress { field, problem }| FeedError::invalid(field, problem))?;
         let registration = DeviceRegistration { session: session(&call.credential), device };
         let device = self.base.ledger.register_device(user, &registration, MAX_DEVICES).await?;
@@ -73,7 +70,7 @@ impl Devices {
         let user = caller.user()?;
         input::check_preferences(&preferences)?;
         self.base.ledger.set_push_preferences(user, &preferences).await?;
-        if let Some(plan) = self.pushes {
+        if let Some(plan) = self.base.options.pushes.plan {
             self.base.ledger.end_deferrals(user, now(), plan).await?;
         }
         Ok(preferences)

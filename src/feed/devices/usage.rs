@@ -34,17 +34,15 @@ pub trait ConnectedUsers: Send + Sync {
 /// Marks the devices of connected users, and removes idle ones.
 pub(crate) struct DeviceUsage {
     base: Arc<Base>,
-    /// How long a device is kept; `None`: for ever.
-    idle: Option<Duration>,
     local: OnceLock<Weak<dyn ConnectedUsers>>,
     /// Users whose last connection ended since the last look.
     left: Mutex<HashSet<UserId>>,
 }
 
 impl DeviceUsage {
-    /// Devices are kept for a time.
-    pub(crate) fn new(base: Arc<Base>, idle: Option<Duration>) -> Self {
-        Self { base, idle, local: OnceLock::new(), left: Mutex::default() }
+    /// The devices in this ledger.
+    pub(crate) fn new(base: Arc<Base>) -> Self {
+        Self { base, local: OnceLock::new(), left: Mutex::default() }
     }
 
     /// Sets the connections of this node, once.
@@ -55,14 +53,14 @@ impl DeviceUsage {
     /// The last connection of a user to this node has ended.
     pub(crate) fn on_left(&self, user: &UserId) {
         let mut left = self.left.lock();
-        if self.idle.is_some() && left.len() < MAX_LEFT {
+        if self.base.options.pushes.device_idle.is_some() && left.len() < MAX_LEFT {
             left.insert(user.clone());
         }
     }
 
     /// Works until the process stops.
     pub(crate) fn start(self: &Arc<Self>) {
-        let Some(idle) = self.idle else { return };
+        let Some(idle) = self.base.options.pushes.device_idle else { return };
         let interval = MAX_INTERVAL.min(idle / 4);
         self.base.runtime.supervise("device_usage", self, move |usage| async move {
             while usage.base.runtime.sleep(interval.mul_f64(rand::random_range(0.9..1.1))).await {

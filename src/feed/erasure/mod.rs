@@ -18,14 +18,13 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::base::Base;
 use super::call::Caller;
 use super::error::{FeedError, Result};
 use super::identity::ErasureRecords;
 use super::input::Done;
-use super::invalidation::Invalidator;
 use super::runtime::now;
 use crate::broker::Invalidation;
-use crate::ledger::Ledger;
 use crate::model::UserId;
 
 pub(crate) use job::{ErasureJob, PARTITION};
@@ -37,15 +36,14 @@ pub(crate) struct ErasureRequest {}
 
 /// Begins erasures.
 pub(crate) struct ErasureService {
-    ledger: Arc<dyn Ledger>,
-    invalidator: Arc<Invalidator>,
+    base: Arc<Base>,
     records: Arc<ErasureRecords>,
 }
 
 impl ErasureService {
     /// Erasures in this ledger.
-    pub(crate) fn new(ledger: Arc<dyn Ledger>, invalidator: Arc<Invalidator>, records: Arc<ErasureRecords>) -> Self {
-        Self { ledger, invalidator, records }
+    pub(crate) fn new(base: Arc<Base>, records: Arc<ErasureRecords>) -> Self {
+        Self { base, records }
     }
 
     pub(crate) async fn erase_own(&self, caller: Caller, _: ErasureRequest) -> Result<Done> {
@@ -64,8 +62,8 @@ impl ErasureService {
             return Err(FeedError::invalid("user", "that id means something else here"));
         }
         let at = now();
-        self.ledger.begin_erasure(user, at).await?;
-        if let Err(error) = self.invalidator.invalidate(&[Invalidation::Erased(user.clone())]).await {
+        self.base.ledger.begin_erasure(user, at).await?;
+        if let Err(error) = self.base.invalidator.invalidate(&[Invalidation::Erased(user.clone())]).await {
             tracing::warn!(%error, "a user is erased, other nodes will notice it within a second");
         }
         self.records.wake_job();

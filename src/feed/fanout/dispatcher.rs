@@ -27,10 +27,6 @@ pub(super) struct Dispatcher {
     pub(super) favourites: Arc<FavouriteService>,
     pub(super) edges: Arc<EdgeJobs>,
     pub(super) scanner: FollowerScanner,
-    /// Followers past which an author's posts go to the pull log (`fanout.push_limit`).
-    pub(super) push_limit: u64,
-    /// The time from a post to the alerts about it, in milliseconds; `None`: nothing is pushed.
-    pub(super) alert_grace: Option<Millis>,
 }
 
 impl Dispatcher {
@@ -114,8 +110,8 @@ impl Dispatcher {
             running.has_published = true;
         }
         let outcome = self.dispatch(&scan(job, &entry, Recipients::Viewers), running).await?;
-        match (outcome, self.alert_grace) {
-            (JobOutcome::Done, Some(grace)) => self.queue_alerts(job, post, grace, running).await,
+        match (outcome, self.base.options.pushes.plan) {
+            (JobOutcome::Done, Some(plan)) => self.queue_alerts(job, post, plan.grace, running).await,
             (outcome, _) => Ok(outcome),
         }
     }
@@ -168,7 +164,7 @@ impl Dispatcher {
 
     /// Withdraws alerts about a post from the devices of users who may not see it any more.
     async fn clear_alerts_after(&self, outcome: JobOutcome, post: PostId, running: &RunningJob) -> Result<JobOutcome> {
-        if !matches!(outcome, JobOutcome::Done) || self.alert_grace.is_none() {
+        if !matches!(outcome, JobOutcome::Done) || self.base.options.pushes.plan.is_none() {
             return Ok(outcome);
         }
         let mut after = String::new();
@@ -197,7 +193,7 @@ impl Dispatcher {
         if !job.is_fresh() {
             return self.scanner.run(scan, job).await;
         }
-        let push_limit = self.push_limit;
+        let push_limit = self.base.options.fanout.push_limit;
         // Hysteresis: an author whose follower count fluctuates around the limit keeps the mode. Two posts in a row
         // with different modes could overtake each other.
         let lower = push_limit - push_limit / 5;

@@ -58,8 +58,6 @@ struct Pages<'a, 'b> {
 pub(super) struct FollowerScanner {
     pub(super) base: Arc<Base>,
     pub(super) writer: PageWriter,
-    /// Inboxes of a page (`fanout.page`).
-    pub(super) page_size: usize,
 }
 
 impl FollowerScanner {
@@ -100,7 +98,7 @@ impl FollowerScanner {
         begin: &str,
         progress: &JobProgress,
     ) -> Result<Option<(Vec<UserId>, String)>> {
-        let size = self.page_size;
+        let size = self.base.options.fanout.page;
         let mut users = followers.first_page.take().unwrap_or_default();
         let mut end = users.last().map_or_else(|| begin.to_owned(), ToString::to_string);
         while users.is_empty() && followers.more {
@@ -134,7 +132,7 @@ impl FollowerScanner {
         job: &RunningJob,
     ) -> Result<JobOutcome> {
         let mut users = self.base.followers.first(scan.author, CHUNK).await?;
-        if users.len() <= self.page_size {
+        if users.len() <= self.base.options.fanout.page {
             // All followers fit on one page.
             (followers.first_page, followers.more) = (Some(users), false);
             return Ok(JobOutcome::Done);
@@ -161,7 +159,7 @@ impl FollowerScanner {
                 pages.next.push(user);
             }
             users = more;
-            self.write_pages(&mut pages, self.page_size).await?;
+            self.write_pages(&mut pages, self.base.options.fanout.page).await?;
         }
         // The second pass begins after all of these pages are written, so that none of its pages can overtake them on
         // the way to Redis.
@@ -175,7 +173,7 @@ impl FollowerScanner {
     /// Writes pages while at least `least` users wait for one.
     async fn write_pages(&self, pages: &mut Pages<'_, '_>, least: usize) -> Result<()> {
         while pages.next.len() >= least && !pages.fenced {
-            let rest = pages.next.split_off(self.page_size.min(pages.next.len()));
+            let rest = pages.next.split_off(self.base.options.fanout.page.min(pages.next.len()));
             let users = std::mem::replace(&mut pages.next, rest);
             let page = PageRecipients::Users(pages.made);
             pages.made += 1;

@@ -43,13 +43,11 @@ use self::page_writer::PageWriter;
 use self::running_job::{JobOutcome, RunningJob};
 use super::error::isolate;
 use super::favourites::FavouriteService;
-use super::options::FanoutOptions;
 use super::timelines::EdgeJobs;
 use super::work::{JobEnd, QuarantinePolicy, QueuedJob};
 use crate::backoff::Backoff;
 use crate::feed::base::Base;
 use crate::ledger::{FANOUT_PARTITIONS, FailedWork, Fault};
-use crate::model::Millis;
 use crate::supervisor::OnPanic;
 
 /// The first pause after a failed attempt; it doubles up to [`MAX_BACKOFF`].
@@ -69,8 +67,6 @@ pub(crate) struct FanoutWorkers {
     quarantine: Arc<QuarantinePolicy>,
     finisher: Arc<Finisher>,
     dispatcher: Dispatcher,
-    /// Jobs that run concurrently (`fanout.workers`).
-    concurrency: usize,
 }
 
 impl FanoutWorkers {
@@ -80,28 +76,14 @@ impl FanoutWorkers {
         edges: Arc<EdgeJobs>,
         favourites: Arc<FavouriteService>,
         quarantine: Arc<QuarantinePolicy>,
-        options: FanoutOptions,
-        alert_grace: Option<Millis>,
     ) -> Self {
         let dispatcher = Dispatcher {
-            scanner: FollowerScanner {
-                base: base.clone(),
-                writer: PageWriter::new(base.clone()),
-                page_size: options.page,
-            },
+            scanner: FollowerScanner { base: base.clone(), writer: PageWriter::new(base.clone()) },
             base: base.clone(),
             favourites,
             edges,
-            push_limit: options.push_limit,
-            alert_grace,
         };
-        Self {
-            finisher: Arc::new(Finisher::new(base.clone())),
-            base,
-            quarantine,
-            dispatcher,
-            concurrency: options.workers,
-        }
+        Self { finisher: Arc::new(Finisher::new(base.clone())), base, quarantine, dispatcher }
     }
 
     /// Starts the workers, and loads jobs of the partitions that this process owns.
@@ -111,7 +93,7 @@ impl FanoutWorkers {
                 workers.follow_ownership(number).await;
             });
         }
-        for _ in 0..self.concurrency.max(1) {
+        for _ in 0..self.base.options.fanout.workers.max(1) {
             self.base.runtime.supervise("fanout_worker", self, |workers| async move {
                 let stopping = workers.base.runtime.stopping().clone();
                 while let Some(queued) = stopping.run_until_cancelled(workers.base.jobs.next()).await {

@@ -65,10 +65,6 @@ pub(crate) struct PullLog {
     cursor: Arc<PullCursor>,
     /// Decides when an entry has failed often enough to be skipped.
     quarantine: Arc<QuarantinePolicy>,
-    /// How long an inbox is kept while its owner is away.
-    inbox_ttl: Duration,
-    /// Inboxes of a page (`fanout.page`).
-    page_size: usize,
     /// Signals that the log may have grown.
     grown: Notify,
     /// The number of the last entry that this node has read. Kept over a restart of the task.
@@ -82,10 +78,8 @@ impl PullLog {
         catch_up: Arc<CatchUp>,
         cursor: Arc<PullCursor>,
         quarantine: Arc<QuarantinePolicy>,
-        inbox_ttl: Duration,
-        page_size: usize,
     ) -> Self {
-        Self { base, catch_up, cursor, quarantine, inbox_ttl, page_size, grown: Notify::new(), done: Mutex::default() }
+        Self { base, catch_up, cursor, quarantine, grown: Notify::new(), done: Mutex::default() }
     }
 
     /// Wakes the reader: the log may have grown.
@@ -173,7 +167,8 @@ impl PullLog {
             let author = &pulled.author;
             let recipients = Recipients::of(&pulled.entry);
             let followers = self.base.visibility.select_recipients(post, author, recipients, followers).await?;
-            let pages: Vec<_> = followers.chunks(self.page_size).map(|users| self.append_to(pulled, users)).collect();
+            let pages: Vec<_> =
+                followers.chunks(self.base.options.fanout.page).map(|users| self.append_to(pulled, users)).collect();
             stream::iter(pages).buffer_unordered(MAX_CONCURRENT_PAGES).try_collect::<()>().await?;
             if let Some(cached) = &cached {
                 self.catch_up.recheck(followers.into_iter().map(|user| (user, Arc::clone(cached))).collect()).await?;
@@ -193,7 +188,7 @@ impl PullLog {
 
     /// Drops entries that are older than any inbox can be.
     async fn drop_old(&self) {
-        let kept = self.inbox_ttl.saturating_add(EXTRA_RETENTION);
+        let kept = self.base.options.timeline.idle().saturating_add(EXTRA_RETENTION);
         let before = now().saturating_sub(u64::try_from(kept.as_millis()).unwrap_or(u64::MAX));
         match self.base.ledger.forget_pulled(before, MAX_DROPPED).await {
             Ok(0) => {}

@@ -19,7 +19,6 @@ use super::error::{FeedError, NO_POST, NO_USER, Result};
 use super::expand::Expand;
 use super::input::{Done, check_ids};
 use super::paging::{PageBuilder, PageCursor as _};
-use super::rendering::PostRenderer;
 use super::runtime::now;
 use super::visibility::ViewContext;
 use crate::feed::base::Base;
@@ -43,15 +42,12 @@ struct FavouriteSource<'a> {
 /// The favourites of users.
 pub(crate) struct FavouriteService {
     base: Arc<Base>,
-    renderer: Arc<PostRenderer>,
-    /// The maximal number of favourites of one type per user.
-    max_favourites: u64,
 }
 
 impl FavouriteService {
     /// Favourites of this ledger.
-    pub(crate) fn new(base: Arc<Base>, renderer: Arc<PostRenderer>, max_favourites: u64) -> Self {
-        Self { base, renderer, max_favourites }
+    pub(crate) fn new(base: Arc<Base>) -> Self {
+        Self { base }
     }
 
     pub(crate) async fn add(&self, caller: Caller, object: OneObject) -> Result<FavouriteItem> {
@@ -60,7 +56,7 @@ impl FavouriteService {
         if let Some(post) = post_of(&object.kind, &id) {
             self.base.visibility.post(Some(user), post).await?;
         }
-        let most = self.max_favourites;
+        let most = self.base.options.limits.favourites;
         match self.base.ledger.add_favourite(user, &object.kind, &id, now(), most).await? {
             FavouriteOutcome::Since(created_at) => Ok(FavouriteItem { id, created_at, post: None }),
             FavouriteOutcome::Full => {
@@ -169,7 +165,7 @@ impl FavouriteService {
         }
         let (shown, next) = page.finish();
         let posts: Vec<Arc<CachedPost>> = shown.iter().filter_map(ShownFavourite::post).cloned().collect();
-        let rendered = self.renderer.render_page(Some(source.user), &posts, None, expand).await?;
+        let rendered = self.base.post_renderer.render_page(Some(source.user), &posts, None, expand).await?;
         // Either all of them are posts, or none.
         let mut rendered_posts = rendered.items.into_iter();
         let item = |shown: ShownFavourite| FavouriteItem {

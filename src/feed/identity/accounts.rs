@@ -8,19 +8,17 @@ use serde::{Deserialize, Serialize};
 
 use super::revocations::RevocationService;
 use super::user_origins::UserOrigins;
-use super::verifier::IdentityService;
 use crate::auth::{Passwords, SessionIssuer, SignInAttempt, SignInGuard, TokenKind, Verdict};
 use crate::broker::Invalidation;
+use crate::feed::base::Base;
 use crate::feed::call::{Call, Caller, Credential, Origin};
 use crate::feed::error::{FeedError, Result};
 use crate::feed::input::{Done, checked_name};
-use crate::feed::invalidation::Invalidator;
 use crate::feed::query_values::flag;
-use crate::feed::rate_limits::RateLimits;
 use crate::feed::runtime::now;
-use crate::ledger::{Ledger, NewAccount};
+use crate::ledger::NewAccount;
 use crate::model::{Millis, UserId, UserOrigin};
-use crate::net::{TrustedProxies, subscriber_network};
+use crate::net::subscriber_network;
 use crate::text::nfc;
 
 /// A new account.
@@ -81,20 +79,14 @@ const WRONG: FeedError = FeedError::Unauthorized("unknown user or wrong password
 
 /// Accounts, and their sessions.
 pub(crate) struct AccountService {
-    pub(crate) ledger: Arc<dyn Ledger>,
-    pub(crate) identity: Arc<IdentityService>,
+    pub(crate) base: Arc<Base>,
     pub(crate) origins: Arc<UserOrigins>,
     pub(crate) revocations: Arc<RevocationService>,
-    pub(crate) invalidator: Arc<Invalidator>,
-    /// Counts failed sign-ins for all nodes.
-    pub(crate) rates: Arc<RateLimits>,
     pub(crate) passwords: Passwords,
     /// Signs the tokens of sessions; `None` if accounts are off.
     pub(crate) issuer: Option<SessionIssuer>,
     /// Delays sign-ins after failures on this node; `None` without a limit.
     pub(crate) guard: Option<Arc<SignInGuard>>,
-    /// Addresses that many clients share.
-    pub(crate) trusted_proxies: Arc<TrustedProxies>,
 }
 
 impl AccountService {
@@ -105,7 +97,7 @@ impl AccountService {
             return Err(FeedError::invalid("user", "that id means something else here"));
         }
         let name = account.name.map_or_else(|| Ok(account.user.shown().to_owned()), |name| checked_name(&name))?;
-        if self.identity.is_erased(&account.user) {
+        if self.base.identity.is_erased(&account.user) {
             return Err(taken(UserOrigin::Account));
         }
         if let Some(known) = self.origins.get(&account.user).await? {
@@ -114,10 +106,10 @@ impl AccountService {
         let password = self.passwords.hash(account.password).await?;
         let user = account.user;
         let new = NewAccount { user: user.clone(), name, password, created_at: now() };
-        if self.ledger.create_account(new).await? {
+        if self.base.ledger.create_account(new).await? {
             // Another node may have cached that the ledger does not have this user. It must not accept an application's
             // credential for the new account.
-            if let Err(error) = self.invalidator.invalidate(&[Invalidation::User(user.clone())]).await {
+            if let Err(error) = self.base.invalidator.invalidate(&[Invalidation::User(user.clone())]).await {
                 tracing::warn!(%error, "a new account is not announced to the other nodes");
             }
             open_session(issuer, user, 0)
@@ -129,11 +121,11 @@ impl AccountService {
     pub(crate) async fn sign_in(&self, call: Call, who: SignIn) -> Result<SignedIn> {
         let issuer = self.sessions()?;
         let attempt = self.begin_sign_in(call.origin, &who.user)?;
-        let account = self.ledger.account(&who.user).await.map_err(FeedError::from);
+        let account = self.base.ledger.account(&who.user).await.map_err(FeedError::from);
         let (account, attempt) = cancel_on_error(account, attempt)?;
         let stored = account.as_ref().map(|account| account.password.clone());
         self.check_password(who.password, stored, attempt).await?;
-        self.identity.check_revoked(Some(&who.user), None)?;
+        self.base.identity.check_revoked(Some(&who.user), None)?;
         let account = account.ok_or(WRONG)?;
         open_session(issuer, account.user, account.generation)
     }
@@ -164,7 +156,7 @@ impl AccountService {
             _ => return Err(FeedError::Forbidden("this user has no account, and so no password")),
         };
         let attempt = self.begin_sign_in(call.origin, user)?;
-        let stored = self.ledger.account(user).await.map_err(FeedError::from);
+        let stored = self.base.ledger.account(user).await.map_err(FeedError::from);
         let (account, attempt) = cancel_on_error(stored, attempt)?;
         let account = account.ok_or(FeedError::Forbidden("this user has no account, and so no password"))?;
         // The session to be spared may have been revoked since the call was authorised. A later revocation changes the
@@ -173,7 +165,7 @@ impl AccountService {
         self.check_password(change.old, Some(account.password.clone()), attempt).await?;
         let new = self.passwords.hash(change.new).await?;
         let end = self.revocations.sessions_end(spared);
-        if self.ledger.change_password(user, &account.password, account.generation, &new, &end).await?.is_none() {
+        if self.base.ledger.change_password(user, &account.password, account.generation, &new, &end).await?.is_none() {
             let message = "the password was changed, or all sessions were ended, meanwhile";
             return Err(FeedError::Conflict { field: "old", message });
         }
@@ -184,7 +176,7 @@ impl AccountService {
     /// Checks a credential against all revocations up to now, on any node.
     async fn check_again(&self, user: &UserId, credential: &Credential) -> Result<()> {
         self.revocations.follow().await?;
-        Ok(self.identity.check_revoked(Some(user), credential.token().map(|token| &**token))?)
+        Ok(self.base.identity.check_revoked(Some(user), credential.token().map(|token| &**token))?)
     }
 
     /// Signs the tokens of sessions.
@@ -197,7 +189,7 @@ impl AccountService {
     fn begin_sign_in(&self, origin: Origin, user: &UserId) -> Result<Option<SignInAttempt>> {
         let Some(guard) = &self.guard else { return Ok(None) };
         let (Origin::Address(address) | Origin::Connection(address)) = origin else { return Ok(None) };
-        let is_shared = self.trusted_proxies.is_exempt(address);
+        let is_shared = self.base.options.trusted_proxies.is_exempt(address);
         let attempt = guard.begin(subscriber_network(address), is_shared, user, Instant::now());
         let too_many = |retry_after| FeedError::RateLimited { what: "failed sign-ins", retry_after };
         attempt.map(Some).map_err(too_many)
@@ -220,7 +212,7 @@ impl AccountService {
             (Verdict::Wrong, attempt) => {
                 if let Some(attempt) = attempt {
                     let (address, user) = attempt.who();
-                    let delays = self.rates.count_failed_sign_in(address, user).await;
+                    let delays = self.base.rates.count_failed_sign_in(address, user).await;
                     attempt.failed(delays);
                 }
                 Err(WRONG)

@@ -30,7 +30,7 @@ pub(crate) use erased_users::ErasedUsers;
 pub(crate) use erasure_log::ErasureLog;
 pub use erasure_log::{ErasureLogContents, ErasureLogEntry, read_erasure_log};
 pub(crate) use erasure_records::ErasureRecords;
-pub(crate) use revocations::{LogProgress, RevocationService, TokenLifetimes};
+pub(crate) use revocations::{LogProgress, RevocationService};
 pub(crate) use user_origins::UserOrigins;
 pub(crate) use verifier::IdentityService;
 pub use verifier::NewUser;

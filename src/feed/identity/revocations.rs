@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use super::authorization_checks::AuthorizationChecks;
 use super::erasure_records::ErasureRecords;
-use crate::auth::{RevocationList, Revoked, TokenIdentity};
+use crate::auth::{AuthConfig, RevocationList, Revoked, TokenIdentity};
 use crate::broker::{Broker, Signal};
 use crate::feed::error::{FeedError, Result};
 use crate::feed::lineage::LineageTracker;
@@ -62,17 +62,6 @@ const UNBLOCK_KEPT: Millis = 24 * 3_600 * 1_000;
 /// The longest id of a revocable token, in bytes.
 const MAX_TOKEN_ID: usize = 512;
 
-/// The token lifetimes that revocations depend on.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct TokenLifetimes {
-    /// The lifetime of a session (`auth.token_ttl`).
-    pub(crate) session: Duration,
-    /// How long a token is accepted after it expired (`auth.leeway`).
-    pub(crate) leeway: Duration,
-    /// How long a revocation without an expiry is kept (`auth.revocation_ttl`).
-    pub(crate) revocation: Duration,
-}
-
 /// Revocations: written to the ledger's log, and followed by every node.
 pub(crate) struct RevocationService {
     pub(crate) ledger: Arc<dyn Ledger>,
@@ -82,7 +71,7 @@ pub(crate) struct RevocationService {
     /// Handles erasures, which are in the same log.
     pub(crate) erasures: Arc<ErasureRecords>,
     pub(crate) checks: Arc<AuthorizationChecks>,
-    pub(crate) lifetimes: TokenLifetimes,
+    pub(crate) auth: Arc<AuthConfig>,
     /// The revocations that this node knows of, kept up to date from [`start`](Self::start) on; the gateway's sessions
     /// check it too.
     pub(crate) list: Arc<RevocationList>,
@@ -171,15 +160,15 @@ impl RevocationService {
     /// If the time is more than `auth.leeway` in the future, or the ledger cannot be reached.
     pub(crate) async fn invalidate_user_tokens(&self, user: &UserId, issued_before: Option<u64>) -> Result<()> {
         // Sessions may live longer than revocations of the application's tokens are kept.
-        let session_life = millis(self.lifetimes.session).saturating_add(self.margin());
-        let expires_at = Some(now().saturating_add(millis(self.lifetimes.revocation).max(session_life)));
+        let session_life = millis(self.auth.token_ttl).saturating_add(self.margin());
+        let expires_at = Some(now().saturating_add(millis(self.auth.revocation_ttl).max(session_life)));
         if issued_before == Some(0) {
             let until = now().saturating_add(UNBLOCK_KEPT);
             return self.revoke(&entry(RevocationKind::UserTokens, user.as_str(), 0, Some(until))).await;
         }
         if let Some(before) = issued_before {
             // A later time would lock the user out until then.
-            if before > now() / 1_000 + self.lifetimes.leeway.as_secs() {
+            if before > now() / 1_000 + self.auth.leeway.as_secs() {
                 return Err(FeedError::invalid("issued_before", "is in the future: expected Unix seconds"));
             }
             return self.revoke(&entry(RevocationKind::UserTokens, user.as_str(), before, expires_at)).await;
@@ -237,7 +226,7 @@ impl RevocationService {
     /// Ends all sessions of an account, as of now.
     pub(crate) fn sessions_end(&self, spared: Option<&str>) -> SessionsEnd {
         let at = now();
-        let expires_at = at.saturating_add(millis(self.lifetimes.session)).saturating_add(self.margin());
+        let expires_at = at.saturating_add(millis(self.auth.token_ttl)).saturating_add(self.margin());
         SessionsEnd { spared: spared.map(str::to_owned), at, expires_at }
     }
 
@@ -245,13 +234,13 @@ impl RevocationService {
     fn revoked_until(&self, expires_at: Option<u64>) -> Millis {
         match expires_at {
             Some(at) => at.saturating_mul(1_000).saturating_add(self.margin()),
-            None => now().saturating_add(millis(self.lifetimes.revocation)),
+            None => now().saturating_add(millis(self.auth.revocation_ttl)),
         }
     }
 
     /// How long after its expiry a token may still be accepted, or its connection may still be open.
     fn margin(&self) -> Millis {
-        MARGIN.saturating_add(millis(self.lifetimes.leeway))
+        MARGIN.saturating_add(millis(self.auth.leeway))
     }
 
     async fn revoke(&self, entry: &Revocation) -> Result<()> {

@@ -35,7 +35,7 @@ impl Settlers {
             let next = self.queue.read(partition, reached, MAX_BATCH).await?;
             items = if next.life == epoch { next.items } else { Vec::new() };
         }
-        let mut counts = PendingCounts::new(self.counts_per_second);
+        let mut counts = PendingCounts::new(self.base.options.likes.counts_per_second);
         let objects: Vec<ContentId> = unpublished.keys().copied().collect();
         for objects in objects.chunks(MAX_BATCH) {
             for (object, tally) in self.base.ledger.like_tallies(objects).await? {

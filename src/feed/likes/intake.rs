@@ -58,8 +58,6 @@ pub(crate) struct LikeIntake {
     memory: Arc<LikeMemory>,
     /// Wake the settlers of the partitions.
     wakers: Vec<Waker>,
-    /// Likes that the queue may hold (`likes.queue_length`).
-    capacity: u64,
     waiting: mpsc::Sender<WaitingLike>,
     /// Held by the task of [`start`](Self::start).
     receiver: Mutex<mpsc::Receiver<WaitingLike>>,
@@ -67,10 +65,10 @@ pub(crate) struct LikeIntake {
 
 impl LikeIntake {
     /// An intake for this queue: see [`start`](Self::start).
-    pub(crate) fn new(base: Arc<Base>, queue: Arc<dyn DurableQueue>, memory: Arc<LikeMemory>, capacity: u64) -> Self {
+    pub(crate) fn new(base: Arc<Base>, queue: Arc<dyn DurableQueue>, memory: Arc<LikeMemory>) -> Self {
         let wakers = (0..queue.partitions()).map(|_| Waker::new()).collect();
         let (waiting, receiver) = mpsc::channel(MAX_WAITING);
-        Self { base, queue, memory, wakers, capacity, waiting, receiver: Mutex::new(receiver) }
+        Self { base, queue, memory, wakers, waiting, receiver: Mutex::new(receiver) }
     }
 
     /// Wakes the settler of a partition.
@@ -129,7 +127,7 @@ impl LikeIntake {
         if items.is_empty() {
             return;
         }
-        let places = match self.queue.enqueue(&items, self.capacity).await {
+        let places = match self.queue.enqueue(&items, self.base.options.likes.queue_length).await {
             Ok(places) => places.into_iter().map(|place| place.ok_or(AppendFailure::Full)).collect(),
             Err(error) => {
                 let refusal = match error {

@@ -57,7 +57,7 @@ impl Settlers {
         let channel = Channel::Notifications(user.clone()).to_string();
         let key = format!("revert {id}");
         let entry = Entry::Data(event.encode());
-        let retention = self.revert_retention;
+        let retention = self.base.options.timeline.notification_log();
         let append = Append { channel: &channel, entry: &entry, retention, idempotency_key: Some(&key), version: None };
         self.base.broker.append(append).await?;
         Ok(())

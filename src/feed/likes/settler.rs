@@ -22,7 +22,7 @@ use crate::feed::error::{Result, isolate};
 use crate::feed::runtime::now;
 use crate::feed::work::{Consumer, Owner, Partition, PollSchedule, QuarantinePolicy, RunOutcome, work};
 use crate::ledger::Fence;
-use crate::model::{Epoch, Millis, Retention};
+use crate::model::{Epoch, Millis};
 
 /// Entries of a full batch.
 pub(super) const MAX_BATCH: usize = 4_000;
@@ -46,10 +46,6 @@ pub(crate) struct Settlers {
     pub(crate) quarantine: Arc<QuarantinePolicy>,
     /// The same, about reverts that cannot be published.
     pub(crate) revert_quarantine: Arc<QuarantinePolicy>,
-    /// How much of the log of notifications is kept.
-    pub(crate) revert_retention: Retention,
-    /// Publications of one object's counts per second (`likes.counts_per_second`).
-    pub(crate) counts_per_second: u32,
     /// The partitions of the queue: see [`partitions`](Self::partitions).
     pub(crate) partitions: Vec<Partition>,
     /// Held while a batch is settled and published: [`CONCURRENCY`](Self::CONCURRENCY).

@@ -106,7 +106,7 @@ impl Notifications {
 
     /// Clears the pushes of groups.
     async fn clear(&self, groups: &[Group]) -> Result<()> {
-        if self.pushes.is_none() {
+        if self.pushes().is_none() {
             return Ok(());
         }
         for groups in groups.chunks(MAX_ENDED) {
@@ -199,10 +199,10 @@ impl Notifications {
         }
         let mut again: HashSet<(UserId, NotificationKind, UserId)> = HashSet::new();
         for (owner, actions) in by_owner {
-            let gone = self.renderer.taken_back(&owner, actions.clone()).await?;
+            let gone = self.base.notification_renderer.taken_back(&owner, actions.clone()).await?;
             let mentions = actions.iter().filter(|(kind, _)| matches!(kind, NotificationKind::Mention(_)));
             let objects: Vec<ContentId> = mentions.filter_map(|(kind, _)| kind.object()).collect();
-            let subjects = self.renderer.subjects(&owner, objects.into_iter()).await?;
+            let subjects = self.base.notification_renderer.subjects(&owner, objects.into_iter()).await?;
             again.extend(actions.into_iter().filter_map(|(kind, by)| {
                 let exists = match kind {
                     NotificationKind::Like(_) | NotificationKind::Follow => !gone.contains(&(kind, by.clone())),
@@ -233,7 +233,7 @@ impl Notifications {
     /// The same for one owner.
     async fn invisible_of(&self, owner: UserId, ids: Vec<NotificationId>) -> Result<Vec<Group>> {
         let all = self.base.ledger.notifications_by_id(&owner, &ids).await?;
-        let visible = self.renderer.visible(&owner, all).await?;
+        let visible = self.base.notification_renderer.visible(&owner, all).await?;
         let intact = visible.iter().filter(|visible| visible.hidden == 0);
         let intact: HashSet<NotificationId> = intact.map(|visible| visible.group.id).collect();
         Ok(ids.into_iter().filter(|id| !intact.contains(id)).map(|id| (owner.clone(), id)).collect())
@@ -241,7 +241,7 @@ impl Notifications {
 
     /// Clears alerts about posts of authors that their readers may not see any more.
     async fn clear_alerts(&self, pairs: HashSet<(UserId, UserId)>) -> Result<()> {
-        if self.pushes.is_none() {
+        if self.pushes().is_none() {
             return Ok(());
         }
         let mut items = Vec::new();

@@ -27,7 +27,6 @@ use super::error::Result;
 use super::input::OwnList;
 use super::paging::{PageBuilder, PageCursor as _};
 use super::pushes::clear_plan;
-use super::rendering::NotificationRenderer;
 use super::runtime::now;
 use super::visibility::ViewContext;
 use crate::broker::Append;
@@ -35,7 +34,7 @@ use crate::feed::base::Base;
 use crate::ledger::{MarkUpTo, NotificationEvent, NotificationMark, PushPlan, UserNotifications};
 use crate::model::{
     Channel, CommentId, Entry, Event, Notification, NotificationId, NotificationKind, NotificationPosition, PostId,
-    Retention, UserId,
+    UserId,
 };
 
 /// How long a group collects notifications, counted from its first one: "alice and 12 others" covers a day.
@@ -141,22 +140,17 @@ impl MarkRead {
 /// Notifications: the list of each user, and new ones.
 pub(crate) struct Notifications {
     base: Arc<Base>,
-    renderer: NotificationRenderer,
-    /// How much of the log of each user is kept.
-    retention: Retention,
-    /// How they are queued for devices; `None`: they are not.
-    pushes: Option<PushPlan>,
 }
 
 impl Notifications {
     /// Notifications stored in this ledger, pushed by this broker in logs with this retention, and queued for devices.
-    pub(crate) fn new(
-        base: Arc<Base>,
-        renderer: NotificationRenderer,
-        retention: Retention,
-        pushes: Option<PushPlan>,
-    ) -> Self {
-        Self { base, renderer, retention, pushes }
+    pub(crate) fn new(base: Arc<Base>) -> Self {
+        Self { base }
+    }
+
+    /// How they are queued for devices; `None`: they are not.
+    fn pushes(&self) -> Option<PushPlan> {
+        self.base.options.pushes.plan
     }
 
     /// Records and pushes a batch: the notifications of one user in order, several users concurrently. Users are not
@@ -225,13 +219,14 @@ impl Notifications {
     /// The notifications of a user that the user may see and has not muted, and whose causes have not ended.
     async fn wanted(&self, user: &UserId, notifications: Vec<PendingNotification>) -> Result<Vec<NotificationEvent>> {
         let subjects = self
-            .renderer
+            .base
+            .notification_renderer
             .subjects(user, notifications.iter().filter_map(|notification| notification.kind.object()))
             .await?;
         let people: HashSet<UserId> = notifications.iter().map(|notification| notification.by.clone()).collect();
         let people = self.base.visibility.visible_users(Some(user), ViewContext::Unrequested, people).await?;
         let acts = notifications.iter().map(|notification| (notification.kind, notification.by.clone())).collect();
-        let ended = self.renderer.taken_back(user, acts).await?;
+        let ended = self.base.notification_renderer.taken_back(user, acts).await?;
         let wanted = |notification: &PendingNotification| {
             people.contains(&notification.by)
                 && subjects.has(notification.kind)
@@ -247,7 +242,7 @@ impl Notifications {
     async fn note(&self, batch: &[UserNotifications]) -> Result<()> {
         let window = u64::try_from(GROUP_WINDOW.as_millis()).unwrap_or(u64::MAX);
         let mut failed_push = None;
-        for (user, groups) in self.base.ledger.notify_many(batch, now(), window, self.pushes).await? {
+        for (user, groups) in self.base.ledger.notify_many(batch, now(), window, self.pushes()).await? {
             for group in groups {
                 failed_push = self.push(&user, &Entry::NotificationChanged(group.id)).await.err().or(failed_push);
             }
@@ -261,8 +256,8 @@ impl Notifications {
 
     async fn push(&self, user: &UserId, entry: &Entry) -> Result<()> {
         let channel = Channel::Notifications(user.clone()).to_string();
-        let append =
-            Append { channel: &channel, entry, retention: self.retention, idempotency_key: None, version: None };
+        let retention = self.base.options.timeline.notification_log();
+        let append = Append { channel: &channel, entry, retention, idempotency_key: None, version: None };
         self.base.broker.append(append).await?;
         Ok(())
     }
@@ -274,14 +269,14 @@ impl Notifications {
         while let Some((before, count)) = page.wants() {
             let groups = self.base.ledger.notifications(user, before, count).await?;
             let keys: Vec<i64> = groups.iter().map(|group| group.seq).collect();
-            page.take_visible(keys, self.renderer.visible(user, groups).await?, |visible, seq| {
+            page.take_visible(keys, self.base.notification_renderer.visible(user, groups).await?, |visible, seq| {
                 visible.group.seq == *seq
             });
         }
         let (visible, next) = page.finish();
         let left = self.unread_counts(user).await?;
         Ok(NotificationPage {
-            items: self.renderer.with_people(visible).await?,
+            items: self.base.notification_renderer.with_people(visible).await?,
             left,
             next: next.map(|seq| seq.encode()),
         })
@@ -290,7 +285,7 @@ impl Notifications {
     pub(crate) async fn mark_read(&self, call: Call, marking: MarkRead) -> Result<UnreadCounts> {
         let user = call.caller.user()?;
         let mark = if marking.seen { NotificationMark::Seen } else { NotificationMark::Read };
-        let clear = self.pushes.map(|_| clear_plan(&call.credential));
+        let clear = self.pushes().map(|_| clear_plan(&call.credential));
         let marked = self.base.ledger.mark_notifications(user, marking.upto(), mark, clear.as_ref()).await?;
         let left = self.unread_counts(user).await?;
         if let Some(position) = marked {
@@ -306,7 +301,7 @@ impl Notifications {
 
     async fn unread_counts(&self, user: &UserId) -> Result<UnreadCounts> {
         let unread = self.base.ledger.unread_notifications(user, MAX_COUNTED).await?;
-        let unread = self.renderer.visible(user, unread).await?;
+        let unread = self.base.notification_renderer.visible(user, unread).await?;
         let unseen = unread.iter().filter(|visible| !visible.group.seen).count();
         Ok(UnreadCounts { unread: unread.len(), unseen })
     }

@@ -7,7 +7,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `options.rs` | the options |
+//! | `config.rs` | `[outlet]` of the configuration |
 //! | `start.rs` | starts the tasks |
 //! | `publisher.rs` | from the queue to the log |
 //! | `entries.rs` | from domain events to the entries of the log |
@@ -17,9 +17,9 @@
 //! | `activity.rs` | users who connect and go away, channels with and without subscribers |
 
 mod activity;
+mod config;
 mod entries;
 mod event;
-pub(super) mod options;
 mod poll;
 mod publisher;
 mod start;
@@ -31,8 +31,8 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use self::options::OutletOptions;
 pub(crate) use activity::ConnectionActivity;
+pub use config::{OutletConfig, OutletWebhook, webhook_consumer};
 pub(crate) use event::OutletEvent;
 pub(crate) use poll::PollOutlet;
 
@@ -48,7 +48,6 @@ pub(crate) struct Outlet {
     base: Arc<Base>,
     /// Decides which events the publisher sets aside.
     quarantine: Arc<QuarantinePolicy>,
-    options: OutletOptions,
     /// Takes what the gateway knows of users and subscriptions; `None`: nobody wants it.
     activity: Option<Arc<ConnectionActivity>>,
     /// Permits of polls, [`MAX_POLLS`].
@@ -63,17 +62,13 @@ pub(crate) struct Outlet {
 
 impl Outlet {
     /// The outlet: see [`start`](Self::start).
-    pub(crate) fn new(
-        base: Arc<Base>,
-        quarantine: Arc<QuarantinePolicy>,
-        options: OutletOptions,
-        activity: Option<Arc<ConnectionActivity>>,
-    ) -> Self {
+    pub(crate) fn new(base: Arc<Base>, quarantine: Arc<QuarantinePolicy>) -> Self {
+        let config = &base.options.outlet;
+        let has_activity = config.is_enabled() && (config.activity || base.options.channel_events);
         Self {
+            activity: has_activity.then(|| ConnectionActivity::new(base.clone(), config.away_after)),
             base,
             quarantine,
-            options,
-            activity,
             polls: Semaphore::new(MAX_POLLS),
             appended: Notify::new(),
             wakers: Mutex::default(),
@@ -86,20 +81,21 @@ impl Outlet {
     /// # Errors
     /// If the ledger cannot be reached.
     pub(crate) async fn register(&self) -> Result<()> {
-        if !self.options.registered.is_empty() {
-            self.base.ledger.register_outlet_consumers(&self.options.registered).await?;
+        let consumers = self.base.options.outlet.registered();
+        if !consumers.is_empty() {
+            self.base.ledger.register_outlet_consumers(&consumers).await?;
         }
         Ok(())
     }
 
     /// Takes what the gateway knows of users; `None`: nobody wants it.
     pub(crate) fn users(&self) -> Option<Arc<ConnectionActivity>> {
-        self.activity.clone().filter(|_| self.options.users)
+        self.activity.clone().filter(|_| self.base.options.outlet.activity)
     }
 
     /// Takes what the gateway knows of subscriptions; `None`: nobody wants it.
     pub(crate) fn channels(&self) -> Option<Arc<ConnectionActivity>> {
-        self.activity.clone().filter(|_| self.options.channels)
+        self.activity.clone().filter(|_| self.base.options.channel_events)
     }
 
     /// Wakes the consumers of this process: the log has new entries. They also poll, so a wake-up may be missed.

@@ -45,7 +45,7 @@ impl Outlet {
     /// If the consumer is not configured, the cursor is beyond the log, too many polls wait, or the ledger cannot be
     /// reached.
     pub(crate) async fn poll(&self, poll: PollOutlet) -> Result<String> {
-        if !self.options.consumers.contains(&poll.consumer) {
+        if !self.base.options.outlet.consumers.contains(&poll.consumer) {
             return Err(FeedError::NotFound("no such consumer: name it in outlet.consumers"));
         }
         let limit = poll.limit.unwrap_or(PollOutlet::DEFAULT_LIMIT);

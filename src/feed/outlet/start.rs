@@ -13,7 +13,7 @@ impl Outlet {
     /// If the ledger cannot be reached.
     pub(crate) async fn start(self: &Arc<Self>) -> Result<()> {
         self.register().await?;
-        if self.options.enabled {
+        if self.base.options.outlet.is_enabled() {
             self.base.runtime.supervise("outlet_publisher", self, |outlet| async move {
                 outlet.base.events.consume(EventConsumer::Outlet, &outlet.quarantine, &*outlet).await;
             });

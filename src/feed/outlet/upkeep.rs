@@ -26,7 +26,7 @@ impl Outlet {
     pub(super) fn start_upkeep(self: &Arc<Self>) {
         self.base.runtime.supervise("outlet_upkeep", self, |outlet| async move {
             let about = |time: Duration| outlet.base.runtime.sleep(time.mul_f64(rand::random_range(0.8..1.2)));
-            if !outlet.options.enabled {
+            if !outlet.base.options.outlet.is_enabled() {
                 if about(REMAINS_AFTER).await
                     && let Err(error) = outlet.trim().await
                 {
@@ -46,7 +46,7 @@ impl Outlet {
     /// Removes entries that are older than the retention.
     async fn trim(&self) -> Result<()> {
         let held_before = before(HELD_ENTRIES_KEPT);
-        let before = before(self.options.retention);
+        let before = before(self.base.options.outlet.retention);
         while self.base.ledger.trim_outlet(before, held_before, MAX_TRIMMED).await? == MAX_TRIMMED {
             if !self.base.runtime.sleep(PAUSE).await {
                 break;

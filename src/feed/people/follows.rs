@@ -25,14 +25,12 @@ enum FollowList<'a> {
 pub(crate) struct Follows {
     base: Arc<Base>,
     edges: Arc<EdgeJobs>,
-    /// The maximal number of users that one user may follow.
-    max_follows: u64,
 }
 
 impl Follows {
     /// Manages the follows in this ledger. `edges` changes the timelines; `events` causes the notifications.
-    pub(crate) fn new(base: Arc<Base>, edges: Arc<EdgeJobs>, max_follows: u64) -> Self {
-        Self { base, edges, max_follows }
+    pub(crate) fn new(base: Arc<Base>, edges: Arc<EdgeJobs>) -> Self {
+        Self { base, edges }
     }
 
     pub(crate) async fn follow(&self, caller: Caller, user: OneUser) -> Result<Done> {
@@ -50,7 +48,7 @@ impl Follows {
         if relation.blocks {
             return Err(FeedError::Conflict { field: "id", message: "you block them" });
         }
-        let most = self.max_follows;
+        let most = self.base.options.limits.follows;
         let job = match self.base.ledger.follow(reader, &user.id, now(), most).await? {
             FollowOutcome::New(job) => Some(job),
             FollowOutcome::Unchanged => None,

@@ -108,7 +108,7 @@ impl Profiles {
         let user = caller.user()?;
         let change = ProfileChange {
             name: change.name.as_deref().map(checked_name).transpose()?,
-            avatar: change.avatar.map(|url| checked_avatar(url, &self.base.own_hosts)).transpose()?,
+            avatar: change.avatar.map(|url| checked_avatar(url, &self.base.options.own_hosts)).transpose()?,
             bio: change.bio.map(checked_bio).transpose()?,
             data: change.data.map(checked_data).transpose()?,
         };

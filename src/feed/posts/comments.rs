@@ -51,14 +51,12 @@ const MAX_EDIT_PAUSE: Duration = Duration::from_millis(50);
 pub(crate) struct CommentService {
     base: Arc<Base>,
     reader: Arc<CommentReader>,
-    /// The maximal number of characters of a comment.
-    max_text: usize,
 }
 
 impl CommentService {
     /// Manages the comments in this ledger, and pushes them with this broker.
-    pub(crate) fn new(base: Arc<Base>, reader: Arc<CommentReader>, max_text: usize) -> Self {
-        Self { base, reader, max_text }
+    pub(crate) fn new(base: Arc<Base>, reader: Arc<CommentReader>) -> Self {
+        Self { base, reader }
     }
 
     pub(crate) async fn create(&self, call: Call, draft: CommentDraft) -> Result<Comment> {
@@ -155,7 +153,7 @@ impl CommentService {
         if is_blank(text) {
             return Err(FeedError::invalid("text", "a comment says something"));
         }
-        let most = self.max_text;
+        let most = self.base.options.limits.text;
         if text.chars().count() > most {
             return Err(FeedError::LimitExceeded { field: "text", what: "characters of a comment", most: most as u64 });
         }

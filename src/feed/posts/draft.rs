@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::feed::error::{FeedError, Result};
 use crate::feed::input::{TOPIC_RULE, is_media_url};
-use crate::feed::options::LimitOptions;
+use crate::feed::options::LimitsConfig;
 use crate::model::{Location, Media, NESTED_TOO_DEEP, Post, PostId, UserId, Visibility, is_shallow};
 use crate::net::OwnHosts;
 use crate::text::{TextToken, has_marks, is_blank, tokens, topic_name};
@@ -63,7 +63,7 @@ impl Draft {
     ///
     /// # Errors
     /// If the draft exceeds a limit or violates a rule.
-    pub(crate) fn into_post(self, author: &UserId, id: PostId, limits: &LimitOptions) -> Result<Post> {
+    pub(crate) fn into_post(self, author: &UserId, id: PostId, limits: &LimitsConfig) -> Result<Post> {
         self.check(limits, None)?;
         let topics = named_topics(&self.topics, limits.topics, &[])?;
         Ok(self.build(author, id, topics, limits.topics))
@@ -74,7 +74,7 @@ impl Draft {
     ///
     /// # Errors
     /// If a member that differs exceeds a limit or violates a rule.
-    pub(super) fn into_edited(self, before: &Post, limits: &LimitOptions) -> Result<Post> {
+    pub(super) fn into_edited(self, before: &Post, limits: &LimitsConfig) -> Result<Post> {
         self.check(limits, Some(before))?;
         let most = limits.topics.max(before.topics.len());
         let topics = named_topics(&self.topics, most, &before.topics)?;
@@ -124,7 +124,7 @@ impl Draft {
     }
 
     /// Checks the members, except those that the post `before` an edit has, too.
-    fn check(&self, limits: &LimitOptions, before: Option<&Post>) -> Result<()> {
+    fn check(&self, limits: &LimitsConfig, before: Option<&Post>) -> Result<()> {
         let is_new = |is_kept: &dyn Fn(&Post) -> bool| !before.is_some_and(is_kept);
         let over = |field, what, most: usize| FeedError::LimitExceeded { field, what, most: most as u64 };
         if is_blank(&self.text) && self.media.is_empty() && self.data.is_none() {
@@ -164,7 +164,7 @@ impl Draft {
         }
     }
 
-    fn check_media(&self, limits: &LimitOptions) -> Result<()> {
+    fn check_media(&self, limits: &LimitsConfig) -> Result<()> {
         let over = |what, most: usize| FeedError::LimitExceeded { field: "media", what, most: most as u64 };
         if self.media.len() > limits.media {
             return Err(over("pieces of media of a post", limits.media));
@@ -258,8 +258,8 @@ mod tests {
 
     #[test]
     fn an_edit_keeps_members_that_are_older_than_a_rule() {
-        const LIMITS: LimitOptions =
-            LimitOptions { text: 10, media: 1, topics: 1, data_bytes: 1_000, follows: 1, favourites: 1 };
+        const LIMITS: LimitsConfig =
+            LimitsConfig { text: 10, media: 1, topics: 1, data_bytes: 1_000, follows: 1, favourites: 1 };
         let deep = |levels| (1..levels).fold(Map::new(), |inner, _| Map::from_iter([("a".into(), inner.into())]));
         let image = |url: &str| Media { kind: MediaKind::Image, url: url.into(), width: None, height: None, alt: None };
         let author = UserId::parse("ann").unwrap();
@@ -292,7 +292,7 @@ mod tests {
         let draft: Draft = serde_json::from_value(draft).expect("a draft");
         let author = UserId::parse("ann").expect("an id");
         let limits =
-            LimitOptions { text: 100, media: 9, topics: 10, data_bytes: 4_096, follows: 5_000, favourites: 10_000 };
+            LimitsConfig { text: 100, media: 9, topics: 10, data_bytes: 4_096, follows: 5_000, favourites: 10_000 };
         draft.into_post(&author, PostId(1), &limits)
     }
 

@@ -14,9 +14,7 @@ use crate::broker::{Confirmation, Invalidation};
 use crate::feed::base::Base;
 use crate::feed::call::Call;
 use crate::feed::error::{FeedError, NO_POST, Result};
-use crate::feed::options::LimitOptions;
 use crate::feed::patch::{clearable, present, settable};
-use crate::feed::rendering::PostRenderer;
 use crate::feed::runtime::now;
 use crate::ledger::{EditOutcome, EventConsumer};
 use crate::model::{DomainEvent, Location, Media, Post, PostId, UserId, Visibility};
@@ -92,15 +90,13 @@ impl Edit {
 /// Edits posts.
 pub(crate) struct PostEditor {
     base: Arc<Base>,
-    renderer: Arc<PostRenderer>,
-    limits: LimitOptions,
     locks: EditLocks,
 }
 
 impl PostEditor {
     /// Edits the posts in this ledger. Submits their fan-out to the job queue of `write`.
-    pub(crate) fn new(base: Arc<Base>, renderer: Arc<PostRenderer>, limits: LimitOptions) -> Self {
-        Self { base, renderer, limits, locks: EditLocks::new() }
+    pub(crate) fn new(base: Arc<Base>) -> Self {
+        Self { base, locks: EditLocks::new() }
     }
 
     pub(crate) async fn edit(&self, call: Call, edit: Edit) -> Result<Box<RawValue>> {
@@ -110,7 +106,7 @@ impl PostEditor {
             return Err(FeedError::Forbidden("only its author can edit a post"));
         }
         if let Some(Some(media)) = &edit.media {
-            refuse_own_api(media, &self.base.own_hosts)?;
+            refuse_own_api(media, &self.base.options.own_hosts)?;
         }
         let confirmation = {
             let _turn = self.locks.lock(id).await?;
@@ -119,7 +115,7 @@ impl PostEditor {
         self.base.invalidator.confirm(confirmation).await;
         self.base.events.wake(EventConsumer::Notifications);
         let cached = self.base.posts.get([id]).await?.remove(&id).ok_or(NO_POST)?;
-        self.renderer.render(Some(author), &[cached]).await?.pop().ok_or(NO_POST)
+        self.base.post_renderer.render(Some(author), &[cached]).await?.pop().ok_or(NO_POST)
     }
 
     /// Applies the change to the current state of the post by compare-and-set, so that a concurrent edit of another
@@ -131,7 +127,7 @@ impl PostEditor {
             let cached = self.base.posts.get([id]).await?.remove(&id).ok_or(NO_POST)?;
             let before = &cached.post;
             let now = now();
-            let mut post = edit.clone().apply_to(before.clone()).into_edited(before, &self.limits)?;
+            let mut post = edit.clone().apply_to(before.clone()).into_edited(before, &self.base.options.limits)?;
             post.created_at = before.created_at;
             post.edited_at = before.edited_at;
             if post == *before && self.is_stored(before).await? {

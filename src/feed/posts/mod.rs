@@ -22,9 +22,7 @@ use super::content::{CachedPost, append_members, with_counts};
 use super::error::{FeedError, NO_POST, Result};
 use super::expand::ExpandField;
 use super::input::{AuthorList, Done, OnePost, PostFeed, PostPage, PostsByIds, ReadPost, check_ids};
-use super::options::LimitOptions;
 use super::paging::{PageBuilder, PostPageBuilder};
-use super::rendering::PostRenderer;
 use super::runtime::now;
 use super::visibility::{ViewContext, check_profile, shows_content};
 use crate::broker::Invalidation;
@@ -39,21 +37,19 @@ const MAX_READS: usize = 5;
 /// Creates, reads and deletes posts.
 pub(crate) struct PostService {
     base: Arc<Base>,
-    renderer: Arc<PostRenderer>,
-    limits: LimitOptions,
 }
 
 impl PostService {
     /// Manages the posts in this ledger. Submits their fan-out to the job queue of `write`.
-    pub(crate) fn new(base: Arc<Base>, renderer: Arc<PostRenderer>, limits: LimitOptions) -> Self {
-        Self { base, renderer, limits }
+    pub(crate) fn new(base: Arc<Base>) -> Self {
+        Self { base }
     }
 
     pub(crate) async fn create(&self, call: Call, draft: Draft) -> Result<Box<RawValue>> {
         let author = call.caller.user()?;
         let now = now();
-        refuse_own_api(&draft.media, &self.base.own_hosts)?;
-        let mut post = draft.into_post(author, self.base.ids.for_call(&call, now)?, &self.limits)?;
+        refuse_own_api(&draft.media, &self.base.options.own_hosts)?;
+        let mut post = draft.into_post(author, self.base.ids.for_call(&call, now)?, &self.base.options.limits)?;
         self.base.rates.take_topics(&call, post.topics.len())?;
         let ((), known) = tokio::try_join!(
             self.base.rates.take_mentions(&call, &post.mentions),
@@ -93,7 +89,7 @@ impl PostService {
         let expand = post.expand.decode()?;
         let cached = self.base.visibility.post(caller.reader(), post.id).await?;
         let PostPage { mut items, people, .. } =
-            self.renderer.render_page(caller.reader(), &[cached], None, &expand).await?;
+            self.base.post_renderer.render_page(caller.reader(), &[cached], None, &expand).await?;
         let post = items.pop().ok_or(NO_POST)?;
         if expand.has(ExpandField::People) { append_members(&post, &People { people }) } else { Ok(post) }
     }
@@ -106,7 +102,7 @@ impl PostService {
             self.base.visibility.visible_posts(reader, ViewContext::Direct, list.ids.iter().copied()).await?;
         // An id that is named twice is returned at its first place.
         let posts: Vec<_> = list.ids.iter().filter_map(|id| visible.remove(id)).collect();
-        self.renderer.render_page(reader, &posts, None, &expand).await
+        self.base.post_renderer.render_page(reader, &posts, None, &expand).await
     }
 
     pub(crate) async fn explore(&self, caller: Caller, list: PostFeed) -> Result<PostPage> {
@@ -124,7 +120,7 @@ impl PostService {
             );
         }
         let (items, next) = page.finish();
-        self.renderer.render_page(caller.reader(), &items, next, &expand).await
+        self.base.post_renderer.render_page(caller.reader(), &items, next, &expand).await
     }
 
     pub(crate) async fn delete(&self, call: Call, post: OnePost) -> Result<Done> {
@@ -164,7 +160,7 @@ impl PostService {
             }
         }
         let (items, next) = page.finish();
-        self.renderer.render_page(caller.reader(), &items, next, &expand).await
+        self.base.post_renderer.render_page(caller.reader(), &items, next, &expand).await
     }
 
     /// The posts that a user likes, as far as the reader may see them.
@@ -172,7 +168,7 @@ impl PostService {
         let ((limit, cursor), expand) = (list.page.decode::<PostId>()?, list.expand.decode()?);
         let reader = caller.reader();
         if !shows_content(&*self.base.ledger, &self.base.visibility, reader, &list.id).await? {
-            return self.renderer.render_page(reader, &[], None, &expand).await;
+            return self.base.post_renderer.render_page(reader, &[], None, &expand).await;
         }
         let mut page = PageBuilder::with_max_reads(cursor, limit, MAX_READS);
         while let Some((before, count)) = page.wants() {
@@ -182,6 +178,6 @@ impl PostService {
             page.take(posts.into_iter().map(|post| (post, visible.remove(&post))));
         }
         let (items, next) = page.finish();
-        self.renderer.render_page(reader, &items, next, &expand).await
+        self.base.post_renderer.render_page(reader, &items, next, &expand).await
     }
 }

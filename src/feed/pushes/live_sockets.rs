@@ -18,8 +18,9 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
 use super::delivery_receipts::DeliveryReceipts;
-use crate::broker::{Broker, LiveItems, LiveItemsTaken, Signal};
-use crate::feed::runtime::Runtime;
+use crate::broker::{LiveItems, LiveItemsTaken, Signal};
+use crate::feed::base::Base;
+use crate::ledger::PushPlan;
 use crate::model::{Millis, Notification, NotificationId, PostId, UserId};
 
 /// How long sockets may take to answer.
@@ -71,10 +72,7 @@ impl LiveDeliveries {
 
 /// Finds what was taken live, on any node.
 pub(crate) struct LiveSockets {
-    broker: Arc<dyn Broker>,
-    runtime: Arc<Runtime>,
-    /// Whether other nodes may have sockets of a user.
-    is_shared: bool,
+    base: Arc<Base>,
     /// `None`: there are no pushes.
     receipts: Option<Arc<DeliveryReceipts>>,
     local: OnceLock<Arc<dyn SocketProbe>>,
@@ -83,16 +81,12 @@ pub(crate) struct LiveSockets {
 }
 
 impl LiveSockets {
-    /// Asks this node, and with `is_shared` the other nodes of this broker. `push_wait`: how long a push may wait;
-    /// `None`: there are no pushes.
-    pub(crate) fn new(
-        broker: Arc<dyn Broker>,
-        runtime: Arc<Runtime>,
-        is_shared: bool,
-        push_wait: Option<Duration>,
-    ) -> Self {
-        let receipts = push_wait.map(|wait| Arc::new(DeliveryReceipts::new(wait)));
-        Self { broker, runtime, is_shared, receipts, local: OnceLock::new(), waiting: Mutex::default() }
+    /// Asks this node, and the other nodes of this broker.
+    pub(crate) fn new(base: Arc<Base>) -> Self {
+        let longest_wait = |plan: PushPlan| Duration::from_millis(plan.grace.max(plan.digest));
+        let receipts = |plan| Arc::new(DeliveryReceipts::new(longest_wait(plan)));
+        let receipts = base.options.pushes.plan.map(receipts);
+        Self { base, receipts, local: OnceLock::new(), waiting: Mutex::default() }
     }
 
     /// Sets the sockets of this node, once.
@@ -112,7 +106,7 @@ impl LiveSockets {
         if items.notifications.is_empty() && items.posts.is_empty() {
             return found;
         }
-        if !self.is_shared {
+        if !self.base.options.pushes.several_nodes {
             found.add(self.taken_here(&items).await);
             return found;
         }
@@ -141,7 +135,7 @@ impl LiveSockets {
         self.waiting.lock().insert(request.clone(), sender);
         let mut found = Vec::new();
         let signal = Signal::ProbeSockets { request: request.clone(), items: items.clone() };
-        match self.broker.signal(signal).await {
+        match self.base.broker.signal(signal).await {
             Err(error) => tracing::debug!(%error, "other nodes are not asked for live sockets"),
             Ok(receivers) => {
                 let within = if items.posts.is_empty() { Duration::ZERO } else { ANSWER_TIMEOUT };
@@ -166,10 +160,10 @@ impl LiveSockets {
             return;
         }
         let live = Arc::clone(self);
-        self.runtime.spawn(async move {
+        self.base.runtime.spawn(async move {
             let items = live.taken_here(&items).await;
             let answer = Signal::SocketsAnswered { request, items };
-            if let Err(error) = live.broker.signal(answer).await {
+            if let Err(error) = live.base.broker.signal(answer).await {
                 tracing::debug!(%error, "live sockets are not reported");
             }
         });

@@ -30,7 +30,6 @@ use self::send_tally::SendTally;
 use self::texts::{load_texts, text_of};
 use super::error::Result;
 use super::identity::RevocationService;
-use super::rendering::NotificationRenderer;
 use super::runtime::now;
 use crate::auth::{TokenIdentity, TokenKind};
 use crate::feed::base::Base;
@@ -81,7 +80,6 @@ pub(crate) struct PushContent {
 pub(crate) struct PushReview {
     base: Arc<Base>,
     revocations: Arc<RevocationService>,
-    renderer: NotificationRenderer,
     post_alerts: PostAlertReview,
     tally: Arc<SendTally>,
     /// How long after its notification a push is of use, in milliseconds.
@@ -114,15 +112,11 @@ impl UserState {
 
 impl PushReview {
     /// Reviews pushes with this ledger and these rules of visibility.
-    pub(crate) fn new(
-        base: Arc<Base>,
-        revocations: Arc<RevocationService>,
-        renderer: NotificationRenderer,
-        time_to_live: Millis,
-    ) -> Self {
+    pub(crate) fn new(base: Arc<Base>, revocations: Arc<RevocationService>) -> Self {
         let post_alerts = PostAlertReview::new(base.clone());
         let tally = Arc::default();
-        Self { base, revocations, renderer, post_alerts, tally, time_to_live }
+        let time_to_live = u64::try_from(base.options.pushes.time_to_live.as_millis()).unwrap_or(u64::MAX);
+        Self { base, revocations, post_alerts, tally, time_to_live }
     }
 
     /// Decides about a batch, in its order. `live` is what was taken live. The number of ledger calls depends on the
@@ -246,13 +240,13 @@ impl PushReview {
                 groups.extend(others.into_iter().filter(|group| !group.read));
             }
         }
-        let mut visible = self.renderer.visible(user, groups).await?;
+        let mut visible = self.base.notification_renderer.visible(user, groups).await?;
         let unread = u32::try_from(visible.len().min(MAX_UNREAD)).unwrap_or(u32::MAX);
         let unseen = visible.iter().filter(|visible| !visible.group.seen).map(|visible| visible.group.id).collect();
         let (seen_post, gone_posts) = if is_clear { self.seen_posts(user).await? } else { (PostId::ZERO, Vec::new()) };
         visible.retain(|visible| items.contains(&visible.group.id.0) && !visible.group.seen);
         let comments = visible.iter().filter_map(|visible| Some((visible.group.id.0, visible.comment?))).collect();
-        let due = self.renderer.with_people(visible).await?;
+        let due = self.base.notification_renderer.with_people(visible).await?;
         let due = due.into_iter().map(|notification| (notification.id.0, notification)).collect();
         let newest = newest.unwrap_or(NotificationId(0));
         Ok(UserState { due, comments, unread, unseen, unlisted, newest, seen_post, gone_posts })

@@ -14,36 +14,28 @@ use bytes::Bytes;
 use foldhash::fast::RandomState;
 
 use super::comment_rendering::CommentRenderer;
-use super::notification_rendering::{NotificationRenderer, RenderedNotification};
+use super::notification_rendering::RenderedNotification;
 use super::render_context::{Audience, Encoded, RenderContext, Viewer, people_above, post_kind, referenced_posts};
 use crate::broker::{CACHE_LEASE, CacheLease};
-use crate::feed::content::{CachedPost, PostCache, PostMap};
+use crate::feed::base::Base;
+use crate::feed::content::{CachedPost, PostMap};
 use crate::feed::error::Result;
 use crate::feed::identity::ErasedUsers;
-use crate::feed::visibility::RelationCache;
 use crate::model::{Entry, NotificationId, PostCounts, PostId, UserId, Visibility};
 
 /// Renders log entries.
 pub(crate) struct EventRenderer {
-    cache: Arc<PostCache>,
-    relations: Arc<RelationCache>,
+    base: Arc<Base>,
     erased: Arc<ErasedUsers>,
     comments: CommentRenderer,
-    notifications: NotificationRenderer,
     lease: Arc<CacheLease>,
 }
 
 impl EventRenderer {
     /// A renderer over these caches. The lease counts invalidations.
-    pub(crate) fn new(
-        cache: Arc<PostCache>,
-        relations: Arc<RelationCache>,
-        erased: Arc<ErasedUsers>,
-        comments: CommentRenderer,
-        notifications: NotificationRenderer,
-        lease: Arc<CacheLease>,
-    ) -> Self {
-        Self { cache, relations, erased, comments, notifications, lease }
+    pub(crate) fn new(base: Arc<Base>, erased: Arc<ErasedUsers>, lease: Arc<CacheLease>) -> Self {
+        let comments = CommentRenderer::new(base.ledger.clone());
+        Self { base, erased, comments, lease }
     }
 
     /// Loads the data for rendering these entries for public audiences and for timelines. Other audiences also need the
@@ -55,15 +47,15 @@ impl EventRenderer {
         let invalidations = self.lease.invalidations();
         let since = Instant::now();
         let (pushed, referenced) = posts_of(entries);
-        let (posts, counts) = tokio::try_join!(self.cache.get(referenced), self.cache.counts(&pushed))?;
+        let (posts, counts) = tokio::try_join!(self.base.posts.get(referenced), self.base.posts.counts(&pushed))?;
         let posts: PostMap<_> = posts.into_iter().collect();
         let (pushes, pushes_to_author) = encode(entries, &posts, &counts)?;
         let (authors, mut readers_by_author) = people_of(entries, &posts);
         let seen_by_readers = self.seen_by_readers(&readers_by_author, &posts);
         readers_by_author.retain(|author, _| !seen_by_readers.contains(*author));
         let readers_by_author = readers_by_author.iter().map(|(author, readers)| (*author, readers.iter().copied()));
-        let relations = self.relations.get_by_author(readers_by_author).await?;
-        let restricted = self.relations.restricted_authors(authors).await?;
+        let relations = self.base.relations.get_by_author(readers_by_author).await?;
+        let restricted = self.base.relations.restricted_authors(authors).await?;
         let notifications = self.render_notifications(entries).await?;
         let comments = self.comments.render(entries.iter().map(|(_, entry)| *entry)).await?;
         let actors = entries.iter().flat_map(|(_, entry)| people_above(entry));
@@ -84,7 +76,7 @@ impl EventRenderer {
         let hidden: HashSet<_> =
             entries.iter().filter_map(|(audience, entry)| context.hidden(audience, entry)).collect();
         if !hidden.is_empty() {
-            context.relations.extend(self.relations.reload(hidden).await?);
+            context.relations.extend(self.base.relations.reload(hidden).await?);
         }
         Ok(context)
     }
@@ -99,7 +91,7 @@ impl EventRenderer {
         pairs: HashSet<(UserId, UserId)>,
     ) -> Result<()> {
         if !pairs.is_empty() {
-            context.relations.extend(self.relations.get(pairs).await?);
+            context.relations.extend(self.base.relations.get(pairs).await?);
         }
         Ok(())
     }
@@ -153,7 +145,7 @@ impl EventRenderer {
         let restricted = posts.values().filter(|cached| cached.post.visibility != Visibility::Public);
         let with_restricted: HashSet<&UserId> = restricted.map(|cached| &cached.post.author).collect();
         let authors = readers_by_author.iter().filter(|(author, _)| !with_restricted.contains(*author));
-        let seen = authors.filter(|(author, readers)| self.relations.all_see_public_posts(author, readers));
+        let seen = authors.filter(|(author, readers)| self.base.relations.all_see_public_posts(author, readers));
         seen.map(|(author, _)| UserId::clone(author)).collect()
     }
 
@@ -167,7 +159,7 @@ impl EventRenderer {
                 by_owner.entry(owner.clone()).or_default().insert(*id);
             }
         }
-        self.notifications.render_updates(by_owner).await
+        self.base.notification_renderer.render_updates(by_owner).await
     }
 }
 

@@ -17,7 +17,6 @@ mod people;
 mod post_rendering;
 mod render_context;
 
-pub(crate) use comment_rendering::CommentRenderer;
 pub(crate) use event_rendering::EventRenderer;
 pub(crate) use notification_rendering::NotificationRenderer;
 pub(crate) use people::load_people;

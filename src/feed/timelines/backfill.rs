@@ -13,15 +13,12 @@ use crate::model::{Entry, GoneReason, Millis, PostId, Relation, UserId, Visibili
 /// Changes inboxes after edges have changed.
 pub(crate) struct Backfill {
     base: Arc<Base>,
-    /// The maximal number of posts of a new followee that are merged into an inbox. Older ones are read from the
-    /// ledger.
-    max_posts: usize,
 }
 
 impl Backfill {
     /// Changes the inboxes in this broker.
-    pub(crate) fn new(base: Arc<Base>, max_posts: usize) -> Self {
-        Self { base, max_posts }
+    pub(crate) fn new(base: Arc<Base>) -> Self {
+        Self { base }
     }
 
     /// Merges the posts of an author that the reader may see into the reader's inbox: posts above the inbox's floor, up
@@ -49,7 +46,7 @@ impl Backfill {
 
     /// Merges an author's newest posts into an inbox. Returns them.
     async fn merge(&self, reader: &UserId, author: &UserId, relation: Relation) -> Result<Vec<PostId>> {
-        let most = self.max_posts;
+        let most = self.base.options.timeline.follow_merge;
         let mut posts = self.base.ledger.author_posts(author, PostId::MAX, most + 1).await?;
         let floor = if posts.len() > most { posts.pop().unwrap_or(PostId::ZERO) } else { PostId::ZERO };
         posts.reverse();

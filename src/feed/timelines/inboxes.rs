@@ -20,32 +20,17 @@ const MAX_ATTEMPTS: usize = 5;
 /// advances.
 const MAX_PRESENCE_ATTEMPTS: usize = 20;
 
-/// The limits of timelines.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct TimelineLimits {
-    /// Entries of an inbox (`timeline.length`).
-    pub(crate) length: usize,
-    /// Missed entries that are recovered at once (`client.recovery_limit`).
-    pub(crate) recovery: usize,
-}
-
 /// The inboxes of users.
 pub(crate) struct Inboxes {
     base: Arc<Base>,
     catch_up: Arc<CatchUp>,
     cursor: Arc<PullCursor>,
-    limits: TimelineLimits,
 }
 
 impl Inboxes {
     /// The inboxes in this broker, filled from this ledger.
-    pub(crate) fn new(
-        base: Arc<Base>,
-        catch_up: Arc<CatchUp>,
-        cursor: Arc<PullCursor>,
-        limits: TimelineLimits,
-    ) -> Self {
-        Self { base, catch_up, cursor, limits }
+    pub(crate) fn new(base: Arc<Base>, catch_up: Arc<CatchUp>, cursor: Arc<PullCursor>) -> Self {
+        Self { base, catch_up, cursor }
     }
 
     /// Brings a user's inbox up to date, and keeps it up to date until the presence is dropped. Returns the position of
@@ -124,7 +109,7 @@ impl Inboxes {
     async fn fill(&self, user: &UserId, epoch: &Epoch) -> Result<()> {
         // Read before the ledger: the posts of the pull log up to this mark are in the ledger.
         let mark = self.cursor.reached();
-        let length = self.limits.length;
+        let length = self.base.options.timeline.length;
         let ticket = self.base.relations.ticket(user);
         let mut posts = self.past_of(user).await?;
         posts.reverse();
@@ -150,7 +135,7 @@ impl Inboxes {
 
     /// The newest posts of a user's timeline in the ledger, newest first.
     async fn past_of(&self, user: &UserId) -> Result<Vec<PostId>> {
-        let limit = self.limits.length;
+        let limit = self.base.options.timeline.length;
         let page = TimelineRange { before: PostId::MAX, limit, likely: PostId::ZERO };
         Ok(self.base.ledger.timeline_posts(user, page).await?)
     }
@@ -159,7 +144,7 @@ impl Inboxes {
     async fn remove_unfollowed(&self, user: &UserId, posts: &[PostId]) -> Result<()> {
         let missing_in = |past: &[PostId]| {
             // Newer posts may have displaced the oldest ones.
-            let full = past.len() >= self.limits.length;
+            let full = past.len() >= self.base.options.timeline.length;
             let oldest = past.last().copied().filter(|_| full).unwrap_or(PostId::ZERO);
             let past: HashSet<PostId> = past.iter().copied().collect();
             posts.iter().copied().filter(|id| *id >= oldest && !past.contains(id)).collect::<Vec<_>>()

@@ -26,7 +26,7 @@ mod read_marker;
 pub(crate) use backfill::Backfill;
 pub(crate) use catch_up::CatchUp;
 pub(crate) use edge_jobs::{EdgeChange, EdgeJobs, EdgeOutcome};
-pub(crate) use inboxes::{Inboxes, TimelineLimits};
+pub(crate) use inboxes::Inboxes;
 pub(crate) use pages::{PositionInput, TimelinePage, TimelinePages, UpdatesPage};
 pub use pull_cursor::Presence;
 pub(crate) use pull_cursor::PullCursor;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::inboxes::{Inboxes, TimelineLimits, fold};
+use super::inboxes::{Inboxes, fold};
 use super::read_marker::{ReadMarker, ReadMarkers};
 use crate::broker::{Slice, Span, inbox_channel};
 use crate::feed::base::Base;
@@ -18,7 +18,7 @@ use crate::feed::error::{FeedError, Result};
 use crate::feed::input::{PostFeed, PostPage};
 use crate::feed::paging::PostPageBuilder;
 use crate::feed::query_values::number;
-use crate::feed::rendering::{Audience, EventRenderer, PostRenderer, Viewer};
+use crate::feed::rendering::{Audience, EventRenderer, Viewer};
 use crate::feed::visibility::ViewContext;
 use crate::ledger::TimelineRange;
 use crate::model::{Entry, Position, PostId, UserId};
@@ -100,10 +100,8 @@ enum Updates {
 pub(crate) struct TimelinePages {
     base: Arc<Base>,
     inboxes: Arc<Inboxes>,
-    posts: Arc<PostRenderer>,
     events: Arc<EventRenderer>,
     markers: Arc<ReadMarkers>,
-    limits: TimelineLimits,
 }
 
 impl TimelinePages {
@@ -111,12 +109,10 @@ impl TimelinePages {
     pub(crate) fn new(
         base: Arc<Base>,
         inboxes: Arc<Inboxes>,
-        posts: Arc<PostRenderer>,
         events: Arc<EventRenderer>,
         markers: Arc<ReadMarkers>,
-        limits: TimelineLimits,
     ) -> Self {
-        Self { base, inboxes, posts, events, markers, limits }
+        Self { base, inboxes, events, markers }
     }
 
     pub(crate) async fn read(&self, caller: Caller, list: PostFeed) -> Result<TimelinePage> {
@@ -125,7 +121,7 @@ impl TimelinePages {
         let is_first = cursor.is_none();
         let page = self.page(reader, cursor, limit).await?;
         let marker = async { if is_first { self.markers.get(reader, &page.held).await.map(Some) } else { Ok(None) } };
-        let items = self.posts.render_page(Some(reader), &page.items, page.next, &expand);
+        let items = self.base.post_renderer.render_page(Some(reader), &page.items, page.next, &expand);
         let (items, marker) = tokio::try_join!(items, marker)?;
         Ok(TimelinePage { page: items, position: page.position, read: marker })
     }
@@ -185,7 +181,7 @@ impl TimelinePages {
         if top.epoch != since.epoch || since.offset > top.offset {
             return Ok(Updates::TooFarBack(top));
         }
-        let most = self.limits.recovery;
+        let most = self.base.options.recovery_limit;
         let Some(slice) = self.base.broker.read(&inbox_channel(user), Span::After(since.offset, most)).await? else {
             return Ok(Updates::TooFarBack(top));
         };

@@ -40,21 +40,20 @@ pub(crate) struct ReadMarker {
 pub(crate) struct ReadMarkers {
     base: Arc<Base>,
     inboxes: Arc<Inboxes>,
-    /// Whether other devices of a user get a silent message about what was read.
-    pushes: bool,
 }
 
 impl ReadMarkers {
     /// Manages the markers in this ledger, and pushes them with this broker.
-    pub(crate) fn new(base: Arc<Base>, inboxes: Arc<Inboxes>, pushes: bool) -> Self {
-        Self { base, inboxes, pushes }
+    pub(crate) fn new(base: Arc<Base>, inboxes: Arc<Inboxes>) -> Self {
+        Self { base, inboxes }
     }
 
     pub(crate) async fn mark(&self, call: Call, upto: MarkReadUpTo) -> Result<ReadMarker> {
         let user = call.caller.user()?;
         let held = fold(&self.inboxes.read(user).await?);
         let asked = known(upto.id, held.first().copied(), self.base.ids.time());
-        let clear = self.pushes.then(|| clear_plan(&call.credential));
+        // Other devices of the user get a silent message about what was read.
+        let clear = self.base.options.pushes.plan.map(|_| clear_plan(&call.credential));
         let id = self.base.ledger.mark_read(user, asked, clear.as_ref()).await?;
         let unread = self.unread(user, id, &held).await?;
         if id == asked {

@@ -10,8 +10,6 @@ use crate::feed::base::Base;
 use crate::feed::likes::{
     CountPublisher, Eligibility, LikeIntake, LikeMemory, LikeService, SettlementListener, Settlers,
 };
-use crate::feed::options::FeedOptions;
-use crate::model::Retention;
 
 /// The services of likes.
 pub(super) struct LikeServices {
@@ -28,11 +26,9 @@ impl LikeServices {
         queue: Arc<dyn DurableQueue>,
         memory: Arc<LikeMemory>,
         policies: &Policies,
-        options: &FeedOptions,
     ) -> Self {
         let eligibility = Arc::new(Eligibility::new(base.clone()));
-        let queue_length = options.likes.queue_length;
-        let intake = Arc::new(LikeIntake::new(base.clone(), queue.clone(), memory.clone(), queue_length));
+        let intake = Arc::new(LikeIntake::new(base.clone(), queue.clone(), memory.clone()));
         let counts = Arc::new(CountPublisher::new(base.broker.clone(), memory.clone()));
         let settlers = Settlers {
             base: base.clone(),
@@ -44,8 +40,6 @@ impl LikeServices {
             memory: memory.clone(),
             quarantine: policies.likes.clone(),
             revert_quarantine: policies.reverts.clone(),
-            revert_retention: Retention::notifications(options.timeline_idle),
-            counts_per_second: options.likes.counts_per_second,
             running: Semaphore::new(Settlers::CONCURRENCY),
         };
         Self {

@@ -5,7 +5,6 @@ mod policies;
 mod timelines;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::Notify;
 
@@ -23,21 +22,21 @@ use super::fanout::FanoutWorkers;
 use super::favourites::FavouriteService;
 use super::identity::{
     AccountService, AuthorizationChecks, ErasedUsers, ErasureLog, ErasureRecords, IdentityService, LogProgress,
-    RevocationService, TokenLifetimes, UserOrigins,
+    RevocationService, UserOrigins,
 };
 use super::invalidation::Invalidator;
 use super::likes::LikeMemory;
 use super::lineage::LineageTracker;
 use super::node_ids::NodeIds;
 use super::notifications::{Conversations, EventWorker, Notifications};
-use super::options::{FeedOptions, PushOptions};
-use super::outlet::{ConnectionActivity, Outlet};
+use super::options::FeedOptions;
+use super::outlet::Outlet;
 use super::pause_detector::PauseDetector;
 use super::people::{Follows, Profiles, Restrictions, UserSearch};
 use super::posts::{CommentReader, CommentService, PostEditor, PostService};
 use super::pushes::{LiveSockets, PushReview};
 use super::rate_limits::RateLimits;
-use super::rendering::{CommentRenderer, EventRenderer, NotificationRenderer, PostRenderer};
+use super::rendering::{EventRenderer, NotificationRenderer, PostRenderer};
 use super::runtime::Runtime;
 use super::services::Feed;
 use super::topics::TopicService;
@@ -48,7 +47,6 @@ use crate::auth::{Passwords, RevocationList, SessionIssuer, SignInGuard};
 use crate::broker::{Broker, DurableQueue};
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
-use crate::model::Retention;
 
 /// The dependencies of the feed.
 pub struct FeedParts {
@@ -70,7 +68,7 @@ pub struct FeedParts {
 
 impl Feed {
     /// Builds the services. Background tasks start with [`start`](Self::start).
-    pub fn new(parts: FeedParts, options: &FeedOptions) -> Arc<Self> {
+    pub fn new(parts: FeedParts, options: FeedOptions) -> Arc<Self> {
         let FeedParts { ledger, broker, queue, passwords, issuer, revocations, metrics } = parts;
         let lease = broker.cache_lease();
         let runtime = Runtime::new();
@@ -115,11 +113,7 @@ impl Feed {
             lineage: lineage.clone(),
             erasures: records.clone(),
             checks: authorization_checks.clone(),
-            lifetimes: TokenLifetimes {
-                session: options.session_ttl,
-                leeway: options.leeway,
-                revocation: options.revocation_ttl,
-            },
+            auth: options.auth.clone(),
             list: revocations,
             progress: LogProgress::default(),
             pauses: PauseDetector::new(),
@@ -127,31 +121,8 @@ impl Feed {
         });
         let identity =
             Arc::new(IdentityService::new(ledger.clone(), origins.clone(), revocations.clone(), erased.clone()));
-        let accounts = AccountService {
-            ledger: ledger.clone(),
-            identity: identity.clone(),
-            origins,
-            revocations: revocations.clone(),
-            invalidator: invalidator.clone(),
-            rates: rates.clone(),
-            passwords,
-            issuer,
-            guard: SignInGuard::new(options.rates.sessions),
-            trusted_proxies: options.trusted_proxies.clone(),
-        };
-
         let visibility =
             Arc::new(VisibilityPolicy::new(ledger.clone(), posts.clone(), relations.clone(), erased.clone()));
-        let renderer = Arc::new(PostRenderer::new(ledger.clone(), visibility.clone()));
-        let notification_renderer = NotificationRenderer::new(ledger.clone(), visibility.clone(), contexts.clone());
-        let event_renderer = Arc::new(EventRenderer::new(
-            posts.clone(),
-            relations.clone(),
-            erased,
-            CommentRenderer::new(ledger.clone()),
-            notification_renderer.clone(),
-            lease,
-        ));
         let is_alone = !options.pushes.several_nodes;
         let length = options.fanout.lease;
         let owner = Arc::new(Owner::new(ledger.clone(), broker.clone(), runtime.clone(), is_alone, length));
@@ -163,14 +134,16 @@ impl Feed {
                 runtime.clone(),
                 &owner,
                 metrics.clone(),
-                options.outlet.enabled,
+                options.outlet.is_enabled(),
             )),
+            post_renderer: PostRenderer::new(ledger.clone(), visibility.clone()),
+            notification_renderer: NotificationRenderer::new(ledger.clone(), visibility.clone(), contexts.clone()),
+            options,
             owner,
             ledger,
             broker,
             runtime,
             metrics,
-            own_hosts: options.own_hosts.clone(),
             ids,
             lineage,
             identity,
@@ -182,15 +155,22 @@ impl Feed {
             visibility,
             invalidator,
         });
+        let accounts = AccountService {
+            base: base.clone(),
+            origins,
+            revocations: revocations.clone(),
+            passwords,
+            issuer,
+            guard: SignInGuard::new(base.options.rates.sessions),
+        };
+        let event_renderer = Arc::new(EventRenderer::new(base.clone(), erased, lease));
         let policies = Policies::new(&base);
-        let timelines = TimelineServices::new(&base, options, policies.pull_log.clone());
+        let timelines = TimelineServices::new(&base, policies.pull_log.clone());
         let comment_reader = Arc::new(CommentReader::new(base.clone()));
-        let comments = Arc::new(CommentService::new(base.clone(), comment_reader.clone(), options.limits.text));
-        let favourites = Arc::new(FavouriteService::new(base.clone(), renderer.clone(), options.limits.favourites));
-        let retention = Retention::notifications(options.timeline_idle);
-        let notifications =
-            Arc::new(Notifications::new(base.clone(), notification_renderer.clone(), retention, options.pushes.plan));
-        let likes = LikeServices::new(&base, queue, like_memory.clone(), &policies, options);
+        let comments = Arc::new(CommentService::new(base.clone(), comment_reader.clone()));
+        let favourites = Arc::new(FavouriteService::new(base.clone()));
+        let notifications = Arc::new(Notifications::new(base.clone()));
+        let likes = LikeServices::new(&base, queue, like_memory.clone(), &policies);
         let erasure_job = ErasureJob {
             base: base.clone(),
             partition: base.owner.partition(erasure::PARTITION, erasure::PARTITION),
@@ -207,30 +187,24 @@ impl Feed {
             quarantine: policies.notifications.clone(),
             like_quarantine: policies.like_notifications.clone(),
         };
-        let has_activity = options.outlet.enabled && (options.outlet.users || options.outlet.channels);
-        let activity = has_activity.then(|| ConnectionActivity::new(base.clone(), options.outlet.away_after));
-        let outlet = Arc::new(Outlet::new(base.clone(), policies.outlet.clone(), options.outlet.clone(), activity));
-        let PushOptions { plan, several_nodes, time_to_live, .. } = options.pushes;
-        let wait = plan.map(|plan| Duration::from_millis(plan.grace.max(plan.digest)));
-        let live_sockets = LiveSockets::new(base.broker.clone(), base.runtime.clone(), several_nodes, wait);
-        let time_to_live = u64::try_from(time_to_live.as_millis()).unwrap_or(u64::MAX);
+        let outlet = Arc::new(Outlet::new(base.clone(), policies.outlet.clone()));
         Arc::new(Self {
-            posts: PostService::new(base.clone(), renderer.clone(), options.limits),
-            post_editor: PostEditor::new(base.clone(), renderer.clone(), options.limits),
+            posts: PostService::new(base.clone()),
+            post_editor: PostEditor::new(base.clone()),
             profiles: Profiles::new(base.clone()),
             conversations: Conversations::new(base.clone()),
-            devices: Devices::new(base.clone(), options.target_validator.clone(), options.pushes.plan),
-            device_usage: Arc::new(DeviceUsage::new(base.clone(), options.pushes.device_idle)),
-            web_push_keys: WebPushPublicKey::new(options.vapid_public_key.clone()),
-            live_sockets: Arc::new(live_sockets),
-            pushes: PushReview::new(base.clone(), revocations.clone(), notification_renderer.clone(), time_to_live),
+            devices: Devices::new(base.clone()),
+            device_usage: Arc::new(DeviceUsage::new(base.clone())),
+            web_push_keys: WebPushPublicKey::new(base.clone()),
+            live_sockets: Arc::new(LiveSockets::new(base.clone())),
+            pushes: PushReview::new(base.clone(), revocations.clone()),
             user_search: UserSearch::new(base.clone()),
-            follows: Follows::new(base.clone(), timelines.edges.clone(), options.limits.follows),
+            follows: Follows::new(base.clone(), timelines.edges.clone()),
             restrictions: Restrictions::new(base.clone(), timelines.edges.clone()),
-            timelines: timelines.pages(&base, renderer.clone(), event_renderer.clone()),
-            topics: TopicService::new(base.clone(), renderer),
-            exports: Exports::new(base.clone(), notification_renderer),
-            erasures: ErasureService::new(base.ledger.clone(), base.invalidator.clone(), records),
+            timelines: timelines.pages(&base, event_renderer.clone()),
+            topics: TopicService::new(base.clone()),
+            exports: Exports::new(base.clone()),
+            erasures: ErasureService::new(base.clone(), records),
             outlet,
             event_worker: Arc::new(event_worker),
             webhook_waits: policies.webhooks.clone(),
@@ -242,8 +216,6 @@ impl Feed {
                 timelines.edges.clone(),
                 favourites.clone(),
                 policies.jobs.clone(),
-                options.fanout,
-                plan.map(|plan| plan.grace),
             )),
             read_markers: timelines.markers,
             inboxes: timelines.inboxes,

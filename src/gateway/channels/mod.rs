@@ -1,13 +1,17 @@
 //! The channels that clients may use, and which rights they have there.
 
+mod channel_regex;
 pub mod join;
+pub(crate) mod namespaces;
 pub(crate) mod pattern;
 pub(crate) mod subscription_features;
+
+pub use channel_regex::ChannelRegex;
+pub use namespaces::{Namespace, NamespaceAccess, RecoveryMode};
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::config::{Namespace, NamespaceAccess, RecoveryMode};
 use crate::feed::Audience;
 use crate::model::{Channel, Retention, UserId};
 use crate::protocol::ErrorCode;

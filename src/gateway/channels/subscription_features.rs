@@ -56,8 +56,8 @@ impl SubscriptionFeatures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Namespace;
     use crate::gateway::channels::Channels;
+    use crate::gateway::channels::Namespace;
     use crate::model::{OverrideValue, Retention};
 
     fn features(namespace: &Namespace, replaced: SubscribeOverride) -> SubscriptionFeatures {

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use super::outcome::CommandOutcome;
-use crate::broker::{Append, Broker, PresenceStats, Span};
-use crate::feed::{FeedError, RateLimits, Viewer};
+use crate::broker::{Append, PresenceStats, Span};
+use crate::feed::{Base, FeedError, Viewer};
 use crate::gateway::hub::Hub;
 use crate::gateway::hub::log_reader::{ChannelLog, ENTRIES_PER_UNIT, LogReader};
 use crate::gateway::session::{HistoryGrant, PresenceGrant, PresenceQuery, PublishGrant, SessionOptions};
@@ -24,9 +24,8 @@ const LOG_SIZE: usize = 4 * 1024;
 /// Executes commands on channels that clients are in.
 pub(crate) struct ChannelCommands {
     pub(crate) hub: Arc<Hub>,
-    pub(crate) broker: Arc<dyn Broker>,
+    pub(crate) base: Arc<Base>,
     pub(crate) logs: Arc<LogReader>,
-    pub(crate) rates: Arc<RateLimits>,
     pub(crate) sessions: Arc<SessionOptions>,
 }
 
@@ -42,15 +41,15 @@ impl ChannelCommands {
         // The publication may begin a log, unless the channel has subscribers here.
         let may_begin = retention.is_some() && !self.hub.has_room(channel);
         let size = grant.members.len() + if may_begin { LOG_SIZE } else { 0 };
-        self.rates.take_publication(grant.user.as_ref(), grant.address, size)?;
+        self.base.rates.take_publication(grant.user.as_ref(), grant.address, size)?;
         let entry = &Entry::Data(grant.members);
         match retention {
             Some(retention) => {
                 let append = Append { channel, entry, retention, idempotency_key: None, version: None };
-                self.broker.append(append).await?;
+                self.base.broker.append(append).await?;
             }
             None => {
-                self.broker.publish(channel, entry).await?;
+                self.base.broker.publish(channel, entry).await?;
             }
         }
         Ok(CommandOutcome::done(grant.id, ReplyBody::Publish {}))
@@ -66,14 +65,14 @@ impl ChannelCommands {
             PresenceQuery::Clients => PRESENCE_COST,
             PresenceQuery::Stats => 1,
         };
-        self.rates.take_reads(grant.user.as_ref(), grant.address, units)?;
+        self.base.rates.take_reads(grant.user.as_ref(), grant.address, units)?;
         let body = match grant.query {
             PresenceQuery::Clients => {
-                let present = self.broker.presence(&grant.name, self.sessions.presence_limit).await?;
+                let present = self.base.broker.presence(&grant.name, self.sessions.client.presence_limit).await?;
                 ReplyBody::Presence(PresenceResult { presence: present_clients(present) })
             }
             PresenceQuery::Stats => {
-                ReplyBody::PresenceStats(presence_counts(self.broker.presence_stats(&grant.name).await?))
+                ReplyBody::PresenceStats(presence_counts(self.base.broker.presence_stats(&grant.name).await?))
             }
         };
         Ok(CommandOutcome::done(grant.id, body))
@@ -87,7 +86,7 @@ impl ChannelCommands {
     async fn try_history(&self, grant: HistoryGrant) -> Result<CommandOutcome, FeedError> {
         let (Span::After(_, limit) | Span::Before(_, limit)) = grant.span;
         let units = u32::try_from(1 + limit / ENTRIES_PER_UNIT).unwrap_or(u32::MAX);
-        self.rates.take_reads(grant.user.as_ref(), grant.address, units)?;
+        self.base.rates.take_reads(grant.user.as_ref(), grant.address, units)?;
         let viewer = Viewer::Client(grant.user.as_ref());
         let log = ChannelLog { name: &grant.name, audience: grant.channel.audience(), viewer };
         Ok(match self.logs.read_history(&log, grant.span, grant.epoch.as_deref()).await? {

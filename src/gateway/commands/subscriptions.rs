@@ -8,7 +8,7 @@ use super::outcome::{CommandOutcome, OpenedConnection};
 use super::presence::{PresenceTracker, Subscriber};
 use super::single_connection::SingleConnection;
 use crate::auth::TokenIdentity;
-use crate::feed::{Credential, FeedError, IdentityService, NewUser, RateLimits, VisibilityPolicy};
+use crate::feed::{Base, Credential, FeedError, NewUser};
 use crate::gateway::channels::join::{Join, Joined};
 use crate::gateway::hub::Hub;
 use crate::gateway::registry::sockets::UserSockets;
@@ -22,9 +22,7 @@ pub(crate) struct Subscriptions {
     pub(crate) hub: Arc<Hub>,
     pub(crate) sockets: Arc<UserSockets>,
     pub(crate) presence: Arc<PresenceTracker>,
-    pub(crate) identity: Arc<IdentityService>,
-    pub(crate) rates: Arc<RateLimits>,
-    pub(crate) visibility: Arc<VisibilityPolicy>,
+    pub(crate) base: Arc<Base>,
     /// Closes the other connections of a user who connects; `None`: they stay.
     pub(crate) single: Option<SingleConnection>,
 }
@@ -35,7 +33,7 @@ impl Subscriptions {
         let credential = credential_of(grant.user.as_ref(), grant.token.clone());
         // Registered first, then checked: one of the two notices a token that ends meanwhile.
         let registration = self.sockets.register(grant.user.clone(), &grant.client, grant.token.clone(), outbox);
-        match self.identity.authorize(grant.user.as_ref(), &credential, NewUser::Recorded).await {
+        match self.base.identity.authorize(grant.user.as_ref(), &credential, NewUser::Recorded).await {
             Ok(user) => {
                 if let Some(user) = &user {
                     grant.joins.iter_mut().for_each(|join| join.respell(user));
@@ -81,7 +79,7 @@ impl Subscriptions {
 
     /// The close code for a client that may not connect.
     fn rejection(&self, grant: &ConnectGrant, error: &FeedError) -> Disconnect {
-        match self.identity.check_revoked(grant.user.as_ref(), grant.token.as_deref()) {
+        match self.base.identity.check_revoked(grant.user.as_ref(), grant.token.as_deref()) {
             Err(revoked) => disconnect_for(revoked),
             Ok(()) => Disconnect { reason: error.to_string().into(), ..Disconnect::INVALID_TOKEN },
         }
@@ -90,8 +88,8 @@ impl Subscriptions {
     /// Subscribes a client to a channel.
     pub(crate) async fn join(&self, join: Join, outbox: &Arc<Outbox>) -> CommandOutcome {
         let user = join.user.as_ref();
-        let taken = self.rates.take_subscription(user, join.address);
-        if let Err(error) = taken.and_then(|()| self.rates.take_reads(user, join.address, cost_of(&join))) {
+        let taken = self.base.rates.take_subscription(user, join.address);
+        if let Err(error) = taken.and_then(|()| self.base.rates.take_reads(user, join.address, cost_of(&join))) {
             return CommandOutcome::failed(join.id, &error);
         }
         match self.may_enter(&join).await {
@@ -154,8 +152,8 @@ impl Subscriptions {
 
     async fn can_see(&self, user: Option<&UserId>, channel: &Channel) -> Result<bool, FeedError> {
         match channel {
-            Channel::Post(post) => self.visibility.can_see_post(user, *post).await,
-            Channel::User(author) => self.visibility.can_see_profile(user, author).await,
+            Channel::Post(post) => self.base.visibility.can_see_post(user, *post).await,
+            Channel::User(author) => self.base.visibility.can_see_profile(user, author).await,
             _ => Ok(true),
         }
     }

@@ -26,15 +26,15 @@ use crate::gateway::commands::runner::{RunningCommand, running};
 use crate::gateway::registry::sockets::Registration;
 use crate::gateway::registry::user_connections::{LimitReached, UserConnection};
 use crate::gateway::session::{
-    Action, DroppedSubscription, DueAction, PingKind, Session, SessionClient, disconnect_for_error, hook_answers,
-    key_wait, server_requests,
+    Action, ClientConfig, DroppedSubscription, DueAction, PingKind, Session, SessionClient, disconnect_for_error,
+    hook_answers, key_wait, server_requests,
 };
 use crate::gateway::transport::Transport;
 use crate::gateway::transport::end::ConnectionEnd;
 use crate::gateway::transport::incoming::Incoming;
 use crate::gateway::wire::framed::Framed;
 use crate::gateway::wire::message_format::MessageFormat;
-use crate::gateway::wire::outbox::Outbox;
+use crate::gateway::wire::outbox::{Bounds, Outbox};
 use crate::gateway::wire::outgoing::Outgoing;
 use crate::gateway::wire::probe::Probe;
 use crate::gateway::wire::spare_queues;
@@ -77,9 +77,11 @@ impl Connection {
         client: SessionClient,
         format: MessageFormat,
     ) -> Box<Self> {
-        let outbox = Arc::new(Outbox::new(shared.outbox, format, Arc::clone(&shared.pacer)));
+        let ClientConfig { queue_bytes: bytes, queue_messages: messages, .. } = shared.sessions.client;
+        let bounds = Bounds { bytes, messages };
+        let outbox = Arc::new(Outbox::new(bounds, format, Arc::clone(&shared.pacer)));
         shared.connections.add(&client.id, &outbox);
-        shared.metrics.accepted(format.transport());
+        shared.base.metrics.accepted(format.transport());
         let now = shared.clock.now();
         let jitter = rand::random_range(0.0..1.0);
         let session = Session::new(Arc::clone(&shared.sessions), client, now, jitter);
@@ -122,12 +124,12 @@ impl Connection {
             ConnectionEnd::Gone => {}
             ConnectionEnd::ClosedByClient => self.output.answer_close().await,
             ConnectionEnd::Close(why) => {
-                self.shared.metrics.closed(why.code);
+                self.shared.base.metrics.closed(why.code);
                 tracing::debug!(client = self.session.client(), code = why.code, reason = %why.reason, "closing");
                 self.output.close(&why).await;
             }
             ConnectionEnd::Unreadable(code, reason) => {
-                self.shared.metrics.closed(code);
+                self.shared.base.metrics.closed(code);
                 self.output.close(&Disconnect { code, reason: reason.into() }).await;
             }
         }
@@ -157,7 +159,7 @@ impl Connection {
         self.advance()?;
         self.note_subscription_tokens();
         let end = self.handle_outbox();
-        self.output.write(end, self.shared.write_timeout).await
+        self.output.write(end, self.shared.sessions.client.write_timeout).await
     }
 
     /// Every few turns, reads a frame if one has arrived. `true` if so: its commands are the work of this turn.
@@ -196,13 +198,13 @@ impl Connection {
 
     fn renew_registration(&mut self) -> Result<(), ConnectionEnd> {
         let Some(registration) = &mut self.registration else { return Ok(()) };
-        let renewed = renew_registration(registration, &self.session, &self.shared.identity);
+        let renewed = renew_registration(registration, &self.session, &self.shared.base.identity);
         renewed.map_err(ConnectionEnd::Close)
     }
 
     fn note_subscription_tokens(&mut self) {
         let Some(registration) = &self.registration else { return };
-        for channel in note_subscription_tokens(registration, &mut self.session, &self.shared.identity) {
+        for channel in note_subscription_tokens(registration, &mut self.session, &self.shared.base.identity) {
             self.unsubscribe(&channel, Unsubscribe::EXPIRED);
         }
     }
@@ -428,7 +430,7 @@ impl Drop for Connection {
     fn drop(&mut self) {
         self.leave_all();
         self.shared.connections.remove(self.session.client());
-        self.shared.metrics.disconnected(self.output.format().transport());
+        self.shared.base.metrics.disconnected(self.output.format().transport());
     }
 }
 

@@ -1,17 +1,14 @@
 //! The parts that all connections of a node share.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::clock::SessionClock;
-use crate::feed::IdentityService;
+use crate::feed::Base;
 use crate::gateway::commands::runner::CommandRunner;
 use crate::gateway::registry::connections::ConnectionRegistry;
 use crate::gateway::registry::user_connections::UserConnections;
 use crate::gateway::session::SessionOptions;
-use crate::gateway::wire::outbox::Bounds;
 use crate::gateway::wire::write_pacer::WritePacer;
-use crate::metrics::Metrics;
 
 /// The parts that all connections of a node share.
 pub(crate) struct ConnectionShared {
@@ -22,12 +19,7 @@ pub(crate) struct ConnectionShared {
     pub(crate) users: Arc<UserConnections>,
     /// A connection is registered from its start until it is dropped.
     pub(crate) connections: Arc<ConnectionRegistry>,
-    pub(crate) identity: Arc<IdentityService>,
-    pub(crate) metrics: Arc<Metrics>,
-    /// The bounds of each send queue.
-    pub(crate) outbox: Bounds,
+    pub(crate) base: Arc<Base>,
     /// Wakes connections that have something to write.
     pub(crate) pacer: Arc<WritePacer>,
-    /// How long one write may take.
-    pub(crate) write_timeout: Duration,
 }

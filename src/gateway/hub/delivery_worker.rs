@@ -11,9 +11,8 @@ use super::broadcaster::Broadcaster;
 use super::log_tracker::WaitingEntries;
 use super::room::Room;
 use super::room_queue::RoomQueue;
-use crate::broker::{Broker, Span};
-use crate::feed::{EventRenderer, FeedError, RenderContext, RenderedEvent};
-use crate::metrics::Metrics;
+use crate::broker::Span;
+use crate::feed::{Base, EventRenderer, FeedError, RenderContext, RenderedEvent};
 use crate::model::{Position, UserId};
 use crate::supervisor::OnPanic;
 
@@ -29,10 +28,9 @@ const MAX_LOADS: usize = 5;
 /// Serves the rooms of the queue.
 pub(super) struct DeliveryWorker {
     queue: Arc<RoomQueue>,
-    broker: Arc<dyn Broker>,
+    base: Arc<Base>,
     renderer: Arc<EventRenderer>,
     broadcaster: Arc<Broadcaster>,
-    metrics: Arc<Metrics>,
 }
 
 /// A room, and its entries that wait.
@@ -41,12 +39,11 @@ type WaitingRoom<'a> = (&'a Room, WaitingEntries);
 impl DeliveryWorker {
     pub(super) fn new(
         queue: Arc<RoomQueue>,
-        broker: Arc<dyn Broker>,
+        base: Arc<Base>,
         renderer: Arc<EventRenderer>,
         broadcaster: Arc<Broadcaster>,
-        metrics: Arc<Metrics>,
     ) -> Self {
-        Self { queue, broker, renderer, broadcaster, metrics }
+        Self { queue, base, renderer, broadcaster }
     }
 
     /// Serves rooms until `stopping`.
@@ -93,8 +90,8 @@ impl DeliveryWorker {
 
     /// Reads the entries that a room missed.
     async fn fill(&self, room: &Arc<Room>, after: &Position) -> Result<(), FeedError> {
-        let slice = self.broker.read(room.name(), Span::After(after.offset, MAX_READ)).await?;
-        self.metrics.gap();
+        let slice = self.base.broker.read(room.name(), Span::After(after.offset, MAX_READ)).await?;
+        self.base.metrics.gap();
         self.queue.apply(room, room.fill(after, slice));
         Ok(())
     }

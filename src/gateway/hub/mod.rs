@@ -54,7 +54,6 @@ use crate::broker::Broker;
 use crate::feed::{Feed, FeedError, Inboxes};
 use crate::gateway::channels::join::{Join, Joined};
 use crate::gateway::wire::outbox::Outbox;
-use crate::metrics::Metrics;
 use crate::model::{Channel, Position};
 use crate::protocol::chain;
 use crate::supervisor::supervise;
@@ -85,12 +84,10 @@ pub struct Hub {
 /// The parts that a hub uses.
 pub(super) struct HubParts<'a> {
     pub(super) feed: &'a Arc<Feed>,
-    pub(super) broker: &'a Arc<dyn Broker>,
     pub(super) logs: &'a Arc<LogReader>,
     pub(super) broadcaster: &'a Arc<Broadcaster>,
     pub(super) rooms: &'a Arc<RoomTable>,
     pub(super) queue: &'a Arc<RoomQueue>,
-    pub(super) metrics: &'a Arc<Metrics>,
     /// The most entries that one recovery returns.
     pub(super) recovery_limit: usize,
 }
@@ -99,22 +96,16 @@ impl Hub {
     /// A hub without rooms. Needs [`start`](Self::start).
     pub(super) fn new(parts: &HubParts<'_>) -> Self {
         let feed = parts.feed;
-        let broker = parts.broker;
+        let broker = &feed.base.broker;
         let rooms = Arc::clone(parts.rooms);
         let queue = Arc::clone(parts.queue);
-        let recovery = Recovery {
-            broker: Arc::clone(broker),
-            logs: Arc::clone(parts.logs),
-            rates: Arc::clone(&feed.base.rates),
-            limit: parts.recovery_limit as u64,
-            metrics: Arc::clone(parts.metrics),
-        };
+        let recovery =
+            Recovery { base: Arc::clone(&feed.base), logs: Arc::clone(parts.logs), limit: parts.recovery_limit as u64 };
         let worker = DeliveryWorker::new(
             Arc::clone(&queue),
-            Arc::clone(broker),
+            Arc::clone(&feed.base),
             Arc::clone(&feed.event_renderer),
             Arc::clone(parts.broadcaster),
-            Arc::clone(parts.metrics),
         );
         let upkeep = RoomUpkeep::new(Arc::clone(&rooms), Arc::clone(&queue), Arc::clone(broker));
         Self {

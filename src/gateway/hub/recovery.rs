@@ -4,22 +4,20 @@ use std::sync::Arc;
 
 use super::catch_up::includes;
 use super::log_reader::{ENTRIES_PER_UNIT, LogReader};
-use crate::broker::{Broker, Span, continues};
-use crate::config::RecoveryMode;
-use crate::feed::{FeedError, RateLimits, Viewer};
+use crate::broker::{Span, continues};
+use crate::feed::{Base, FeedError, Viewer};
+use crate::gateway::channels::RecoveryMode;
 use crate::gateway::channels::join::Join;
-use crate::metrics::{Metrics, RecoveryOutcome};
+use crate::metrics::RecoveryOutcome;
 use crate::model::{Entry, Position};
 use crate::protocol::Publication;
 
 /// Reads missed entries.
 pub(super) struct Recovery {
-    pub(super) broker: Arc<dyn Broker>,
+    pub(super) base: Arc<Base>,
     pub(super) logs: Arc<LogReader>,
-    pub(super) rates: Arc<RateLimits>,
     /// The most entries that one recovery returns.
     pub(super) limit: u64,
-    pub(super) metrics: Arc<Metrics>,
 }
 
 impl Recovery {
@@ -27,7 +25,7 @@ impl Recovery {
     pub(super) async fn missed(&self, join: &Join, position: &Position) -> Result<Option<Vec<Publication>>, FeedError> {
         let missed = self.read_missed(join, position).await?;
         let epoch = &join.recover.epoch;
-        self.metrics.recovery(match &missed {
+        self.base.metrics.recovery(match &missed {
             Some(_) => RecoveryOutcome::Recovered,
             None if !epoch.is_empty() && !continues(epoch, &position.epoch) => RecoveryOutcome::EpochChanged,
             None => RecoveryOutcome::TooOld,
@@ -53,10 +51,11 @@ impl Recovery {
         // The client did not ask for server-side subscriptions: they cost nothing.
         if join.id != 0 {
             let units = u32::try_from(missed / ENTRIES_PER_UNIT as u64).unwrap_or(u32::MAX);
-            self.rates.take_reads(join.user.as_ref(), join.address, units)?;
+            self.base.rates.take_reads(join.user.as_ref(), join.address, units)?;
         }
         // At most the limit, which is a usize.
-        let Some(mut slice) = self.broker.read(&join.name, Span::After(recover.offset, missed as usize)).await? else {
+        let Some(mut slice) = self.base.broker.read(&join.name, Span::After(recover.offset, missed as usize)).await?
+        else {
             return Ok(None);
         };
         slice.entries.retain(|(offset, _)| *offset <= position.offset);
@@ -73,7 +72,7 @@ impl Recovery {
             return Ok(Some(Vec::new()));
         }
         let end = position.offset.saturating_add(1);
-        let Some(mut slice) = self.broker.read(&join.name, Span::Before(end, 1)).await? else { return Ok(None) };
+        let Some(mut slice) = self.base.broker.read(&join.name, Span::Before(end, 1)).await? else { return Ok(None) };
         slice.entries.retain(|(offset, _)| *offset == position.offset);
         if slice.top.epoch != position.epoch || slice.entries.is_empty() {
             return Ok(None);

@@ -7,10 +7,9 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
-use crate::broker::{Broker, EmulatedCommands, Signal};
-use crate::feed::RateLimits;
+use crate::broker::{EmulatedCommands, Signal};
+use crate::feed::Base;
 use crate::gateway::transport::stream_sessions::StreamSessions;
-use crate::metrics::Metrics;
 use crate::protocol::{EmulatedData, EmulationRequest};
 
 /// The longest name of a session or node: that of a UUID.
@@ -19,9 +18,7 @@ const MAX_NAME: usize = 36;
 /// Passes commands to streams.
 pub struct Emulation {
     pub(crate) sessions: Arc<StreamSessions>,
-    pub(crate) broker: Arc<dyn Broker>,
-    pub(crate) rates: Arc<RateLimits>,
-    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) base: Arc<Base>,
     /// The largest batch of commands, in bytes.
     pub(crate) message_bytes: usize,
 }
@@ -66,7 +63,7 @@ impl Emulation {
     /// If the commands cannot reach a node.
     pub async fn pass(&self, request: EmulationRequest, address: IpAddr) -> Result<(), EmulationRefusal> {
         let passed = self.deliver_or_forward(request, address).await;
-        self.metrics.emulated(passed.unwrap_or_else(EmulationRefusal::outcome));
+        self.base.metrics.emulated(passed.unwrap_or_else(EmulationRefusal::outcome));
         passed.map(|_| ())
     }
 
@@ -86,17 +83,17 @@ impl Emulation {
         if data.len() > self.message_bytes {
             return Err(EmulationRefusal::TooLarge);
         }
-        if node == **self.broker.node() {
+        if node == **self.base.broker.node() {
             return Ok(if self.sessions.deliver(&session, data) { "delivered" } else { "gone" });
         }
-        self.rates.take_forwarded(address, data.len()).map_err(|_| EmulationRefusal::RateLimited)?;
+        self.base.rates.take_forwarded(address, data.len()).map_err(|_| EmulationRefusal::RateLimited)?;
         let commands = match data {
             EmulatedData::Text(text) => EmulatedCommands { session, text, binary: String::new() },
             EmulatedData::Binary(bytes) => {
                 EmulatedCommands { session, text: String::new(), binary: BASE64_STANDARD.encode(bytes) }
             }
         };
-        match self.broker.signal_node(&node, Signal::Emulated(commands)).await {
+        match self.base.broker.signal_node(&node, Signal::Emulated(commands)).await {
             Ok(true) => Ok("forwarded"),
             Ok(false) => Err(EmulationRefusal::UnknownNode),
             Err(error) => {

@@ -90,10 +90,10 @@ pub(super) fn own_channels(options: &SessionOptions, identity: &ClientIdentity) 
     let Some(user) = &identity.user else { return Vec::new() };
     let is_session = identity.token.as_ref().is_some_and(|token| token.kind != TokenKind::Application);
     let mut own = Vec::new();
-    if is_session || options.feed_channels {
+    if is_session || options.client.has_feed_channels() {
         own.extend([Channel::Timeline(user.clone()), Channel::Notifications(user.clone())].map(|it| it.to_string()));
     }
-    if options.personal_channels {
+    if options.client.user_personal_channel {
         own.push(format!("#{user}"));
     }
     own
@@ -116,13 +116,14 @@ fn server_side_joins(
     for (name, mut options) in named.chain(plain) {
         // A token may name any channel, except private channels of other users.
         let is_permitted = |channel: &ResolvedChannel| channel.permits_server_side(identity.user.as_ref());
-        let channel = context.options.channels.find(&name).filter(|_| name.len() <= context.options.channel_length);
+        let channel =
+            context.options.channels.find(&name).filter(|_| name.len() <= context.options.client.channel_length);
         let channel = channel.filter(is_permitted).ok_or(CommandRefusal::BAD_REQUEST)?;
         let canonical = canonical_name(&name);
         if joins.iter().any(|join| *join.name == *canonical) {
             continue;
         }
-        if context.options.single_connection && is_personal(&canonical, identity.user.as_ref()) {
+        if context.options.client.single_connection && is_personal(&canonical, identity.user.as_ref()) {
             // Whether the user has other connections is read from there.
             options.replaced.presence = Some(OverrideValue { value: true });
         }
@@ -133,7 +134,7 @@ fn server_side_joins(
         joins.push(context.join(identity, name, channel, recover, options));
     }
     // The user's own channels do not count towards the limit.
-    if joins.len() > context.options.max_channels + own_count {
+    if joins.len() > context.options.client.channels + own_count {
         return Err(Disconnect::CHANNEL_LIMIT.into());
     }
     Ok(joins)
@@ -157,7 +158,8 @@ pub(super) fn connect_result(
     let mut result = ConnectResult { client, version, data, ..ConnectResult::default() };
     // A client that the transport pings knows nothing of it.
     if context.pings != PingKind::Frame {
-        (result.ping, result.pong) = (context.options.ping_interval.as_secs(), context.pings == PingKind::Message);
+        (result.ping, result.pong) =
+            (context.options.client.ping_interval.as_secs(), context.pings == PingKind::Message);
     }
     if let Some(expires_at) = identity.expires_at {
         (result.expires, result.ttl) = (true, ttl(expires_at, now));

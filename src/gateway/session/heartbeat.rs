@@ -24,7 +24,7 @@ impl Heartbeat {
     /// The state before the first ping. `jitter`, from 0 to 1, spreads the first pings of many sessions over half an
     /// interval.
     pub(super) fn new(options: &SessionOptions, now: SessionTime, jitter: f64) -> Self {
-        let interval = millis(options.ping_interval);
+        let interval = millis(options.client.ping_interval);
         let first = interval - (interval as f64 / 2.0 * jitter.clamp(0.0, 1.0)) as u64;
         Self::PingAt(now.ticks + first)
     }
@@ -33,15 +33,15 @@ impl Heartbeat {
     pub(super) fn pong(&mut self, options: &SessionOptions, now: SessionTime) -> bool {
         let Self::PongBy(by) = *self else { return false };
         // The interval between pings does not depend on when the pong arrives.
-        let sent_at = by - millis(options.pong_timeout);
-        *self = Self::PingAt((sent_at + millis(options.ping_interval)).max(now.ticks));
+        let sent_at = by - millis(options.client.pong_timeout);
+        *self = Self::PingAt((sent_at + millis(options.client.ping_interval)).max(now.ticks));
         true
     }
 
     /// Begins a ping now. Returns `false` if one is unanswered: its pong is expected anyway.
     pub(super) fn ping_now(&mut self, options: &SessionOptions, now: SessionTime) -> bool {
         let Self::PingAt(_) = *self else { return false };
-        *self = Self::PongBy(now.ticks.saturating_add(millis(options.pong_timeout)));
+        *self = Self::PongBy(now.ticks.saturating_add(millis(options.client.pong_timeout)));
         true
     }
 
@@ -50,7 +50,7 @@ impl Heartbeat {
         match *self {
             Self::PongBy(by) if now.ticks >= by => HeartbeatEvent::PongMissing,
             Self::PingAt(at) if now.ticks >= at => {
-                *self = Self::PongBy(now.ticks.saturating_add(millis(options.pong_timeout)));
+                *self = Self::PongBy(now.ticks.saturating_add(millis(options.client.pong_timeout)));
                 HeartbeatEvent::SendPing
             }
             Self::PingAt(_) | Self::PongBy(_) => HeartbeatEvent::None,

@@ -19,10 +19,11 @@
 //! | `client` | the connection of a session, and the identity that its token proves |
 //! | `subscription_table` | the subscriptions |
 //! | `heartbeat`, `command_budget`, `time` | pings, the rate of commands, expiry |
-//! | `options` | the settings |
+//! | `options`, `client_config` | the settings; `[client]` of the configuration |
 
 mod actions;
 mod client;
+mod client_config;
 mod command_budget;
 mod connect;
 mod heartbeat;
@@ -51,6 +52,7 @@ pub use actions::{
     KeyWait, PresenceGrant, PresenceQuery, PublishGrant, RpcCall, ServerJoin, WaitedCommand,
 };
 pub use client::{PingKind, SessionClient};
+pub use client_config::ClientConfig;
 pub use hook_expiries::ExpiryTarget;
 pub use options::{SessionOptions, VERSION};
 pub(super) use refusal::{disconnect, disconnect_for, disconnect_for_error, error_reply};
@@ -106,9 +108,9 @@ impl Session {
     /// A fresh session. `jitter`, from 0 to 1, spreads the first pings of many sessions.
     pub fn new(options: Arc<SessionOptions>, client: SessionClient, now: SessionTime, jitter: f64) -> Self {
         Self {
-            connect_by: now.ticks + millis(options.connect_timeout),
+            connect_by: now.ticks + millis(options.client.connect_timeout),
             heartbeat: Heartbeat::new(&options, now, jitter),
-            budget: CommandBudget::new(options.commands_per_second, now),
+            budget: CommandBudget::new(options.client.commands_per_second, now),
             hook_expiries: None,
             context: SessionContext {
                 options,
@@ -217,7 +219,7 @@ impl Session {
                 }
             }
             (SessionState::Open(_), Some(request)) => {
-                let is_allowed = self.budget.spend(self.context.options.commands_per_second, now);
+                let is_allowed = self.budget.spend(self.context.options.client.commands_per_second, now);
                 let action = if is_allowed { self.request(id, request, now) } else { Err(TOO_MANY_REQUESTS) };
                 action.unwrap_or_else(|refusal| refusal.into_action(id))
             }

@@ -23,7 +23,7 @@ pub(super) struct OpenSession<'a> {
 impl OpenSession<'_> {
     /// The channel of this name, if it may be the name of one.
     fn find(&self, name: &str) -> Result<ResolvedChannel, ErrorCode> {
-        if name.len() > self.context.options.channel_length {
+        if name.len() > self.context.options.client.channel_length {
             return Err(ErrorCode::BAD_REQUEST);
         }
         self.context.options.channels.find_for_client(name)
@@ -95,7 +95,7 @@ impl OpenSession<'_> {
         if !channel.has_log() {
             return Err(ErrorCode::NOT_AVAILABLE.into());
         }
-        let max = self.context.options.history_limit;
+        let max = self.context.options.client.history_limit;
         let limit = usize::try_from(limit).map_or(max, |limit| limit.min(max));
         let offset = since.as_ref().map(|since| since.offset);
         let span = history_span(offset, limit, reverse);

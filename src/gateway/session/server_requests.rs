@@ -23,7 +23,7 @@ pub(crate) fn subscribe_for_backend(session: &Session, request: &ServerSubscript
     let options = &session.context.options;
     let channel = options.channels.find(&request.channel);
     let channel = channel.filter(|channel| channel.permits_server_side(identity.user.as_ref()));
-    let Some(channel) = channel.filter(|_| request.channel.len() <= options.channel_length) else {
+    let Some(channel) = channel.filter(|_| request.channel.len() <= options.client.channel_length) else {
         tracing::debug!(channel = request.channel, "a backend subscribes a client to a channel that it may not use");
         return Action::Nothing;
     };
@@ -32,7 +32,7 @@ pub(crate) fn subscribe_for_backend(session: &Session, request: &ServerSubscript
     }
     // The user's own channels do not count towards the limit.
     let own = own_channels(&session.context.options, identity).len();
-    if session.subscriptions.server_side() >= options.max_channels + own {
+    if session.subscriptions.server_side() >= options.client.channels + own {
         return Action::Close(Disconnect::CHANNEL_LIMIT);
     }
     let recover = request.recover.as_ref().map(|(offset, epoch)| Recover {

@@ -37,13 +37,13 @@ pub(super) fn subscribe(
     if name.is_empty() || !(delta.is_empty() || delta == "fossil") {
         return Err(CommandRefusal::BAD_REQUEST);
     }
-    if name.len() > context.options.channel_length || *has_filter {
+    if name.len() > context.options.client.channel_length || *has_filter {
         return Err(ErrorCode::BAD_REQUEST.into());
     }
     if subscriptions.contains(&canonical_name(name)) {
         return Err(ErrorCode::ALREADY_SUBSCRIBED.into());
     }
-    if subscriptions.client_side() >= context.options.max_channels {
+    if subscriptions.client_side() >= context.options.client.channels {
         return Err(ErrorCode::LIMIT_EXCEEDED.into());
     }
     let channel = context.options.channels.find_for_client(name)?;

@@ -2,7 +2,6 @@
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
@@ -34,17 +33,14 @@ pub(super) fn options() -> SessionOptions {
         revocations: Arc::default(),
         channels: Channels::new(&config.namespaces, Retention::SHARED),
         anonymous: false,
-        personal_channels: false,
-        single_connection: false,
-        feed_channels: true,
-        max_channels: 2,
-        channel_length: 20,
-        commands_per_second: None,
-        history_limit: 5,
-        presence_limit: 5,
-        ping_interval: Duration::from_secs(25),
-        pong_timeout: Duration::from_secs(8),
-        connect_timeout: Duration::from_secs(10),
+        client: ClientConfig {
+            channels: 2,
+            channel_length: 20,
+            commands_per_second: None,
+            history_limit: 5,
+            presence_limit: 5,
+            ..config.client
+        },
         hooks: HookPolicy::default(),
     }
 }
@@ -390,7 +386,9 @@ fn presence_requires_a_subscription() {
 
 #[test]
 fn commands_over_the_rate_are_rejected_until_refill() {
-    let (mut session, _) = open(SessionOptions { commands_per_second: Some(2), ..options() }, &json!({ "sub": "ann" }));
+    let mut limited = options();
+    limited.client.commands_per_second = Some(2);
+    let (mut session, _) = open(limited, &json!({ "sub": "ann" }));
     let mut command = |now| code(say(&mut session, &json!({ "id": 2, "ping": {} }), now));
     let start = at(0);
     assert_eq!([command(start), command(start), command(start), command(start)], [108; 4], "a burst of twice as many");

@@ -35,7 +35,7 @@ use axum::routing::get;
 use super::answers::json_answer;
 use super::per_base_path::PerBasePath;
 use crate::api::operations::Operations;
-use crate::config::LimitsConfig;
+use crate::feed::LimitsConfig;
 use crate::net::BasePath;
 
 /// The documents, each made once for a base path, at its first request.

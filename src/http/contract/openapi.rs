@@ -10,7 +10,7 @@ use super::sample::fill;
 use super::schemas::Schemas;
 use super::server_method::{describe_batch, describe_method, describe_sequence};
 use crate::api::operations::Operations;
-use crate::config::LimitsConfig;
+use crate::feed::LimitsConfig;
 use crate::http::server_api::METHODS;
 use crate::model::ChannelKind;
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::files::{self, File, HASHED};
-use crate::config::LimitsConfig;
+use crate::feed::LimitsConfig;
 use crate::http::per_base_path::PerBasePath;
 use crate::net::BasePath;
 

@@ -11,7 +11,7 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 
 use super::answers::problem;
-use crate::config::LimitsConfig;
+use crate::feed::LimitsConfig;
 use crate::net::BasePath;
 
 mod document;

@@ -67,14 +67,14 @@ fn with_presence(api: &ServerApi, body: &[u8]) -> Result<String, ErrorCode> {
 
 pub(super) async fn presence(api: &ServerApi, body: &[u8]) -> Answer {
     let name = with_presence(api, body)?;
-    let limit = api.sessions.presence_limit;
-    let present = api.broker.presence(&name, limit).await.map_err(|error| failed(&error.into()))?;
+    let limit = api.sessions.client.presence_limit;
+    let present = api.feed.base.broker.presence(&name, limit).await.map_err(|error| failed(&error.into()))?;
     Ok(json!({ "presence": present_clients(present) }))
 }
 
 pub(super) async fn presence_stats(api: &ServerApi, body: &[u8]) -> Answer {
     let name = with_presence(api, body)?;
-    let stats = api.broker.presence_stats(&name).await.map_err(|error| failed(&error.into()))?;
+    let stats = api.feed.base.broker.presence_stats(&name).await.map_err(|error| failed(&error.into()))?;
     serde_json::to_value(presence_counts(stats)).map_err(|_| ErrorCode::INTERNAL)
 }
 
@@ -87,7 +87,7 @@ pub(super) async fn history(api: &ServerApi, body: &[u8]) -> Answer {
         return Err(ErrorCode::NOT_AVAILABLE);
     }
     let retention = sessions.channels.retention(&channel);
-    let all = retention.map_or(sessions.history_limit, |kept| usize::try_from(kept.size).unwrap_or(usize::MAX));
+    let all = retention.map_or(sessions.client.history_limit, |kept| usize::try_from(kept.size).unwrap_or(usize::MAX));
     let all = all.saturating_add(SLACK);
     let limit = usize::try_from(limit).map_or(all, |limit| limit.min(all));
     let offset = since.as_ref().map(|since| since.offset);
@@ -111,6 +111,6 @@ pub(super) async fn history_remove(api: &ServerApi, body: &[u8]) -> Answer {
     if !channel.has_log() {
         return Err(ErrorCode::NOT_AVAILABLE);
     }
-    api.broker.clear_log(&name).await.map_err(|error| failed(&error.into()))?;
+    api.feed.base.broker.clear_log(&name).await.map_err(|error| failed(&error.into()))?;
     Ok(json!({}))
 }

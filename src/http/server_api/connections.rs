@@ -211,7 +211,7 @@ pub(super) async fn refresh(api: &ServerApi, body: &[u8]) -> Answer {
 /// The channel of this name.
 fn find(api: &ServerApi, name: &str) -> Result<ResolvedChannel, ErrorCode> {
     let sessions = &api.sessions;
-    if name.is_empty() || name.len() > sessions.channel_length {
+    if name.is_empty() || name.len() > sessions.client.channel_length {
         return Err(ErrorCode::BAD_REQUEST);
     }
     sessions.channels.find(name).ok_or(ErrorCode::UNKNOWN_CHANNEL)
@@ -230,6 +230,6 @@ fn json_text(plain: Option<Box<RawValue>>, base64: &str) -> Result<String, Error
 
 /// Sends a request to all nodes. It is done when the nodes have received it, not when clients have.
 async fn send(api: &ServerApi, signal: Signal) -> Answer {
-    api.broker.signal(signal).await.map_err(|error| failed(&error.into()))?;
+    api.feed.base.broker.signal(signal).await.map_err(|error| failed(&error.into()))?;
     Ok(json!({}))
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::api::Executor;
 use crate::api::operations::Operations;
 use crate::auth::ApiKeys;
-use crate::broker::Broker;
 use crate::feed::{Caller, Credential, Feed, Origin};
 use crate::gateway::session::SessionOptions;
 use crate::gateway::{LogReader, NodeSurvey};
@@ -15,7 +14,6 @@ pub(in crate::http) struct ServerApi {
     pub(in crate::http) api_keys: Arc<ApiKeys>,
     /// The channels, and the limits on their names and reads.
     pub(in crate::http) sessions: Arc<SessionOptions>,
-    pub(in crate::http) broker: Arc<dyn Broker>,
     pub(in crate::http) logs: Arc<LogReader>,
     /// Asks all nodes.
     pub(in crate::http) nodes: Arc<NodeSurvey>,

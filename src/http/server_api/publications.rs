@@ -102,14 +102,14 @@ pub(super) async fn publish(api: &ServerApi, body: &[u8]) -> Answer {
     let published = match publication.retention(api, &channel)? {
         None => {
             let key = publication.idempotency_key();
-            let published = api.broker.publish_on_all(&[&channel], &entry, key).await.pop();
+            let published = api.feed.base.broker.publish_on_all(&[&channel], &entry, key).await.pop();
             without_history(published.ok_or(ErrorCode::INTERNAL)?)?
         }
         Some(retention) => {
             let idempotency_key = publication.idempotency_key();
             let version = publication.version();
             let append = Append { channel: &channel, entry: &entry, retention, idempotency_key, version };
-            with_history(api.broker.append(append).await)?
+            with_history(api.feed.base.broker.append(append).await)?
         }
     };
     serde_json::to_value(published).map_err(|_| ErrorCode::INTERNAL)
@@ -173,7 +173,7 @@ impl PublicationInput {
     /// How much of the channel's log is kept; `None` if the publication is not stored.
     fn retention(&self, api: &ServerApi, name: &str) -> Result<Option<Retention>, ErrorCode> {
         let sessions = &api.sessions;
-        if name.is_empty() || name.len() > sessions.channel_length {
+        if name.is_empty() || name.len() > sessions.client.channel_length {
             return Err(ErrorCode::BAD_REQUEST);
         }
         let channel = sessions.channels.find(name).ok_or(ErrorCode::UNKNOWN_CHANNEL)?;
@@ -193,13 +193,13 @@ impl PublicationInput {
         channels: &[&str],
     ) -> Vec<Result<Published, ErrorCode>> {
         let Some(retention) = retention else {
-            let published = api.broker.publish_on_all(channels, entry, self.idempotency_key()).await;
+            let published = api.feed.base.broker.publish_on_all(channels, entry, self.idempotency_key()).await;
             return published.into_iter().map(without_history).collect();
         };
         let idempotency_key = self.idempotency_key();
         let version = self.version();
         let broadcast = Broadcast { channels, entry, retention, idempotency_key, version };
-        api.broker.broadcast(broadcast).await.into_iter().map(with_history).collect()
+        api.feed.base.broker.broadcast(broadcast).await.into_iter().map(with_history).collect()
     }
 }
 

@@ -10,7 +10,7 @@ use super::hosts::HostRules;
 use super::http::HttpOptions;
 use super::{ApnsEnvironment, Lookup, SystemLookup};
 use crate::breaker::BreakerOptions;
-use crate::config::Secret;
+use crate::settings::Secret;
 
 /// The number of users that a server must refuse before it is left alone.
 const REFUSED_USERS: usize = 2;

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::{EncodingKey, Header, encode};
 use serde::Serialize;
 
-use crate::config::Secret;
+use crate::settings::Secret;
 
 /// A private key of the curve P-256.
 pub(super) struct SigningKey {

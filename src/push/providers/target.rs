@@ -2,8 +2,8 @@
 
 use super::endpoint::EndpointUrl;
 use super::webpush::PushSubscription;
-use crate::config::Secret;
 use crate::model::{ApnsEnvironment, Platform};
+use crate::settings::Secret;
 
 /// The maximum length of a token of FCM. Tokens have about 160 characters now, and no documented limit.
 const MAX_FCM_TOKEN: usize = 1024;

@@ -20,8 +20,8 @@ use super::http::{Connections, HttpClient, HttpOptions, HttpResponse};
 use super::outcome::TOO_MANY_REQUESTS;
 use super::settings::WebhookSettings;
 use super::{Outcome, Provider, ProviderError, Push, Reason, Scope, Target};
-use crate::config::Secret;
 use crate::model::Millis;
+use crate::settings::Secret;
 
 /// The header with the time and the signatures.
 pub const SIGNATURE_HEADER: &str = "feedline-signature";

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::config::Secret;
 use crate::model::Millis;
 use crate::push::providers::http::HttpResponse;
 use crate::push::providers::outcome::TOO_MANY_REQUESTS;
 use crate::push::providers::{Outcome, Reason, Scope};
+use crate::settings::Secret;
 
 /// The pause after "TooManyProviderTokenUpdates". The team's token is kept for longer than that.
 const TOKEN_UPDATES_PAUSE: Duration = Duration::from_secs(60);

@@ -6,10 +6,10 @@ use std::time::Duration;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use serde::Serialize;
 
-use crate::config::Secret;
 use crate::model::Millis;
 use crate::push::providers::push::short_key;
 use crate::push::providers::{Outcome, Push, Urgency};
+use crate::settings::Secret;
 
 /// The maximum size of the payload, in bytes.
 const MAX_PAYLOAD_BYTES: usize = 4096;

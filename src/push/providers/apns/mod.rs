@@ -17,7 +17,7 @@ use super::endpoint::EndpointUrl;
 use super::http::{Connections, HttpClient, HttpOptions, HttpResponse};
 use super::settings::ApnsSettings;
 use super::{ApnsEnvironment, Outcome, Provider, ProviderError, Push, Reason, Scope, Target};
-use crate::config::Secret;
+use crate::settings::Secret;
 use token::ProviderTokens;
 
 /// The transport to APNs.

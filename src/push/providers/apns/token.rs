@@ -11,11 +11,11 @@ use jsonwebtoken::{Algorithm, Header};
 use parking_lot::Mutex;
 use serde::Serialize;
 
-use crate::config::Secret;
 use crate::model::Millis;
 use crate::push::providers::ProviderError;
 use crate::push::providers::settings::ApnsSettings;
 use crate::push::providers::signing::SigningKey;
+use crate::settings::Secret;
 
 /// The interval between two tokens.
 const INTERVAL: Millis = 30 * 60 * 1000;

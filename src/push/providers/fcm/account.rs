@@ -3,10 +3,10 @@
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde::{Deserialize, Serialize};
 
-use crate::config::Secret;
 use crate::model::Millis;
 use crate::push::providers::ProviderError;
 use crate::push::providers::endpoint::EndpointUrl;
+use crate::settings::Secret;
 
 /// The setting that errors name.
 pub(super) const PLACE: &str = "push.fcm_service_account";

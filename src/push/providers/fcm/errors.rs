@@ -5,10 +5,10 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::config::Secret;
 use crate::push::providers::http::HttpResponse;
 use crate::push::providers::outcome::QUOTA_EXCEEDED;
 use crate::push::providers::{Outcome, Reason, Scope};
+use crate::settings::Secret;
 
 /// The delay after an exceeded quota without `Retry-After`. Google counts by the minute.
 const QUOTA_DELAY: Duration = Duration::from_secs(60);

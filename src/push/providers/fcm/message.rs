@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::config::Secret;
 use crate::model::Millis;
 use crate::push::providers::push::short_key;
 use crate::push::providers::{Outcome, Push, Urgency};
+use crate::settings::Secret;
 
 /// The maximum size of a message, in bytes. FCM counts less of it than this transport does.
 const MAX_MESSAGE_BYTES: usize = 4096;

@@ -24,7 +24,7 @@ use super::endpoint::EndpointUrl;
 use super::http::{Connections, HttpClient, HttpOptions, HttpResponse};
 use super::settings::FcmSettings;
 use super::{Outcome, Provider, ProviderError, Push, Scope, Target};
-use crate::config::Secret;
+use crate::settings::Secret;
 use account::ServiceAccount;
 use oauth::TokenSource;
 use pacing::Pacing;

@@ -12,10 +12,10 @@ use tokio::time::Instant;
 
 use super::account::ServiceAccount;
 use crate::backoff::Backoff;
-use crate::config::Secret;
 use crate::push::providers::clock::now;
 use crate::push::providers::http::{HttpClient, HttpResponse};
 use crate::push::providers::{Outcome, Reason, Scope};
+use crate::settings::Secret;
 
 /// The part of a token's lifetime, at its end, in which it is refreshed: 10 minutes of an hour.
 const REFRESH_AHEAD: u32 = 6;

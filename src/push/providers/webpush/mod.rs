@@ -27,8 +27,8 @@ use super::http::{Connections, HttpClient, HttpOptions};
 use super::push::hashed_key;
 use super::settings::WebPushSettings;
 use super::{Outcome, Provider, ProviderError, Push, PushKind, Reason, Scope, Target};
-use crate::config::Secret;
 use crate::model::Platform;
+use crate::settings::Secret;
 use vapid::Vapid;
 
 /// The longest time that a push service keeps a message: FCM, which serves Chrome, accepts 28 days.

@@ -8,12 +8,12 @@ use jsonwebtoken::{Algorithm, Header};
 use parking_lot::Mutex;
 use serde::Serialize;
 
-use crate::config::Secret;
 use crate::model::Millis;
 use crate::push::providers::ProviderError;
 use crate::push::providers::endpoint::EndpointUrl;
 use crate::push::providers::settings::WebPushSettings;
 use crate::push::providers::signing::SigningKey;
+use crate::settings::Secret;
 
 /// The lifetime of a token. The maximum is 24 hours, and clocks differ.
 const LIFETIME: Duration = Duration::from_secs(12 * 3600);

@@ -34,7 +34,7 @@ impl Secret {
     }
 
     /// A new random secret.
-    pub(super) fn random() -> io::Result<Self> {
+    pub(crate) fn random() -> io::Result<Self> {
         let mut bytes = [0; RANDOM_BYTES];
         SysRng.try_fill_bytes(&mut bytes).map_err(io::Error::other)?;
         Ok(Self(URL_SAFE_NO_PAD.encode(bytes)))

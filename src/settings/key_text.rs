@@ -9,7 +9,7 @@ const PEM: &str = "-----BEGIN";
 /// The content of a value that is a text in PEM, or one that `is_content` recognises, or the path of a file with it;
 /// `None` if the value is empty. `expected` names it in errors, which never show the value: it may be a key in a form
 /// that is not recognised.
-pub(super) fn text_or_file(
+pub(crate) fn text_or_file(
     value: &ConfigValue,
     expected: &str,
     is_content: impl Fn(&str) -> bool,
@@ -25,7 +25,7 @@ pub(super) fn text_or_file(
 
 /// A text without the spaces, line ends and quotation marks around it, which files and environments add. PEM in which
 /// line ends are written as `\n` gets its lines.
-pub(super) fn tidy(text: &str) -> String {
+pub(crate) fn tidy(text: &str) -> String {
     let mut text = parse::trim(text);
     for quote in ['"', '\'', '`'] {
         if let Some(inner) = text.strip_prefix(quote).and_then(|text| text.strip_suffix(quote)) {
@@ -42,7 +42,7 @@ pub(super) fn tidy(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::value::{ValueKind, ValueSource};
+    use crate::settings::{ValueKind, ValueSource};
 
     fn read(text: &str) -> ParseResult<Option<String>> {
         let value = ConfigValue { kind: ValueKind::Env(text.into()), source: ValueSource::Env("KEY".into()) };

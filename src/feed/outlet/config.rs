@@ -5,13 +5,8 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-use super::layers::SectionReader;
-use super::namespaces::Namespace;
-use super::parse::{self, ParseResult};
-use super::push::networks;
-use super::secret::Secret;
-use super::suggest::nearest;
-use super::value::{ConfigValue, Table, ValueKind};
+use crate::settings::parse::{self, ParseResult};
+use crate::settings::{ConfigValue, Secret, SectionReader, Table, ValueKind, nearest, section};
 
 /// The types of events.
 const EVENT_TYPES: [&str; 10] = [
@@ -30,31 +25,33 @@ const EVENT_TYPES: [&str; 10] = [
 /// The keys of a webhook.
 const WEBHOOK_KEYS: [&str; 4] = ["name", "url", "secrets", "types"];
 
-/// `[outlet]`. URLs are checked when the webhooks are built.
-#[derive(Clone, Debug, PartialEq)]
-pub struct OutletConfig {
-    /// The consumers that poll over HTTP.
-    pub consumers: Vec<String>,
-    /// How long events are kept.
-    pub retention: Duration,
-    /// How long a webhook may refuse an event before it is set aside.
-    pub give_up: Duration,
-    /// Whether connections of users cause events.
-    pub activity: bool,
-    /// The time without a connection after which a user is away.
-    pub away_after: Duration,
-    /// Whether events are copied to a Stream of Redis.
-    pub stream: bool,
-    /// The number of events that the Stream keeps.
-    pub stream_length: u64,
-    /// The time for a request to a webhook.
-    pub timeout: Duration,
-    /// The maximum number of concurrent requests to each webhook.
-    pub concurrency: usize,
-    /// Private networks that webhooks may be in.
-    pub allow_networks: Vec<IpNet>,
-    /// The webhooks.
-    pub webhooks: Vec<OutletWebhook>,
+section! {
+    /// `[outlet]`. URLs are checked when the webhooks are built.
+    pub struct OutletConfig {
+        /// The consumers that poll over HTTP.
+        pub consumers: Vec<String> = consumer_names,
+        /// How long events are kept.
+        pub retention: Duration = parse::duration("5s"..="30d"),
+        /// How long a webhook may refuse an event before it is set aside.
+        pub give_up: Duration = parse::duration("1s"..="14d"),
+        /// Whether connections of users cause events.
+        pub activity: bool = parse::boolean,
+        /// The time without a connection after which a user is away, and without a subscriber after which a channel is
+        /// vacated.
+        pub away_after: Duration = parse::duration("0s"..="1h"),
+        /// Whether events are copied to a Stream of Redis.
+        pub stream: bool = parse::boolean,
+        /// The number of events that the Stream keeps.
+        pub stream_length: u64 = parse::integer(1..=100_000_000),
+        /// The time for a request to a webhook.
+        pub timeout: Duration = parse::duration("100ms"..="30s"),
+        /// The maximum number of concurrent requests to each webhook.
+        pub concurrency: usize = parse::integer(1..=1_000),
+        /// Private networks that webhooks may be in.
+        pub allow_networks: Vec<IpNet> = parse::networks,
+        /// The webhooks.
+        pub webhooks: Vec<OutletWebhook> = webhooks,
+    }
 }
 
 /// A webhook: `[[outlet.webhooks]]`.
@@ -71,35 +68,23 @@ pub struct OutletWebhook {
 }
 
 impl OutletConfig {
-    pub(super) fn read(mut section: SectionReader<'_>, namespaces: &[Namespace]) -> Self {
-        let outlet = Self {
-            consumers: section.read("consumers", consumer_names),
-            retention: section.read("retention", parse::duration("5s"..="30d")),
-            give_up: section.read("give_up", parse::duration("1s"..="14d")),
-            activity: section.read("activity", parse::boolean),
-            away_after: section.read("away_after", parse::duration("0s"..="1h")),
-            stream: section.read("stream", parse::boolean),
-            stream_length: section.read("stream_length", parse::integer(1..=100_000_000)),
-            timeout: section.read("timeout", parse::duration("100ms"..="30s")),
-            concurrency: section.read("concurrency", parse::integer(1..=1_000)),
-            allow_networks: section.read("allow_networks", networks),
-            webhooks: section.read("webhooks", webhooks),
-        };
+    /// Reads the section. `channel_events`: whether subscriptions to channels of the application cause events.
+    pub(crate) fn read(mut section: SectionReader<'_>, channel_events: bool) -> Self {
+        let outlet = Self::read_keys(&mut section);
         if outlet.retention <= outlet.give_up {
             section.problem(&["retention", "give_up"], "must be longer than outlet.give_up");
         }
-        outlet.check_types(&mut section, namespaces);
+        outlet.check_types(&mut section, channel_events);
         outlet
     }
 
     /// Reports types of events that never happen.
-    fn check_types(&self, section: &mut SectionReader<'_>, namespaces: &[Namespace]) {
-        let has_channel_events = namespaces.iter().any(|namespace| namespace.events);
+    fn check_types(&self, section: &mut SectionReader<'_>, channel_events: bool) {
         for webhook in &self.webhooks {
             for kind in &webhook.types {
                 let needed = match kind.as_str() {
                     "user.connected" | "user.away" if !self.activity => "outlet.activity = true",
-                    "channel.subscribed" | "channel.vacated" if !has_channel_events => "a namespace with events = true",
+                    "channel.subscribed" | "channel.vacated" if !channel_events => "a namespace with events = true",
                     _ => continue,
                 };
                 let message =
@@ -113,6 +98,17 @@ impl OutletConfig {
     pub fn is_enabled(&self) -> bool {
         self.stream || !self.consumers.is_empty() || !self.webhooks.is_empty()
     }
+
+    /// All consumers with a cursor in the ledger: those that poll, and webhooks.
+    pub(super) fn registered(&self) -> Vec<String> {
+        let webhooks = self.webhooks.iter().map(|webhook| webhook_consumer(&webhook.name));
+        self.consumers.iter().cloned().chain(webhooks).collect()
+    }
+}
+
+/// The name under which the ledger knows a webhook. Consumers that poll have names without a colon.
+pub fn webhook_consumer(name: &str) -> String {
+    format!("webhook:{name}")
 }
 
 /// The name of a consumer or webhook.

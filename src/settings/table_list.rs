@@ -8,7 +8,7 @@ use super::suggest::nearest;
 use super::value::{ConfigValue, Table, ValueKind, ValueSource};
 
 /// The tables of a list, each with its place.
-pub(super) fn tables(value: &ConfigValue, name: &str) -> Result<Vec<(ValueSource, Table)>, String> {
+pub(crate) fn tables(value: &ConfigValue, name: &str) -> Result<Vec<(ValueSource, Table)>, String> {
     let list = match &value.kind {
         ValueKind::Env(text) => from_json(text, &value.source)?,
         ValueKind::List(items) => items.clone(),
@@ -29,23 +29,23 @@ fn from_json(text: &str, source: &ValueSource) -> Result<Vec<ConfigValue>, Strin
 }
 
 /// Reads the keys of one table.
-pub(super) struct TableReader {
+pub(crate) struct TableReader {
     table: Table,
     /// The path of the table in error messages, such as `namespaces[0]`.
     path: String,
     /// The keys that were read: all valid keys.
     known: BTreeSet<&'static str>,
     /// The place (`None`: that of the whole item), the dotted key, and the message.
-    pub(super) problems: Vec<(Option<ValueSource>, String, String)>,
+    pub(crate) problems: Vec<(Option<ValueSource>, String, String)>,
 }
 
 impl TableReader {
-    pub(super) fn new(table: Table, path: String) -> Self {
+    pub(crate) fn new(table: Table, path: String) -> Self {
         Self { table, path, known: BTreeSet::new(), problems: Vec::new() }
     }
 
     /// The value of a key, or its default. A key without a default is required. Errors are recorded.
-    pub(super) fn read<T: Default>(
+    pub(crate) fn read<T: Default>(
         &mut self,
         key: &'static str,
         read: impl Fn(&ConfigValue) -> ParseResult<T>,
@@ -63,13 +63,13 @@ impl TableReader {
         })
     }
 
-    pub(super) fn problem(&mut self, key: &str, message: String) {
+    pub(crate) fn problem(&mut self, key: &str, message: String) {
         let source = self.table.get(key).map(|value| value.source.clone());
         self.problems.push((source, format!("{}.{key}", self.path), message));
     }
 
     /// Records unknown keys as errors.
-    pub(super) fn report_unknown(&mut self) {
+    pub(crate) fn report_unknown(&mut self) {
         let unknown: Vec<String> =
             self.table.keys().filter(|key| !self.known.contains(key.as_str())).cloned().collect();
         for key in unknown {

@@ -5,12 +5,12 @@ use std::fmt;
 /// All errors of a configuration. Displayed as one line per problem: `place: message`.
 #[derive(Debug)]
 pub struct ConfigError {
-    pub(super) problems: Vec<ConfigProblem>,
+    pub(crate) problems: Vec<ConfigProblem>,
 }
 
 impl ConfigError {
     /// An error with a single problem.
-    pub(super) fn one(place: String, message: String) -> Self {
+    pub(crate) fn one(place: String, message: String) -> Self {
         Self { problems: vec![ConfigProblem { place, message }] }
     }
 }
@@ -29,9 +29,9 @@ impl std::error::Error for ConfigError {}
 
 /// One invalid value, unknown key or unreadable file.
 #[derive(Debug)]
-pub(super) struct ConfigProblem {
+pub(crate) struct ConfigProblem {
     /// The place of the value: `config.toml:12:3: server.listen`, or the name of an environment variable.
-    pub(super) place: String,
+    pub(crate) place: String,
     /// The expected value. Never contains a secret.
-    pub(super) message: String,
+    pub(crate) message: String,
 }

@@ -4,11 +4,9 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use super::channel_regex::{self, ChannelRegex};
-use super::layers::Layers;
-use super::parse::{self, ParseResult};
-use super::table_list::{TableReader, tables};
-use super::value::{ConfigValue, ValueSource};
 use crate::model::ChannelKind;
+use crate::settings::parse::{self, ParseResult};
+use crate::settings::{ConfigValue, Layers, TableReader, ValueSource, tables};
 
 /// A configured namespace. Its channels are `<name>:<anything>`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -75,7 +73,7 @@ impl NamespaceAccess {
 }
 
 /// Reads `[[namespaces]]`, or the JSON array of the environment variable that replaces them.
-pub(super) fn read(layers: &mut Layers) -> Vec<Namespace> {
+pub(crate) fn read(layers: &mut Layers) -> Vec<Namespace> {
     let Some(value) = layers.whole("namespaces") else { return Vec::new() };
     let items = match tables(&value, "namespaces") {
         Ok(items) => items,

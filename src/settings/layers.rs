@@ -22,15 +22,15 @@ const DEFAULTS: &str = include_str!("../../config.toml");
 
 /// The operator's file.
 #[derive(Clone, Copy)]
-pub(super) struct ConfigFile<'a> {
+pub(crate) struct ConfigFile<'a> {
     /// Its path, for error messages.
-    pub(super) name: &'a str,
+    pub(crate) name: &'a str,
     /// Its content.
-    pub(super) text: &'a str,
+    pub(crate) text: &'a str,
 }
 
 /// All layers, the keys that were read, and the problems found.
-pub(super) struct Layers {
+pub(crate) struct Layers {
     /// The path of the operator's file, for error messages.
     file: String,
     defaults: Table,
@@ -46,7 +46,7 @@ pub(super) struct Layers {
 
 impl Layers {
     /// Parses the file, and collects the environment variables with Feedline's prefix.
-    pub(super) fn new(file: ConfigFile<'_>, env: impl Iterator<Item = (String, String)>) -> Self {
+    pub(crate) fn new(file: ConfigFile<'_>, env: impl Iterator<Item = (String, String)>) -> Self {
         let mut problems = Vec::new();
         let (user, errors) = read_toml(file.text);
         for (source, message) in errors {
@@ -76,18 +76,18 @@ impl Layers {
     }
 
     /// A reader for the keys of one section.
-    pub(super) fn section(&mut self, name: &'static str) -> SectionReader<'_> {
+    pub(crate) fn section(&mut self, name: &'static str) -> SectionReader<'_> {
         SectionReader { layers: self, name }
     }
 
     /// The value of a key outside of the sections, from the environment or the file.
-    pub(super) fn whole(&mut self, key: &'static str) -> Option<ConfigValue> {
+    pub(crate) fn whole(&mut self, key: &'static str) -> Option<ConfigValue> {
         self.known.insert(key.to_owned());
         self.env.get(key).or_else(|| self.user.get(key)).cloned()
     }
 
     /// Reports a problem with the value of a dotted key.
-    pub(super) fn problem(&mut self, source: &ValueSource, key: &str, message: &str) {
+    pub(crate) fn problem(&mut self, source: &ValueSource, key: &str, message: &str) {
         self.problems.push(ConfigProblem { place: place(source, &self.file, Some(key)), message: message.to_owned() });
     }
 
@@ -95,7 +95,7 @@ impl Layers {
     ///
     /// # Errors
     /// All problems that were reported, and one for each unknown key.
-    pub(super) fn finish(mut self) -> Result<(), ConfigError> {
+    pub(crate) fn finish(mut self) -> Result<(), ConfigError> {
         for (key, source, message) in self.unknown_keys() {
             self.problem(&source, &key, &message);
         }
@@ -160,14 +160,14 @@ impl Layers {
 }
 
 /// Reads the keys of one section.
-pub(super) struct SectionReader<'a> {
+pub(crate) struct SectionReader<'a> {
     layers: &'a mut Layers,
     name: &'static str,
 }
 
 impl SectionReader<'_> {
     /// The value of a key. An invalid value is reported and replaced by the default until [`Layers::finish`] fails.
-    pub(super) fn read<T>(&mut self, key: &'static str, read: impl Fn(&ConfigValue) -> ParseResult<T>) -> T {
+    pub(crate) fn read<T>(&mut self, key: &'static str, read: impl Fn(&ConfigValue) -> ParseResult<T>) -> T {
         let path = self.path(key);
         self.layers.known.insert(path.clone());
         let value = self.effective(key);
@@ -179,7 +179,7 @@ impl SectionReader<'_> {
     }
 
     /// Reports a conflict between several keys, at the first one that is not a default.
-    pub(super) fn problem(&mut self, keys: &[&'static str], message: &str) {
+    pub(crate) fn problem(&mut self, keys: &[&'static str], message: &str) {
         let written = keys.iter().find(|key| !matches!(self.effective(key).source, ValueSource::Default));
         let key = written.or(keys.first()).copied().unwrap_or_default();
         let source = self.effective(key).source;

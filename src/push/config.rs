@@ -7,109 +7,78 @@ use std::time::Duration;
 use ipnet::IpNet;
 use reqwest::Url;
 
-use super::key_text::{text_or_file, tidy};
-use super::layers::SectionReader;
-use super::parse::{self, ParseResult};
-use super::secret::Secret;
-use super::value::{ConfigValue, Table, ValueKind};
 use crate::net::parse_network;
+use crate::settings::parse::{self, ParseResult};
+use crate::settings::{ConfigValue, Secret, SectionReader, Table, ValueKind, section, text_or_file, tidy};
 
 /// Templates by language, kind and part.
 pub(crate) type PushTexts = BTreeMap<String, BTreeMap<String, BTreeMap<String, String>>>;
 
-/// `[push]`: the push bridge and its providers. Keys and URLs are checked when the providers are built.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PushConfig {
-    /// Whether notifications are pushed to devices.
-    pub enabled: bool,
-    /// How long a notification waits for its owner to read it.
-    pub grace: Duration,
-    /// The time between two pushes of the same group of likes or follows.
-    pub digest: Duration,
-    /// How long after its notification a push is of use.
-    pub ttl: Duration,
-    /// How long a device is kept without a registration or a connection of its user.
-    pub device_idle: Duration,
-    /// The language of devices without one.
-    pub locale: String,
-    /// The name of the application in texts.
-    pub app_name: String,
-    /// Templates that replace or extend the built-in ones, by language, kind and part.
-    pub texts: PushTexts,
-    /// The time for a request to a provider.
-    pub timeout: Duration,
-    /// The maximum number of concurrent requests to each provider.
-    pub concurrency: usize,
-    /// Private networks that endpoints of devices may be in.
-    pub allow_networks: Vec<IpNet>,
-    /// The hosts of endpoints that users register; empty: all.
-    pub endpoints_allow: Vec<String>,
-    /// Hosts that these endpoints must not have.
-    pub endpoints_deny: Vec<String>,
-    /// Certificates of private authorities, as PEM; empty: none.
-    pub ca_certificates: String,
-    /// Whether all providers are replaced by one that sends nothing.
-    pub dry_run: bool,
-    /// The time that this provider takes.
-    pub dry_run_latency: Duration,
-    /// The service account of FCM, as JSON; `None`: no pushes to FCM.
-    pub fcm_service_account: Option<Secret>,
-    /// The address of FCM.
-    pub fcm_url: String,
-    /// The signing key of APNs, as PEM; `None`: no pushes to APNs.
-    pub apns_key: Option<Secret>,
-    /// The id of this key.
-    pub apns_key_id: String,
-    /// The id of the team.
-    pub apns_team_id: String,
-    /// The bundle id of devices without one.
-    pub apns_topic: String,
-    /// Whether devices that do not say so have tokens of the sandbox.
-    pub apns_sandbox: bool,
-    /// The address of APNs.
-    pub apns_url: String,
-    /// The address of its sandbox.
-    pub apns_sandbox_url: String,
-    /// The private key of VAPID; `None`: no Web Push.
-    pub vapid_private_key: Option<Secret>,
-    /// How push services reach the operator.
-    pub vapid_subject: String,
-    /// The secrets that sign webhooks. Empty: no webhooks.
-    pub webhook_secrets: Vec<Secret>,
+section! {
+    /// `[push]`: the push bridge and its providers. Keys and URLs are checked when the providers are built.
+    pub struct PushConfig {
+        /// Whether notifications are pushed to devices.
+        pub enabled: bool = parse::boolean,
+        /// How long a notification waits for its owner to read it.
+        pub grace: Duration = parse::duration("0s"..="10m"),
+        /// The time between two pushes of the same group of likes or follows.
+        pub digest: Duration = parse::duration("0s"..="24h"),
+        /// How long after its notification a push is of use.
+        pub ttl: Duration = parse::duration("1m"..="28d"),
+        /// How long a device is kept without a registration or a connection of its user.
+        pub device_idle: Duration = parse::duration("1s"..="3650d"),
+        /// The language of devices without one.
+        pub locale: String = parse::nonempty_text,
+        /// The name of the application in texts.
+        pub app_name: String = parse::nonempty_text,
+        /// Templates that replace or extend the built-in ones, by language, kind and part.
+        pub texts: PushTexts = texts,
+        /// The time for a request to a provider.
+        pub timeout: Duration = parse::duration("100ms"..="15s"),
+        /// The maximum number of concurrent requests to each provider.
+        pub concurrency: usize = parse::integer(1..=10_000),
+        /// Private networks that endpoints of devices may be in.
+        pub allow_networks: Vec<IpNet> = parse::networks,
+        /// The hosts of endpoints that users register; empty: all.
+        pub endpoints_allow: Vec<String> = hosts,
+        /// Hosts that these endpoints must not have.
+        pub endpoints_deny: Vec<String> = hosts,
+        /// Certificates of private authorities, as PEM; empty: none.
+        pub ca_certificates: String = |value| Ok(pem(value)?.unwrap_or_default()),
+        /// Whether all providers are replaced by one that sends nothing.
+        pub dry_run: bool = parse::boolean,
+        /// The time that this provider takes.
+        pub dry_run_latency: Duration = parse::duration("0s"..="10s"),
+        /// The service account of FCM, as JSON; `None`: no pushes to FCM.
+        pub fcm_service_account: Option<Secret> = secret_or_file,
+        /// The address of FCM.
+        pub fcm_url: String = parse::nonempty_text,
+        /// The signing key of APNs, as PEM; `None`: no pushes to APNs.
+        pub apns_key: Option<Secret> = secret_or_file,
+        /// The id of this key.
+        pub apns_key_id: String = parse::text,
+        /// The id of the team.
+        pub apns_team_id: String = parse::text,
+        /// The bundle id of devices without one.
+        pub apns_topic: String = parse::text,
+        /// Whether devices that do not say so have tokens of the sandbox.
+        pub apns_sandbox: bool = parse::boolean,
+        /// The address of APNs.
+        pub apns_url: String = parse::nonempty_text,
+        /// The address of its sandbox.
+        pub apns_sandbox_url: String = parse::nonempty_text,
+        /// The private key of VAPID; `None`: no Web Push.
+        pub vapid_private_key: Option<Secret> = vapid_key,
+        /// How push services reach the operator.
+        pub vapid_subject: String = parse::text,
+        /// The secrets that sign webhooks. Empty: no webhooks.
+        pub webhook_secrets: Vec<Secret> = parse::secret_list,
+    }
 }
 
 impl PushConfig {
-    pub(super) fn read(mut section: SectionReader<'_>) -> Self {
-        let push = Self {
-            enabled: section.read("enabled", parse::boolean),
-            grace: section.read("grace", parse::duration("0s"..="10m")),
-            digest: section.read("digest", parse::duration("0s"..="24h")),
-            ttl: section.read("ttl", parse::duration("1m"..="28d")),
-            device_idle: section.read("device_idle", parse::duration("1s"..="3650d")),
-            locale: section.read("locale", parse::nonempty_text),
-            app_name: section.read("app_name", parse::nonempty_text),
-            texts: section.read("texts", texts),
-            timeout: section.read("timeout", parse::duration("100ms"..="15s")),
-            concurrency: section.read("concurrency", parse::integer(1..=10_000)),
-            allow_networks: section.read("allow_networks", networks),
-            endpoints_allow: section.read("endpoints_allow", hosts),
-            endpoints_deny: section.read("endpoints_deny", hosts),
-            ca_certificates: section.read("ca_certificates", |value| Ok(pem(value)?.unwrap_or_default())),
-            dry_run: section.read("dry_run", parse::boolean),
-            dry_run_latency: section.read("dry_run_latency", parse::duration("0s"..="10s")),
-            fcm_service_account: section.read("fcm_service_account", secret_or_file),
-            fcm_url: section.read("fcm_url", parse::nonempty_text),
-            apns_key: section.read("apns_key", secret_or_file),
-            apns_key_id: section.read("apns_key_id", parse::text),
-            apns_team_id: section.read("apns_team_id", parse::text),
-            apns_topic: section.read("apns_topic", parse::text),
-            apns_sandbox: section.read("apns_sandbox", parse::boolean),
-            apns_url: section.read("apns_url", parse::nonempty_text),
-            apns_sandbox_url: section.read("apns_sandbox_url", parse::nonempty_text),
-            vapid_private_key: section.read("vapid_private_key", vapid_key),
-            vapid_subject: section.read("vapid_subject", parse::text),
-            webhook_secrets: section.read("webhook_secrets", parse::secret_list),
-        };
+    pub(crate) fn read(mut section: SectionReader<'_>) -> Self {
+        let push = Self::read_keys(&mut section);
         if let Some(denied) = push.endpoints_allow.iter().find(|host| is_covered(host, &push.endpoints_deny)) {
             let message = format!("{denied:?} allows nothing: push.endpoints_deny has it");
             section.problem(&["endpoints_allow"], &message);
@@ -154,13 +123,6 @@ fn table<'a>(value: &'a ConfigValue, path: &str) -> ParseResult<&'a Table> {
         ValueKind::Table(table) => Ok(table),
         other => Err(format!("{path} is {}, not a table: write [push.texts.en.like]", other.name())),
     }
-}
-
-pub(super) fn networks(value: &ConfigValue) -> ParseResult<Vec<IpNet>> {
-    let network = |text: String| {
-        parse_network(&text).ok_or_else(|| format!("expected a network such as 10.0.0.0/8, not {text:?}"))
-    };
-    parse::text_list(value)?.into_iter().map(network).collect()
 }
 
 /// Hosts, each possibly as `*.` and a domain, in the form that URLs have after parsing: in lower case and punycode.

@@ -2,8 +2,8 @@
 
 use regex::Regex;
 
-use super::parse::{self, ParseResult};
-use super::value::ConfigValue;
+use crate::settings::ConfigValue;
+use crate::settings::parse::{self, ParseResult};
 
 /// An expression that the names of channels must match. Matching takes time linear in the length of the name, whatever
 /// the expression is.

@@ -5,12 +5,9 @@ use std::time::Duration;
 
 use reqwest::Url;
 
-use super::layers::SectionReader;
-use super::namespaces::Namespace;
-use super::parse::{self, ParseResult};
-use super::suggest::nearest;
-use super::value::ConfigValue;
 use crate::net::{AllowedOrigins, is_public};
+use crate::settings::parse::{self, ParseResult};
+use crate::settings::{ConfigValue, SectionReader, nearest, section};
 
 /// Headers of clients that a browser adds by itself, also to requests that a foreign page causes: cookies, and the name
 /// and password of HTTP authentication.
@@ -33,48 +30,37 @@ const RESERVED_HEADERS: [&str; 13] = [
     "upgrade",
 ];
 
-/// `[hooks]`. An endpoint that is `None` is not asked.
-#[derive(Clone, Debug, PartialEq)]
-pub struct HooksConfig {
-    /// Asked who a client without a token is.
-    pub connect: Option<String>,
-    /// Asked when a connection without a token expires.
-    pub refresh: Option<String>,
-    /// Asked whether a client without a subscription token may subscribe.
-    pub subscribe: Option<String>,
-    /// Asked whether a client may publish.
-    pub publish: Option<String>,
-    /// Asked when a subscription that the subscribe hook granted expires.
-    pub sub_refresh: Option<String>,
-    /// Asked for methods that are not operations of Feedline.
-    pub rpc: Option<String>,
-    /// The namespaces whose channels `subscribe` and `publish` are asked for; empty: all.
-    pub namespaces: Vec<String>,
-    /// The headers of clients that are passed on, in lower case.
-    pub headers: Vec<String>,
-    /// The time for one answer.
-    pub timeout: Duration,
-    /// The maximum number of concurrent questions.
-    pub concurrency: usize,
-    /// Whether endpoints may be `http` beyond private networks.
-    pub allow_insecure: bool,
+section! {
+    /// `[hooks]`. An endpoint that is `None` is not asked.
+    pub struct HooksConfig {
+        /// Asked who a client without a token is.
+        pub connect: Option<String> = endpoint,
+        /// Asked when a connection without a token expires.
+        pub refresh: Option<String> = endpoint,
+        /// Asked whether a client without a subscription token may subscribe.
+        pub subscribe: Option<String> = endpoint,
+        /// Asked whether a client may publish.
+        pub publish: Option<String> = endpoint,
+        /// Asked when a subscription that the subscribe hook granted expires.
+        pub sub_refresh: Option<String> = endpoint,
+        /// Asked for methods that are not operations of Feedline.
+        pub rpc: Option<String> = endpoint,
+        /// The namespaces whose channels `subscribe` and `publish` are asked for; empty: all.
+        pub namespaces: Vec<String> = namespace_names,
+        /// The headers of clients that are passed on, in lower case.
+        pub headers: Vec<String> = header_names,
+        /// The time for one answer.
+        pub timeout: Duration = parse::duration("10ms"..="30s"),
+        /// The maximum number of concurrent questions.
+        pub concurrency: usize = parse::integer(1..=10_000),
+        /// Whether endpoints may be `http` beyond private networks.
+        pub allow_insecure: bool = parse::boolean,
+    }
 }
 
 impl HooksConfig {
-    pub(super) fn read(mut section: SectionReader<'_>, origins: &AllowedOrigins, namespaces: &[Namespace]) -> Self {
-        let hooks = Self {
-            connect: section.read("connect", endpoint),
-            refresh: section.read("refresh", endpoint),
-            subscribe: section.read("subscribe", endpoint),
-            publish: section.read("publish", endpoint),
-            sub_refresh: section.read("sub_refresh", endpoint),
-            rpc: section.read("rpc", endpoint),
-            namespaces: section.read("namespaces", namespace_names),
-            headers: section.read("headers", header_names),
-            timeout: section.read("timeout", parse::duration("10ms"..="30s")),
-            concurrency: section.read("concurrency", parse::integer(1..=10_000)),
-            allow_insecure: section.read("allow_insecure", parse::boolean),
-        };
+    pub(crate) fn read(mut section: SectionReader<'_>, origins: &AllowedOrigins, namespaces: &[&str]) -> Self {
+        let hooks = Self::read_keys(&mut section);
         hooks.check_headers(&mut section, origins);
         hooks.check_endpoints(&mut section);
         hooks.check_namespaces(&mut section, namespaces);
@@ -119,8 +105,8 @@ impl HooksConfig {
     }
 
     /// Reports namespaces that do not exist: `subscribe` and `publish` would not be asked for those that are meant.
-    fn check_namespaces(&self, section: &mut SectionReader<'_>, namespaces: &[Namespace]) {
-        let names = || namespaces.iter().map(|namespace| namespace.name.as_str());
+    fn check_namespaces(&self, section: &mut SectionReader<'_>, namespaces: &[&str]) {
+        let names = || namespaces.iter().copied();
         for unknown in self.namespaces.iter().filter(|name| !names().any(|known| known == *name)) {
             let hint =
                 nearest(unknown, names()).map(|known| format!("; did you mean {known:?}?")).unwrap_or_else(|| {

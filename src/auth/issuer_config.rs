@@ -4,9 +4,8 @@ use std::net::IpAddr;
 
 use axum::http::Uri;
 
-use super::parse::{self, ParseResult};
-use super::table_list::{TableReader, tables};
-use super::value::ConfigValue;
+use crate::settings::parse::{self, ParseResult};
+use crate::settings::{ConfigValue, TableReader, tables};
 
 /// The maximum number of issuers: each has a task, and its keys stay in memory.
 const MAX_ISSUERS: usize = 32;

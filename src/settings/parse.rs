@@ -7,16 +7,18 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use reqwest::Url;
 
 use super::secret::Secret;
 use super::value::{ConfigValue, ValueKind};
+use crate::net::parse_network;
 
 /// A parsed value, or an error that states the expected value.
-pub(super) type ParseResult<T> = Result<T, String>;
+pub(crate) type ParseResult<T> = Result<T, String>;
 
 /// Text, possibly empty.
-pub(super) fn text(value: &ConfigValue) -> ParseResult<String> {
+pub(crate) fn text(value: &ConfigValue) -> ParseResult<String> {
     match &value.kind {
         ValueKind::Text(text) | ValueKind::Env(text) => Ok(text.clone()),
         other => Err(format!("expected text in quotes, not {}", other.name())),
@@ -24,23 +26,23 @@ pub(super) fn text(value: &ConfigValue) -> ParseResult<String> {
 }
 
 /// Text; `None` if it is empty.
-pub(super) fn optional_text(value: &ConfigValue) -> ParseResult<Option<String>> {
+pub(crate) fn optional_text(value: &ConfigValue) -> ParseResult<Option<String>> {
     text(value).map(|text| Some(text).filter(|text| !text.is_empty()))
 }
 
 /// Text that is not empty.
-pub(super) fn nonempty_text(value: &ConfigValue) -> ParseResult<String> {
+pub(crate) fn nonempty_text(value: &ConfigValue) -> ParseResult<String> {
     optional_text(value)?.ok_or_else(|| "must not be empty".into())
 }
 
 /// A text without the spaces and line ends around it.
-pub(super) fn trim(text: &str) -> &str {
+pub(crate) fn trim(text: &str) -> &str {
     text.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}')
 }
 
 /// A secret, without the spaces and line ends around it, which files and environments add. Quotation marks around it
 /// may come from there, too, or belong to it: a guess would cost every token, so they are an error.
-pub(super) fn secret(text: &str) -> ParseResult<Secret> {
+pub(crate) fn secret(text: &str) -> ParseResult<Secret> {
     let text = trim(text);
     if text.starts_with(['"', '\'', '`']) || text.ends_with(['"', '\'', '`']) {
         return Err("begins or ends with a quotation mark, which would be part of the key: remove it".into());
@@ -49,13 +51,13 @@ pub(super) fn secret(text: &str) -> ParseResult<Secret> {
 }
 
 /// A secret; `None` if it is empty.
-pub(super) fn optional_secret(value: &ConfigValue) -> ParseResult<Option<Secret>> {
+pub(crate) fn optional_secret(value: &ConfigValue) -> ParseResult<Option<Secret>> {
     let secret = secret(&text(value)?)?;
     Ok(Some(secret).filter(|secret| !secret.reveal().is_empty()))
 }
 
 /// `true` or `false`.
-pub(super) fn boolean(value: &ConfigValue) -> ParseResult<bool> {
+pub(crate) fn boolean(value: &ConfigValue) -> ParseResult<bool> {
     match &value.kind {
         ValueKind::Boolean(flag) => Ok(*flag),
         ValueKind::Env(text) => text.parse().map_err(|_| format!("expected true or false, not {text:?}")),
@@ -64,7 +66,7 @@ pub(super) fn boolean(value: &ConfigValue) -> ParseResult<bool> {
 }
 
 /// `true`, `false`, or `"auto"` as `None`.
-pub(super) fn boolean_or_auto(value: &ConfigValue) -> ParseResult<Option<bool>> {
+pub(crate) fn boolean_or_auto(value: &ConfigValue) -> ParseResult<Option<bool>> {
     match &value.kind {
         ValueKind::Text(text) | ValueKind::Env(text) if text == "auto" => Ok(None),
         ValueKind::Boolean(_) | ValueKind::Env(_) => {
@@ -75,7 +77,7 @@ pub(super) fn boolean_or_auto(value: &ConfigValue) -> ParseResult<Option<bool>> 
 }
 
 /// A whole number within a range, as an unsigned type that can represent the range.
-pub(super) fn integer<T: TryFrom<u64>>(range: RangeInclusive<u64>) -> impl Fn(&ConfigValue) -> ParseResult<T> {
+pub(crate) fn integer<T: TryFrom<u64>>(range: RangeInclusive<u64>) -> impl Fn(&ConfigValue) -> ParseResult<T> {
     move |value| {
         let low = *range.start();
         let high = *range.end();
@@ -93,7 +95,7 @@ pub(super) fn integer<T: TryFrom<u64>>(range: RangeInclusive<u64>) -> impl Fn(&C
 }
 
 /// A limit: a whole number, or `None` for 0, which disables the limit.
-pub(super) fn limit<T: TryFrom<u64>>(highest: u64) -> impl Fn(&ConfigValue) -> ParseResult<Option<T>> {
+pub(crate) fn limit<T: TryFrom<u64>>(highest: u64) -> impl Fn(&ConfigValue) -> ParseResult<Option<T>> {
     move |value| match integer::<u64>(0..=highest)(value)? {
         0 => Ok(None),
         _ => integer::<T>(0..=highest)(value).map(Some),
@@ -101,7 +103,7 @@ pub(super) fn limit<T: TryFrom<u64>>(highest: u64) -> impl Fn(&ConfigValue) -> P
 }
 
 /// A duration within a range.
-pub(super) fn duration(range: RangeInclusive<&'static str>) -> impl Fn(&ConfigValue) -> ParseResult<Duration> {
+pub(crate) fn duration(range: RangeInclusive<&'static str>) -> impl Fn(&ConfigValue) -> ParseResult<Duration> {
     move |value| {
         let text = match &value.kind {
             ValueKind::Text(text) | ValueKind::Env(text) => text,
@@ -137,18 +139,18 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 }
 
 /// An address and a port.
-pub(super) fn address(value: &ConfigValue) -> ParseResult<SocketAddr> {
+pub(crate) fn address(value: &ConfigValue) -> ParseResult<SocketAddr> {
     let text = text(value)?;
     text.parse().map_err(|_| format!("expected an address and a port, such as 127.0.0.1:8000, not {text:?}"))
 }
 
 /// An address and a port; `None` if the text is empty.
-pub(super) fn optional_address(value: &ConfigValue) -> ParseResult<Option<SocketAddr>> {
+pub(crate) fn optional_address(value: &ConfigValue) -> ParseResult<Option<SocketAddr>> {
     optional_text(value)?.map(|_| address(value)).transpose()
 }
 
 /// One of several keywords.
-pub(super) fn one_of<T: Copy>(words: &'static [(&'static str, T)]) -> impl Fn(&ConfigValue) -> ParseResult<T> {
+pub(crate) fn one_of<T: Copy>(words: &'static [(&'static str, T)]) -> impl Fn(&ConfigValue) -> ParseResult<T> {
     move |value| {
         let text = text(value)?;
         words.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning).ok_or_else(|| {
@@ -159,7 +161,7 @@ pub(super) fn one_of<T: Copy>(words: &'static [(&'static str, T)]) -> impl Fn(&C
 }
 
 /// A text without spaces or quotes around it, which would be a part of it and match nothing; `None` if it is empty.
-pub(super) fn exact_text(value: &ConfigValue) -> ParseResult<Option<String>> {
+pub(crate) fn exact_text(value: &ConfigValue) -> ParseResult<Option<String>> {
     let Some(text) = optional_text(value)? else { return Ok(None) };
     if text.starts_with('[') && text.ends_with(']') {
         return Err("expected one text, not a list".into());
@@ -168,7 +170,7 @@ pub(super) fn exact_text(value: &ConfigValue) -> ParseResult<Option<String>> {
 }
 
 /// A list of texts, none of them empty. In an environment variable, commas separate them, or it is a list in JSON.
-pub(super) fn text_list(value: &ConfigValue) -> ParseResult<Vec<String>> {
+pub(crate) fn text_list(value: &ConfigValue) -> ParseResult<Vec<String>> {
     let json;
     let items = match &value.kind {
         ValueKind::List(items) => items,
@@ -213,7 +215,7 @@ fn exact(text: String, name: &str) -> ParseResult<String> {
 }
 
 /// A text or a list of texts; empty text: no item. In an environment variable, commas separate the items.
-pub(super) fn text_or_list(value: &ConfigValue) -> ParseResult<Vec<String>> {
+pub(crate) fn text_or_list(value: &ConfigValue) -> ParseResult<Vec<String>> {
     match &value.kind {
         ValueKind::Text(_) => Ok(exact_text(value)?.into_iter().collect()),
         ValueKind::List(_) | ValueKind::Env(_) => text_list(value),
@@ -222,7 +224,7 @@ pub(super) fn text_or_list(value: &ConfigValue) -> ParseResult<Vec<String>> {
 }
 
 /// An `http` or `https` address that requests may be sent to; `None` if it is empty.
-pub(super) fn optional_url(value: &ConfigValue, example: &str) -> ParseResult<Option<Url>> {
+pub(crate) fn optional_url(value: &ConfigValue, example: &str) -> ParseResult<Option<Url>> {
     let Some(text) = optional_text(value)? else { return Ok(None) };
     let expected = || format!("expected an address such as {example}");
     if text.contains(char::is_whitespace) {
@@ -240,7 +242,7 @@ pub(super) fn optional_url(value: &ConfigValue, example: &str) -> ParseResult<Op
 }
 
 /// A list of secrets.
-pub(super) fn secret_list(value: &ConfigValue) -> ParseResult<Vec<Secret>> {
+pub(crate) fn secret_list(value: &ConfigValue) -> ParseResult<Vec<Secret>> {
     let secrets: Vec<Secret> = text_list(value)?.iter().map(|text| secret(text)).collect::<ParseResult<_>>()?;
     match secrets.iter().any(|secret| secret.reveal().is_empty()) {
         true => Err("must not hold an empty item".into()),
@@ -248,10 +250,18 @@ pub(super) fn secret_list(value: &ConfigValue) -> ParseResult<Vec<Secret>> {
     }
 }
 
+/// Networks, such as `10.0.0.0/8`.
+pub(crate) fn networks(value: &ConfigValue) -> ParseResult<Vec<IpNet>> {
+    let network = |text: String| {
+        parse_network(&text).ok_or_else(|| format!("expected a network such as 10.0.0.0/8, not {text:?}"))
+    };
+    text_list(value)?.into_iter().map(network).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::value::ValueSource;
+    use crate::settings::ValueSource;
 
     #[test]
     fn a_list_in_the_environment_is_json_or_has_commas() {

@@ -7,7 +7,7 @@ use toml::de::{DeTable, DeValue};
 
 /// The place where a value was written.
 #[derive(Clone, Debug)]
-pub(super) enum ValueSource {
+pub(crate) enum ValueSource {
     /// The embedded defaults.
     Default,
     /// The operator's file, at this line and column, counted from 1.
@@ -18,16 +18,16 @@ pub(super) enum ValueSource {
 
 /// A value as it was written.
 #[derive(Clone)]
-pub(super) struct ConfigValue {
+pub(crate) struct ConfigValue {
     /// The value.
-    pub(super) kind: ValueKind,
+    pub(crate) kind: ValueKind,
     /// The place where it was written.
-    pub(super) source: ValueSource,
+    pub(crate) source: ValueSource,
 }
 
 /// The syntactic type of a value, and the value.
 #[derive(Clone)]
-pub(super) enum ValueKind {
+pub(crate) enum ValueKind {
     Text(String),
     /// Values beyond the range of the type are saturated; no key has a range that large.
     Integer(i128),
@@ -43,11 +43,11 @@ pub(super) enum ValueKind {
 }
 
 /// The values of a table by key.
-pub(super) type Table = BTreeMap<String, ConfigValue>;
+pub(crate) type Table = BTreeMap<String, ConfigValue>;
 
 impl ValueKind {
     /// The name of the kind in error messages.
-    pub(super) fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Text(_) | Self::Env(_) => "text",
             Self::Integer(_) => "a whole number",
@@ -63,7 +63,7 @@ impl ValueKind {
 
 impl ConfigValue {
     /// Converts JSON that was written at `source`.
-    pub(super) fn from_json(json: serde_json::Value, source: &ValueSource) -> Self {
+    pub(crate) fn from_json(json: serde_json::Value, source: &ValueSource) -> Self {
         use serde_json::Value as Json;
         let kind = match json {
             Json::String(text) => ValueKind::Text(text),
@@ -81,7 +81,7 @@ impl ConfigValue {
     }
 
     /// The same value as a default.
-    pub(super) fn into_default(self) -> Self {
+    pub(crate) fn into_default(self) -> Self {
         let kind = match self.kind {
             ValueKind::Table(table) => {
                 ValueKind::Table(table.into_iter().map(|(key, v)| (key, v.into_default())).collect())
@@ -100,7 +100,7 @@ impl fmt::Debug for ConfigValue {
 }
 
 /// Parses TOML. Returns its tables, and the syntax errors with their places.
-pub(super) fn read_toml(text: &str) -> (Table, Vec<(ValueSource, String)>) {
+pub(crate) fn read_toml(text: &str) -> (Table, Vec<(ValueSource, String)>) {
     let (table, errors) = DeTable::parse_recoverable(text);
     let at = |error: &toml::de::Error| locate(text, error.span().map_or(0, |span| span.start));
     let errors: Vec<_> = errors.iter().map(|error| (at(error), error.message().to_owned())).collect();

@@ -2,7 +2,7 @@
 
 /// The known dotted key that is nearest to an unknown one: a few typing errors away, or with the same name in another
 /// section.
-pub(super) fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let last = |key: &str| key.rsplit('.').next().map(str::to_owned);
     let slips = (unknown.chars().count() / 4).clamp(1, 3);
     known

@@ -4,89 +4,63 @@ use std::time::Duration;
 
 use jsonwebtoken::DecodingKey;
 
-use super::issuers::{self, IssuerConfig};
-use super::key_text::text_or_file;
-use super::layers::SectionReader;
-use super::parse::{self, ParseResult};
-use super::secret::Secret;
-use super::value::ConfigValue;
+use super::issuer_config::{self, IssuerConfig};
+use crate::settings::parse::{self, ParseResult};
+use crate::settings::{ConfigValue, Secret, SectionReader, section, text_or_file};
 
-/// `[auth]`: the accepted tokens and API keys.
-#[derive(Clone, Debug, PartialEq)]
-pub struct AuthConfig {
-    /// The configured key of HMAC tokens. `None`: see [`Secrets`](crate::config::Secrets), which may generate one.
-    pub hmac_secret: Option<Secret>,
-    /// The previous key of HMAC tokens, still accepted during a rotation.
-    pub hmac_secret_previous: Option<Secret>,
-    /// Whether these two keys, and that of subscription tokens, may be shorter than 32 characters.
-    pub allow_short_secret: bool,
-    /// The configured key of Feedline's own sessions. `None`: see [`Secrets`](crate::config::Secrets), which may
-    /// generate one.
-    pub session_key: Option<Secret>,
-    /// The key of RSA tokens: valid PEM text.
-    pub rsa_public_key: Option<String>,
-    /// The key of ECDSA tokens, whose curve determines the algorithm: valid PEM text.
-    pub ecdsa_public_key: Option<String>,
-    /// The key of subscription tokens with HMAC. If one of the keys of subscription tokens is configured, no other key
-    /// verifies these tokens.
-    pub subscription_hmac_secret: Option<Secret>,
-    /// The key of subscription tokens with RSA: valid PEM text.
-    pub subscription_rsa_public_key: Option<String>,
-    /// The key of subscription tokens with ECDSA: valid PEM text.
-    pub subscription_ecdsa_public_key: Option<String>,
-    /// The address of the keys of tokens, as a JWKS.
-    pub jwks_url: Option<String>,
-    /// Whether addresses of keys may be `http` beyond loopback.
-    pub jwks_allow_http: bool,
-    /// The audience that the `aud` claim of a token must contain; `None`: any.
-    pub audience: Option<String>,
-    /// The issuers of which the `iss` claim of a token must be one; empty: any.
-    pub issuer: Vec<String>,
-    /// More issuers, each with keys of its own.
-    pub issuers: Vec<IssuerConfig>,
-    /// The claim with the id of the user, in tokens of the application.
-    pub user_id_claim: String,
-    /// The configured API keys of backends. Empty: see [`Secrets`](crate::config::Secrets), which generates one.
-    pub api_keys: Vec<Secret>,
-    /// The lifetime of the tokens that Feedline issues.
-    pub token_ttl: Duration,
-    /// Whether a token must have an `exp` claim.
-    pub require_exp: bool,
-    /// The tolerated difference between the clocks of a token's issuer and this node.
-    pub leeway: Duration,
-    /// How long a revocation without an expiry is kept.
-    pub revocation_ttl: Duration,
-    /// Whether clients may connect without a token.
-    pub anonymous: bool,
+section! {
+    /// `[auth]`: the accepted tokens and API keys.
+    pub struct AuthConfig {
+        /// The configured key of HMAC tokens. `None`: see [`Secrets`](super::Secrets), which may generate one.
+        pub hmac_secret: Option<Secret> = parse::optional_secret,
+        /// The previous key of HMAC tokens, still accepted during a rotation.
+        pub hmac_secret_previous: Option<Secret> = parse::optional_secret,
+        /// Whether these two keys, and that of subscription tokens, may be shorter than 32 characters.
+        pub allow_short_secret: bool = parse::boolean,
+        /// The configured key of Feedline's own sessions. `None`: see [`Secrets`](super::Secrets), which may
+        /// generate one.
+        pub session_key: Option<Secret> = parse::optional_secret,
+        /// The key of RSA tokens: valid PEM text.
+        pub rsa_public_key: Option<String> = |value| public_key(value, PublicKeyType::Rsa),
+        /// The key of ECDSA tokens, whose curve determines the algorithm: valid PEM text.
+        pub ecdsa_public_key: Option<String> = |value| public_key(value, PublicKeyType::Ecdsa),
+        /// The key of subscription tokens with HMAC. If one of the keys of subscription tokens is configured, no other
+        /// key verifies these tokens.
+        pub subscription_hmac_secret: Option<Secret> = parse::optional_secret,
+        /// The key of subscription tokens with RSA: valid PEM text.
+        pub subscription_rsa_public_key: Option<String> = |value| public_key(value, PublicKeyType::Rsa),
+        /// The key of subscription tokens with ECDSA: valid PEM text.
+        pub subscription_ecdsa_public_key: Option<String> = |value| public_key(value, PublicKeyType::Ecdsa),
+        /// The address of the keys of tokens, as a JWKS.
+        pub jwks_url: Option<String> = issuer_config::optional_address,
+        /// Whether addresses of keys may be `http` beyond loopback.
+        pub jwks_allow_http: bool = parse::boolean,
+        /// The audience that the `aud` claim of a token must contain; `None`: any.
+        pub audience: Option<String> = parse::exact_text,
+        /// The issuers of which the `iss` claim of a token must be one; empty: any.
+        pub issuer: Vec<String> = parse::text_or_list,
+        /// More issuers, each with keys of its own.
+        pub issuers: Vec<IssuerConfig> = issuer_config::read,
+        /// The claim with the id of the user, in tokens of the application.
+        pub user_id_claim: String = user_id_claim,
+        /// The configured API keys of backends. Empty: see [`Secrets`](super::Secrets), which generates one.
+        pub api_keys: Vec<Secret> = api_keys,
+        /// The lifetime of the tokens that Feedline issues.
+        pub token_ttl: Duration = parse::duration("1s"..="3650d"),
+        /// Whether a token must have an `exp` claim.
+        pub require_exp: bool = parse::boolean,
+        /// The tolerated difference between the clocks of a token's issuer and this node.
+        pub leeway: Duration = parse::duration("0s"..="1h"),
+        /// How long a revocation without an expiry is kept.
+        pub revocation_ttl: Duration = parse::duration("1m"..="36500d"),
+        /// Whether clients may connect without a token.
+        pub anonymous: bool = parse::boolean,
+    }
 }
 
 impl AuthConfig {
-    pub(super) fn read(mut section: SectionReader<'_>) -> Self {
-        let auth = Self {
-            hmac_secret: section.read("hmac_secret", parse::optional_secret),
-            hmac_secret_previous: section.read("hmac_secret_previous", parse::optional_secret),
-            allow_short_secret: section.read("allow_short_secret", parse::boolean),
-            session_key: section.read("session_key", parse::optional_secret),
-            rsa_public_key: section.read("rsa_public_key", |value| public_key(value, PublicKeyType::Rsa)),
-            ecdsa_public_key: section.read("ecdsa_public_key", |value| public_key(value, PublicKeyType::Ecdsa)),
-            subscription_hmac_secret: section.read("subscription_hmac_secret", parse::optional_secret),
-            subscription_rsa_public_key: section
-                .read("subscription_rsa_public_key", |value| public_key(value, PublicKeyType::Rsa)),
-            subscription_ecdsa_public_key: section
-                .read("subscription_ecdsa_public_key", |value| public_key(value, PublicKeyType::Ecdsa)),
-            jwks_url: section.read("jwks_url", issuers::optional_address),
-            jwks_allow_http: section.read("jwks_allow_http", parse::boolean),
-            audience: section.read("audience", parse::exact_text),
-            issuer: section.read("issuer", parse::text_or_list),
-            issuers: section.read("issuers", issuers::read),
-            user_id_claim: section.read("user_id_claim", user_id_claim),
-            api_keys: section.read("api_keys", api_keys),
-            token_ttl: section.read("token_ttl", parse::duration("1s"..="3650d")),
-            require_exp: section.read("require_exp", parse::boolean),
-            leeway: section.read("leeway", parse::duration("0s"..="1h")),
-            revocation_ttl: section.read("revocation_ttl", parse::duration("1m"..="36500d")),
-            anonymous: section.read("anonymous", parse::boolean),
-        };
+    pub(crate) fn read(mut section: SectionReader<'_>) -> Self {
+        let auth = Self::read_keys(&mut section);
         auth.check_secrets(&mut section);
         auth.check_issuers(&mut section);
         auth
@@ -118,7 +92,7 @@ impl AuthConfig {
     /// Reports addresses of keys without TLS, and issuers with two sets of keys.
     fn check_issuers(&self, section: &mut SectionReader<'_>) {
         let message = "expected https, or a loopback address (auth.jwks_allow_http accepts http elsewhere)";
-        let is_refused = |url: &String| !self.jwks_allow_http && !issuers::is_protected(url);
+        let is_refused = |url: &String| !self.jwks_allow_http && !issuer_config::is_protected(url);
         if self.jwks_url.as_ref().is_some_and(is_refused) {
             section.problem(&["jwks_url"], message);
         }
@@ -219,16 +193,11 @@ fn has_curve(key: &DecodingKey) -> bool {
     key.try_get_as_bytes().is_ok_and(|point| matches!(point.len(), 65 | 97 | 133))
 }
 
-/// `[accounts]`: built-in accounts.
-#[derive(Clone, Debug, PartialEq)]
-pub struct AccountsConfig {
-    /// Whether built-in accounts are enabled; `None`: they are, unless a key for the application's tokens is
-    /// configured.
-    pub enabled: Option<bool>,
-}
-
-impl AccountsConfig {
-    pub(super) fn read(mut section: SectionReader<'_>) -> Self {
-        Self { enabled: section.read("enabled", parse::boolean_or_auto) }
+section! {
+    /// `[accounts]`: built-in accounts.
+    pub struct AccountsConfig {
+        /// Whether built-in accounts are enabled; `None`: they are, unless a key for the application's tokens is
+        /// configured.
+        pub enabled: Option<bool> = parse::boolean_or_auto,
     }
 }
