@@ -6,24 +6,20 @@
 //! The baseline, in the same run, is the floor. With `--encoding protobuf` it is the same server with receivers of
 //! JSON: the messages of the floor have no encoding.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 
-use super::broadcast_room::{BroadcastRoom, BroadcastRun, ReceiverKind, SOCKETS};
+use super::broadcast_room::{BroadcastRoom, BroadcastRun, MAX_IN_FLIGHT, PublisherKind, SOCKETS};
+use super::client::{LoadTransport, SocketTarget};
 use super::context::BenchContext;
-use super::options::number_between;
-use super::process::{Process, ServerProcess};
-use super::publishers::PublisherKind;
-use super::report::{Better, Goal, Report, Row, median};
-use super::seed;
-use super::target::{LoadEncoding, LoadTransport, SocketTarget};
-
-/// The most publications in flight.
-pub(super) const MAX_IN_FLIGHT: usize = 32;
+use super::frames::LoadEncoding;
+use super::options::number;
+use super::report::{Goal, Report, each, middle};
+use super::stores::Stores;
 
 /// How publications are sent.
 #[derive(Clone, Debug, Args)]
-pub(super) struct BroadcastLoad {
+pub(super) struct BroadcastOptions {
     /// The publishers: one socket that sends all that may be in flight at once, or N HTTP clients with one request at a
     /// time each
     #[arg(long, value_name = "socket|http:N", default_value = "socket")]
@@ -40,118 +36,67 @@ pub(super) struct BroadcastLoad {
         value_name = "N,…",
         value_delimiter = ',',
         default_values_t = [1, 8, 32],
-        value_parser = number_between(1, MAX_IN_FLIGHT)
+        value_parser = number(1..=MAX_IN_FLIGHT)
     )]
     in_flight: Vec<usize>,
 }
 
-impl BroadcastLoad {
-    fn receivers(&self) -> ReceiverKind {
-        ReceiverKind { transport: self.transport, encoding: self.encoding }
-    }
-}
-
 /// Runs the scenario.
-pub(super) async fn run(bench: &BenchContext, load: &BroadcastLoad) -> Result<Report> {
-    let receivers = load.receivers();
+pub(super) async fn run(bench: &BenchContext, options: &BroadcastOptions) -> Result<Report> {
+    let BroadcastOptions { publishers, transport, encoding, .. } = *options;
     ensure!(
-        receivers.transport != LoadTransport::Sse || receivers.encoding == LoadEncoding::Json,
+        transport != LoadTransport::Sse || encoding == LoadEncoding::Json,
         "--transport sse goes with --encoding json only: server-sent events are text"
     );
-    let kind = load.publishers;
-    let (own, target, secret) = match &bench.options.server {
-        Some(addr) => (None, SocketTarget::feedline(*addr), seed::secret_from_environment()?),
-        None => {
-            let setup = bench.server_setup().await?;
-            let server = bench.start_server(&setup).await?;
-            let target = server.feedline();
-            let secret = setup.secret.clone();
-            (Some((server, setup)), target, secret)
+    let stores = Stores::start(bench, None).await?;
+    let server = match bench.options.server {
+        Some(_) => None,
+        None => Some(stores.start_feedline(bench).await?),
+    };
+    let running = || std::env::var("FEEDLINE__AUTH__HMAC_SECRET");
+    let (addr, secret, pid) = match (&server, bench.options.server) {
+        (Some(server), _) => (server.addr, stores.secret.clone(), Some(server.pid)),
+        (None, addr) => {
+            let secret = running().context("--server needs the server's secret in FEEDLINE__AUTH__HMAC_SECRET")?;
+            (addr.context("an address")?, secret, None)
         }
     };
-    let process = own.as_ref().map(|(server, _)| &server.process);
-    let room = BroadcastRoom::feedline(bench, target, &secret, kind, receivers).await?;
-    let server = BroadcastSide { name: "server", room, process, runs: Vec::new() };
-    let mut floor: Option<ServerProcess> = None;
-    let baseline = match receivers.encoding {
-        LoadEncoding::Json => {
-            let floor = floor.insert(bench.start_floor().await?);
-            let room = BroadcastRoom::floor(bench, floor.floor(), kind).await?;
-            BroadcastSide { name: "floor", room, process: Some(&floor.process), runs: Vec::new() }
-        }
-        LoadEncoding::Protobuf => {
-            let json = ReceiverKind { encoding: LoadEncoding::Json, ..receivers };
-            let room = BroadcastRoom::feedline(bench, target, &secret, kind, json).await?;
-            BroadcastSide { name: "JSON", room, process, runs: Vec::new() }
-        }
+    let feedline = async |encoding| {
+        let target = SocketTarget::feedline_with(addr, transport, encoding);
+        BroadcastRoom::feedline(bench, target, encoding, &secret, publishers, pid).await
     };
-    let report = compare(bench, load, [server, baseline]).await?;
-    if let Some((server, setup)) = own {
-        server.stop().await?;
-        bench.tear_down(setup).await?;
-    }
-    match floor {
-        Some(floor) => floor.stop().await.map(|()| report),
-        None => Ok(report),
-    }
-}
-
-/// The server, or the baseline.
-struct BroadcastSide<'a> {
-    name: &'static str,
-    room: BroadcastRoom,
-    process: Option<&'a Process>,
-    runs: Vec<BroadcastRun>,
-}
-
-/// The runs of one side with one number of publications in flight.
-struct SideRuns {
-    name: &'static str,
-    runs: Vec<BroadcastRun>,
-}
-
-impl SideRuns {
-    fn each(&self, of: fn(&BroadcastRun) -> f64) -> Vec<f64> {
-        self.runs.iter().map(of).collect()
-    }
-}
-
-/// Measures both in turn, window by window.
-async fn compare(bench: &BenchContext, load: &BroadcastLoad, mut sides: [BroadcastSide<'_>; 2]) -> Result<Report> {
+    let floor = match encoding {
+        LoadEncoding::Json => Some(bench.start_floor().await?),
+        LoadEncoding::Protobuf => None,
+    };
+    let (baseline, other) = match &floor {
+        Some(floor) => ("floor", BroadcastRoom::floor(bench, floor, publishers).await?),
+        None => ("JSON", feedline(LoadEncoding::Json).await?),
+    };
+    let mut rooms = [feedline(encoding).await?, other];
     let mut report = Report::new("broadcast");
-    bench.start_progress(load.in_flight.len() * bench.options.runs * 2);
-    for &window in &load.in_flight {
-        for run in 0..bench.options.runs {
-            bench.bar.set_message(format!("{window} in flight, run {}", run + 1));
-            // The first of the two alternates.
-            for turn in [run % 2, (run + 1) % 2] {
-                let side = &mut sides[turn];
-                side.runs.push(side.room.measure(bench, side.process, window).await?);
-                bench.bar.inc(1);
-            }
-        }
-        let [served, baseline] =
-            sides.each_mut().map(|side| SideRuns { name: side.name, runs: std::mem::take(&mut side.runs) });
-        report.rows.extend(rows(load, window, &served, &baseline));
-        for side in [&served, &baseline] {
-            let middle = |of: fn(&BroadcastRun) -> f64| median(&side.each(of));
-            report.notes.push(format!(
-                "{window} in flight: {} {:.0} % of a core, clients {:.0} %; {:.0} k deliveries a second of its \
-                 CPU time",
-                side.name,
-                middle(|run| run.server) * 100.0,
-                middle(|run| run.clients) * 100.0,
-                middle(|run| run.rate / run.server) / 1e3,
-            ));
-        }
+    for &window in &options.in_flight {
+        let what = format!("{window} in flight");
+        let measure = async |room: &mut BroadcastRoom| room.measure(bench.length(), window).await;
+        let runs = bench.alternate(&what, &mut rooms, measure).await?;
+        add_rows(&mut report, options, window, &runs, baseline);
+    }
+    drop(rooms);
+    for server in server.into_iter().chain(floor) {
+        server.stop().await?;
     }
     Ok(report)
 }
 
-fn rows(load: &BroadcastLoad, window: usize, served: &SideRuns, baseline: &SideRuns) -> Vec<Row> {
-    let kind = load.publishers;
-    let against = |of: fn(&BroadcastRun) -> f64| Some((baseline.name, baseline.each(of)));
-    let (publishers, floor_goal) = match kind {
+/// Adds the figures of a number of publications in flight: the runs of the server, and of the baseline.
+fn add_rows(
+    report: &mut Report,
+    options: &BroadcastOptions,
+    window: usize,
+    runs: &[Vec<BroadcastRun>],
+    baseline: &'static str,
+) {
+    let (publishers, floor_goal) = match options.publishers {
         PublisherKind::Socket => (String::new(), Some(0.85)),
         PublisherKind::Http(1) => {
             let goals = [(8, 0.7), (32, 0.5)];
@@ -159,29 +104,35 @@ fn rows(load: &BroadcastLoad, window: usize, served: &SideRuns, baseline: &SideR
         }
         PublisherKind::Http(number) => (format!(", {number} HTTP publishers"), None),
     };
-    let goal = match load.encoding {
-        LoadEncoding::Json => floor_goal,
-        LoadEncoding::Protobuf => Some(1.0),
+    let transport = match options.transport {
+        LoadTransport::Websocket => "",
+        LoadTransport::HttpStream => ", HTTP streams",
+        LoadTransport::Sse => ", server-sent events",
     };
-    let transport = load.transport.suffix();
-    let encoding = load.encoding.suffix();
-    let mut rows = vec![Row {
-        name: format!("broadcast to {SOCKETS}, {window} in flight{publishers}{transport}{encoding}"),
-        unit: "deliveries/s",
-        better: Better::More,
-        measured: served.each(|run| run.rate),
-        against: against(|run| run.rate),
-        goal: goal.map(Goal::RatioAtLeast),
-    }];
-    if kind != PublisherKind::Socket {
-        rows.push(Row {
-            name: "  99 of 100 other calls within".to_owned(),
-            unit: "ms",
-            better: Better::Less,
-            measured: served.each(|run| run.call_p99),
-            against: against(|run| run.call_p99),
-            goal: Some(Goal::AtMost(5.0)),
-        });
+    let (encoding, goal) = match options.encoding {
+        LoadEncoding::Json => ("", floor_goal),
+        LoadEncoding::Protobuf => (", Protobuf", Some(1.0)),
+    };
+    report
+        .row(
+            format!("broadcast to {SOCKETS}, {window} in flight{publishers}{transport}{encoding}"),
+            "deliveries/s",
+            each(&runs[0], |run| run.rate),
+        )
+        .against((baseline, each(&runs[1], |run| run.rate)))
+        .goal(goal.map(Goal::RatioAtLeast));
+    if options.publishers != PublisherKind::Socket {
+        report
+            .row("  99 of 100 other calls within", "ms", each(&runs[0], |run| run.call_p99))
+            .against((baseline, each(&runs[1], |run| run.call_p99)))
+            .goal(Goal::AtMost(5.0));
     }
-    rows
+    for (name, runs) in ["server", baseline].into_iter().zip(runs) {
+        report.notes.push(format!(
+            "{window} in flight: {name} {:.0} % of a core, clients {:.0} %; {:.0} k deliveries a second of its CPU time",
+            middle(runs, |run| run.server * 100.0),
+            middle(runs, |run| run.clients * 100.0),
+            middle(runs, |run| run.rate / run.server / 1e3),
+        ));
+    }
 }

@@ -1,100 +1,115 @@
-//! The context of all scenarios: the options, the progress bar, and the servers to start.
+//! The frame of all scenarios: it repeats runs, alternates between what is compared, and starts the servers without
+//! stores.
 
-use anyhow::Result;
-use indicatif::ProgressBar;
+use std::io::{IsTerminal as _, Write as _};
+use std::path::Path;
+use std::time::Duration;
 
-use super::ledger::LedgerKind;
-use super::options::BenchOptions;
-use super::pin::Pinning;
-use super::process::ServerProcess;
-use super::report::Report;
-use super::server::{self, ServerSetup};
-use super::{postgres, seed};
+use anyhow::{Context as _, Result, ensure};
+use tokio::net::TcpStream;
+use tokio::process::Command;
+
+use super::options::{BenchOptions, LedgerKind};
+use super::process::{ServerProcess, free_address, move_to};
+
+/// The default peer: a script with `ws` and `ioredis`, the feed that one writes in an afternoon. In a checkout whose
+/// tests are installed (`npm ci --prefix tests`).
+const SCRIPT: &str = "tests/baseline/feed.mjs";
 
 /// The context of a scenario. Created once for each run of `feedline-bench`.
 pub(super) struct BenchContext {
     /// The options of the command line.
-    pub(super) options: BenchOptions,
-    /// The cores of the server and of the clients.
-    pub(super) pinning: Pinning,
-    /// The progress bar. Scenarios set its message and advance it.
-    pub(super) bar: ProgressBar,
+    pub options: BenchOptions,
 }
 
 impl BenchContext {
-    /// Resets the progress bar to 0 of `steps`.
-    pub(super) fn start_progress(&self, steps: usize) {
-        self.bar.set_length(steps as u64);
-        self.bar.set_position(0);
+    /// Moves this process to the clients' core.
+    pub(super) fn new(options: BenchOptions) -> Result<Self> {
+        options.pin.map_or(Ok(()), |cores| move_to(cores.clients))?;
+        Ok(Self { options })
     }
 
-    /// The setup of a server with the ledger of the options. Starts a PostgreSQL if needed.
-    pub(super) async fn server_setup(&self) -> Result<ServerSetup> {
-        let mut setup = ServerSetup::new(&seed::secret())?;
-        if self.options.ledger == LedgerKind::Postgres {
-            self.bar.set_message("starting PostgreSQL");
-            let (server, data, url) = postgres::start(self.pinning.cores().map(|cores| cores.clients)).await?;
-            (setup.ledger, setup.postgres) = (url, Some((server, data)));
-        }
-        Ok(setup)
+    /// The prefix of the keys in Redis.
+    pub(super) fn prefix(&self) -> String {
+        format!("feedline-bench-{}", std::process::id())
     }
 
-    /// The same with the broker of `--redis`, for scenarios that use the memory broker without it. Adds the stores to
-    /// the notes of the report.
-    pub(super) async fn server_setup_noted(&self, report: &mut Report) -> Result<ServerSetup> {
-        let mut setup = self.server_setup().await?;
-        if let Some(redis) = &self.options.redis {
-            redis.clone_into(&mut setup.broker);
-        }
-        // Each run may create a setup; the note is the same.
-        let note = setup.note();
-        if !report.notes.contains(&note) {
-            report.notes.push(note);
-        }
-        Ok(setup)
+    /// The length of the load of a run.
+    pub(super) fn length(&self) -> Duration {
+        Duration::from_secs(self.options.seconds)
     }
 
-    /// Stops and removes everything of a setup except the Feedline server, which the scenario has stopped.
-    pub(super) async fn tear_down(&self, setup: ServerSetup) -> Result<()> {
-        self.remove_keys(&setup).await?;
-        match setup.postgres {
-            // Its data is removed once it has stopped.
-            Some((server, _data)) => server.stop().await,
-            None => Ok(()),
+    /// Whether the ledger is on PostgreSQL, which changes goals.
+    pub(super) fn is_on_postgres(&self) -> bool {
+        self.options.ledger == LedgerKind::Postgres
+    }
+
+    /// Shows what is going on, if somebody watches.
+    pub(super) fn say(&self, what: &str) {
+        let mut errors = std::io::stderr();
+        if errors.is_terminal() {
+            // Progress that cannot be shown is no reason to stop.
+            let _unseen = write!(errors, "\r\x1b[K{what}").and_then(|()| errors.flush());
         }
     }
 
-    /// Starts a Feedline server on the server's core.
-    pub(super) async fn start_server(&self, setup: &ServerSetup) -> Result<ServerProcess> {
-        server::start_feedline(
-            setup,
-            self.options.executable.as_deref(),
-            self.pinning.cores().map(|cores| cores.server),
-        )
-        .await
+    /// The numbers of the runs, from 0; shows each.
+    pub(super) fn runs(&self, what: &str) -> impl Iterator<Item = usize> {
+        let runs = self.options.runs;
+        (0..runs).inspect(move |run| self.say(&format!("{what}: run {} of {runs}", run + 1)))
     }
 
-    /// Starts the floor on the server's core.
+    /// Measures some sides in turn, run by run, so that a busy neighbour affects all of them. The first one changes
+    /// from run to run. Returns the runs of each side.
+    pub(super) async fn alternate<S, R>(
+        &self,
+        what: &str,
+        sides: &mut [S],
+        measure: impl AsyncFn(&mut S) -> Result<R>,
+    ) -> Result<Vec<Vec<R>>> {
+        let mut runs: Vec<Vec<R>> = sides.iter().map(|_| Vec::new()).collect();
+        for run in self.runs(what) {
+            for turn in 0..sides.len() {
+                let at = (run + turn) % sides.len();
+                runs[at].push(measure(&mut sides[at]).await?);
+            }
+        }
+        Ok(runs)
+    }
+
+    /// How the processes are spread over the cores, as a note of the report.
+    pub(super) fn pin_note(&self) -> String {
+        match self.options.pin {
+            None => "not pinned: server and clients share the cores as the system likes".to_owned(),
+            Some(cores) => format!("server on core {}, clients on core {}", cores.server, cores.clients),
+        }
+    }
+
+    /// Starts this executable as the floor.
     pub(super) async fn start_floor(&self) -> Result<ServerProcess> {
-        server::start_floor(self.pinning.cores().map(|cores| cores.server)).await
+        let addr = free_address()?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["floor", "--listen", &addr.to_string()]);
+        ServerProcess::start(command, addr, self.options.pin, async || TcpStream::connect(addr).await.is_ok()).await
     }
 
-    /// The URL of the Redis of `--redis`; without the option, starts one on the clients' core.
-    pub(super) async fn start_redis(&self) -> Result<(Option<ServerProcess>, String)> {
-        if let Some(url) = &self.options.redis {
-            return Ok((None, url.clone()));
-        }
-        let redis = server::start_redis(self.pinning.cores().map(|cores| cores.clients)).await?;
-        self.bar.println(format!("started a redis-server at {}", redis.addr));
-        let url = format!("redis://{}", redis.addr);
-        Ok((Some(redis), url))
-    }
-
-    /// Removes the keys of the bench from the Redis of `--redis`.
-    pub(super) async fn remove_keys(&self, setup: &ServerSetup) -> Result<()> {
-        match &self.options.redis {
-            Some(url) => seed::remove_keys(url, &setup.prefix).await,
-            None => Ok(()),
-        }
+    /// Starts a peer: another system with the interface of the floor. It is a command of a shell, by default the script
+    /// with Node, which listens on `HOST` and `PORT`, and may use the Redis at `REDIS_URL` with keys that begin with
+    /// `PREFIX`.
+    pub(super) async fn start_peer(&self, command: Option<&str>, redis: &str) -> Result<ServerProcess> {
+        ensure!(
+            command.is_some() || Path::new(SCRIPT).exists(),
+            "there is no {SCRIPT}; --beside names another system"
+        );
+        let line = command.map_or_else(|| format!("node {SCRIPT}"), str::to_owned);
+        let addr = free_address()?;
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(format!("exec {line}"));
+        command.env("HOST", addr.ip().to_string()).env("PORT", addr.port().to_string());
+        command.env("REDIS_URL", redis).env("PREFIX", format!("{}:peer", self.prefix()));
+        let ready = async || TcpStream::connect(addr).await.is_ok();
+        let start = ServerProcess::start(command, addr, self.options.pin, ready);
+        let hint = || format!("`{line}` did not start; the script needs node, and npm ci --prefix tests");
+        start.await.with_context(hint)
     }
 }

@@ -3,21 +3,47 @@
 //! The baseline, in the same run, is Redis alone: the same script and the same inboxes, pipelined over one connection.
 //! The difference is the cost of the ledger, the jobs and their bookkeeping.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
-use tokio::time::sleep_until;
+use feedline::broker::{
+    Broker, FanOut, InboxState, JobAttempt, MessageListener, PageRecipients, PresenceEvent, Signal, inbox_channel,
+    measured,
+};
+use feedline::feed::now;
+use feedline::ledger::JobId;
+use feedline::model::{Entry, PositionRef, PostId, UserId};
+use futures::stream::FuturesUnordered;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use redis::aio::MultiplexedConnection;
+use tokio::sync::Notify;
+use tokio::time::{sleep_until, timeout};
 
-use super::client::LoadClient;
+use super::client::{LoadClient, SocketTarget};
 use super::context::BenchContext;
-use super::fanout_setup::{FOLLOWERS, FanoutSetup, HintCounter, RedisBaseline};
-use super::process::Process;
-use super::report::{Better, Goal, Report, Row, median};
-use super::seed::{self, AUTHOR};
-use super::target::SocketTarget;
+use super::options::BrokerKind;
+use super::process::{CpuMeter, ServerProcess, move_to};
+use super::report::{Goal, Report, each, middle};
+use super::seed::{self, AUTHOR, INBOX_LENGTH};
+use super::stores::Stores;
 
 /// Posts in flight: accepted, but not yet delivered to the last follower.
 const WINDOWS: [u64; 2] = [1, 4];
+/// Followers of the author.
+const FOLLOWERS: usize = 10_000;
+/// Inboxes that are filled concurrently.
+const MAX_CONCURRENT_FILLS: usize = 16;
+/// The bench subscribes to every n-th inbox, and hears of each post as often as there are such inboxes.
+const SUBSCRIPTION_STRIDE: usize = 500;
+const HINTS: u64 = FOLLOWERS.div_ceil(SUBSCRIPTION_STRIDE) as u64;
+/// Followers a page, as in the server.
+const PAGE_SIZE: usize = 500;
+/// Pages in flight when Redis is measured alone: the pages of two posts.
+const MAX_PAGES_IN_FLIGHT: usize = 2 * FOLLOWERS / PAGE_SIZE;
+/// No more hints are expected after this time without one.
+const QUIET_PERIOD: Duration = Duration::from_millis(100);
 /// The time before the measurement.
 const WARM_UP: Duration = Duration::from_millis(500);
 /// A run fails after this time without a reply.
@@ -25,141 +51,195 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Runs the scenario.
 pub(super) async fn run(bench: &BenchContext) -> Result<Report> {
-    let setup = FanoutSetup::prepare(bench).await?;
-    let alone = RedisBaseline::connect(&setup.server.broker, &setup.server.prefix).await?;
-    let server = bench.start_server(&setup.server).await?;
-    let author = PostAuthor::sign_in(server.feedline(), &setup.server.secret, AUTHOR).await?;
-    let mut pair = FanoutComparison { setup: &setup, server: &server.process, author, alone };
     let mut report = Report::new("fanout");
-    bench.start_progress(WINDOWS.len() * bench.options.runs * 2);
-    for window in WINDOWS {
-        pair.measure(bench, &mut report, window).await?;
+    let stores = Stores::start(bench, Some(BrokerKind::Redis)).await?;
+    let followers = seed::ids(seed::user, FOLLOWERS)?;
+    let incarnation = seed::fill_followers(&stores.ledger, &followers).await?;
+    let broker = seed::broker(&stores.broker, &bench.prefix(), &incarnation).await?;
+    bench.say(&format!("filling {FOLLOWERS} inboxes"));
+    fill(&*broker, &followers).await?;
+    let hints = Arc::new(HintCounter::default());
+    broker.listen(Arc::clone(&hints) as Arc<dyn MessageListener>);
+    // Every n-th follower from the end. This includes the last one, whose inbox is written last.
+    for user in followers.iter().rev().step_by(SUBSCRIPTION_STRIDE) {
+        broker.subscribe(&inbox_channel(user)).await?;
     }
+    let server = stores.start_feedline(bench).await?;
+    // Without connected clients Redis carries the load, so it has the clients' core for itself.
+    bench.options.pin.map_or(Ok(()), |cores| move_to(cores.server))?;
+    let author = LoadClient::sign_in(SocketTarget::feedline(server.addr), &stores.secret, AUTHOR).await?;
+    let mut redis = seed::connection(&stores.broker).await?;
+    measured::load_fan_out().query_async::<()>(&mut redis).await?;
+    let alone = RedisAlone { redis, prefix: bench.prefix(), followers: &followers, post: PostId::ZERO };
+    let mut sides = [FanoutSide::Server { author, last: 1, server: &server }, FanoutSide::Redis(alone)];
+    for window in WINDOWS {
+        let what = format!("{window} posts in flight");
+        let measure = async |side: &mut FanoutSide<'_>| side.measure(bench, &hints, window).await;
+        let runs = bench.alternate(&what, &mut sides, measure).await?;
+        report
+            .row(format!("fan-out to {FOLLOWERS}, {what}"), "followers/s", each(&runs[0], |run| run.0))
+            .against(("Redis alone", each(&runs[1], |run| run.0)))
+            .goal(Goal::RatioAtLeast(0.70));
+        let share = middle(&runs[0], |run| run.1 * 100.0);
+        report.notes.push(format!("{window} in flight: server {share:.0} % of a core"));
+    }
+    drop(sides);
     server.stop().await?;
-    setup.tear_down(bench).await?;
+    report.notes.push(stores.note());
     Ok(report)
 }
 
-/// The server and the baseline.
-struct FanoutComparison<'a> {
-    setup: &'a FanoutSetup,
-    server: &'a Process,
-    author: PostAuthor,
+/// Fills the inboxes to their full length, as those of active users are.
+async fn fill(broker: &dyn Broker, users: &[UserId]) -> Result<()> {
+    let hour_ago = now().saturating_sub(3_600_000);
+    let posts: Vec<PostId> = (0..INBOX_LENGTH).map(|n| PostId::from_parts(hour_ago + n, 0, 0)).collect();
+    let posts = &posts;
+    stream::iter(users)
+        .map(|user| async move {
+            if let InboxState::Unfilled(epoch) = broker.open_inbox(user).await? {
+                let filled = broker.fill_inbox(user, &epoch, posts, PostId::ZERO, 0).await?;
+                ensure!(filled.is_some(), "the inbox of {user} went away while it was filled");
+            }
+            Ok(())
+        })
+        .buffer_unordered(MAX_CONCURRENT_FILLS)
+        .try_collect()
+        .await
+}
+
+/// Counts the hints of the subscribed inboxes.
+#[derive(Debug, Default)]
+struct HintCounter {
+    heard: AtomicU64,
+    changed: Notify,
+}
+
+impl HintCounter {
+    fn heard(&self) -> u64 {
+        self.heard.load(Ordering::Acquire)
+    }
+}
+
+impl MessageListener for HintCounter {
+    fn entry(&self, _channel: &str, _position: Option<PositionRef<'_>>, _entry: &Entry) {
+        self.heard.fetch_add(1, Ordering::AcqRel);
+        self.changed.notify_one();
+    }
+
+    fn presence_event(&self, _channel: &str, _notice: &PresenceEvent) {}
+
+    fn signal(&self, _signal: Signal) {}
+
+    fn resync(&self) {}
+}
+
+/// The server, or the baseline.
+enum FanoutSide<'a> {
+    /// The socket of the author, the id of its last command, and the server.
+    Server { author: LoadClient, last: u64, server: &'a ServerProcess },
     /// The same inboxes, without a server.
-    alone: RedisBaseline,
+    Redis(RedisAlone<'a>),
 }
 
-impl FanoutComparison<'_> {
-    /// Measures every run with this many posts in flight, the server and the baseline in turn.
-    async fn measure(&mut self, bench: &BenchContext, report: &mut Report, window: u64) -> Result<()> {
-        let length = Duration::from_secs(bench.options.seconds);
-        let redis = self.setup.redis.as_ref().map(|redis| &redis.process);
-        let mut rates = [Vec::new(), Vec::new()];
-        let mut shares = [Vec::new(), Vec::new(), Vec::new()];
-        for run in 0..bench.options.runs {
-            bench.bar.set_message(format!("{window} posts in flight, run {}", run + 1));
-            for turn in [run % 2, (run + 1) % 2] {
-                let own = CpuUsage::since(self.server)?;
-                let below = redis.map(CpuUsage::since).transpose()?;
-                rates[turn].push(if turn == 0 {
-                    self.author.write(&self.setup.hints, WARM_UP, window).await?;
-                    self.author.write(&self.setup.hints, length, window).await?
-                } else {
-                    self.redis_alone(length).await?
-                });
-                if turn == 0 {
-                    shares[0].push(own.share()?);
-                }
-                shares[1 + turn].extend(below.map(|below| below.share()).transpose()?);
-                bench.bar.inc(1);
+impl FanoutSide<'_> {
+    /// Returns followers a second, and the server's part of a core.
+    async fn measure(&mut self, bench: &BenchContext, hints: &HintCounter, window: u64) -> Result<(f64, f64)> {
+        match self {
+            Self::Server { author, last, server } => {
+                write(author, last, hints, WARM_UP, window).await?;
+                let meter = CpuMeter::start(&[server.pid])?;
+                let rate = write(author, last, hints, bench.length(), window).await?;
+                let cpu = meter.read()?;
+                Ok((rate, cpu.servers[0] / cpu.took))
+            }
+            Self::Redis(alone) => {
+                let heard = hints.heard();
+                let rate = alone.measure(bench.length()).await?;
+                while timeout(QUIET_PERIOD, hints.changed.notified()).await.is_ok() {}
+                ensure!(hints.heard() > heard, "nothing was heard of Redis alone");
+                Ok((rate, 0.0))
             }
         }
-        let [measured, bare] = rates;
-        report.rows.push(Row {
-            name: format!("fan-out to {FOLLOWERS}, {window} posts in flight"),
-            unit: "followers/s",
-            better: Better::More,
-            measured,
-            against: Some(("Redis alone", bare)),
-            goal: Some(Goal::RatioAtLeast(0.70)),
-        });
-        let [server, below, redis] = shares.map(|runs| median(&runs) * 100.0);
-        report.notes.push(format!(
-            "{window} in flight: server {server:.0} % of a core, Redis below it {below:.0} %; Redis alone {redis:.0} %"
-        ));
-        Ok(())
-    }
-
-    async fn redis_alone(&mut self, length: Duration) -> Result<f64> {
-        let heard = self.setup.hints.heard();
-        let rate = self.alone.measure(&self.setup.followers, length).await?;
-        self.setup.hints.wait_until_quiet().await;
-        ensure!(self.setup.hints.heard() > heard, "nothing was heard of Redis alone");
-        Ok(rate)
     }
 }
 
-/// The CPU usage of a process, as a part of a core.
-struct CpuUsage<'a> {
-    process: &'a Process,
-    before: Duration,
-    start: Instant,
+/// Keeps `window` posts in flight for `length`, then waits for the last one. Returns followers a second.
+async fn write(
+    author: &mut LoadClient,
+    last: &mut u64,
+    hints: &HintCounter,
+    length: Duration,
+    window: u64,
+) -> Result<f64> {
+    let start = Instant::now();
+    let first = hints.heard();
+    let mut sent = 0;
+    loop {
+        let complete = (hints.heard() - first) / HINTS;
+        let is_over = start.elapsed() >= length;
+        if is_over && complete >= sent {
+            return Ok(sent as f64 * FOLLOWERS as f64 / start.elapsed().as_secs_f64());
+        }
+        while !is_over && sent < complete + window {
+            *last += 1;
+            author.send(seed::post_command(*last)).await?;
+            sent += 1;
+        }
+        let mut replies = String::new();
+        tokio::select! {
+            () = hints.changed.notified() => {}
+            read = author.read(|payload| replies += &String::from_utf8_lossy(payload)) => drop(read?),
+            () = sleep_until((start + length + TIMEOUT).into()) => bail!("posts did not arrive within {TIMEOUT:?}"),
+        }
+        ensure!(!replies.contains("\"error\":"), "the server refused a post: {replies}");
+    }
 }
 
-impl<'a> CpuUsage<'a> {
-    fn since(process: &'a Process) -> Result<Self> {
-        Ok(Self { process, before: process.cpu()?, start: Instant::now() })
-    }
-
-    fn share(&self) -> Result<f64> {
-        Ok((self.process.cpu()?.saturating_sub(self.before)).as_secs_f64() / self.start.elapsed().as_secs_f64())
-    }
+/// The baseline: Redis with the same script, without a server.
+struct RedisAlone<'a> {
+    redis: MultiplexedConnection,
+    prefix: String,
+    followers: &'a [UserId],
+    /// The last post written.
+    post: PostId,
 }
 
-/// The author of the posts.
-pub(super) struct PostAuthor {
-    socket: LoadClient,
-    /// The id of the last command.
-    last: u64,
-}
-
-impl PostAuthor {
-    /// Connects.
-    pub(super) async fn sign_in(target: SocketTarget, secret: &str, name: &str) -> Result<Self> {
-        let mut socket = LoadClient::open(target).await?;
-        socket.send(&seed::connect(secret, name)?).await?;
-        socket.expect("\"connect\":").await?;
-        Ok(Self { socket, last: 1 })
-    }
-
-    /// Keeps `window` posts in flight for `length`, then waits for the last one. Returns followers a second.
-    async fn write(&mut self, hints: &HintCounter, length: Duration, window: u64) -> Result<f64> {
+impl RedisAlone<'_> {
+    /// Sends the pages of one post after another, pipelined, for `length`. Returns followers a second.
+    async fn measure(&mut self, length: Duration) -> Result<f64> {
         let start = Instant::now();
-        let first = hints.heard();
-        let deadline = tokio::time::Instant::now() + length;
-        let mut sent = 0;
-        let mut replies = Vec::new();
-        loop {
-            let complete = (hints.heard() - first) / HintCounter::COUNT;
-            let over = tokio::time::Instant::now() >= deadline;
-            if over && complete >= sent {
-                return Ok(sent as f64 * FOLLOWERS as f64 / start.elapsed().as_secs_f64());
-            }
-            while !over && sent < complete + window {
-                self.last += 1;
-                self.socket.send(&seed::post(self.last)).await?;
-                sent += 1;
-            }
-            tokio::select! {
-                () = hints.changed() => {}
-                seen = self.socket.read_with(|segment| replies.extend_from_slice(segment)) => {
-                    seen?;
-                    let text = String::from_utf8_lossy(&replies);
-                    ensure!(!text.contains("\"error\":"), "the server refused a post: {text}");
-                    replies.clear();
+        let author = seed::id(AUTHOR)?;
+        let mut in_flight = FuturesUnordered::new();
+        let mut written = 0;
+        while start.elapsed() < length {
+            // Each post is newer than all earlier ones, so Redis never has to search for its place.
+            self.post = self.post.max(PostId::from_parts(now(), 0, 0));
+            self.post.0 += 1;
+            for (n, users) in self.followers.chunks(PAGE_SIZE).enumerate() {
+                let attempt = JobAttempt { job: JobId(self.post.0), generation: 1, retry: 0, run: "".into() };
+                let page = PageRecipients::Range { after: format!("{n}"), to: String::new() };
+                let entry = Entry::Post(self.post);
+                let page =
+                    FanOut { attempt: &attempt, page: &page, entry: &entry, author: &author, users, created_at: 0 };
+                let call = measured::fan_out(&self.prefix, INBOX_LENGTH, &page);
+                let mut redis = self.redis.clone();
+                in_flight.push(async move { call.query_async::<Vec<i64>>(&mut redis).await });
+                if in_flight.len() == MAX_PAGES_IN_FLIGHT {
+                    written += receipts(in_flight.try_next().await?)?;
                 }
-                () = sleep_until(deadline + TIMEOUT) => bail!("posts did not arrive within {TIMEOUT:?}"),
             }
         }
+        while !in_flight.is_empty() {
+            written += receipts(in_flight.try_next().await?)?;
+        }
+        Ok(written as f64 / start.elapsed().as_secs_f64())
     }
+}
+
+/// The number of inboxes that a page was written to. Fails unless it is all of them: the comparison would be void.
+fn receipts(answer: Option<Vec<i64>>) -> Result<usize> {
+    let receipts = answer.unwrap_or_default();
+    let missing = receipts.iter().filter(|receipt| **receipt < 0).count();
+    ensure!(missing == 0, "{missing} inboxes were not written");
+    Ok(receipts.len())
 }

@@ -3,59 +3,32 @@
 //! The floor has the same followers and the same writers. On Redis, a peer is measured as well: a script that does the
 //! least with Redis, or another system.
 
-use std::time::Duration;
-
 use anyhow::{Result, ensure};
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::client::MAX_SOCKETS;
 use super::context::BenchContext;
-use super::feed_graph::FeedGraph;
-use super::feed_peer;
-use super::feed_report::{self, FeedGoals, FeedResult, FeedRuns};
-use super::feed_side::{FeedSide, MeasuredProcess};
-use super::ledger::LedgerKind;
-use super::likers::LoadPace;
-use super::options::number_between;
-use super::process::ServerProcess;
-use super::report::Report;
-use super::server::ServerSetup;
-
-/// The store of the broker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum BrokerKind {
-    /// The server's memory
-    Memory,
-    /// Redis
-    Redis,
-}
+use super::feed_system::{AUTHORS, FeedRun, FeedSystem, GROUP, followees};
+use super::options::{BrokerKind, number, part};
+use super::pace::LoadPace;
+use super::report::{Goal, Report, each, middle};
+use super::seed;
+use super::stores::Stores;
 
 /// The load of the feed.
 #[derive(Clone, Debug, Args)]
-pub(super) struct FeedLoad {
+pub(super) struct FeedOptions {
     /// HTTP clients that create posts, one request at a time each
-    #[arg(
-        long,
-        value_name = "N,…",
-        value_delimiter = ',',
-        default_values_t = [1, 8, 32],
-        value_parser = number_between(1, 1_000)
-    )]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [1, 8, 32], value_parser = number(1..=1_000))]
     writers: Vec<usize>,
-    /// Connected followers
-    #[arg(long, default_value_t = 1_000, value_parser = number_between(1, MAX_SOCKETS))]
+    /// Connected followers, a multiple of 10: each of 100 authors is followed by a tenth of them
+    #[arg(long, default_value_t = 1_000, value_parser = number(10..=MAX_SOCKETS as u64))]
     sockets: usize,
-    /// Followers of each author [default: a tenth of the sockets]
-    #[arg(long, value_parser = number_between(1, MAX_SOCKETS))]
-    followers: Option<usize>,
-    /// Authors [default: a tenth of the sockets]
-    #[arg(long, value_parser = number_between(1, MAX_SOCKETS))]
-    authors: Option<usize>,
     /// The store of the broker [default: redis with --redis, otherwise memory]. `redis` without --redis starts a Redis
     #[arg(long, value_enum)]
     broker: Option<BrokerKind>,
     /// The part of the top rate at which latencies are measured again; 0 leaves this out
-    #[arg(long, value_name = "PART", default_value_t = 0.8, value_parser = part_or_nothing)]
+    #[arg(long, value_name = "PART", default_value_t = 0.8, value_parser = part)]
     load: f64,
     /// Command that runs another system to compare with; it listens on HOST and PORT, and may use REDIS_URL and PREFIX
     /// [default on Redis: node tests/baseline/feed.mjs]
@@ -66,166 +39,142 @@ pub(super) struct FeedLoad {
     alone: bool,
 }
 
-fn part_or_nothing(text: &str) -> Result<f64, String> {
-    if text == "0" { Ok(0.0) } else { super::likes::part(text) }
-}
-
-impl FeedLoad {
-    fn is_on_redis(&self, bench: &BenchContext) -> bool {
-        self.broker.map_or(bench.options.redis.is_some(), |broker| broker == BrokerKind::Redis)
-    }
-
-    fn graph(&self) -> Result<FeedGraph> {
-        let tenth = (self.sockets / 10).max(1);
-        FeedGraph::new(self.sockets, self.followers.unwrap_or(tenth), self.authors.unwrap_or(tenth))
-    }
-}
-
-/// The servers of the scenario.
-struct FeedServers {
-    setup: ServerSetup,
-    server: ServerProcess,
-    redis: Option<ServerProcess>,
-    floor: Option<ServerProcess>,
-    peer: Option<ServerProcess>,
-}
-
 /// Runs the scenario.
-pub(super) async fn run(bench: &BenchContext, load: &FeedLoad) -> Result<Report> {
-    let graph = load.graph()?;
+pub(super) async fn run(bench: &BenchContext, options: &FeedOptions) -> Result<Report> {
     let mut report = Report::new("feed");
-    let servers = FeedServers::start(bench, load, graph, &mut report).await?;
-    let results = servers.measure(bench, load, graph, &mut report).await?;
-    let goals =
-        FeedGoals { on_redis: load.is_on_redis(bench), on_postgres: bench.options.ledger == LedgerKind::Postgres };
-    feed_report::fill(&mut report, &load.writers, load.load, goals, &results);
-    report.notes.push(format!(
-        "{} sockets, {} authors with {} followers each; {}",
-        graph.sockets,
-        graph.authors,
-        graph.followers,
-        servers.setup.note()
-    ));
-    servers.stop(bench).await?;
+    let sockets = options.sockets;
+    ensure!(sockets.is_multiple_of(GROUP), "--sockets must be a multiple of {GROUP}");
+    let stores = Stores::start(bench, options.broker).await?;
+    fill(&stores, sockets).await?;
+    let server = stores.start_feedline(bench).await?;
+    let floor = if options.alone { None } else { Some(bench.start_floor().await?) };
+    let mut peer = None;
+    if options.beside.is_some() || stores.is_on_redis() && !options.alone {
+        match bench.start_peer(options.beside.as_deref(), &stores.broker).await {
+            Ok(started) => peer = Some(started),
+            Err(error) if options.beside.is_some() => return Err(error),
+            Err(error) => report.notes.push(format!("not compared with the script: {error:#}")),
+        }
+    }
+    let others = [("floor", &floor), ("peer", &peer)].into_iter();
+    let others: Vec<_> = others.filter_map(|(name, server)| Some((name, server.as_ref()?))).collect();
+    let all = sockets * (1 + others.len());
+    ensure!(all <= MAX_SOCKETS, "{all} sockets do not fit into one process: at most {MAX_SOCKETS}, or --alone");
+    let mut systems = vec![FeedSystem::feedline(bench, &server, &stores, sockets).await?];
+    for (name, server) in others {
+        systems.push(FeedSystem::floor(bench, name, server, sockets).await?);
+    }
+    let names: Vec<&'static str> = systems.iter().map(|system| system.name).collect();
+    let goals = FeedGoals { on_postgres: bench.is_on_postgres(), on_redis: stores.is_on_redis() };
+    for &writers in &options.writers {
+        let measure = async |system: &mut FeedSystem| {
+            let top = system.measure(writers, LoadPace::FlatOut, bench.length()).await?;
+            ensure!(top.deliveries > 0.0, "nothing arrived");
+            let pace = LoadPace::Rate(options.load * top.posts);
+            let is_paced = options.load > 0.0 && system.name == "server";
+            let paced = if is_paced { Some(system.measure(writers, pace, bench.length()).await?) } else { None };
+            Ok((top, paced))
+        };
+        let runs = bench.alternate(&format!("{writers} writers"), &mut systems, measure).await?;
+        let paced: Vec<FeedRun> = runs[0].iter().filter_map(|(_, paced)| paced.clone()).collect();
+        let tops = runs.into_iter().map(|runs| runs.into_iter().map(|(top, _)| top).collect());
+        let figures = FeedFigures { systems: names.iter().copied().zip(tops).collect(), paced };
+        figures.add_rows(&mut report, writers, options.load, &goals);
+    }
+    report.notes.push(format!("{sockets} sockets, {AUTHORS} authors; {}", stores.note()));
+    drop(systems);
+    for server in [Some(server), floor, peer].into_iter().flatten() {
+        server.stop().await?;
+    }
     Ok(report)
 }
 
-impl FeedServers {
-    async fn start(bench: &BenchContext, load: &FeedLoad, graph: FeedGraph, report: &mut Report) -> Result<Self> {
-        let mut setup = bench.server_setup().await?;
-        let mut redis = None;
-        if load.is_on_redis(bench) {
-            let (own, url) = bench.start_redis().await?;
-            (redis, setup.broker) = (own, url);
+/// Fills a ledger with the followers and the authors, before its server starts.
+async fn fill(stores: &Stores, sockets: usize) -> Result<()> {
+    let followers = seed::ids(seed::user, sockets)?;
+    let mut edges = Vec::new();
+    for (n, follower) in followers.iter().enumerate() {
+        for author in followees(n) {
+            edges.push((follower.clone(), seed::id(&author)?));
         }
-        graph.load(bench, &setup.ledger).await?;
-        let server = bench.start_server(&setup).await?;
-        let floor = if load.alone { None } else { Some(bench.start_floor().await?) };
-        let mut peer = None;
-        if load.beside.is_some() || load.is_on_redis(bench) && !load.alone {
-            let core = bench.pinning.cores().map(|cores| cores.server);
-            match feed_peer::start(load.beside.as_deref(), &setup.broker, &setup.prefix, core).await {
-                Ok(started) => peer = Some(started),
-                Err(error) if load.beside.is_some() => return Err(error),
-                Err(error) => report.notes.push(format!("not compared with the script: {error:#}")),
-            }
-        }
-        Ok(Self { setup, server, redis, floor, peer })
     }
+    let people = [followers, seed::ids(seed::author, AUTHORS)?].concat();
+    seed::fill(&stores.ledger, &people, &edges, &[]).await.map(drop)
+}
 
-    /// Measures all systems: in turn, or one after the other if their sockets do not fit into this process together.
-    async fn measure(
-        &self,
-        bench: &BenchContext,
-        load: &FeedLoad,
-        graph: FeedGraph,
-        report: &mut Report,
-    ) -> Result<Vec<FeedResult>> {
-        let systems = 1 + usize::from(self.floor.is_some()) + usize::from(self.peer.is_some());
-        bench.start_progress(systems);
-        if systems * graph.sockets <= MAX_SOCKETS {
-            let mut sides = Vec::new();
-            for system in 0..systems {
-                sides.push(self.open(bench, system, graph).await?);
-            }
-            return compare(bench, load, sides).await;
-        }
-        report.notes.push("the systems were measured one after the other, not in turn".to_owned());
-        let mut results = Vec::new();
-        for system in 0..systems {
-            let side = self.open(bench, system, graph).await?;
-            results.extend(compare(bench, load, vec![side]).await?);
-        }
-        Ok(results)
-    }
+/// The stores, which decide the goals.
+struct FeedGoals {
+    on_redis: bool,
+    on_postgres: bool,
+}
 
-    /// Connects to a system: 0 is the server, then come the floor and the peer.
-    async fn open(&self, bench: &BenchContext, system: usize, graph: FeedGraph) -> Result<FeedSide<'_>> {
-        let redis = self.redis.as_ref().map(|redis| measured("redis", redis));
-        if system == 0 {
-            let postgres = self.setup.postgres.as_ref();
-            let postgres = postgres.map(|(server, _)| MeasuredProcess {
-                name: "postgres",
-                process: &server.process,
-                with_children: true,
-            });
-            let processes = std::iter::once(measured("server", &self.server)).chain(redis).chain(postgres).collect();
-            return FeedSide::feedline(bench, self.server.feedline(), &self.setup.secret, graph, processes).await;
-        }
-        let others = self.floor.iter().map(|floor| ("floor", floor)).chain(self.peer.iter().map(|peer| ("peer", peer)));
-        let Some((name, server)) = others.into_iter().nth(system - 1) else { anyhow::bail!("there is no such system") };
-        let redis = redis.filter(|_| name == "peer");
-        let processes = std::iter::once(measured(name, server)).chain(redis).collect();
-        FeedSide::floor(bench, server.floor(), graph, processes).await
-    }
-
-    async fn stop(self, bench: &BenchContext) -> Result<()> {
-        self.server.stop().await?;
-        for server in self.floor.into_iter().chain(self.peer) {
-            server.stop().await?;
-        }
-        bench.tear_down(self.setup).await?;
-        match self.redis {
-            Some(redis) => redis.stop().await,
-            None => Ok(()),
-        }
+impl FeedGoals {
+    /// A goal that holds for the embedded stores only.
+    fn embedded(&self, goal: Goal) -> Option<Goal> {
+        (!self.on_redis && !self.on_postgres).then_some(goal)
     }
 }
 
-fn measured<'a>(name: &'static str, server: &'a ServerProcess) -> MeasuredProcess<'a> {
-    // A peer may start other processes.
-    MeasuredProcess { name, process: &server.process, with_children: name == "peer" }
+/// Everything that was measured with one number of writers.
+struct FeedFigures {
+    /// The runs of each system, as fast as posts are accepted; the server is the first.
+    systems: Vec<(&'static str, Vec<FeedRun>)>,
+    /// The runs of the server at a part of that rate.
+    paced: Vec<FeedRun>,
 }
 
-/// Measures some systems in turn, for each number of writers.
-async fn compare(bench: &BenchContext, load: &FeedLoad, mut sides: Vec<FeedSide<'_>>) -> Result<Vec<FeedResult>> {
-    let length = Duration::from_secs(bench.options.seconds);
-    let mut results: Vec<FeedResult> = sides
-        .iter()
-        .map(|side| FeedResult {
-            name: side.name,
-            processes: side.processes.iter().map(|process| process.name).collect(),
-            runs: vec![FeedRuns::default(); load.writers.len()],
-        })
-        .collect();
-    bench.start_progress(load.writers.len() * bench.options.runs * sides.len());
-    for (at, &writers) in load.writers.iter().enumerate() {
-        for run in 0..bench.options.runs {
-            for turn in 0..sides.len() {
-                // The first of them changes from run to run.
-                let which = (run + turn) % sides.len();
-                let side = &mut sides[which];
-                let runs = &mut results[which].runs[at];
-                bench.bar.set_message(format!("{}: {writers} writers, run {}", side.name, run + 1));
-                let top = side.measure(writers, LoadPace::FlatOut, length).await?;
-                ensure!(top.deliveries > 0.0, "nothing arrived");
-                if load.load > 0.0 && side.name == "server" {
-                    runs.paced.push(side.measure(writers, LoadPace::Rate(load.load * top.posts), length).await?);
-                }
-                runs.top.push(top);
-                bench.bar.inc(1);
+impl FeedFigures {
+    /// A figure of the runs of another system, if it was measured.
+    fn other(&self, name: &str, of: impl Fn(&FeedRun) -> f64) -> Option<(&'static str, Vec<f64>)> {
+        let (name, runs) = self.systems.iter().find(|(other, _)| *other == name)?;
+        Some((*name, each(runs, of)))
+    }
+
+    fn add_rows(&self, report: &mut Report, writers: usize, load: f64, goals: &FeedGoals) {
+        let top = &self.systems[0].1;
+        let floor = self.other("floor", FeedRun::cpu_per_delivery);
+        let has_peer = self.other("peer", |run| run.posts).is_some();
+        let least = Goal::RatioAtLeast(if goals.on_postgres { 2.0 } else { 3.0 });
+        report
+            .row(format!("{writers} writers: deliveries"), "deliveries/s", each(top, |run| run.deliveries))
+            .against(self.other("floor", |run| run.deliveries))
+            .goal(goals.embedded(Goal::RatioAtLeast(0.7)).filter(|_| floor.is_some()));
+        report
+            .row("  posts", "posts/s", each(top, |run| run.posts))
+            .against(self.other("peer", |run| run.posts))
+            .goal(has_peer.then_some(least));
+        let cost = each(top, FeedRun::cpu_per_delivery);
+        report.row("  CPU of the server a delivery", "µs", cost).against(floor.clone());
+        if let Some((_, floor)) = floor {
+            let bare = middle(&floor, |cost| *cost);
+            let beside = each(top, |run| (run.server - bare * run.deliveries / run.posts) / 1e3);
+            let goal = goals.embedded(Goal::AtMost(0.3)).filter(|_| writers == 8);
+            report.row("  CPU of a post beside the floor's for its deliveries", "ms", beside).goal(goal);
+        }
+        if goals.on_postgres {
+            report.row("  CPU of PostgreSQL a post", "µs", each(top, |run| run.postgres));
+        }
+        for (place, name) in ["p50", "p99", "p99.9"].into_iter().enumerate() {
+            let of = |run: &FeedRun| run.latency[place];
+            let other = if has_peer { "peer" } else { "floor" };
+            report
+                .row(format!("  publish to socket, {name}"), "ms", each(top, of))
+                .against(self.other(other, of))
+                .goal((has_peer && place == 1).then_some(Goal::RatioAtMost(1.0)));
+            if !self.paced.is_empty() {
+                let name = format!("  at {load} of that, publish to socket, {name}");
+                let goal = goals.embedded(Goal::AtMost(10.0)).filter(|_| place == 1);
+                report.row(name, "ms", each(&self.paced, of)).goal(goal);
             }
         }
+        for (name, runs) in &self.systems {
+            report.notes.push(format!(
+                "{writers} writers, {name}: {:.0} posts/s; CPU {:.1} µs a delivery, clients {:.0} % of a core; p99 {:.1} ms",
+                middle(runs, |run| run.posts),
+                middle(runs, FeedRun::cpu_per_delivery),
+                middle(runs, |run| run.clients * 100.0),
+                middle(runs, |run| run.latency[1]),
+            ));
+        }
     }
-    Ok(results)
 }

@@ -2,25 +2,63 @@
 //!
 //! Each socket has a queue and a waker; all queued messages are fed and flushed once. A client that sends `+` receives
 //! `+`, and from then on every message of the other clients. The authors that it follows may be named after the `+`.
-//! A message is encoded once, and all queues share its bytes. Publishers may use HTTP on the same port.
+//! A message is encoded once, and all queues share its bytes.
+//!
+//! Publishers may use HTTP on the same port. The body is the message: `POST /publish` queues it for every socket,
+//! `POST /posts/<author>` for the followers of an author; other paths only answer.
 
-use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
+use bytes::Bytes;
 use futures::{SinkExt as _, StreamExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::runtime;
+use tokio_tungstenite::accept_async_with_config;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
-use tokio_tungstenite::{WebSocketStream, accept_async_with_config};
 
-use super::floor_http;
 use super::floor_room::{FloorOutbox, FloorRoom};
 
 /// The message with which a socket joins the room, and the reply to it.
 pub(super) const JOIN: &str = "+";
+/// The path of publications to every socket.
+pub(super) const PUBLISH: &str = "/publish";
+/// The path of an author's posts, before the author.
+pub(super) const POSTS: &str = "/posts/";
+
+/// Runs the floor in this process until its standard input ends, which happens when the parent process ends. It has one
+/// thread for each core; on a single core the single-threaded runtime, which is faster there.
+pub(super) fn run(listen: SocketAddr) -> Result<()> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut builder =
+        if cores == 1 { runtime::Builder::new_current_thread() } else { runtime::Builder::new_multi_thread() };
+    builder.enable_all().build()?.block_on(async {
+        let listener = bind(listen).with_context(|| format!("cannot listen on {listen}"))?;
+        let (ended, end) = tokio::sync::oneshot::channel();
+        std::thread::spawn(move || ended.send(std::io::copy(&mut std::io::stdin(), &mut std::io::sink())));
+        tokio::select! {
+            served = serve(listener) => served,
+            _ = end => Ok(()),
+        }
+    })
+}
+
+fn bind(listen: SocketAddr) -> Result<TcpListener> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(listen)?;
+    Ok(socket.listen(4096)?)
+}
 
 /// Accepts connections until the process ends.
 async fn serve(listener: TcpListener) -> Result<()> {
@@ -41,7 +79,11 @@ async fn converse(stream: TcpStream, room: &Arc<FloorRoom>) -> Result<()> {
     let mut first = [0];
     stream.peek(&mut first).await?;
     if &first == b"P" {
-        return floor_http::serve(stream, room).await;
+        let service = service_fn(|request| {
+            let room = Arc::clone(room);
+            async move { Ok::<_, Infallible>(answer(request, &room).await) }
+        });
+        return Ok(http1::Builder::new().serve_connection(TokioIo::new(stream), service).await?);
     }
     let outbox = Arc::new(FloorOutbox::default());
     let ended = serve_socket(stream, room, &outbox).await;
@@ -52,11 +94,16 @@ async fn converse(stream: TcpStream, room: &Arc<FloorRoom>) -> Result<()> {
 async fn serve_socket(stream: TcpStream, room: &FloorRoom, outbox: &Arc<FloorOutbox>) -> Result<()> {
     let config = WebSocketConfig::default().read_buffer_size(1024).write_buffer_size(4096);
     let mut socket = accept_async_with_config(stream, Some(config)).await?;
-    let mut batch = VecDeque::new();
+    let mut batch = std::collections::VecDeque::new();
     loop {
         tokio::select! {
             biased;
-            () = poll_fn(|context| outbox.poll_take(context, &mut batch)) => deliver(&mut socket, &mut batch).await?,
+            () = poll_fn(|context| outbox.poll_take(context, &mut batch)) => {
+                for message in batch.drain(..) {
+                    socket.feed(Message::Text(message)).await?;
+                }
+                socket.flush().await?;
+            }
             message = socket.next() => match message {
                 Some(Ok(Message::Text(text))) => match text.strip_prefix(JOIN) {
                     Some(authors) => {
@@ -73,28 +120,18 @@ async fn serve_socket(stream: TcpStream, room: &FloorRoom, outbox: &Arc<FloorOut
     }
 }
 
-/// Feeds all queued messages and flushes once.
-async fn deliver(socket: &mut WebSocketStream<TcpStream>, batch: &mut VecDeque<Utf8Bytes>) -> Result<()> {
-    for message in batch.drain(..) {
-        socket.feed(Message::Text(message)).await?;
+async fn answer(request: Request<Incoming>, room: &FloorRoom) -> Response<Full<Bytes>> {
+    let (parts, body) = request.into_parts();
+    let message = body.collect().await.ok().and_then(|body| Utf8Bytes::try_from(body.to_bytes()).ok());
+    let mut response = Response::new(Full::new(Bytes::from_static(b"{}")));
+    match message {
+        None => *response.status_mut() = StatusCode::BAD_REQUEST,
+        Some(message) if parts.uri.path() == PUBLISH => room.broadcast(&message),
+        Some(message) => {
+            if let Some(author) = parts.uri.path().strip_prefix(POSTS) {
+                room.post(author, &message);
+            }
+        }
     }
-    Ok(socket.flush().await?)
-}
-
-/// Runs the floor in this process until its standard input ends, which happens when the parent process ends.
-pub(super) async fn run(listen: SocketAddr) -> Result<()> {
-    let listener = bind(listen).with_context(|| format!("cannot listen on {listen}"))?;
-    let (ended, end) = tokio::sync::oneshot::channel();
-    std::thread::spawn(move || ended.send(std::io::copy(&mut std::io::stdin(), &mut std::io::sink())));
-    tokio::select! {
-        served = serve(listener) => served,
-        _ = end => Ok(()),
-    }
-}
-
-fn bind(listen: SocketAddr) -> Result<TcpListener> {
-    let socket = tokio::net::TcpSocket::new_v4()?;
-    socket.set_reuseaddr(true)?;
-    socket.bind(listen)?;
-    Ok(socket.listen(4096)?)
+    response
 }

@@ -34,9 +34,12 @@ impl HttpClient {
         Ok(Self { sender, host: addr.to_string() })
     }
 
-    /// Sends a request as the user of a token, and returns the body. Fails on an error status.
+    /// Sends a request as the user of a token, if it is not empty, and returns the body. Fails on an error status.
     pub(super) async fn call(&mut self, method: Method, path: &str, token: &str) -> Result<Bytes> {
-        let request = Request::builder().method(method).uri(path).header(AUTHORIZATION, format!("Bearer {token}"));
+        let mut request = Request::builder().method(method).uri(path);
+        if !token.is_empty() {
+            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+        }
         self.send(request, path, Bytes::new()).await
     }
 

@@ -2,58 +2,40 @@
 
 use anyhow::Result;
 
-use super::client::open_all;
+use super::client::{SocketTarget, sign_in_all};
 use super::context::BenchContext;
-use super::report::{Better, Goal, Report, Row};
-use super::seed;
-use super::target::LoadTransport;
+use super::report::{Goal, Report};
+use super::stores::Stores;
 
 /// The number of connections.
 const CONNECTIONS: usize = 10_000;
 /// Connections opened and closed first, so that memory that a server allocates only once is not counted.
 const WARM_UP: usize = 100;
 
-/// The most bytes of a connection.
-fn goal(transport: LoadTransport) -> f64 {
-    match transport {
-        LoadTransport::Websocket => 5_000.0,
-        LoadTransport::HttpStream | LoadTransport::Sse => 16_384.0,
-    }
-}
-
 /// Runs the scenario.
-pub(super) async fn run(bench: &BenchContext, transport: LoadTransport) -> Result<Report> {
+pub(super) async fn run(bench: &BenchContext) -> Result<Report> {
     let mut report = Report::new("idle");
-    let mut measured = Vec::new();
-    for run in 1..=bench.options.runs {
-        bench.bar.set_message(format!("run {run}"));
-        measured.push(measure(bench, transport, &mut report).await?);
+    let mut bytes = Vec::new();
+    for _ in bench.runs("idle connections") {
+        let stores = Stores::start(bench, None).await?;
+        bytes.push(measure(bench, &stores).await?);
+        report.notes = vec![stores.note()];
     }
-    report.rows.push(Row {
-        name: format!("resident, {CONNECTIONS} connections signed in, 2 channels each{}", transport.suffix()),
-        unit: "bytes/connection",
-        better: Better::Less,
-        measured,
-        against: None,
-        goal: Some(Goal::AtMost(goal(transport))),
-    });
+    let name = format!("resident, {CONNECTIONS} connections signed in, 2 channels each");
+    report.row(name, "bytes/connection", bytes).goal(Goal::AtMost(5_000.0));
     Ok(report)
 }
 
-async fn measure(bench: &BenchContext, transport: LoadTransport, report: &mut Report) -> Result<f64> {
-    let setup = bench.server_setup_noted(report).await?;
-    let greetings: Vec<String> =
-        (0..CONNECTIONS + WARM_UP).map(|n| seed::connect(&setup.secret, &seed::user(n))).collect::<Result<_>>()?;
-    let (first, all) = greetings.split_at(WARM_UP);
-    let server = bench.start_server(&setup).await?;
-    drop(open_all(server.feedline().over(transport), first, "\"connect\":", bench).await?);
-    server.process.settle().await?;
-    let before = server.process.resident()?;
-    let sockets = open_all(server.feedline().over(transport), all, "\"connect\":", bench).await?;
-    server.process.settle().await?;
-    let after = server.process.resident()?;
+async fn measure(bench: &BenchContext, stores: &Stores) -> Result<f64> {
+    let server = stores.start_feedline(bench).await?;
+    let target = SocketTarget::feedline(server.addr);
+    drop(sign_in_all(bench, target, &stores.secret, WARM_UP).await?);
+    server.settle().await?;
+    let before = server.resident()?;
+    let sockets = sign_in_all(bench, target, &stores.secret, CONNECTIONS).await?;
+    server.settle().await?;
+    let after = server.resident()?;
     drop(sockets);
     server.stop().await?;
-    bench.tear_down(setup).await?;
-    Ok(after.saturating_sub(before) as f64 / CONNECTIONS as f64)
+    Ok((after - before).max(0.0) / CONNECTIONS as f64)
 }

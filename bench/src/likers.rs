@@ -1,18 +1,16 @@
 //! Clients that like posts, each with a socket: as fast as they receive replies, or at a given rate.
 
+use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use hdrhistogram::Histogram;
-use parking_lot::Mutex;
-use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until};
+use futures::future::try_join_all;
+use tokio::time::sleep_until;
 
 use super::client::LoadClient;
-use super::frames::push_text;
+use super::frames::{LoadEncoding, push_frame};
+use super::pace::{Latencies, LoadPace, no_latencies};
 
 /// Likes of one user in flight while the maximum rate is measured.
 const WINDOW: usize = 4;
@@ -23,76 +21,43 @@ const IDLE_INTERVAL: Duration = Duration::from_millis(50);
 /// The distance in posts between the starts of two users, so that they do not all like the same post at the same time.
 const START_STRIDE: usize = 7_919;
 
-/// The posts to like. Each user likes all of them in turn, then removes the likes in turn, and starts again.
-#[derive(Clone)]
-pub(super) struct LikeTargets {
+/// One measurement. Its posts are liked by each user in turn, then each user removes the likes in turn, and starts
+/// again.
+pub(super) struct LikeLoad<'a> {
     /// The posts.
-    pub posts: Arc<[u64]>,
+    posts: &'a [u64],
     /// The counter in [`Liker::asked`] that counts these posts.
-    pub which: usize,
-}
-
-/// The pace of a load.
-#[derive(Clone, Copy)]
-pub(super) enum LoadPace {
-    /// As fast as the server answers: each user has [`WINDOW`] likes in flight, a writer of posts one request.
-    FlatOut,
-    /// Likes or posts a second of all clients together.
-    Rate(f64),
-}
-
-/// One measurement.
-pub(super) struct LikeLoad {
+    which: usize,
     pace: LoadPace,
-    aim: LikeTargets,
-    people: usize,
     start: Instant,
     /// The start of the measurement, after the warm-up.
-    warm: Instant,
+    pub warm: Instant,
     /// No new likes are sent from this time on.
-    until: Instant,
+    pub until: Instant,
     /// Everything is settled, and the clients can stop.
-    pub over: AtomicBool,
-    /// Likes acknowledged during the measurement.
-    pub acknowledged: AtomicU64,
-    /// Microseconds from the time a like was due until its acknowledgement.
-    pub answers: Mutex<Histogram<u64>>,
-    /// Microseconds from the acknowledgement until the client receives the settlement.
-    pub settling: Mutex<Histogram<u64>>,
+    pub is_over: Cell<bool>,
+    /// From the time a like was due until its acknowledgement, of those acknowledged during the measurement.
+    pub answers: RefCell<Latencies>,
+    /// From the acknowledgement until the client receives the settlement.
+    pub settling: RefCell<Latencies>,
 }
 
-impl LikeLoad {
-    /// Starts the load.
-    pub(super) fn begin(
-        pace: LoadPace,
-        aim: LikeTargets,
-        people: usize,
-        warm_up: Duration,
-        length: Duration,
-    ) -> Result<Arc<Self>> {
+impl<'a> LikeLoad<'a> {
+    /// Starts the load of these posts, the set number `which`.
+    pub(super) fn begin(pace: LoadPace, posts: &'a [u64], which: usize, times: [Duration; 2]) -> Result<Self> {
+        let [warm_up, length] = times;
         let start = Instant::now();
-        Ok(Arc::new(Self {
+        Ok(Self {
+            posts,
+            which,
             pace,
-            aim,
-            people,
             start,
             warm: start + warm_up,
             until: start + warm_up + length,
-            over: AtomicBool::new(false),
-            acknowledged: AtomicU64::new(0),
-            answers: Mutex::new(Histogram::new(3)?),
-            settling: Mutex::new(Histogram::new(3)?),
-        }))
-    }
-
-    /// Waits for the start of the measurement.
-    pub(super) async fn warmed_up(&self) {
-        sleep_until(self.warm).await;
-    }
-
-    /// Waits until no new likes are sent.
-    pub(super) async fn asked(&self) {
-        sleep_until(self.until).await;
+            is_over: Cell::new(false),
+            answers: RefCell::new(no_latencies()?),
+            settling: RefCell::new(no_latencies()?),
+        })
     }
 
     fn counts(&self, now: Instant) -> bool {
@@ -108,137 +73,99 @@ pub(super) struct Liker {
     asked: [usize; 2],
     /// The id of the last command.
     last: u64,
-    /// Unacknowledged commands, oldest first.
-    waiting: VecDeque<SentLike>,
+    /// Unacknowledged commands, oldest first: when each was due, and its post.
+    waiting: VecDeque<(Instant, u64)>,
     /// The acknowledgement times of unsettled likes by post, oldest first.
     unsettled: HashMap<u64, VecDeque<Instant>>,
-    /// The text of the current frame so far.
-    text: Vec<u8>,
-}
-
-/// A like or unlike that was sent.
-struct SentLike {
-    due: Instant,
-    post: u64,
 }
 
 impl Liker {
     /// A client of a user on a connected socket.
     pub(super) fn new(socket: LoadClient, number: usize) -> Self {
-        Self {
-            socket,
-            number,
-            asked: [0; 2],
-            last: 1,
-            waiting: VecDeque::new(),
-            unsettled: HashMap::new(),
-            text: Vec::new(),
-        }
+        Self { socket, number, asked: [0; 2], last: 1, waiting: VecDeque::new(), unsettled: HashMap::new() }
     }
 
-    /// Likes until the load is over.
-    async fn run(mut self, load: Arc<LikeLoad>) -> Result<Self> {
+    /// Likes until the load is over, as one of so many clients.
+    async fn run(&mut self, load: &LikeLoad<'_>, people: usize) -> Result<()> {
         let mut sent = 0;
-        let mut commands = String::new();
-        let mut frame = Vec::new();
-        loop {
+        let mut text = Vec::new();
+        while !load.is_over.get() || !self.waiting.is_empty() {
             let now = Instant::now();
-            if load.over.load(Ordering::Relaxed) && self.waiting.is_empty() {
-                // Likes without a settlement message are not counted: the server remembers only a limited number.
-                self.unsettled.clear();
-                return Ok(self);
-            }
-            let later = now + IDLE_INTERVAL;
-            let wake = loop {
-                let due = match load.pace {
-                    _ if now >= load.until => break later,
-                    LoadPace::FlatOut if self.waiting.len() == WINDOW => break later,
-                    LoadPace::FlatOut => now,
-                    LoadPace::Rate(rate) => {
-                        let place = sent * load.people + self.number;
-                        load.start + Duration::from_secs_f64(place as f64 / rate)
-                    }
-                };
-                if due > now {
-                    break due;
+            ensure!(now < load.until + TIMEOUT, "not settled in {TIMEOUT:?}");
+            let mut commands = String::new();
+            let mut wake = now + IDLE_INTERVAL;
+            while now < load.until && (matches!(load.pace, LoadPace::Rate(_)) || self.waiting.len() < WINDOW) {
+                let due = load.pace.due(load.start, sent * people + self.number);
+                if due > now && matches!(load.pace, LoadPace::Rate(_)) {
+                    wake = due;
+                    break;
                 }
-                self.append_command(&load.aim, due, &mut commands);
+                self.append_command(load, due, &mut commands);
                 sent += 1;
-            };
+            }
             if !commands.is_empty() {
-                frame.clear();
-                push_text(&mut frame, commands.trim_end().as_bytes());
-                commands.clear();
+                let mut frame = Vec::new();
+                push_frame(&mut frame, LoadEncoding::Json, commands.trim_end().as_bytes());
                 self.socket.send_frames(&frame).await?;
             }
-            let Self { socket, text, .. } = &mut self;
             tokio::select! {
-                seen = socket.read_with(|segment| text.extend_from_slice(segment)) => {
-                    seen?;
-                    self.read_replies(&load)?;
-                }
-                () = sleep_until(wake) => ensure!(now < load.until + TIMEOUT, "not settled in {TIMEOUT:?}"),
+                read = self.socket.read(|payload| text.extend_from_slice(payload)) => drop(read?),
+                () = sleep_until(wake.into()) => {}
             }
+            self.read_replies(load, &String::from_utf8_lossy(&text))?;
+            text.clear();
         }
+        // Likes without a settlement message are not counted: the server remembers only a limited number.
+        self.unsettled.clear();
+        Ok(())
     }
 
     /// Appends the next command.
-    fn append_command(&mut self, aim: &LikeTargets, due: Instant, commands: &mut String) {
-        let asked = self.asked[aim.which];
-        let many = aim.posts.len();
-        let post = aim.posts[(self.number * START_STRIDE + asked) % many];
-        let liked = (asked / many).is_multiple_of(2);
-        let method = if liked { "likes.add" } else { "likes.remove" };
-        self.asked[aim.which] += 1;
+    fn append_command(&mut self, load: &LikeLoad<'_>, due: Instant, commands: &mut String) {
+        let asked = self.asked[load.which];
+        let many = load.posts.len();
+        let post = load.posts[(self.number * START_STRIDE + asked) % many];
+        let method = if (asked / many).is_multiple_of(2) { "likes.add" } else { "likes.remove" };
+        self.asked[load.which] += 1;
         self.last += 1;
         let id = self.last;
         *commands += &format!("{{\"id\":{id},\"rpc\":{{\"method\":\"{method}\",\"data\":{{\"post\":{post}}}}}}}\n");
-        self.waiting.push_back(SentLike { due, post });
+        self.waiting.push_back((due, post));
     }
 
-    /// Reads the received replies, once the last one is complete. Replies come in the order of the commands.
-    fn read_replies(&mut self, load: &LikeLoad) -> Result<()> {
-        if !self.socket.is_between_frames() {
-            return Ok(());
-        }
-        let text = String::from_utf8_lossy(&self.text);
+    /// Reads whole messages. Replies come in the order of the commands.
+    fn read_replies(&mut self, load: &LikeLoad<'_>, text: &str) -> Result<()> {
         ensure!(!text.contains("\"error\":"), "the server refused a like: {text}");
         let now = Instant::now();
         for _ in text.matches("\"state\":\"accepted\"") {
-            let SentLike { due, post } = self.waiting.pop_front().context("an answer that nobody asked for")?;
+            let (due, post) = self.waiting.pop_front().context("an answer that nobody asked for")?;
             self.unsettled.entry(post).or_default().push_back(now);
             if load.counts(now) {
-                load.acknowledged.fetch_add(1, Ordering::Relaxed);
-                load.answers.lock().record((now - due).as_micros() as u64)?;
+                load.answers.borrow_mut().record((now - due).as_micros() as u64)?;
             }
         }
         for settled in text.split("\"like.settled\",\"id\":").skip(1) {
-            let (digits, rest) = settled.split_once(',').unwrap_or_default();
-            let post = digits.parse().with_context(|| format!("not a post's id: {digits}"))?;
+            let number = |text: &str| text.split(',').next().unwrap_or_default().parse::<u64>();
+            let post = number(settled).context("not a post's id")?;
             // One message can settle several likes and unlikes of a post; `asks` is their number.
-            let asks = rest.split_once("\"asks\":").map_or("", |(_, rest)| rest);
-            let asks: usize = asks.split(',').next().unwrap_or_default().parse().context("not a number of asks")?;
+            let asks = settled.split_once("\"asks\":").map_or("", |(_, rest)| rest);
+            let asks = number(asks).context("not a number of asks")? as usize;
             let Some(unsettled) = self.unsettled.get_mut(&post) else { continue };
             for since in unsettled.drain(..asks.min(unsettled.len())) {
                 if load.counts(since) {
-                    load.settling.lock().record((now - since).as_micros() as u64)?;
+                    load.settling.borrow_mut().record((now - since).as_micros() as u64)?;
                 }
             }
             if unsettled.is_empty() {
                 self.unsettled.remove(&post);
             }
         }
-        self.text.clear();
         Ok(())
     }
 }
 
 /// Runs all clients until the load is over.
-pub(super) async fn all(people: Vec<Liker>, load: &Arc<LikeLoad>) -> Result<Vec<Liker>> {
-    let mut liking: JoinSet<Result<Liker>> = people.into_iter().map(|person| person.run(Arc::clone(load))).collect();
-    let mut people = Vec::with_capacity(load.people);
-    while let Some(person) = liking.join_next().await {
-        people.push(person??);
-    }
-    Ok(people)
+pub(super) async fn run_all(people: &mut [Liker], load: &LikeLoad<'_>) -> Result<()> {
+    let many = people.len();
+    try_join_all(people.iter_mut().map(|person| person.run(load, many))).await.map(drop)
 }

@@ -7,78 +7,51 @@
 //! | file | contents |
 //! |---|---|
 //! | `broadcast`, `feed`, `fanout`, `likes`, `timeline`, `reconnect`, `idle`, `push` | one scenario each |
-//! | `options`, `context` | the command-line options; the context of all scenarios |
-//! | `floor`, `floor_room`, `floor_http` | the server that only delivers messages: sockets, queues, HTTP publishers |
-//! | `broadcast_room`, `publishers`, `api_probe` | load: a channel with its publishers; other calls meanwhile |
-//! | `client`, `greeting`, `frames`, `messages` | load: clients of sockets and streams, counters of messages |
-//! | `arrivals`, `socket_group`, `target` | load: arrivals at all clients, groups of them, endpoints |
-//! | `feed_graph`, `feed_writers`, `feed_deliveries`, `feed_side`, `feed_peer`, `feed_report` | parts of `feed` |
-//! | `likers`, `http_client` | load: clients that like; HTTP requests |
-//! | `push_queue`, `push_metrics` | load: devices and notifications that are due; the pushes that were accepted |
-//! | `server`, `postgres`, `process`, `pin` | the measured servers, child processes, and their cores |
-//! | `seed`, `dataset`, `fanout_setup`, `ledger` | users, tokens and posts that are created before the load |
-//! | `report` | medians, the table, JSON |
+//! | `broadcast_room`, `feed_system`, `feed_readers`, `likers`, `push_queue` | their loads |
+//! | `options`, `context`, `report` | the command-line options; the frame that repeats and compares; the table, JSON |
+//! | `stores`, `process` | the measured server with its stores; child processes, their cores and CPU time |
+//! | `floor`, `floor_room` | the server that only delivers messages |
+//! | `client`, `frames`, `http_client`, `pace` | load: clients of sockets and streams, HTTP requests, rates |
+//! | `seed` | users, tokens and posts that are created before the load |
 
-mod api_probe;
-mod arrivals;
 mod broadcast;
 mod broadcast_room;
 mod client;
 mod context;
-mod dataset;
 mod fanout;
-mod fanout_setup;
 mod feed;
-mod feed_deliveries;
-mod feed_graph;
-mod feed_peer;
-mod feed_report;
-mod feed_side;
-mod feed_writers;
+mod feed_readers;
+mod feed_system;
 mod floor;
-mod floor_http;
 mod floor_room;
 mod frames;
-mod greeting;
 mod http_client;
 mod idle;
-mod ledger;
 mod likers;
 mod likes;
-mod messages;
 mod options;
-mod pin;
-mod postgres;
+mod pace;
 mod process;
-mod publishers;
 mod push;
-mod push_metrics;
 mod push_queue;
 mod reconnect;
 mod report;
 mod seed;
-mod server;
-mod socket_group;
-mod target;
+mod stores;
 mod timeline;
 
 use std::io::{ErrorKind, Write as _};
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use clap::{Parser, Subcommand};
-use indicatif::{ProgressBar, ProgressStyle};
 use tokio::runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
-use broadcast::BroadcastLoad;
+use broadcast_room::PublisherKind;
 use context::BenchContext;
-use feed::FeedLoad;
-use options::{BenchOptions, number_between};
-use publishers::PublisherKind;
+use options::{BenchOptions, number};
 use report::Report;
-use target::LoadTransport;
 
 /// jemalloc, as in the server: the floor is compared with it.
 #[global_allocator]
@@ -99,37 +72,25 @@ struct BenchArgs {
 enum Scenario {
     /// 1,000 sockets on one channel; 1, 8 and 32 publications in flight: deliveries a second, compared with the floor,
     /// or with JSON if the encoding is another
-    Broadcast(BroadcastLoad),
+    Broadcast(broadcast::BroadcastOptions),
     /// 1,000 connected users who follow 10 of 100 authors, posts by 1, 8 and 32 HTTP writers: posts and deliveries a
     /// second, CPU time, latency, compared with the floor
-    Feed(FeedLoad),
+    Feed(feed::FeedOptions),
     /// A post to 10,000 active followers on Redis: followers a second, compared with Redis alone
     Fanout,
     /// 10,000 signed-in connections with two channels each: bytes a connection
-    Idle {
-        /// The transport of the connections
-        #[arg(long, value_enum, default_value_t)]
-        transport: LoadTransport,
-    },
+    Idle,
     /// 10,000 clients reconnect at once and recover 5 entries each: reconnects a second a core
     Reconnect,
     /// The first page of 30 of users who follow 300, warm and after 14 days away: pages a second, and latency
     Timeline,
     /// 1,000 users like 10,000 posts, or one: likes acknowledged a second, and latency until they are settled
-    Likes {
-        /// The store of the queue of likes [default: redis with --redis, otherwise embedded]. `redis` without --redis
-        /// starts a Redis
-        #[arg(long, value_enum)]
-        broker: Option<likes::QueueKind>,
-        /// The part of the maximum rate at which latencies are measured
-        #[arg(long, value_name = "PART", default_value_t = 0.5, value_parser = likes::part)]
-        load: f64,
-    },
+    Likes(likes::LikesOptions),
     /// Notifications that are due for as many devices: pushes a second from the queue to a provider that accepts at
     /// once
     Push {
         /// The number of pushes
-        #[arg(long, default_value_t = 20_000, value_parser = number_between(1_000, 1_000_000))]
+        #[arg(long, default_value_t = 20_000, value_parser = number(1_000..=1_000_000))]
         pushes: usize,
     },
     /// Serves the floor until its standard input ends
@@ -141,36 +102,30 @@ enum Scenario {
     },
 }
 
-fn main() -> Result<()> {
-    run(&BenchArgs::parse())
-}
-
 /// Runs a scenario and prints the report. A figure below its goal is not an error.
-fn run(args: &BenchArgs) -> Result<()> {
-    if let Scenario::Floor { listen } = args.scenario {
-        return floor_runtime()?.block_on(floor::run(listen));
+fn main() -> Result<()> {
+    let BenchArgs { scenario, options } = BenchArgs::parse();
+    if let Scenario::Floor { listen } = scenario {
+        return floor::run(listen);
     }
-    let options = args.options.clone();
     ensure!(
         options.server.is_none()
-            || matches!(&args.scenario, Scenario::Broadcast(load) if load.publishers == PublisherKind::Socket),
+            || matches!(&scenario, Scenario::Broadcast(load) if load.publishers == PublisherKind::Socket),
         "--server goes with broadcast from a socket only: the other scenarios must start the server they measure"
     );
-    // Without connected clients Redis carries the load, so it gets the clients' core for itself.
-    let alone = matches!(args.scenario, Scenario::Fanout);
-    let pinning = pin::pin(options.pin, |cores| if alone { cores.server } else { cores.clients })?;
-    let style = ProgressStyle::with_template("{spinner} {msg} {wide_bar} {pos}/{len}")?;
-    let bar = ProgressBar::new(1).with_style(style);
-    bar.enable_steady_tick(Duration::from_millis(200));
-    let bench = BenchContext { options, pinning, bar };
+    let bench = BenchContext::new(options)?;
     let mut report = runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-        tokio::select! {
-            report = measure(&bench, &args.scenario) => report,
-            name = interrupted() => bail!("{}", name?),
+        let measured = tokio::select! {
+            report = measure(&bench, &scenario) => report,
+            name = interrupted() => name.and_then(|name| bail!("{name}")),
+        };
+        bench.say("");
+        if let Some(url) = &bench.options.redis {
+            seed::remove_keys(url, &bench.prefix()).await?;
         }
+        measured
     })?;
-    bench.bar.finish_and_clear();
-    report.notes.push(bench.pinning.note());
+    report.notes.push(bench.pin_note());
     if cfg!(debug_assertions) {
         report.notes.push("a debug build: these figures are meaningless".to_owned());
     }
@@ -183,15 +138,15 @@ fn run(args: &BenchArgs) -> Result<()> {
 
 async fn measure(bench: &BenchContext, scenario: &Scenario) -> Result<Report> {
     match scenario {
-        Scenario::Broadcast(load) => broadcast::run(bench, load).await,
-        Scenario::Feed(load) => feed::run(bench, load).await,
+        Scenario::Broadcast(options) => broadcast::run(bench, options).await,
+        Scenario::Feed(options) => feed::run(bench, options).await,
         Scenario::Fanout => fanout::run(bench).await,
-        Scenario::Idle { transport } => idle::run(bench, *transport).await,
+        Scenario::Idle => idle::run(bench).await,
         Scenario::Reconnect => reconnect::run(bench).await,
         Scenario::Timeline => timeline::run(bench).await,
-        Scenario::Likes { broker, load } => likes::run(bench, *broker, *load).await,
+        Scenario::Likes(options) => likes::run(bench, options).await,
         Scenario::Push { pushes } => push::run(bench, *pushes).await,
-        Scenario::Floor { listen } => floor::run(*listen).await.map(|()| Report::new("floor")),
+        Scenario::Floor { .. } => bail!("the floor measures nothing"),
     }
 }
 
@@ -203,12 +158,4 @@ async fn interrupted() -> Result<&'static str> {
         _ = interrupt.recv() => Ok("interrupted"),
         _ = terminate.recv() => Ok("terminated"),
     }
-}
-
-/// One thread for each core; on a single core the single-threaded runtime, which is faster there.
-fn floor_runtime() -> Result<runtime::Runtime> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut builder =
-        if cores == 1 { runtime::Builder::new_current_thread() } else { runtime::Builder::new_multi_thread() };
-    Ok(builder.enable_all().build()?)
 }

@@ -1,19 +1,20 @@
 //! The options of all scenarios.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use anyhow::{Context as _, Result, ensure};
-use clap::Args;
-
-use super::ledger::LedgerKind;
-use super::pin::Cores;
+use clap::builder::RangedU64ValueParser;
+use clap::{Args, ValueEnum};
+use hyper::Uri;
 
 /// The options of all scenarios.
 #[derive(Clone, Debug, Args)]
 pub(super) struct BenchOptions {
     /// Runs of each figure; the table shows medians
-    #[arg(long, global = true, default_value_t = 5, value_parser = runs)]
+    #[arg(long, global = true, default_value_t = 5, value_parser = number(1..=50))]
     pub(super) runs: usize,
     /// Seconds of load in a run without a natural end
     #[arg(long, global = true, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=60))]
@@ -45,38 +46,73 @@ pub(super) struct BenchOptions {
     pub(super) server: Option<SocketAddr>,
 }
 
-fn runs(text: &str) -> Result<usize, String> {
-    number(text, 1, 50)
+/// The store of the ledger.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum LedgerKind {
+    /// SQLite
+    #[default]
+    Sqlite,
+    /// A PostgreSQL server that the bench starts
+    Postgres,
 }
 
-/// A parser of arguments: a number from `min` to `max`.
-pub(super) fn number_between(min: usize, max: usize) -> impl Fn(&str) -> Result<usize, String> + Clone {
-    move |text| number(text, min, max)
+/// The store of the broker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum BrokerKind {
+    /// The server's memory
+    #[value(alias = "embedded")]
+    Memory,
+    /// Redis
+    Redis,
 }
 
-fn number(text: &str, min: usize, max: usize) -> Result<usize, String> {
-    text.parse().ok().filter(|number| (min..=max).contains(number)).ok_or_else(|| format!("expected {min} to {max}"))
+/// A core for the measured server and one for the clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cores {
+    /// The core of the server or the floor.
+    pub server: usize,
+    /// The core of the clients.
+    pub clients: usize,
 }
 
-/// Only servers on this machine may be loaded.
+impl FromStr for Cores {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (server, clients) = text.split_once(',').ok_or("two cores, the server's and the clients', as in 0,1")?;
+        let core = |text: &str| text.trim().parse().map_err(|_| format!("{text:?} is not the number of a core"));
+        Ok(Self { server: core(server)?, clients: core(clients)? })
+    }
+}
+
+/// A parser of arguments: a number in this range.
+pub(super) fn number(range: RangeInclusive<u64>) -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(range)
+}
+
+/// A parser of arguments: a part of the maximum rate, or 0.
+pub(super) fn part(text: &str) -> Result<f64, String> {
+    let part = text.parse().ok().filter(|part| *part == 0.0 || (0.01..=1.0).contains(part));
+    part.ok_or_else(|| "a part of the top rate is 0, or a number from 0.01 to 1".to_owned())
+}
+
 fn loopback_server(url: &str) -> Result<SocketAddr> {
-    let rest = url.strip_prefix("http://").context("http://ADDRESS:PORT")?;
-    loopback(rest.trim_end_matches('/'))
+    loopback(url, "http")
 }
 
 fn loopback_redis(url: &str) -> Result<String> {
-    let rest = url.strip_prefix("redis://").context("redis://ADDRESS:PORT")?;
-    let rest = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
-    loopback(rest.split('/').next().unwrap_or_default())?;
-    Ok(url.to_owned())
+    loopback(url, "redis").map(|_| url.to_owned())
 }
 
-/// Names are not resolved: the result could change between this check and the load.
-fn loopback(authority: &str) -> Result<SocketAddr> {
-    let addr: SocketAddr = match authority.strip_prefix("localhost:") {
-        Some(port) => (Ipv4Addr::LOCALHOST, port.parse::<u16>().context("not a port")?).into(),
-        None => authority.parse().context("not an IP address with a port")?,
+/// Only servers on this machine may be loaded. Names are not resolved: the result could change between this check and
+/// the load.
+fn loopback(url: &str, scheme: &str) -> Result<SocketAddr> {
+    let uri: Uri = url.parse()?;
+    ensure!(uri.scheme_str() == Some(scheme), "expected {scheme}://ADDRESS:PORT");
+    let ip: Ipv4Addr = match uri.host().unwrap_or_default() {
+        "localhost" => Ipv4Addr::LOCALHOST,
+        host => host.parse().context("not an IP address")?,
     };
-    ensure!(addr.is_ipv4() && addr.ip().is_loopback(), "only IPv4 loopback addresses are allowed");
-    Ok(addr)
+    ensure!(ip.is_loopback(), "only IPv4 loopback addresses are allowed");
+    Ok((ip, uri.port_u16().context("no port")?).into())
 }

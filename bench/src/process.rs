@@ -1,127 +1,89 @@
-//! Child processes: started, measured by `/proc`, and stopped.
+//! The processes that are measured: started on their core, measured by `/proc`, and stopped.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use tempfile::TempDir;
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
-use super::target::{LoadEncoding, SocketTarget};
+use super::options::Cores;
 
 /// The time limit for a process to become ready, and to stop.
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// The interval of readiness checks.
-const POLL: Duration = Duration::from_millis(25);
+const POLL_INTERVAL: Duration = Duration::from_millis(25);
 /// The unit of CPU time in `/proc`: Linux uses hundredths of a second on all machines.
-const TICKS_A_SECOND: f64 = 100.0;
-/// Linux's pages, on the machines this runs on.
-const KIB: u64 = 1024;
+const TICKS_PER_SECOND: f64 = 100.0;
 
-/// A temporary folder, removed when this is dropped.
+/// A server as a child process.
 #[derive(Debug)]
-pub(super) struct TempFolder(PathBuf);
-
-impl TempFolder {
-    /// Creates a folder that only this user can access.
-    pub(super) fn new() -> Result<Self> {
-        use std::os::unix::fs::DirBuilderExt as _;
-        static MADE: AtomicU32 = AtomicU32::new(0);
-        let name = format!("feedline-bench-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
-        fs::DirBuilder::new().mode(0o700).create(&path).with_context(|| format!("cannot make {}", path.display()))?;
-        Ok(Self(path))
-    }
-
-    /// The path of the folder.
-    pub(super) fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for TempFolder {
-    fn drop(&mut self) {
-        // The system removes remains in its temporary folder.
-        let _left = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// A child process.
-#[derive(Debug)]
-pub(super) struct Process {
-    name: &'static str,
+pub(super) struct ServerProcess {
+    /// The address that it listens on.
+    pub addr: SocketAddr,
+    /// Its process id.
+    pub pid: u32,
     child: Child,
-    pid: u32,
-    log: PathBuf,
+    /// The folder of its log.
+    log: TempDir,
 }
 
-impl Process {
-    /// Starts `command`, on one core if given. Its output goes to a file in `folder`.
-    fn start(name: &'static str, command: Command, core: Option<usize>, folder: &TempFolder) -> Result<Self> {
-        let mut command = pinned(command, core);
-        let log = folder.path().join(format!("{name}.log"));
-        let file = fs::File::create(&log)?;
+impl ServerProcess {
+    /// Starts a server that will listen on `addr`, on the server's core if there are cores, and waits until it is ready.
+    pub(super) async fn start(
+        mut command: Command,
+        addr: SocketAddr,
+        cores: Option<Cores>,
+        ready: impl AsyncFn() -> bool,
+    ) -> Result<Self> {
+        let log = tempfile::tempdir()?;
+        let file = fs::File::create(log.path().join("log"))?;
         // Its standard input ends when this process does.
         command.stdin(Stdio::piped()).stdout(file.try_clone()?).stderr(file).kill_on_drop(true);
-        let child = command.spawn().with_context(|| format!("cannot start {name}"))?;
+        // A process starts on the core of the one that starts it.
+        cores.map_or(Ok(()), |cores| move_to(cores.server))?;
+        let child = command.spawn();
+        cores.map_or(Ok(()), |cores| move_to(cores.clients))?;
+        let name = command.as_std().get_program().display().to_string();
+        let child = child.with_context(|| format!("cannot start {name}"))?;
         let pid = child.id().context("it ended at once")?;
-        Ok(Self { name, child, pid, log })
+        let mut server = Self { addr, pid, child, log };
+        let start = Instant::now();
+        while !ready().await {
+            if let Some(status) = server.child.try_wait()? {
+                bail!("{name} ended at once ({status}): {}", server.output());
+            }
+            ensure!(start.elapsed() < TIMEOUT, "{name} is not ready after {TIMEOUT:?}: {}", server.output());
+            sleep(POLL_INTERVAL).await;
+        }
+        Ok(server)
     }
 
-    /// CPU time it used so far.
-    pub(super) fn cpu(&self) -> Result<Duration> {
-        cpu(&self.pid.to_string())
-    }
-
-    /// CPU time it used so far, with the processes it started.
-    pub(super) fn family_cpu(&self) -> Result<Duration> {
-        let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.pid))?;
-        // A child that has ended since is not counted.
-        let children: Duration = children.split_whitespace().filter_map(|pid| cpu(pid).ok()).sum();
-        Ok(self.cpu()? + children)
-    }
-
-    /// Whether this process runs as root.
-    pub(super) fn is_of_root() -> bool {
-        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let user = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
-        user.split_whitespace().nth(1) == Some("0")
-    }
-
-    /// CPU time this process used so far.
-    pub(super) fn own_cpu() -> Result<Duration> {
-        cpu("self")
+    /// The end of its log.
+    fn output(&self) -> String {
+        let text = fs::read_to_string(self.log.path().join("log")).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(10)..].join("\n")
     }
 
     /// Memory it holds, in bytes.
-    pub(super) fn resident(&self) -> Result<u64> {
-        self.memory("VmRSS:")
-    }
-
-    /// The largest memory it held so far, in bytes.
-    pub(super) fn peak_resident(&self) -> Result<u64> {
-        self.memory("VmHWM:")
-    }
-
-    fn memory(&self, name: &str) -> Result<u64> {
+    pub(super) fn resident(&self) -> Result<f64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid))?;
-        let line = status.lines().find_map(|line| line.strip_prefix(name));
-        let line = line.with_context(|| format!("no {name} in /proc"))?;
-        Ok(line.trim().trim_end_matches(" kB").trim().parse::<u64>()? * KIB)
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS in /proc")?;
+        Ok(line.trim().trim_end_matches(" kB").parse::<f64>()? * 1024.0)
     }
 
     /// Waits until the process has used no CPU time for half a second, or the time limit is reached.
     pub(super) async fn settle(&self) -> Result<()> {
-        let mut last = self.cpu()?;
-        let mut since = Instant::now();
+        let mut last = cpu(self.pid)?;
         let start = Instant::now();
+        let mut since = start;
         while since.elapsed() < Duration::from_millis(500) && start.elapsed() < TIMEOUT {
             sleep(Duration::from_millis(50)).await;
-            let now = self.cpu()?;
+            let now = cpu(self.pid)?;
             if now != last {
                 (last, since) = (now, Instant::now());
             }
@@ -129,128 +91,80 @@ impl Process {
         Ok(())
     }
 
-    /// Waits until `ready` returns `true`.
-    async fn wait_until(&mut self, ready: impl AsyncFn() -> bool) -> Result<()> {
-        let start = Instant::now();
-        while !ready().await {
-            if let Some(status) = self.child.try_wait()? {
-                bail!("{} ended at once ({status}): {}", self.name, self.output());
-            }
-            ensure!(start.elapsed() < TIMEOUT, "{} is not ready after {TIMEOUT:?}: {}", self.name, self.output());
-            sleep(POLL).await;
-        }
-        Ok(())
-    }
-
-    /// The end of its log.
-    fn output(&self) -> String {
-        let text = fs::read_to_string(&self.log).unwrap_or_default();
-        let lines: Vec<&str> = text.lines().rev().take(10).collect();
-        lines.into_iter().rev().collect::<Vec<_>>().join("\n")
-    }
-
     /// Sends SIGTERM, and SIGKILL if the process does not end in time.
     pub(super) async fn stop(mut self) -> Result<()> {
-        // Safe Rust cannot send a signal; every shell can.
-        let ask = Command::new("sh").args(["-c", "kill -TERM \"$1\"", "sh", &self.pid.to_string()]).status().await;
-        let asked = ask.is_ok_and(|status| status.success());
-        if !asked || timeout(TIMEOUT, self.child.wait()).await.is_err() {
+        // Safe Rust cannot send a signal.
+        let asked = Command::new("kill").arg(self.pid.to_string()).status().await;
+        if !asked.is_ok_and(|status| status.success()) || timeout(TIMEOUT, self.child.wait()).await.is_err() {
             self.child.kill().await?;
         }
         Ok(())
     }
 }
 
-fn cpu(pid: &str) -> Result<Duration> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // The process name, in parentheses, may contain any characters; after it, utime and stime are fields 12 and 13.
-    let after = stat.rsplit_once(')').context("no name in /proc/pid/stat")?.1;
-    let ticks = after.split_whitespace().skip(11).take(2).map(str::parse::<u64>).sum::<Result<u64, _>>()?;
-    Ok(Duration::from_secs_f64(ticks as f64 / TICKS_A_SECOND))
-}
-
-/// The command, on one core if given.
-fn pinned(command: Command, core: Option<usize>) -> Command {
-    let Some(core) = core else { return command };
-    let plain = command.into_std();
-    let mut pinned = Command::new("taskset");
-    pinned.arg("-c").arg(core.to_string()).arg(plain.get_program()).args(plain.get_args());
-    for (key, value) in plain.get_envs() {
-        match value {
-            Some(value) => pinned.env(key, value),
-            None => pinned.env_remove(key),
-        };
-    }
-    if let Some(folder) = plain.get_current_dir() {
-        pinned.current_dir(folder);
-    }
-    pinned
-}
-
-/// A server as a child process.
-#[derive(Debug)]
-pub(super) struct ServerProcess {
-    /// The process.
-    pub process: Process,
-    /// The address that it listens on.
-    pub addr: SocketAddr,
-    /// Its own folder, removed with it.
-    folder: Option<TempFolder>,
-}
-
-impl ServerProcess {
-    /// Starts a server that will listen on `addr`, on one core if given, and waits until it is ready. Its log is in a
-    /// folder of its own.
-    pub(super) async fn start(
-        name: &'static str,
-        command: Command,
-        core: Option<usize>,
-        addr: SocketAddr,
-        ready: impl AsyncFn() -> bool,
-    ) -> Result<Self> {
-        let folder = TempFolder::new()?;
-        let server = Self::start_in(&folder, name, command, core, addr, ready).await?;
-        Ok(server.with_folder(folder))
-    }
-
-    /// The same, with its log in an existing folder.
-    pub(super) async fn start_in(
-        folder: &TempFolder,
-        name: &'static str,
-        command: Command,
-        core: Option<usize>,
-        addr: SocketAddr,
-        ready: impl AsyncFn() -> bool,
-    ) -> Result<Self> {
-        let mut process = Process::start(name, command, core, folder)?;
-        process.wait_until(ready).await?;
-        Ok(Self { process, addr, folder: None })
-    }
-
-    /// Removes the folder when the server is dropped.
-    pub(super) fn with_folder(self, folder: TempFolder) -> Self {
-        Self { folder: Some(folder), ..self }
-    }
-
-    /// Stops it, and removes its folder.
-    pub(super) async fn stop(self) -> Result<()> {
-        self.process.stop().await?;
-        drop(self.folder);
-        Ok(())
-    }
-
-    /// The WebSocket endpoint of a Feedline server.
-    pub(super) fn feedline(&self) -> SocketTarget {
-        SocketTarget::feedline(self.addr)
-    }
-
-    /// The WebSocket endpoint of the floor.
-    pub(super) fn floor(&self) -> SocketTarget {
-        SocketTarget { addr: self.addr, path: "/", is_websocket: true, encoding: LoadEncoding::Json }
-    }
-}
-
 /// A free loopback address. Another process may take it first; the start of the server then fails.
 pub(super) fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
+}
+
+/// Moves this thread, which starts all processes and threads, to a core. The system call needs unsafe code, which
+/// `taskset` does not.
+pub(super) fn move_to(core: usize) -> Result<()> {
+    let mut taskset = std::process::Command::new("taskset");
+    taskset.args(["-pc", &core.to_string(), &std::process::id().to_string()]);
+    let output = taskset.output().context("--pin needs the command taskset")?;
+    ensure!(output.status.success(), "cannot use core {core}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
+}
+
+/// The CPU time of some servers and of this process from a moment on.
+#[derive(Debug)]
+pub(super) struct CpuMeter {
+    pids: Vec<u32>,
+    before: Vec<f64>,
+    own: f64,
+    start: Instant,
+}
+
+/// The CPU time that was used meanwhile. All in seconds.
+#[derive(Clone, Debug)]
+pub(super) struct CpuUse {
+    /// Elapsed time.
+    pub took: f64,
+    /// The CPU time of each server.
+    pub servers: Vec<f64>,
+    /// The CPU time of this process: the clients.
+    pub clients: f64,
+}
+
+impl CpuMeter {
+    /// Starts to measure the processes with these ids.
+    pub(super) fn start(pids: &[u32]) -> Result<Self> {
+        let before = pids.iter().map(|pid| family_cpu(*pid)).collect::<Result<_>>()?;
+        Ok(Self { pids: pids.to_vec(), before, own: cpu(std::process::id())?, start: Instant::now() })
+    }
+
+    /// The CPU time since the start.
+    pub(super) fn read(&self) -> Result<CpuUse> {
+        let took = self.start.elapsed().as_secs_f64();
+        let used = |(pid, before): (&u32, &f64)| Ok((family_cpu(*pid)? - before).max(0.0));
+        let servers = self.pids.iter().zip(&self.before).map(used).collect::<Result<_>>()?;
+        Ok(CpuUse { took, servers, clients: cpu(std::process::id())? - self.own })
+    }
+}
+
+/// The CPU time of a process and of the processes that it started, in seconds.
+fn family_cpu(pid: u32) -> Result<f64> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
+    // A child that has ended since is not counted.
+    let children = children.split_whitespace().filter_map(|pid| family_cpu(pid.parse().ok()?).ok());
+    Ok(cpu(pid)? + children.sum::<f64>())
+}
+
+fn cpu(pid: u32) -> Result<f64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // The process name, in parentheses, may contain any characters; after it, utime and stime are fields 12 and 13.
+    let after = stat.rsplit_once(')').context("no name in /proc/pid/stat")?.1;
+    let ticks = after.split_whitespace().skip(11).take(2).map(str::parse::<f64>).sum::<Result<f64, _>>()?;
+    Ok(ticks / TICKS_PER_SECOND)
 }

@@ -8,130 +8,161 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use hyper::Method;
 use tokio::time::sleep;
 
 use super::context::BenchContext;
+use super::http_client::HttpClient;
 use super::process::ServerProcess;
-use super::push_metrics::PushMetrics;
 use super::push_queue::PushQueue;
-use super::report::{Better, Goal, Report, Row};
-use super::server::ServerSetup;
+use super::report::{Goal, Report};
+use super::seed;
+use super::stores::Stores;
 
-/// The interval between two writes of notifications.
-const WRITE_INTERVAL: Duration = Duration::from_millis(20);
-
+/// The interval between two writes of notifications, or two readings of metrics.
+const INTERVAL: Duration = Duration::from_millis(20);
 /// How long the latency is measured.
 const LATENCY_TIME: Duration = Duration::from_secs(10);
-
+/// The longest time without progress.
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// The least part of a rate at which a figure counts as taken at that rate.
 const MIN_PART: f64 = 0.95;
+/// The metric that counts, and the histogram of the time to acceptance.
+const ACCEPTED: &str = "feedline_push_accepted_total{";
+const LAG: &str = "feedline_push_lag_seconds_bucket{le=\"";
 
 /// Runs the scenario with this number of pushes.
 pub(super) async fn run(bench: &BenchContext, pushes: usize) -> Result<Report> {
     let mut report = Report::new("push");
+    let goal_rate = if bench.options.redis.is_some() { 2_000.0 } else { 5_000.0 };
     let mut rates = Vec::new();
     let mut latencies = [Vec::new(), Vec::new()];
-    let mut filled = Vec::new();
-    let mut empty = Vec::new();
-    bench.start_progress(bench.options.runs);
-    for run in 1..=bench.options.runs {
-        let mut setup = bench.server_setup_noted(&mut report).await?;
-        setup.push = true;
-        bench.bar.set_message(format!("run {run}: an empty queue"));
-        empty.push(idle_memory(bench, &setup).await?);
-        bench.bar.set_message(format!("run {run}: filling the queue"));
-        let mut queue = PushQueue::new(&setup, pushes)?;
+    for run in bench.runs("push") {
+        let mut stores = Stores::start(bench, None).await?;
+        stores.settings = vec![
+            ("FEEDLINE__PUSH__ENABLED", "true".to_owned()),
+            ("FEEDLINE__PUSH__DRY_RUN", "true".to_owned()),
+            ("FEEDLINE__PUSH__CONCURRENCY", "1000".to_owned()),
+        ];
+        bench.say(&format!("queueing {pushes} pushes"));
+        let mut queue = PushQueue::new(&stores, pushes)?;
         queue.fill().await?;
-        bench.bar.set_message(format!("run {run}: {pushes} pushes"));
-        let server = bench.start_server(&setup).await?;
-        let rate = rate(&server, &setup, pushes).await?;
-        filled.push(megabytes(server.process.peak_resident()?));
+        let server = stores.start_feedline(bench).await?;
+        let (rate, _) = until_accepted(&server, &stores, pushes).await?;
         rates.push(rate);
-        for (wanted, latencies) in [goal_rate(bench) / 2.0, rate / 2.0].into_iter().zip(&mut latencies) {
-            bench.bar.set_message(format!("run {run}: {wanted:.0} pushes/s"));
-            let latency = latency(&server, &setup, &mut queue, wanted).await?;
-            latencies.push(latency.p99 * 1_000.0);
-            if latency.rate < MIN_PART * wanted {
-                let reached = latency.rate;
-                report.notes.push(format!("run {run}: a latency is that at {reached:.0}/s; {wanted:.0}/s were wanted"));
+        for (wanted, latencies) in [goal_rate / 2.0, rate / 2.0].into_iter().zip(&mut latencies) {
+            bench.say(&format!("{wanted:.0} pushes/s"));
+            let (p99, reached) = latency(&server, &stores, &mut queue, wanted).await?;
+            latencies.push(p99 * 1e3);
+            if reached < MIN_PART * wanted {
+                let what = format!("a latency is that at {reached:.0}/s; {wanted:.0}/s were wanted");
+                report.notes.push(format!("run {}: {what}", run + 1));
             }
         }
         server.stop().await?;
-        bench.tear_down(setup).await?;
-        bench.bar.inc(1);
+        report.notes.retain(|note| *note != stores.note());
+        report.notes.push(stores.note());
     }
-    report.rows.push(rate_row(bench, rates));
     let [at_goal, at_reached] = latencies;
-    report.rows.push(latency_row(format!("event to provider at {:.0}/s, p99", goal_rate(bench) / 2.0), at_goal, true));
-    report.rows.push(latency_row("event to provider at half of the rate, p99".to_owned(), at_reached, false));
-    let name = format!("peak memory of the server, {pushes} pushes");
-    let against = Some(("empty queue", empty));
-    report.rows.push(Row { name, unit: "MB", better: Better::Less, measured: filled, against, goal: None });
+    report.row("pushes, from the queue to the provider", "/s", rates).goal(Goal::AtLeast(goal_rate));
+    let name = format!("event to provider at {:.0}/s, p99", goal_rate / 2.0);
+    report.row(name, "ms", at_goal).goal(Goal::AtMost(1_000.0));
+    report.row("event to provider at half of the rate, p99", "ms", at_reached);
     report.notes.push(format!("{pushes} users with a device and a notification each; the provider accepts at once"));
     Ok(report)
 }
 
-/// The row of the rates of all runs.
-pub(super) fn rate_row(bench: &BenchContext, measured: Vec<f64>) -> Row {
-    let goal = Some(Goal::AtLeast(goal_rate(bench)));
-    let name = "pushes, from the queue to the provider".to_owned();
-    Row { name, unit: "/s", better: Better::More, measured, against: None, goal }
-}
-
-/// The pushes a second that are to be reached at least. Latencies are measured at half of them.
-pub(super) fn goal_rate(bench: &BenchContext) -> f64 {
-    if bench.options.redis.is_some() { 2_000.0 } else { 5_000.0 }
-}
-
-/// The row of a latency, which is at most a second where it has a goal.
-fn latency_row(name: String, measured: Vec<f64>, has_goal: bool) -> Row {
-    let goal = has_goal.then_some(Goal::AtMost(1_000.0));
-    Row { name, unit: "ms", better: Better::Less, measured, against: None, goal }
-}
-
-/// The peak memory of a server that starts with an empty queue, in megabytes.
-async fn idle_memory(bench: &BenchContext, setup: &ServerSetup) -> Result<f64> {
-    let server = bench.start_server(setup).await?;
-    server.process.settle().await?;
-    let peak = server.process.peak_resident()?;
-    server.stop().await?;
-    Ok(megabytes(peak))
-}
-
-fn megabytes(bytes: u64) -> f64 {
-    bytes as f64 / 1e6
-}
-
-/// Waits until the server has sent everything in the queue. Returns the number a second.
-pub(super) async fn rate(server: &ServerProcess, setup: &ServerSetup, pushes: usize) -> Result<f64> {
-    let (rate, _) = PushMetrics::open(server, setup).await?.until_accepted(pushes).await?;
-    ensure!(rate > 0.0, "{pushes} pushes are too few: all were accepted at the first look");
-    Ok(rate)
-}
-
-/// The latency of pushes at a rate.
-struct PushLatency {
-    /// The p99 of the time from a notification to its acceptance, in seconds.
-    p99: f64,
-    /// The number of notifications that were written a second.
-    rate: f64,
-}
-
-/// Notifies users at this rate for [`LATENCY_TIME`].
-async fn latency(server: &ServerProcess, setup: &ServerSetup, queue: &mut PushQueue, rate: f64) -> Result<PushLatency> {
+/// Notifies users at this rate for [`LATENCY_TIME`]. Returns the p99 of the time to acceptance, in seconds, and the
+/// notifications that were written a second.
+async fn latency(server: &ServerProcess, stores: &Stores, queue: &mut PushQueue, rate: f64) -> Result<(f64, f64)> {
     let ledger = queue.open().await?;
-    let before = PushMetrics::open(server, setup).await?.read().await?;
-    let begun = Instant::now();
+    let before = AcceptedPushes::read(server, stores).await?;
+    let start = Instant::now();
     let mut written = 0;
-    while begun.elapsed() < LATENCY_TIME {
-        let due = (begun.elapsed().as_secs_f64() * rate) as usize;
-        queue.add(&*ledger, due - written, Duration::ZERO).await?;
+    while start.elapsed() < LATENCY_TIME {
+        let due = (start.elapsed().as_secs_f64() * rate) as usize;
+        queue.add(&*ledger, due - written).await?;
         written = due;
-        sleep(WRITE_INTERVAL).await;
+        sleep(INTERVAL).await;
     }
-    let reached = written as f64 / begun.elapsed().as_secs_f64();
+    let reached = written as f64 / start.elapsed().as_secs_f64();
     ledger.close().await;
-    // The server has closed the former connection, which had no request for a while.
-    let (_, after) = PushMetrics::open(server, setup).await?.until_accepted(before.accepted + written).await?;
-    Ok(PushLatency { p99: after.p99_since(&before), rate: reached })
+    let (_, after) = until_accepted(server, stores, before.accepted + written).await?;
+    Ok((after.p99_since(&before), reached))
+}
+
+/// Waits until this many pushes were accepted in all. Returns the rate from the first one seen to the last one, in
+/// pushes a second, and the metrics.
+async fn until_accepted(server: &ServerProcess, stores: &Stores, wanted: usize) -> Result<(f64, AcceptedPushes)> {
+    let mut progress = (Instant::now(), 0);
+    let mut first = None;
+    loop {
+        let read = AcceptedPushes::read(server, stores).await?;
+        let now = Instant::now();
+        if read.accepted > progress.1 {
+            progress = (now, read.accepted);
+        }
+        let (begin, before) = *first.get_or_insert(progress);
+        if read.accepted >= wanted {
+            ensure!(before < wanted, "{wanted} pushes are too few: all were accepted at the first look");
+            return Ok(((read.accepted - before) as f64 / (now - begin).as_secs_f64(), read));
+        }
+        ensure!(progress.0.elapsed() < TIMEOUT, "{} of {wanted} pushes, none for {TIMEOUT:?}", progress.1);
+        sleep(INTERVAL).await;
+    }
+}
+
+/// The accepted pushes at some time.
+#[derive(Default)]
+struct AcceptedPushes {
+    /// Their number.
+    accepted: usize,
+    /// The upper bounds of the time to acceptance, in seconds, and the number of pushes up to each.
+    lag: Vec<(f64, f64)>,
+}
+
+impl AcceptedPushes {
+    /// Reads the metrics of a server, over a connection of its own: the server closes idle ones.
+    async fn read(server: &ServerProcess, stores: &Stores) -> Result<Self> {
+        let token = seed::token(&stores.secret, seed::AUTHOR)?;
+        let metrics = HttpClient::open(server.addr).await?.call(Method::GET, "/metrics", &token).await?;
+        let mut read = Self::default();
+        for line in String::from_utf8_lossy(&metrics).lines() {
+            let value = line.rsplit(' ').next().unwrap_or_default();
+            if line.starts_with(ACCEPTED) {
+                read.accepted += value.parse::<usize>()?;
+            } else if let Some(bound) = line.strip_prefix(LAG).and_then(|rest| rest.split('"').next()) {
+                read.lag.push((bound.replace("+Inf", "inf").parse()?, value.parse()?));
+            }
+        }
+        Ok(read)
+    }
+
+    /// The p99 of the pushes since an earlier reading, in seconds, interpolated within the bucket.
+    fn p99_since(&self, before: &Self) -> f64 {
+        let counts = self.lag.iter().zip(&before.lag).map(|((bound, now), (_, before))| (*bound, now - before));
+        let counts: Vec<(f64, f64)> = counts.collect();
+        let wanted = counts.last().map_or(0.0, |(_, all)| all * 0.99);
+        let mut below = (0.0, 0.0);
+        for (bound, count) in counts {
+            if count >= wanted {
+                let part = (wanted - below.1) / (count - below.1).max(1.0);
+                return if bound.is_finite() { below.0 + (bound - below.0) * part } else { below.0 };
+            }
+            below = (bound, count);
+        }
+        below.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_p99_is_interpolated() {
+        let before = AcceptedPushes { accepted: 1, lag: vec![(0.1, 1.0), (0.2, 1.0), (f64::INFINITY, 1.0)] };
+        let after = AcceptedPushes { accepted: 201, lag: vec![(0.1, 101.0), (0.2, 201.0), (f64::INFINITY, 201.0)] };
+        assert!((after.p99_since(&before) - 0.198).abs() < 1e-9, "{}", after.p99_since(&before));
+    }
 }

@@ -1,18 +1,11 @@
 //! The report of a scenario: medians, a table, JSON.
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Whether larger figures are better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Better {
-    /// Larger figures are better.
-    More,
-    /// Smaller figures are better.
-    Less,
-}
-
 /// The goal of a figure.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Goal {
     /// At least this, absolutely.
     AtLeast(f64),
@@ -27,78 +20,68 @@ pub(super) enum Goal {
 /// One figure.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
-    /// The name of the figure.
-    pub name: String,
-    /// The unit.
-    pub unit: &'static str,
-    /// Whether larger figures are better.
-    pub better: Better,
+    name: String,
+    unit: &'static str,
     /// The figure of each run.
-    pub measured: Vec<f64>,
+    runs: Vec<f64>,
     /// The baseline: its name, and its figure of each run.
-    pub against: Option<(&'static str, Vec<f64>)>,
+    against: Option<(&'static str, Vec<f64>)>,
     /// The goal of the median.
-    pub goal: Option<Goal>,
+    goal: Option<Goal>,
 }
 
 impl Row {
-    /// The median of the runs.
-    pub(super) fn median(&self) -> f64 {
-        median(&self.measured)
+    /// Compares the figure with a baseline, if there is one: its name, and its figure of each run.
+    pub(super) fn against(&mut self, baseline: impl Into<Option<(&'static str, Vec<f64>)>>) -> &mut Self {
+        self.against = baseline.into();
+        self
+    }
+
+    /// The goal of the median.
+    pub(super) fn goal(&mut self, goal: impl Into<Option<Goal>>) {
+        self.goal = goal.into();
     }
 
     /// The ratio of the median to the median of the baseline.
-    pub(super) fn ratio(&self) -> Option<f64> {
-        self.against.as_ref().map(|(_, runs)| self.median() / median(runs))
+    fn ratio(&self) -> Option<f64> {
+        self.against.as_ref().map(|(_, runs)| median(&self.runs) / median(runs))
     }
 
     /// Whether the goal is reached; `None` without one.
-    pub(super) fn reached(&self) -> Option<bool> {
+    fn reached(&self) -> Option<bool> {
         Some(match self.goal? {
-            Goal::AtLeast(least) => self.median() >= least,
-            Goal::AtMost(most) => self.median() <= most,
+            Goal::AtLeast(least) => median(&self.runs) >= least,
+            Goal::AtMost(most) => median(&self.runs) <= most,
             Goal::RatioAtLeast(least) => self.ratio()? >= least,
             Goal::RatioAtMost(most) => self.ratio()? <= most,
         })
     }
 
-    fn cells(&self) -> [String; 7] {
-        let (against, other) = match &self.against {
-            Some((name, runs)) => (format!("{} {name}", number(median(runs))), self.ratio()),
-            None => (String::new(), None),
-        };
-        let goal = match self.goal {
-            None => String::new(),
-            Some(Goal::AtLeast(least)) => format!("≥ {}", number(least)),
-            Some(Goal::AtMost(most)) => format!("≤ {}", number(most)),
-            Some(Goal::RatioAtLeast(least)) => format!("ratio ≥ {least:.2}"),
-            Some(Goal::RatioAtMost(most)) => format!("ratio ≤ {most:.2}"),
-        };
-        let reached = self.reached().map_or("", |reached| if reached { "reached" } else { "missed" });
-        [
-            self.name.clone(),
-            number(self.median()),
-            self.unit.to_owned(),
-            against,
-            other.map(|ratio| format!("{ratio:.3}")).unwrap_or_default(),
-            goal,
-            reached.to_owned(),
-        ]
+    fn line(&self) -> String {
+        let against = self.against.as_ref().map(|(name, runs)| format!("{} {name}", number(median(runs))));
+        let goal = self.goal.map(|goal| match goal {
+            Goal::AtLeast(least) => format!("≥ {}", number(least)),
+            Goal::AtMost(most) => format!("≤ {}", number(most)),
+            Goal::RatioAtLeast(least) => format!("ratio ≥ {least:.2}"),
+            Goal::RatioAtMost(most) => format!("ratio ≤ {most:.2}"),
+        });
+        line([
+            &self.name,
+            &number(median(&self.runs)),
+            self.unit,
+            &against.unwrap_or_default(),
+            &self.ratio().map(|ratio| format!("{ratio:.3}")).unwrap_or_default(),
+            &goal.unwrap_or_default(),
+            self.reached().map_or("", |reached| if reached { "reached" } else { "missed" }),
+        ])
     }
 
     fn json(&self) -> Value {
-        let goal = self.goal.map(|goal| match goal {
-            Goal::AtLeast(least) => json!({ "at_least": least }),
-            Goal::AtMost(most) => json!({ "at_most": most }),
-            Goal::RatioAtLeast(least) => json!({ "ratio_at_least": least }),
-            Goal::RatioAtMost(most) => json!({ "ratio_at_most": most }),
-        });
-        let against =
-            self.against.as_ref().map(|(name, runs)| json!({ "name": name, "median": median(runs), "runs": runs }));
+        let against = self.against.as_ref();
         json!({
-            "name": self.name, "unit": self.unit, "better": if self.better == Better::More { "more" } else { "less" },
-            "median": self.median(), "runs": self.measured, "against": against, "ratio": self.ratio(),
-            "goal": goal, "reached": self.reached(),
+            "name": self.name, "unit": self.unit, "median": median(&self.runs), "runs": self.runs,
+            "against": against.map(|(name, runs)| json!({ "name": name, "median": median(runs), "runs": runs })),
+            "ratio": self.ratio(), "goal": self.goal, "reached": self.reached(),
         })
     }
 }
@@ -106,10 +89,8 @@ impl Row {
 /// The report of a scenario.
 #[derive(Clone, Debug)]
 pub(super) struct Report {
-    /// Its name.
-    pub scenario: &'static str,
-    /// The figures.
-    pub rows: Vec<Row>,
+    scenario: &'static str,
+    rows: Vec<Row>,
     /// Notes on the conditions of the measurement.
     pub notes: Vec<String>,
 }
@@ -120,26 +101,18 @@ impl Report {
         Self { scenario, rows: Vec::new(), notes: Vec::new() }
     }
 
+    /// Adds a figure with its unit and its value in each run.
+    pub(super) fn row(&mut self, name: impl Into<String>, unit: &'static str, runs: Vec<f64>) -> &mut Row {
+        let at = self.rows.len();
+        self.rows.push(Row { name: name.into(), unit, runs, against: None, goal: None });
+        &mut self.rows[at]
+    }
+
     /// The report as a table.
     pub(super) fn table(&self) -> String {
-        let header = ["", "median", "", "against", "ratio", "to reach", ""].map(str::to_owned);
-        let lines: Vec<[String; 7]> = std::iter::once(header).chain(self.rows.iter().map(Row::cells)).collect();
-        let widths: [usize; 7] =
-            std::array::from_fn(|at| lines.iter().map(|cells| cells[at].chars().count()).max().unwrap_or(0));
-        let mut text = String::new();
-        for cells in &lines {
-            let mut line = String::new();
-            for (at, (cell, width)) in cells.iter().zip(widths).enumerate() {
-                let gap = " ".repeat(width - cell.chars().count());
-                // Numbers are aligned to the right, text to the left.
-                line += &if matches!(at, 1 | 3 | 4) { format!("{gap}{cell}  ") } else { format!("{cell}{gap}  ") };
-            }
-            text += line.trim_end();
-            text.push('\n');
-        }
-        for note in &self.notes {
-            text += &format!("  {note}\n");
-        }
+        let mut text = line(["", "median", "", "against", "ratio", "to reach", ""]);
+        text.extend(self.rows.iter().map(Row::line));
+        text.extend(self.notes.iter().map(|note| format!("  {note}\n")));
         text
     }
 
@@ -150,8 +123,23 @@ impl Report {
     }
 }
 
+fn line([name, figure, unit, against, ratio, goal, reached]: [&str; 7]) -> String {
+    let line = format!("{name:<66} {figure:>10} {unit:<16} {against:>22} {ratio:>7}  {goal:<12} {reached}");
+    format!("{}\n", line.trim_end())
+}
+
+/// A figure of each run.
+pub(super) fn each<R>(runs: &[R], of: impl Fn(&R) -> f64) -> Vec<f64> {
+    runs.iter().map(of).collect()
+}
+
+/// The median of a figure of each run.
+pub(super) fn middle<R>(runs: &[R], of: impl Fn(&R) -> f64) -> f64 {
+    median(&each(runs, of))
+}
+
 /// The median; of an even number of runs, the mean of the middle two. NaN for no runs.
-pub(super) fn median(runs: &[f64]) -> f64 {
+fn median(runs: &[f64]) -> f64 {
     let mut sorted = runs.to_vec();
     sorted.sort_by(f64::total_cmp);
     match sorted.len() {
@@ -196,18 +184,16 @@ mod tests {
 
     #[test]
     fn a_goal_is_judged_by_the_medians() {
-        let row = |goal, against: &[f64]| Row {
-            name: String::new(),
-            unit: "",
-            better: Better::More,
-            measured: vec![80.0, 90.0, 100.0],
-            against: Some(("floor", against.to_vec())),
-            goal: Some(goal),
+        let reached = |goal, against: &[f64]| {
+            let mut report = Report::new("");
+            let row = report.row("", "", vec![80.0, 90.0, 100.0]).against(("floor", against.to_vec()));
+            row.goal(goal);
+            row.reached()
         };
-        assert_eq!(row(Goal::RatioAtLeast(0.85), &[100.0]).reached(), Some(true));
-        assert_eq!(row(Goal::RatioAtLeast(0.85), &[110.0]).reached(), Some(false));
-        assert_eq!(row(Goal::RatioAtMost(1.0), &[90.0]).reached(), Some(true));
-        assert_eq!(row(Goal::AtLeast(91.0), &[]).reached(), Some(false));
-        assert_eq!(row(Goal::AtMost(90.0), &[]).reached(), Some(true));
+        assert_eq!(reached(Goal::RatioAtLeast(0.85), &[100.0]), Some(true));
+        assert_eq!(reached(Goal::RatioAtLeast(0.85), &[110.0]), Some(false));
+        assert_eq!(reached(Goal::RatioAtMost(1.0), &[90.0]), Some(true));
+        assert_eq!(reached(Goal::AtLeast(91.0), &[]), Some(false));
+        assert_eq!(reached(Goal::AtMost(90.0), &[]), Some(true));
     }
 }

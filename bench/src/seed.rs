@@ -1,29 +1,33 @@
-//! Users, tokens, commands and Redis connections of the bench.
+//! What exists before the load: users, tokens, the content of the ledger; connections to Redis.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Error, Result};
 use feedline::broker::{Broker, InboxOptions, LedgerRecord as _, RedisBroker, RedisOptions};
-use feedline::model::UserId;
+use feedline::ledger::{
+    BulkLoad, Durability, PostgresLedger, PostgresOptions, PostgresUrl, SqliteLedger, SqliteOptions,
+};
+use feedline::model::{Post, PostId, UserId, Visibility};
 use jsonwebtoken::{EncodingKey, Header, encode};
 use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::ledger;
-use super::messages::MARK;
+use super::frames::MARK;
 
-/// Bytes of a payload, quotes included.
-const PAYLOAD: usize = 200;
+/// The length of an inbox: the default of `timeline.length`.
+pub(super) const INBOX_LENGTH: u64 = 1_000;
+/// The author that all users of some scenarios follow.
+pub(super) const AUTHOR: &str = "author";
+/// Bytes of a text as JSON, quotes included.
+pub(super) const TEXT: usize = 200;
+/// The prefix of a SQLite address, before the path.
+pub(super) const SQLITE: &str = "sqlite://";
 /// The lifetime of tokens.
 const TOKEN_TTL: Duration = Duration::from_secs(3600);
-/// The length of an inbox: the default of `timeline.length`.
-pub(super) const LENGTH: u64 = 1_000;
 /// The time limit of a reply of Redis.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// The author that all users follow.
-pub(super) const AUTHOR: &str = "author";
 
 /// A new secret to sign tokens with: 64 hexadecimal digits.
 pub(super) fn secret() -> String {
@@ -35,15 +39,24 @@ pub(super) fn api_key(secret: &str) -> String {
     format!("{secret}-backend")
 }
 
-/// The secret of a server that is already running.
-pub(super) fn secret_from_environment() -> Result<String> {
-    std::env::var("FEEDLINE__AUTH__HMAC_SECRET")
-        .context("--server needs the server's secret in FEEDLINE__AUTH__HMAC_SECRET")
-}
-
-/// The id of a user. Ids sort like the numbers.
+/// The name of a user. Names sort like the numbers.
 pub(super) fn user(n: usize) -> String {
     format!("u{n:05}")
+}
+
+/// The name of an author, where there are many.
+pub(super) fn author(n: usize) -> String {
+    format!("a{n:04}")
+}
+
+/// The id with this name.
+pub(super) fn id(name: &str) -> Result<UserId> {
+    UserId::parse(name).with_context(|| format!("{name} is no id"))
+}
+
+/// The ids of users or authors: [`user`] or [`author`] from 0 to `count`.
+pub(super) fn ids(name: fn(usize) -> String, count: usize) -> Result<Vec<UserId>> {
+    (0..count).map(|n| id(&name(n))).collect()
 }
 
 /// The token of a user.
@@ -53,50 +66,67 @@ pub(super) fn token(secret: &str, user: &str) -> Result<String> {
     Ok(encode(&Header::default(), &claims, &EncodingKey::from_secret(secret.as_bytes()))?)
 }
 
-/// The connect command of a user, with command id 1.
-pub(super) fn connect(secret: &str, user: &str) -> Result<String> {
-    connect_with(secret, user, Value::Null)
-}
-
-/// The same, recovering: `subs` as in `connect.subs`.
-pub(super) fn connect_with(secret: &str, user: &str, subs: Value) -> Result<String> {
-    let mut command = json!({ "id": 1, "connect": { "token": token(secret, user)? } });
-    if !subs.is_null() {
-        command["connect"]["subs"] = subs;
-    }
-    Ok(command.to_string())
-}
-
-/// A JSON string of [`PAYLOAD`] bytes with one mark.
-pub(super) fn payload() -> &'static str {
-    static TEXT: LazyLock<String> = LazyLock::new(|| format!("\"{}{}\"", char::from(MARK), "x".repeat(PAYLOAD - 3)));
-    &TEXT
+/// A text of [`TEXT`] bytes as a JSON string, with one mark and what comes behind it.
+pub(super) fn text(behind_mark: &str) -> String {
+    format!("\"{}{behind_mark}{}\"", char::from(MARK), "x".repeat(TEXT - 3 - behind_mark.len()))
 }
 
 /// The command that creates a post.
-pub(super) fn post(id: u64) -> String {
-    post_of(id, payload())
-}
-
-/// The command that creates a post of this text, which is a JSON string.
-pub(super) fn post_of(id: u64, text: &str) -> String {
+pub(super) fn post_command(id: u64) -> String {
+    let text = text("");
     format!(r#"{{"id":{id},"rpc":{{"method":"posts.create","data":{{"text":{text}}}}}}}"#)
 }
 
-/// Fills a ledger before its server starts: `followers` people, who all follow [`AUTHOR`]. Returns the incarnation of
-/// the ledger, under which inboxes are filled.
-pub(super) async fn followers(ledger: &str, followers: usize) -> Result<String> {
-    let ledger = ledger::open(ledger).await?;
-    let author = UserId::parse(AUTHOR).context("the author's name is no id")?;
-    let mut people: Vec<UserId> = (0..followers).filter_map(|n| UserId::parse(&user(n))).collect();
-    let edges: Vec<(UserId, UserId)> = people.iter().map(|person| (person.clone(), author.clone())).collect();
-    people.push(author);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis() as u64;
-    ledger.load_users(&people, now).await?;
-    ledger.load_follows(&edges, now).await?;
+/// A post of an author, at the time of its id.
+pub(super) fn post(id: PostId, author: &UserId) -> Post {
+    Post {
+        id,
+        author: author.clone(),
+        text: "x".repeat(TEXT),
+        media: Vec::new(),
+        location: None,
+        topics: Vec::new(),
+        mentions: Vec::new(),
+        platform: None,
+        visibility: Visibility::Public,
+        data: None,
+        created_at: id.time(),
+        edited_at: None,
+    }
+}
+
+/// Opens the ledger at an address beside its server; creates a missing one.
+pub(super) async fn open_ledger(url: &str) -> Result<Box<dyn BulkLoad>> {
+    Ok(match url.strip_prefix(SQLITE) {
+        Some(path) => {
+            let options = SqliteOptions { durability: Durability::Normal, ..SqliteOptions::new(path) };
+            Box::new(SqliteLedger::open(options).await?)
+        }
+        None => {
+            let url = PostgresUrl::parse(url).map_err(Error::msg).context("the address of PostgreSQL")?;
+            Box::new(PostgresLedger::open(PostgresOptions::new(url)).await?)
+        }
+    })
+}
+
+/// Fills a ledger before its server starts: with users, edges (follower, followee) and posts. Returns the incarnation
+/// of the ledger, under which inboxes are filled.
+pub(super) async fn fill(url: &str, users: &[UserId], edges: &[(UserId, UserId)], posts: &[Post]) -> Result<String> {
+    let ledger = open_ledger(url).await?;
+    let now = feedline::feed::now();
+    ledger.load_users(users, now).await?;
+    ledger.load_follows(edges, now).await?;
+    ledger.load_posts(posts).await?;
     let incarnation = ledger.lineage().await?.incarnation;
     ledger.close().await;
     Ok(incarnation)
+}
+
+/// Fills a ledger with users who all follow [`AUTHOR`].
+pub(super) async fn fill_followers(url: &str, followers: &[UserId]) -> Result<String> {
+    let author = id(AUTHOR)?;
+    let edges: Vec<_> = followers.iter().map(|follower| (follower.clone(), author.clone())).collect();
+    fill(url, &[followers, &[author]].concat(), &edges, &[]).await
 }
 
 /// A broker beside the server's, on the same Redis, for the same incarnation of the ledger.
@@ -105,7 +135,7 @@ pub(super) async fn broker(url: &str, prefix: &str, incarnation: &str) -> Result
         url: url.to_owned(),
         timeout: TIMEOUT,
         prefix: prefix.to_owned(),
-        inbox: InboxOptions { length: LENGTH, idle: Duration::from_secs(14 * 24 * 3600) },
+        inbox: InboxOptions { length: INBOX_LENGTH, idle: Duration::from_secs(14 * 24 * 3600) },
         probe_every: Duration::from_secs(3),
     };
     let broker = RedisBroker::connect(options).await?;

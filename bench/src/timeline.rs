@@ -6,27 +6,31 @@
 //! Both are measured in short rounds: the maximum rate, then at once the latency at 80 % of it. The speed of a core of
 //! a shared machine varies by a third within seconds. A load of 80 % of an earlier maximum can exceed the current
 //! maximum, and would then measure only how long the overload lasts. The figures of a run are the medians of its
-//! rounds; the report also shows the worst round.
+//! rounds.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use hdrhistogram::Histogram;
+use feedline::model::PostId;
 use hyper::Method;
-use tokio::task::JoinSet;
 
 use super::context::BenchContext;
-use super::dataset::{self, FOLLOWEES, TEXT};
 use super::http_client::HttpClient;
-use super::process::ServerProcess;
-use super::report::{Better, Goal, Report, Row, median};
+use super::pace::{HttpLoad, Latencies, LoadPace, quantile};
+use super::process::{CpuMeter, ServerProcess};
+use super::report::{Goal, Report, each, middle};
 use super::seed;
-use super::server::ServerSetup;
+use super::stores::Stores;
 
 /// The number of readers. Each can return from 14 days away once a run.
 const READERS: usize = 4_000;
+/// The number of authors, and of their posts.
+const AUTHORS: usize = 1_000;
+const POSTS: usize = 60;
+/// Authors that each reader follows.
+const FOLLOWEES: usize = 300;
+/// Milliseconds between two posts.
+const POST_INTERVAL_MS: u64 = 1_000;
 /// Posts on a page.
 const PAGE: usize = 30;
 /// Concurrent requests while the maximum rate is measured.
@@ -39,9 +43,11 @@ const LOAD_FACTOR: f64 = 0.8;
 const ROUNDS: usize = 10;
 /// The part of a round that measures the maximum rate.
 const RATE_PART: f64 = 0.25;
+/// The length of a load that ends by its number of pages.
+const NO_LIMIT: Duration = Duration::from_secs(3_600);
 
-/// The figures of a round.
-struct TimelineRound {
+/// The figures of a round, and of a run: the medians of its rounds.
+struct TimelineRun {
     /// The maximum rate, in pages a second.
     rate: f64,
     /// The p99 latency at [`LOAD_FACTOR`] of that rate, in milliseconds.
@@ -50,237 +56,121 @@ struct TimelineRound {
     cost: [f64; 2],
 }
 
-/// The figures of a run: the medians of its rounds.
-struct TimelineRun {
-    rate: f64,
-    p99: f64,
-    /// The largest of the rounds' `p99`.
-    worst: f64,
-    cost: [f64; 2],
-}
-
-impl From<Vec<TimelineRound>> for TimelineRun {
-    fn from(rounds: Vec<TimelineRound>) -> Self {
-        let each = |of: fn(&TimelineRound) -> f64| rounds.iter().map(of).collect::<Vec<_>>();
-        let rate = median(&each(|round| round.rate));
-        let p99 = each(|round| round.p99);
-        let cost = [median(&each(|round| round.cost[0])), median(&each(|round| round.cost[1]))];
-        Self { rate, worst: p99.iter().copied().fold(0.0, f64::max), p99: median(&p99), cost }
-    }
-}
-
 /// Runs the scenario.
 pub(super) async fn run(bench: &BenchContext) -> Result<Report> {
     let mut report = Report::new("timeline");
-    let mut cold = Vec::new();
+    let stores = Stores::start(bench, None).await?;
+    fill(bench, &stores).await?;
+    let tokens = (0..READERS).map(|n| seed::token(&stores.secret, &seed::user(n))).collect::<Result<Vec<_>>>()?;
+    let mut away = Vec::new();
     let mut warm = Vec::new();
-    let setup = bench.server_setup_noted(&mut report).await?;
-    dataset::load(bench, &setup.ledger, READERS).await?;
-    let tokens: Arc<[String]> =
-        (0..READERS).map(|n| seed::token(&setup.secret, &seed::user(n))).collect::<Result<_>>()?;
-    let length = Duration::from_secs(bench.options.seconds) / ROUNDS as u32;
-    bench.start_progress(bench.options.runs * ROUNDS * 2);
-    for run in 1..=bench.options.runs {
+    for _ in bench.runs("first pages") {
         // A new server without inboxes.
-        bench.remove_keys(&setup).await?;
-        let server = bench.start_server(&setup).await?;
-        let mut crowd = TimelineReaders::connect(&server, &setup, &tokens).await?;
-        bench.bar.set_message(format!("run {run}: after 14 days away"));
-        cold.push(crowd.rounds(bench, everybody_once).await?);
-        bench.bar.set_message(format!("run {run}: warm"));
-        warm.push(crowd.rounds(bench, |_| for_so_long(length)).await?);
+        stores.forget_keys(bench).await?;
+        let server = stores.start_feedline(bench).await?;
+        let readers = TimelineReaders { tokens: &tokens, server: &server, stores: &stores };
+        away.push(readers.rounds(|round| (round * READERS / ROUNDS, READERS / ROUNDS, NO_LIMIT)).await?);
+        let length = bench.length() / ROUNDS as u32;
+        warm.push(readers.rounds(|_| (0, usize::MAX, length)).await?);
         server.stop().await?;
     }
     // Two goals are for PostgreSQL alone: of warm pages a second, if Redis is the broker, and of a rebuild's CPU time.
-    let on_postgres = setup.postgres.is_some();
-    let on_redis = setup.is_on_redis();
-    let least = (on_postgres && on_redis).then_some(Goal::AtLeast(2_500.0));
-    rows(&mut report, "warm", &warm, TimelineGoals { least, p99: 5.0, postgres: None });
-    let goals = TimelineGoals { least: None, p99: 60.0, postgres: Some(Goal::AtMost(4.0)) };
-    rows(&mut report, "after 14 days away", &cold, goals);
+    let pages = (bench.is_on_postgres() && stores.is_on_redis()).then_some(Goal::AtLeast(2_500.0));
+    add_rows(&mut report, "warm", &warm, [pages, Some(Goal::AtMost(5.0)), None]);
+    let goals = [None, Some(Goal::AtMost(60.0)), Some(Goal::AtMost(4.0))];
+    add_rows(&mut report, "after 14 days away", &away, goals);
     report.notes.push(format!("{READERS} readers who follow {FOLLOWEES} each; {ROUNDS} rounds a run"));
-    bench.tear_down(setup).await?;
+    report.notes.push(stores.note());
     Ok(report)
 }
 
-/// The goals of one kind of page.
-#[derive(Clone, Copy)]
-struct TimelineGoals {
-    /// Pages a second.
-    least: Option<Goal>,
-    /// The 99th percentile of the latency, in milliseconds.
-    p99: f64,
-    /// PostgreSQL's CPU time a page, in milliseconds.
-    postgres: Option<Goal>,
-}
-
-fn rows(report: &mut Report, what: &str, tallies: &[TimelineRun], goals: TimelineGoals) {
-    let each = |of: fn(&TimelineRun) -> f64| tallies.iter().map(of).collect::<Vec<_>>();
-    report.rows.push(Row {
-        name: format!("first page of {PAGE}, {what}"),
-        unit: "pages/s",
-        better: Better::More,
-        measured: each(|tally| tally.rate),
-        against: None,
-        goal: goals.least,
-    });
-    let mut row = |name: String, measured, goal| {
-        report.rows.push(Row { name, unit: "ms", better: Better::Less, measured, against: None, goal });
-    };
+/// Adds the figures of one kind of page. The goals are of pages a second, of their p99, and of PostgreSQL's CPU time.
+fn add_rows(report: &mut Report, what: &str, runs: &[TimelineRun], [pages, p99, postgres]: [Option<Goal>; 3]) {
+    report.row(format!("first page of {PAGE}, {what}"), "pages/s", each(runs, |run| run.rate)).goal(pages);
     let name = format!("  at {:.0} % of that, 99 of 100 within", LOAD_FACTOR * 100.0);
-    row(name, each(|tally| tally.p99), Some(Goal::AtMost(goals.p99)));
-    row("  in the worst round of a run".to_owned(), each(|tally| tally.worst), None);
-    let cost = each(|tally| tally.cost[1]);
-    if median(&cost) > 0.0 {
-        row("  PostgreSQL's CPU time a page".to_owned(), cost, goals.postgres);
+    report.row(name, "ms", each(runs, |run| run.p99)).goal(p99);
+    report.row("  CPU time of the server a page", "ms", each(runs, |run| run.cost[0]));
+    if runs.iter().any(|run| run.cost[1] > 0.0) {
+        report.row("  PostgreSQL's CPU time a page", "ms", each(runs, |run| run.cost[1])).goal(postgres);
     }
-    let cost = median(&each(|tally| tally.cost[0]));
-    report.notes.push(format!("{what}: {cost:.3} ms of the server's CPU time a page"));
 }
 
-/// The readers of a round for the maximum rate and for [`LOAD_FACTOR`] of it. Each reader reads once a run.
-fn everybody_once(round: usize) -> [ReaderSequence; 2] {
-    let first = round * READERS / ROUNDS;
-    let many = READERS / ROUNDS;
-    let finding = (RATE_PART * many as f64) as usize;
-    [ReaderSequence::new(first, finding, None), ReaderSequence::new(first + finding, many - finding, None)]
-}
-
-/// The same with warm inboxes, limited by time.
-fn for_so_long(length: Duration) -> [ReaderSequence; 2] {
-    [RATE_PART, 1.0 - RATE_PART].map(|part| ReaderSequence::new(0, usize::MAX, Some(length.mul_f64(part))))
+/// Fills a ledger like that of an application after some time of use.
+async fn fill(bench: &BenchContext, stores: &Stores) -> Result<()> {
+    bench.say(&format!("{READERS} readers, {AUTHORS} authors with {POSTS} posts each"));
+    let readers = seed::ids(seed::user, READERS)?;
+    let authors = seed::ids(seed::author, AUTHORS)?;
+    let mut edges = Vec::with_capacity(READERS * FOLLOWEES);
+    for (n, reader) in readers.iter().enumerate() {
+        // Each reader has another stride, so that no two have the same timeline.
+        edges.extend((0..FOLLOWEES).map(|step| (reader.clone(), authors[(n * 7 + step * 3) % AUTHORS].clone())));
+    }
+    let begin = feedline::feed::now() - (AUTHORS * POSTS) as u64 * POST_INTERVAL_MS;
+    let at = |n: usize| PostId::from_parts(begin + n as u64 * POST_INTERVAL_MS, 0, 0);
+    let posts: Vec<_> = (0..AUTHORS * POSTS).map(|n| seed::post(at(n), &authors[n % AUTHORS])).collect();
+    seed::fill(&stores.ledger, &[readers, authors].concat(), &edges, &posts).await.map(drop)
 }
 
 /// The readers and their server.
 struct TimelineReaders<'a> {
-    connections: Vec<HttpClient>,
-    tokens: Arc<[String]>,
+    tokens: &'a [String],
     server: &'a ServerProcess,
-    setup: &'a ServerSetup,
+    stores: &'a Stores,
 }
 
-impl<'a> TimelineReaders<'a> {
-    async fn connect(server: &'a ServerProcess, setup: &'a ServerSetup, tokens: &Arc<[String]>) -> Result<Self> {
-        let mut connections = Vec::with_capacity(CONNECTIONS);
+impl TimelineReaders<'_> {
+    /// All rounds of a run. `plan` says for each which reader is the first, how many pages are read at most, and for
+    /// how long.
+    async fn rounds(&self, plan: impl Fn(usize) -> (usize, usize, Duration)) -> Result<TimelineRun> {
+        let mut clients = Vec::with_capacity(CONNECTIONS);
         for _ in 0..CONNECTIONS {
-            connections.push(HttpClient::open(server.addr).await?);
+            clients.push(HttpClient::open(self.server.addr).await?);
         }
-        Ok(Self { connections, tokens: Arc::clone(tokens), server, setup })
-    }
-
-    async fn rounds(
-        &mut self,
-        bench: &BenchContext,
-        takes: impl Fn(usize) -> [ReaderSequence; 2],
-    ) -> Result<TimelineRun> {
         let mut rounds = Vec::with_capacity(ROUNDS);
         for round in 0..ROUNDS {
-            rounds.push(self.round(takes(round)).await?);
-            bench.bar.inc(2);
+            rounds.push(self.round(&mut clients, plan(round)).await?);
         }
-        Ok(rounds.into())
+        let cost = [0, 1].map(|whose| middle(&rounds, |round| round.cost[whose]));
+        Ok(TimelineRun { rate: middle(&rounds, |round| round.rate), p99: middle(&rounds, |round| round.p99), cost })
     }
 
-    async fn round(&mut self, [mut finding, mut times]: [ReaderSequence; 2]) -> Result<TimelineRound> {
-        let cpu = self.cpu()?;
-        let start = Instant::now();
-        finding.begin();
-        self.read(MAX_IN_FLIGHT, &finding, None).await?;
-        let took = start.elapsed().as_secs_f64();
-        let pages = finding.taken() as f64;
-        let after = self.cpu()?;
-        let cost = [0, 1].map(|whose| after[whose].saturating_sub(cpu[whose]).as_secs_f64() * 1e3 / pages);
-        let rate = pages / took;
-        times.begin();
-        let p99 = self.read(CONNECTIONS, &times, Some(LOAD_FACTOR * rate)).await?.value_at_quantile(0.99) as f64 / 1e3;
-        Ok(TimelineRound { rate, p99, cost })
+    async fn round(
+        &self,
+        clients: &mut [HttpClient],
+        (first, pages, length): (usize, usize, Duration),
+    ) -> Result<TimelineRun> {
+        let meter = CpuMeter::start(&self.stores.pids(self.server)?)?;
+        let rate_pages = (RATE_PART * pages as f64) as usize;
+        let load = HttpLoad {
+            pace: LoadPace::FlatOut,
+            length: length.mul_f64(RATE_PART),
+            count: rate_pages,
+            is_exact: true,
+        };
+        let read = self.read(&mut clients[..MAX_IN_FLIGHT], first, &load).await?.len() as f64;
+        let cpu = meter.read()?;
+        let cost = |whose: usize| cpu.servers.get(whose).map_or(0.0, |seconds| seconds * 1e3 / read);
+        let rate = read / cpu.took;
+        let load = HttpLoad {
+            pace: LoadPace::Rate(LOAD_FACTOR * rate),
+            length: length.mul_f64(1.0 - RATE_PART),
+            count: pages - rate_pages,
+            is_exact: true,
+        };
+        let latencies = self.read(clients, first + rate_pages % READERS, &load).await?;
+        Ok(TimelineRun { rate, p99: quantile(&latencies, 0.99), cost: [cost(0), cost(1)] })
     }
 
-    /// The CPU time so far of the server and of its PostgreSQL.
-    fn cpu(&self) -> Result<[Duration; 2]> {
-        Ok([self.server.process.cpu()?, self.setup.postgres_cpu()?.unwrap_or_default()])
-    }
-
-    /// Reads pages over this many connections: either at this many pages a second, whether or not earlier requests are
-    /// answered, or at the maximum rate. Returns the latencies in microseconds, each from the time its request was due.
-    async fn read(&mut self, connections: usize, take: &ReaderSequence, rate: Option<f64>) -> Result<Histogram<u64>> {
-        let start = Instant::now();
-        let mut working = JoinSet::new();
-        for mut http in self.connections.drain(..connections) {
-            let take = take.clone();
-            let tokens = Arc::clone(&self.tokens);
-            working.spawn(async move {
-                let mut times = Histogram::<u64>::new(3)?;
-                while let Some((place, reader)) = take.one() {
-                    let due =
-                        rate.map_or_else(Instant::now, |rate| start + Duration::from_secs_f64(place as f64 / rate));
-                    wait_until(due).await;
-                    page(&mut http, &tokens[reader]).await?;
-                    times.record(due.elapsed().as_micros() as u64)?;
-                }
-                Ok::<_, anyhow::Error>((http, times))
-            });
-        }
-        let mut all = Histogram::<u64>::new(3)?;
-        while let Some(worked) = working.join_next().await {
-            let (http, times) = worked??;
-            self.connections.push(http);
-            all.add(times)?;
-        }
-        Ok(all)
-    }
-}
-
-/// A sequence of reader numbers, limited by count or by time. Connections take the next number.
-#[derive(Clone)]
-struct ReaderSequence {
-    next: Arc<AtomicUsize>,
-    first: usize,
-    count: usize,
-    length: Option<Duration>,
-    until: Option<Instant>,
-}
-
-impl ReaderSequence {
-    fn new(first: usize, count: usize, length: Option<Duration>) -> Self {
-        Self { next: Arc::default(), first, count, length, until: None }
-    }
-
-    /// Starts the time limit.
-    fn begin(&mut self) {
-        self.until = self.length.map(|length| Instant::now() + length);
-    }
-
-    /// The index of the request, from 0, and the number of its reader.
-    fn one(&self) -> Option<(usize, usize)> {
-        let place = self.next.fetch_add(1, Ordering::Relaxed);
-        let over = place >= self.count || self.until.is_some_and(|until| Instant::now() >= until);
-        if over {
-            self.next.fetch_sub(1, Ordering::Relaxed);
-            return None;
-        }
-        Some((place, (self.first + place) % READERS))
-    }
-
-    fn taken(&self) -> usize {
-        self.next.load(Ordering::Relaxed)
-    }
-}
-
-async fn page(http: &mut HttpClient, token: &str) -> Result<()> {
-    let body = http.call(Method::GET, &format!("/api/v1/timeline?limit={PAGE}"), token).await?;
-    // Each post contains this much text. Parsing the page would cost the clients more than the server needs to create
-    // it.
-    ensure!(body.len() > PAGE * TEXT, "not a whole page: {}", String::from_utf8_lossy(&body));
-    Ok(())
-}
-
-/// Waits for a time. Timers have a resolution of a millisecond, too coarse here, so the last millisecond is busy
-/// waiting.
-async fn wait_until(due: Instant) {
-    let early = due - Duration::from_millis(1).min(due.saturating_duration_since(Instant::now()));
-    tokio::time::sleep_until(early.into()).await;
-    while Instant::now() < due {
-        tokio::task::yield_now().await;
+    /// Reads first pages, of each reader after the other. Returns the latencies, each from when its request was due.
+    async fn read(&self, clients: &mut [HttpClient], first: usize, load: &HttpLoad) -> Result<Latencies> {
+        let path = format!("/api/v1/timeline?limit={PAGE}");
+        let call = async |client: &mut HttpClient, n: usize, _due| {
+            let body = client.call(Method::GET, &path, &self.tokens[(first + n) % READERS]).await?;
+            // Each post contains this much text. Parsing the page would cost the clients more than the server needs to
+            // create it.
+            ensure!(body.len() > PAGE * seed::TEXT, "not a whole page: {}", String::from_utf8_lossy(&body));
+            Ok(())
+        };
+        load.run(clients, call).await
     }
 }

@@ -1,0 +1,185 @@
+//! One of the systems that the feed scenario measures: its processes, readers and writers.
+
+use std::cell::Cell;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use futures::future::try_join_all;
+use tokio::task::JoinSet;
+
+use super::client::{LoadClient, SocketTarget, failure, open_all, sign_in_all};
+use super::context::BenchContext;
+use super::feed_readers::{DeliveryLog, text};
+use super::floor::{JOIN, POSTS};
+use super::http_client::HttpClient;
+use super::pace::{HttpLoad, LoadPace};
+use super::process::{CpuMeter, ServerProcess};
+use super::seed;
+use super::stores::Stores;
+
+/// The time before the measurement.
+const WARM_UP: Duration = Duration::from_millis(500);
+/// The authors.
+pub(super) const AUTHORS: usize = 100;
+/// Authors that each follower follows: one of each group of ten.
+pub(super) const FOLLOWS: usize = 10;
+/// The followers are a multiple of this: then every author has as many.
+pub(super) const GROUP: usize = AUTHORS / FOLLOWS;
+
+/// The authors that a follower follows: one of each group, another combination for each follower.
+pub(super) fn followees(follower: usize) -> impl Iterator<Item = String> {
+    (0..FOLLOWS).map(move |n| seed::author(n * GROUP + (follower + follower / GROUP * n) % GROUP))
+}
+
+/// The figures of one load.
+#[derive(Clone, Debug)]
+pub(super) struct FeedRun {
+    /// Posts a second, until the last delivery.
+    pub posts: f64,
+    /// Deliveries a second.
+    pub deliveries: f64,
+    /// CPU time of the server, in microseconds a post.
+    pub server: f64,
+    /// CPU time of its PostgreSQL, in microseconds a post; 0 without one.
+    pub postgres: f64,
+    /// The clients' part of a core.
+    pub clients: f64,
+    /// From sending a post to its arrival at a socket, in milliseconds: p50, p99, p99.9.
+    pub latency: [f64; 3],
+}
+
+impl FeedRun {
+    /// CPU time of the server, in microseconds a delivery.
+    pub(super) fn cpu_per_delivery(&self) -> f64 {
+        self.server * self.posts / self.deliveries
+    }
+}
+
+/// A system that is measured.
+pub(super) struct FeedSystem {
+    /// Its name in the report.
+    pub name: &'static str,
+    addr: SocketAddr,
+    /// The key of Feedline's API; empty for the floor and its like.
+    key: String,
+    /// The processes whose CPU time counts: the server first.
+    pids: Vec<u32>,
+    /// Followers of each author.
+    followers: usize,
+    log: Arc<DeliveryLog>,
+    readers: JoinSet<Result<()>>,
+    /// The number of the next post.
+    next: Cell<u64>,
+}
+
+impl FeedSystem {
+    /// Connects the followers to a Feedline server.
+    pub(super) async fn feedline(
+        bench: &BenchContext,
+        server: &ServerProcess,
+        stores: &Stores,
+        followers: usize,
+    ) -> Result<Self> {
+        let target = SocketTarget::feedline(server.addr);
+        let sockets = sign_in_all(bench, target, &stores.secret, followers).await?;
+        Self::new("server", server.addr, seed::api_key(&stores.secret), stores.pids(server)?, sockets)
+    }
+
+    /// Connects the followers to the floor, or to a peer, which has the same interface.
+    pub(super) async fn floor(
+        bench: &BenchContext,
+        name: &'static str,
+        server: &ServerProcess,
+        followers: usize,
+    ) -> Result<Self> {
+        let greeting = |n| format!("{JOIN} {}", followees(n).collect::<Vec<_>>().join(" "));
+        let greetings: Vec<String> = (0..followers).map(greeting).collect();
+        let target = SocketTarget::floor(server.addr);
+        let sockets = open_all(bench, target, &greetings, JOIN.as_bytes()).await?;
+        Self::new(name, server.addr, String::new(), vec![server.pid], sockets)
+    }
+
+    fn new(
+        name: &'static str,
+        addr: SocketAddr,
+        key: String,
+        pids: Vec<u32>,
+        sockets: Vec<(LoadClient, String)>,
+    ) -> Result<Self> {
+        let log = Arc::new(DeliveryLog::new()?);
+        let followers = sockets.len() / GROUP;
+        let readers = sockets.into_iter().map(|(socket, _)| Arc::clone(&log).read(socket)).collect();
+        Ok(Self { name, addr, key, pids, followers, log, readers, next: Cell::new(0) })
+    }
+
+    /// Measures a load of `writers` clients.
+    pub(super) async fn measure(&mut self, writers: usize, pace: LoadPace, length: Duration) -> Result<FeedRun> {
+        self.write(writers, pace, WARM_UP).await?;
+        self.log.clear_latencies();
+        let meter = CpuMeter::start(&self.pids)?;
+        let start = Instant::now();
+        let arrived = self.log.arrived();
+        let (posts, last) = self.write(writers, pace, length).await?;
+        let took = (last - start).as_secs_f64();
+        let cpu = meter.read()?;
+        let per_post = |whose: usize| cpu.servers.get(whose).map_or(0.0, |seconds| seconds * 1e6 / posts as f64);
+        Ok(FeedRun {
+            posts: posts as f64 / took,
+            deliveries: (self.log.arrived() - arrived) as f64 / took,
+            server: per_post(0),
+            postgres: per_post(1),
+            clients: cpu.clients / took,
+            latency: self.log.latencies(),
+        })
+    }
+
+    /// Creates posts. Returns their number, and when the last of them had arrived everywhere.
+    async fn write(&mut self, writers: usize, pace: LoadPace, length: Duration) -> Result<(u64, Instant)> {
+        let Self { addr, key, followers, log, readers, next, .. } = self;
+        let post = async |client: &mut HttpClient, _, due| {
+            let n = next.replace(next.get() + 1);
+            log.sending(n, due, *followers);
+            // Spread evenly, the same in each run.
+            let author = seed::author((n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % AUTHORS);
+            let text = text(n);
+            match key.as_str() {
+                "" => client.post(&format!("{POSTS}{author}"), "", "", text.into()).await.map(drop),
+                key => client.post("/api/v1/posts", key, &author, format!("{{\"text\":{text}}}").into()).await.map(drop),
+            }
+        };
+        let writing = async {
+            let mut clients = try_join_all((0..writers).map(|_| HttpClient::open(*addr))).await?;
+            let load = HttpLoad { pace, length, count: usize::MAX, is_exact: false };
+            let posts = load.run(&mut clients, post).await?.len();
+            Ok((posts, log.settle().await?))
+        };
+        tokio::select! {
+            written = writing => written,
+            error = failure(readers) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::{HashMap, HashSet};
+
+    #[test]
+    fn every_author_has_as_many_followers() {
+        for sockets in [10, 1_000, 10_000] {
+            let mut count = HashMap::<String, usize>::new();
+            for n in 0..sockets {
+                let followees: HashSet<String> = followees(n).collect();
+                assert_eq!(followees.len(), FOLLOWS, "a follower of {sockets} follows an author twice");
+                for author in followees {
+                    *count.entry(author).or_default() += 1;
+                }
+            }
+            assert_eq!(count.len(), AUTHORS);
+            assert!(count.values().all(|number| *number == sockets / GROUP), "{sockets} sockets: {count:?}");
+        }
+    }
+}
