@@ -9,11 +9,12 @@
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 
-use super::broadcast_room::{BroadcastRoom, BroadcastRun, MAX_IN_FLIGHT, PublisherKind, SOCKETS};
+use super::broadcast_room::{BroadcastRoom, BroadcastRun, SOCKETS};
 use super::client::{LoadTransport, SocketTarget};
 use super::context::BenchContext;
 use super::frames::LoadEncoding;
 use super::options::number;
+use super::publishers::{MAX_IN_FLIGHT, PublisherKind};
 use super::report::{Goal, Report, each, middle};
 use super::stores::Stores;
 
@@ -53,12 +54,12 @@ pub(super) async fn run(bench: &BenchContext, options: &BroadcastOptions) -> Res
         Some(_) => None,
         None => Some(stores.start_feedline(bench).await?),
     };
-    let running = || std::env::var("FEEDLINE__AUTH__HMAC_SECRET");
-    let (addr, secret, pid) = match (&server, bench.options.server) {
-        (Some(server), _) => (server.addr, stores.secret.clone(), Some(server.pid)),
-        (None, addr) => {
-            let secret = running().context("--server needs the server's secret in FEEDLINE__AUTH__HMAC_SECRET")?;
-            (addr.context("an address")?, secret, None)
+    let (addr, secret, pid) = match &server {
+        Some(server) => (server.addr, stores.secret.clone(), Some(server.pid)),
+        None => {
+            let secret = std::env::var("FEEDLINE__AUTH__HMAC_SECRET");
+            let secret = secret.context("--server needs the server's secret in FEEDLINE__AUTH__HMAC_SECRET")?;
+            (bench.options.server.context("an address")?, secret, None)
         }
     };
     let feedline = async |encoding| {
@@ -129,7 +130,7 @@ fn add_rows(
     }
     for (name, runs) in ["server", baseline].into_iter().zip(runs) {
         report.notes.push(format!(
-            "{window} in flight: {name} {:.0} % of a core, clients {:.0} %; {:.0} k deliveries a second of its CPU time",
+            "{window} in flight: {name} {:.0} % of a core, clients {:.0} %; {:.0} k deliveries a second of CPU time",
             middle(runs, |run| run.server * 100.0),
             middle(runs, |run| run.clients * 100.0),
             middle(runs, |run| run.rate / run.server / 1e3),

@@ -1,13 +1,11 @@
 //! A client of a WebSocket or a stream that needs little CPU time, so that the server is the bottleneck.
 //!
-//! A socket is a `TcpStream` and a reader of some 50 bytes; all sockets of a thread read into one buffer. Source
-//! addresses are spread over `127.0.x.y`, so that ports do not run out.
+//! A socket is a `TcpStream` and a reader of some 50 bytes; all sockets of a thread read into one buffer.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Poll, ready};
 use std::time::Duration;
 
@@ -15,10 +13,12 @@ use anyhow::{Context as _, Error, Result, anyhow, ensure};
 use clap::ValueEnum;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::json;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, ReadBuf};
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::io::{AsyncRead, AsyncWriteExt as _, ReadBuf};
+use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use tokio_tungstenite::client_async;
+use tokio_tungstenite::tungstenite::ClientRequestBuilder;
 
 use super::context::BenchContext;
 use super::frames::{FrameReader, LoadEncoding, delimited, push_frame};
@@ -30,9 +30,7 @@ const CONNECTED: &str = "\"connect\":";
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Concurrent handshakes: fewer than any listen backlog, enough to keep a core busy.
 pub(super) const MAX_HANDSHAKES: usize = 256;
-/// Connections from one source address; Linux has some 28,000 ports for each.
-const CONNECTIONS_PER_ADDRESS: u32 = 8_000;
-/// The maximum number of sockets of a process: a usual limit of open files is 20,000.
+/// The maximum number of sockets of a process: a usual limit of open files is 20,000, and Linux has some 28,000 ports.
 pub(super) const MAX_SOCKETS: usize = 19_000;
 
 thread_local! {
@@ -93,11 +91,6 @@ pub(super) struct LoadClient {
 }
 
 impl LoadClient {
-    /// Connects and upgrades.
-    pub(super) async fn open(target: SocketTarget) -> Result<Self> {
-        timeout(TIMEOUT, Self::handshake(target)).await.context("the handshake took too long")?
-    }
-
     /// Connects to a Feedline server as a user.
     pub(super) async fn sign_in(target: SocketTarget, secret: &str, user: &str) -> Result<Self> {
         let mut socket = Self::open(target).await?;
@@ -106,35 +99,26 @@ impl LoadClient {
         Ok(socket)
     }
 
-    async fn handshake(target: SocketTarget) -> Result<Self> {
+    /// Connects and upgrades.
+    pub(super) async fn open(target: SocketTarget) -> Result<Self> {
         let SocketTarget { addr, path, transport, encoding } = target;
-        let socket = TcpSocket::new_v4()?;
-        socket.bind(source())?;
-        let mut stream = socket.connect(addr).await.with_context(|| format!("cannot connect to {addr}"))?;
+        let stream = TcpStream::connect(addr).await.with_context(|| format!("cannot connect to {addr}"))?;
         stream.set_nodelay(true)?;
         let is_websocket = transport == LoadTransport::Websocket;
         let frames = FrameReader::new(encoding, is_websocket);
         if !is_websocket {
             return Ok(Self { stream, frames, target });
         }
-        let subprotocol = match encoding {
-            LoadEncoding::Json => "",
-            LoadEncoding::Protobuf => "Sec-WebSocket-Protocol: centrifuge-protobuf\r\n",
-        };
-        let request = format!(
-            "GET {path} HTTP/1.1\r\nHost: {addr}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{subprotocol}\r\n"
-        );
-        stream.write_all(request.as_bytes()).await?;
-        let mut answer = Vec::with_capacity(256);
-        while !answer.ends_with(b"\r\n\r\n") {
-            // The server sends nothing after the response until the client does, so this does not read too far.
-            ensure!(stream.read_buf(&mut answer).await? > 0 && answer.len() < 16_384, "the handshake broke off");
+        let mut request = ClientRequestBuilder::new(format!("ws://{addr}{path}").parse()?);
+        if encoding == LoadEncoding::Protobuf {
+            request = request.with_sub_protocol("centrifuge-protobuf");
         }
-        let answer = String::from_utf8_lossy(&answer);
-        ensure!(answer.starts_with("HTTP/1.1 101"), "the server did not upgrade: {answer}");
-        let has_subprotocol = answer.contains("centrifuge-protobuf");
-        ensure!(has_subprotocol == (encoding == LoadEncoding::Protobuf), "the server chose another encoding");
+        // The server sends nothing after the response until the client does, so nothing is lost here.
+        let stream = timeout(TIMEOUT, client_async(request, stream))
+            .await
+            .context("the handshake took too long")??
+            .0
+            .into_inner();
         Ok(Self { stream, frames, target })
     }
 
@@ -149,7 +133,7 @@ impl LoadClient {
         let SocketTarget { addr, path, transport, encoding } = self.target;
         let mut bytes = Vec::with_capacity(message.len() + 14);
         if transport == LoadTransport::Websocket {
-            push_frame(&mut bytes, encoding, message);
+            push_frame(&mut bytes, encoding, message)?;
         } else {
             let content = match encoding {
                 LoadEncoding::Json => "application/json",
@@ -239,15 +223,6 @@ fn has_answer(encoding: LoadEncoding, received: &[u8], answer: &[u8]) -> Result<
 /// The connect command of a user, with command id 1.
 fn connect_command(secret: &str, user: &str) -> Result<String> {
     Ok(json!({ "id": 1, "connect": { "token": seed::token(secret, user)? } }).to_string())
-}
-
-/// The next source address.
-fn source() -> SocketAddr {
-    static OPENED: AtomicU32 = AtomicU32::new(0);
-    let block = OPENED.fetch_add(1, Ordering::Relaxed) / CONNECTIONS_PER_ADDRESS;
-    let host = block % (250 * 250);
-    let ip = Ipv4Addr::new(127, 0, 1 + (host / 250) as u8, 1 + (host % 250) as u8);
-    SocketAddr::new(IpAddr::V4(ip), 0)
 }
 
 /// Opens a socket for each of `greetings`, sends the greeting, and waits for `answer`. Returns the sockets and the text

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use tokio::net::TcpStream;
 use tokio::process::Command;
 
-use super::options::{BenchOptions, LedgerKind};
+use super::options::BenchOptions;
 use super::process::{ServerProcess, free_address, move_to};
 
 /// The default peer: a script with `ws` and `ioredis`, the feed that one writes in an afternoon. In a checkout whose
@@ -37,11 +37,6 @@ impl BenchContext {
     /// The length of the load of a run.
     pub(super) fn length(&self) -> Duration {
         Duration::from_secs(self.options.seconds)
-    }
-
-    /// Whether the ledger is on PostgreSQL, which changes goals.
-    pub(super) fn is_on_postgres(&self) -> bool {
-        self.options.ledger == LedgerKind::Postgres
     }
 
     /// Shows what is going on, if somebody watches.
@@ -97,10 +92,7 @@ impl BenchContext {
     /// with Node, which listens on `HOST` and `PORT`, and may use the Redis at `REDIS_URL` with keys that begin with
     /// `PREFIX`.
     pub(super) async fn start_peer(&self, command: Option<&str>, redis: &str) -> Result<ServerProcess> {
-        ensure!(
-            command.is_some() || Path::new(SCRIPT).exists(),
-            "there is no {SCRIPT}; --beside names another system"
-        );
+        ensure!(command.is_some() || Path::new(SCRIPT).exists(), "there is no {SCRIPT}; --beside names another system");
         let line = command.map_or_else(|| format!("node {SCRIPT}"), str::to_owned);
         let addr = free_address()?;
         let mut command = Command::new("sh");

@@ -24,8 +24,8 @@ use tokio::time::{sleep_until, timeout};
 use super::client::{LoadClient, SocketTarget};
 use super::context::BenchContext;
 use super::options::BrokerKind;
-use super::process::{CpuMeter, ServerProcess, move_to};
-use super::report::{Goal, Report, each, middle};
+use super::process::move_to;
+use super::report::{Goal, Report};
 use super::seed::{self, AUTHOR, INBOX_LENGTH};
 use super::stores::Stores;
 
@@ -71,17 +71,15 @@ pub(super) async fn run(bench: &BenchContext) -> Result<Report> {
     let mut redis = seed::connection(&stores.broker).await?;
     measured::load_fan_out().query_async::<()>(&mut redis).await?;
     let alone = RedisAlone { redis, prefix: bench.prefix(), followers: &followers, post: PostId::ZERO };
-    let mut sides = [FanoutSide::Server { author, last: 1, server: &server }, FanoutSide::Redis(alone)];
+    let mut sides = [FanoutSide::Server { author, last: 1 }, FanoutSide::Redis(alone)];
     for window in WINDOWS {
         let what = format!("{window} posts in flight");
         let measure = async |side: &mut FanoutSide<'_>| side.measure(bench, &hints, window).await;
         let runs = bench.alternate(&what, &mut sides, measure).await?;
         report
-            .row(format!("fan-out to {FOLLOWERS}, {what}"), "followers/s", each(&runs[0], |run| run.0))
-            .against(("Redis alone", each(&runs[1], |run| run.0)))
+            .row(format!("fan-out to {FOLLOWERS}, {what}"), "followers/s", runs[0].clone())
+            .against(("Redis alone", runs[1].clone()))
             .goal(Goal::RatioAtLeast(0.70));
-        let share = middle(&runs[0], |run| run.1 * 100.0);
-        report.notes.push(format!("{window} in flight: server {share:.0} % of a core"));
     }
     drop(sides);
     server.stop().await?;
@@ -135,29 +133,26 @@ impl MessageListener for HintCounter {
 
 /// The server, or the baseline.
 enum FanoutSide<'a> {
-    /// The socket of the author, the id of its last command, and the server.
-    Server { author: LoadClient, last: u64, server: &'a ServerProcess },
+    /// The socket of the author, and the id of its last command.
+    Server { author: LoadClient, last: u64 },
     /// The same inboxes, without a server.
     Redis(RedisAlone<'a>),
 }
 
 impl FanoutSide<'_> {
-    /// Returns followers a second, and the server's part of a core.
-    async fn measure(&mut self, bench: &BenchContext, hints: &HintCounter, window: u64) -> Result<(f64, f64)> {
+    /// Returns followers a second.
+    async fn measure(&mut self, bench: &BenchContext, hints: &HintCounter, window: u64) -> Result<f64> {
         match self {
-            Self::Server { author, last, server } => {
+            Self::Server { author, last } => {
                 write(author, last, hints, WARM_UP, window).await?;
-                let meter = CpuMeter::start(&[server.pid])?;
-                let rate = write(author, last, hints, bench.length(), window).await?;
-                let cpu = meter.read()?;
-                Ok((rate, cpu.servers[0] / cpu.took))
+                write(author, last, hints, bench.length(), window).await
             }
             Self::Redis(alone) => {
                 let heard = hints.heard();
                 let rate = alone.measure(bench.length()).await?;
                 while timeout(QUIET_PERIOD, hints.changed.notified()).await.is_ok() {}
                 ensure!(hints.heard() > heard, "nothing was heard of Redis alone");
-                Ok((rate, 0.0))
+                Ok(rate)
             }
         }
     }

@@ -9,8 +9,8 @@ use clap::Args;
 use super::client::MAX_SOCKETS;
 use super::context::BenchContext;
 use super::feed_system::{AUTHORS, FeedRun, FeedSystem, GROUP, followees};
+use super::http_load::LoadPace;
 use super::options::{BrokerKind, number, part};
-use super::pace::LoadPace;
 use super::report::{Goal, Report, each, middle};
 use super::seed;
 use super::stores::Stores;
@@ -19,7 +19,7 @@ use super::stores::Stores;
 #[derive(Clone, Debug, Args)]
 pub(super) struct FeedOptions {
     /// HTTP clients that create posts, one request at a time each
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [1, 8, 32], value_parser = number(1..=1_000))]
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 8, 32], value_parser = number(1..=1_000))]
     writers: Vec<usize>,
     /// Connected followers, a multiple of 10: each of 100 authors is followed by a tenth of them
     #[arg(long, default_value_t = 1_000, value_parser = number(10..=MAX_SOCKETS as u64))]
@@ -65,7 +65,6 @@ pub(super) async fn run(bench: &BenchContext, options: &FeedOptions) -> Result<R
         systems.push(FeedSystem::floor(bench, name, server, sockets).await?);
     }
     let names: Vec<&'static str> = systems.iter().map(|system| system.name).collect();
-    let goals = FeedGoals { on_postgres: bench.is_on_postgres(), on_redis: stores.is_on_redis() };
     for &writers in &options.writers {
         let measure = async |system: &mut FeedSystem| {
             let top = system.measure(writers, LoadPace::FlatOut, bench.length()).await?;
@@ -79,7 +78,7 @@ pub(super) async fn run(bench: &BenchContext, options: &FeedOptions) -> Result<R
         let paced: Vec<FeedRun> = runs[0].iter().filter_map(|(_, paced)| paced.clone()).collect();
         let tops = runs.into_iter().map(|runs| runs.into_iter().map(|(top, _)| top).collect());
         let figures = FeedFigures { systems: names.iter().copied().zip(tops).collect(), paced };
-        figures.add_rows(&mut report, writers, options.load, &goals);
+        figures.add_rows(&mut report, writers, options.load, &stores);
     }
     report.notes.push(format!("{sockets} sockets, {AUTHORS} authors; {}", stores.note()));
     drop(systems);
@@ -102,19 +101,6 @@ async fn fill(stores: &Stores, sockets: usize) -> Result<()> {
     seed::fill(&stores.ledger, &people, &edges, &[]).await.map(drop)
 }
 
-/// The stores, which decide the goals.
-struct FeedGoals {
-    on_redis: bool,
-    on_postgres: bool,
-}
-
-impl FeedGoals {
-    /// A goal that holds for the embedded stores only.
-    fn embedded(&self, goal: Goal) -> Option<Goal> {
-        (!self.on_redis && !self.on_postgres).then_some(goal)
-    }
-}
-
 /// Everything that was measured with one number of writers.
 struct FeedFigures {
     /// The runs of each system, as fast as posts are accepted; the server is the first.
@@ -130,15 +116,17 @@ impl FeedFigures {
         Some((*name, each(runs, of)))
     }
 
-    fn add_rows(&self, report: &mut Report, writers: usize, load: f64, goals: &FeedGoals) {
+    fn add_rows(&self, report: &mut Report, writers: usize, load: f64, stores: &Stores) {
         let top = &self.systems[0].1;
         let floor = self.other("floor", FeedRun::cpu_per_delivery);
         let has_peer = self.other("peer", |run| run.posts).is_some();
-        let least = Goal::RatioAtLeast(if goals.on_postgres { 2.0 } else { 3.0 });
+        let least = Goal::RatioAtLeast(if stores.is_on_postgres() { 2.0 } else { 3.0 });
+        // A goal that holds for the embedded stores only.
+        let embedded = |goal| (!stores.is_on_redis() && !stores.is_on_postgres()).then_some(goal);
         report
             .row(format!("{writers} writers: deliveries"), "deliveries/s", each(top, |run| run.deliveries))
             .against(self.other("floor", |run| run.deliveries))
-            .goal(goals.embedded(Goal::RatioAtLeast(0.7)).filter(|_| floor.is_some()));
+            .goal(embedded(Goal::RatioAtLeast(0.7)).filter(|_| floor.is_some()));
         report
             .row("  posts", "posts/s", each(top, |run| run.posts))
             .against(self.other("peer", |run| run.posts))
@@ -148,28 +136,26 @@ impl FeedFigures {
         if let Some((_, floor)) = floor {
             let bare = middle(&floor, |cost| *cost);
             let beside = each(top, |run| (run.server - bare * run.deliveries / run.posts) / 1e3);
-            let goal = goals.embedded(Goal::AtMost(0.3)).filter(|_| writers == 8);
+            let goal = embedded(Goal::AtMost(0.3)).filter(|_| writers == 8);
             report.row("  CPU of a post beside the floor's for its deliveries", "ms", beside).goal(goal);
         }
-        if goals.on_postgres {
-            report.row("  CPU of PostgreSQL a post", "µs", each(top, |run| run.postgres));
-        }
-        for (place, name) in ["p50", "p99", "p99.9"].into_iter().enumerate() {
+        let percentiles = ["p50", "p99", "p99.9"].into_iter().enumerate();
+        for (place, name) in percentiles.clone() {
             let of = |run: &FeedRun| run.latency[place];
             let other = if has_peer { "peer" } else { "floor" };
             report
                 .row(format!("  publish to socket, {name}"), "ms", each(top, of))
                 .against(self.other(other, of))
                 .goal((has_peer && place == 1).then_some(Goal::RatioAtMost(1.0)));
-            if !self.paced.is_empty() {
-                let name = format!("  at {load} of that, publish to socket, {name}");
-                let goal = goals.embedded(Goal::AtMost(10.0)).filter(|_| place == 1);
-                report.row(name, "ms", each(&self.paced, of)).goal(goal);
-            }
+        }
+        for (place, name) in percentiles.filter(|_| !self.paced.is_empty()) {
+            let name = format!("  at {load} of that, publish to socket, {name}");
+            let goal = embedded(Goal::AtMost(10.0)).filter(|_| place == 1);
+            report.row(name, "ms", each(&self.paced, |run| run.latency[place])).goal(goal);
         }
         for (name, runs) in &self.systems {
             report.notes.push(format!(
-                "{writers} writers, {name}: {:.0} posts/s; CPU {:.1} µs a delivery, clients {:.0} % of a core; p99 {:.1} ms",
+                "{writers} writers, {name}: {:.0} posts/s; CPU {:.1} µs a delivery, clients {:.0} % of a core; p99 {:.1}",
                 middle(runs, |run| run.posts),
                 middle(runs, FeedRun::cpu_per_delivery),
                 middle(runs, |run| run.clients * 100.0),

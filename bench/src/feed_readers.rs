@@ -1,4 +1,6 @@
-//! Counts the deliveries of numbered posts at many sockets, and measures how long each took.
+//! Counts the deliveries of posts at many sockets, and measures how long each took.
+//!
+//! Each post contains the time when it was due, in microseconds after the start of the log.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,24 +12,22 @@ use tokio::time::sleep;
 
 use super::client::LoadClient;
 use super::frames::MARK;
-use super::pace::{Latencies, no_latencies, quantile};
+use super::http_load::{Latencies, no_latencies, quantile};
 use super::seed;
 
-/// Digits of the number behind the mark of a post.
-const DIGITS: usize = 8;
-/// Posts whose time of sending is kept: more than can be under way.
-const SLOTS: usize = 1 << 16;
+/// Digits of the time behind the mark of a post.
+const DIGITS: usize = 11;
 /// The interval of checks whether everything has arrived, and their time limit.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The text of the post number `n`, as a JSON string.
-pub(super) fn text(n: u64) -> String {
-    seed::text(&format!("{n:0DIGITS$}"))
+/// The text of a post that was due at this time, as a JSON string.
+fn text(micros: u64) -> String {
+    seed::text(&format!("{micros:0DIGITS$}"))
 }
 
-/// The numbers behind the marks of whole messages.
-fn numbers(payload: &[u8]) -> impl Iterator<Item = Option<u64>> {
+/// The times behind the marks of whole messages.
+fn times(payload: &[u8]) -> impl Iterator<Item = Option<u64>> {
     memchr::memchr_iter(MARK, payload).map(|at| {
         let digits = payload.get(at + 1..at + 1 + DIGITS)?;
         std::str::from_utf8(digits).ok()?.parse().ok()
@@ -38,8 +38,6 @@ fn numbers(payload: &[u8]) -> impl Iterator<Item = Option<u64>> {
 #[derive(Debug)]
 pub(super) struct DeliveryLog {
     start: Instant,
-    /// When each post was sent, in microseconds after `start`: post `n` at `n % SLOTS`.
-    sent: Box<[AtomicU64]>,
     /// Deliveries of the posts sent so far, and those that arrived.
     expected: AtomicU64,
     arrived: AtomicU64,
@@ -53,7 +51,6 @@ impl DeliveryLog {
     pub(super) fn new() -> Result<Self> {
         Ok(Self {
             start: Instant::now(),
-            sent: (0..SLOTS).map(|_| AtomicU64::new(0)).collect(),
             expected: AtomicU64::new(0),
             arrived: AtomicU64::new(0),
             last: AtomicU64::new(0),
@@ -65,22 +62,22 @@ impl DeliveryLog {
         at.saturating_duration_since(self.start).as_micros() as u64
     }
 
-    /// Post `n` is sent now; its latency counts from `due`, and it will arrive at `sockets` sockets.
-    pub(super) fn sending(&self, n: u64, due: Instant, sockets: usize) {
-        self.sent[n as usize % SLOTS].store(self.micros(due), Ordering::Release);
+    /// The text of a post that is sent now, as a JSON string. Its latency counts from `due`, and it will arrive at
+    /// `sockets` sockets.
+    pub(super) fn text(&self, due: Instant, sockets: usize) -> String {
         self.expected.fetch_add(sockets as u64, Ordering::AcqRel);
+        text(self.micros(due))
     }
 
     /// Reads a socket until it fails.
     pub(super) async fn read(self: Arc<Self>, mut socket: LoadClient) -> Result<()> {
         loop {
             let mut arrived = Vec::new();
-            socket.read(|payload| arrived.extend(numbers(payload))).await?;
+            socket.read(|payload| arrived.extend(times(payload))).await?;
             let now = self.micros(Instant::now());
-            for n in arrived {
-                let n = n.context("a post without its number")? as usize;
-                let sent = self.sent[n % SLOTS].load(Ordering::Acquire);
-                self.latencies.lock().record(now.saturating_sub(sent))?;
+            for due in arrived {
+                let due = due.context("a post without its time")?;
+                self.latencies.lock().record(now.saturating_sub(due))?;
                 self.last.store(now, Ordering::Release);
                 self.arrived.fetch_add(1, Ordering::AcqRel);
             }
@@ -124,10 +121,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn posts_have_their_numbers() {
+    fn posts_have_their_times() {
         let payload: String = (0..20).map(|n| text(n * 1_234_567)).collect();
         assert_eq!(text(7).len(), seed::TEXT);
-        assert!(numbers(payload.as_bytes()).eq((0..20).map(|n| Some(n * 1_234_567))));
-        assert!(numbers(b"~123").eq([None]));
+        assert!(times(payload.as_bytes()).eq((0..20).map(|n| Some(n * 1_234_567))));
+        assert!(times(b"~123").eq([None]));
     }
 }

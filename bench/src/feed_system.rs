@@ -6,15 +6,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use futures::future::try_join_all;
 use tokio::task::JoinSet;
 
 use super::client::{LoadClient, SocketTarget, failure, open_all, sign_in_all};
 use super::context::BenchContext;
-use super::feed_readers::{DeliveryLog, text};
+use super::feed_readers::DeliveryLog;
 use super::floor::{JOIN, POSTS};
-use super::http_client::HttpClient;
-use super::pace::{HttpLoad, LoadPace};
+use super::http_load::{HttpClient, HttpLoad, LoadPace};
 use super::process::{CpuMeter, ServerProcess};
 use super::seed;
 use super::stores::Stores;
@@ -42,8 +40,6 @@ pub(super) struct FeedRun {
     pub deliveries: f64,
     /// CPU time of the server, in microseconds a post.
     pub server: f64,
-    /// CPU time of its PostgreSQL, in microseconds a post; 0 without one.
-    pub postgres: f64,
     /// The clients' part of a core.
     pub clients: f64,
     /// From sending a post to its arrival at a socket, in milliseconds: p50, p99, p99.9.
@@ -64,8 +60,8 @@ pub(super) struct FeedSystem {
     addr: SocketAddr,
     /// The key of Feedline's API; empty for the floor and its like.
     key: String,
-    /// The processes whose CPU time counts: the server first.
-    pids: Vec<u32>,
+    /// The process whose CPU time counts.
+    pid: u32,
     /// Followers of each author.
     followers: usize,
     log: Arc<DeliveryLog>,
@@ -84,7 +80,7 @@ impl FeedSystem {
     ) -> Result<Self> {
         let target = SocketTarget::feedline(server.addr);
         let sockets = sign_in_all(bench, target, &stores.secret, followers).await?;
-        Self::new("server", server.addr, seed::api_key(&stores.secret), stores.pids(server)?, sockets)
+        Self::new("server", server, seed::api_key(&stores.secret), sockets)
     }
 
     /// Connects the followers to the floor, or to a peer, which has the same interface.
@@ -98,38 +94,36 @@ impl FeedSystem {
         let greetings: Vec<String> = (0..followers).map(greeting).collect();
         let target = SocketTarget::floor(server.addr);
         let sockets = open_all(bench, target, &greetings, JOIN.as_bytes()).await?;
-        Self::new(name, server.addr, String::new(), vec![server.pid], sockets)
+        Self::new(name, server, String::new(), sockets)
     }
 
     fn new(
         name: &'static str,
-        addr: SocketAddr,
+        server: &ServerProcess,
         key: String,
-        pids: Vec<u32>,
         sockets: Vec<(LoadClient, String)>,
     ) -> Result<Self> {
+        let ServerProcess { addr, pid, .. } = *server;
         let log = Arc::new(DeliveryLog::new()?);
         let followers = sockets.len() / GROUP;
         let readers = sockets.into_iter().map(|(socket, _)| Arc::clone(&log).read(socket)).collect();
-        Ok(Self { name, addr, key, pids, followers, log, readers, next: Cell::new(0) })
+        Ok(Self { name, addr, key, pid, followers, log, readers, next: Cell::new(0) })
     }
 
     /// Measures a load of `writers` clients.
     pub(super) async fn measure(&mut self, writers: usize, pace: LoadPace, length: Duration) -> Result<FeedRun> {
         self.write(writers, pace, WARM_UP).await?;
         self.log.clear_latencies();
-        let meter = CpuMeter::start(&self.pids)?;
+        let meter = CpuMeter::start(self.pid)?;
         let start = Instant::now();
         let arrived = self.log.arrived();
         let (posts, last) = self.write(writers, pace, length).await?;
         let took = (last - start).as_secs_f64();
         let cpu = meter.read()?;
-        let per_post = |whose: usize| cpu.servers.get(whose).map_or(0.0, |seconds| seconds * 1e6 / posts as f64);
         Ok(FeedRun {
             posts: posts as f64 / took,
             deliveries: (self.log.arrived() - arrived) as f64 / took,
-            server: per_post(0),
-            postgres: per_post(1),
+            server: cpu.server * 1e6 / posts as f64,
             clients: cpu.clients / took,
             latency: self.log.latencies(),
         })
@@ -138,21 +132,22 @@ impl FeedSystem {
     /// Creates posts. Returns their number, and when the last of them had arrived everywhere.
     async fn write(&mut self, writers: usize, pace: LoadPace, length: Duration) -> Result<(u64, Instant)> {
         let Self { addr, key, followers, log, readers, next, .. } = self;
-        let post = async |client: &mut HttpClient, _, due| {
+        let post = async |client: &HttpClient, _, due| {
             let n = next.replace(next.get() + 1);
-            log.sending(n, due, *followers);
             // Spread evenly, the same in each run.
             let author = seed::author((n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % AUTHORS);
-            let text = text(n);
+            let text = log.text(due, *followers);
             match key.as_str() {
                 "" => client.post(&format!("{POSTS}{author}"), "", "", text.into()).await.map(drop),
-                key => client.post("/api/v1/posts", key, &author, format!("{{\"text\":{text}}}").into()).await.map(drop),
+                key => {
+                    client.post("/api/v1/posts", key, &author, format!("{{\"text\":{text}}}").into()).await.map(drop)
+                }
             }
         };
         let writing = async {
-            let mut clients = try_join_all((0..writers).map(|_| HttpClient::open(*addr))).await?;
+            let clients = HttpClient::open_all(*addr, writers);
             let load = HttpLoad { pace, length, count: usize::MAX, is_exact: false };
-            let posts = load.run(&mut clients, post).await?.len();
+            let posts = load.run(&clients, post).await?.len();
             Ok((posts, log.settle().await?))
         };
         tokio::select! {

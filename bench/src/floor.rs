@@ -7,13 +7,16 @@
 //! Publishers may use HTTP on the same port. The body is the message: `POST /publish` queues it for every socket,
 //! `POST /posts/<author>` for the followers of an author; other paths only answer.
 
+use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use anyhow::{Context as _, Result};
 use bytes::Bytes;
+use futures::task::AtomicWaker;
 use futures::{SinkExt as _, StreamExt as _};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
@@ -21,16 +24,17 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime;
 use tokio_tungstenite::accept_async_with_config;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
-use super::floor_room::{FloorOutbox, FloorRoom};
-
 /// The message with which a socket joins the room, and the reply to it.
 pub(super) const JOIN: &str = "+";
+/// The author that every socket follows.
+const ALL: &str = "";
 /// The path of publications to every socket.
 pub(super) const PUBLISH: &str = "/publish";
 /// The path of an author's posts, before the author.
@@ -86,15 +90,9 @@ async fn converse(stream: TcpStream, room: &Arc<FloorRoom>) -> Result<()> {
         return Ok(http1::Builder::new().serve_connection(TokioIo::new(stream), service).await?);
     }
     let outbox = Arc::new(FloorOutbox::default());
-    let ended = serve_socket(stream, room, &outbox).await;
-    room.leave(&outbox);
-    ended
-}
-
-async fn serve_socket(stream: TcpStream, room: &FloorRoom, outbox: &Arc<FloorOutbox>) -> Result<()> {
     let config = WebSocketConfig::default().read_buffer_size(1024).write_buffer_size(4096);
     let mut socket = accept_async_with_config(stream, Some(config)).await?;
-    let mut batch = std::collections::VecDeque::new();
+    let mut batch = VecDeque::new();
     loop {
         tokio::select! {
             biased;
@@ -107,10 +105,10 @@ async fn serve_socket(stream: TcpStream, room: &FloorRoom, outbox: &Arc<FloorOut
             message = socket.next() => match message {
                 Some(Ok(Message::Text(text))) => match text.strip_prefix(JOIN) {
                     Some(authors) => {
-                        room.join(outbox, authors);
+                        room.join(&outbox, authors);
                         outbox.push(JOIN.into());
                     }
-                    None => room.broadcast(&text),
+                    None => room.post(ALL, &text),
                 },
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return Err(error.into()),
@@ -126,7 +124,7 @@ async fn answer(request: Request<Incoming>, room: &FloorRoom) -> Response<Full<B
     let mut response = Response::new(Full::new(Bytes::from_static(b"{}")));
     match message {
         None => *response.status_mut() = StatusCode::BAD_REQUEST,
-        Some(message) if parts.uri.path() == PUBLISH => room.broadcast(&message),
+        Some(message) if parts.uri.path() == PUBLISH => room.post(ALL, &message),
         Some(message) => {
             if let Some(author) = parts.uri.path().strip_prefix(POSTS) {
                 room.post(author, &message);
@@ -134,4 +132,52 @@ async fn answer(request: Request<Incoming>, room: &FloorRoom) -> Response<Full<B
         }
     }
     response
+}
+
+/// The messages queued for one socket.
+#[derive(Default)]
+struct FloorOutbox {
+    queue: Mutex<VecDeque<Utf8Bytes>>,
+    /// The socket's task.
+    waker: AtomicWaker,
+}
+
+impl FloorOutbox {
+    /// Queues a message and wakes the socket's task.
+    fn push(&self, message: Utf8Bytes) {
+        self.queue.lock().push_back(message);
+        self.waker.wake();
+    }
+
+    /// Swaps all queued messages into `batch`, which is empty.
+    fn poll_take(&self, context: &Context<'_>, batch: &mut VecDeque<Utf8Bytes>) -> Poll<()> {
+        self.waker.register(context.waker());
+        let mut queue = self.queue.lock();
+        if queue.is_empty() {
+            return Poll::Pending;
+        }
+        std::mem::swap(&mut *queue, batch);
+        Poll::Ready(())
+    }
+}
+
+/// The sockets that follow each author, and [`ALL`]. They stay until the floor ends.
+#[derive(Default)]
+struct FloorRoom(Mutex<HashMap<String, Vec<Arc<FloorOutbox>>>>);
+
+impl FloorRoom {
+    /// Adds a socket. `authors` are the authors it follows, separated by spaces.
+    fn join(&self, outbox: &Arc<FloorOutbox>, authors: &str) {
+        let mut followers = self.0.lock();
+        for author in authors.split_whitespace().chain([ALL]) {
+            followers.entry(author.to_owned()).or_default().push(Arc::clone(outbox));
+        }
+    }
+
+    /// Queues a message for the followers of an author.
+    fn post(&self, author: &str, message: &Utf8Bytes) {
+        for follower in self.0.lock().get(author).into_iter().flatten() {
+            follower.push(message.clone());
+        }
+    }
 }

@@ -10,7 +10,7 @@ use tokio::time::sleep_until;
 
 use super::client::LoadClient;
 use super::frames::{LoadEncoding, push_frame};
-use super::pace::{Latencies, LoadPace, no_latencies};
+use super::http_load::{Latencies, LoadPace, no_latencies};
 
 /// Likes of one user in flight while the maximum rate is measured.
 const WINDOW: usize = 4;
@@ -105,7 +105,7 @@ impl Liker {
             }
             if !commands.is_empty() {
                 let mut frame = Vec::new();
-                push_frame(&mut frame, LoadEncoding::Json, commands.trim_end().as_bytes());
+                push_frame(&mut frame, LoadEncoding::Json, commands.trim_end().as_bytes())?;
                 self.socket.send_frames(&frame).await?;
             }
             tokio::select! {

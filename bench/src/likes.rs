@@ -18,10 +18,9 @@ use tokio::time::{sleep, sleep_until};
 
 use super::client::{SocketTarget, sign_in_all};
 use super::context::BenchContext;
-use super::http_client::HttpClient;
+use super::http_load::{HttpClient, LoadPace, quantile};
 use super::likers::{LikeLoad, Liker, run_all};
 use super::options::{BrokerKind, part};
-use super::pace::{LoadPace, quantile};
 use super::process::{CpuMeter, ServerProcess};
 use super::report::{Goal, Report, each, middle};
 use super::seed;
@@ -61,16 +60,12 @@ struct LikeRun {
     rate: f64,
     /// Likes settled a second in the same time.
     settled: f64,
-    /// Likes that one transaction of the ledger settled.
-    batch: f64,
     /// Milliseconds until a like is acknowledged: p50 and p99.
     answers: [f64; 2],
     /// Milliseconds from the acknowledgement until the user receives the settlement: p50 and p99.
     settling: [f64; 2],
     /// The server's part of a core.
     server: f64,
-    /// PostgreSQL's CPU time for a settled like, in microseconds; 0 with another ledger.
-    postgres: f64,
 }
 
 /// Runs the scenario.
@@ -83,7 +78,7 @@ pub(super) async fn run(bench: &BenchContext, options: &LikesOptions) -> Result<
     let sockets = sign_in_all(bench, SocketTarget::feedline(server.addr), &stores.secret, PEOPLE).await?;
     let people = sockets.into_iter().enumerate().map(|(n, (socket, _))| Liker::new(socket, n)).collect();
     let token = seed::token(&stores.secret, &seed::user(0))?;
-    let mut crowd = LikeCrowd { people, bench, server: &server, stores: &stores, token };
+    let mut crowd = LikeCrowd { people, bench, server: &server, token };
     let aims = posts.split_at(POSTS);
     let mut tops = [const { Vec::new() }; 2];
     let mut parts = [const { Vec::new() }; 2];
@@ -100,7 +95,7 @@ pub(super) async fn run(bench: &BenchContext, options: &LikesOptions) -> Result<
             alone.push(add_to_streams(bench, &stores, posts[0]).await?);
         }
     }
-    let goal = match (on_redis, bench.is_on_postgres()) {
+    let goal = match (on_redis, stores.is_on_postgres()) {
         (true, true) => Goal::AtLeast(45_000.0),
         (true, false) => Goal::RatioAtLeast(0.6),
         _ => Goal::AtLeast(40_000.0),
@@ -108,24 +103,19 @@ pub(super) async fn run(bench: &BenchContext, options: &LikesOptions) -> Result<
     let rate = |which: usize| each(&tops[which], |run| run.rate);
     let row = report.row("acknowledged, spread over 10,000 posts", "likes/s", rate(0));
     row.against(on_redis.then_some(("XADDs", alone))).goal(goal);
-    add_rows(&mut report, None, &tops[0], options.load, &parts[0]);
+    add_rows(&mut report, &tops[0], options.load, &parts[0]);
     let row = report.row("acknowledged, all of one post", "likes/s", rate(1));
     row.against(("spread", rate(0))).goal(Goal::RatioAtLeast(1.0));
-    add_rows(&mut report, Some(Goal::AtLeast(500.0)), &tops[1], options.load, &parts[1]);
+    add_rows(&mut report, &tops[1], options.load, &parts[1]);
     report.notes.push(format!("{PEOPLE} people, a socket each; {}", stores.note()));
     drop(crowd);
     server.stop().await?;
     Ok(report)
 }
 
-/// Adds the further figures of the runs at the top rate, and at a part of it. The goal is of the likes a transaction.
-fn add_rows(report: &mut Report, batch: Option<Goal>, tops: &[LikeRun], load: f64, parts: &[LikeRun]) {
+/// Adds the further figures of the runs at the top rate, and at a part of it.
+fn add_rows(report: &mut Report, tops: &[LikeRun], load: f64, parts: &[LikeRun]) {
     report.row("  settled in the same time", "likes/s", each(tops, |run| run.settled));
-    if tops.iter().any(|run| run.postgres > 0.0) {
-        let cost = each(tops, |run| run.postgres);
-        report.row("  PostgreSQL's CPU time a settled like", "µs", cost).goal(Goal::AtMost(7.0));
-    }
-    report.row("  likes a transaction of the ledger", "likes", each(tops, |run| run.batch)).goal(batch);
     report.row("  CPU time of the server", "cores", each(tops, |run| run.server));
     if parts.is_empty() {
         return;
@@ -158,7 +148,6 @@ struct LikeCrowd<'a> {
     people: Vec<Liker>,
     bench: &'a BenchContext,
     server: &'a ServerProcess,
-    stores: &'a Stores,
     /// The token for requests of the server's metrics.
     token: String,
 }
@@ -175,14 +164,14 @@ impl LikeCrowd<'_> {
     /// Measures a load, and ends it once everything is settled.
     async fn watch(&self, load: &LikeLoad<'_>) -> Result<LikeRun> {
         sleep_until(load.warm.into()).await;
-        let [_, settled_before, batches_before] = self.counters().await?;
-        let meter = CpuMeter::start(&self.stores.pids(self.server)?)?;
+        let [_, settled_before] = self.counters().await?;
+        let meter = CpuMeter::start(self.server.pid)?;
         sleep_until(load.until.into()).await;
         let cpu = meter.read()?;
-        let [_, settled, batches] = self.counters().await?;
+        let [_, settled] = self.counters().await?;
         let start = Instant::now();
         loop {
-            let [acknowledged, settled, _] = self.counters().await?;
+            let [acknowledged, settled] = self.counters().await?;
             // The last messages are still on their way.
             sleep(POLL_INTERVAL).await;
             if settled >= acknowledged {
@@ -197,29 +186,21 @@ impl LikeCrowd<'_> {
         Ok(LikeRun {
             rate: answers.len() as f64 / seconds,
             settled: settled / seconds,
-            batch: settled / (batches - batches_before),
             answers: [0.5, 0.99].map(|part| quantile(&answers, part)),
             settling: [0.5, 0.99].map(|part| quantile(&settling, part)),
-            server: cpu.servers[0] / cpu.took,
-            postgres: cpu.servers.get(1).map_or(0.0, |seconds| seconds * 1e6 / settled),
+            server: cpu.server / cpu.took,
         })
     }
 
-    /// The likes that were acknowledged and settled since the start of the server, and the transactions that settled
-    /// them.
-    async fn counters(&self) -> Result<[f64; 3]> {
-        // A new connection each time: the server closes idle ones.
-        let mut http = HttpClient::open(self.server.addr).await?;
-        let text = String::from_utf8(http.call(Method::GET, "/metrics", &self.token).await?.into())?;
+    /// The likes that were acknowledged and settled since the start of the server.
+    async fn counters(&self) -> Result<[f64; 2]> {
+        let metrics = HttpClient::open(self.server.addr).call(Method::GET, "/metrics", &self.token).await?;
+        let text = String::from_utf8_lossy(&metrics);
         let value = |name: &str| {
             let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
             line.and_then(|value| value.parse::<f64>().ok()).with_context(|| format!("no {name} is counted"))
         };
-        Ok([
-            value("feedline_likes_queued_total")?,
-            value("feedline_likes_batch_sum")?,
-            value("feedline_likes_batch_count")?,
-        ])
+        Ok([value("feedline_likes_queued_total")?, value("feedline_likes_batch_sum")?])
     }
 }
 

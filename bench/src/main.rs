@@ -7,11 +7,11 @@
 //! | file | contents |
 //! |---|---|
 //! | `broadcast`, `feed`, `fanout`, `likes`, `timeline`, `reconnect`, `idle`, `push` | one scenario each |
-//! | `broadcast_room`, `feed_system`, `feed_readers`, `likers`, `push_queue` | their loads |
+//! | `broadcast_room`, `publishers`, `feed_system`, `feed_readers`, `likers` | their loads |
 //! | `options`, `context`, `report` | the command-line options; the frame that repeats and compares; the table, JSON |
 //! | `stores`, `process` | the measured server with its stores; child processes, their cores and CPU time |
-//! | `floor`, `floor_room` | the server that only delivers messages |
-//! | `client`, `frames`, `http_client`, `pace` | load: clients of sockets and streams, HTTP requests, rates |
+//! | `floor` | the server that only delivers messages |
+//! | `client`, `frames`, `http_load` | load: clients of sockets and streams, HTTP clients with their pace |
 //! | `seed` | users, tokens and posts that are created before the load |
 
 mod broadcast;
@@ -23,17 +23,15 @@ mod feed;
 mod feed_readers;
 mod feed_system;
 mod floor;
-mod floor_room;
 mod frames;
-mod http_client;
+mod http_load;
 mod idle;
 mod likers;
 mod likes;
 mod options;
-mod pace;
 mod process;
+mod publishers;
 mod push;
-mod push_queue;
 mod reconnect;
 mod report;
 mod seed;
@@ -48,9 +46,9 @@ use clap::{Parser, Subcommand};
 use tokio::runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
-use broadcast_room::PublisherKind;
 use context::BenchContext;
 use options::{BenchOptions, number};
+use publishers::PublisherKind;
 use report::Report;
 
 /// jemalloc, as in the server: the floor is compared with it.

@@ -32,7 +32,7 @@ pub(super) struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// Starts a server that will listen on `addr`, on the server's core if there are cores, and waits until it is ready.
+    /// Starts a server that will listen on `addr`, on the server's core if it is pinned, and waits until it is ready.
     pub(super) async fn start(
         mut command: Command,
         addr: SocketAddr,
@@ -117,11 +117,11 @@ pub(super) fn move_to(core: usize) -> Result<()> {
     Ok(())
 }
 
-/// The CPU time of some servers and of this process from a moment on.
+/// The CPU time of a server and of this process from a moment on.
 #[derive(Debug)]
 pub(super) struct CpuMeter {
-    pids: Vec<u32>,
-    before: Vec<f64>,
+    pid: Option<u32>,
+    before: f64,
     own: f64,
     start: Instant,
 }
@@ -131,34 +131,28 @@ pub(super) struct CpuMeter {
 pub(super) struct CpuUse {
     /// Elapsed time.
     pub took: f64,
-    /// The CPU time of each server.
-    pub servers: Vec<f64>,
+    /// The CPU time of the server; NaN if it is not a process of the bench.
+    pub server: f64,
     /// The CPU time of this process: the clients.
     pub clients: f64,
 }
 
 impl CpuMeter {
-    /// Starts to measure the processes with these ids.
-    pub(super) fn start(pids: &[u32]) -> Result<Self> {
-        let before = pids.iter().map(|pid| family_cpu(*pid)).collect::<Result<_>>()?;
-        Ok(Self { pids: pids.to_vec(), before, own: cpu(std::process::id())?, start: Instant::now() })
+    /// Starts to measure the server with this process id.
+    pub(super) fn start(pid: impl Into<Option<u32>>) -> Result<Self> {
+        let pid = pid.into();
+        Ok(Self { pid, before: pid.map_or(Ok(f64::NAN), cpu)?, own: cpu(std::process::id())?, start: Instant::now() })
     }
 
     /// The CPU time since the start.
     pub(super) fn read(&self) -> Result<CpuUse> {
         let took = self.start.elapsed().as_secs_f64();
-        let used = |(pid, before): (&u32, &f64)| Ok((family_cpu(*pid)? - before).max(0.0));
-        let servers = self.pids.iter().zip(&self.before).map(used).collect::<Result<_>>()?;
-        Ok(CpuUse { took, servers, clients: cpu(std::process::id())? - self.own })
+        Ok(CpuUse {
+            took,
+            server: self.pid.map_or(Ok(f64::NAN), cpu)? - self.before,
+            clients: cpu(std::process::id())? - self.own,
+        })
     }
-}
-
-/// The CPU time of a process and of the processes that it started, in seconds.
-fn family_cpu(pid: u32) -> Result<f64> {
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
-    // A child that has ended since is not counted.
-    let children = children.split_whitespace().filter_map(|pid| family_cpu(pid.parse().ok()?).ok());
-    Ok(cpu(pid)? + children.sum::<f64>())
 }
 
 fn cpu(pid: u32) -> Result<f64> {

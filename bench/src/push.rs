@@ -1,22 +1,25 @@
 //! Notifications that are due for as many devices: how many the bridge reviews, renders, sends and settles a second.
 //! The provider accepts everything at once (`push.dry_run`).
 //!
-//! The queue is filled before the server starts. The measurement begins when the first push was accepted, and ends with
-//! the last one. Then notifications come at half of the goal's rate and at half of the rate that was reached, and the
-//! time to their acceptance is measured.
+//! The queue is filled before the server starts, with notifications of users with a device each. The measurement begins
+//! when the first push was accepted, and ends with the last one. Then notifications come at half of the goal's rate and
+//! at half of the rate that was reached, and the time to their acceptance is measured.
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
+use feedline::feed::now;
+use feedline::ledger::{BulkLoad, DeviceRegistration, DeviceSession, NotificationEvent, PushPlan, UserNotifications};
+use feedline::model::{Device, DeviceId, Millis, NotificationKind, PushTarget, UserId};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use hyper::Method;
 use tokio::time::sleep;
 
 use super::context::BenchContext;
-use super::http_client::HttpClient;
+use super::http_load::HttpClient;
 use super::process::ServerProcess;
-use super::push_queue::PushQueue;
 use super::report::{Goal, Report};
-use super::seed;
+use super::seed::{self, AUTHOR};
 use super::stores::Stores;
 
 /// The interval between two writes of notifications, or two readings of metrics.
@@ -27,6 +30,9 @@ const LATENCY_TIME: Duration = Duration::from_secs(10);
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// The least part of a rate at which a figure counts as taken at that rate.
 const MIN_PART: f64 = 0.95;
+/// The maximum number of notifications that are written in one call, and of concurrent calls that register devices.
+const BATCH: usize = 500;
+const MAX_CONCURRENT_CALLS: usize = 64;
 /// The metric that counts, and the histogram of the time to acceptance.
 const ACCEPTED: &str = "feedline_push_accepted_total{";
 const LAG: &str = "feedline_push_lag_seconds_bucket{le=\"";
@@ -122,10 +128,10 @@ struct AcceptedPushes {
 }
 
 impl AcceptedPushes {
-    /// Reads the metrics of a server, over a connection of its own: the server closes idle ones.
+    /// Reads the metrics of a server.
     async fn read(server: &ServerProcess, stores: &Stores) -> Result<Self> {
-        let token = seed::token(&stores.secret, seed::AUTHOR)?;
-        let metrics = HttpClient::open(server.addr).await?.call(Method::GET, "/metrics", &token).await?;
+        let token = seed::token(&stores.secret, AUTHOR)?;
+        let metrics = HttpClient::open(server.addr).call(Method::GET, "/metrics", &token).await?;
         let mut read = Self::default();
         for line in String::from_utf8_lossy(&metrics).lines() {
             let value = line.rsplit(' ').next().unwrap_or_default();
@@ -153,6 +159,78 @@ impl AcceptedPushes {
         }
         below.0
     }
+}
+
+/// The users with a device, and the number of their notifications.
+struct PushQueue {
+    /// `ledger.url` of the server.
+    url: String,
+    users: Vec<UserId>,
+    author: UserId,
+    /// The number of notifications so far.
+    queued: usize,
+}
+
+impl PushQueue {
+    /// A queue in the ledger of a server, for a number of users.
+    fn new(stores: &Stores, users: usize) -> Result<Self> {
+        let users = seed::ids(seed::user, users)?;
+        Ok(Self { url: stores.ledger.clone(), users, author: seed::id(AUTHOR)?, queued: 0 })
+    }
+
+    /// Opens the ledger.
+    async fn open(&self) -> Result<Box<dyn BulkLoad>> {
+        seed::open_ledger(&self.url).await
+    }
+
+    /// Gives each user a device, and a notification that is due at once. The server does not run yet.
+    async fn fill(&mut self) -> Result<()> {
+        let ledger = self.open().await?;
+        let now = now();
+        ledger.load_users(&self.users, now).await?;
+        ledger.load_users(std::slice::from_ref(&self.author), now).await?;
+        let id = DeviceId::parse("phone").context("a device id")?;
+        let register = async |user: &UserId| {
+            let registration = registration(&id, user, now);
+            ledger.register_device(user, &registration, 1).await.map(drop)
+        };
+        stream::iter(&self.users).map(register).buffer_unordered(MAX_CONCURRENT_CALLS).try_collect::<()>().await?;
+        self.add(&*ledger, self.users.len()).await?;
+        ledger.close().await;
+        Ok(())
+    }
+
+    /// Notifies users in turn. The pushes are due at once.
+    async fn add(&mut self, ledger: &dyn BulkLoad, number: usize) -> Result<()> {
+        let plan = PushPlan { grace: 0, digest: 0 };
+        let end = self.queued + number;
+        while self.queued < end {
+            // A user is notified once in a batch: two notifications of one moment would be one group.
+            let batch = self.queued..end.min(self.queued + BATCH.min(self.users.len()));
+            self.queued = batch.end;
+            let batch: Vec<UserNotifications> = batch.map(|n| self.notification(n)).collect();
+            ledger.notify_many(&batch, now(), 0, Some(plan)).await?;
+        }
+        Ok(())
+    }
+
+    fn notification(&self, n: usize) -> UserNotifications {
+        let event = NotificationEvent::new(NotificationKind::Follow, &self.author);
+        UserNotifications { to: self.users[n % self.users.len()].clone(), events: vec![event] }
+    }
+}
+
+fn registration(id: &DeviceId, user: &UserId, now: Millis) -> DeviceRegistration {
+    let device = Device {
+        id: id.clone(),
+        target: PushTarget::Fcm { token: format!("token-of-{user}") },
+        locale: None,
+        time_zone: None,
+        app_version: None,
+        registered_at: now - 1,
+        seen_at: now - 1,
+    };
+    DeviceRegistration { device, session: DeviceSession::default() }
 }
 
 #[cfg(test)]

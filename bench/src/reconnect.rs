@@ -29,11 +29,11 @@ pub(super) async fn run(bench: &BenchContext) -> Result<Report> {
     }
     let name = format!("{CONNECTIONS} reconnect, each recovers {MISSED} entries");
     let count = CONNECTIONS as f64;
-    report.row(name, "a second a core", each(&runs, |run| count / run.servers[0])).goal(Goal::AtLeast(5_000.0));
+    report.row(name, "a second a core", each(&runs, |run| count / run.server)).goal(Goal::AtLeast(5_000.0));
     report.notes.push(format!(
         "{:.0} a second on the clock; server {:.0} % of a core, clients {:.0} %",
         middle(&runs, |run| count / run.took),
-        middle(&runs, |run| run.servers[0] / run.took * 100.0),
+        middle(&runs, |run| run.server / run.took * 100.0),
         middle(&runs, |run| run.clients / run.took * 100.0)
     ));
     Ok(report)
@@ -55,7 +55,7 @@ async fn measure(bench: &BenchContext, stores: &Stores) -> Result<CpuUse> {
     server.settle().await?;
 
     bench.say("all come back");
-    let meter = CpuMeter::start(&[server.pid])?;
+    let meter = CpuMeter::start(server.pid)?;
     let sockets = come_back(target, &returns).await?;
     let cpu = meter.read()?;
     drop((sockets, witness));

@@ -9,9 +9,10 @@ use feedline::ledger::{
     BulkLoad, Durability, PostgresLedger, PostgresOptions, PostgresUrl, SqliteLedger, SqliteOptions,
 };
 use feedline::model::{Post, PostId, UserId, Visibility};
+use futures::TryStreamExt as _;
 use jsonwebtoken::{EncodingKey, Header, encode};
-use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
+use redis::{AsyncCommands as _, AsyncConnectionConfig};
 use serde_json::json;
 
 use super::frames::MARK;
@@ -152,17 +153,9 @@ pub(super) async fn connection(url: &str) -> Result<MultiplexedConnection> {
 /// Removes all keys that begin with `prefix` from a Redis.
 pub(super) async fn remove_keys(url: &str, prefix: &str) -> Result<()> {
     let mut redis = connection(url).await?;
-    let mut cursor = 0_u64;
-    loop {
-        let mut scan = redis::cmd("SCAN");
-        scan.arg(cursor).arg("MATCH").arg(format!("{prefix}*")).arg("COUNT").arg(1_000);
-        let (next, keys): (u64, Vec<Vec<u8>>) = scan.query_async(&mut redis).await?;
-        if !keys.is_empty() {
-            redis::cmd("UNLINK").arg(keys).query_async::<()>(&mut redis).await?;
-        }
-        if next == 0 {
-            return Ok(());
-        }
-        cursor = next;
+    let keys: Vec<String> = redis.scan_match(format!("{prefix}*")).await?.try_collect().await?;
+    for keys in keys.chunks(1_000) {
+        redis.unlink::<_, ()>(keys).await?;
     }
+    Ok(())
 }

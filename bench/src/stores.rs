@@ -12,8 +12,8 @@ use tempfile::TempDir;
 use tokio::process::Command;
 
 use super::context::BenchContext;
-use super::http_client::HttpClient;
-use super::options::BrokerKind;
+use super::http_load::HttpClient;
+use super::options::{BrokerKind, LedgerKind};
 use super::process::{ServerProcess, free_address};
 use super::seed;
 
@@ -47,7 +47,7 @@ impl Stores {
         bench.say("starting the stores");
         let on_redis = broker.map_or(bench.options.redis.is_some(), |broker| broker == BrokerKind::Redis);
         let folder = tempfile::tempdir()?;
-        let postgres = bench.is_on_postgres().then(|| PostgresServer::start_with(&POSTGRES));
+        let postgres = (bench.options.ledger == LedgerKind::Postgres).then(|| PostgresServer::start_with(&POSTGRES));
         let redis = (on_redis && bench.options.redis.is_none()).then(RedisServer::start);
         let broker = match (&bench.options.redis, &redis) {
             (Some(url), _) if on_redis => url.clone(),
@@ -78,18 +78,16 @@ impl Stores {
         self.broker.starts_with("redis")
     }
 
-    /// The stores, as a note of the report.
-    pub(super) fn note(&self) -> String {
-        let ledger = if self.postgres.is_some() { "PostgreSQL" } else { "SQLite" };
-        let broker = if self.is_on_redis() { "Redis" } else { "memory" };
-        format!("ledger: {ledger}; broker: {broker}")
+    /// Whether the ledger is on PostgreSQL.
+    pub(super) fn is_on_postgres(&self) -> bool {
+        self.postgres.is_some()
     }
 
-    /// The processes whose CPU time counts: of a server, and of its PostgreSQL if it has one.
-    pub(super) fn pids(&self, server: &ServerProcess) -> Result<Vec<u32>> {
-        let Some(postgres) = &self.postgres else { return Ok(vec![server.pid]) };
-        let file = std::fs::read_to_string(postgres.data().join("postmaster.pid"))?;
-        Ok(vec![server.pid, file.lines().next().unwrap_or_default().trim().parse()?])
+    /// The stores, as a note of the report.
+    pub(super) fn note(&self) -> String {
+        let ledger = if self.is_on_postgres() { "PostgreSQL" } else { "SQLite" };
+        let broker = if self.is_on_redis() { "Redis" } else { "memory" };
+        format!("ledger: {ledger}; broker: {broker}")
     }
 
     /// Starts the measured Feedline, by default the one beside this program.
@@ -107,10 +105,7 @@ impl Stores {
         }
         command.envs(self.environment(bench, addr));
         command.envs(RATES.map(|rate| (format!("FEEDLINE__RATES__{rate}"), "0")));
-        let ready = async || {
-            let asked = async { HttpClient::open(addr).await?.call(Method::GET, "/ready", "").await };
-            asked.await.is_ok()
-        };
+        let ready = async || HttpClient::open(addr).call(Method::GET, "/ready", "").await.is_ok();
         ServerProcess::start(command, addr, bench.options.pin, ready).await
     }
 

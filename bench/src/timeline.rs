@@ -15,8 +15,7 @@ use feedline::model::PostId;
 use hyper::Method;
 
 use super::context::BenchContext;
-use super::http_client::HttpClient;
-use super::pace::{HttpLoad, Latencies, LoadPace, quantile};
+use super::http_load::{HttpClient, HttpLoad, Latencies, LoadPace, quantile};
 use super::process::{CpuMeter, ServerProcess};
 use super::report::{Goal, Report, each, middle};
 use super::seed;
@@ -52,8 +51,8 @@ struct TimelineRun {
     rate: f64,
     /// The p99 latency at [`LOAD_FACTOR`] of that rate, in milliseconds.
     p99: f64,
-    /// CPU time a page, in milliseconds: of the server and of its PostgreSQL.
-    cost: [f64; 2],
+    /// CPU time of the server a page, in milliseconds.
+    cost: f64,
 }
 
 /// Runs the scenario.
@@ -68,31 +67,27 @@ pub(super) async fn run(bench: &BenchContext) -> Result<Report> {
         // A new server without inboxes.
         stores.forget_keys(bench).await?;
         let server = stores.start_feedline(bench).await?;
-        let readers = TimelineReaders { tokens: &tokens, server: &server, stores: &stores };
+        let readers = TimelineReaders { tokens: &tokens, server: &server };
         away.push(readers.rounds(|round| (round * READERS / ROUNDS, READERS / ROUNDS, NO_LIMIT)).await?);
         let length = bench.length() / ROUNDS as u32;
         warm.push(readers.rounds(|_| (0, usize::MAX, length)).await?);
         server.stop().await?;
     }
-    // Two goals are for PostgreSQL alone: of warm pages a second, if Redis is the broker, and of a rebuild's CPU time.
-    let pages = (bench.is_on_postgres() && stores.is_on_redis()).then_some(Goal::AtLeast(2_500.0));
-    add_rows(&mut report, "warm", &warm, [pages, Some(Goal::AtMost(5.0)), None]);
-    let goals = [None, Some(Goal::AtMost(60.0)), Some(Goal::AtMost(4.0))];
-    add_rows(&mut report, "after 14 days away", &away, goals);
+    // The goal of the rate is for PostgreSQL and Redis.
+    let pages = (stores.is_on_postgres() && stores.is_on_redis()).then_some(Goal::AtLeast(2_500.0));
+    add_rows(&mut report, "warm", &warm, pages, Goal::AtMost(5.0));
+    add_rows(&mut report, "after 14 days away", &away, None, Goal::AtMost(60.0));
     report.notes.push(format!("{READERS} readers who follow {FOLLOWEES} each; {ROUNDS} rounds a run"));
     report.notes.push(stores.note());
     Ok(report)
 }
 
-/// Adds the figures of one kind of page. The goals are of pages a second, of their p99, and of PostgreSQL's CPU time.
-fn add_rows(report: &mut Report, what: &str, runs: &[TimelineRun], [pages, p99, postgres]: [Option<Goal>; 3]) {
+/// Adds the figures of one kind of page. The goals are of pages a second, and of their p99.
+fn add_rows(report: &mut Report, what: &str, runs: &[TimelineRun], pages: Option<Goal>, p99: Goal) {
     report.row(format!("first page of {PAGE}, {what}"), "pages/s", each(runs, |run| run.rate)).goal(pages);
     let name = format!("  at {:.0} % of that, 99 of 100 within", LOAD_FACTOR * 100.0);
     report.row(name, "ms", each(runs, |run| run.p99)).goal(p99);
-    report.row("  CPU time of the server a page", "ms", each(runs, |run| run.cost[0]));
-    if runs.iter().any(|run| run.cost[1] > 0.0) {
-        report.row("  PostgreSQL's CPU time a page", "ms", each(runs, |run| run.cost[1])).goal(postgres);
-    }
+    report.row("  CPU time of the server a page", "ms", each(runs, |run| run.cost));
 }
 
 /// Fills a ledger like that of an application after some time of use.
@@ -115,41 +110,35 @@ async fn fill(bench: &BenchContext, stores: &Stores) -> Result<()> {
 struct TimelineReaders<'a> {
     tokens: &'a [String],
     server: &'a ServerProcess,
-    stores: &'a Stores,
 }
 
 impl TimelineReaders<'_> {
     /// All rounds of a run. `plan` says for each which reader is the first, how many pages are read at most, and for
     /// how long.
     async fn rounds(&self, plan: impl Fn(usize) -> (usize, usize, Duration)) -> Result<TimelineRun> {
-        let mut clients = Vec::with_capacity(CONNECTIONS);
-        for _ in 0..CONNECTIONS {
-            clients.push(HttpClient::open(self.server.addr).await?);
-        }
+        let clients = HttpClient::open_all(self.server.addr, CONNECTIONS);
         let mut rounds = Vec::with_capacity(ROUNDS);
         for round in 0..ROUNDS {
-            rounds.push(self.round(&mut clients, plan(round)).await?);
+            rounds.push(self.round(&clients, plan(round)).await?);
         }
-        let cost = [0, 1].map(|whose| middle(&rounds, |round| round.cost[whose]));
-        Ok(TimelineRun { rate: middle(&rounds, |round| round.rate), p99: middle(&rounds, |round| round.p99), cost })
+        Ok(TimelineRun {
+            rate: middle(&rounds, |round| round.rate),
+            p99: middle(&rounds, |round| round.p99),
+            cost: middle(&rounds, |round| round.cost),
+        })
     }
 
     async fn round(
         &self,
-        clients: &mut [HttpClient],
+        clients: &[HttpClient],
         (first, pages, length): (usize, usize, Duration),
     ) -> Result<TimelineRun> {
-        let meter = CpuMeter::start(&self.stores.pids(self.server)?)?;
+        let meter = CpuMeter::start(self.server.pid)?;
         let rate_pages = (RATE_PART * pages as f64) as usize;
-        let load = HttpLoad {
-            pace: LoadPace::FlatOut,
-            length: length.mul_f64(RATE_PART),
-            count: rate_pages,
-            is_exact: true,
-        };
-        let read = self.read(&mut clients[..MAX_IN_FLIGHT], first, &load).await?.len() as f64;
+        let load =
+            HttpLoad { pace: LoadPace::FlatOut, length: length.mul_f64(RATE_PART), count: rate_pages, is_exact: true };
+        let read = self.read(&clients[..MAX_IN_FLIGHT], first, &load).await?.len() as f64;
         let cpu = meter.read()?;
-        let cost = |whose: usize| cpu.servers.get(whose).map_or(0.0, |seconds| seconds * 1e3 / read);
         let rate = read / cpu.took;
         let load = HttpLoad {
             pace: LoadPace::Rate(LOAD_FACTOR * rate),
@@ -158,13 +147,13 @@ impl TimelineReaders<'_> {
             is_exact: true,
         };
         let latencies = self.read(clients, first + rate_pages % READERS, &load).await?;
-        Ok(TimelineRun { rate, p99: quantile(&latencies, 0.99), cost: [cost(0), cost(1)] })
+        Ok(TimelineRun { rate, p99: quantile(&latencies, 0.99), cost: cpu.server * 1e3 / read })
     }
 
     /// Reads first pages, of each reader after the other. Returns the latencies, each from when its request was due.
-    async fn read(&self, clients: &mut [HttpClient], first: usize, load: &HttpLoad) -> Result<Latencies> {
+    async fn read(&self, clients: &[HttpClient], first: usize, load: &HttpLoad) -> Result<Latencies> {
         let path = format!("/api/v1/timeline?limit={PAGE}");
-        let call = async |client: &mut HttpClient, n: usize, _due| {
+        let call = async |client: &HttpClient, n: usize, _due| {
             let body = client.call(Method::GET, &path, &self.tokens[(first + n) % READERS]).await?;
             // Each post contains this much text. Parsing the page would cost the clients more than the server needs to
             // create it.

@@ -138,8 +138,8 @@ async fn broadcast_in_protobuf_is_compared_with_json() {
     assert!(String::from_utf8_lossy(&refused.stderr).contains("server-sent events are text"), "{refused:?}");
 }
 
-/// Twenty followers, each of 2 of 4 authors.
-const SMALL_FEED: [&str; 9] = ["feed", "--sockets", "20", "--followers", "10", "--authors", "4", "--writers", "1,2"];
+/// Fifty followers, five of each author.
+const SMALL_FEED: [&str; 5] = ["feed", "--sockets", "50", "--writers", "1,2"];
 
 #[tokio::test]
 async fn feed_is_compared_with_the_floor() {
@@ -148,7 +148,7 @@ async fn feed_is_compared_with_the_floor() {
     assert!(rate["ratio"].as_f64().unwrap() > 0.0, "{rate}");
     let deliveries = rate["median"].as_f64().unwrap();
     let posts = row(&report, "  posts")["median"].as_f64().unwrap();
-    assert!(deliveries > 5.0 * posts, "{deliveries} deliveries and {posts} posts a second: {report}");
+    assert!(deliveries > 4.0 * posts, "{deliveries} deliveries and {posts} posts a second: {report}");
     for name in ["p50", "p99", "p99.9"] {
         assert!(row(&report, &format!("  publish to socket, {name}"))["median"].as_f64().unwrap() > 0.0, "{report}");
         row(&report, &format!("  at 0.8 of that, publish to socket, {name}"));
@@ -160,7 +160,7 @@ async fn feed_is_compared_with_the_floor() {
 async fn feed_on_redis_is_compared_with_the_script_or_says_why_not() {
     let report = bench(&[&SMALL_FEED[..], &["--broker", "redis", "--load", "0"]].concat()).await;
     if std::path::Path::new("tests/node_modules/ioredis").exists() {
-        let posts = row(&report, "  posts, beside the peer's");
+        let posts = row(&report, "  posts");
         assert_eq!(posts["against"]["name"], "peer");
         assert!(posts["ratio"].as_f64().unwrap() > 0.0, "{posts}");
     } else {
@@ -177,7 +177,7 @@ async fn feed_is_compared_with_another_system() {
     for writers in 1..=2 {
         row(&report, &format!("{writers} writers: deliveries"));
     }
-    let posts = row(&report, "  posts, beside the peer's");
+    let posts = row(&report, "  posts");
     assert_eq!(posts["against"]["name"], "peer");
     assert!(posts["ratio"].as_f64().unwrap() > 0.0, "{posts}");
     let refused = Command::new(env!("CARGO_BIN_EXE_feedline-bench"))
