@@ -1,5 +1,6 @@
 //! Publishers and 1,000 receivers: a closed loop with several publications in flight.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,7 @@ use super::client::{LoadClient, SocketTarget, failure, open_all};
 use super::context::BenchContext;
 use super::floor::{JOIN, PUBLISH};
 use super::frames::LoadEncoding;
+use super::http_load::HttpClient;
 use super::process::{CpuMeter, ServerProcess};
 use super::publishers::{Arrivals, PublishRequest, Publisher, PublisherKind, receive};
 use super::seed;
@@ -38,11 +40,21 @@ pub(super) struct BroadcastRun {
     pub call_p99: f64,
 }
 
+/// The publishers of a room, and what another client sends beside HTTP publishers.
+type PublisherAndAside = (Publisher, Option<(HttpClient, PublishRequest)>);
+
+fn by_http(addr: SocketAddr, number: usize, request: PublishRequest, aside: PublishRequest) -> PublisherAndAside {
+    let clients = HttpClient::open_all(addr, number);
+    (Publisher::Http { clients, request }, Some((HttpClient::open(addr), aside)))
+}
+
 /// Publishers and their receivers.
 pub(super) struct BroadcastRoom {
     /// The server, if it is a process of the bench.
     pid: Option<u32>,
     publisher: Publisher,
+    /// What another client sends beside HTTP publishers.
+    aside: Option<(HttpClient, PublishRequest)>,
     arrivals: Arc<Arrivals>,
     receivers: JoinSet<Result<()>>,
 }
@@ -76,7 +88,7 @@ impl BroadcastRoom {
             PublisherKind::Socket => {
                 let target = SocketTarget::feedline(target.addr);
                 let socket = LoadClient::sign_in(target, secret, "publisher").await?;
-                Publisher::Socket { socket, channel: Some(channel) }
+                (Publisher::Socket { socket, channel: Some(channel) }, None)
             }
             PublisherKind::Http(number) => {
                 let request = |channel| PublishRequest {
@@ -84,7 +96,7 @@ impl BroadcastRoom {
                     key: seed::api_key(secret),
                     body: format!("{{\"channel\":\"{channel}\",\"data\":{}}}", seed::text("")).into(),
                 };
-                Publisher::http(target.addr, number, request(channel), request(EMPTY_CHANNEL))
+                by_http(target.addr, number, request(channel), request(EMPTY_CHANNEL))
             }
         };
         Ok(Self::new(pid, publisher, sockets))
@@ -95,19 +107,21 @@ impl BroadcastRoom {
         let target = SocketTarget::floor(floor.addr);
         let sockets = open_all(bench, target, &[JOIN; SOCKETS], JOIN.as_bytes()).await?;
         let publisher = match kind {
-            PublisherKind::Socket => Publisher::Socket { socket: LoadClient::open(target).await?, channel: None },
+            PublisherKind::Socket => {
+                (Publisher::Socket { socket: LoadClient::open(target).await?, channel: None }, None)
+            }
             PublisherKind::Http(number) => {
                 let request = |path| PublishRequest { path, key: String::new(), body: seed::text("").into() };
-                Publisher::http(target.addr, number, request(PUBLISH), request("/"))
+                by_http(target.addr, number, request(PUBLISH), request("/"))
             }
         };
         Ok(Self::new(Some(floor.pid), publisher, sockets))
     }
 
-    fn new(pid: Option<u32>, publisher: Publisher, sockets: Vec<(LoadClient, String)>) -> Self {
+    fn new(pid: Option<u32>, (publisher, aside): PublisherAndAside, sockets: Vec<(LoadClient, String)>) -> Self {
         let arrivals = Arc::new(Arrivals::new(sockets.len() as u32));
         let receivers = sockets.into_iter().map(|(socket, _)| receive(socket, Arc::clone(&arrivals))).collect();
-        Self { pid, publisher, arrivals, receivers }
+        Self { pid, publisher, aside, arrivals, receivers }
     }
 
     /// Keeps up to `window` publications in flight for some time, and measures.
@@ -129,11 +143,10 @@ impl BroadcastRoom {
 
     /// Returns once all publications have arrived, with the p99 of other calls.
     async fn publish(&mut self, length: Duration, window: usize) -> Result<f64> {
-        let Self { publisher, arrivals, receivers, .. } = self;
-        let aside = publisher.aside();
+        let Self { publisher, aside, arrivals, receivers, .. } = self;
         let calls = async {
             match aside {
-                Some((addr, request)) => request.p99(addr, length).await,
+                Some((client, request)) => request.p99(client, length).await,
                 None => Ok(f64::NAN),
             }
         };

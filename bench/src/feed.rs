@@ -155,7 +155,7 @@ impl FeedFigures {
         }
         for (name, runs) in &self.systems {
             report.notes.push(format!(
-                "{writers} writers, {name}: {:.0} posts/s; CPU {:.1} µs a delivery, clients {:.0} % of a core; p99 {:.1}",
+                "{writers} writers, {name}: {:.0} posts/s; CPU {:.1} µs a delivery, clients {:.0} %; p99 {:.1}",
                 middle(runs, |run| run.posts),
                 middle(runs, FeedRun::cpu_per_delivery),
                 middle(runs, |run| run.clients * 100.0),

@@ -66,6 +66,8 @@ pub(super) struct FeedSystem {
     followers: usize,
     log: Arc<DeliveryLog>,
     readers: JoinSet<Result<()>>,
+    /// The clients of the writers so far.
+    writers: Vec<HttpClient>,
     /// The number of the next post.
     next: Cell<u64>,
 }
@@ -107,7 +109,7 @@ impl FeedSystem {
         let log = Arc::new(DeliveryLog::new()?);
         let followers = sockets.len() / GROUP;
         let readers = sockets.into_iter().map(|(socket, _)| Arc::clone(&log).read(socket)).collect();
-        Ok(Self { name, addr, key, pid, followers, log, readers, next: Cell::new(0) })
+        Ok(Self { name, addr, key, pid, followers, log, readers, writers: Vec::new(), next: Cell::new(0) })
     }
 
     /// Measures a load of `writers` clients.
@@ -131,7 +133,8 @@ impl FeedSystem {
 
     /// Creates posts. Returns their number, and when the last of them had arrived everywhere.
     async fn write(&mut self, writers: usize, pace: LoadPace, length: Duration) -> Result<(u64, Instant)> {
-        let Self { addr, key, followers, log, readers, next, .. } = self;
+        let Self { addr, key, followers, log, readers, writers: clients, next, .. } = self;
+        clients.resize_with(clients.len().max(writers), || HttpClient::open(*addr));
         let post = async |client: &HttpClient, _, due| {
             let n = next.replace(next.get() + 1);
             // Spread evenly, the same in each run.
@@ -145,9 +148,8 @@ impl FeedSystem {
             }
         };
         let writing = async {
-            let clients = HttpClient::open_all(*addr, writers);
             let load = HttpLoad { pace, length, count: usize::MAX, is_exact: false };
-            let posts = load.run(&clients, post).await?.len();
+            let posts = load.run(&clients[..writers], post).await?.len();
             Ok((posts, log.settle().await?))
         };
         tokio::select! {

@@ -22,7 +22,7 @@ use super::http_load::{HttpClient, LoadPace, quantile};
 use super::likers::{LikeLoad, Liker, run_all};
 use super::options::{BrokerKind, part};
 use super::process::{CpuMeter, ServerProcess};
-use super::report::{Goal, Report, each, middle};
+use super::report::{Goal, Report, each};
 use super::seed;
 use super::stores::Stores;
 
@@ -129,7 +129,6 @@ fn add_rows(report: &mut Report, tops: &[LikeRun], load: f64, parts: &[LikeRun])
         let settling = each(parts, |run| run.settling[place]);
         report.row(format!("{name} settled within"), "ms", settling).goal(goal(500.0));
     }
-    report.notes.push(format!("at {load} of the top: {:.0} acknowledged a second", middle(parts, |run| run.rate)));
 }
 
 /// Fills a ledger with [`POSTS`] posts and one more, before its server starts.

@@ -1,7 +1,6 @@
 //! The publishers of a broadcast, one socket or sequential HTTP clients, and what has arrived at its receivers.
 
 use std::cell::Cell;
-use std::net::SocketAddr;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -90,7 +89,6 @@ pub(super) async fn receive(mut socket: LoadClient, arrivals: Arc<Arrivals>) -> 
 }
 
 /// A publication by HTTP.
-#[derive(Clone)]
 pub(super) struct PublishRequest {
     /// The path.
     pub path: &'static str,
@@ -109,10 +107,10 @@ impl PublishRequest {
     }
 
     /// Sends it at [`CALL_RATE`]. Returns the 99th percentile of the latency, in milliseconds.
-    pub(super) async fn p99(&self, addr: SocketAddr, length: Duration) -> Result<f64> {
+    pub(super) async fn p99(&self, client: &HttpClient, length: Duration) -> Result<f64> {
         let load = HttpLoad { pace: LoadPace::Rate(CALL_RATE), length, count: usize::MAX, is_exact: false };
-        let client = [HttpClient::open(addr)];
-        Ok(quantile(&load.run(&client, async |client, _, _| self.send(client).await).await?, 0.99))
+        let send = async |client: &HttpClient, _, _| self.send(client).await;
+        Ok(quantile(&load.run(std::slice::from_ref(client), send).await?, 0.99))
     }
 }
 
@@ -120,30 +118,17 @@ impl PublishRequest {
 pub(super) enum Publisher {
     /// A WebSocket, and the channel that it publishes to; `None` on the floor.
     Socket { socket: LoadClient, channel: Option<&'static str> },
-    /// HTTP clients, what each sends, and what another client sends beside them.
-    Http { addr: SocketAddr, request: PublishRequest, aside: PublishRequest, clients: Vec<HttpClient> },
+    /// HTTP clients, and what each sends.
+    Http { clients: Vec<HttpClient>, request: PublishRequest },
 }
 
 impl Publisher {
-    /// This many HTTP clients.
-    pub(super) fn http(addr: SocketAddr, number: usize, request: PublishRequest, aside: PublishRequest) -> Self {
-        Self::Http { addr, request, aside, clients: HttpClient::open_all(addr, number) }
-    }
-
-    /// What is called beside the publishers, and where.
-    pub(super) fn aside(&self) -> Option<(SocketAddr, PublishRequest)> {
-        match self {
-            Self::Socket { .. } => None,
-            Self::Http { addr, aside, .. } => Some((*addr, aside.clone())),
-        }
-    }
-
     /// Keeps up to `window` publications in flight until the deadline, then waits for the last one. In flight are those
     /// that were sent and have not arrived at every socket.
     pub(super) async fn publish(&mut self, arrivals: &Arrivals, deadline: Instant, window: u64) -> Result<()> {
         match self {
             Self::Socket { socket, channel } => publish_on(socket, *channel, arrivals, deadline, window).await,
-            Self::Http { request, clients, .. } => {
+            Self::Http { clients, request } => {
                 let sent = Cell::new(arrivals.complete());
                 let publish = async |client: &HttpClient, _, _| {
                     while sent.get() >= arrivals.complete() + window {

@@ -189,6 +189,9 @@ impl PushQueue {
         let now = now();
         ledger.load_users(&self.users, now).await?;
         ledger.load_users(std::slice::from_ref(&self.author), now).await?;
+        // A notification of a follow ends with it.
+        let edges: Vec<_> = self.users.iter().map(|user| (self.author.clone(), user.clone())).collect();
+        ledger.load_follows(&edges, now).await?;
         let id = DeviceId::parse("phone").context("a device id")?;
         let register = async |user: &UserId| {
             let registration = registration(&id, user, now);
