@@ -53,8 +53,8 @@ fn main() -> ExitCode {
 fn run(args: &Args) -> Result<(), Failure> {
     let config = || args.load_config();
     match &args.command {
-        None => cli::serve(&config()?, ServeArgs::default())?,
-        Some(CliCommand::Serve(serve)) => cli::serve(&config()?, *serve)?,
+        None => cli::serve(args, &config()?, ServeArgs::default())?,
+        Some(CliCommand::Serve(serve)) => cli::serve(args, &config()?, *serve)?,
         Some(CliCommand::Demo(demo)) => cli::demo(*demo, args.log_format)?,
         Some(CliCommand::Token(token)) => cli::token(&config()?, token)?,
         Some(CliCommand::Backup(backup)) => cli::backup(&config()?, backup)?,

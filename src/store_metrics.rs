@@ -24,10 +24,12 @@ pub enum StoreFailure {
     Refused,
     /// The call itself failed.
     Failed,
+    /// Its caller did not wait for the answer.
+    Cancelled,
 }
 
 impl StoreFailure {
-    const ALL: [Self; 4] = [Self::Unreachable, Self::Busy, Self::Refused, Self::Failed];
+    const ALL: [Self; 5] = [Self::Unreachable, Self::Busy, Self::Refused, Self::Failed, Self::Cancelled];
 
     fn name(self) -> &'static str {
         match self {
@@ -35,6 +37,7 @@ impl StoreFailure {
             Self::Busy => "busy",
             Self::Refused => "refused",
             Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
         }
     }
 }
@@ -124,7 +127,7 @@ impl StoreMeter {
     /// A call begins. It counts as in flight until the timer is dropped.
     pub fn begin(&self) -> CallTimer<'_> {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
-        CallTimer { meter: self, begun: Instant::now() }
+        CallTimer { meter: self, begun: Instant::now(), outcome: Some(StoreFailure::Cancelled) }
     }
 
     fn up(&self, is_up: bool) {
@@ -148,24 +151,31 @@ impl StoreMeter {
 pub struct CallTimer<'a> {
     meter: &'a StoreMeter,
     begun: Instant,
+    /// `None`: the call succeeded.
+    outcome: Option<StoreFailure>,
 }
 
 impl CallTimer<'_> {
     /// Records the outcome of the call.
-    pub fn finish(self, failure: Option<StoreFailure>) {
-        let Self { meter, begun } = &self;
-        meter.seconds.observe(begun.elapsed().as_secs_f64());
-        if let Some(failure) = failure {
-            FAMILIES.errors.get_or_create(&ByFailure { store: meter.store, reason: failure.name() }).inc();
-        }
-        // A full queue and an error of the call itself say that the store answers.
-        meter.up(!matches!(failure, Some(StoreFailure::Unreachable | StoreFailure::Refused)));
+    pub fn finish(mut self, failure: Option<StoreFailure>) {
+        self.outcome = failure;
     }
 }
 
 impl Drop for CallTimer<'_> {
     fn drop(&mut self) {
-        self.meter.in_flight.fetch_sub(1, Ordering::Relaxed);
+        let Self { meter, begun, outcome } = self;
+        meter.in_flight.fetch_sub(1, Ordering::Relaxed);
+        meter.seconds.observe(begun.elapsed().as_secs_f64());
+        if let Some(failure) = outcome {
+            FAMILIES.errors.get_or_create(&ByFailure { store: meter.store, reason: failure.name() }).inc();
+        }
+        match outcome {
+            Some(StoreFailure::Cancelled) => {}
+            Some(StoreFailure::Unreachable | StoreFailure::Refused) => meter.up(false),
+            // A full queue and an error of the call itself say that the store answers.
+            None | Some(StoreFailure::Busy | StoreFailure::Failed) => meter.up(true),
+        }
     }
 }
 

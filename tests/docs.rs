@@ -174,8 +174,7 @@ fn metrics() -> String {
     let words = |prefix| text.lines().filter_map(move |line: &str| line.strip_prefix(prefix)?.split_once(' '));
     let kinds: BTreeMap<&str, &str> = words("# TYPE ").collect();
     let labels = |name: &str| {
-        let sample =
-            |line: &&str| line.starts_with(&format!("{name}{{")) || line.starts_with(&format!("{name}_total{{"));
+        let sample = |line: &&str| ["", "_total", "_count"].iter().any(|end| line.starts_with(&format!("{name}{end}{{")));
         let (_, labels) = text.lines().find(sample)?.split_once('{')?;
         let names =
             labels.split('"').step_by(2).filter_map(|part| Some(code(part.trim_start_matches(',').strip_suffix('=')?)));
@@ -237,6 +236,7 @@ fn dependencies() -> String {
         });
         let exists =
             |name: &String| root().join("src").join(name).is_dir() || root().join(format!("src/{name}.rs")).exists();
+        let names = names.filter(|name| !name.is_empty());
         uses.entry(folder.to_owned()).or_default().extend(names.filter(|name| exists(name) && *name != folder));
     }
     let mut table = row(&["folder", "uses"]) + "|---|---|\n";

@@ -217,7 +217,10 @@ export class App {
     };
     if (undo) {
       const run = () => {
+        // The button goes, and the focus must not be lost with it.
+        const hasFocus = place.contains(document.activeElement);
         place.textContent = "";
+        if (hasFocus) this.focusTitle();
         undo();
       };
       place.append(button({ text: t("undo"), data: { testid: "undo" }, onclick: run }));

@@ -2,7 +2,7 @@
 
 const PREFIX = "feedline.draft";
 
-/** The drafts of a browser that forbids storage. They do not outlive a reload. */
+/** The drafts for which the browser has no storage: it is full, or forbidden. They do not outlive a reload. */
 const unstored = new Map();
 
 const keyOf = ({ user }, place) => `${PREFIX} ${user} ${place}`;
@@ -10,10 +10,11 @@ const keyOf = ({ user }, place) => `${PREFIX} ${user} ${place}`;
 /** The draft of a session's user at a place, such as "home" or "reply 5"; null: there is none. */
 export function draftAt(session, place) {
   const key = keyOf(session, place);
+  if (unstored.has(key)) return unstored.get(key);
   try {
     return JSON.parse(sessionStorage.getItem(key));
   } catch {
-    return unstored.get(key) ?? null;
+    return null;
   }
 }
 
@@ -26,6 +27,12 @@ export function keepDraft(session, place, draft) {
     else sessionStorage.removeItem(key);
   } catch {
     if (draft) unstored.set(key, draft);
+    // An older version must not come back.
+    try {
+      sessionStorage.removeItem(key);
+    } catch {
+      // It is forbidden: there is none.
+    }
   }
 }
 

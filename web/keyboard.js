@@ -35,7 +35,11 @@ function actions(app) {
     Enter: (event) =>
       event.target === focused && focused.dataset.id ? app.router.go(paths.post(focused.dataset.id)) : false,
     n: () => app.compose(),
-    u: () => document.querySelector("#toast button")?.click() ?? false,
+    u: () => {
+      const undo = document.querySelector("#toast button");
+      undo?.click();
+      return undo !== null;
+    },
     g: () => app.router.go(paths.home()),
     "/": () => app.router.go(paths.search()),
     "?": () => help(),

@@ -24,7 +24,7 @@ pub(crate) use check_config::check_config;
 pub(crate) use demo::{DemoArgs, demo};
 pub(crate) use erasures::{ErasuresCommand, erasures};
 pub(crate) use outlet_refill::{OutletArgs, outlet};
-pub(crate) use process::{init_logs, raise_open_files};
+pub(crate) use process::{Logging, init_logs, raise_open_files};
 pub(crate) use push::{PushArgs, push};
 pub(crate) use quarantine::{QuarantineArgs, quarantine};
 pub(crate) use seed_demo::{SeedDemoArgs, seed_demo};

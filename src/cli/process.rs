@@ -11,24 +11,50 @@ use feedline::config::{LogFormat, ServerConfig};
 use feedline::logs::{LogQueue, LogWriter, Repeats, log_panics};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{EnvFilter, Layer as _};
+use tracing_subscriber::{EnvFilter, Layer as _, Registry, reload};
 
 /// Higher than any useful limit of open files, so that the hard limit of the system applies.
 const PLENTY: u64 = 1 << 24;
 
-/// Starts logging to standard error, by the thread of the returned queue. The environment variable `RUST_LOG`, if set,
-/// overrides `server.log_level`.
-///
-/// # Errors
-///
-/// If `RUST_LOG` is not a valid filter, or logging was started before.
-pub(crate) fn init_logs(server: &ServerConfig) -> anyhow::Result<Arc<LogQueue>> {
+/// The log of this process.
+pub(crate) struct Logging {
+    queue: Arc<LogQueue>,
+    filter: reload::Handle<EnvFilter, Registry>,
+}
+
+impl Logging {
+    /// Writes the lines that wait.
+    pub(crate) fn flush(&self) {
+        self.queue.flush();
+    }
+
+    /// Takes another `server.log_level`.
+    ///
+    /// # Errors
+    ///
+    /// If `RUST_LOG` is not a valid filter.
+    pub(crate) fn set_level(&self, server: &ServerConfig) -> anyhow::Result<()> {
+        Ok(self.filter.reload(level_filter(server)?)?)
+    }
+}
+
+fn level_filter(server: &ServerConfig) -> anyhow::Result<EnvFilter> {
     let written = match std::env::var(EnvFilter::DEFAULT_ENV) {
         Err(VarError::NotPresent) => String::new(),
         written => written.context(EnvFilter::DEFAULT_ENV)?,
     };
     let filter = EnvFilter::builder().with_default_directive(server.log_level.into());
-    let filter = filter.parse(written).context(EnvFilter::DEFAULT_ENV)?;
+    filter.parse(written).context(EnvFilter::DEFAULT_ENV)
+}
+
+/// Starts logging to standard error, by a thread. The environment variable `RUST_LOG`, if set, overrides
+/// `server.log_level`.
+///
+/// # Errors
+///
+/// If `RUST_LOG` is not a valid filter, or logging was started before.
+pub(crate) fn init_logs(server: &ServerConfig) -> anyhow::Result<Logging> {
+    let (layer, filter) = reload::Layer::new(level_filter(server)?);
     let repeats = Repeats::default();
     // A descriptor of its own: the thread that writes holds no lock of standard error while a reader stalls.
     let target = File::from(io::stderr().as_fd().try_clone_to_owned().context("standard error cannot be used")?);
@@ -42,10 +68,10 @@ pub(crate) fn init_logs(server: &ServerConfig) -> anyhow::Result<Arc<LogQueue>> 
         LogFormat::Text => lines.boxed(),
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
     };
-    let started = tracing_subscriber::registry().with(filter).with(repeats).with(lines).try_init();
+    let started = tracing_subscriber::registry().with(layer).with(repeats).with(lines).try_init();
     started.map_err(|error| anyhow::anyhow!("logging could not be started: {error}"))?;
     log_panics();
-    Ok(queue)
+    Ok(Logging { queue, filter })
 }
 
 /// Raises the limit of open files to the hard limit. Returns the new limit.

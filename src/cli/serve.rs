@@ -9,7 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::notify::ServiceManager;
 use super::output::write_in_time;
-use super::{init_logs, raise_open_files};
+use super::{Args, Logging, init_logs, raise_open_files};
 
 /// The arguments of `feedline serve`.
 #[derive(Clone, Copy, Debug, Default, Args)]
@@ -30,18 +30,18 @@ pub(crate) enum Part {
 ///
 /// # Errors
 /// If the server cannot start. The message names the configuration key at fault.
-pub(crate) fn serve(config: &Config, args: ServeArgs) -> anyhow::Result<()> {
-    let role = match args.only {
+pub(crate) fn serve(args: &Args, config: &Config, serve: ServeArgs) -> anyhow::Result<()> {
+    let role = match serve.only {
         Some(Part::Push) => Role::Push,
         None => Role::Everything,
     };
     let logs = init_logs(&config.server)?;
-    let served = serve_until_stopped(config, role);
+    let served = serve_until_stopped(args, config, role, &logs);
     logs.flush();
     served
 }
 
-fn serve_until_stopped(config: &Config, role: Role) -> anyhow::Result<()> {
+fn serve_until_stopped(args: &Args, config: &Config, role: Role, logs: &Logging) -> anyhow::Result<()> {
     let files = raise_open_files().context("the limit of open files cannot be read")?;
     tracing::debug!(files, "raised the limit of open files");
     let secrets = Secrets::load(config)?;
@@ -49,15 +49,19 @@ fn serve_until_stopped(config: &Config, role: Role) -> anyhow::Result<()> {
     runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut hangup = signal(SignalKind::hangup())?;
         ignore_other_signals()?;
         let app = App::start(config, &secrets, role).await?;
         greet(&app, &secrets);
         let manager = ServiceManager::from_env();
         manager.ready();
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-            () = manager.keep_alive() => {}
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => break,
+                _ = interrupt.recv() => break,
+                _ = hangup.recv() => reload(args, config, logs),
+                () = manager.keep_alive() => {}
+            }
         }
         tracing::info!("stopping");
         manager.stopping();
@@ -69,6 +73,23 @@ fn serve_until_stopped(config: &Config, role: Role) -> anyhow::Result<()> {
         }
         anyhow::Ok(())
     })
+}
+
+/// Reads the configuration again. The log level changes at once; other changes need a restart. A configuration with an
+/// error changes nothing.
+fn reload(args: &Args, config: &Config, logs: &Logging) {
+    let mut new = match args.load_config() {
+        Ok(new) => new,
+        Err(error) => return tracing::error!(%error, "the configuration was not reloaded"),
+    };
+    if let Err(error) = logs.set_level(&new.server) {
+        return tracing::error!(%error, "the log level was not reloaded");
+    }
+    tracing::info!(log_level = %new.server.log_level, "reloaded the log level");
+    new.server.log_level = config.server.log_level;
+    if new != *config {
+        tracing::warn!("other changes of the configuration need a restart");
+    }
 }
 
 /// Keeps signals that mean other things to other servers from ending this one.

@@ -61,11 +61,19 @@ impl ProcessMetrics {
             self.resident.set(kib * KIB);
         }
         let count = |files: usize| i64::try_from(files).unwrap_or(i64::MAX);
-        // The folder itself is open while it is read.
-        let open = fs::read_dir("/proc/self/fd").map_or(0, |files| files.count().saturating_sub(1));
-        self.open_files.set(count(open));
+        self.open_files.set(count(open_files()));
         let limit = rlimit::getrlimit(rlimit::Resource::NOFILE).map_or(0, |(soft, _)| soft);
         self.max_files.set(i64::try_from(limit).unwrap_or(i64::MAX));
+    }
+}
+
+/// The number of open files: the size of the folder, or on kernels before 6.2, where that is 0, its entries.
+fn open_files() -> usize {
+    const FOLDER: &str = "/proc/self/fd";
+    match fs::metadata(FOLDER).map_or(0, |folder| folder.len()) {
+        // The folder itself is open while it is read.
+        0 => fs::read_dir(FOLDER).map_or(0, |files| files.count().saturating_sub(1)),
+        files => usize::try_from(files).unwrap_or(usize::MAX),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The time that the heads of HTTP requests may take, beside the time for which a connection may idle between them.
 //!
 //! The HTTP server has one timeout for both: it waits for the next head from the end of an answer on. This timer bounds
-//! the first request from the beginning of the connection, and each later head from its first byte.
+//! the first request from the beginning of the connection, and each later head from its first byte after the answer.
 
 use std::pin::pin;
 use std::sync::Arc;

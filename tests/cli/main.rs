@@ -3,6 +3,7 @@
 mod demo;
 mod notify;
 mod output;
+mod reload;
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};

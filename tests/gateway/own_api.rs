@@ -37,9 +37,12 @@ async fn media_and_avatars_never_point_to_the_own_api() {
     let cases = own.iter().map(|url| (url.as_str(), 400)).chain(other.map(|url| (url, 200)));
     for (url, expected) in cases {
         let media = json!([{ "type": "image", "url": url }]);
+        let card = json!({ "link": { "url": "https://example.org/", "title": "a", "image": url } });
         for (method, input) in [
             ("posts.create", json!({ "text": "x", "media": media })),
             ("posts.edit", json!({ "id": post, "media": media })),
+            ("posts.create", json!({ "text": "x", "data": card })),
+            ("posts.edit", json!({ "id": post, "data": card })),
             ("users.update", json!({ "avatar": url })),
         ] {
             let reply = ann.call(json!({ "rpc": { "method": method, "data": input } })).await;

@@ -111,10 +111,15 @@ export class CommentCard {
     this.#showExpand();
   }
 
-  /** Shows the first replies, and those to them, down to MAX_OPEN_LEVEL. What fails stays behind the button. */
+  /**
+   * Shows the first replies, and those to them, down to MAX_OPEN_LEVEL, and as often as `thread.unfolds` allows. What
+   * fails stays behind the button.
+   */
   async unfold() {
     const isOpen = this.#cursor !== undefined || this.#comment.replies === 0;
-    if (!isOpen && this.#level < MAX_OPEN_LEVEL) await this.#load(OPEN_REPLIES).catch(() => {});
+    const mayOpen = !isOpen && this.#level < MAX_OPEN_LEVEL && this.#thread.unfolds > 0;
+    this.#thread.unfolds -= Number(mayOpen);
+    if (mayOpen) await this.#load(OPEN_REPLIES).catch(() => {});
   }
 
   /** Shows a reply, wherever its page is. */

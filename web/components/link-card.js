@@ -10,17 +10,18 @@ const textOf = (value) => (typeof value === "string" ? value.trim() : "");
 /** The card of `{url, title, description, image}`; null without a title, or an address to follow. */
 export function linkCard(link) {
   const [url, title, description, image] = ["url", "title", "description", "image"].map((name) => textOf(link?.[name]));
-  if (title === "" || !/^https?:/i.test(url) || !URL.canParse(url)) return null;
+  if (title === "" || !/^https?:\/\//i.test(url) || !URL.canParse(url)) return null;
+  const address = new URL(url);
   const source = isLoadable(image) && addressOf(image);
   const picture = source && h("img", { src: source, alt: "", loading: "lazy", referrerpolicy: "no-referrer" });
   return h(
     "a",
-    { class: "link-card", href: url, target: "_blank", rel: "noopener noreferrer", data: { testid: "link-card" } },
+    { class: "link-card", href: address.href, target: "_blank", rel: "noopener noreferrer", data: { testid: "link-card" } },
     picture,
     h(
       "span",
       {},
-      h("span", { class: "meta", text: new URL(url).host }),
+      h("span", { class: "meta", text: address.host }),
       h("strong", { dir: "auto", text: withoutDirections(title) }),
       description && h("span", { dir: "auto", text: withoutDirections(description) }),
     ),

@@ -30,7 +30,9 @@ export function followButton(app, person, following, changed = () => {}) {
   const { name } = person;
   const done = (on) => {
     changed(on);
-    if (!on) app.toast(t("unfollowed.name", { name }), () => element.click());
+    // Who follows again meanwhile has taken it back already.
+    const isOn = () => element.getAttribute("aria-pressed") === "true";
+    if (!on) app.toast(t("unfollowed.name", { name }), () => isOn() || element.click());
   };
   const element = toggleButton(app, person, {
     on: following,

@@ -24,7 +24,11 @@ export function changeRelation(app, verb, { id, name }) {
   let wasFollowed = false;
   const work = async () => {
     // A block ends follows: its way back restores that of the reader.
-    if (verb === "block") wasFollowed = (await app.client.connection.rpc("users.get", { id })).edges.following;
+    // Who blocks the reader has no profile to read, and can be blocked nevertheless.
+    if (verb === "block") {
+      const profile = await app.client.connection.rpc("users.get", { id }).catch(() => null);
+      wasFollowed = profile?.edges.following ?? false;
+    }
     await setRelation(app, verb, id);
   };
   const undo = async () => {

@@ -94,9 +94,9 @@ export class Connection extends Emitter {
   /** @param {number} [timeoutMs] @returns {Promise<void>} */
   #whenLive(timeoutMs) {
     return new Promise((resolve, reject) => {
-      const late = () => (off(), reject(failure("timeout", "unsent")));
-      const timer = timeoutMs ? setTimeout(late, timeoutMs) : undefined;
-      const check = () => this.isLive && (off(), clearTimeout(timer), resolve());
+      const end = (/** @type {any} */ error) => (off(), clearTimeout(timer), error ? reject(error) : resolve());
+      const timer = timeoutMs ? setTimeout(() => end(failure("timeout", "unsent")), timeoutMs) : undefined;
+      const check = () => (this.isLive ? end(null) : this.state.name === "ended" && end(endOf(this.state)));
       const off = this.on("state", check);
       check();
     });
@@ -234,6 +234,7 @@ export class Connection extends Emitter {
   }
 }
 
+export const endOf = (/** @type {any} */ state) => new FeedlineError({ ...state, message: state.reason });
 /** @param {import("./types.js").ConnectionState} state */
 const isWanted = ({ name }) => name !== "offline" && name !== "ended";
 /** @param {"offline" | "lost" | "timeout"} reason @param {"unsent" | "unknown"} outcome */

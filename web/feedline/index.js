@@ -3,7 +3,7 @@
 import { remember } from "./bounded.js";
 import { Client } from "./client.js";
 import { Comments } from "./comments.js";
-import { Connection } from "./connection.js";
+import { Connection, endOf } from "./connection.js";
 import { FeedlineError } from "./errors.js";
 import { Marked } from "./marked.js";
 import { ItemList, Pages } from "./pages.js";
@@ -33,7 +33,7 @@ export class Feedline extends Client {
     return new Promise((resolve, reject) => {
       const check = () => {
         const { state } = this.connection;
-        const error = state.name === "ended" ? new FeedlineError({ ...state, message: state.reason }) : store.error;
+        const error = state.name === "ended" ? endOf(state) : store.error;
         const isOver = state.name === "ended" || (error && !error.temporary);
         if (store.state === "ready") resolve(store);
         else if (isOver) reject(error);

@@ -32,7 +32,7 @@ export class Marked extends Pages {
   async #put(id, wanted) {
     this.#show(id, wanted);
     try {
-      await this.client.connection.insist(() => this.#write(id, wanted));
+      await this.client.connection.insist(async () => this.#set.get(id) === wanted && this.#write(id, wanted));
       if (this.list.isRead) await this.reload();
       return true;
     } catch (error) {

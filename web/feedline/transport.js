@@ -20,17 +20,17 @@ export function webSocket(WebSocket = globalThis.WebSocket) {
   };
 }
 
-/** Tries transports in turn until one received a frame, and keeps to it. @param {...TransportFactory} transports */
+/** Tries transports in turn until one received a frame, and keeps to it: to others than the first until they close.
+ * @param {...TransportFactory} transports */
 export function fallback(...transports) {
   let attempts = 0;
   /** @type {TransportFactory | null} */ let found = null;
   return /** @type {TransportFactory} */ (url, on) => {
     const transport = found ?? transports[attempts++ % transports.length];
-    const frame = (/** @type {string} */ text) => {
-      found = transport;
-      on.frame(text);
-    };
-    return transport(url, { ...on, frame });
+    const frame = (/** @type {string} */ text) => ((found = transport), on.frame(text));
+    // Others than the first are a detour: after one has closed, the first is tried again.
+    const close = (/** @type {any} */ ...why) => (found && (attempts = 0), (found = null), on.close(...why));
+    return transport(url, { ...on, frame, ...(transport !== transports[0] && { close }) });
   };
 }
 

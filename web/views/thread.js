@@ -15,6 +15,9 @@ const PAGE = 20;
 /** How long comments wait for the replies to them, so that these do not move what is read already. */
 const UNFOLD_MS = 1_000;
 
+/** The comments of a page that show replies by themselves: each costs a read of the reader's budget. */
+const MAX_UNFOLDS = 40;
+
 /** How many comments above the one to show are read. */
 const MAX_DEPTH = 100;
 
@@ -30,7 +33,7 @@ class Thread {
   #target;
   #card = null;
   /** What the comments share: the author of the post, the order ("newest" or "oldest" first), the cards by id. */
-  #thread = { author: "", order: "oldest", all: new Map() };
+  #thread = { author: "", order: "oldest", all: new Map(), unfolds: 0 };
   #list = null;
   #choice = null;
   /** Stands for the list that is shown. */
@@ -226,6 +229,7 @@ class Thread {
       if (reading !== this.#reading) return { rows: [], next: null };
       // One that was shown before gets its place.
       const cards = items.map((comment) => this.#thread.all.get(comment.id) ?? this.#make(comment));
+      this.#thread.unfolds = MAX_UNFOLDS;
       const late = new Promise((resolve) => setTimeout(resolve, UNFOLD_MS));
       await Promise.race([Promise.all(cards.map((card) => card.unfold())), late]);
       return { rows: cards.map(({ element }) => element), next };

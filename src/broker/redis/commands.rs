@@ -266,8 +266,15 @@ impl ConnectionPool {
             }
         };
         let (connection, server) = self.endpoint.connect(on_push).await?;
-        *self.slots[slot].link.lock() = Some(RedisLink { connection, server, slot, number });
+        let former = self.slots[slot].link.lock().replace(RedisLink { connection, server, slot, number });
         StoreMeter::redis().opened();
+        if former.is_some() {
+            StoreMeter::redis().closed();
+        }
+        if *self.slots[slot].lost.borrow() >= number {
+            // It was lost before it was in its slot.
+            self.retire(slot, number);
+        }
         Ok(())
     }
 

@@ -193,12 +193,17 @@ fn check_data(data: &Map<String, Value>, max_bytes: usize) -> Result<()> {
     Ok(())
 }
 
-/// Refuses media that point to the API of this server: readers of the post would send requests to it.
-pub(super) fn refuse_own_api(media: &[Media], hosts: &OwnHosts) -> Result<()> {
-    match media.iter().any(|media| hosts.is_own_api(&media.url)) {
-        true => Err(FeedError::invalid("media", "media cannot point to the API of this server")),
-        false => Ok(()),
+/// Refuses media, and the picture of the card of a link, that point to the API of this server: readers of the post would
+/// send requests to it.
+pub(super) fn refuse_own_api(media: &[Media], data: Option<&Map<String, Value>>, hosts: &OwnHosts) -> Result<()> {
+    if media.iter().any(|media| hosts.is_own_api(&media.url)) {
+        return Err(FeedError::invalid("media", "media cannot point to the API of this server"));
     }
+    let image = data.and_then(|data| data.get("link")?.get("image")?.as_str());
+    if image.is_some_and(|image| hosts.is_own_api(image.trim())) {
+        return Err(FeedError::invalid("data", "link.image cannot point to the API of this server"));
+    }
+    Ok(())
 }
 
 /// The topics that a draft names, each once. Those of the post before an edit may be older than the rule.

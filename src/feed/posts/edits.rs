@@ -105,9 +105,9 @@ impl PostEditor {
         if self.base.visibility.post(call.caller.reader(), id).await?.post.author != *author {
             return Err(FeedError::Forbidden("only its author can edit a post"));
         }
-        if let Some(Some(media)) = &edit.media {
-            refuse_own_api(media, &self.base.options.own_hosts)?;
-        }
+        let media = edit.media.as_ref().and_then(Option::as_deref).unwrap_or_default();
+        let data = edit.data.as_ref().and_then(Option::as_ref);
+        refuse_own_api(media, data, &self.base.options.own_hosts)?;
         let confirmation = {
             let _turn = self.locks.lock(id).await?;
             self.apply_edit(&call, author, edit).await?

@@ -48,7 +48,7 @@ impl PostService {
     pub(crate) async fn create(&self, call: Call, draft: Draft) -> Result<Box<RawValue>> {
         let author = call.caller.user()?;
         let now = now();
-        refuse_own_api(&draft.media, &self.base.options.own_hosts)?;
+        refuse_own_api(&draft.media, draft.data.as_ref(), &self.base.options.own_hosts)?;
         let mut post = draft.into_post(author, self.base.ids.for_call(&call, now)?, &self.base.options.limits)?;
         self.base.rates.take_topics(&call, post.topics.len())?;
         let ((), known) = tokio::try_join!(

@@ -1,0 +1,55 @@
+//! SIGHUP.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+fn hang_up(server: &Child) {
+    let sent = Command::new("kill").args(["-HUP", &server.id().to_string()]).status();
+    assert!(sent.expect("to run kill").success());
+}
+
+/// Waits until the log has a text.
+fn until_logged(log: &Path, text: &str) {
+    let until = Instant::now() + Duration::from_secs(30);
+    loop {
+        let logged = fs::read_to_string(log).unwrap_or_default();
+        if logged.contains(text) {
+            return;
+        }
+        assert!(Instant::now() < until, "{text:?} is not logged:\n{logged}");
+        sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_hangup_reloads_the_log_level_and_a_broken_file_changes_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("config.toml");
+    let log = folder.path().join("log");
+    fs::write(&file, "[server]\nlisten = \"127.0.0.1:0\"\ndrain = \"0s\"\n").expect("a file");
+    let mut server = Command::new(env!("CARGO_BIN_EXE_feedline"))
+        .current_dir(&folder)
+        .env_clear()
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(File::create(&log).expect("a file"))
+        .spawn()
+        .expect("it starts");
+    until_logged(&log, "serving");
+    fs::write(&file, "[server]\nlog_levle = \"debug\"\n").expect("a file");
+    hang_up(&server);
+    until_logged(&log, "the configuration was not reloaded");
+    until_logged(&log, "log_level");
+    assert!(!fs::read_to_string(&log).expect("a log").contains("DEBUG"));
+    let new = "[server]\nlisten = \"127.0.0.1:0\"\ndrain = \"0s\"\nlog_level = \"debug\"\n[limits]\ntext = 77\n";
+    fs::write(&file, new).expect("a file");
+    hang_up(&server);
+    until_logged(&log, "other changes of the configuration need a restart");
+    until_logged(&log, "DEBUG");
+    assert!(server.try_wait().expect("a state").is_none(), "it serves on");
+    server.kill().expect("it ends");
+    server.wait().expect("a status");
+}
