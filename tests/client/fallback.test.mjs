@@ -75,5 +75,26 @@ describe("the fallback", () => {
     await at.server.backend("disconnect", { user: ann });
     await until(() => feedline.connection.state.name === "ended");
     assert.equal(feedline.connection.state.code, 3503);
+    // What needs the connection fails, instead of waiting for ever.
+    await assert.rejects(feedline.connection.insist(() => feedline.connection.rpc("timeline.read")), { code: 3503 });
+  });
+
+  test("tries the first transport again once another has closed", () => {
+    const used = [];
+    const opened = [];
+    const noted = (name) => (url, on) => {
+      used.push(name);
+      opened.push(on);
+      return { send() {}, close() {} };
+    };
+    const transport = fallback(noted("socket"), noted("stream"));
+    const on = { open() {}, frame() {}, close() {} };
+    transport("", on);
+    opened[0].close(1006, "blocked");
+    transport("", on);
+    opened[1].frame("{}");
+    opened[1].close(0, "the server restarts");
+    transport("", on);
+    assert.deepEqual(used, ["socket", "stream", "socket"]);
   });
 });

@@ -29,7 +29,7 @@ export function fallback(...transports) {
     const transport = found ?? transports[attempts++ % transports.length];
     const frame = (/** @type {string} */ text) => ((found = transport), on.frame(text));
     // Others than the first are a detour: after one has closed, the first is tried again.
-    const close = (/** @type {any} */ ...why) => (found && (attempts = 0), (found = null), on.close(...why));
+    const close = (/** @type {any} */ ...[code, why]) => (found && (attempts = 0), (found = null), on.close(code, why));
     return transport(url, { ...on, frame, ...(transport !== transports[0] && { close }) });
   };
 }
