@@ -174,7 +174,8 @@ fn metrics() -> String {
     let words = |prefix| text.lines().filter_map(move |line: &str| line.strip_prefix(prefix)?.split_once(' '));
     let kinds: BTreeMap<&str, &str> = words("# TYPE ").collect();
     let labels = |name: &str| {
-        let sample = |line: &&str| ["", "_total", "_count"].iter().any(|end| line.starts_with(&format!("{name}{end}{{")));
+        let sample =
+            |line: &&str| ["", "_total", "_count"].iter().any(|end| line.starts_with(&format!("{name}{end}{{")));
         let (_, labels) = text.lines().find(sample)?.split_once('{')?;
         let names =
             labels.split('"').step_by(2).filter_map(|part| Some(code(part.trim_start_matches(',').strip_suffix('=')?)));

@@ -1,7 +1,7 @@
 //! `feedline serve`: runs the server. It is the default command.
 
 use anyhow::Context as _;
-use clap::{Args, ValueEnum};
+use clap::ValueEnum;
 use feedline::app::{App, Role};
 use feedline::config::{Config, Secrets};
 use tokio::runtime::{Builder, Runtime};
@@ -12,7 +12,7 @@ use super::output::write_in_time;
 use super::{Args, Logging, init_logs, raise_open_files};
 
 /// The arguments of `feedline serve`.
-#[derive(Clone, Copy, Debug, Default, Args)]
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub(crate) struct ServeArgs {
     /// Do only this part of the work
     #[arg(long, value_name = "PART", value_enum)]

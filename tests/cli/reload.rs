@@ -1,6 +1,8 @@
 //! SIGHUP.
 
 use std::fs::{self, File};
+use std::io::Write as _;
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -48,6 +50,10 @@ fn a_hangup_reloads_the_log_level_and_a_broken_file_changes_nothing() {
     fs::write(&file, new).expect("a file");
     hang_up(&server);
     until_logged(&log, "other changes of the configuration need a restart");
+    let logged = fs::read_to_string(&log).expect("a log");
+    let address = logged.split("address=").nth(1).and_then(|rest| rest.split(' ').next()).expect("an address");
+    let mut connection = TcpStream::connect(address).expect("a connection");
+    connection.write_all(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n").expect("a request");
     until_logged(&log, "DEBUG");
     assert!(server.try_wait().expect("a state").is_none(), "it serves on");
     server.kill().expect("it ends");

@@ -341,7 +341,7 @@ async fn a_leaving_node_serves_everything_for_the_drain_delay() {
     while server.http("GET", "/ready", &[], "").await.status != 503 {
         assert!(begin.elapsed() < Duration::from_secs(1), "it reports ready while it leaves");
     }
-    let answer = server.http("GET", "/api/topics/trending", &[], "").await;
+    let answer = server.http("GET", "/api/v1/topics", &[], "").await;
     assert_ne!(answer.status, 503, "requests are served");
     assert_eq!(answer.header("connection"), Some("close"), "and their connections closed");
     let late = Client::connect(&server, "bo").await;

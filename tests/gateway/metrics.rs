@@ -12,7 +12,7 @@ use crate::server::Server;
 #[tokio::test]
 async fn collectors_get_the_format_that_they_ask_for() {
     let server = Server::start().await;
-    server.http("GET", "/api/v1/topics/trending", &[], "").await;
+    server.post("ann", "a post").await;
     let plain = server.http("GET", "/metrics", &[], "").await;
     assert_eq!(plain.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
     let text = plain.body.as_str().expect("text").to_owned();
@@ -36,13 +36,13 @@ async fn collectors_get_the_format_that_they_ask_for() {
         r#"feedline_rate_limited_total{class="account_failures"} 0"#,
         r#"feedline_store_errors_total{store="ledger",reason="unreachable"} 0"#,
         r#"feedline_store_up{store="ledger"} 1"#,
-        r#"feedline_http_requests_total{route="/api/v1/topics/trending",status="200"} 1"#,
+        r#"feedline_http_requests_total{route="/api/v1/posts",status="201"} 1"#,
         "feedline_nodes 1",
     ] {
         assert!(text.lines().any(|line| line == sample), "{sample} is missing:\n{text}");
     }
     assert!(text.contains("feedline_build_info{version=") && text.contains("\nprocess_cpu_seconds_total "));
-    assert!(text.contains(r#"feedline_operation_seconds_count{operation="topics.trending"} 1"#), "{text}");
+    assert!(text.contains(r#"feedline_operation_seconds_count{operation="posts.create"} 1"#), "{text}");
 
     let accept = [("accept", "application/openmetrics-text;version=1.0.0,text/plain;q=0.5")];
     let open = server.http("GET", "/metrics", &accept, "").await;

@@ -16,7 +16,13 @@ export function linkCard(link) {
   const picture = source && h("img", { src: source, alt: "", loading: "lazy", referrerpolicy: "no-referrer" });
   return h(
     "a",
-    { class: "link-card", href: address.href, target: "_blank", rel: "noopener noreferrer", data: { testid: "link-card" } },
+    {
+      class: "link-card",
+      href: address.href,
+      target: "_blank",
+      rel: "noopener noreferrer",
+      data: { testid: "link-card" },
+    },
     picture,
     h(
       "span",

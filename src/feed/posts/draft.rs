@@ -193,8 +193,8 @@ fn check_data(data: &Map<String, Value>, max_bytes: usize) -> Result<()> {
     Ok(())
 }
 
-/// Refuses media, and the picture of the card of a link, that point to the API of this server: readers of the post would
-/// send requests to it.
+/// Refuses media, and the picture of the card of a link, that point to the API of this server: readers of the post
+/// would send requests to it.
 pub(super) fn refuse_own_api(media: &[Media], data: Option<&Map<String, Value>>, hosts: &OwnHosts) -> Result<()> {
     if media.iter().any(|media| hosts.is_own_api(&media.url)) {
         return Err(FeedError::invalid("media", "media cannot point to the API of this server"));
