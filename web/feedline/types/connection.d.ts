@@ -29,6 +29,7 @@ export class Connection extends Emitter<import("../types.js").ConnectionEvents> 
     subscribe<Name extends string>(channel: Name, handlers: ChannelHandlers<ChannelEvent<Name>>, options?: SubscribeOptions): () => void;
     #private;
 }
+export function endOf(state: any): FeedlineError;
 import { Emitter } from "./emitter.js";
 import type { OperationName } from "../types.js";
 import type { Arguments } from "../types.js";
@@ -37,3 +38,4 @@ import type { CommandOptions } from "../types.js";
 import type { ChannelEvent } from "../types.js";
 import type { ChannelHandlers } from "../types.js";
 import type { SubscribeOptions } from "../types.js";
+import { FeedlineError } from "./errors.js";
