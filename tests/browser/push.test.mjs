@@ -349,11 +349,14 @@ test("all of it is in Chinese, too, and works with the keyboard", async () => {
   assert.deepEqual(await devices("ann"), []);
   await go(ann, "/settings");
   await ann.click("choose-en");
+  await ann.sees("nav-home", "Home");
 });
 
 test("a device can be removed from the list", async () => {
   const { server, ann } = scene;
   await server.callAs("ann", "PUT", "/devices/phone", { platform: "fcm", token: "t", app_version: "Feedline 1.2" });
+  // The settings read the list when they are opened.
+  await go(ann, "/");
   await go(ann, "/settings");
   await ann.sees("[data-testid=push-settings] [data-testid=device]", "Feedline 1.2");
   await ann.click("open-push");
