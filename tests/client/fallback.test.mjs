@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
-import { fallback, httpStream, webSocket } from "../../web/feedline/index.js";
+import { Feedline, fallback, httpStream, webSocket } from "../../web/feedline/index.js";
 import { Network } from "../support/client.mjs";
 import { until, withFeedline } from "../support/feedline.mjs";
 import { someone } from "../support/setup.mjs";
@@ -77,6 +77,14 @@ describe("the fallback", () => {
     assert.equal(feedline.connection.state.code, 3503);
     // What needs the connection fails, instead of waiting for ever.
     await assert.rejects(feedline.connection.insist(() => feedline.connection.rpc("timeline.read")), { code: 3503 });
+  });
+
+  test("a token of another user ends the connection", async () => {
+    const [ann, bo] = [someone("ann"), someone("bo")];
+    const feedline = new Feedline({ url: at.server.socketUrl, user: ann, token: at.server.token(bo) });
+    feedline.open();
+    await assert.rejects(feedline.ready(), { code: 3500, message: "the token is of another user" });
+    assert.equal(feedline.connection.state.signedOut, true);
   });
 
   test("tries the first transport again once another has closed", () => {

@@ -18,7 +18,7 @@ export class Client {
   constructor({ user, keep = 500, ...options }) {
     this.user = user;
     this.keep = keep;
-    this.connection = new Connection(options);
+    this.connection = new Connection({ user, ...options });
     this.likes = new Likes(this);
     this.people = new People(this);
     this.timeline = this.openTimeline({ method: "timeline.read", channel: `timeline:${user}`, byServer: true });

@@ -138,6 +138,7 @@ export class Connection extends Emitter {
   }
   /** @param {ConnectReply} reply */
   #welcome({ subs = {}, ping = 0, pong = false, expires, ttl = 0, session, node }) {
+    if (isOfAnother(this.#options.user, subs)) return this.#lost(TOKEN_INVALID, "the token is of another user", true);
     this.#transport?.established?.({ session, node });
     this.#ping = { ms: ping * 1000, pong };
     this.#expectPing();
@@ -237,5 +238,8 @@ export class Connection extends Emitter {
 export const endOf = (/** @type {any} */ state) => new FeedlineError({ ...state, message: state.reason });
 /** @param {import("./types.js").ConnectionState} state */
 const isWanted = ({ name }) => name !== "offline" && name !== "ended";
+/** The server subscribes each user to one home timeline. @param {string | undefined} user @param {object} subs */
+const isOfAnother = (user, subs) =>
+  user && Object.keys(subs).some((name) => name.startsWith("timeline:") && name !== `timeline:${user}`);
 /** @param {"offline" | "lost" | "timeout"} reason @param {"unsent" | "unknown"} outcome */
 const failure = (reason, outcome) => new FeedlineError({ message: MESSAGES[reason], reason, temporary: true, outcome });

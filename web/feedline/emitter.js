@@ -12,7 +12,7 @@ export function isolate(callback) {
 /** @template {Record<string, any>} Events */
 export class Emitter {
   /** @type {Map<keyof Events, Set<(event: any) => void>>} */ #listeners = new Map();
-  #changeIsDue = false;
+  /** @type {Promise<void> | null} the end of the current task, if something changed in it */ #due = null;
   /** Calls `listener` on each event of this type, until the returned function is called.
    * @template {keyof Events} Type @param {Type} type @param {(event: Events[Type]) => void} listener */
   on(type, listener) {
@@ -26,11 +26,7 @@ export class Emitter {
   }
   /** Emits one "change" for all changes of the current task: many arrivals in one frame are drawn once. */
   changed() {
-    if (this.#changeIsDue) return;
-    this.#changeIsDue = true;
-    queueMicrotask(() => {
-      this.#changeIsDue = false;
-      this.emit("change", /** @type {any} */ (undefined));
-    });
+    const emit = () => ((this.#due = null), this.emit("change", /** @type {any} */ (undefined)));
+    this.#due ??= Promise.resolve().then(emit);
   }
 }

@@ -103,6 +103,8 @@ export interface FeedlineOptions extends ConnectionOptions {
 export interface ConnectionOptions {
   /** For example "/connection/websocket", relative to the page. */
   url: string;
+  /** The user of the tokens: one of another user ends the connection with 3500. */
+  user?: string;
   token?: string;
   /** Called without a token, before it expires, and when the server says that it has; null ends the connection. */
   getToken?: () => Promise<string | null>;
