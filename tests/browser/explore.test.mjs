@@ -27,6 +27,12 @@ test("an empty home shows what everybody wrote in public, until it has posts of 
     "a public post",
   );
   assert.ok(!(await everybody(ann)).includes("Cy’s secret"));
+  await scene.server.callAs("cy", "POST", "/posts", { text: "Cy’s second letter" });
+  await ann.until(
+    () => everybody(ann),
+    (now) => now[0] === "Cy’s second letter",
+    "a new public post",
+  );
   await write(ann, "Ann’s own");
   await ann.until(
     () => ann.run(() => document.querySelector("[data-testid=everybody]") === null),
@@ -41,7 +47,7 @@ test("explore shows recent public posts, and they can be liked there", async () 
   await ann.click("nav-explore");
   await ann.until(
     () => everybody(ann),
-    (now) => now.join() === "Ann’s own,Cy’s open letter",
+    (now) => now.join() === "Ann’s own,Cy’s second letter,Cy’s open letter",
     "the public posts, newest first",
   );
   const id = await idOf(ann, "Cy’s open letter");

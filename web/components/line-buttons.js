@@ -5,6 +5,9 @@ import { isDevelopment } from "../development.js";
 import { t } from "../i18n/index.js";
 import { messageOf } from "./states.js";
 
+/** How long the line stays away: long enough that the demonstration writes something meanwhile. */
+const DROP_MS = 6_000;
+
 /** The two buttons; `render()` shows the state of the line and the crowd. The crowd goes with the session. */
 export function lineButtons(app) {
   const toggle = async () => {
@@ -30,7 +33,7 @@ export function lineButtons(app) {
     class: "button",
     data: { testid: "drop" },
     text: t("curtain.drop"),
-    onclick: () => app.client.connection.drop(),
+    onclick: () => app.client.connection.drop(DROP_MS),
   });
   const render = () => {
     crowd.setAttribute("aria-pressed", String(app.crowd?.isHere ?? false));

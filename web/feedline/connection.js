@@ -46,8 +46,8 @@ export class Connection extends Emitter {
   }
   /** Goes offline. The positions stay, so that `open` recovers what happens meanwhile. */
   close() { if (isWanted(this.state)) this.#leave({ name: "offline" }); }
-  /** Loses the connection, as a tunnel would. */
-  drop = () => void (this.#transport && this.#lost(0, "dropped"));
+  /** Loses the connection, as a tunnel would, for at least so many milliseconds. @param {any} [wait] */
+  drop = (wait) => void (this.#transport && this.#lost(0, "dropped", false, wait > 0 ? wait : 0));
   /** Retries at once. A live connection is asked for a sign of life: after sleep it may be dead without knowing. */
   nudge = () => {
     if (globalThis.document?.visibilityState === "hidden") return;
@@ -204,13 +204,13 @@ export class Connection extends Emitter {
     this.#timer("alive", ms + PING_GRACE_MS, ms > 0 ? () => this.#lost(0, "no ping") : undefined);
   }
   /** @param {number} code @param {string} reason */
-  #lost(code, reason, isOver = isTerminal(code)) {
+  #lost(code, reason, isOver = isTerminal(code), least = 0) {
     const signedOut = code === TOKEN_INVALID || code === TOKEN_EXPIRED;
     if (isOver) return this.#leave({ name: "ended", code, reason, signedOut });
     const now = Date.now();
     if (this.isLive && now - this.state.since > STABLE_MS) this.#attempt = 0;
     const since = this.state.name === "lost" ? this.state.since : now;
-    const wait = backoff(this.#attempt++);
+    const wait = Math.max(least, backoff(this.#attempt++));
     this.#leave({ name: "lost", since, attempt: this.#attempt, retryAt: now + wait, code, reason });
     // A listener may have closed it, or asked for a retry at once.
     if (this.state.name === "lost" && !this.#transport) this.#timer("retry", wait, () => this.#connect());

@@ -8,8 +8,8 @@ export class Connection extends Emitter<import("../types.js").ConnectionEvents> 
     open(): void;
     /** Goes offline. The positions stay, so that `open` recovers what happens meanwhile. */
     close(): void;
-    /** Loses the connection, as a tunnel would. */
-    drop: () => undefined;
+    /** Loses the connection, as a tunnel would, for at least so many milliseconds. @param {any} [wait] */
+    drop: (wait?: any) => undefined;
     /** Retries at once. A live connection is asked for a sign of life: after sleep it may be dead without knowing. */
     nudge: () => void;
     /** Calls an operation. Waits for the connection, and then for the answer. Rejects with a FeedlineError.
