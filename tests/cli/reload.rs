@@ -8,8 +8,18 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-fn hang_up(server: &Child) {
-    let sent = Command::new("kill").args(["-HUP", &server.id().to_string()]).status();
+/// A server that ends with its test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn hang_up(server: &Running) {
+    let sent = Command::new("kill").args(["-HUP", &server.0.id().to_string()]).status();
     assert!(sent.expect("to run kill").success());
 }
 
@@ -32,7 +42,7 @@ fn a_hangup_reloads_the_log_level_and_a_broken_file_changes_nothing() {
     let file = folder.path().join("config.toml");
     let log = folder.path().join("log");
     fs::write(&file, "[server]\nlisten = \"127.0.0.1:0\"\ndrain = \"0s\"\n").expect("a file");
-    let mut server = Command::new(env!("CARGO_BIN_EXE_feedline"))
+    let server = Command::new(env!("CARGO_BIN_EXE_feedline"))
         .current_dir(&folder)
         .env_clear()
         .stdin(Stdio::null())
@@ -40,6 +50,7 @@ fn a_hangup_reloads_the_log_level_and_a_broken_file_changes_nothing() {
         .stderr(File::create(&log).expect("a file"))
         .spawn()
         .expect("it starts");
+    let mut server = Running(server);
     until_logged(&log, "serving");
     fs::write(&file, "[server]\nlog_levle = \"debug\"\n").expect("a file");
     hang_up(&server);
@@ -55,7 +66,5 @@ fn a_hangup_reloads_the_log_level_and_a_broken_file_changes_nothing() {
     let mut connection = TcpStream::connect(address).expect("a connection");
     connection.write_all(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n").expect("a request");
     until_logged(&log, "DEBUG");
-    assert!(server.try_wait().expect("a state").is_none(), "it serves on");
-    server.kill().expect("it ends");
-    server.wait().expect("a status");
+    assert!(server.0.try_wait().expect("a state").is_none(), "it serves on");
 }
