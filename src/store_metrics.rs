@@ -59,8 +59,8 @@ struct ByState {
     state: &'static str,
 }
 
-/// Buckets of seconds from 0.5 ms to 32 s, as all latencies have.
-fn latency() -> Histogram {
+/// A histogram of seconds with buckets from 0.5 ms to 32 s, each twice the previous one: that of all latencies.
+pub(crate) fn latency() -> Histogram {
     Histogram::new(exponential_buckets(0.0005, 2.0, 17))
 }
 

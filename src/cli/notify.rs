@@ -1,4 +1,5 @@
-//! Tells a service manager how the server is, by the protocol of systemd: datagrams to the socket in `NOTIFY_SOCKET`.
+//! Reports the state of the server to a service manager, by the protocol of systemd: datagrams to the socket in
+//! `NOTIFY_SOCKET`.
 //! Without that variable, nothing is sent.
 
 use std::os::linux::net::SocketAddrExt as _;
@@ -49,7 +50,7 @@ impl ServiceManager {
 
     fn send(&self, state: &str) {
         if let Some(Err(error)) = self.socket.as_ref().map(|socket| socket.send(state.as_bytes())) {
-            tracing::debug!(%error, state, "the service manager was not told");
+            tracing::debug!(%error, state, "the state could not be reported to the service manager");
         }
     }
 }

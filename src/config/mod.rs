@@ -38,8 +38,6 @@ pub use crate::push::PushConfig;
 pub use crate::settings::parse::parse_duration;
 pub use crate::settings::{ConfigError, Secret};
 pub use secrets::SecretsError;
-#[cfg(test)]
-pub(crate) use server::OWN_PATHS;
 pub use server::{LogFormat, ServerConfig};
 pub use stores::{BrokerConfig, LedgerConfig};
 pub use urls::{BrokerUrl, LedgerUrl};

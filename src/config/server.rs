@@ -7,7 +7,7 @@ use std::time::Duration;
 use tracing::level_filters::LevelFilter;
 
 use crate::net::origin::normalized;
-use crate::net::{AllowedOrigins, BasePath, TrustedProxies};
+use crate::net::{AllowedOrigins, BasePath, TrustedProxies, own_paths};
 use crate::settings::parse::{self, ParseResult};
 use crate::settings::{ConfigValue, SectionReader, nearest};
 
@@ -57,28 +57,6 @@ pub enum LogFormat {
     Json,
 }
 
-/// The first segments of the server's own paths. Below a base path that begins with one, a path that a proxy has kept
-/// looks like one that it has removed the base path from.
-pub(crate) const OWN_PATHS: [&str; 17] = [
-    "api",
-    "connection",
-    "emulation",
-    "health",
-    "ready",
-    "metrics",
-    "post",
-    "user",
-    "topic",
-    "topics",
-    "explore",
-    "notifications",
-    "favourites",
-    "search",
-    "settings",
-    "sign-in",
-    "sign-up",
-];
-
 /// The schemes of pages. Applications with a web view have others.
 const WEB_SCHEMES: [&str; 2] = ["http", "https"];
 
@@ -126,7 +104,7 @@ fn base_path(value: &ConfigValue) -> ParseResult<BasePath> {
     let expected = "expected a path such as /feed, of letters, digits, and - . _ ~";
     let base = BasePath::parse(&text).ok_or_else(|| format!("{expected}, not {text:?}"))?;
     let first = base.as_str().split('/').nth(1).unwrap_or_default();
-    if OWN_PATHS.contains(&first) {
+    if own_paths::is_own(first) {
         return Err(format!("/{first} is a path of the server itself: choose another one"));
     }
     Ok(base)

@@ -110,7 +110,7 @@ pub fn router(parts: HttpParts<'_>, probes: Router) -> Router {
     let gateway = parts.gateway;
     let api_keys = Arc::new(parts.api_keys);
     let limits = parts.feed.base.options.limits;
-    let page = page::Page::new(limits);
+    let page = Arc::new(page::PageDocuments::new(limits));
     let contract = contract::routes(Arc::clone(&parts.operations), limits);
     let backends = ServerApi {
         api_keys: Arc::clone(&api_keys),

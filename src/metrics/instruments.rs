@@ -1,9 +1,10 @@
 //! Labels, buckets and units that several metrics use.
 
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 
 use crate::model::Millis;
+
+pub(super) use crate::store_metrics::latency;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct ByCode {
@@ -79,11 +80,6 @@ pub(super) const RATE_CLASSES: [&str; 13] = [
     "sessions",
     "account_failures",
 ];
-
-/// A histogram of seconds with buckets from 0.5 ms to 32 s, each twice the previous one.
-pub(super) fn latency() -> Histogram {
-    Histogram::new(exponential_buckets(0.0005, 2.0, 17))
-}
 
 pub(super) fn seconds(millis: Millis) -> f64 {
     millis as f64 / 1_000.0

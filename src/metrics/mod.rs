@@ -61,7 +61,7 @@ pub struct Levels {
     pub unreadable_rows: u64,
 }
 
-/// What a client was told about the entries that it missed.
+/// Whether a client that subscribes again gets the entries that it missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecoveryOutcome {
     /// It got all of them.

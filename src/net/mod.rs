@@ -4,7 +4,9 @@
 //! |---|---|
 //! | `base_path` | the path below which clients reach this server |
 //! | [`origin`] | which browser origins may connect |
+//! | [`head_timer`] | the time that heads of requests may take |
 //! | `own_hosts` | the hosts of this server, and URLs of its own API |
+//! | [`own_paths`] | the paths of this server |
 //! | `trusted` | the networks of trusted proxies; the addresses that limits by address exempt |
 //! | `public` | which addresses belong to the public internet |
 //! | `forwarded` | `X-Forwarded-For` and `Forwarded` |
@@ -19,6 +21,7 @@ mod forwarded;
 pub mod head_timer;
 pub mod origin;
 mod own_hosts;
+pub mod own_paths;
 pub mod progress;
 pub mod proxy_protocol;
 mod public;

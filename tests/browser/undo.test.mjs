@@ -1,4 +1,4 @@
-// What can be taken back says so where it is told, and is taken back.
+// Toasts of actions that can be undone have a button for it.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -31,7 +31,7 @@ export class MentionCompletion {
       hidden: true,
       data: { testid: "completion" },
     });
-    // A field of several lines may not be a combobox; the active descendant tells what is chosen.
+    // A field of several lines may not be a combobox; `aria-activedescendant` names the chosen option.
     field.setAttribute("aria-controls", id);
     field.setAttribute("aria-autocomplete", "list");
     field.addEventListener("input", () => this.#typed());

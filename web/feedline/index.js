@@ -20,7 +20,7 @@ export class Feedline extends Client {
   favourites = new Marked(this, { method: "favourites.list", params: { type: "post" } }, (id, wanted) =>
     this.#call(wanted ? "favourites.add" : "favourites.remove", { type: "post", id }),
   );
-  /** Whom the user follows. @type {Marked<User>} */
+  /** The users that the user follows. @type {Marked<User>} */
   follows = new Marked(this, { method: "users.following", params: { id: this.user } }, (id, wanted) =>
     this.#call(wanted ? "users.follow" : "users.unfollow", { id }),
   );

@@ -39,7 +39,7 @@ use crate::feed::LimitsConfig;
 use crate::net::BasePath;
 
 /// The documents, each made once for a base path, at its first request.
-struct Documents {
+struct ContractDocuments {
     operations: Arc<Operations>,
     limits: LimitsConfig,
     openapi: PerBasePath<Bytes>,
@@ -48,19 +48,20 @@ struct Documents {
 
 /// The routes `/api/openapi.json` and `/api/asyncapi.json`.
 pub(super) fn routes(operations: Arc<Operations>, limits: LimitsConfig) -> Router {
-    let documents = Documents { operations, limits, openapi: PerBasePath::default(), asyncapi: PerBasePath::default() };
+    let documents =
+        ContractDocuments { operations, limits, openapi: PerBasePath::default(), asyncapi: PerBasePath::default() };
     Router::new()
         .route("/api/openapi.json", get(openapi))
         .route("/api/asyncapi.json", get(asyncapi))
         .with_state(Arc::new(documents))
 }
 
-async fn openapi(State(documents): State<Arc<Documents>>, request: Request) -> Response<Body> {
-    let Documents { operations, limits, openapi, .. } = &*documents;
+async fn openapi(State(documents): State<Arc<ContractDocuments>>, request: Request) -> Response<Body> {
+    let ContractDocuments { operations, limits, openapi, .. } = &*documents;
     answer(openapi, &request, |base| openapi::document(operations, limits, base))
 }
 
-async fn asyncapi(State(documents): State<Arc<Documents>>, request: Request) -> Response<Body> {
+async fn asyncapi(State(documents): State<Arc<ContractDocuments>>, request: Request) -> Response<Body> {
     answer(&documents.asyncapi, &request, asyncapi::document)
 }
 

@@ -15,13 +15,13 @@ const TEXT_LIMIT: &str = "data-text-limit=\"5000\"";
 const MEDIA_LIMIT: &str = "data-media-limit=\"9\"";
 
 /// The documents by base path.
-pub(super) struct Documents {
+pub(in crate::http) struct PageDocuments {
     limits: LimitsConfig,
     made: PerBasePath<Arc<File>>,
 }
 
-impl Documents {
-    pub(super) fn new(limits: LimitsConfig) -> Self {
+impl PageDocuments {
+    pub(in crate::http) fn new(limits: LimitsConfig) -> Self {
         Self { limits, made: PerBasePath::default() }
     }
 
@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn the_document_names_each_hashed_file_below_the_base_path() {
         let limits = crate::config::Config::parse("[limits]\ntext = 281", std::iter::empty()).unwrap().limits;
-        let text = Documents::new(limits).text(&BasePath::parse("/feed").unwrap()).unwrap();
+        let text = PageDocuments::new(limits).text(&BasePath::parse("/feed").unwrap()).unwrap();
         for path in HASHED {
             assert!(text.contains(&format!("=\"/feed/{}\"", files::hashed_name(path).unwrap())), "{path}: {text}");
         }

@@ -11,15 +11,14 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 
 use super::answers::problem;
-use crate::feed::LimitsConfig;
-use crate::net::BasePath;
+use crate::net::{BasePath, own_paths};
 
 mod document;
 mod encoding;
 mod files;
 mod join;
 
-use document::Documents;
+pub(super) use document::PageDocuments;
 use files::File;
 
 /// Allows only the scripts and styles of the binary. Pictures, video and audio of posts may come from any HTTPS origin.
@@ -31,34 +30,8 @@ const POLICY: HeaderValue = HeaderValue::from_static(
      require-trusted-types-for 'script'; trusted-types service-worker",
 );
 
-/// The first segments of the addresses of views. `web/router.js` has the same list.
-const VIEWS: [&str; 11] = [
-    "post",
-    "user",
-    "topic",
-    "topics",
-    "explore",
-    "notifications",
-    "favourites",
-    "search",
-    "settings",
-    "sign-in",
-    "sign-up",
-];
-
 fn is_view(path: &str) -> bool {
-    VIEWS.contains(&path.split('/').next().unwrap_or_default())
-}
-
-/// The page of a server.
-#[derive(Clone)]
-pub(super) struct Page(Arc<Documents>);
-
-impl Page {
-    /// The page of a server with these limits.
-    pub(super) fn new(limits: LimitsConfig) -> Self {
-        Self(Arc::new(Documents::new(limits)))
-    }
+    own_paths::is_view(path.split('/').next().unwrap_or_default())
 }
 
 /// Whether the page has a file of the path.
@@ -82,10 +55,10 @@ const OTHER_BUILD: &str = "throw new SyntaxError(\"the server has another build 
 /// A file with its headers `Cache-Control` and `Vary`.
 type Found = (Arc<File>, &'static str, &'static str);
 
-pub(super) async fn serve(State(page): State<Page>, request: Request) -> Response<Body> {
+pub(super) async fn serve(State(page): State<Arc<PageDocuments>>, request: Request) -> Response<Body> {
     let path = request.uri().path().trim_start_matches('/');
     let found = if path.is_empty() || path == "index.html" || is_view(path) {
-        page.0.get(BasePath::of(request.extensions())).await.map(|file| (file, REVALIDATED, VARY_DOCUMENT))
+        page.get(BasePath::of(request.extensions())).await.map(|file| (file, REVALIDATED, VARY_DOCUMENT))
     } else if let Some(unhashed) = files::unhashed(path) {
         // A page of another build gets the style and the texts of this one.
         match files::get(unhashed).await {
@@ -144,16 +117,4 @@ fn values<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Vec<&'a str> {
 /// Whether the client has the file already. A proxy may have weakened the tag.
 fn is_known(known: &[&str], tag: &str) -> bool {
     known.iter().any(|known| *known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::OWN_PATHS;
-
-    #[test]
-    fn no_base_path_begins_like_a_view() {
-        let views = OWN_PATHS.iter().filter(|name| is_view(name));
-        assert_eq!(views.count(), VIEWS.len());
-    }
 }
