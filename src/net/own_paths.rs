@@ -1,5 +1,7 @@
-//! The first segments of the paths that this server answers. No base path begins with one: below it, a path that a proxy
-//! has kept would look like one that it has removed the base path from.
+//! The first segments of the paths that this server answers.
+//!
+//! No base path begins with one: below it, a path that a proxy has kept would look like one that it has removed the
+//! base path from.
 
 /// Those of the views of the page. `web/router.js` has the same list.
 const VIEWS: [&str; 11] = [

@@ -3,7 +3,7 @@ export class Feedline extends Client {
     api: Api;
     /** The user's favourite posts. @type {Marked<Favourite>} */
     favourites: Marked<Favourite>;
-    /** Whom the user follows. @type {Marked<User>} */
+    /** The users that the user follows. @type {Marked<User>} */
     follows: Marked<User>;
     /** The comments on a post. Close it in the end. @param {number} post @param {CommentOptions} [options] */
     openComments: (post: number, options?: CommentOptions) => Comments;
