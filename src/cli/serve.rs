@@ -52,7 +52,7 @@ fn serve_until_stopped(args: &Args, config: &Config, role: Role, logs: &Logging)
         let mut hangup = signal(SignalKind::hangup())?;
         ignore_other_signals()?;
         let app = App::start(config, &secrets, role).await?;
-        greet(&app, &secrets);
+        greet(&app, config, &secrets);
         let manager = ServiceManager::from_env();
         manager.ready();
         loop {
@@ -113,10 +113,11 @@ pub(super) fn runtime() -> std::io::Result<Runtime> {
     builder.enable_all().build()
 }
 
-/// Prints the addresses, the stores and the path of the secrets file.
-fn greet(app: &App, secrets: &Secrets) {
+/// Prints the address of the page, that of the probes, the stores and the path of the secrets file.
+fn greet(app: &App, config: &Config, secrets: &Secrets) {
     let (broker, ledger) = app.stores();
-    let mut lines = format!("Feedline {} is at http://{}\n", env!("CARGO_PKG_VERSION"), app.address());
+    let base = config.server.base_path.as_str();
+    let mut lines = format!("Feedline {} is at http://{}{base}\n", env!("CARGO_PKG_VERSION"), app.address());
     if let Some(admin) = app.admin_address() {
         lines += &format!("  admin    http://{admin}\n");
     }

@@ -1,7 +1,7 @@
 //! Suggestions for unknown keys.
 
-/// The known dotted key that is nearest to an unknown one: a few typing errors away, or with the same name in another
-/// section.
+/// The known dotted key that is nearest to an unknown one: a few typing errors away, with the same name in another
+/// section, or one of the two with more words behind it (`server.listen_address`).
 pub(crate) fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let last = |key: &str| key.rsplit('.').next().map(str::to_owned);
     let slips = (unknown.chars().count() / 4).clamp(1, 3);
@@ -9,10 +9,16 @@ pub(crate) fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -
         .filter_map(|candidate| {
             let distance = distance(unknown, candidate);
             let moved = last(unknown) == last(candidate);
-            (distance <= slips || moved).then_some((distance, candidate))
+            let extended = has_more_words(unknown, candidate) || has_more_words(candidate, unknown);
+            (distance <= slips || moved || extended).then_some((distance, candidate))
         })
         .min()
         .map(|(_, candidate)| candidate)
+}
+
+/// Whether a key is another key with words behind it: `server.listen_address` and `server.listen`.
+fn has_more_words(long: &str, short: &str) -> bool {
+    short.contains('.') && long.strip_prefix(short).is_some_and(|rest| rest.starts_with('_'))
 }
 
 /// The edit distance between two texts (Levenshtein).
@@ -42,6 +48,8 @@ mod tests {
         assert_eq!(nearest("server.lisen"), Some("server.listen"));
         assert_eq!(nearest("sever.listen"), Some("server.listen"));
         assert_eq!(nearest("length"), Some("timeline.length"));
+        assert_eq!(nearest("server.listen_adress"), Some("server.listen"));
         assert_eq!(nearest("server.colour"), None);
+        assert_eq!(nearest("server.listener"), Some("server.listen"));
     }
 }

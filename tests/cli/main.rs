@@ -182,6 +182,10 @@ fn serve_prints_addresses_and_logs_text_into_files() {
         let line: serde_json::Value = serde_json::from_str(line).unwrap();
         assert!(line["timestamp"].is_string() && line["level"].is_string() && line["message"].is_string(), "{line}");
     }
+
+    std::fs::write(dir.path().join("below.toml"), "[server]\nbase_path = \"/feed/\"\n").unwrap();
+    let (greeting, _) = serve(&dir, &["--config", "below.toml", "serve"]);
+    assert!(greeting[0].ends_with("/feed"), "{greeting:?}");
 }
 
 #[test]
