@@ -16,7 +16,10 @@ const fill = async (browser, name, text) => {
 test("the settings say whose session it is, and until when", async () => {
   const { ann } = scene;
   await go(ann, "/settings");
-  await ann.sees(".settings", "Signed in as @ann since");
+  const { token } = JSON.parse(await ann.run(() => localStorage.getItem("feedline.session")));
+  const { iat, exp } = JSON.parse(Buffer.from(token.split(".")[1], "base64url"));
+  const day = (seconds) => new Date(seconds * 1000).toLocaleDateString("en", { dateStyle: "medium" });
+  await ann.sees(".settings", `Signed in as @ann since ${day(iat)}, until ${day(exp)} at the latest.`);
   await ann.sees(".settings", "The server has no list of your other sessions, and can end all of them.");
 });
 
@@ -59,6 +62,13 @@ test("the form of a new account has its rules below its fields, in the reader's 
       }, name);
     assert.match(await described("user"), /1 to 64 letters, digits/);
     assert.match(await described("password"), /^8 to 200 characters\.$/);
+    const isBelow = (name) =>
+      browser.run((id) => {
+        const field = document.querySelector(`[data-testid=${id}]`);
+        const rule = document.getElementById(field.getAttribute("aria-describedby").split(" ")[0]);
+        return rule.getBoundingClientRect().top >= field.getBoundingClientRect().bottom;
+      }, name);
+    assert.deepEqual([await isBelow("user"), await isBelow("password")], [true, true]);
     await browser.type("user", "cy");
     await browser.type("password", "short");
     await browser.click("choose-zh");
@@ -89,4 +99,10 @@ test("an account is deleted with its password only", async () => {
   await fill(bo, "delete-password", PASSWORD);
   await bo.click("confirm");
   await bo.sees("gate-error", "Your account is deleted.");
+  const { status } = await fetch(`${server.origin}/api/v1/sessions`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ user: "bo", password: PASSWORD }),
+  });
+  assert.equal(status, 401, "the account is gone");
 });
