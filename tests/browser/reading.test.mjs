@@ -29,7 +29,9 @@ test("a thread is read from top to bottom: the first comment first, replies open
   const first = await commentOn(id, "first");
   await commentOn(id, "last");
   let above = first;
-  for (const text of ["level 1", "level 2", "level 3", "level 4"]) above = await commentOn(id, text, above);
+  let deepest = first;
+  for (const text of ["level 1", "level 2", "level 3", "level 4"])
+    [deepest, above] = [above, await commentOn(id, text, above)];
   for (const n of [2, 3, 4, 5]) await commentOn(id, `other ${n}`, first);
   await go(ann, `/post/${id}`);
   const open = ["first", "level 1", "level 2", "level 3", "other 2", "other 3", "last"];
@@ -50,11 +52,32 @@ test("a thread is read from top to bottom: the first comment first, replies open
   await commented(ann, [...open.slice(0, -1), "other 4", "other 5", "last"]);
   assert.equal(await ann.run(() => document.activeElement.querySelector(".text")?.textContent), "other 4");
   assert.deepEqual(await buttons(), ["Show 1 reply"]);
-  // As many as were shown are shown after a loss of the connection, and not more.
+  // As many as were shown are shown after a loss of the connection, and not more. The like of another device is not
+  // pushed again: it is there once the thread was read anew. The second like needs one more answer of the server.
+  const like = (comment) => `[data-comment="${comment}"] > .post-main > .actions [data-testid=like]`;
+  const likeOf = (comment, name) =>
+    ann.run((found, key) => document.querySelector(found).getAttribute(key), like(comment), name);
   await ann.click("drop");
   await commentOn(id, "one more", first);
+  await server.callAs("ann", "PUT", `/comments/${deepest}/like`);
   await live(ann);
-  await commented(ann, [...open.slice(0, -1), "other 4", "other 5", "one more", "last"]);
+  const all = [...open.slice(0, -1), "other 4", "other 5", "one more", "last"];
+  await commented(ann, all);
+  await ann.until(() => likeOf(deepest, "aria-pressed"), (pressed) => pressed === "true", "read anew");
+  await ann.click(like(first));
+  await ann.until(() => likeOf(first, "data-state"), (now) => now === "settled", "liked");
+  assert.deepEqual(await shown(ann), all);
+  // A level more goes no further in.
+  await ann.click("[data-testid=expand]:not([hidden])");
+  await ann.sees("comment-text-shown", "level 4");
+  await ann.emulate(PHONE);
+  const lefts = await ann.run(() =>
+    [...document.querySelectorAll("[data-testid=comment-text-shown]")]
+      .filter((text) => /^level [34]$/.test(text.textContent))
+      .map((text) => text.getBoundingClientRect().left),
+  );
+  assert.equal(lefts[0], lefts[1]);
+  await ann.emulate(WIDE);
 });
 
 test("a comment of one's own has its place once those before it are read", async () => {
@@ -69,7 +92,7 @@ test("a comment of one's own has its place once those before it are read", async
   assert.equal((await shown(ann)).at(-1), "mine");
   await ann.sees("more-rows", "Show more");
   await ann.click("more-rows");
-  await ann.until(() => shown(ann), (now) => now.slice(-2).join() === "comment 24,mine", "in order");
+  await commented(ann, [...Array.from({ length: 24 }, (_, at) => `comment ${at + 1}`), "mine"]);
 });
 
 test("the box of a comment has one line, and grows", async () => {
@@ -104,6 +127,13 @@ test("pictures open large: by click and Enter, with arrows, their descriptions, 
   await ann.sees("lightbox", "Picture 1 of 3");
   await ann.sees("lightbox-alt", "A line with two nodes");
   assert.equal(await ann.run(() => document.querySelector(".lightbox img").alt), "A line with two nodes");
+  const isLarge = () => {
+    const { left, top, right, bottom } = document.querySelector(".lightbox img").getBoundingClientRect();
+    const isInside = left >= 0 && top >= 0 && right <= innerWidth && bottom <= innerHeight;
+    return isInside && Math.max((right - left) / innerWidth, (bottom - top) / innerHeight) > 0.8;
+  };
+  const large = () => ann.until(() => ann.run(isLarge), Boolean, "the picture is as large as the window lets it be");
+  await large();
   assert.deepEqual(await findings(ann), [], "the lightbox");
   await ann.shot("lightbox");
   await ann.press(RIGHT);
@@ -116,10 +146,20 @@ test("pictures open large: by click and Enter, with arrows, their descriptions, 
   await closed(ann);
   assert.equal(await focused(ann), "picture");
   assert.equal(await ann.run(() => location.pathname), "/");
+  // Some browsers do not focus a link that is clicked.
+  await ann.run((name) => {
+    document.activeElement.blur();
+    document.querySelector(name).click();
+  }, place);
+  await ann.sees("lightbox", "Picture 1 of 3");
+  await ann.press(ESCAPE);
+  await closed(ann);
+  assert.equal(await focused(ann), "picture");
   await ann.press(ENTER);
   await ann.sees("lightbox", "Picture 1 of 3");
   await ann.emulate(PHONE);
   await fits(ann, "the lightbox on a phone");
+  await large();
   await ann.shot("lightbox-phone");
   await ann.emulate(WIDE);
   await ann.run(() => history.back());
