@@ -26,6 +26,13 @@ function luminance(colour) {
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
 }
 
+/** The red, green and blue of a colour, from 0 to 255, and its opacity. */
+function channels(colour) {
+  const [red, green, blue, opacity = 1] = colour.match(/[\d.]+/g).map(Number);
+  const scale = colour.startsWith("color(") ? 255 : 1;
+  return { rgb: [red, green, blue].map((part) => part * scale), opacity };
+}
+
 const contrast = (one, other) => {
   const [dark, light] = [luminance(one), luminance(other)].sort((a, b) => a - b);
   return (light + 0.05) / (dark + 0.05);
@@ -37,13 +44,15 @@ test("a handle is shown as a whole or not at all, and long names stick out nowhe
   await server.callAs(LONG.id, "POST", `/posts/${long.id}/comments`, { text: "And a comment" });
   await server.callAs(LONG.id, "PUT", "/users/ann/follow");
   const short = await server.postOf("bo", "From Bo");
-  const cut = () =>
+  /** What stands in the lines with names: whether the handle is shown, and whether the line cuts it or the name. */
+  const lines = () =>
     ann.run(() =>
-      [...document.querySelectorAll(".names")].filter((names) => {
-        const handle = names.querySelector(".handle");
-        const isShown = handle.getBoundingClientRect().top < names.getBoundingClientRect().bottom;
-        return isShown && handle.scrollWidth > handle.clientWidth;
-      }).length,
+      [...document.querySelectorAll(".names")].map((names) => {
+        const [line, name, handle] = [names, ...names.children].map((one) => one.getBoundingClientRect());
+        const { scrollWidth, clientWidth } = names.querySelector(".handle");
+        const isShown = handle.width > 0 && handle.top < line.bottom;
+        return { isShown, isCut: name.right > line.right + 1 || (isShown && scrollWidth > clientWidth) };
+      }),
     );
   for (const size of [DESKTOP, PHONE]) {
     await ann.emulate(size);
@@ -52,7 +61,7 @@ test("a handle is shown as a whole or not at all, and long names stick out nowhe
       const name = path === "/notifications" ? "notification" : path.startsWith("/user") ? "profile" : "#view article";
       await ann.sees(name, "Wolfeschlegelstein", 4 * LIVE_MS);
       await fits(ann, `${path} with a long name`);
-      assert.equal(await cut(), 0, path);
+      assert.deepEqual((await lines()).filter(({ isCut }) => isCut), [], path);
     }
     const isCut = await ann.run(() => {
       const [name, sum] = ["strong", ".sum"].map((part) => document.querySelector(`.notification ${part}`));
@@ -66,23 +75,28 @@ test("a handle is shown as a whole or not at all, and long names stick out nowhe
   await ann.emulate(DESKTOP);
   await go(ann, "/");
   await ann.sees(`[data-id="${short.id}"] .handle`, "@bo");
+  assert.ok((await lines()).some(({ isShown }) => isShown), "a handle with room is shown");
 });
 
 test("a topic from right to left has the place of other titles", async () => {
   const { ann } = scene;
   await go(ann, "/topic/\u0645\u0631\u062d\u0628\u0627".replace(/[^/\w]+/, encodeURIComponent));
   await ann.sees("#title", "#");
-  const place = () =>
-    ann.run(() => {
-      const range = document.createRange();
-      range.selectNodeContents(document.getElementById("title"));
-      const { left } = range.getBoundingClientRect();
-      return [Math.round(left - document.querySelector("main").getBoundingClientRect().left)];
-    });
-  const [left] = await place();
+  const [left, sign, letter] = await ann.run(() => {
+    const range = document.createRange();
+    const title = document.getElementById("title");
+    const { left: edge } = document.querySelector("main").getBoundingClientRect();
+    range.selectNodeContents(title);
+    const places = [range.getBoundingClientRect().left - edge];
+    for (const at of [0, 1]) {
+      range.setStart(title.firstChild, at);
+      range.setEnd(title.firstChild, at + 1);
+      places.push(range.getBoundingClientRect().left - edge);
+    }
+    return places;
+  });
   assert.ok(left < 60, `${left} px`);
-  const style = await ann.run(() => getComputedStyle(document.getElementById("title")).unicodeBidi);
-  assert.equal(style, "plaintext");
+  assert.ok(sign > letter, `it begins with its sign at the right: ${sign} px and ${letter} px`);
 });
 
 test("borders of buttons are seen in both themes", async () => {
@@ -107,8 +121,7 @@ test("what is pointed at has its colour evenly around it", async () => {
   const boxes = await ann.run(() =>
     [...document.querySelectorAll(".actions > *:not(:last-child)")].map((action) => {
       const { left, right } = action.getBoundingClientRect();
-      const visible = [...action.children].filter((child) => child.checkVisibility());
-      const shown = visible.map((one) => one.getBoundingClientRect());
+      const shown = [...action.children].map((one) => one.getBoundingClientRect()).filter(({ width }) => width > 0);
       return Math.abs(shown[0].left - left - (right - shown.at(-1).right));
     }),
   );
@@ -120,18 +133,37 @@ test("below a dialog nothing is left bright, and nothing scrolls", async () => {
   for (const size of [DESKTOP, PHONE]) {
     await ann.emulate(size);
     await go(ann, "/topics");
+    await ann.sees("#title", "Topics");
     await ann.run(() => document.querySelector("[data-testid=compose-open], [data-testid=fab]").click());
     await ann.sees("compose-dialog", "New post");
-    const [overflow, ground, paper] = await ann.run(() => [
+    const [overflow, ...colours] = await ann.run(() => [
       getComputedStyle(document.documentElement).overflow,
       getComputedStyle(document.documentElement).backgroundColor,
       getComputedStyle(document.body).backgroundColor,
+      getComputedStyle(document.querySelector("dialog"), "::backdrop").backgroundColor,
     ]);
     assert.equal(overflow, "hidden");
-    assert.notEqual(ground, paper);
+    const [gutter, paper, backdrop] = colours.map(channels);
+    assert.ok(backdrop.opacity >= 0.3, `the backdrop covers the page: ${colours[2]}`);
+    // The gutter of the scrollbar is not below the backdrop, and looks as if it were.
+    const covered = paper.rgb.map((part, at) => part + (backdrop.rgb[at] - part) * backdrop.opacity);
+    const difference = Math.max(...covered.map((part, at) => Math.abs(part - gutter.rgb[at])));
+    assert.ok(difference <= 3, `the gutter has the colour of the page below the dialog: ${colours}`);
     await ann.shot(`dialog-${size.width}`);
     await ann.press("\uE00C");
     await ann.until(() => ann.run(() => document.querySelector("dialog") === null), Boolean, "closed");
+  }
+  await ann.emulate(DESKTOP);
+});
+
+test("a view that fits the window has nothing to scroll", async () => {
+  const { ann } = scene;
+  for (const size of [DESKTOP, PHONE]) {
+    await ann.emulate(size);
+    await go(ann, "/topics");
+    await ann.sees("topic", "#");
+    const over = await ann.run(() => document.documentElement.scrollHeight - document.documentElement.clientHeight);
+    assert.equal(over, 0, `${over} px at ${size.width} px`);
   }
   await ann.emulate(DESKTOP);
 });
@@ -140,9 +172,10 @@ test("avatars of different people differ by more than a colour", async () => {
   const { ann } = scene;
   await go(ann, "/explore");
   await ann.sees("post-body", "From Bo");
-  const initials = () => [...document.querySelectorAll(".post .avatar")].map((one) => one.dataset.initials);
-  const letters = await ann.run(initials);
-  assert.ok(letters.includes("BD") && letters.includes("WW"), String(letters));
+  const letters = await ann.run(() =>
+    [...document.querySelectorAll(".post .avatar")].map((one) => getComputedStyle(one, "::after").content),
+  );
+  assert.ok(letters.includes('"BD"') && letters.includes('"WW"'), String(letters));
 });
 
 test("a link card has what the post carries, and nothing that is no link", async () => {
@@ -150,7 +183,7 @@ test("a link card has what the post carries, and nothing that is no link", async
   const link = {
     url: "https://example.org/bread",
     title: "How to bake \u202e bread",
-    description: "In nine days",
+    description: `In nine days, ${"kneading".repeat(12)}`,
     image: "/icon.svg",
   };
   const post = (data) => server.callAs("ann", "POST", "/posts", { text: "Read this", data });
@@ -162,18 +195,27 @@ test("a link card has what the post carries, and nothing that is no link", async
   const card = `[data-id="${id}"] [data-testid=link-card]`;
   await ann.sees(card, "How to bake  bread", LIVE_MS);
   await ann.sees(card, "example.org");
+  await ann.sees(card, link.description);
   const [href, image, rel] = await ann.run((name) => {
     const found = document.querySelector(name);
     return [found.href, found.querySelector("img").getAttribute("src"), found.rel];
   }, card);
   assert.deepEqual([href, image, rel], [link.url, "/icon.svg", "noopener noreferrer"]);
-  await ann.sees(`[data-id="${others[0]}"]`, "Read this");
-  for (const other of others)
+  for (const other of others) {
+    await ann.sees(`[data-id="${other}"]`, "Read this");
     assert.equal(await ann.run((name) => document.querySelectorAll(name).length, `[data-id="${other}"] .link-card`), 0);
+  }
   assert.deepEqual(await findings(ann), [], "link cards");
   await ann.shot("link-card");
   await ann.emulate(PHONE);
   await fits(ann, "a link card on a phone");
+  const cut = await ann.run((name) => {
+    const found = document.querySelector(name);
+    const end = found.getBoundingClientRect().right;
+    const texts = [...found.querySelectorAll("span, strong")];
+    return texts.filter((one) => one.scrollWidth > one.clientWidth || one.getBoundingClientRect().right > end).length;
+  }, card);
+  assert.equal(cut, 0, "long words break in the card");
   await ann.shot("link-card-phone");
   await ann.emulate(DESKTOP);
 });
