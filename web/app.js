@@ -110,6 +110,7 @@ export class App {
     updateSession(this.session);
     this.client.people.add({ [this.session.user]: this.me() });
     this.#shell?.showMe();
+    this.home?.compose.showMe();
   }
 
   enter(entered) {

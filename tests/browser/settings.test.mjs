@@ -23,6 +23,19 @@ test("the settings say whose session it is, and until when", async () => {
   await ann.sees(".settings", "The server has no list of your other sessions, and can end all of them.");
 });
 
+test("a new name is at once in the letters of the picture beside the form of a post", async () => {
+  const { ann } = scene;
+  const letters = () => ann.run(() => document.querySelector(".home > .compose > .avatar").dataset.initials);
+  await go(ann, "/");
+  assert.equal(await letters(), "AA");
+  await go(ann, "/settings");
+  await fill(ann, "settings-name", "Ann Zeeland");
+  await ann.click("save-profile");
+  await ann.sees("save-profile-done", "Saved.");
+  await go(ann, "/");
+  assert.equal(await letters(), "AZ");
+});
+
 test("a server without push says so, and asks for no preferences", async () => {
   const { ann } = scene;
   await go(ann, "/settings");

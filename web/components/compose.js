@@ -96,6 +96,11 @@ export class Compose {
     this.#text.focus();
   }
 
+  /** The picture or the name of the user has changed. */
+  showMe() {
+    this.element.firstChild.replaceWith(avatar(this.#app.me()));
+  }
+
   /** Puts a draft back that could not be sent. */
   restore(draft) {
     this.#fill(draft);
