@@ -1,39 +1,17 @@
-//! Entries of the queue that are not likes are quarantined; likes and reverts return from the quarantine to their work.
+//! Likes and reverts return from the quarantine to their work.
 //!
 //! This work is in the broker: the queue of likes, and the logs of notifications. The command of an operator therefore
 //! leaves a request in the ledger, and any node carries it out. Two nodes that do so at once change nothing more.
 
-use super::entry;
-use super::settler::{SettlerState, Settlers};
-use crate::broker::QueuedEntry;
+use super::intake;
+use super::settler::{Settlers, UNKNOWN};
 use crate::feed::error::{FeedError, Result, isolate};
-use crate::ledger::{Fault, LIKE, LedgerError, Quarantined, REVERT, like_name};
-
-/// Why an entry that cannot be decoded is set aside.
-const UNKNOWN: &str = "it is not a like that this version knows";
+use crate::ledger::{LedgerError, Quarantined, REVERT};
 
 /// The requests of one step.
 const MAX_RETRIES: usize = 100;
 
 impl Settlers {
-    /// Quarantines the entries of a batch that are not likes. The batch settles without them.
-    ///
-    /// # Errors
-    /// If the ledger cannot be written.
-    pub(super) async fn set_unreadable_aside(&self, state: &SettlerState, batch: &[QueuedEntry]) -> Result<()> {
-        let partition = state.partition;
-        let unreadable = batch.iter().filter(|item| entry::decode(&item.body).is_none()).map(|item| {
-            tracing::error!(partition, place = %item.place, "an entry of the queue of likes cannot be decoded");
-            let name = like_name(partition, &entry::position(&state.epoch, item.place));
-            Quarantined::new(LIKE, name, entry::text(item), Fault::now(UNKNOWN, 1))
-        });
-        let unreadable: Vec<_> = unreadable.collect();
-        if unreadable.is_empty() {
-            return Ok(());
-        }
-        Ok(self.base.ledger.quarantine(&unreadable).await?)
-    }
-
     /// Carries out requests for retries.
     ///
     /// # Errors
@@ -57,7 +35,7 @@ impl Settlers {
             let reverted = serde_json::from_str(&item.content).map_err(|error| unreadable(&error.to_string()))?;
             return self.push_revert(&reverted).await;
         }
-        let change = entry::decode(item.content.as_bytes()).ok_or_else(|| unreadable(UNKNOWN))?;
+        let change = intake::decode(item.content.as_bytes()).ok_or_else(|| unreadable(UNKNOWN))?;
         self.intake.enqueue(self.memory.partition(change.object), &change, None).await?;
         Ok(())
     }

@@ -5,6 +5,7 @@
 //! batch ended, counts have versions, reverts have idempotency keys, and the queue refuses to be trimmed by a former
 //! owner.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,16 +14,15 @@ use tokio::sync::Semaphore;
 
 use super::count_publisher::{CountPublisher, PendingCounts};
 use super::eligibility::Eligibility;
-use super::entry;
-use super::intake::LikeIntake;
+use super::intake::{self, LikeIntake};
 use super::memory::LikeMemory;
-use crate::broker::{DurableQueue, QueueOffset, QueuedEntry};
+use crate::broker::{DurableQueue, QueueOffset, QueuePage, QueuedEntry, SettlementEvent, Signal};
 use crate::feed::base::Base;
 use crate::feed::error::{Result, isolate};
 use crate::feed::runtime::now;
 use crate::feed::work::{Consumer, Owner, Partition, PollSchedule, QuarantinePolicy, RunOutcome, work};
-use crate::ledger::Fence;
-use crate::model::{Epoch, Millis};
+use crate::ledger::{EventConsumer, Fault, Fence, LIKE, LikeBatch, Quarantined, SettledLikes, SkippedLike, like_name};
+use crate::model::{ContentId, Epoch, LikeChange, Millis, UserId};
 
 /// Entries of a full batch.
 pub(super) const MAX_BATCH: usize = 4_000;
@@ -30,6 +30,12 @@ pub(super) const MAX_BATCH: usize = 4_000;
 /// Other nodes append too, so a partition is also read without a wake-up by this node's intake. Likes are gathered
 /// before a partial batch is read: the likes of a batch share a ledger transaction.
 const SCHEDULE: PollSchedule = PollSchedule { poll: Duration::from_millis(250), gather: Duration::from_millis(100) };
+
+/// Likes whose eligibility is checked in one step.
+const ELIGIBILITY_STEP: usize = 500;
+
+/// Why an entry that cannot be decoded is set aside.
+pub(super) const UNKNOWN: &str = "it is not a like that this version knows";
 
 /// The interval at which the queue is measured, and requests for retries are looked for.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(1);
@@ -47,7 +53,7 @@ pub(crate) struct Settlers {
     /// The same, about reverts that cannot be published.
     pub(crate) revert_quarantine: Arc<QuarantinePolicy>,
     /// The partitions of the queue: see [`partitions`](Self::partitions).
-    pub(crate) partitions: Vec<Partition>,
+    pub(crate) partitions: Vec<Arc<Partition>>,
     /// Held while a batch is settled and published: [`CONCURRENCY`](Self::CONCURRENCY).
     pub(crate) running: Semaphore,
 }
@@ -86,7 +92,7 @@ impl Settlers {
     pub(crate) const CONCURRENCY: usize = 2;
 
     /// The partitions of a queue, of which this process settles those that `owner` gets.
-    pub(crate) fn partitions(owner: &Owner, queue: &dyn DurableQueue) -> Vec<Partition> {
+    pub(crate) fn partitions(owner: &Owner, queue: &dyn DurableQueue) -> Vec<Arc<Partition>> {
         (0..queue.partitions()).map(|number| owner.partition("likes", format!("likes/{number}"))).collect()
     }
 
@@ -95,10 +101,8 @@ impl Settlers {
         for number in 0..self.queue.partitions() {
             self.base.runtime.supervise("like_settlers", self, move |settlers| async move {
                 let partition = &settlers.partitions[usize::from(number)];
-                let waker = settlers.intake.waker(number);
-                let mut settler = Settler { settlers: &settlers, partition: number, state: None, limit: MAX_BATCH };
-                let Settlers { base, quarantine, .. } = &*settlers;
-                work(partition, &base.runtime, waker, SCHEDULE, quarantine, &mut settler).await;
+                let settler = || Settler { settlers: &settlers, partition: number, state: None, limit: MAX_BATCH };
+                work(partition, &settlers.base.runtime, SCHEDULE, &settlers.quarantine, settler).await;
             });
         }
         self.base.runtime.supervise("like_upkeep", self, |settlers| async move {
@@ -118,7 +122,7 @@ impl Settlers {
         let mut oldest = None::<Millis>;
         for partition in (0..self.queue.partitions()).take_while(|_| length > 0) {
             let first = self.queue.read(partition, QueueOffset::ZERO, 1).await?.items.pop();
-            let at = first.and_then(|first| entry::decode(&first.body)).map(|change| change.at);
+            let at = first.and_then(|first| intake::decode(&first.body)).map(|change| change.at);
             oldest = oldest.into_iter().chain(at).min();
         }
         self.base.metrics.likes.waiting(length, oldest.map_or(0, |at| now().saturating_sub(at)));
@@ -141,11 +145,6 @@ impl Settlers {
 
 #[async_trait]
 impl Consumer for Settler<'_> {
-    async fn begin(&mut self, _: &Fence) -> Result<()> {
-        (self.state, self.limit) = (None, MAX_BATCH);
-        Ok(())
-    }
-
     async fn run(&mut self, fence: &Fence) -> Result<RunOutcome> {
         let settlers = self.settlers;
         let _turn = settlers.running.acquire().await;
@@ -211,6 +210,163 @@ async fn settle(
             }
             // The ledger may be ahead of this node.
             Ok(false)
+        }
+    }
+}
+
+/// Settling of one batch: it is checked, applied to the ledger, and published.
+impl Settlers {
+    /// Takes over a partition, starting at the ledger's position and with the counts that the last settler may not have
+    /// published.
+    async fn take_over(&self, partition: u16) -> Result<SettlerState> {
+        let incarnation = self.base.lineage.incarnation();
+        let position = self.base.ledger.like_position(partition).await?;
+        let QueuePage { life: epoch, mut items } = self.queue.read(partition, QueueOffset::ZERO, MAX_BATCH).await?;
+        let through = intake::parse_position(&position, &epoch).unwrap_or(QueueOffset::ZERO);
+        let mut unpublished: HashMap<ContentId, QueueOffset> = HashMap::new();
+        while let Some(last) = items.last() {
+            let reached = last.place;
+            let settled = items.iter().take_while(|item| item.place <= through);
+            for (place, change) in settled.filter_map(|item| Some((item.place, intake::decode(&item.body)?))) {
+                unpublished.entry(change.object).or_insert(place);
+            }
+            if reached >= through {
+                break;
+            }
+            let next = self.queue.read(partition, reached, MAX_BATCH).await?;
+            items = if next.life == epoch { next.items } else { Vec::new() };
+        }
+        let mut counts = PendingCounts::new(self.base.options.likes.counts_per_second);
+        let objects: Vec<ContentId> = unpublished.keys().copied().collect();
+        for objects in objects.chunks(MAX_BATCH) {
+            for (object, tally) in self.base.ledger.like_tallies(objects).await? {
+                counts.inherited(object, tally, unpublished.get(&object).copied().unwrap_or(through));
+            }
+        }
+        tracing::debug!(partition, %through, unpublished = objects.len(), "settles likes here from now on");
+        // The last settler may have left reverts.
+        let has_reverts = true;
+        let trimmed = QueueOffset::ZERO;
+        Ok(SettlerState { partition, epoch, incarnation, position, through, counts, has_reverts, trimmed })
+    }
+
+    /// Settles entries. Returns `false` if the ledger's position is not that of the state.
+    async fn settle_batch(&self, state: &mut SettlerState, entries: &[QueuedEntry]) -> Result<bool> {
+        let Some(last) = entries.last() else { return Ok(true) };
+        let (merged, oldest) = intake::merge(entries);
+        self.set_unreadable_aside(state, entries).await?;
+        let many = merged.len();
+        let (changes, unseen) = self.split_by_eligibility(merged).await?;
+        let (partition, from, to) =
+            (state.partition, state.position.clone(), intake::position(&state.epoch, last.place));
+        let noted = self.base.events.max_likes_per_object();
+        let likes: Vec<_> = changes.iter().map(|change| (change.user.clone(), change.object, change.liked)).collect();
+        let batch = LikeBatch { partition, from, to, changes, unseen, noted, now: now() };
+        let Some(mut settled) = self.base.ledger.settle_likes(batch).await? else { return Ok(false) };
+        let has_unlikes = likes.iter().any(|(_, _, liked)| !liked);
+        if !std::mem::take(&mut settled.added).is_empty() || has_unlikes {
+            self.base.events.wake(EventConsumer::Likes);
+        }
+        let age = oldest.map_or(0, |at| now().saturating_sub(at));
+        self.base.metrics.likes.settled(entries.len(), many, age);
+        self.advance(state, entries, settled, likes).await?;
+        Ok(true)
+    }
+
+    /// Quarantines the entries of a batch that are not likes. The batch settles without them.
+    ///
+    /// # Errors
+    /// If the ledger cannot be written.
+    async fn set_unreadable_aside(&self, state: &SettlerState, batch: &[QueuedEntry]) -> Result<()> {
+        let partition = state.partition;
+        let unreadable = batch.iter().filter(|item| intake::decode(&item.body).is_none()).map(|item| {
+            tracing::error!(partition, place = %item.place, "an entry of the queue of likes cannot be decoded");
+            let name = like_name(partition, &intake::position(&state.epoch, item.place));
+            Quarantined::new(LIKE, name, intake::content(item), Fault::now(UNKNOWN, 1))
+        });
+        let unreadable: Vec<_> = unreadable.collect();
+        if unreadable.is_empty() {
+            return Ok(());
+        }
+        Ok(self.base.ledger.quarantine(&unreadable).await?)
+    }
+
+    /// Quarantines an entry that always fails, and moves the ledger's position past it. Nothing changes if another node
+    /// has moved the position.
+    async fn skip(&self, state: &mut SettlerState, item: &QueuedEntry, fault: Fault) -> Result<()> {
+        let partition = state.partition;
+        let cause = &fault.reason;
+        tracing::error!(partition, place = %item.place, cause, "a like always fails and was quarantined");
+        let like = intake::decode(&item.body);
+        let objects: Vec<_> = like.iter().map(|like| like.object).collect();
+        let skipped = SkippedLike {
+            partition,
+            from: state.position.clone(),
+            to: intake::position(&state.epoch, item.place),
+            content: intake::content(item),
+            like: like.filter(|like| like.liked),
+            fault,
+        };
+        let Some(reverted) = self.base.ledger.skip_like(&skipped).await? else { return Ok(()) };
+        // The count itself may be unreadable. Other nodes load it again later.
+        let tallies = self.base.ledger.like_tallies(&objects).await.unwrap_or_default();
+        let settled = SettledLikes { tallies, added: Vec::new(), reverted };
+        self.advance(state, std::slice::from_ref(item), settled, Vec::new()).await
+    }
+
+    /// Applies the result of entries and their settled likes, publishes both to all nodes, and advances behind these
+    /// entries.
+    async fn advance(
+        &self,
+        state: &mut SettlerState,
+        entries: &[QueuedEntry],
+        settled: SettledLikes,
+        likes: Vec<(UserId, ContentId, bool)>,
+    ) -> Result<()> {
+        let Some((first, last)) = entries.first().zip(entries.last()) else { return Ok(()) };
+        self.base.lineage.note_settled(state.partition, &state.epoch, last.place).await?;
+        (state.position, state.through) = (intake::position(&state.epoch, last.place), last.place);
+        for (object, tally) in &settled.tallies {
+            // An object without a version has never had counts.
+            if tally.version > 0 {
+                state.counts.changed(*object, *tally, first.place);
+            }
+        }
+        for reverted in &settled.reverted {
+            self.base.metrics.likes.reverted(reverted.reason.as_str());
+            state.has_reverts = true;
+        }
+        self.publish(state, settled, likes).await;
+        Ok(())
+    }
+
+    /// Separates likes of objects that their users may no longer like from the other changes: such likes were accepted
+    /// unchecked, or the user was blocked after the like. Unlikes are always allowed.
+    async fn split_by_eligibility(&self, changes: Vec<LikeChange>) -> Result<(Vec<LikeChange>, Vec<LikeChange>)> {
+        let likes = changes.iter().filter(|change| change.liked);
+        let pairs: Vec<_> = likes.map(|like| (like.user.clone(), like.object)).collect();
+        let mut eligible = Vec::with_capacity(pairs.len());
+        for step in pairs.chunks(ELIGIBILITY_STEP) {
+            eligible.append(&mut self.eligibility.may_like(step).await?);
+        }
+        let mut eligible = eligible.into_iter();
+        Ok(changes.into_iter().partition(|change| !change.liked || eligible.next() == Some(true)))
+    }
+
+    /// Publishes a settlement to all nodes: they update their counts and inform clients. A lost message does no harm:
+    /// the next message brings the counts, and acknowledgements stay valid.
+    async fn publish(&self, state: &SettlerState, settled: SettledLikes, mut likes: Vec<(UserId, ContentId, bool)>) {
+        let partition = state.partition;
+        let through = state.through;
+        let tallies = settled.tallies.into_iter().collect();
+        let reverted: Vec<_> = settled.reverted.into_iter().map(|it| (it.user, it.object)).collect();
+        if !reverted.is_empty() {
+            let reverted: HashSet<_> = reverted.iter().map(|(user, object)| (user, *object)).collect();
+            likes.retain(|(user, object, _)| !reverted.contains(&(user, *object)));
+        }
+        let settlement = SettlementEvent { partition, through, tallies, reverted, likes };
+        if let Err(error) = self.base.broker.signal(Signal::LikesSettled(settlement)).await {
+            tracing::debug!(%error, partition, "a settlement was not published");
         }
     }
 }

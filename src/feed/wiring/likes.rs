@@ -28,11 +28,12 @@ impl LikeServices {
         policies: &Policies,
     ) -> Self {
         let eligibility = Arc::new(Eligibility::new(base.clone()));
-        let intake = Arc::new(LikeIntake::new(base.clone(), queue.clone(), memory.clone()));
+        let partitions = Settlers::partitions(&base.owner, &*queue);
+        let intake = Arc::new(LikeIntake::new(base.clone(), queue.clone(), memory.clone(), partitions.clone()));
         let counts = Arc::new(CountPublisher::new(base.broker.clone(), memory.clone()));
         let settlers = Settlers {
             base: base.clone(),
-            partitions: Settlers::partitions(&base.owner, &*queue),
+            partitions,
             queue,
             eligibility: eligibility.clone(),
             counts: counts.clone(),

@@ -104,8 +104,12 @@ impl Feed {
         let derived = vec![invalidator.clone() as _, like_memory.clone() as _];
         let lineage = Arc::new(LineageTracker::new(ledger.clone(), broker.clone(), runtime.clone(), derived));
 
+        let is_alone = !options.pushes.several_nodes;
+        let length = options.fanout.lease;
+        let owner = Arc::new(Owner::new(ledger.clone(), broker.clone(), runtime.clone(), is_alone, length));
+        let erasures = owner.partition(erasure::PARTITION, erasure::PARTITION);
         let log = ErasureLog::new(options.erasure_log.clone());
-        let records = Arc::new(ErasureRecords::new(ledger.clone(), erased.clone(), log));
+        let records = Arc::new(ErasureRecords::new(ledger.clone(), erased.clone(), log, erasures.clone()));
         let revocations = Arc::new(RevocationService {
             ledger: ledger.clone(),
             broker: broker.clone(),
@@ -123,9 +127,6 @@ impl Feed {
             Arc::new(IdentityService::new(ledger.clone(), origins.clone(), revocations.clone(), erased.clone()));
         let visibility =
             Arc::new(VisibilityPolicy::new(ledger.clone(), posts.clone(), relations.clone(), erased.clone()));
-        let is_alone = !options.pushes.several_nodes;
-        let length = options.fanout.lease;
-        let owner = Arc::new(Owner::new(ledger.clone(), broker.clone(), runtime.clone(), is_alone, length));
         let base = Arc::new(Base {
             jobs: Arc::new(JobQueue::new(broker.clone(), runtime.clone(), &owner)),
             events: Arc::new(EventQueue::new(
@@ -173,7 +174,7 @@ impl Feed {
         let likes = LikeServices::new(&base, queue, like_memory.clone(), &policies);
         let erasure_job = ErasureJob {
             base: base.clone(),
-            partition: base.owner.partition(erasure::PARTITION, erasure::PARTITION),
+            partition: erasures,
             records: records.clone(),
             edges: timelines.edges.clone(),
             comments: comments.clone(),

@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::owner::{Partition, Tenure};
+use super::partition::Partition;
 use super::quarantine::QuarantinePolicy;
 use crate::backoff::Backoff;
-use crate::feed::error::{FeedError, Result};
+use crate::feed::error::Result;
 use crate::feed::runtime::Runtime;
 use crate::ledger::Fence;
 
@@ -29,15 +28,9 @@ pub(crate) enum RunOutcome {
     Idle(Option<Instant>),
 }
 
-/// The work of one partition. A consumer keeps its state between runs. The worker calls `begin` and `end` when an
-/// ownership begins and ends.
+/// The work of one partition in one ownership. A consumer keeps its state between runs.
 #[async_trait]
 pub(crate) trait Consumer: Send {
-    /// Loads the state for a new ownership. Nothing is left of former ones.
-    async fn begin(&mut self, _fence: &Fence) -> Result<()> {
-        Ok(())
-    }
-
     /// Runs what waits, a bounded number of items. Every write to a store checks the fence, or may be repeated.
     ///
     /// # Errors
@@ -47,9 +40,6 @@ pub(crate) trait Consumer: Send {
     /// Prepares the partition for another owner. Not called if the ownership was lost.
     async fn end(&mut self, _fence: &Fence) {}
 }
-
-/// Wakes the worker of a partition.
-pub(crate) type Waker = Notify;
 
 /// When a worker runs.
 #[derive(Clone, Copy, Debug)]
@@ -61,70 +51,49 @@ pub(crate) struct PollSchedule {
     pub(crate) gather: Duration,
 }
 
-/// Runs a partition whenever this process owns it, until the process stops. `policy` learns of failed runs.
-pub(crate) async fn work(
+/// Runs a partition whenever this process owns it, until the process stops: each ownership has a new consumer, so
+/// nothing is left of former ones. `policy` learns of failed runs.
+pub(crate) async fn work<C: Consumer>(
     partition: &Partition,
     runtime: &Runtime,
-    waker: &Waker,
     schedule: PollSchedule,
     policy: &QuarantinePolicy,
-    consumer: &mut impl Consumer,
+    consumer: impl Fn() -> C,
 ) {
-    loop {
-        let mut tenure = tokio::select! {
-            tenure = partition.owned() => tenure,
-            () = runtime.stopped() => return,
-        };
+    while let Some(fence) = runtime.stopping().run_until_cancelled(partition.owned()).await {
+        let mut consumer = consumer();
         let mut backoff = Backoff::new(MIN_BACKOFF, MAX_BACKOFF);
-        let mut has_begun = false;
-        while let Some(fence) = tenure.fence().cloned() {
+        while partition.is_to_run(&fence) && !runtime.stopping().is_cancelled() {
             let started = Instant::now();
-            let ran = run(consumer, &fence, &mut has_begun).await;
-            let pause = match ran {
+            let ran = consumer.run(&fence).await;
+            let pause = match &ran {
                 Ok(RunOutcome::More) => Duration::ZERO,
-                Ok(RunOutcome::Rest(pause)) => pause,
+                Ok(RunOutcome::Rest(pause)) => *pause,
                 Ok(RunOutcome::Idle(due)) => {
                     let poll = started + schedule.poll.mul_f64(rand::random_range(0.8..1.2));
                     tokio::select! {
-                        () = waker.notified() => {}
+                        () = partition.woken() => {}
                         () = tokio::time::sleep_until(due.map_or(poll, |due| due.min(poll))) => {}
-                        () = tenure.ended() => {}
+                        () = partition.ended(&fence) => {}
                         () = runtime.stopped() => {}
                     }
                     schedule.gather.saturating_sub(started.elapsed())
                 }
-                Err(ref error) => {
+                Err(error) => {
                     policy.note_failure(error);
-                    report(partition, error, backoff.next_delay())
+                    let pause = backoff.next_delay();
+                    tracing::warn!(%error, partition = %partition.name, ?pause, "durable work waits");
+                    pause
                 }
             };
             if ran.is_ok() {
                 backoff.reset();
             }
-            if !runtime.sleep(pause).await || runtime.stopping().is_cancelled() {
-                return finish(tenure, consumer, has_begun).await;
-            }
+            runtime.sleep(pause).await;
         }
-        finish(tenure, consumer, has_begun).await;
-    }
-}
-
-async fn run(consumer: &mut impl Consumer, fence: &Fence, has_begun: &mut bool) -> Result<RunOutcome> {
-    if !*has_begun {
-        consumer.begin(fence).await?;
-        *has_begun = true;
-    }
-    consumer.run(fence).await
-}
-
-fn report(partition: &Partition, error: &FeedError, pause: Duration) -> Duration {
-    tracing::warn!(%error, partition = %partition.name(), ?pause, "durable work waits");
-    pause
-}
-
-/// Ends an ownership that was not lost: the process stops, or gives the partition away.
-async fn finish(tenure: Tenure, consumer: &mut impl Consumer, has_begun: bool) {
-    if let Some(fence) = tenure.held_fence().filter(|_| has_begun) {
-        consumer.end(&fence).await;
+        // The process stops, or gives the partition away.
+        if partition.is_owned(&fence) {
+            consumer.end(&fence).await;
+        }
     }
 }
