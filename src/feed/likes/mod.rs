@@ -8,8 +8,6 @@
 //! | `memory.rs` | acknowledged states, counts and pending likes of this node, updated by settlements |
 //! | `pending.rs` | counts that include unsettled likes; likes of this node's clients, until they are settled |
 //! | `settler.rs` | the work of a partition of the queue: moves batches into the ledger, and publishes the result |
-//! | `like_quarantine.rs` | entries that cannot be decoded, and retries of quarantined ones |
-//! | `reverts.rs` | publishes reverted likes to their users |
 //! | `count_publisher.rs` | counts on `post:<id>`, a few per second |
 //!
 //! A like has three stages. **Intake**: the like is checked against the caches, appended to the durable queue, and
@@ -22,10 +20,8 @@ mod commands;
 mod count_publisher;
 mod eligibility;
 mod intake;
-mod like_quarantine;
 mod memory;
 mod pending;
-mod reverts;
 mod settler;
 
 pub(crate) use commands::{AcceptedLike, LikeService, LikeTarget};

@@ -21,7 +21,9 @@ use crate::feed::base::Base;
 use crate::feed::error::{Result, isolate};
 use crate::feed::runtime::now;
 use crate::feed::work::{Consumer, Owner, Partition, PollSchedule, QuarantinePolicy, RunOutcome, work};
-use crate::ledger::{EventConsumer, Fault, Fence, LIKE, LikeBatch, Quarantined, SettledLikes, SkippedLike, like_name};
+use crate::ledger::{
+    EventConsumer, Fault, Fence, LIKE, LedgerError, LikeBatch, Quarantined, Reverted, SettledLikes, like_name,
+};
 use crate::model::{ContentId, Epoch, LikeChange, Millis, UserId};
 
 /// Entries of a full batch.
@@ -35,7 +37,10 @@ const SCHEDULE: PollSchedule = PollSchedule { poll: Duration::from_millis(250), 
 const ELIGIBILITY_STEP: usize = 500;
 
 /// Why an entry that cannot be decoded is set aside.
-pub(super) const UNKNOWN: &str = "it is not a like that this version knows";
+const UNKNOWN: &str = "it is not a like that this version knows";
+
+/// The requests for retries of one step.
+const MAX_RETRIES: usize = 100;
 
 /// The interval at which the queue is measured, and requests for retries are looked for.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(1);
@@ -50,8 +55,6 @@ pub(crate) struct Settlers {
     pub(crate) memory: Arc<LikeMemory>,
     /// Decides when an entry has failed often enough to be quarantined.
     pub(crate) quarantine: Arc<QuarantinePolicy>,
-    /// The same, about reverts that cannot be published.
-    pub(crate) revert_quarantine: Arc<QuarantinePolicy>,
     /// The partitions of the queue: see [`partitions`](Self::partitions).
     pub(crate) partitions: Vec<Arc<Partition>>,
     /// Held while a batch is settled and published: [`CONCURRENCY`](Self::CONCURRENCY).
@@ -70,8 +73,6 @@ pub(super) struct SettlerState {
     /// Everything up to here is settled.
     pub(super) through: QueueOffset,
     pub(super) counts: PendingCounts,
-    /// Whether the ledger may have reverts to be published.
-    pub(super) has_reverts: bool,
     /// The queue is trimmed below this offset.
     pub(super) trimmed: QueueOffset,
 }
@@ -129,6 +130,28 @@ impl Settlers {
         Ok(())
     }
 
+    /// Appends likes to the queue again whose retry an operator has requested in the ledger. Any node does it; two that
+    /// do so at once change nothing more.
+    async fn carry_out_retries(&self) -> Result<()> {
+        let ledger = &self.base.ledger;
+        for Quarantined { kind, name, content, .. } in ledger.requested_retries(MAX_RETRIES).await? {
+            // One that fails again does not hold up the others.
+            let (retried, cause) = isolate(self.retry(&content)).await;
+            match retried {
+                Ok(()) => drop(ledger.drop_quarantined(&kind, &name).await?),
+                Err(error) if error.is_outage() => return Err(error),
+                Err(_) => ledger.refuse_retry(&kind, &name, &cause).await?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn retry(&self, content: &str) -> Result<()> {
+        let change = intake::decode(content.as_bytes()).ok_or_else(|| LedgerError::Failed(UNKNOWN.to_owned()))?;
+        self.intake.enqueue(self.memory.partition(change.object), &change, None).await?;
+        Ok(())
+    }
+
     /// Publishes the counts that are due, and removes settled and published entries from the queue.
     async fn publish_and_trim(&self, fence: &Fence, state: &mut SettlerState) -> Result<()> {
         self.counts.publish_due(&mut state.counts).await?;
@@ -168,8 +191,6 @@ impl Consumer for Settler<'_> {
             }
         }
         settlers.publish_and_trim(fence, state).await?;
-        // Last: a revert that fails does not hold up the counts.
-        settlers.publish_reverts(self.partition, &mut state.has_reverts).await?;
         let is_full = page.items.len() == limit;
         Ok(if is_full { RunOutcome::More } else { RunOutcome::Idle(state.counts.next_due()) })
     }
@@ -244,24 +265,22 @@ impl Settlers {
             }
         }
         tracing::debug!(partition, %through, unpublished = objects.len(), "settles likes here from now on");
-        // The last settler may have left reverts.
-        let has_reverts = true;
         let trimmed = QueueOffset::ZERO;
-        Ok(SettlerState { partition, epoch, incarnation, position, through, counts, has_reverts, trimmed })
+        Ok(SettlerState { partition, epoch, incarnation, position, through, counts, trimmed })
     }
 
     /// Settles entries. Returns `false` if the ledger's position is not that of the state.
     async fn settle_batch(&self, state: &mut SettlerState, entries: &[QueuedEntry]) -> Result<bool> {
         let Some(last) = entries.last() else { return Ok(true) };
         let (merged, oldest) = intake::merge(entries);
-        self.set_unreadable_aside(state, entries).await?;
+        let quarantined = unreadable(state, entries);
         let many = merged.len();
         let (changes, unseen) = self.split_by_eligibility(merged).await?;
         let (partition, from, to) =
             (state.partition, state.position.clone(), intake::position(&state.epoch, last.place));
         let noted = self.base.events.max_likes_per_object();
         let likes: Vec<_> = changes.iter().map(|change| (change.user.clone(), change.object, change.liked)).collect();
-        let batch = LikeBatch { partition, from, to, changes, unseen, noted, now: now() };
+        let batch = LikeBatch { partition, from, to, changes, unseen, failed: None, quarantined, noted, now: now() };
         let Some(mut settled) = self.base.ledger.settle_likes(batch).await? else { return Ok(false) };
         let has_unlikes = likes.iter().any(|(_, _, liked)| !liked);
         if !std::mem::take(&mut settled.added).is_empty() || has_unlikes {
@@ -273,24 +292,6 @@ impl Settlers {
         Ok(true)
     }
 
-    /// Quarantines the entries of a batch that are not likes. The batch settles without them.
-    ///
-    /// # Errors
-    /// If the ledger cannot be written.
-    async fn set_unreadable_aside(&self, state: &SettlerState, batch: &[QueuedEntry]) -> Result<()> {
-        let partition = state.partition;
-        let unreadable = batch.iter().filter(|item| intake::decode(&item.body).is_none()).map(|item| {
-            tracing::error!(partition, place = %item.place, "an entry of the queue of likes cannot be decoded");
-            let name = like_name(partition, &intake::position(&state.epoch, item.place));
-            Quarantined::new(LIKE, name, intake::content(item), Fault::now(UNKNOWN, 1))
-        });
-        let unreadable: Vec<_> = unreadable.collect();
-        if unreadable.is_empty() {
-            return Ok(());
-        }
-        Ok(self.base.ledger.quarantine(&unreadable).await?)
-    }
-
     /// Quarantines an entry that always fails, and moves the ledger's position past it. Nothing changes if another node
     /// has moved the position.
     async fn skip(&self, state: &mut SettlerState, item: &QueuedEntry, fault: Fault) -> Result<()> {
@@ -299,18 +300,18 @@ impl Settlers {
         tracing::error!(partition, place = %item.place, cause, "a like always fails and was quarantined");
         let like = intake::decode(&item.body);
         let objects: Vec<_> = like.iter().map(|like| like.object).collect();
-        let skipped = SkippedLike {
+        let batch = LikeBatch {
             partition,
             from: state.position.clone(),
             to: intake::position(&state.epoch, item.place),
-            content: intake::content(item),
-            like: like.filter(|like| like.liked),
-            fault,
+            failed: like.filter(|like| like.liked),
+            quarantined: vec![set_aside(state, item, fault)],
+            now: now(),
+            ..LikeBatch::default()
         };
-        let Some(reverted) = self.base.ledger.skip_like(&skipped).await? else { return Ok(()) };
+        let Some(mut settled) = self.base.ledger.settle_likes(batch).await? else { return Ok(()) };
         // The count itself may be unreadable. Other nodes load it again later.
-        let tallies = self.base.ledger.like_tallies(&objects).await.unwrap_or_default();
-        let settled = SettledLikes { tallies, added: Vec::new(), reverted };
+        settled.tallies = self.base.ledger.like_tallies(&objects).await.unwrap_or_default();
         self.advance(state, std::slice::from_ref(item), settled, Vec::new()).await
     }
 
@@ -332,9 +333,12 @@ impl Settlers {
                 state.counts.changed(*object, *tally, first.place);
             }
         }
-        for reverted in &settled.reverted {
-            self.base.metrics.likes.reverted(reverted.reason.as_str());
-            state.has_reverts = true;
+        for Reverted { user, object, reason } in &settled.reverted {
+            self.base.metrics.likes.reverted(reason.as_str());
+            self.memory.states.remove(&(user.clone(), *object));
+        }
+        if !settled.reverted.is_empty() {
+            self.base.events.wake(EventConsumer::Notifications);
         }
         self.publish(state, settled, likes).await;
         Ok(())
@@ -369,4 +373,19 @@ impl Settlers {
             tracing::debug!(%error, partition, "a settlement was not published");
         }
     }
+}
+
+/// The entries of a batch that are not likes. The batch settles without them.
+fn unreadable(state: &SettlerState, batch: &[QueuedEntry]) -> Vec<Quarantined> {
+    let partition = state.partition;
+    let unreadable = batch.iter().filter(|item| intake::decode(&item.body).is_none()).map(|item| {
+        tracing::error!(partition, place = %item.place, "an entry of the queue of likes cannot be decoded");
+        set_aside(state, item, Fault::now(UNKNOWN, 1))
+    });
+    unreadable.collect()
+}
+
+fn set_aside(state: &SettlerState, item: &QueuedEntry, fault: Fault) -> Quarantined {
+    let name = like_name(state.partition, &intake::position(&state.epoch, item.place));
+    Quarantined::new(LIKE, name, intake::content(item), fault)
 }

@@ -218,6 +218,7 @@ pub(super) fn owner_of(event: &DomainEvent) -> Option<EventOwner> {
         | DomainEvent::CommentDeleted { .. }
         | DomainEvent::Liked { .. }
         | DomainEvent::Unliked { .. }
+        | DomainEvent::LikeReverted { .. }
         | DomainEvent::Restricted { .. } => None,
     }
 }
@@ -249,6 +250,7 @@ fn public_form<'a>(event: &'a DomainEvent, at: Millis, groups: &'a Groups) -> Op
         | DomainEvent::CommentDeleted { .. }
         | DomainEvent::Liked { .. }
         | DomainEvent::Unliked { .. }
+        | DomainEvent::LikeReverted { .. }
         | DomainEvent::Restricted { .. } => {
             return None;
         }

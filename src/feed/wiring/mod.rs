@@ -1,7 +1,6 @@
 //! Builds the services of the feed, lower layers first, and passes each its dependencies.
 
 mod likes;
-mod policies;
 mod timelines;
 
 use std::sync::Arc;
@@ -9,7 +8,6 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 use likes::LikeServices;
-use policies::Policies;
 use timelines::TimelineServices;
 
 use super::base::Base;
@@ -42,11 +40,16 @@ use super::services::Feed;
 use super::topics::TopicService;
 use super::visibility::{AccessChecks, CommentContexts, FollowerCache, RelationCache, VisibilityPolicy};
 use super::web_push_key::WebPushPublicKey;
-use super::work::{JobQueue, Owner};
+use super::work::{JobQueue, Owner, QuarantinePolicy};
 use crate::auth::{Passwords, RevocationList, SessionIssuer, SignInGuard};
 use crate::broker::{Broker, DurableQueue};
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
+
+/// The kinds of work, as `/ready` names them. Each has a policy of its own, because only items of the same kind show that
+/// others succeed.
+const WORK_KINDS: [&str; 9] =
+    ["jobs", "pull_log", "likes", "notifications", "like_notifications", "outlet", "webhooks", "stream", "erasures"];
 
 /// The dependencies of the feed.
 pub struct FeedParts {
@@ -165,13 +168,25 @@ impl Feed {
             guard: SignInGuard::new(base.options.rates.sessions),
         };
         let event_renderer = Arc::new(EventRenderer::new(base.clone(), erased, lease));
-        let policies = Policies::new(&base);
-        let timelines = TimelineServices::new(&base, policies.pull_log.clone());
+        let policies =
+            WORK_KINDS.map(|kind| (kind, Arc::new(QuarantinePolicy::new(base.ledger.clone(), base.broker.clone()))));
+        let [
+            job_policy,
+            pull_policy,
+            like_policy,
+            notification_policy,
+            like_notification_policy,
+            outlet_policy,
+            webhook_waits,
+            stream_waits,
+            erasure_policy,
+        ] = policies.each_ref().map(|(_, policy)| policy.clone());
+        let timelines = TimelineServices::new(&base, pull_policy);
         let comment_reader = Arc::new(CommentReader::new(base.clone()));
         let comments = Arc::new(CommentService::new(base.clone(), comment_reader.clone()));
         let favourites = Arc::new(FavouriteService::new(base.clone()));
         let notifications = Arc::new(Notifications::new(base.clone()));
-        let likes = LikeServices::new(&base, queue, like_memory.clone(), &policies);
+        let likes = LikeServices::new(&base, queue, like_memory.clone(), like_policy);
         let erasure_job = ErasureJob {
             base: base.clone(),
             partition: erasures,
@@ -180,15 +195,15 @@ impl Feed {
             comments: comments.clone(),
             notifications: notifications.clone(),
             counts: likes.counts,
-            quarantine: policies.erasures.clone(),
+            quarantine: erasure_policy,
         };
         let event_worker = EventWorker {
             base: base.clone(),
             notifications: notifications.clone(),
-            quarantine: policies.notifications.clone(),
-            like_quarantine: policies.like_notifications.clone(),
+            quarantine: notification_policy,
+            like_quarantine: like_notification_policy,
         };
-        let outlet = Arc::new(Outlet::new(base.clone(), policies.outlet.clone()));
+        let outlet = Arc::new(Outlet::new(base.clone(), outlet_policy));
         Arc::new(Self {
             posts: PostService::new(base.clone()),
             post_editor: PostEditor::new(base.clone()),
@@ -208,16 +223,11 @@ impl Feed {
             erasures: ErasureService::new(base.clone(), records),
             outlet,
             event_worker: Arc::new(event_worker),
-            webhook_waits: policies.webhooks.clone(),
-            stream_waits: policies.stream.clone(),
-            work: policies.kinds(),
+            webhook_waits,
+            stream_waits,
+            work: policies.to_vec(),
             erasure_job: Arc::new(erasure_job),
-            fanout: Arc::new(FanoutWorkers::new(
-                base.clone(),
-                timelines.edges.clone(),
-                favourites.clone(),
-                policies.jobs.clone(),
-            )),
+            fanout: Arc::new(FanoutWorkers::new(base.clone(), timelines.edges.clone(), favourites.clone(), job_policy)),
             read_markers: timelines.markers,
             inboxes: timelines.inboxes,
             pull_log: timelines.pull_log,
