@@ -211,8 +211,8 @@ impl Dispatcher {
     async fn append_to_pull_log(&self, scan: &FollowerScan<'_>, job: &RunningJob) -> Result<JobOutcome> {
         if !job.progress.own {
             let own = vec![scan.author.clone()];
-            let page = self.scanner.writer.write(scan, &job.tokens, PageRecipients::Own, own).await?;
-            if !self.scanner.writer.finish(page).await? {
+            let page = self.scanner.write(scan, &job.tokens, PageRecipients::Own, own).await?;
+            if !self.scanner.finish(page).await? {
                 return Ok(JobOutcome::Fenced);
             }
         }

@@ -4,7 +4,7 @@
 //! followers. The second pass reads the followers again, and skips those that were served before; it writes a few pages
 //! ahead of the broker's replies. A follower that connects between the two passes is served in the second.
 //!
-//! All writes to inboxes of followers go through [`PageWriter`].
+//! All writes to inboxes of followers go through this file.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -24,6 +24,22 @@ const MAX_CONCURRENT_PAGES: usize = 3;
 
 /// The number of followers that are read, and whose connections are looked up, in one step.
 const CHUNK: usize = 2_000;
+
+/// Inboxes of all pages that the broker is writing. On Redis, this many take some 20 ms, for which every other command
+/// waits behind them at worst, however many jobs run.
+const MAX_INBOXES_UNDER_WAY: u32 = 6_000;
+
+/// An entry, and its recipients among the author's followers.
+pub(super) struct FollowerScan<'a> {
+    pub(super) author: &'a UserId,
+    pub(super) entry: &'a Entry,
+    pub(super) recipients: Recipients<'a>,
+    /// When the job was created.
+    pub(super) created_at: Millis,
+}
+
+/// A page that the broker is writing.
+pub(super) type WritingPage = JoinHandle<broker::Result<FannedOut>>;
 
 /// The followers that a scan has not served yet.
 struct RemainingFollowers {
@@ -59,13 +75,20 @@ struct Pages<'a, 'b> {
     writing: VecDeque<WritingPage>,
 }
 
-/// Scans followers.
+/// Scans followers, and writes pages of inboxes.
 pub(super) struct FollowerScanner {
-    pub(super) base: Arc<Base>,
-    pub(super) writer: PageWriter,
+    base: Arc<Base>,
+    /// A permit for each inbox of the pages that the broker is writing.
+    under_way: Arc<Semaphore>,
 }
 
 impl FollowerScanner {
+    /// Writes pages to this broker, for recipients that the policy selects.
+    pub(super) fn new(base: Arc<Base>) -> Self {
+        let under_way = Arc::new(Semaphore::new(MAX_INBOXES_UNDER_WAY as usize));
+        Self { base, under_way }
+    }
+
     /// Serves the followers that earlier attempts did not serve.
     ///
     /// # Errors
@@ -85,11 +108,11 @@ impl FollowerScanner {
                 let next = self.next_page(scan.author, &mut followers, &ahead, &job.progress).await?;
                 let Some((users, to)) = next else { break };
                 let page = PageRecipients::Range { after: ahead, to: to.clone() };
-                writing.push_back(self.writer.write(scan, &job.tokens, page, users).await?);
+                writing.push_back(self.write(scan, &job.tokens, page, users).await?);
                 ahead = to;
             }
             let Some(page) = writing.pop_front() else { return Ok(JobOutcome::Done) };
-            if !self.writer.finish(page).await? {
+            if !self.finish(page).await? {
                 return Ok(JobOutcome::Fenced);
             }
         }
@@ -170,7 +193,7 @@ impl FollowerScanner {
         // the way to Redis.
         self.write_pages(&mut pages, 1).await?;
         while let Some(page) = pages.writing.pop_front() {
-            pages.fenced |= !self.writer.finish(page).await?;
+            pages.fenced |= !self.finish(page).await?;
         }
         Ok(if pages.fenced { JobOutcome::Fenced } else { JobOutcome::Done })
     }
@@ -182,46 +205,15 @@ impl FollowerScanner {
             let users = std::mem::replace(&mut pages.next, rest);
             let page = PageRecipients::Users(pages.made);
             pages.made += 1;
-            let writing = self.writer.write(pages.scan, &pages.tokens, page, users).await?;
+            let writing = self.write(pages.scan, &pages.tokens, page, users).await?;
             pages.writing.push_back(writing);
             if pages.writing.len() >= MAX_CONCURRENT_PAGES
                 && let Some(page) = pages.writing.pop_front()
             {
-                pages.fenced |= !self.writer.finish(page).await?;
+                pages.fenced |= !self.finish(page).await?;
             }
         }
         Ok(())
-    }
-}
-
-/// A page that the broker is writing.
-pub(super) type WritingPage = JoinHandle<broker::Result<FannedOut>>;
-
-/// Inboxes of all pages that the broker is writing. On Redis, this many take some 20 ms, for which every other command
-/// waits behind them at worst, however many jobs run.
-const MAX_INBOXES_UNDER_WAY: u32 = 6_000;
-
-/// An entry, and its recipients among the author's followers.
-pub(super) struct FollowerScan<'a> {
-    pub(super) author: &'a UserId,
-    pub(super) entry: &'a Entry,
-    pub(super) recipients: Recipients<'a>,
-    /// When the job was created.
-    pub(super) created_at: Millis,
-}
-
-/// Writes pages.
-pub(super) struct PageWriter {
-    base: Arc<Base>,
-    /// A permit for each inbox under way.
-    under_way: Arc<Semaphore>,
-}
-
-impl PageWriter {
-    /// Writes pages to this broker, for recipients that the policy selects.
-    pub(super) fn new(base: Arc<Base>) -> Self {
-        let under_way = Arc::new(Semaphore::new(MAX_INBOXES_UNDER_WAY as usize));
-        Self { base, under_way }
     }
 
     /// Starts the write of one page, for the users that are recipients of the entry.

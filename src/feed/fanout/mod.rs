@@ -31,7 +31,7 @@ use tokio::time::Instant;
 pub(crate) use pull_log::PullLog;
 
 use self::dispatcher::Dispatcher;
-use self::follower_scanner::{FollowerScanner, PageWriter};
+use self::follower_scanner::FollowerScanner;
 use self::job_sync::Finisher;
 use self::running_job::{JobOutcome, RunningJob};
 use super::error::isolate;
@@ -70,12 +70,8 @@ impl FanoutWorkers {
         favourites: Arc<FavouriteService>,
         quarantine: Arc<QuarantinePolicy>,
     ) -> Self {
-        let dispatcher = Dispatcher {
-            scanner: FollowerScanner { base: base.clone(), writer: PageWriter::new(base.clone()) },
-            base: base.clone(),
-            favourites,
-            edges,
-        };
+        let dispatcher =
+            Dispatcher { scanner: FollowerScanner::new(base.clone()), base: base.clone(), favourites, edges };
         Self { finisher: Arc::new(Finisher::new(base.clone())), base, quarantine, dispatcher }
     }
 

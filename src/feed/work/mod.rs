@@ -9,8 +9,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `owner.rs` | the lease of this process, and the partitions that it owns |
-//! | `partition.rs` | a partition as this process has it, and the clocks that the lease is counted on |
-//! | `worker.rs` | the loop of a partition: wake, gather, run, back off, stop |
+//! | `partition.rs` | a partition as this process has it, its worker, and the clocks that the lease is counted on |
 //! | `shares.rs` | which partitions a process takes and gives away |
 //! | `job_queue.rs`, `author_queues.rs` | fan-out jobs in this process |
 //! | `quarantine.rs` | decides which items are set aside because they fail by themselves; what work waits for |
@@ -21,12 +20,10 @@ mod owner;
 mod partition;
 mod quarantine;
 mod shares;
-mod worker;
 
 pub(crate) use author_queues::{JobEnd, QueuedJob};
 pub(crate) use job_queue::JobQueue;
 pub(crate) use owner::Owner;
-pub(crate) use partition::Partition;
+pub(crate) use partition::{Consumer, Partition, PollSchedule, RunOutcome, work};
 pub use quarantine::StoreHealth;
 pub(crate) use quarantine::{QuarantinePolicy, WorkKinds};
-pub(crate) use worker::{Consumer, PollSchedule, RunOutcome, work};
