@@ -76,8 +76,8 @@ pub trait LikeStore: Send + Sync {
     ///
     /// A repeated like keeps its position in the list. If the object does not exist, is deleted, or is a comment on a
     /// deleted post, a like changes no row and is noted as reverted ([`Gone`](RevertReason::Gone)) by an
-    /// [event](DomainEvent::LikeReverted), and an unlike changes nothing. Likes in `unseen` of existing objects are noted as
-    /// [`Hidden`](RevertReason::Hidden). Users that the ledger does not know are created, as by `ensure_user`.
+    /// [event](DomainEvent::LikeReverted), and an unlike changes nothing. Likes in `unseen` of existing objects are
+    /// noted as [`Hidden`](RevertReason::Hidden). Users that the ledger does not know are created, as by `ensure_user`.
     async fn settle_likes(&self, batch: LikeBatch) -> Result<Option<SettledLikes>>;
 
     /// The tally of each of `objects`, each once, in any order. Objects without counts have zeros and version 0.

@@ -1,8 +1,8 @@
 //! Between the ledger and the jobs in memory: loads jobs that wait, removes finished ones, and raises the floors of
 //! partitions.
 //!
-//! A worker does not wait for a removal: the recipients have the entry. If the process dies before it, the next owner of
-//! the partition repeats the job, which changes nothing.
+//! A worker does not wait for a removal: the recipients have the entry. If the process dies before it, the next owner
+//! of the partition repeats the job, which changes nothing.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -7,8 +7,9 @@
 //! and likes, and has the lowest priority.
 //!
 //! Likes are a separate partition, `events/likes`, with pauses of half a second, so that other events do not wait
-//! behind a burst of likes. Notifications of one author are thereby recorded together, and settling, which writes to the
-//! same disk, is not slowed. While many like events wait, no more are written; some likes then have no notification.
+//! behind a burst of likes. Notifications of one author are thereby recorded together, and settling, which writes to
+//! the same disk, is not slowed. While many like events wait, no more are written; some likes then have no
+//! notification.
 //!
 //! Each group in the ledger stores the last event of each user, so that a repeat changes nothing. Other events end what
 //! earlier ones caused (`endings.rs`).
@@ -108,8 +109,8 @@ impl EventWorker {
                 DomainEvent::Followed { follower, followee } => {
                     notifications.push(PendingNotification::new(followee, NotificationKind::Follow, follower));
                 }
-                // Likes are expanded above, reverts published below. The next ones end notifications, the others concern
-                // the outlet alone.
+                // Likes are expanded above, reverts published below. The next ones end notifications, the others
+                // concern the outlet alone.
                 DomainEvent::Liked { .. }
                 | DomainEvent::LikeReverted { .. }
                 | DomainEvent::CommentDeleted { .. }
@@ -135,8 +136,8 @@ impl EventWorker {
         Ok(())
     }
 
-    /// Appends a reverted like to the log of its user's notifications, so that devices without a connection learn of it,
-    /// too. A repeat appends it once.
+    /// Appends a reverted like to the log of its user's notifications, so that devices without a connection learn of
+    /// it, too. A repeat appends it once.
     async fn publish_revert(&self, seq: i64, user: &UserId, object: ContentId, reason: RevertReason) -> Result<()> {
         let channel = Channel::Notifications(user.clone()).to_string();
         let entry = Entry::Data(Event::LikeReverted { id: object.number(), reason }.encode());

@@ -139,8 +139,8 @@ impl Outlet {
     }
 }
 
-/// The publisher: takes events from the queue, in order, and appends them to the log. The ledger appends only those that
-/// still wait, and none of a process that lost the partition `events/outlet`.
+/// The publisher: takes events from the queue, in order, and appends them to the log. The ledger appends only those
+/// that still wait, and none of a process that lost the partition `events/outlet`.
 #[async_trait]
 impl EventHandler for Outlet {
     async fn read(&self) -> Result<Vec<QueuedEvent>> {

@@ -46,8 +46,8 @@ use crate::broker::{Broker, DurableQueue};
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
 
-/// The kinds of work, as `/ready` names them. Each has a policy of its own, because only items of the same kind show that
-/// others succeed.
+/// The kinds of work, as `/ready` names them. Each has a policy of its own, because only items of the same kind show
+/// that others succeed.
 const WORK_KINDS: [&str; 9] =
     ["jobs", "pull_log", "likes", "notifications", "like_notifications", "outlet", "webhooks", "stream", "erasures"];
 

@@ -25,8 +25,9 @@ const CLEARED: i64 = 500;
 /// The number of users whose notifications are written concurrently.
 const MAX_CONCURRENT_USERS: usize = 4;
 
-/// Stores events, queues pushes at `$13` (NULL: none), and writes an event for the outlet for each changed group: `$15` is
-/// the beginning of its JSON, `$16` its consumers (0: none). Returns the changed groups, in the order of their changes.
+/// Stores events, queues pushes at `$13` (NULL: none), and writes an event for the outlet for each changed group: `$15`
+/// is the beginning of its JSON, `$16` its consumers (0: none). Returns the changed groups, in the order of their
+/// changes.
 const NOTIFY: &str = "\
     WITH answer AS MATERIALIZED (
         SELECT changed, place FROM feedline_notify_and_push(

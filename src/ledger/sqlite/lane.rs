@@ -1,5 +1,5 @@
-//! A bounded queue of calls, and the threads that serve it, each with a connection. Async code reaches SQLite through it
-//! without blocking the runtime.
+//! A bounded queue of calls, and the threads that serve it, each with a connection. Async code reaches SQLite through
+//! it without blocking the runtime.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -2,7 +2,8 @@
 -- The queue of pushes.
 
 -- As feedline_notify, and queues the changed groups for the devices of the user, to be pushed at `p_due` (NULL: none
--- is). A group that was pushed before is pushed again if it has grown, likes and follows `p_digest` after the last push.
+-- is). A group that was pushed before is pushed again if it has grown, likes and follows `p_digest` after the last
+-- push.
 CREATE OR REPLACE FUNCTION feedline_notify_and_push(
     p_user text, p_kinds text[], p_objects text[], p_people text[], p_repeats boolean[],
     p_events bigint[], p_comments bigint[], p_now bigint, p_window bigint, p_kept bigint, p_cleared bigint,
