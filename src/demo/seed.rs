@@ -310,10 +310,10 @@ impl Seeder<'_> {
             from: String::new(),
             to: String::new(),
             changes: std::mem::take(&mut self.likes),
-            unseen: Vec::new(),
             // Their notifications are written here.
             noted: 0,
             now,
+            ..LikeBatch::default()
         };
         let settled = self.ledger.settle_likes(batch).await?;
         let settled = settled.ok_or_else(|| SeedError::Content("the ledger has settled likes already".into()))?;

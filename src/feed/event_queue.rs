@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::error::{Result, isolate};
 use super::runtime::{Runtime, now};
-use super::work::{Consumer, Owner, Partition, PollSchedule, QuarantinePolicy, RunOutcome, Waker, work};
+use super::work::{Consumer, Owner, Partition, PollSchedule, QuarantinePolicy, RunOutcome, work};
 use crate::broker::{Broker, Signal};
 use crate::ledger::{EventBacklog, EventConsumer, FailedWork, Fault, Fence, Ledger, QueuedEvent};
 use crate::metrics::Metrics;
@@ -49,20 +49,12 @@ pub(crate) struct EventQueue {
     broker: Arc<dyn Broker>,
     runtime: Arc<Runtime>,
     metrics: Arc<Metrics>,
-    /// The work of each consumer; that of the outlet only if there is one.
-    consumers: Vec<ConsumerWork>,
+    /// The partition of each consumer; that of the outlet only if there is one.
+    partitions: Vec<(EventConsumer, Arc<Partition>)>,
     /// This process wrote events whose consumers have other owners.
     to_signal: Notify,
     /// Like events that waited when they were last counted.
     waiting_likes: AtomicU64,
-}
-
-/// The work of one consumer.
-struct ConsumerWork {
-    consumer: EventConsumer,
-    partition: Partition,
-    /// Wakes its worker.
-    waker: Waker,
 }
 
 /// An event that waits for a consumer.
@@ -99,17 +91,16 @@ impl EventQueue {
         metrics: Arc<Metrics>,
         outlet: bool,
     ) -> Self {
-        let work = |consumer: EventConsumer| {
+        let partition = |consumer: EventConsumer| {
             // A kind of its own: during a change of the configuration, not every process has the outlet.
             let kind = if consumer == EventConsumer::Outlet { "events/outlet" } else { "events" };
-            let partition = owner.partition(kind, format!("events/{}", consumer.name()));
-            ConsumerWork { consumer, partition, waker: Waker::new() }
+            (consumer, owner.partition(kind, format!("events/{}", consumer.name())))
         };
         let consumers = [EventConsumer::Notifications, EventConsumer::Likes].into_iter();
-        let consumers = consumers.chain(outlet.then_some(EventConsumer::Outlet)).map(work).collect();
+        let partitions = consumers.chain(outlet.then_some(EventConsumer::Outlet)).map(partition).collect();
         let to_signal = Notify::new();
         let waiting_likes = AtomicU64::new(0);
-        Self { ledger, broker, runtime, metrics, consumers, to_signal, waiting_likes }
+        Self { ledger, broker, runtime, metrics, partitions, to_signal, waiting_likes }
     }
 
     /// Signals and measures until the process stops.
@@ -121,9 +112,9 @@ impl EventQueue {
     /// Wakes the consumer: this process wrote an event. The outlet gets most events of the others, and wakes with them.
     pub(crate) fn wake(&self, consumer: EventConsumer) {
         let wanted = [consumer, EventConsumer::Outlet];
-        for work in self.consumers.iter().filter(|work| wanted.contains(&work.consumer)) {
-            match work.partition.fence() {
-                Some(_) => work.waker.notify_one(),
+        for (_, partition) in self.partitions.iter().filter(|(consumer, _)| wanted.contains(consumer)) {
+            match partition.fence() {
+                Some(_) => partition.wake(),
                 None => self.to_signal.notify_one(),
             }
         }
@@ -131,7 +122,7 @@ impl EventQueue {
 
     /// Wakes the consumers: another process wrote an event.
     pub(crate) fn on_signal(&self) {
-        self.consumers.iter().for_each(|work| work.waker.notify_one());
+        self.partitions.iter().for_each(|(_, partition)| partition.wake());
     }
 
     /// The maximal number of new likes of one object that get an event; 0 while too many like events wait.
@@ -139,14 +130,14 @@ impl EventQueue {
         if self.waiting_likes.load(Ordering::Relaxed) < MAX_WAITING_LIKE_EVENTS { LIKES_PER_OBJECT } else { 0 }
     }
 
-    /// The work of a consumer; `None`: the outlet, and there is none.
-    fn consumer(&self, consumer: EventConsumer) -> Option<&ConsumerWork> {
-        self.consumers.iter().find(|work| work.consumer == consumer)
+    /// The partition of a consumer; `None`: the outlet, and there is none.
+    fn partition(&self, consumer: EventConsumer) -> Option<&Partition> {
+        self.partitions.iter().find(|(of, _)| *of == consumer).map(|(_, partition)| &**partition)
     }
 
     /// Whether this process owns the partition of a consumer.
     pub(crate) fn is_owner(&self, consumer: EventConsumer) -> bool {
-        self.consumer(consumer).is_some_and(|work| work.partition.fence().is_some())
+        self.partition(consumer).is_some_and(|partition| partition.fence().is_some())
     }
 
     /// Has a handler process the events of a consumer while this process owns its partition, until the process stops.
@@ -156,9 +147,9 @@ impl EventQueue {
         policy: &QuarantinePolicy,
         handler: &impl EventHandler,
     ) {
-        let Some(own) = self.consumer(consumer) else { return };
-        let mut batches = EventBatches { queue: self, consumer, policy, handler, is_failing: false };
-        work(&own.partition, &self.runtime, &own.waker, SCHEDULE, policy, &mut batches).await;
+        let Some(partition) = self.partition(consumer) else { return };
+        let batches = || EventBatches { queue: self, consumer, policy, handler, is_failing: false };
+        work(partition, &self.runtime, SCHEDULE, policy, batches).await;
     }
 
     async fn signal_others(&self) {
@@ -215,11 +206,6 @@ struct EventBatches<'a, H> {
 
 #[async_trait]
 impl<H: EventHandler> Consumer for EventBatches<'_, H> {
-    async fn begin(&mut self, _fence: &Fence) -> Result<()> {
-        self.is_failing = false;
-        Ok(())
-    }
-
     /// Processes a batch, if events wait.
     async fn run(&mut self, fence: &Fence) -> Result<RunOutcome> {
         let began = Instant::now();
@@ -326,7 +312,7 @@ mod tests {
         owner.start().await;
         queue.wake(EventConsumer::Likes);
         for consumer in [EventConsumer::Likes, EventConsumer::Outlet] {
-            queue.consumer(consumer).unwrap().waker.notified().await;
+            queue.partition(consumer).unwrap().woken().await;
         }
         tokio::time::sleep(2 * SIGNAL_INTERVAL).await;
         assert_eq!(signals.0.load(Ordering::Relaxed), signalled, "the owner is this process");

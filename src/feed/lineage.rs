@@ -21,7 +21,7 @@ use super::error::{FeedError, Result};
 use super::runtime::Runtime;
 use crate::backoff::Backoff;
 use crate::broker::{Broker, LIKES, LedgerMatch, QueueOffset, Signal, is_behind};
-use crate::ledger::{self, HighWaterMarks, JOBS, Ledger, PULLED, REVERTS, high_water};
+use crate::ledger::{self, HighWaterMarks, JOBS, Ledger, PULLED, high_water};
 
 /// The interval at which the stores are compared without an event.
 const COMPARE_INTERVAL: Duration = Duration::from_secs(20);
@@ -57,7 +57,7 @@ pub(crate) struct LineageTracker {
 struct KnownIncarnation {
     identity: String,
     incarnation: Arc<str>,
-    numbers: [HighWaterMark; 3],
+    numbers: [HighWaterMark; 2],
 }
 
 /// The high-water mark of one kind of number.
@@ -180,7 +180,7 @@ impl LineageTracker {
             "the ledger was restored or replaced, or lost its tail: timelines are made anew from it"
         );
         let fresh = uuid::Uuid::new_v4().simple().to_string().split_off(20);
-        let least = [JOBS, PULLED, REVERTS].map(|kind| {
+        let least = [JOBS, PULLED].map(|kind| {
             let number = numbers.iter().find(|(name, _)| name == kind).and_then(|(_, number)| number.parse().ok());
             (kind, number.unwrap_or(0).max(lineage.number(kind)))
         });
@@ -200,7 +200,7 @@ impl LineageTracker {
         }
         // The derived state came from a ledger that may have had other contents.
         self.derived.iter().for_each(|state| state.reset());
-        let numbers = [JOBS, PULLED, REVERTS].map(|kind| HighWaterMark::new(kind, lineage.number(kind)));
+        let numbers = [JOBS, PULLED].map(|kind| HighWaterMark::new(kind, lineage.number(kind)));
         let incarnation: Arc<str> = lineage.incarnation.as_str().into();
         *self.known.write() =
             Some(Arc::new(KnownIncarnation { identity, incarnation: Arc::clone(&incarnation), numbers }));

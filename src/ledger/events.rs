@@ -9,7 +9,7 @@ use crate::model::{DomainEvent, Millis};
 /// then on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventConsumer {
-    /// Writes notifications, and ends those whose cause ended, except for likes.
+    /// Writes notifications, and ends those whose cause ended, except for likes. Publishes reverted likes.
     Notifications = 1,
     /// Writes notifications of likes. They are numerous, so they have their own consumer and do not delay other
     /// notifications.
@@ -34,6 +34,7 @@ impl EventConsumer {
             DomainEvent::CommentCreated { .. }
             | DomainEvent::CommentEdited { .. }
             | DomainEvent::CommentDeleted { .. }
+            | DomainEvent::LikeReverted { .. }
             | DomainEvent::Restricted { .. } => Self::Notifications.bit(),
             DomainEvent::Followed { .. } | DomainEvent::Unfollowed { .. } | DomainEvent::PostDeleted { .. } => {
                 Self::Notifications.bit() | outlet

@@ -1,14 +1,13 @@
 //! Likes. They arrive in batches from the like queue, which has acknowledged them already.
 
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
 
-use super::{Fault, ListPage, Result};
+use super::{ListPage, Quarantined, Result};
 pub use crate::model::RevertReason;
-use crate::model::{CommentId, ContentId, LikeChange, Millis, PostId, Tally, User, UserId};
+use crate::model::{CommentId, ContentId, DomainEvent, LikeChange, Millis, PostId, Tally, User, UserId};
 
 /// A section of a partition of the queue, merged: at most one change for each user and object.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LikeBatch {
     /// The partition.
     pub partition: u16,
@@ -20,6 +19,10 @@ pub struct LikeBatch {
     pub changes: Vec<LikeChange>,
     /// Likes of objects that their users cannot see. They are noted as reverted; none of them is in `changes`.
     pub unseen: Vec<LikeChange>,
+    /// A like that always fails, noted as reverted ([`Failed`](RevertReason::Failed)).
+    pub failed: Option<LikeChange>,
+    /// Entries of the queue that are set aside, as a [`LIKE`](super::LIKE) each.
+    pub quarantined: Vec<Quarantined>,
     /// The number of new likes of each object that get an event; 0: none.
     pub noted: usize,
     /// The time now, in Unix milliseconds.
@@ -27,10 +30,8 @@ pub struct LikeBatch {
 }
 
 /// A like that was acknowledged and could not be settled.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reverted {
-    /// The id of the revert.
-    pub id: i64,
     /// The user.
     pub user: UserId,
     /// The object.
@@ -46,24 +47,20 @@ pub struct SettledLikes {
     pub tallies: Vec<(ContentId, Tally)>,
     /// The new likes, in the order of the batch for each object.
     pub added: Vec<(UserId, ContentId)>,
-    /// The likes that could not be settled, as noted for [`LikeStore::pending_reverts`].
+    /// The likes that could not be settled.
     pub reverted: Vec<Reverted>,
 }
-/// An entry of the queue of likes that is set aside.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SkippedLike {
-    /// The partition of the queue of likes.
-    pub partition: u16,
-    /// The position at which the ledger must stand, as in [`LikeBatch`].
-    pub from: String,
-    /// The position after the entry.
-    pub to: String,
-    /// The content of the entry in the queue.
-    pub content: String,
-    /// Why it is set aside.
-    pub fault: Fault,
-    /// The like, to be noted as reverted. `None` if the entry is not a like, or takes one back.
-    pub like: Option<LikeChange>,
+
+impl Reverted {
+    /// The revert of a like.
+    pub(super) fn of(like: &LikeChange, reason: RevertReason) -> Self {
+        Self { user: like.user.clone(), object: like.object, reason }
+    }
+
+    /// The event that informs the user.
+    pub(super) fn event(&self) -> DomainEvent {
+        DomainEvent::LikeReverted { user: self.user.clone(), object: self.object, reason: self.reason }
+    }
 }
 
 /// Likes.
@@ -78,17 +75,10 @@ pub trait LikeStore: Send + Sync {
     /// if the position is not `from`: another batch was settled in between, or this batch was applied before.
     ///
     /// A repeated like keeps its position in the list. If the object does not exist, is deleted, or is a comment on a
-    /// deleted post, a like changes no row and is noted as reverted ([`Gone`](RevertReason::Gone)) in the same
-    /// transaction, and an unlike changes nothing. Likes in `unseen` of existing objects are noted as
-    /// [`Hidden`](RevertReason::Hidden). Users that the ledger does not know are created, as by `ensure_user`.
+    /// deleted post, a like changes no row and is noted as reverted ([`Gone`](RevertReason::Gone)) by an
+    /// [event](DomainEvent::LikeReverted), and an unlike changes nothing. Likes in `unseen` of existing objects are
+    /// noted as [`Hidden`](RevertReason::Hidden). Users that the ledger does not know are created, as by `ensure_user`.
     async fn settle_likes(&self, batch: LikeBatch) -> Result<Option<SettledLikes>>;
-
-    /// The oldest reverted likes of a partition whose users have not been informed, oldest first. Fewer than `limit`
-    /// only if there are no more. Notes that cannot be decoded move to the quarantine.
-    async fn pending_reverts(&self, partition: u16, limit: usize) -> Result<Vec<Reverted>>;
-
-    /// Removes reverts whose users have been informed.
-    async fn delete_reverts(&self, ids: &[i64]) -> Result<()>;
 
     /// The tally of each of `objects`, each once, in any order. Objects without counts have zeros and version 0.
     async fn like_tallies(&self, objects: &[ContentId]) -> Result<Vec<(ContentId, Tally)>>;
@@ -116,9 +106,4 @@ pub trait LikeStore: Send + Sync {
 
     /// The likes among these that exist, in any order. Accepts any number of likes in one round trip.
     async fn likes_among(&self, likes: &[(ContentId, UserId)]) -> Result<Vec<(ContentId, UserId)>>;
-
-    /// Sets an entry of the queue of likes aside and moves its partition on, in one transaction. The like is noted as
-    /// [reverted](RevertReason::Failed). Returns the note; `None`, and nothing changes, if the partition does
-    /// not stand at `from`.
-    async fn skip_like(&self, skipped: &SkippedLike) -> Result<Option<Vec<Reverted>>>;
 }

@@ -27,9 +27,6 @@ pub const JOBS: &str = "jobs";
 /// The kind of number that orders the pull log.
 pub const PULLED: &str = "pulled";
 
-/// The kind of number that names likes that could not be settled.
-pub const REVERTS: &str = "reverts";
-
 /// The identity of a ledger, and its greatest numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lineage {
@@ -40,7 +37,7 @@ pub struct Lineage {
     /// database. It changes when a standby is promoted, and after point-in-time recovery. Empty for stores without such
     /// an identifier.
     pub place: String,
-    /// The greatest numbers issued: of [`JOBS`], [`PULLED`] and [`REVERTS`]. Absent means 0.
+    /// The greatest numbers issued: of [`JOBS`] and [`PULLED`]. Absent means 0.
     pub numbers: Vec<(&'static str, u64)>,
     /// The position up to which each partition of the queue of likes is settled: partition, and the position as it was
     /// written.

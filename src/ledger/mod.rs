@@ -53,8 +53,8 @@ pub use self::jobs::{
     Backlog, EdgeWork, FANOUT_PARTITIONS, Job, JobId, JobRequest, JobStore, LoadedJob, NewJob, VisibilityChange, Work,
     fanout_partition,
 };
-pub use self::likes::{LikeBatch, LikeStore, RevertReason, Reverted, SettledLikes, SkippedLike};
-pub use self::lineage::{HighWaterMarks, JOBS, Lineage, LineageStore, NUMBERS_SKIPPED, PULLED, REVERTS, high_water};
+pub use self::likes::{LikeBatch, LikeStore, RevertReason, Reverted, SettledLikes};
+pub use self::lineage::{HighWaterMarks, JOBS, Lineage, LineageStore, NUMBERS_SKIPPED, PULLED, high_water};
 pub use self::notifications::{
     EndedNotification, MAX_GROUP_COMMENTS, MAX_GROUP_PEOPLE, MAX_NOTIFICATION_GROUPS, MarkUpTo, NotificationEvent,
     NotificationGroup, NotificationMark, NotificationStore, UserNotifications,
@@ -78,7 +78,7 @@ pub use self::pushes::{
 };
 pub use self::quarantine::{
     ERASURE, EVENT, FailedWork, Fault, JOB, LIKE, MAX_QUARANTINED, PUSH, QUARANTINE_KINDS, QuarantineStore,
-    Quarantined, REVERT, RetryOutcome, WEBHOOK, like_name, quarantine_dropped, unreadable_rows,
+    Quarantined, RetryOutcome, WEBHOOK, like_name, quarantine_dropped, unreadable_rows,
 };
 pub use self::read_markers::ReadMarkerStore;
 pub use self::restrictions::{RestrictedUser, RestrictionStore};

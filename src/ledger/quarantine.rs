@@ -39,10 +39,6 @@ pub const JOB: &str = "job";
 /// An entry of the queue of likes that cannot be settled, by its partition and place.
 pub const LIKE: &str = "like";
 
-/// A note of a reverted like whose user was to be informed, by its id. The content is a
-/// [`Reverted`](super::Reverted).
-pub const REVERT: &str = "revert";
-
 /// A domain event that a consumer could not process, by the consumer and its number.
 pub const EVENT: &str = "event";
 
@@ -56,7 +52,7 @@ pub const PUSH: &str = "push";
 pub const ERASURE: &str = "erasure";
 
 /// The kinds of work that have items in quarantine.
-pub const QUARANTINE_KINDS: [&str; 7] = [JOB, LIKE, REVERT, EVENT, WEBHOOK, PUSH, ERASURE];
+pub const QUARANTINE_KINDS: [&str; 6] = [JOB, LIKE, EVENT, WEBHOOK, PUSH, ERASURE];
 
 /// The maximal number of items of each kind. The oldest are dropped.
 pub const MAX_QUARANTINED: u64 = 10_000;
@@ -117,7 +113,7 @@ impl RetryOutcome {
     pub(super) fn of(kind: &str, was_there: bool) -> Self {
         match kind {
             _ if !was_there => Self::Absent,
-            LIKE | REVERT => Self::Requested,
+            LIKE => Self::Requested,
             _ => Self::Returned,
         }
     }

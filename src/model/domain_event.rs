@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Comment, CommentId, ContentId, NotificationId, Post, PostId, UserId};
+use super::{Comment, CommentId, ContentId, NotificationId, Post, PostId, RevertReason, UserId};
 
 /// The maximal number of users that one text notifies by mentioning them. Texts with more mentions are not addressed to
 /// each of these users.
@@ -97,6 +97,15 @@ pub enum DomainEvent {
         /// The likes, grouped by object.
         likes: Vec<NewLikes>,
     },
+    /// A like that was acknowledged could not be settled.
+    LikeReverted {
+        /// The user who liked.
+        user: UserId,
+        /// The liked object.
+        object: ContentId,
+        /// Why it is undone.
+        reason: RevertReason,
+    },
     /// A user hides from, mutes or blocks another one.
     Restricted {
         /// The user.
@@ -182,7 +191,10 @@ impl DomainEvent {
             Self::Liked { likes } | Self::Unliked { likes } => {
                 likes.iter_mut().flat_map(|likes| &mut likes.by).collect()
             }
-            Self::Notified { to: user, .. } | Self::UserConnected { user } | Self::UserAway { user } => vec![user],
+            Self::Notified { to: user, .. }
+            | Self::LikeReverted { user, .. }
+            | Self::UserConnected { user }
+            | Self::UserAway { user } => vec![user],
             Self::ChannelSubscribed { user, .. } => user.iter_mut().collect(),
             Self::ChannelVacated { .. } => Vec::new(),
         }
@@ -301,7 +313,7 @@ impl DomainEvent {
             Self::CommentEdited { mentions, unmentioned, .. } => mentions.len() + unmentioned.len(),
             Self::PostCreated { mentions, .. } | Self::PostDeleted { mentions, .. } => mentions.len(),
             Self::CommentCreated { mentions, .. } | Self::CommentDeleted { mentions, .. } => mentions.len() + 2,
-            Self::Followed { .. } | Self::Unfollowed { .. } => 1,
+            Self::Followed { .. } | Self::Unfollowed { .. } | Self::LikeReverted { .. } => 1,
             Self::Restricted { .. } => 2,
             Self::Liked { likes } | Self::Unliked { likes } => likes.iter().map(|likes| likes.by.len()).sum(),
             Self::Notified { .. }

@@ -54,7 +54,7 @@ const PARTITION: &str = "pushes";
 pub struct PushBridge {
     sender: Arc<PushSender>,
     /// Its owner does the upkeep.
-    partition: Partition,
+    partition: Arc<Partition>,
     pushes: Arc<Semaphore>,
 }
 

@@ -11,7 +11,7 @@ use crate::support::{NOW, comment, conformance, delete, id, ids, publish, users}
 conformance! {
     batches_apply_once_at_the_last_offset
     like_counts_match_the_rows
-    reverts_are_kept_until_announced
+    reverted_likes_have_events
     liker_pages_are_exact_latest_first
     one_of_two_concurrent_settlers_wins
     comment_likes_equal_post_likes
@@ -32,7 +32,7 @@ fn change(user: &str, object: ContentId, liked: bool) -> LikeChange {
 }
 
 fn batch(from: &str, to: &str, changes: Vec<LikeChange>) -> LikeBatch {
-    LikeBatch { partition: 3, from: from.into(), to: to.into(), changes, unseen: Vec::new(), noted: 500, now: NOW }
+    LikeBatch { partition: 3, from: from.into(), to: to.into(), changes, noted: 500, now: NOW, ..LikeBatch::default() }
 }
 
 fn tally(likes: u64, version: u64) -> Tally {
@@ -101,7 +101,7 @@ async fn like_counts_match_the_rows(ledger: Any) {
     assert_eq!(found, [(post(2), tally(1, 1)), (post(9), tally(0, 0))]);
 }
 
-async fn reverts_are_kept_until_announced(ledger: Any) {
+async fn reverted_likes_have_events(ledger: Any) {
     users(&*ledger, &["ann"]).await;
     publish(&*ledger, 1, "ann").await;
     publish(&*ledger, 2, "ann").await;
@@ -126,18 +126,23 @@ async fn reverts_are_kept_until_announced(ledger: Any) {
     let why = [("eve".to_owned(), post(2), RevertReason::Hidden), ("eve".to_owned(), post(77), RevertReason::Gone)];
     assert_eq!(received(&hidden.reverted), why);
     assert_eq!(tallies(&hidden), HashMap::from([(post(2), tally(1, 1)), (post(77), tally(0, 0))]));
-    ledger.delete_reverts(&[hidden.reverted[0].id, hidden.reverted[1].id]).await.unwrap();
     assert_eq!(
         tallies(&settled),
         HashMap::from([(post(1), tally(0, 0)), (post(2), tally(1, 1)), (post(77), tally(0, 0))])
     );
-    // Reverts stay in the ledger until they are announced, even if the node that wrote them stops.
-    assert_eq!(ledger.pending_reverts(3, 9).await.unwrap(), settled.reverted);
-    assert_eq!(ledger.pending_reverts(3, 1).await.unwrap(), settled.reverted[..1]);
-    assert!(ledger.pending_reverts(4, 9).await.unwrap().is_empty());
-    ledger.delete_reverts(&[settled.reverted[0].id]).await.unwrap();
-    assert_eq!(ledger.pending_reverts(3, 9).await.unwrap(), settled.reverted[1..]);
-    ledger.delete_reverts(&[]).await.unwrap();
+    // Each has an event, even if the node that settled it stops.
+    assert_eq!(reverts(&*ledger).await, [settled.reverted, hidden.reverted].concat());
+    assert_eq!(ledger.pending_events(EventConsumer::Likes, 9).await.unwrap().len(), 2, "a like, and one taken back");
+}
+
+/// The reverted likes that wait for their event to be processed.
+async fn reverts(ledger: &dyn Ledger) -> Vec<Reverted> {
+    let waiting = ledger.pending_events(EventConsumer::Notifications, 99).await.unwrap();
+    let reverted = waiting.into_iter().filter_map(|waiting| match waiting.event {
+        Ok(DomainEvent::LikeReverted { user, object, reason }) => Some(Reverted { user, object, reason }),
+        _ => None,
+    });
+    reverted.collect()
 }
 
 async fn liker_pages_are_exact_latest_first(ledger: Any) {
@@ -200,7 +205,7 @@ async fn comment_likes_equal_post_likes(ledger: Any) {
     let settled = ledger.settle_likes(batch("", "1", changes)).await.unwrap().expect("it is applied");
     assert_eq!(tallies(&settled)[&liked], tally(2, 1));
     assert_eq!(settled.reverted.iter().map(|it| it.object).collect::<Vec<_>>(), [deleted, never]);
-    assert_eq!(ledger.pending_reverts(3, 9).await.unwrap(), settled.reverted);
+    assert_eq!(reverts(&*ledger).await, settled.reverted);
     assert_eq!(ledger.comments(&[CommentId(5)]).await.unwrap()[0].likes, 2);
     let back = vec![change("bo", liked, false), change("bo", liked, false)];
     ledger.settle_likes(batch("1", "2", back)).await.unwrap().expect("it is applied");
@@ -259,7 +264,13 @@ async fn new_likes_are_events_in_the_same_transaction(ledger: Any) {
         [of(1, &["bo", "dee"]), of(2, &["cy"])],
         "of each object the first two, and none of what is gone"
     );
-    assert_eq!(ledger.pending_events(EventConsumer::Notifications, 100).await.unwrap(), []);
+    let gone = Reverted { user: id("fay"), object: post(9), reason: RevertReason::Gone };
+    assert_eq!(reverts(&*ledger).await, [gone]);
+    assert_eq!(
+        ledger.pending_events(EventConsumer::Notifications, 100).await.unwrap().len(),
+        1,
+        "likes have their own"
+    );
     ledger.finish_events(EventConsumer::Likes, &[*seq, *last]).await.unwrap();
     assert_eq!(pending().await, []);
     // A repeated like writes no event, and with a limit of 0 (`noted`) no like does.

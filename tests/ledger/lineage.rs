@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use feedline::ledger::{JOBS, Ledger, Lineage, NUMBERS_SKIPPED, NotificationEvent, PULLED, REVERTS};
+use feedline::ledger::{JOBS, Ledger, Lineage, NUMBERS_SKIPPED, NotificationEvent, PULLED};
 use feedline::model::{Entry, NotificationKind, PostId};
 
 use crate::support::{NOW, conformance, id, publish, users};
@@ -22,7 +22,7 @@ async fn lineage(ledger: &dyn Ledger) -> Lineage {
 async fn commit_numbers_only_grow(ledger: Any) {
     let fresh = lineage(&*ledger).await;
     assert!(fresh.incarnation.len() >= 8, "{fresh:?}");
-    assert_eq!([JOBS, PULLED, REVERTS].map(|kind| fresh.number(kind)), [0; 3]);
+    assert_eq!([JOBS, PULLED].map(|kind| fresh.number(kind)), [0; 2]);
     users(&*ledger, &["ann"]).await;
     let job = publish(&*ledger, 1, "ann").await;
     let mark = ledger.pull(job.id, &id("ann"), &Entry::Post(PostId(1)), false, NOW).await.unwrap();
@@ -38,7 +38,7 @@ async fn new_incarnations_start_once_above_all_numbers(ledger: Any) {
     users(&*ledger, &["ann"]).await;
     let job = publish(&*ledger, 1, "ann").await;
     let before = lineage(&*ledger).await;
-    let known = [(JOBS, 500), (PULLED, 70), (REVERTS, 0)];
+    let known = [(JOBS, 500), (PULLED, 70)];
     assert!(!ledger.begin_incarnation("another", "new", &known).await.unwrap());
     assert_eq!(lineage(&*ledger).await, before, "nothing changed");
     assert!(ledger.begin_incarnation(&before.incarnation, "new", &known).await.unwrap());

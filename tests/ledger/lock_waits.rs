@@ -115,7 +115,15 @@ fn like(user: &str, object: ContentId) -> LikeChange {
 
 /// A batch of partition 3 that begins at this position.
 fn batch(from: &str, changes: Vec<LikeChange>) -> LikeBatch {
-    LikeBatch { partition: 3, from: from.into(), to: "mine".into(), changes, unseen: Vec::new(), noted: 500, now: NOW }
+    LikeBatch {
+        partition: 3,
+        from: from.into(),
+        to: "mine".into(),
+        changes,
+        noted: 500,
+        now: NOW,
+        ..LikeBatch::default()
+    }
 }
 
 #[tokio::test]

@@ -165,7 +165,7 @@ async fn concurrent_changes_of_posts_at_two_nodes_are_counted() {
                     }
                 }
                 let (from, to) = (if round == 0 { String::new() } else { round.to_string() }, (round + 1).to_string());
-                let batch = LikeBatch { partition, from, to, changes, unseen: Vec::new(), noted: 500, now: NOW };
+                let batch = LikeBatch { partition, from, to, changes, noted: 500, now: NOW, ..LikeBatch::default() };
                 ledger.settle_likes(batch).await.unwrap().expect("it stands there");
             }
         }));

@@ -45,7 +45,7 @@ pub(crate) async fn like(ledger: &dyn Ledger, likes: &[(&str, ContentId)]) {
         |(user, object): &(&str, ContentId)| LikeChange { user: id(user), object: *object, liked: true, at: NOW };
     let changes = likes.iter().map(change).collect();
     let to = format!("{from}.");
-    let batch = LikeBatch { partition: 1, from, to, changes, unseen: Vec::new(), noted: 500, now: NOW };
+    let batch = LikeBatch { partition: 1, from, to, changes, noted: 500, now: NOW, ..LikeBatch::default() };
     ledger.settle_likes(batch).await.expect("an answer").expect("it is applied");
 }
 

@@ -285,9 +285,9 @@ async fn write_rows_of_all_tables(ledger: &PostgresLedger, people: &[UserId]) {
         from: String::new(),
         to: "1".into(),
         changes: likes,
-        unseen: Vec::new(),
         noted: 500,
         now: NOW,
+        ..LikeBatch::default()
     };
     ledger.settle_likes(batch).await.unwrap().expect("it stands there");
 }

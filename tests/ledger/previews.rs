@@ -41,8 +41,15 @@ async fn like(ledger: &dyn Ledger, from: &str, to: &str, likes: &[(u64, u64)], l
         at: NOW,
     };
     let changes = likes.iter().map(change).collect();
-    let batch =
-        LikeBatch { partition: 3, from: from.into(), to: to.into(), changes, unseen: Vec::new(), noted: 500, now: NOW };
+    let batch = LikeBatch {
+        partition: 3,
+        from: from.into(),
+        to: to.into(),
+        changes,
+        noted: 500,
+        now: NOW,
+        ..LikeBatch::default()
+    };
     ledger.settle_likes(batch).await.expect("an answer").expect("it is applied");
 }
 

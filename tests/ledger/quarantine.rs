@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use feedline::ledger::{
-    ERASURE, EVENT, EventConsumer, FailedWork, Fault, Fence, JOB, JobId, LIKE, Ledger, MAX_QUARANTINED, Quarantined,
-    REVERT, RetryOutcome, RevertReason, SkippedLike, Thread, VisibilityChange, Work, quarantine_dropped,
-    unreadable_rows,
+    ERASURE, EVENT, EventConsumer, FailedWork, Fault, Fence, JOB, JobId, LIKE, Ledger, LikeBatch, MAX_QUARANTINED,
+    PUSH, Quarantined, RetryOutcome, RevertReason, Reverted, SettledLikes, Thread, VisibilityChange, Work, like_name,
+    quarantine_dropped, unreadable_rows,
 };
-use feedline::model::{Comment, CommentId, ContentId, Entry, LikeChange, NotificationKind, PostId, Visibility};
+use feedline::model::{
+    Comment, CommentId, ContentId, DomainEvent, Entry, LikeChange, NotificationKind, PostId, Visibility,
+};
 
 use crate::support::{self, NOW, conformance, edit, fence_of, id, load_all, own_all, post, publish, users};
 
@@ -18,7 +20,7 @@ conformance! {
     skipped_likes_are_reverted_and_the_partition_continues
     quarantined_events_return_to_their_consumer
     quarantined_erasures_wait_for_a_retry
-    likes_and_reverts_are_retried_on_request
+    likes_are_retried_on_request
     items_are_listed_page_by_page_and_dropped
     the_oldest_items_are_dropped_and_counted
 }
@@ -83,9 +85,9 @@ async fn quarantine_entries_are_unique_and_bounded(ledger: Any) {
     for _ in 0..2 {
         ledger.quarantine(&[entry(0)]).await.unwrap();
     }
-    ledger.quarantine(&[Quarantined::new(REVERT, "7".into(), String::new(), Fault::now("why", 5))]).await.unwrap();
+    ledger.quarantine(&[Quarantined::new(PUSH, "7".into(), String::new(), Fault::now("why", 5))]).await.unwrap();
     let kept = ledger.quarantined(None, 0, 9).await.unwrap();
-    assert_eq!(kept.iter().map(|entry| entry.kind.as_str()).collect::<Vec<_>>(), [LIKE, REVERT]);
+    assert_eq!(kept.iter().map(|entry| entry.kind.as_str()).collect::<Vec<_>>(), [LIKE, PUSH]);
     assert!(kept[0].content.ends_with(" nonsense"), "{kept:?}");
     assert_eq!(retry(&*ledger, JOB, "7").await, RetryOutcome::Absent, "it is no job");
     assert_eq!((kept[1].attempts, kept[1].is_retried), (5, false));
@@ -95,25 +97,31 @@ async fn skipped_likes_are_reverted_and_the_partition_continues(ledger: Any) {
     users(&*ledger, &["ann"]).await;
     publish(&*ledger, 1, "ann").await;
     let like = LikeChange { user: id("bo"), object: ContentId::Post(PostId(1)), liked: true, at: NOW };
-    let mut skipped = SkippedLike {
+    let item = |place: &str| Quarantined::new(LIKE, like_name(3, place), "+ p1 1 bo".into(), fault());
+    let mut skipped = LikeBatch {
         partition: 3,
-        from: String::new(),
         to: "life 7-0".into(),
-        content: "+ p1 1 bo".into(),
-        fault: Fault { reason: "why".into(), attempts: 5, at: NOW },
-        like: Some(like),
+        failed: Some(like),
+        quarantined: vec![item("life 7-0")],
+        now: NOW,
+        ..LikeBatch::default()
     };
-    let reverted = ledger.skip_like(&skipped).await.unwrap().expect("it stood there").pop().expect("a note");
-    assert_eq!((reverted.user.clone(), reverted.object), (id("bo"), ContentId::Post(PostId(1))));
-    assert_eq!(reverted.reason, RevertReason::Failed);
-    assert_eq!(ledger.pending_reverts(3, 9).await.unwrap(), [reverted]);
+    let reverted = ledger.settle_likes(skipped.clone()).await.unwrap().expect("it stood there").reverted;
+    let user = id("bo");
+    let expected = Reverted { user: user.clone(), object: ContentId::Post(PostId(1)), reason: RevertReason::Failed };
+    assert_eq!(reverted, std::slice::from_ref(&expected));
+    let event = DomainEvent::LikeReverted { user, object: expected.object, reason: expected.reason };
+    let waiting = async || ledger.pending_events(EventConsumer::Notifications, 9).await.unwrap();
+    assert_eq!(waiting().await.into_iter().map(|waiting| waiting.event).collect::<Vec<_>>(), [Ok(event)]);
     assert_eq!(ledger.like_position(3).await.unwrap(), "life 7-0");
     assert_eq!(quarantined(&*ledger).await, [(LIKE.into(), "3/life/7-0".into())]);
-    assert_eq!(ledger.skip_like(&skipped).await.unwrap(), None, "once");
-    (skipped.from, skipped.to, skipped.like) = ("life 7-0".into(), "life 8-0".into(), None);
-    assert_eq!(ledger.skip_like(&skipped).await.unwrap(), Some(Vec::new()), "it was none");
+    assert_eq!(ledger.settle_likes(skipped.clone()).await.unwrap(), None, "once");
+    skipped = LikeBatch { from: "life 7-0".into(), to: "life 8-0".into(), failed: None, ..skipped };
+    skipped.quarantined = vec![item("life 8-0")];
+    let settled = ledger.settle_likes(skipped).await.unwrap();
+    assert_eq!(settled, Some(SettledLikes::default()), "it was none");
     assert_eq!(ledger.like_position(3).await.unwrap(), "life 8-0");
-    assert_eq!(ledger.pending_reverts(3, 9).await.unwrap().len(), 1);
+    assert_eq!((waiting().await.len(), ledger.quarantine_size().await.unwrap()), (1, 2));
 }
 
 async fn retry(ledger: &dyn Ledger, kind: &str, name: &str) -> RetryOutcome {
@@ -171,27 +179,27 @@ async fn quarantined_erasures_wait_for_a_retry(ledger: Any) {
     assert_eq!(quarantined(&*ledger).await, []);
 }
 
-async fn likes_and_reverts_are_retried_on_request(ledger: Any) {
+async fn likes_are_retried_on_request(ledger: Any) {
     let item = |kind: &str, name: &str| Quarantined::new(kind, name.into(), "+ p1 1 bo".into(), fault());
-    ledger.quarantine(&[item(LIKE, "0/a/1-0"), item(LIKE, "0/a/2-0"), item(REVERT, "7")]).await.unwrap();
+    ledger.quarantine(&[item(LIKE, "0/a/1-0"), item(LIKE, "0/a/2-0"), item(LIKE, "7")]).await.unwrap();
     assert_eq!(ledger.requested_retries(9).await.unwrap(), []);
     assert_eq!(retry(&*ledger, LIKE, "0/a/2-0").await, RetryOutcome::Requested);
-    assert_eq!(retry(&*ledger, REVERT, "7").await, RetryOutcome::Requested);
-    assert_eq!(retry(&*ledger, REVERT, "8").await, RetryOutcome::Absent);
+    assert_eq!(retry(&*ledger, LIKE, "7").await, RetryOutcome::Requested);
+    assert_eq!(retry(&*ledger, LIKE, "8").await, RetryOutcome::Absent);
     let requested = ledger.requested_retries(9).await.unwrap();
     let requested: Vec<_> = requested.iter().map(|item| (item.kind.as_str(), &*item.name, item.is_retried)).collect();
-    assert_eq!(requested, [(LIKE, "0/a/2-0", true), (REVERT, "7", true)]);
+    assert_eq!(requested, [(LIKE, "0/a/2-0", true), (LIKE, "7", true)]);
     assert_eq!(ledger.quarantine_size().await.unwrap(), 3, "it stays until a node has it");
     ledger.refuse_retry(LIKE, "0/a/2-0", "unknown").await.unwrap();
     assert_eq!(ledger.requested_retries(9).await.unwrap().len(), 1);
     assert_eq!(ledger.quarantined_item(LIKE, "0/a/2-0").await.unwrap().expect("it stays").reason, "unknown");
-    assert!(ledger.drop_quarantined(REVERT, "7").await.unwrap());
+    assert!(ledger.drop_quarantined(LIKE, "7").await.unwrap());
     assert_eq!(ledger.requested_retries(9).await.unwrap(), []);
 }
 
 async fn items_are_listed_page_by_page_and_dropped(ledger: Any) {
     let item = |number: usize| {
-        let kind = if number.is_multiple_of(2) { LIKE } else { REVERT };
+        let kind = if number.is_multiple_of(2) { LIKE } else { PUSH };
         Quarantined::new(kind, number.to_string(), String::new(), fault())
     };
     ledger.quarantine(&(0..5).map(item).collect::<Vec<_>>()).await.unwrap();
@@ -204,19 +212,19 @@ async fn items_are_listed_page_by_page_and_dropped(ledger: Any) {
         after = last;
     }
     assert_eq!(names, ["0", "1", "2", "3", "4"]);
-    let of_kind = ledger.quarantined(Some(REVERT), 0, 9).await.unwrap();
+    let of_kind = ledger.quarantined(Some(PUSH), 0, 9).await.unwrap();
     assert_eq!(of_kind.iter().map(|item| item.name.as_str()).collect::<Vec<_>>(), ["1", "3"]);
-    assert!(ledger.drop_quarantined(REVERT, "3").await.unwrap());
-    assert!(!ledger.drop_quarantined(REVERT, "3").await.unwrap(), "once");
-    assert!(!ledger.drop_quarantined(REVERT, "4").await.unwrap(), "it is a like");
-    assert_eq!(ledger.quarantined_item(REVERT, "3").await.unwrap(), None);
+    assert!(ledger.drop_quarantined(PUSH, "3").await.unwrap());
+    assert!(!ledger.drop_quarantined(PUSH, "3").await.unwrap(), "once");
+    assert!(!ledger.drop_quarantined(PUSH, "4").await.unwrap(), "it is a like");
+    assert_eq!(ledger.quarantined_item(PUSH, "3").await.unwrap(), None);
     assert_eq!(ledger.quarantine_size().await.unwrap(), 4);
 }
 
 async fn the_oldest_items_are_dropped_and_counted(ledger: Any) {
     let most = usize::try_from(MAX_QUARANTINED).unwrap();
     let item = |kind: &str, number: usize| Quarantined::new(kind, number.to_string(), String::new(), fault());
-    ledger.quarantine(&[item(REVERT, 0)]).await.unwrap();
+    ledger.quarantine(&[item(PUSH, 0)]).await.unwrap();
     let before = quarantine_dropped();
     ledger.quarantine(&(0..most + 2).map(|number| item(LIKE, number)).collect::<Vec<_>>()).await.unwrap();
     assert_eq!(ledger.quarantine_size().await.unwrap(), MAX_QUARANTINED + 1, "each kind has its own bound");
@@ -225,14 +233,12 @@ async fn the_oldest_items_are_dropped_and_counted(ledger: Any) {
 }
 
 /// Statements that damage rows, with placeholders for the names and values that differ between the databases.
-const DAMAGE: [&str; 7] = [
+const DAMAGE: [&str; 5] = [
     "UPDATE posts SET body = '{}' WHERE id = 2",
     "UPDATE jobs SET work = '{\"what\":{}}' WHERE id = 2",
     "UPDATE pulled SET kind = '?' WHERE post = 2",
     "UPDATE comments SET mentions = '%MENTIONS%' WHERE id = 12",
     "UPDATE notifications SET kind = '?' WHERE id = 2",
-    "INSERT INTO like_reverts (partition, %USER%, object, reason) VALUES (0, 'ann', 'x1', 'gone')",
-    "INSERT INTO like_reverts (partition, %USER%, object, reason) VALUES (0, 'ann', 'p1', 'gone')",
 ];
 
 async fn damaged_rows_are_omitted(ledger: &dyn Ledger, damage: impl AsyncFn(&str)) {
@@ -293,12 +299,7 @@ async fn damaged_rows_are_omitted(ledger: &dyn Ledger, damage: impl AsyncFn(&str
     let loaded = load_all(ledger, &owned).await;
     let unreadable: Vec<JobId> = loaded.iter().filter(|job| job.job.is_err()).map(|job| job.id).collect();
     assert_eq!((loaded.len(), unreadable), (5, vec![jobs[2]]));
-    let reverts = ledger.pending_reverts(0, 1).await.expect("the other");
-    assert_eq!(reverts.len(), 1, "the first one cannot be decoded");
-    let mut kinds: Vec<String> = quarantined(ledger).await.into_iter().map(|(kind, _)| kind).collect();
-    kinds.sort();
-    assert_eq!(kinds, [REVERT]);
-    assert!(unreadable_rows() >= before + 5);
+    assert!(unreadable_rows() >= before + 4);
 }
 
 #[tokio::test]

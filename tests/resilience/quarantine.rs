@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use feedline::feed::now;
-use feedline::ledger::{EVENT, JOB, LIKE, Quarantined, REVERT, RetryOutcome};
+use feedline::ledger::{EVENT, JOB, LIKE, Quarantined, RetryOutcome};
 use serde_json::{Value, json};
 
 use crate::client::Client;
@@ -213,12 +213,12 @@ async fn retried_reverts_reach_their_users() {
     assert!((200..300).contains(&status), "{body}");
     db.execute("UPDATE posts SET deleted_at = 1, body = NULL WHERE id = ?1", [id.to_string()]).expect("to delete");
     db.execute_batch("COMMIT").expect("to commit");
-    let failed = field.set_aside(REVERT, "WRONGTYPE", &format!("p{id}")).await;
+    let failed = field.set_aside(EVENT, "WRONGTYPE", &format!("p{id}")).await;
     assert!(failed.attempts >= 5, "{failed:?}");
     assert_eq!(redis.ask(&format!("DEL {}", keys.join(" "))), ":2");
     let mut bo = Client::connect(node, "bo").await;
     assert_eq!(bo.pushed().await, [Value::Null; 0]);
-    let retried = node.command(&["quarantine", "retry", REVERT, &failed.name]);
+    let retried = node.command(&["quarantine", "retry", EVENT, &failed.name]);
     assert!(retried.status.success(), "{retried:?}");
     let received = bo.publication("notifications:bo").await;
     assert_eq!(received["data"], json!({ "type": "like.reverted", "id": id, "reason": "gone" }));

@@ -213,18 +213,19 @@ async fn likes_of_blocked_users_are_reverted_embedded() {
     check_likes_of_blocked_users_are_reverted(Field::embedded(&[]).await).await;
 }
 
-/// If the settler dies before it announces a revert, the next settler announces it.
+/// If the process dies before it announces a revert, the next owner of the events announces it.
 #[tokio::test]
-async fn unannounced_reverts_are_announced_by_the_next_settler() {
+async fn unannounced_reverts_are_announced_by_the_next_owner() {
     let mut field = Field::embedded(&[]).await;
     let id = post(&field.nodes[0], "ann", "like me").await;
     field.nodes[0].stop().await;
     let db = field.connection();
-    let sql = "INSERT INTO like_reverts (partition, user, object, reason) VALUES (0, 'bo', ?1, 'gone')";
-    db.execute(sql, [format!("p{id}")]).expect("a note");
+    let event = json!({ "like_reverted": { "user": "bo", "object": format!("p{id}"), "reason": "gone" } });
+    let sql = "INSERT INTO events (at, event, pending) VALUES (1, ?1, 1)";
+    db.execute(sql, [event.to_string()]).expect("an event");
     field.nodes[0].start_again().await;
-    until("the note is gone", async || {
-        db.query_row("SELECT count(*) FROM like_reverts", [], |row| row.get::<_, i64>(0)).expect("a count") == 0
+    until("the event is processed", async || {
+        db.query_row("SELECT count(*) FROM events", [], |row| row.get::<_, i64>(0)).expect("a count") == 0
     })
     .await;
     let mut bo = Client::connect(&field.nodes[0], "bo").await;

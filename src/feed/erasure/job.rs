@@ -68,7 +68,7 @@ struct Pass {
 pub(crate) struct ErasureJob {
     pub(crate) base: Arc<Base>,
     /// The partition [`PARTITION`].
-    pub(crate) partition: Partition,
+    pub(crate) partition: Arc<Partition>,
     pub(crate) records: Arc<ErasureRecords>,
     pub(crate) edges: Arc<EdgeJobs>,
     pub(crate) comments: Arc<CommentService>,
@@ -87,8 +87,8 @@ impl ErasureJob {
     /// Works on erasures until the process stops.
     pub(crate) fn start(self: &Arc<Self>) {
         self.base.runtime.supervise("erasures", self, |job| async move {
-            let mut worker = ErasureWorker { job: Arc::clone(&job), pass: None };
-            work(&job.partition, &job.base.runtime, job.records.waker(), SCHEDULE, &job.quarantine, &mut worker).await;
+            let worker = || ErasureWorker { job: Arc::clone(&job), pass: None };
+            work(&job.partition, &job.base.runtime, SCHEDULE, &job.quarantine, worker).await;
         });
     }
 
@@ -182,11 +182,6 @@ impl ErasureJob {
 
 #[async_trait]
 impl Consumer for ErasureWorker {
-    async fn begin(&mut self, _: &Fence) -> Result<()> {
-        self.pass = None;
-        Ok(())
-    }
-
     async fn run(&mut self, fence: &Fence) -> Result<RunOutcome> {
         let ErasureJob { base, quarantine, .. } = &*self.job;
         let ledger = &base.ledger;

@@ -1,12 +1,10 @@
-//! Runs each kind of job.
+//! Runs each kind of job: appends its change to the logs of profiles, topics and posts, then to inboxes.
 
 use std::sync::Arc;
 
-use super::channel_updates;
-use super::follower_scanner::FollowerScanner;
-use super::page_writer::FollowerScan;
+use super::follower_scanner::{FollowerScan, FollowerScanner};
 use super::running_job::{JobOutcome, RunningJob};
-use crate::broker::{Invalidation, PageRecipients, Signal};
+use crate::broker::{Append, Invalidation, PageRecipients, Signal};
 use crate::feed::base::Base;
 use crate::feed::error::Result;
 use crate::feed::favourites::FavouriteService;
@@ -15,8 +13,8 @@ use crate::feed::runtime::now;
 use crate::feed::timelines::{EdgeJobs, EdgeOutcome};
 use crate::feed::visibility::Recipients;
 use crate::feed::work::QueuedJob;
-use crate::ledger::{JOBS, Job, PostAlertPage, VisibilityChange, Work};
-use crate::model::{Channel, Entry, GoneReason, Millis, PostId, PostRemoved, UserId, Visibility};
+use crate::ledger::{JOBS, Job, JobId, PostAlertPage, VisibilityChange, Work};
+use crate::model::{Channel, Entry, GoneReason, Millis, PostId, PostRemoved, Retention, UserId, Visibility};
 
 /// The users of a page of alerts. One transaction queues it.
 const ALERTS_PER_PAGE: usize = 500;
@@ -54,7 +52,7 @@ impl Dispatcher {
                 self.base.invalidator.invalidate(&[Invalidation::Post(*post)]).await?;
                 if running.is_unpublished() {
                     let before = removed(*post, author, visibility, GoneReason::Hidden);
-                    channel_updates::publish_edit(&self.base, job.id, before, topics).await?;
+                    publish_edit(&self.base, job.id, before, topics).await?;
                     running.has_published = true;
                 }
                 let entry = Entry::Edited(*post);
@@ -106,7 +104,7 @@ impl Dispatcher {
         let Some(cached) = self.base.posts.get([post]).await?.remove(&post) else { return Ok(JobOutcome::Done) };
         let entry = Entry::Post(post);
         if running.is_unpublished() {
-            channel_updates::publish(&self.base, job.id, author, &cached.post.topics, &entry).await?;
+            publish(&self.base, job.id, author, &cached.post.topics, &entry).await?;
             running.has_published = true;
         }
         let outcome = self.dispatch(&scan(job, &entry, Recipients::Viewers), running).await?;
@@ -152,8 +150,8 @@ impl Dispatcher {
         self.base.invalidator.invalidate(&[Invalidation::Post(post)]).await?;
         if running.is_unpublished() {
             let removal = Entry::PostRemoved(Box::new(removal));
-            channel_updates::publish(&self.base, job.id, &author, topics, &removal).await?;
-            channel_updates::append(&self.base, job.id, &Channel::Post(post), &removal).await?;
+            publish(&self.base, job.id, &author, topics, &removal).await?;
+            append(&self.base, job.id, &Channel::Post(post), &removal).await?;
             running.has_published = true;
         }
         let entry = Entry::Gone(post, GoneReason::Deleted);
@@ -213,8 +211,8 @@ impl Dispatcher {
     async fn append_to_pull_log(&self, scan: &FollowerScan<'_>, job: &RunningJob) -> Result<JobOutcome> {
         if !job.progress.own {
             let own = vec![scan.author.clone()];
-            let page = self.scanner.writer.write(scan, &job.tokens, PageRecipients::Own, own).await?;
-            if !self.scanner.writer.finish(page).await? {
+            let page = self.scanner.write(scan, &job.tokens, PageRecipients::Own, own).await?;
+            if !self.scanner.finish(page).await? {
                 return Ok(JobOutcome::Fenced);
             }
         }
@@ -240,4 +238,53 @@ fn removed(post: PostId, author: &UserId, visibility: &Visibility, reason: GoneR
 /// A scan of the followers of a job's author.
 fn scan<'a>(job: &'a Job, entry: &'a Entry, recipients: Recipients<'a>) -> FollowerScan<'a> {
     FollowerScan { author: job.work.author(), entry, recipients, created_at: job.created_at }
+}
+
+/// Appends an entry to the profile of an author and to topics.
+async fn publish(base: &Base, job: JobId, author: &UserId, topics: &[String], entry: &Entry) -> Result<()> {
+    let channels = topics.iter().map(|topic| topic_channel(topic));
+    for channel in std::iter::once(Channel::User(author.clone())).chain(channels) {
+        append(base, job, &channel, entry).await?;
+    }
+    Ok(())
+}
+
+/// Appends an edit to the profile of the author, to the post and to its topics. The post is removed for readers
+/// that lost access by the edit, and from topics that the edit removed.
+async fn publish_edit(base: &Base, job: JobId, before: PostRemoved, topics: &[String]) -> Result<()> {
+    let id = before.post;
+    let Some(cached) = base.posts.get([id]).await?.remove(&id) else { return Ok(()) };
+    let edited = Entry::Edited(id);
+    let everywhere = [Channel::User(before.author.clone()), Channel::Post(id)];
+    let narrowed = before.visibility != cached.post.visibility;
+    let removed = Entry::PostRemoved(Box::new(before));
+    for channel in &everywhere {
+        append(base, job, channel, &edited).await?;
+        if narrowed {
+            append(base, job, channel, &removed).await?;
+        }
+    }
+    for topic in &cached.post.topics {
+        let entry = if topics.contains(topic) { edited.clone() } else { Entry::Post(id) };
+        append(base, job, &topic_channel(topic), &entry).await?;
+    }
+    for topic in topics.iter().filter(|topic| narrowed || !cached.post.topics.contains(topic)) {
+        append(base, job, &topic_channel(topic), &removed).await?;
+    }
+    Ok(())
+}
+
+/// Appends an entry, at most once of each kind for each job.
+async fn append(base: &Base, job: JobId, channel: &Channel, entry: &Entry) -> Result<()> {
+    let channel = channel.to_string();
+    let kind = char::from(entry.encode().0);
+    let key = format!("job {job} {kind}");
+    let retention = Retention::SHARED;
+    let append = Append { channel: &channel, entry, retention, idempotency_key: Some(&key), version: None };
+    base.broker.append(append).await?;
+    Ok(())
+}
+
+fn topic_channel(topic: &str) -> Channel {
+    Channel::Topic(topic.into())
 }

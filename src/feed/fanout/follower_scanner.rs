@@ -3,22 +3,43 @@
 //! Connected followers come first, so that the latency of a push does not depend on the number of disconnected
 //! followers. The second pass reads the followers again, and skips those that were served before; it writes a few pages
 //! ahead of the broker's replies. A follower that connects between the two passes is served in the second.
+//!
+//! All writes to inboxes of followers go through this file.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
-use super::page_writer::{FollowerScan, PageWriter, WritingPage};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+
 use super::running_job::{JobOutcome, RunningJob, WriteTokens};
-use crate::broker::{JobProgress, PageRecipients};
+use crate::broker::{self, FanOut, FannedOut, JobProgress, PageRecipients};
 use crate::feed::base::Base;
 use crate::feed::error::{FeedError, Result};
-use crate::model::UserId;
+use crate::feed::visibility::Recipients;
+use crate::model::{Entry, Millis, UserId};
 
 /// The maximal number of concurrent pages of one job. With several, the broker works while the ledger is read.
 const MAX_CONCURRENT_PAGES: usize = 3;
 
 /// The number of followers that are read, and whose connections are looked up, in one step.
 const CHUNK: usize = 2_000;
+
+/// Inboxes of all pages that the broker is writing. On Redis, this many take some 20 ms, for which every other command
+/// waits behind them at worst, however many jobs run.
+const MAX_INBOXES_UNDER_WAY: u32 = 6_000;
+
+/// An entry, and its recipients among the author's followers.
+pub(super) struct FollowerScan<'a> {
+    pub(super) author: &'a UserId,
+    pub(super) entry: &'a Entry,
+    pub(super) recipients: Recipients<'a>,
+    /// When the job was created.
+    pub(super) created_at: Millis,
+}
+
+/// A page that the broker is writing.
+pub(super) type WritingPage = JoinHandle<broker::Result<FannedOut>>;
 
 /// The followers that a scan has not served yet.
 struct RemainingFollowers {
@@ -54,13 +75,20 @@ struct Pages<'a, 'b> {
     writing: VecDeque<WritingPage>,
 }
 
-/// Scans followers.
+/// Scans followers, and writes pages of inboxes.
 pub(super) struct FollowerScanner {
-    pub(super) base: Arc<Base>,
-    pub(super) writer: PageWriter,
+    base: Arc<Base>,
+    /// A permit for each inbox of the pages that the broker is writing.
+    under_way: Arc<Semaphore>,
 }
 
 impl FollowerScanner {
+    /// Writes pages to this broker, for recipients that the policy selects.
+    pub(super) fn new(base: Arc<Base>) -> Self {
+        let under_way = Arc::new(Semaphore::new(MAX_INBOXES_UNDER_WAY as usize));
+        Self { base, under_way }
+    }
+
     /// Serves the followers that earlier attempts did not serve.
     ///
     /// # Errors
@@ -80,11 +108,11 @@ impl FollowerScanner {
                 let next = self.next_page(scan.author, &mut followers, &ahead, &job.progress).await?;
                 let Some((users, to)) = next else { break };
                 let page = PageRecipients::Range { after: ahead, to: to.clone() };
-                writing.push_back(self.writer.write(scan, &job.tokens, page, users).await?);
+                writing.push_back(self.write(scan, &job.tokens, page, users).await?);
                 ahead = to;
             }
             let Some(page) = writing.pop_front() else { return Ok(JobOutcome::Done) };
-            if !self.writer.finish(page).await? {
+            if !self.finish(page).await? {
                 return Ok(JobOutcome::Fenced);
             }
         }
@@ -165,7 +193,7 @@ impl FollowerScanner {
         // the way to Redis.
         self.write_pages(&mut pages, 1).await?;
         while let Some(page) = pages.writing.pop_front() {
-            pages.fenced |= !self.writer.finish(page).await?;
+            pages.fenced |= !self.finish(page).await?;
         }
         Ok(if pages.fenced { JobOutcome::Fenced } else { JobOutcome::Done })
     }
@@ -177,14 +205,63 @@ impl FollowerScanner {
             let users = std::mem::replace(&mut pages.next, rest);
             let page = PageRecipients::Users(pages.made);
             pages.made += 1;
-            let writing = self.writer.write(pages.scan, &pages.tokens, page, users).await?;
+            let writing = self.write(pages.scan, &pages.tokens, page, users).await?;
             pages.writing.push_back(writing);
             if pages.writing.len() >= MAX_CONCURRENT_PAGES
                 && let Some(page) = pages.writing.pop_front()
             {
-                pages.fenced |= !self.writer.finish(page).await?;
+                pages.fenced |= !self.finish(page).await?;
             }
         }
         Ok(())
+    }
+
+    /// Starts the write of one page, for the users that are recipients of the entry.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(super) async fn write(
+        &self,
+        scan: &FollowerScan<'_>,
+        tokens: &WriteTokens,
+        page: PageRecipients,
+        users: Vec<UserId>,
+    ) -> Result<WritingPage> {
+        let post = scan.entry.post().ok_or(FeedError::Internal)?;
+        let users = self.base.visibility.select_recipients(post, scan.author, scan.recipients, users).await?;
+        let inboxes = u32::try_from(users.len()).unwrap_or(u32::MAX).min(MAX_INBOXES_UNDER_WAY);
+        // Pages under way end by themselves, so a job that waits here for its own earlier pages goes on.
+        let permits = Arc::clone(&self.under_way).acquire_many_owned(inboxes).await.ok();
+        let base = Arc::clone(&self.base);
+        let tokens = tokens.clone();
+        let created_at = scan.created_at;
+        let entry = scan.entry.clone();
+        let author = scan.author.clone();
+        Ok(self.base.runtime.spawn(async move {
+            let _permits = permits;
+            // The process may have been paused since the last renewal of the lease, for longer than the broker keeps
+            // the state of a job that another node finished.
+            if !tokens.are_valid() {
+                return Ok(FannedOut::Fenced);
+            }
+            let attempt = &tokens.attempt;
+            let page = &page;
+            let page = FanOut { attempt, page, entry: &entry, author: &author, users: &users, created_at };
+            base.broker.fan_out(page).await
+        }))
+    }
+
+    /// Waits for a page. `false` if the broker has refused it.
+    ///
+    /// # Errors
+    /// If the broker could not be reached.
+    pub(super) async fn finish(&self, page: WritingPage) -> Result<bool> {
+        match page.await.map_err(|_| FeedError::Internal)?? {
+            FannedOut::Written(receipts) => {
+                self.base.metrics.fanout.fanned_out(&receipts);
+                Ok(true)
+            }
+            FannedOut::Fenced => Ok(false),
+        }
     }
 }

@@ -11,21 +11,15 @@
 //! | file | contents |
 //! |---|---|
 //! | `mod.rs` | the workers |
-//! | `loader.rs` | loads jobs that wait in the ledger, and raises the floors of partitions |
-//! | `dispatcher.rs` | runs each kind of job |
 //! | `running_job.rs` | the state of a worker with a job, and its attempts |
-//! | `follower_scanner.rs` | scans the followers page by page, connected ones first |
-//! | `page_writer.rs` | writes pages of inboxes |
-//! | `finisher.rs` | removes finished jobs from the ledger |
-//! | `channel_updates.rs` | appends to the logs of profiles, topics and posts |
+//! | `job_sync.rs` | loads jobs that wait in the ledger, removes finished ones, raises the floors of partitions |
+//! | `dispatcher.rs` | runs each kind of job, and appends to the logs of profiles, topics and posts |
+//! | `follower_scanner.rs` | scans the followers page by page, connected ones first, and writes to their inboxes |
 //! | `pull_log.rs` | posts of authors with too many followers |
 
-mod channel_updates;
 mod dispatcher;
-mod finisher;
 mod follower_scanner;
-mod loader;
-mod page_writer;
+mod job_sync;
 mod pull_log;
 mod running_job;
 
@@ -37,9 +31,8 @@ use tokio::time::Instant;
 pub(crate) use pull_log::PullLog;
 
 use self::dispatcher::Dispatcher;
-use self::finisher::Finisher;
 use self::follower_scanner::FollowerScanner;
-use self::page_writer::PageWriter;
+use self::job_sync::Finisher;
 use self::running_job::{JobOutcome, RunningJob};
 use super::error::isolate;
 use super::favourites::FavouriteService;
@@ -77,12 +70,8 @@ impl FanoutWorkers {
         favourites: Arc<FavouriteService>,
         quarantine: Arc<QuarantinePolicy>,
     ) -> Self {
-        let dispatcher = Dispatcher {
-            scanner: FollowerScanner { base: base.clone(), writer: PageWriter::new(base.clone()) },
-            base: base.clone(),
-            favourites,
-            edges,
-        };
+        let dispatcher =
+            Dispatcher { scanner: FollowerScanner::new(base.clone()), base: base.clone(), favourites, edges };
         Self { finisher: Arc::new(Finisher::new(base.clone())), base, quarantine, dispatcher }
     }
 
@@ -102,22 +91,18 @@ impl FanoutWorkers {
             });
         }
         self.base.runtime.supervise("fanout_finisher", &self.finisher, |finisher| async move { finisher.run().await });
-        loader::start(&self.base);
+        job_sync::start(&self.base);
     }
 
     /// Runs the jobs of a partition while this process owns it.
     async fn follow_ownership(&self, number: u16) {
         let partition = self.base.jobs.partition(number);
         let stopping = self.base.runtime.stopping();
-        while let Some(mut tenure) = stopping.run_until_cancelled(partition.owned()).await {
-            let Some(fence) = tenure.fence().cloned() else { continue };
+        while let Some(fence) = stopping.run_until_cancelled(partition.owned()).await {
             self.base.jobs.begin(number, &fence);
-            let has_ended = stopping.run_until_cancelled(tenure.ended()).await;
+            stopping.run_until_cancelled(partition.ended(&fence)).await;
             self.base.jobs.end(number).await;
             self.finisher.flush().await;
-            if has_ended.is_none() {
-                return;
-            }
         }
     }
 

@@ -1,5 +1,7 @@
 //! A job that a worker is running, and its attempts.
 
+use std::sync::Arc;
+
 use crate::broker::{JobAttempt, JobProgress};
 use crate::feed::base::Base;
 use crate::feed::error::Result;
@@ -12,7 +14,7 @@ const MAX_RETRY: u32 = 1 << 18;
 /// What allows a job to write: the ownership of its partition, and its attempt.
 #[derive(Clone)]
 pub(super) struct WriteTokens {
-    partition: Partition,
+    partition: Arc<Partition>,
     fence: Fence,
     pub(super) attempt: JobAttempt,
 }
@@ -51,7 +53,7 @@ pub(super) enum JobOutcome {
 
 impl RunningJob {
     /// The state of a job of a partition before the first attempt of this process.
-    pub(super) fn new(queued: &QueuedJob, partition: &Partition) -> Self {
+    pub(super) fn new(queued: &QueuedJob, partition: &Arc<Partition>) -> Self {
         let QueuedJob { job, fence, is_loaded, .. } = queued;
         let attempt = JobAttempt { job: job.id, generation: fence.generation, retry: 0, run: "".into() };
         Self {

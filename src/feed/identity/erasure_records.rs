@@ -4,11 +4,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
 
 use super::erased_users::ErasedUsers;
 use super::erasure_log::{ErasureLog, ErasureLogEntry};
 use crate::feed::error::{FeedError, Result};
+use crate::feed::work::Partition;
 use crate::ledger::{Ledger, Revocation, RevocationKind};
 use crate::model::{Millis, UserId};
 
@@ -21,26 +21,26 @@ pub(crate) struct ErasureRecords {
     unlogged: Mutex<Vec<(UserId, Millis)>>,
     /// Held while missing users are found and appended to the erasure log.
     appending: tokio::sync::Mutex<()>,
-    /// Signals that there may be an erasure to process.
-    wake: Notify,
+    /// The partition of work whose owner processes erasures.
+    partition: Arc<Partition>,
 }
 
 impl ErasureRecords {
     /// Records of this ledger, this list of erased users and this file.
-    pub(crate) fn new(ledger: Arc<dyn Ledger>, erased: Arc<ErasedUsers>, log: ErasureLog) -> Self {
+    pub(crate) fn new(
+        ledger: Arc<dyn Ledger>,
+        erased: Arc<ErasedUsers>,
+        log: ErasureLog,
+        partition: Arc<Partition>,
+    ) -> Self {
         let unlogged = Mutex::default();
         let appending = tokio::sync::Mutex::default();
-        Self { ledger, erased, log, unlogged, appending, wake: Notify::new() }
+        Self { ledger, erased, log, unlogged, appending, partition }
     }
 
     /// Wakes the job: there is an erasure to process.
     pub(crate) fn wake_job(&self) {
-        self.wake.notify_one();
-    }
-
-    /// Wakes the job: see [`wake_job`](Self::wake_job).
-    pub(crate) fn waker(&self) -> &Notify {
-        &self.wake
+        self.partition.wake();
     }
 
     /// Hides everything of an erased user on this node.

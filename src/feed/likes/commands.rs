@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::eligibility::{Eligibility, LEDGER_TIMEOUT};
 use super::intake::LikeIntake;
 use super::memory::LikeMemory;
-use super::provisional::ProvisionalCount;
+use super::pending::ProvisionalCount;
 use crate::feed::base::Base;
 use crate::feed::call::{Call, Caller};
 use crate::feed::error::{FeedError, NO_POST, Result};

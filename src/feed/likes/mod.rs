@@ -4,14 +4,10 @@
 //! |---|---|
 //! | `commands.rs` | like, unlike, list likers |
 //! | `eligibility.rs` | whether a user may like an object, decided from the caches where possible |
-//! | `entry.rs` | a like as the queue stores it |
-//! | `intake.rs` | appends concurrent likes to the queue in one call |
-//! | `memory.rs`, `provisional.rs` | acknowledged states, and counts that include unsettled likes |
-//! | `pending_likes.rs`, `settlement_listener.rs` | likes of this node's clients, until they are settled |
-//! | `settler.rs` | the work of a partition of the queue: reads batches of likes |
-//! | `batch_settler.rs` | moves a batch into the ledger, and publishes the result |
-//! | `like_quarantine.rs` | entries that cannot be decoded, and retries of quarantined ones |
-//! | `reverts.rs` | publishes reverted likes to their users |
+//! | `intake.rs` | appends concurrent likes to the queue in one call; a like as the queue stores it |
+//! | `memory.rs` | acknowledged states, counts and pending likes of this node, updated by settlements |
+//! | `pending.rs` | counts that include unsettled likes; likes of this node's clients, until they are settled |
+//! | `settler.rs` | the work of a partition of the queue: moves batches into the ledger, and publishes the result |
 //! | `count_publisher.rs` | counts on `post:<id>`, a few per second |
 //!
 //! A like has three stages. **Intake**: the like is checked against the caches, appended to the durable queue, and
@@ -20,25 +16,18 @@
 //! ledger's position; the ledger refuses a batch that is read twice. **Publication**: absolute counts with versions.
 //! The queue is trimmed only up to the published entries, so that the next settler can publish the rest.
 
-mod batch_settler;
 mod commands;
 mod count_publisher;
 mod eligibility;
-mod entry;
 mod intake;
-mod like_quarantine;
 mod memory;
-mod pending_likes;
-mod provisional;
-mod reverts;
-mod settlement_listener;
+mod pending;
 mod settler;
 
 pub(crate) use commands::{AcceptedLike, LikeService, LikeTarget};
 pub(crate) use count_publisher::CountPublisher;
 pub(crate) use eligibility::Eligibility;
 pub(crate) use intake::LikeIntake;
-pub(crate) use memory::LikeMemory;
-pub(crate) use pending_likes::SettledLike;
-pub(crate) use settlement_listener::{SettlementListener, SettlementNews, UserLike};
+pub(crate) use memory::{LikeMemory, SettlementListener, SettlementNews, UserLike};
+pub(crate) use pending::SettledLike;
 pub(crate) use settler::Settlers;

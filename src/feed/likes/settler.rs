@@ -5,6 +5,7 @@
 //! batch ended, counts have versions, reverts have idempotency keys, and the queue refuses to be trimmed by a former
 //! owner.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,16 +14,17 @@ use tokio::sync::Semaphore;
 
 use super::count_publisher::{CountPublisher, PendingCounts};
 use super::eligibility::Eligibility;
-use super::entry;
-use super::intake::LikeIntake;
+use super::intake::{self, LikeIntake};
 use super::memory::LikeMemory;
-use crate::broker::{DurableQueue, QueueOffset, QueuedEntry};
+use crate::broker::{DurableQueue, QueueOffset, QueuePage, QueuedEntry, SettlementEvent, Signal};
 use crate::feed::base::Base;
 use crate::feed::error::{Result, isolate};
 use crate::feed::runtime::now;
 use crate::feed::work::{Consumer, Owner, Partition, PollSchedule, QuarantinePolicy, RunOutcome, work};
-use crate::ledger::Fence;
-use crate::model::{Epoch, Millis};
+use crate::ledger::{
+    EventConsumer, Fault, Fence, LIKE, LedgerError, LikeBatch, Quarantined, Reverted, SettledLikes, like_name,
+};
+use crate::model::{ContentId, Epoch, LikeChange, Millis, UserId};
 
 /// Entries of a full batch.
 pub(super) const MAX_BATCH: usize = 4_000;
@@ -30,6 +32,15 @@ pub(super) const MAX_BATCH: usize = 4_000;
 /// Other nodes append too, so a partition is also read without a wake-up by this node's intake. Likes are gathered
 /// before a partial batch is read: the likes of a batch share a ledger transaction.
 const SCHEDULE: PollSchedule = PollSchedule { poll: Duration::from_millis(250), gather: Duration::from_millis(100) };
+
+/// Likes whose eligibility is checked in one step.
+const ELIGIBILITY_STEP: usize = 500;
+
+/// Why an entry that cannot be decoded is set aside.
+const UNKNOWN: &str = "it is not a like that this version knows";
+
+/// The requests for retries of one step.
+const MAX_RETRIES: usize = 100;
 
 /// The interval at which the queue is measured, and requests for retries are looked for.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(1);
@@ -44,10 +55,8 @@ pub(crate) struct Settlers {
     pub(crate) memory: Arc<LikeMemory>,
     /// Decides when an entry has failed often enough to be quarantined.
     pub(crate) quarantine: Arc<QuarantinePolicy>,
-    /// The same, about reverts that cannot be published.
-    pub(crate) revert_quarantine: Arc<QuarantinePolicy>,
     /// The partitions of the queue: see [`partitions`](Self::partitions).
-    pub(crate) partitions: Vec<Partition>,
+    pub(crate) partitions: Vec<Arc<Partition>>,
     /// Held while a batch is settled and published: [`CONCURRENCY`](Self::CONCURRENCY).
     pub(crate) running: Semaphore,
 }
@@ -64,8 +73,6 @@ pub(super) struct SettlerState {
     /// Everything up to here is settled.
     pub(super) through: QueueOffset,
     pub(super) counts: PendingCounts,
-    /// Whether the ledger may have reverts to be published.
-    pub(super) has_reverts: bool,
     /// The queue is trimmed below this offset.
     pub(super) trimmed: QueueOffset,
 }
@@ -86,7 +93,7 @@ impl Settlers {
     pub(crate) const CONCURRENCY: usize = 2;
 
     /// The partitions of a queue, of which this process settles those that `owner` gets.
-    pub(crate) fn partitions(owner: &Owner, queue: &dyn DurableQueue) -> Vec<Partition> {
+    pub(crate) fn partitions(owner: &Owner, queue: &dyn DurableQueue) -> Vec<Arc<Partition>> {
         (0..queue.partitions()).map(|number| owner.partition("likes", format!("likes/{number}"))).collect()
     }
 
@@ -95,10 +102,8 @@ impl Settlers {
         for number in 0..self.queue.partitions() {
             self.base.runtime.supervise("like_settlers", self, move |settlers| async move {
                 let partition = &settlers.partitions[usize::from(number)];
-                let waker = settlers.intake.waker(number);
-                let mut settler = Settler { settlers: &settlers, partition: number, state: None, limit: MAX_BATCH };
-                let Settlers { base, quarantine, .. } = &*settlers;
-                work(partition, &base.runtime, waker, SCHEDULE, quarantine, &mut settler).await;
+                let settler = || Settler { settlers: &settlers, partition: number, state: None, limit: MAX_BATCH };
+                work(partition, &settlers.base.runtime, SCHEDULE, &settlers.quarantine, settler).await;
             });
         }
         self.base.runtime.supervise("like_upkeep", self, |settlers| async move {
@@ -118,10 +123,32 @@ impl Settlers {
         let mut oldest = None::<Millis>;
         for partition in (0..self.queue.partitions()).take_while(|_| length > 0) {
             let first = self.queue.read(partition, QueueOffset::ZERO, 1).await?.items.pop();
-            let at = first.and_then(|first| entry::decode(&first.body)).map(|change| change.at);
+            let at = first.and_then(|first| intake::decode(&first.body)).map(|change| change.at);
             oldest = oldest.into_iter().chain(at).min();
         }
         self.base.metrics.likes.waiting(length, oldest.map_or(0, |at| now().saturating_sub(at)));
+        Ok(())
+    }
+
+    /// Appends likes to the queue again whose retry an operator has requested in the ledger. Any node does it; two that
+    /// do so at once change nothing more.
+    async fn carry_out_retries(&self) -> Result<()> {
+        let ledger = &self.base.ledger;
+        for Quarantined { kind, name, content, .. } in ledger.requested_retries(MAX_RETRIES).await? {
+            // One that fails again does not hold up the others.
+            let (retried, cause) = isolate(self.retry(&content)).await;
+            match retried {
+                Ok(()) => drop(ledger.drop_quarantined(&kind, &name).await?),
+                Err(error) if error.is_outage() => return Err(error),
+                Err(_) => ledger.refuse_retry(&kind, &name, &cause).await?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn retry(&self, content: &str) -> Result<()> {
+        let change = intake::decode(content.as_bytes()).ok_or_else(|| LedgerError::Failed(UNKNOWN.to_owned()))?;
+        self.intake.enqueue(self.memory.partition(change.object), &change, None).await?;
         Ok(())
     }
 
@@ -141,11 +168,6 @@ impl Settlers {
 
 #[async_trait]
 impl Consumer for Settler<'_> {
-    async fn begin(&mut self, _: &Fence) -> Result<()> {
-        (self.state, self.limit) = (None, MAX_BATCH);
-        Ok(())
-    }
-
     async fn run(&mut self, fence: &Fence) -> Result<RunOutcome> {
         let settlers = self.settlers;
         let _turn = settlers.running.acquire().await;
@@ -169,8 +191,6 @@ impl Consumer for Settler<'_> {
             }
         }
         settlers.publish_and_trim(fence, state).await?;
-        // Last: a revert that fails does not hold up the counts.
-        settlers.publish_reverts(self.partition, &mut state.has_reverts).await?;
         let is_full = page.items.len() == limit;
         Ok(if is_full { RunOutcome::More } else { RunOutcome::Idle(state.counts.next_due()) })
     }
@@ -213,4 +233,159 @@ async fn settle(
             Ok(false)
         }
     }
+}
+
+/// Settling of one batch: it is checked, applied to the ledger, and published.
+impl Settlers {
+    /// Takes over a partition, starting at the ledger's position and with the counts that the last settler may not have
+    /// published.
+    async fn take_over(&self, partition: u16) -> Result<SettlerState> {
+        let incarnation = self.base.lineage.incarnation();
+        let position = self.base.ledger.like_position(partition).await?;
+        let QueuePage { life: epoch, mut items } = self.queue.read(partition, QueueOffset::ZERO, MAX_BATCH).await?;
+        let through = intake::parse_position(&position, &epoch).unwrap_or(QueueOffset::ZERO);
+        let mut unpublished: HashMap<ContentId, QueueOffset> = HashMap::new();
+        while let Some(last) = items.last() {
+            let reached = last.place;
+            let settled = items.iter().take_while(|item| item.place <= through);
+            for (place, change) in settled.filter_map(|item| Some((item.place, intake::decode(&item.body)?))) {
+                unpublished.entry(change.object).or_insert(place);
+            }
+            if reached >= through {
+                break;
+            }
+            let next = self.queue.read(partition, reached, MAX_BATCH).await?;
+            items = if next.life == epoch { next.items } else { Vec::new() };
+        }
+        let mut counts = PendingCounts::new(self.base.options.likes.counts_per_second);
+        let objects: Vec<ContentId> = unpublished.keys().copied().collect();
+        for objects in objects.chunks(MAX_BATCH) {
+            for (object, tally) in self.base.ledger.like_tallies(objects).await? {
+                counts.inherited(object, tally, unpublished.get(&object).copied().unwrap_or(through));
+            }
+        }
+        tracing::debug!(partition, %through, unpublished = objects.len(), "settles likes here from now on");
+        let trimmed = QueueOffset::ZERO;
+        Ok(SettlerState { partition, epoch, incarnation, position, through, counts, trimmed })
+    }
+
+    /// Settles entries. Returns `false` if the ledger's position is not that of the state.
+    async fn settle_batch(&self, state: &mut SettlerState, entries: &[QueuedEntry]) -> Result<bool> {
+        let Some(last) = entries.last() else { return Ok(true) };
+        let (merged, oldest) = intake::merge(entries);
+        let quarantined = unreadable(state, entries);
+        let many = merged.len();
+        let (changes, unseen) = self.split_by_eligibility(merged).await?;
+        let (partition, from, to) =
+            (state.partition, state.position.clone(), intake::position(&state.epoch, last.place));
+        let noted = self.base.events.max_likes_per_object();
+        let likes: Vec<_> = changes.iter().map(|change| (change.user.clone(), change.object, change.liked)).collect();
+        let batch = LikeBatch { partition, from, to, changes, unseen, failed: None, quarantined, noted, now: now() };
+        let Some(mut settled) = self.base.ledger.settle_likes(batch).await? else { return Ok(false) };
+        let has_unlikes = likes.iter().any(|(_, _, liked)| !liked);
+        if !std::mem::take(&mut settled.added).is_empty() || has_unlikes {
+            self.base.events.wake(EventConsumer::Likes);
+        }
+        let age = oldest.map_or(0, |at| now().saturating_sub(at));
+        self.base.metrics.likes.settled(entries.len(), many, age);
+        self.advance(state, entries, settled, likes).await?;
+        Ok(true)
+    }
+
+    /// Quarantines an entry that always fails, and moves the ledger's position past it. Nothing changes if another node
+    /// has moved the position.
+    async fn skip(&self, state: &mut SettlerState, item: &QueuedEntry, fault: Fault) -> Result<()> {
+        let partition = state.partition;
+        let cause = &fault.reason;
+        tracing::error!(partition, place = %item.place, cause, "a like always fails and was quarantined");
+        let like = intake::decode(&item.body);
+        let objects: Vec<_> = like.iter().map(|like| like.object).collect();
+        let batch = LikeBatch {
+            partition,
+            from: state.position.clone(),
+            to: intake::position(&state.epoch, item.place),
+            failed: like.filter(|like| like.liked),
+            quarantined: vec![set_aside(state, item, fault)],
+            now: now(),
+            ..LikeBatch::default()
+        };
+        let Some(mut settled) = self.base.ledger.settle_likes(batch).await? else { return Ok(()) };
+        // The count itself may be unreadable. Other nodes load it again later.
+        settled.tallies = self.base.ledger.like_tallies(&objects).await.unwrap_or_default();
+        self.advance(state, std::slice::from_ref(item), settled, Vec::new()).await
+    }
+
+    /// Applies the result of entries and their settled likes, publishes both to all nodes, and advances behind these
+    /// entries.
+    async fn advance(
+        &self,
+        state: &mut SettlerState,
+        entries: &[QueuedEntry],
+        settled: SettledLikes,
+        likes: Vec<(UserId, ContentId, bool)>,
+    ) -> Result<()> {
+        let Some((first, last)) = entries.first().zip(entries.last()) else { return Ok(()) };
+        self.base.lineage.note_settled(state.partition, &state.epoch, last.place).await?;
+        (state.position, state.through) = (intake::position(&state.epoch, last.place), last.place);
+        for (object, tally) in &settled.tallies {
+            // An object without a version has never had counts.
+            if tally.version > 0 {
+                state.counts.changed(*object, *tally, first.place);
+            }
+        }
+        for Reverted { user, object, reason } in &settled.reverted {
+            self.base.metrics.likes.reverted(reason.as_str());
+            self.memory.states.remove(&(user.clone(), *object));
+        }
+        if !settled.reverted.is_empty() {
+            self.base.events.wake(EventConsumer::Notifications);
+        }
+        self.publish(state, settled, likes).await;
+        Ok(())
+    }
+
+    /// Separates likes of objects that their users may no longer like from the other changes: such likes were accepted
+    /// unchecked, or the user was blocked after the like. Unlikes are always allowed.
+    async fn split_by_eligibility(&self, changes: Vec<LikeChange>) -> Result<(Vec<LikeChange>, Vec<LikeChange>)> {
+        let likes = changes.iter().filter(|change| change.liked);
+        let pairs: Vec<_> = likes.map(|like| (like.user.clone(), like.object)).collect();
+        let mut eligible = Vec::with_capacity(pairs.len());
+        for step in pairs.chunks(ELIGIBILITY_STEP) {
+            eligible.append(&mut self.eligibility.may_like(step).await?);
+        }
+        let mut eligible = eligible.into_iter();
+        Ok(changes.into_iter().partition(|change| !change.liked || eligible.next() == Some(true)))
+    }
+
+    /// Publishes a settlement to all nodes: they update their counts and inform clients. A lost message does no harm:
+    /// the next message brings the counts, and acknowledgements stay valid.
+    async fn publish(&self, state: &SettlerState, settled: SettledLikes, mut likes: Vec<(UserId, ContentId, bool)>) {
+        let partition = state.partition;
+        let through = state.through;
+        let tallies = settled.tallies.into_iter().collect();
+        let reverted: Vec<_> = settled.reverted.into_iter().map(|it| (it.user, it.object)).collect();
+        if !reverted.is_empty() {
+            let reverted: HashSet<_> = reverted.iter().map(|(user, object)| (user, *object)).collect();
+            likes.retain(|(user, object, _)| !reverted.contains(&(user, *object)));
+        }
+        let settlement = SettlementEvent { partition, through, tallies, reverted, likes };
+        if let Err(error) = self.base.broker.signal(Signal::LikesSettled(settlement)).await {
+            tracing::debug!(%error, partition, "a settlement was not published");
+        }
+    }
+}
+
+/// The entries of a batch that are not likes. The batch settles without them.
+fn unreadable(state: &SettlerState, batch: &[QueuedEntry]) -> Vec<Quarantined> {
+    let partition = state.partition;
+    let unreadable = batch.iter().filter(|item| intake::decode(&item.body).is_none()).map(|item| {
+        tracing::error!(partition, place = %item.place, "an entry of the queue of likes cannot be decoded");
+        set_aside(state, item, Fault::now(UNKNOWN, 1))
+    });
+    unreadable.collect()
+}
+
+fn set_aside(state: &SettlerState, item: &QueuedEntry, fault: Fault) -> Quarantined {
+    let name = like_name(state.partition, &intake::position(&state.epoch, item.place));
+    Quarantined::new(LIKE, name, intake::content(item), fault)
 }

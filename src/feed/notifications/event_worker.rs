@@ -7,10 +7,14 @@
 //! and likes, and has the lowest priority.
 //!
 //! Likes are a separate partition, `events/likes`, with pauses of half a second, so that other events do not wait
-//! behind a burst of likes. While many like events wait, no more are written; some likes then have no notification.
+//! behind a burst of likes. Notifications of one author are thereby recorded together, and settling, which writes to
+//! the same disk, is not slowed. While many like events wait, no more are written; some likes then have no
+//! notification.
 //!
 //! Each group in the ledger stores the last event of each user, so that a repeat changes nothing. Other events end what
 //! earlier ones caused (`endings.rs`).
+//!
+//! An event of a reverted like informs its user.
 //!
 //! The outlet is a further consumer of the same queue, see `feed/outlet/`.
 
@@ -20,15 +24,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::like_notifications::like_notifications;
 use super::{Notifications, PendingNotification};
+use crate::broker::Append;
 use crate::feed::base::Base;
 use crate::feed::error::Result;
 use crate::feed::event_queue::{EVENT_BATCH, EventHandler, MIN_EVENT_PAUSE, PendingEvent};
 use crate::feed::visibility::CommentContext;
 use crate::feed::work::QuarantinePolicy;
 use crate::ledger::{EventConsumer, Fence, QueuedEvent};
-use crate::model::{CommentId, ContentId, DomainEvent, NotificationKind, UserId};
+use crate::model::{
+    Channel, CommentId, ContentId, DomainEvent, Entry, Event, NewLikes, NotificationKind, PostId, RevertReason, UserId,
+};
 
 /// The longest pause between two batches.
 const MAX_PAUSE: Duration = Duration::from_millis(250);
@@ -41,6 +47,9 @@ const BATCH_RECIPIENTS: usize = 256;
 const LIKES_PAUSE: Duration = Duration::from_millis(500);
 const LIKES_BATCH: usize = 2_000;
 const LIKES_EVENTS: usize = 20;
+
+/// Likes of one object that are recorded in one round.
+const MAX_PER_OBJECT: usize = 500;
 
 /// Turns events into notifications. `wiring/mod.rs` sets the fields.
 pub(crate) struct EventWorker {
@@ -78,7 +87,7 @@ impl EventWorker {
         }
         let comments = self.base.contexts.get(comments.into_iter()).await?;
         let posts = self.base.posts.get(posts).await?;
-        let mut notifications = like_notifications(&self.base.posts, &self.base.contexts, batch).await?;
+        let mut notifications = like_notifications(&self.base, batch).await?;
         for PendingEvent { seq, event, .. } in batch {
             let first = notifications.len();
             match event {
@@ -100,8 +109,10 @@ impl EventWorker {
                 DomainEvent::Followed { follower, followee } => {
                     notifications.push(PendingNotification::new(followee, NotificationKind::Follow, follower));
                 }
-                // Likes are expanded above. The next ones end notifications, the others concern the outlet alone.
+                // Likes are expanded above, reverts published below. The next ones end notifications, the others
+                // concern the outlet alone.
                 DomainEvent::Liked { .. }
+                | DomainEvent::LikeReverted { .. }
                 | DomainEvent::CommentDeleted { .. }
                 | DomainEvent::Unliked { .. }
                 | DomainEvent::Restricted { .. }
@@ -116,7 +127,26 @@ impl EventWorker {
             notifications[first..].iter_mut().for_each(|notification| notification.event = *seq);
         }
         self.notifications.notify(notifications).await?;
-        self.notifications.end(batch).await
+        self.notifications.end(batch).await?;
+        for PendingEvent { seq, event, .. } in batch {
+            if let DomainEvent::LikeReverted { user, object, reason } = event {
+                self.publish_revert(*seq, user, *object, *reason).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends a reverted like to the log of its user's notifications, so that devices without a connection learn of
+    /// it, too. A repeat appends it once.
+    async fn publish_revert(&self, seq: i64, user: &UserId, object: ContentId, reason: RevertReason) -> Result<()> {
+        let channel = Channel::Notifications(user.clone()).to_string();
+        let entry = Entry::Data(Event::LikeReverted { id: object.number(), reason }.encode());
+        let retention = self.base.options.timeline.notification_log();
+        // A restored ledger issues numbers again.
+        let key = format!("revert {} {seq}", self.base.lineage.incarnation());
+        let append = Append { channel: &channel, entry: &entry, retention, idempotency_key: Some(&key), version: None };
+        self.base.broker.append(append).await?;
+        Ok(())
     }
 
     /// Notifies each recipient of a comment once: the user that it replies to, the post's author, and mentioned users.
@@ -223,4 +253,83 @@ fn mentioned<'a>(
 /// The maximal number of notifications that an event can create.
 fn recipients(queued: &QueuedEvent) -> usize {
     queued.event.as_ref().map_or(0, DomainEvent::recipients)
+}
+
+/// The notifications of the likes among events, for the authors of the liked objects.
+async fn like_notifications(base: &Base, batch: &[PendingEvent]) -> Result<Vec<PendingNotification>> {
+    let likes = bounded(batch);
+    if likes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let comment_ids = likes.iter().filter_map(|like| match like.object {
+        ContentId::Post(_) => None,
+        ContentId::Comment(comment) => Some(comment),
+    });
+    let contexts = base.contexts.get(comment_ids).await?;
+    let post_ids = likes.iter().filter_map(|like| match like.object {
+        ContentId::Post(post) => Some(post),
+        ContentId::Comment(_) => None,
+    });
+    let posts = base.posts.get(post_ids.collect::<Vec<PostId>>()).await?;
+    let mut liked: HashMap<ContentId, (UserId, PostId)> = HashMap::new();
+    liked.extend(posts.values().map(|cached| {
+        let post = cached.post.id;
+        (ContentId::Post(post), (cached.post.author.clone(), post))
+    }));
+    liked.extend(
+        contexts.into_iter().map(|(comment, context)| (ContentId::Comment(comment), (context.author, context.post))),
+    );
+    let notification = |Like { event, by, object }: Like<'_>| {
+        // Deleted objects have no author, and users are not notified of their own likes.
+        let (to, post) = liked.get(&object).filter(|(author, _)| author != by)?;
+        let notification = PendingNotification::new(to, NotificationKind::Like(object), by).under(*post);
+        Some(PendingNotification { event, ..notification })
+    };
+    Ok(likes.into_iter().filter_map(notification).collect())
+}
+
+/// A like, and the number of its event.
+#[derive(Clone, Copy, Debug)]
+struct Like<'a> {
+    event: i64,
+    by: &'a UserId,
+    object: ContentId,
+}
+
+/// The likes that are recorded in this round.
+fn bounded(batch: &[PendingEvent]) -> Vec<Like<'_>> {
+    let mut by_object: HashMap<ContentId, usize> = HashMap::new();
+    let mut all = Vec::new();
+    let mut dropped = 0_usize;
+    for (event, NewLikes { object, by }) in batch.iter().flat_map(|pending| match &pending.event {
+        DomainEvent::Liked { likes } => likes.iter().map(|likes| (pending.seq, likes)).collect(),
+        _ => Vec::new(),
+    }) {
+        let count = by_object.entry(*object).or_default();
+        let taken = by.len().min(MAX_PER_OBJECT.saturating_sub(*count));
+        *count += taken;
+        dropped += by.len() - taken;
+        all.extend(by[..taken].iter().map(|by| Like { event, by, object: *object }));
+    }
+    if dropped > 0 {
+        tracing::warn!(dropped, "likes come too fast for all of them to be notified of");
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn likes_of_a_popular_object_are_bounded() {
+        let like = |n: usize, post| (UserId::parse(&format!("u{n}")).expect("an id"), ContentId::Post(PostId(post)));
+        let hot = (0..1_200).map(|n| like(n, 1));
+        let others = (0..300).map(|n| like(n, 2 + n as u64));
+        let events = DomainEvent::liked(&hot.chain(others).collect::<Vec<_>>(), usize::MAX);
+        let batch: Vec<_> = (1..).zip(events).map(|(seq, event)| PendingEvent { seq, at: 0, event }).collect();
+        let kept = bounded(&batch);
+        assert_eq!(kept.len(), MAX_PER_OBJECT + 300);
+        assert!(kept.iter().filter(|like| like.object == ContentId::Post(PostId(1))).all(|like| like.event <= 2));
+    }
 }

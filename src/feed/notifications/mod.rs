@@ -9,7 +9,6 @@
 mod conversations;
 mod endings;
 mod event_worker;
-mod like_notifications;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::Instant;
 
-use super::entries::owner_of;
+use super::event::owner_of;
 use crate::backoff::Backoff;
 use crate::feed::base::Base;
 use crate::feed::runtime;

@@ -8,25 +8,20 @@
 //! | file | contents |
 //! |---|---|
 //! | `config.rs` | `[outlet]` of the configuration |
-//! | `start.rs` | starts the tasks |
-//! | `publisher.rs` | from the queue to the log |
-//! | `entries.rs` | from domain events to the entries of the log |
-//! | `event.rs` | the public form of an event, and its schema |
+//! | `mod.rs` | the tasks: from the queue to the log, retention, backlogs of consumers |
+//! | `event.rs` | the public form of an event, and its schema; the entries of the log from domain events |
 //! | `poll.rs` | the long poll of backends |
-//! | `upkeep.rs` | retention, and the backlogs of consumers |
 //! | `activity.rs` | users who connect and go away, channels with and without subscribers |
 
 mod activity;
 mod config;
-mod entries;
 mod event;
 mod poll;
-mod publisher;
-mod start;
-mod upkeep;
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use async_trait::async_trait;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -36,9 +31,25 @@ pub use config::{OutletConfig, OutletWebhook, webhook_consumer};
 pub(crate) use event::OutletEvent;
 pub(crate) use poll::PollOutlet;
 
+use self::event::entries;
 use super::error::Result;
-use super::work::{QuarantinePolicy, Waker};
+use super::event_queue::{EVENT_BATCH, EventHandler, MIN_EVENT_PAUSE, PendingEvent};
+use super::runtime::now;
+use super::work::{Partition, QuarantinePolicy};
+use crate::broker::Signal;
 use crate::feed::base::Base;
+use crate::ledger::{EventConsumer, Fence, HELD_ENTRIES_KEPT, QueuedEvent};
+use crate::model::Millis;
+
+/// The time until a process without an outlet removes what an earlier one left.
+const REMAINS_AFTER: Duration = Duration::from_secs(60);
+
+/// The interval of the upkeep, and the pause between two removals.
+const INTERVAL: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The entries of one removal.
+const MAX_TRIMMED: usize = 1_000;
 
 /// The polls of this process that wait or read at the same time.
 const MAX_POLLS: usize = 64;
@@ -54,8 +65,8 @@ pub(crate) struct Outlet {
     polls: Semaphore,
     /// Wakes polls: the log has new entries.
     appended: Notify,
-    /// Wake the workers of this process: the log has new entries.
-    wakers: Mutex<Vec<Arc<Waker>>>,
+    /// The partitions whose workers read the log.
+    workers: Mutex<Vec<Arc<Partition>>>,
     /// Ends waiting polls: the process drains.
     draining: CancellationToken,
 }
@@ -71,9 +82,27 @@ impl Outlet {
             quarantine,
             polls: Semaphore::new(MAX_POLLS),
             appended: Notify::new(),
-            wakers: Mutex::default(),
+            workers: Mutex::default(),
             draining: CancellationToken::new(),
         }
+    }
+
+    /// Registers the consumers. Starts the work of the outlet until the process stops.
+    ///
+    /// # Errors
+    /// If the ledger cannot be reached.
+    pub(crate) async fn start(self: &Arc<Self>) -> Result<()> {
+        self.register().await?;
+        if self.base.options.outlet.is_enabled() {
+            self.base.runtime.supervise("outlet_publisher", self, |outlet| async move {
+                outlet.base.events.consume(EventConsumer::Outlet, &outlet.quarantine, &*outlet).await;
+            });
+        }
+        self.start_upkeep();
+        if let Some(activity) = &self.activity {
+            activity.start();
+        }
+        Ok(())
     }
 
     /// Registers the consumers only: for a process that appends nothing.
@@ -101,13 +130,96 @@ impl Outlet {
     /// Wakes the consumers of this process: the log has new entries. They also poll, so a wake-up may be missed.
     pub(crate) fn wake(&self) {
         self.appended.notify_waiters();
-        self.wakers.lock().iter().for_each(|waker| waker.notify_one());
+        self.workers.lock().iter().for_each(|partition| partition.wake());
     }
 
-    /// A waker of a worker of this process.
-    pub(crate) fn waker(&self) -> Arc<Waker> {
-        let waker: Arc<Waker> = Arc::default();
-        self.wakers.lock().push(waker.clone());
-        waker
+    /// Wakes the worker of a partition when the log has new entries.
+    pub(crate) fn wake_with(&self, partition: &Arc<Partition>) {
+        self.workers.lock().push(partition.clone());
     }
+}
+
+/// The publisher: takes events from the queue, in order, and appends them to the log. The ledger appends only those
+/// that still wait, and none of a process that lost the partition `events/outlet`.
+#[async_trait]
+impl EventHandler for Outlet {
+    async fn read(&self) -> Result<Vec<QueuedEvent>> {
+        Ok(self.base.ledger.pending_events(EventConsumer::Outlet, EVENT_BATCH).await?)
+    }
+
+    async fn process(&self, fence: &Fence, events: &[PendingEvent]) -> Result<bool> {
+        let entries = entries(&*self.base.ledger, events).await?;
+        let done: Vec<i64> = events.iter().map(|pending| pending.seq).collect();
+        if !self.base.ledger.publish_outlet(fence, &entries, &done, now()).await? {
+            return Ok(false);
+        }
+        entries.iter().for_each(|entry| self.base.metrics.outlet.published(&entry.kind));
+        self.wake();
+        // If the signal is lost, the consumers of other nodes poll.
+        let _ = self.base.broker.signal(Signal::OutletAppended).await;
+        Ok(true)
+    }
+
+    fn pause(&self, _took: Duration) -> Duration {
+        MIN_EVENT_PAUSE
+    }
+}
+
+/// The upkeep of the log, by the owner of `events/outlet`. A repeated removal harms nothing, so the ledger checks no
+/// fence.
+impl Outlet {
+    /// Trims the log, and measures how far its consumers are behind, until the process stops. Without an outlet, old
+    /// entries of an earlier one are removed once.
+    fn start_upkeep(self: &Arc<Self>) {
+        self.base.runtime.supervise("outlet_upkeep", self, |outlet| async move {
+            let about = |time: Duration| outlet.base.runtime.sleep(time.mul_f64(rand::random_range(0.8..1.2)));
+            if !outlet.base.options.outlet.is_enabled() {
+                if about(REMAINS_AFTER).await
+                    && let Err(error) = outlet.trim().await
+                {
+                    tracing::debug!(%error, "old events of the outlet are kept for now");
+                }
+                // A task that ends before the process stops would be restarted.
+                return outlet.base.runtime.stopped().await;
+            }
+            while about(INTERVAL).await {
+                if let Err(error) = outlet.keep_up().await {
+                    tracing::debug!(%error, "the upkeep of the outlet waits for the ledger");
+                }
+            }
+        });
+    }
+
+    /// Removes entries that are older than the retention.
+    async fn trim(&self) -> Result<()> {
+        let held_before = before(HELD_ENTRIES_KEPT);
+        let before = before(self.base.options.outlet.retention);
+        while self.base.ledger.trim_outlet(before, held_before, MAX_TRIMMED).await? == MAX_TRIMMED {
+            if !self.base.runtime.sleep(PAUSE).await {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    async fn keep_up(&self) -> Result<()> {
+        if !self.base.events.is_owner(EventConsumer::Outlet) {
+            self.base.metrics.outlet.forget_backlogs();
+            return Ok(());
+        }
+        self.trim().await?;
+        let now = now();
+        let end = self.base.ledger.outlet_end().await?;
+        for backlog in self.base.ledger.outlet_backlogs().await? {
+            let waiting = end.last.saturating_sub(backlog.cursor.max(end.trimmed)).saturating_add(backlog.held);
+            let age = backlog.oldest.map_or(0, |oldest| now.saturating_sub(oldest));
+            self.base.metrics.outlet.backlog(&backlog.consumer, waiting, age, backlog.failed);
+        }
+        Ok(())
+    }
+}
+
+/// The time that was so long ago.
+fn before(age: Duration) -> Millis {
+    now().saturating_sub(Millis::try_from(age.as_millis()).unwrap_or(Millis::MAX))
 }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
-use super::policies::Policies;
 use crate::broker::DurableQueue;
 use crate::feed::base::Base;
 use crate::feed::likes::{
     CountPublisher, Eligibility, LikeIntake, LikeMemory, LikeService, SettlementListener, Settlers,
 };
+use crate::feed::work::QuarantinePolicy;
 
 /// The services of likes.
 pub(super) struct LikeServices {
@@ -25,21 +25,21 @@ impl LikeServices {
         base: &Arc<Base>,
         queue: Arc<dyn DurableQueue>,
         memory: Arc<LikeMemory>,
-        policies: &Policies,
+        quarantine: Arc<QuarantinePolicy>,
     ) -> Self {
         let eligibility = Arc::new(Eligibility::new(base.clone()));
-        let intake = Arc::new(LikeIntake::new(base.clone(), queue.clone(), memory.clone()));
+        let partitions = Settlers::partitions(&base.owner, &*queue);
+        let intake = Arc::new(LikeIntake::new(base.clone(), queue.clone(), memory.clone(), partitions.clone()));
         let counts = Arc::new(CountPublisher::new(base.broker.clone(), memory.clone()));
         let settlers = Settlers {
             base: base.clone(),
-            partitions: Settlers::partitions(&base.owner, &*queue),
+            partitions,
             queue,
             eligibility: eligibility.clone(),
             counts: counts.clone(),
             intake: intake.clone(),
             memory: memory.clone(),
-            quarantine: policies.likes.clone(),
-            revert_quarantine: policies.reverts.clone(),
+            quarantine,
             running: Semaphore::new(Settlers::CONCURRENCY),
         };
         Self {

@@ -1,7 +1,6 @@
 //! Builds the services of the feed, lower layers first, and passes each its dependencies.
 
 mod likes;
-mod policies;
 mod timelines;
 
 use std::sync::Arc;
@@ -9,7 +8,6 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 use likes::LikeServices;
-use policies::Policies;
 use timelines::TimelineServices;
 
 use super::base::Base;
@@ -42,11 +40,16 @@ use super::services::Feed;
 use super::topics::TopicService;
 use super::visibility::{AccessChecks, CommentContexts, FollowerCache, RelationCache, VisibilityPolicy};
 use super::web_push_key::WebPushPublicKey;
-use super::work::{JobQueue, Owner};
+use super::work::{JobQueue, Owner, QuarantinePolicy};
 use crate::auth::{Passwords, RevocationList, SessionIssuer, SignInGuard};
 use crate::broker::{Broker, DurableQueue};
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
+
+/// The kinds of work, as `/ready` names them. Each has a policy of its own, because only items of the same kind show
+/// that others succeed.
+const WORK_KINDS: [&str; 9] =
+    ["jobs", "pull_log", "likes", "notifications", "like_notifications", "outlet", "webhooks", "stream", "erasures"];
 
 /// The dependencies of the feed.
 pub struct FeedParts {
@@ -104,8 +107,12 @@ impl Feed {
         let derived = vec![invalidator.clone() as _, like_memory.clone() as _];
         let lineage = Arc::new(LineageTracker::new(ledger.clone(), broker.clone(), runtime.clone(), derived));
 
+        let is_alone = !options.pushes.several_nodes;
+        let length = options.fanout.lease;
+        let owner = Arc::new(Owner::new(ledger.clone(), broker.clone(), runtime.clone(), is_alone, length));
+        let erasures = owner.partition(erasure::PARTITION, erasure::PARTITION);
         let log = ErasureLog::new(options.erasure_log.clone());
-        let records = Arc::new(ErasureRecords::new(ledger.clone(), erased.clone(), log));
+        let records = Arc::new(ErasureRecords::new(ledger.clone(), erased.clone(), log, erasures.clone()));
         let revocations = Arc::new(RevocationService {
             ledger: ledger.clone(),
             broker: broker.clone(),
@@ -123,9 +130,6 @@ impl Feed {
             Arc::new(IdentityService::new(ledger.clone(), origins.clone(), revocations.clone(), erased.clone()));
         let visibility =
             Arc::new(VisibilityPolicy::new(ledger.clone(), posts.clone(), relations.clone(), erased.clone()));
-        let is_alone = !options.pushes.several_nodes;
-        let length = options.fanout.lease;
-        let owner = Arc::new(Owner::new(ledger.clone(), broker.clone(), runtime.clone(), is_alone, length));
         let base = Arc::new(Base {
             jobs: Arc::new(JobQueue::new(broker.clone(), runtime.clone(), &owner)),
             events: Arc::new(EventQueue::new(
@@ -164,30 +168,42 @@ impl Feed {
             guard: SignInGuard::new(base.options.rates.sessions),
         };
         let event_renderer = Arc::new(EventRenderer::new(base.clone(), erased, lease));
-        let policies = Policies::new(&base);
-        let timelines = TimelineServices::new(&base, policies.pull_log.clone());
+        let policies =
+            WORK_KINDS.map(|kind| (kind, Arc::new(QuarantinePolicy::new(base.ledger.clone(), base.broker.clone()))));
+        let [
+            job_policy,
+            pull_policy,
+            like_policy,
+            notification_policy,
+            like_notification_policy,
+            outlet_policy,
+            webhook_waits,
+            stream_waits,
+            erasure_policy,
+        ] = policies.each_ref().map(|(_, policy)| policy.clone());
+        let timelines = TimelineServices::new(&base, pull_policy);
         let comment_reader = Arc::new(CommentReader::new(base.clone()));
         let comments = Arc::new(CommentService::new(base.clone(), comment_reader.clone()));
         let favourites = Arc::new(FavouriteService::new(base.clone()));
         let notifications = Arc::new(Notifications::new(base.clone()));
-        let likes = LikeServices::new(&base, queue, like_memory.clone(), &policies);
+        let likes = LikeServices::new(&base, queue, like_memory.clone(), like_policy);
         let erasure_job = ErasureJob {
             base: base.clone(),
-            partition: base.owner.partition(erasure::PARTITION, erasure::PARTITION),
+            partition: erasures,
             records: records.clone(),
             edges: timelines.edges.clone(),
             comments: comments.clone(),
             notifications: notifications.clone(),
             counts: likes.counts,
-            quarantine: policies.erasures.clone(),
+            quarantine: erasure_policy,
         };
         let event_worker = EventWorker {
             base: base.clone(),
             notifications: notifications.clone(),
-            quarantine: policies.notifications.clone(),
-            like_quarantine: policies.like_notifications.clone(),
+            quarantine: notification_policy,
+            like_quarantine: like_notification_policy,
         };
-        let outlet = Arc::new(Outlet::new(base.clone(), policies.outlet.clone()));
+        let outlet = Arc::new(Outlet::new(base.clone(), outlet_policy));
         Arc::new(Self {
             posts: PostService::new(base.clone()),
             post_editor: PostEditor::new(base.clone()),
@@ -207,16 +223,11 @@ impl Feed {
             erasures: ErasureService::new(base.clone(), records),
             outlet,
             event_worker: Arc::new(event_worker),
-            webhook_waits: policies.webhooks.clone(),
-            stream_waits: policies.stream.clone(),
-            work: policies.kinds(),
+            webhook_waits,
+            stream_waits,
+            work: policies.to_vec(),
             erasure_job: Arc::new(erasure_job),
-            fanout: Arc::new(FanoutWorkers::new(
-                base.clone(),
-                timelines.edges.clone(),
-                favourites.clone(),
-                policies.jobs.clone(),
-            )),
+            fanout: Arc::new(FanoutWorkers::new(base.clone(), timelines.edges.clone(), favourites.clone(), job_policy)),
             read_markers: timelines.markers,
             inboxes: timelines.inboxes,
             pull_log: timelines.pull_log,

@@ -42,7 +42,7 @@ const KIND: &str = "fanout";
 pub(crate) struct JobQueue {
     broker: Arc<dyn Broker>,
     runtime: Arc<Runtime>,
-    partitions: Vec<Partition>,
+    partitions: Vec<Arc<Partition>>,
     state: Mutex<State>,
     in_flight: Arc<Semaphore>,
     /// Signals that an author is ready.
@@ -158,7 +158,7 @@ impl JobQueue {
     }
 
     /// A partition of fan-out.
-    pub(crate) fn partition(&self, number: u16) -> &Partition {
+    pub(crate) fn partition(&self, number: u16) -> &Arc<Partition> {
         &self.partitions[usize::from(number)]
     }
 

@@ -9,26 +9,21 @@
 //! | file | contents |
 //! |---|---|
 //! | `owner.rs` | the lease of this process, and the partitions that it owns |
-//! | `lease_clock.rs` | whether the lease can still be in force, by the clocks of this machine |
-//! | `worker.rs` | the loop of a partition: wake, gather, run, back off, stop |
+//! | `partition.rs` | a partition as this process has it, its worker, and the clocks that the lease is counted on |
 //! | `shares.rs` | which partitions a process takes and gives away |
 //! | `job_queue.rs`, `author_queues.rs` | fan-out jobs in this process |
-//! | `quarantine.rs` | decides which items are set aside because they fail by themselves |
-//! | `health.rs` | what work waits for, for operators |
+//! | `quarantine.rs` | decides which items are set aside because they fail by themselves; what work waits for |
 
 mod author_queues;
-mod health;
 mod job_queue;
-mod lease_clock;
 mod owner;
+mod partition;
 mod quarantine;
 mod shares;
-mod worker;
 
 pub(crate) use author_queues::{JobEnd, QueuedJob};
-pub use health::StoreHealth;
-pub(crate) use health::WorkKinds;
 pub(crate) use job_queue::JobQueue;
-pub(crate) use owner::{Owner, Partition};
-pub(crate) use quarantine::QuarantinePolicy;
-pub(crate) use worker::{Consumer, PollSchedule, RunOutcome, Waker, work};
+pub(crate) use owner::Owner;
+pub(crate) use partition::{Consumer, Partition, PollSchedule, RunOutcome, work};
+pub use quarantine::StoreHealth;
+pub(crate) use quarantine::{QuarantinePolicy, WorkKinds};

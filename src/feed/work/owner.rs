@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
-use super::lease_clock::{LeaseClock, RenewalTime};
+use super::partition::{LeaseClock, Ownership, Partition, RenewalTime};
 use super::shares::plan;
 use crate::broker::{Broker, Signal};
 use crate::feed::runtime::Runtime;
@@ -21,26 +21,6 @@ use crate::ledger::{self, Fence, Ledger, WorkLease, WorkView};
 
 /// Rounds within the length of a lease.
 const ROUNDS_PER_LEASE: u32 = 5;
-
-/// The interval at which a worker checks whether a lease that may have run out was renewed late.
-const LAPSE_POLL_INTERVAL: Duration = Duration::from_millis(100);
-
-/// The state of a partition in this process.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Ownership {
-    /// `None`: this process does not own it.
-    fence: Option<Fence>,
-    /// Its worker is to stop, so that another process can take it.
-    is_draining: bool,
-    /// Its worker has stopped.
-    is_drained: bool,
-}
-
-/// A partition that this process is to own.
-struct OwnedWork {
-    kind: Arc<str>,
-    state: watch::Sender<Ownership>,
-}
 
 /// The owner of partitions: this process.
 pub(crate) struct Owner {
@@ -51,20 +31,11 @@ pub(crate) struct Owner {
     is_alone: bool,
     clock: Arc<LeaseClock>,
     /// By name. Filled before [`start`](Self::start).
-    partitions: Mutex<HashMap<Arc<str>, OwnedWork>>,
+    partitions: Mutex<HashMap<Arc<str>, Arc<Partition>>>,
     /// Signals that the next round is due: a worker has drained its partition, or another process has released some.
     round_due: Arc<Notify>,
     /// The processes with a lease, as of the last round.
     nodes: AtomicUsize,
-}
-
-/// A partition that this process works on while it owns it.
-#[derive(Clone)]
-pub(crate) struct Partition {
-    name: Arc<str>,
-    clock: Arc<LeaseClock>,
-    state: watch::Sender<Ownership>,
-    round_due: Arc<Notify>,
 }
 
 impl Owner {
@@ -86,10 +57,12 @@ impl Owner {
 
     /// A partition that this process is to own. To be called before [`start`](Self::start). Processes share the
     /// partitions of one kind equally.
-    pub(crate) fn partition(&self, kind: &str, name: impl Into<Arc<str>>) -> Partition {
-        let (name, (state, _)) = (name.into(), watch::channel(Ownership::default()));
-        self.partitions.lock().insert(Arc::clone(&name), OwnedWork { kind: kind.into(), state: state.clone() });
-        Partition { name, clock: Arc::clone(&self.clock), state, round_due: Arc::clone(&self.round_due) }
+    pub(crate) fn partition(&self, kind: &str, name: impl Into<Arc<str>>) -> Arc<Partition> {
+        let name = name.into();
+        let partition = Partition::new(name.clone(), kind, self.clock.clone(), self.round_due.clone());
+        let partition = Arc::new(partition);
+        self.partitions.lock().insert(name, partition.clone());
+        partition
     }
 
     /// Leaves the partitions so far to other processes. To be called before [`start`](Self::start).
@@ -156,11 +129,8 @@ impl Owner {
 
     async fn renew(&self) -> ledger::Result<()> {
         let holder = self.runtime.holder();
-        let wanted: Vec<(Arc<str>, Arc<str>)> = {
-            let partitions = self.partitions.lock();
-            partitions.iter().map(|(name, work)| (Arc::clone(name), Arc::clone(&work.kind))).collect()
-        };
-        let mut kinds: Vec<String> = wanted.iter().map(|(_, kind)| kind.to_string()).collect();
+        let wanted: Vec<Arc<Partition>> = self.partitions.lock().values().cloned().collect();
+        let mut kinds: Vec<String> = wanted.iter().map(|partition| partition.kind.to_string()).collect();
         kinds.sort_unstable();
         kinds.dedup();
         let asked = RenewalTime::now();
@@ -171,18 +141,23 @@ impl Owner {
         let given = self.adopt(&view);
         if !given.is_empty() {
             self.ledger.release_partitions(holder, &given).await?;
-            given.iter().for_each(|fence| self.change(&fence.partition, |state| *state = Ownership::default()));
+            given.iter().for_each(|fence| self.set(&fence.partition, Ownership::Elsewhere));
             self.signal_freed().await;
         }
+        let wanted: Vec<_> = wanted.iter().map(|partition| (partition.name.clone(), partition.kind.clone())).collect();
         let plan = plan(&view, &wanted, holder);
         for name in &plan.give_away {
-            self.change(name, |state| state.is_draining |= state.fence.is_some());
+            if let Some(partition) = self.partitions.lock().get(name) {
+                partition.update(|state| match state {
+                    Ownership::Owned(fence) => Some(Ownership::Draining(fence.clone())),
+                    _ => None,
+                });
+            }
         }
         if !plan.take.is_empty() {
             for fence in self.ledger.take_partitions(holder, &plan.take).await? {
                 tracing::debug!(partition = %fence.partition, generation = fence.generation, "owns a partition");
-                let name = Arc::clone(&fence.partition);
-                self.change(&name, |state| *state = Ownership { fence: Some(fence), ..Ownership::default() });
+                self.set(&fence.partition.clone(), Ownership::Owned(fence));
             }
         }
         Ok(())
@@ -197,120 +172,31 @@ impl Owner {
         let mine = view.partitions.iter().filter(|row| row.owner.as_deref() == Some(holder));
         let mine: HashMap<&str, u64> = mine.map(|row| (row.name.as_str(), row.generation)).collect();
         let mut given = Vec::new();
-        for (name, OwnedWork { state, .. }) in &*self.partitions.lock() {
+        for (name, partition) in &*self.partitions.lock() {
             let owned = mine.get(&**name).map(|generation| Fence { partition: name.clone(), generation: *generation });
-            state.send_if_modified(|state| {
-                let is_lost = state.fence.is_some() && state.fence != owned;
+            partition.update(|state| {
+                let is_lost = state.fence().is_some() && state.fence() != owned.as_ref();
                 if is_lost {
                     tracing::info!(partition = %name, "another process owns the partition of work now");
-                    *state = Ownership::default();
                 }
-                given.extend(owned.filter(|_| state.fence.is_none() || state.is_drained));
-                is_lost
+                let is_free = is_lost || matches!(state, Ownership::Elsewhere | Ownership::Drained(_));
+                given.extend(owned.filter(|_| is_free));
+                is_lost.then_some(Ownership::Elsewhere)
             });
         }
         given
     }
 
     fn lose_all(&self) {
-        for OwnedWork { state, .. } in self.partitions.lock().values() {
-            state.send_if_modified(|state| std::mem::take(state).fence.is_some());
+        for partition in self.partitions.lock().values() {
+            partition.update(|state| state.fence().map(|_| Ownership::Elsewhere));
         }
     }
 
-    fn change(&self, name: &str, change: impl FnOnce(&mut Ownership)) {
-        if let Some(work) = self.partitions.lock().get(name) {
-            work.state.send_modify(change);
+    fn set(&self, name: &str, state: Ownership) {
+        if let Some(partition) = self.partitions.lock().get(name) {
+            partition.update(|_| Some(state));
         }
-    }
-}
-
-/// A period in which this process owns a partition. The partition is not given away before this is dropped.
-pub(crate) struct Tenure {
-    partition: Partition,
-    fence: Fence,
-    state: watch::Receiver<Ownership>,
-}
-
-impl Partition {
-    /// Its name.
-    pub(crate) fn name(&self) -> &Arc<str> {
-        &self.name
-    }
-
-    /// The ownership, unless the lease may have run out. Checked before each write to a store, without a call.
-    pub(crate) fn fence(&self) -> Option<Fence> {
-        if self.clock.is_valid() { self.state.borrow().fence.clone() } else { None }
-    }
-
-    /// Whether this ownership is in force, as far as this process knows without a call.
-    pub(crate) fn is_owned(&self, fence: &Fence) -> bool {
-        self.clock.is_valid() && self.state.borrow().fence.as_ref() == Some(fence)
-    }
-
-    /// Waits until this process owns the partition.
-    pub(crate) async fn owned(&self) -> Tenure {
-        let mut state = self.state.subscribe();
-        loop {
-            let owned = state.borrow_and_update().clone();
-            match owned {
-                Ownership { fence: Some(_), is_draining: true, is_drained: false } => self.drained(),
-                Ownership { fence: Some(fence), is_draining: false, .. } if self.clock.is_valid() => {
-                    return Tenure { partition: self.clone(), fence, state };
-                }
-                Ownership { fence: Some(_), is_draining: false, .. } => {
-                    // The lease may have run out. It is renewed late, or the partition is lost.
-                    let _ = tokio::time::timeout(LAPSE_POLL_INTERVAL, state.changed()).await;
-                    continue;
-                }
-                Ownership { .. } => {}
-            }
-            // It cannot fail: this partition holds the sender.
-            let _ = state.changed().await;
-        }
-    }
-
-    /// The worker has stopped. If the partition is to be given away, it can be now.
-    fn drained(&self) {
-        let was_drained = self.state.send_if_modified(|state| {
-            let was_drained = state.is_draining && !state.is_drained;
-            state.is_drained |= was_drained;
-            was_drained
-        });
-        if was_drained {
-            self.round_due.notify_one();
-        }
-    }
-}
-
-impl Tenure {
-    /// The ownership, as long as it has not ended.
-    pub(crate) fn fence(&self) -> Option<&Fence> {
-        let is_mine = {
-            let state = self.state.borrow();
-            !state.is_draining && state.fence.as_ref() == Some(&self.fence)
-        };
-        (is_mine && self.partition.clock.is_valid()).then_some(&self.fence)
-    }
-
-    /// The same, even if the partition is to be given away: to put it in order.
-    pub(super) fn held_fence(&self) -> Option<Fence> {
-        let is_mine = self.state.borrow().fence.as_ref() == Some(&self.fence);
-        (is_mine && self.partition.clock.is_valid()).then(|| self.fence.clone())
-    }
-
-    /// Waits until the ownership has ended, or the partition is to be given away.
-    pub(crate) async fn ended(&mut self) {
-        while self.fence().is_some() {
-            // It cannot fail: the partition holds the sender.
-            let _ = self.state.changed().await;
-        }
-    }
-}
-
-impl Drop for Tenure {
-    fn drop(&mut self) {
-        self.partition.drained();
     }
 }
 
@@ -368,22 +254,5 @@ mod tests {
         let other: Arc<str> = "other".into();
         ledger.renew_work_lease(&lease(&other)).await.unwrap();
         assert_eq!(ledger.take_partitions(&other, &[former]).await.unwrap().len(), 1);
-    }
-
-    #[tokio::test]
-    async fn nothing_is_owned_while_the_lease_may_have_run_out() {
-        let clock = Arc::new(LeaseClock::new(Duration::from_secs(60)));
-        let fence = Fence { partition: "a".into(), generation: 1 };
-        let (state, _) = watch::channel(Ownership { fence: Some(fence.clone()), ..Ownership::default() });
-        let partition = Partition { name: "a".into(), clock: Arc::clone(&clock), state, round_due: Arc::default() };
-        // If `owned` returned here, the worker would loop without a pause and block the threads of the runtime.
-        let owned = partition.owned();
-        tokio::pin!(owned);
-        assert!(tokio::time::timeout(Duration::from_millis(20), &mut owned).await.is_err());
-        assert_eq!(partition.fence(), None);
-        // The renewal arrives late.
-        clock.renew(RenewalTime::now());
-        let tenure = tokio::time::timeout(Duration::from_secs(20), owned).await.expect("it is owned");
-        assert_eq!(tenure.fence(), Some(&fence));
     }
 }

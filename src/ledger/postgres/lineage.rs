@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::PostgresLedger;
 use super::columns::{at, integer, natural_at, one};
-use crate::ledger::{JOBS, LedgerError, Lineage, LineageStore, NUMBERS_SKIPPED, PULLED, REVERTS, Result};
+use crate::ledger::{JOBS, LedgerError, Lineage, LineageStore, NUMBERS_SKIPPED, PULLED, Result};
 use crate::refusal::Refusal;
 
 /// The incarnation, and the oids of the database and of the table `meta`. In a copy made by `pg_dump` at least one of
@@ -20,12 +20,11 @@ const TIMELINE: &str = "\
         || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)";
 
 const NUMBERS: &str = "\
-    SELECT (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM jobs_id_seq), (SELECT mark FROM pulled_end),
-        (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM like_reverts_id_seq)";
+    SELECT (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM jobs_id_seq), (SELECT mark FROM pulled_end)";
 
 const POSITIONS: &str = "SELECT partition, position FROM like_positions";
 
-const BEGIN: &str = "SELECT feedline_begin_incarnation($1, $2, $3, $4, $5, $6)";
+const BEGIN: &str = "SELECT feedline_begin_incarnation($1, $2, $3, $4, $5)";
 
 #[async_trait]
 impl LineageStore for PostgresLedger {
@@ -47,7 +46,7 @@ impl LineageStore for PostgresLedger {
         };
         let rows = self.pool.inspect(NUMBERS, &[]).await?;
         let row = one(&rows)?;
-        let numbers = vec![(JOBS, natural_at(row, 0)?), (PULLED, natural_at(row, 1)?), (REVERTS, natural_at(row, 2)?)];
+        let numbers = vec![(JOBS, natural_at(row, 0)?), (PULLED, natural_at(row, 1)?)];
         let rows = self.pool.inspect(POSITIONS, &[]).await?;
         let position = |row| Ok((u16::try_from(at::<i32>(row, 0)?).unwrap_or_default(), at(row, 1)?));
         let positions = rows.iter().map(position).collect::<Result<_>>()?;
@@ -58,9 +57,8 @@ impl LineageStore for PostgresLedger {
         let known = |kind| integer(least.iter().find(|(name, _)| *name == kind).map_or(0, |(_, number)| *number));
         let jobs = known(JOBS);
         let pulled = known(PULLED);
-        let reverts = known(REVERTS);
         let skipped = integer(NUMBERS_SKIPPED);
-        let rows = self.pool.inspect(BEGIN, &[&from, &to, &jobs, &pulled, &reverts, &skipped]).await?;
+        let rows = self.pool.inspect(BEGIN, &[&from, &to, &jobs, &pulled, &skipped]).await?;
         at(one(&rows)?, 0)
     }
 

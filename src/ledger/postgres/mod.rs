@@ -31,7 +31,6 @@ mod favourites;
 mod hydration;
 mod idempotency;
 mod jobs;
-mod like_batch;
 mod likes;
 mod lineage;
 mod notifications;

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
 
 use super::PostgresLedger;
 use super::columns::{at, count, id_at, integer, json_text, natural, natural_at, one, user_ids};
@@ -26,51 +25,28 @@ const CLEARED: i64 = 500;
 /// The number of users whose notifications are written concurrently.
 const MAX_CONCURRENT_USERS: usize = 4;
 
-/// Returns the ids of the changed groups, in the order of their changes.
-const NOTIFY: &str = "SELECT changed FROM feedline_notify($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
-
-/// The same, and queues pushes.
-const NOTIFY_AND_PUSH: &str = "\
-    SELECT changed FROM feedline_notify_and_push($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
-
-/// [`NOTIFY`] and [`NOTIFY_AND_PUSH`] with an event for the outlet for each changed group. `$event` is the beginning of
-/// its JSON, `$pending` its consumers.
-macro_rules! with_notified {
-    ($notify:literal, $event:literal, $pending:literal) => {
-        concat!(
-            "WITH answer AS MATERIALIZED (SELECT changed, place FROM ",
-            $notify,
-            " WITH ORDINALITY AS made (changed, place)), reported AS ( \
-                INSERT INTO events (at, event, pending) \
-                SELECT $8::bigint, ",
-            $event,
-            "::text || changed || '}}', ",
-            $pending,
-            "::int FROM answer ORDER BY place) \
-             SELECT changed FROM answer ORDER BY place"
-        )
-    };
-}
-
-const NOTIFY_WITH_EVENTS: &str =
-    with_notified!("feedline_notify($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)", "$13", "$14");
-
-const NOTIFY_AND_PUSH_WITH_EVENTS: &str = with_notified!(
-    "feedline_notify_and_push($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
-    "$15",
-    "$16"
-);
+/// Stores events, queues pushes at `$13` (NULL: none), and writes an event for the outlet for each changed group: `$15`
+/// is the beginning of its JSON, `$16` its consumers (0: none). Returns the changed groups, in the order of their
+/// changes.
+const NOTIFY: &str = "\
+    WITH answer AS MATERIALIZED (
+        SELECT changed, place FROM feedline_notify_and_push(
+            $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) WITH ORDINALITY AS made (changed, place)
+    ), reported AS (
+        INSERT INTO events (at, event, pending)
+        SELECT $8::bigint, $15::text || changed || '}}', $16::int FROM answer WHERE $16::int <> 0 ORDER BY place
+    )
+    SELECT changed FROM answer ORDER BY place";
 
 /// Also looks at groups that are gone and were queued for devices.
 const NEWEST: &str = "\
     SELECT greatest((SELECT id FROM notifications WHERE owner = $1 ORDER BY id DESC LIMIT 1),
         (SELECT max(item) FROM push_queue WHERE owner = $1 AND kind NOT IN ('post', 'clear')), 0)";
 
-const MARK: &str = "SELECT feedline_mark_notifications($1, $2, $3, $4)";
-
-/// The same, and queues pushes that clear it on the other devices.
-const MARK_AND_CLEAR: &str = "\
-    SELECT upto, CASE WHEN upto IS NOT NULL THEN feedline_queue_clears($1, $5, NULL, NULL, $6, $7)::text END
+/// Marks, and queues pushes that clear it on the other devices at `$7` (NULL: none).
+const MARK: &str = "\
+    SELECT upto, CASE WHEN upto IS NOT NULL AND $7::bigint IS NOT NULL
+        THEN feedline_queue_clears($1, $5, NULL, NULL, $6, $7)::text END
     FROM feedline_mark_notifications($1, $2, $3, $4) AS marked (upto)";
 
 macro_rules! groups {
@@ -202,14 +178,11 @@ impl NotificationStore for PostgresLedger {
             MarkUpTo::Group(_) => 0,
         };
         let is_read = mark == NotificationMark::Read;
-        let rows = match clear {
-            None => self.pool.write(MARK, &[&user.as_str(), &group, &position, &is_read]).await?,
-            Some(ClearPlan { session, now, due_at }) => {
-                let parameters: Parameters<'_> =
-                    &[&user.as_str(), &group, &position, &is_read, session, &integer(*now), &integer(*due_at)];
-                self.pool.write(MARK_AND_CLEAR, parameters).await?
-            }
-        };
+        let session = clear.and_then(|clear| clear.session.as_ref());
+        let now = clear.map_or(0, |clear| integer(clear.now));
+        let due_at = clear.map(|clear| integer(clear.due_at));
+        let parameters: Parameters<'_> = &[&user.as_str(), &group, &position, &is_read, &session, &now, &due_at];
+        let rows = self.pool.write(MARK, parameters).await?;
         let marked: Option<i64> = at(one(&rows)?, 0)?;
         Ok(marked.map(|upto| NotificationPosition(natural(upto))))
     }
@@ -240,7 +213,11 @@ impl PostgresLedger {
         let kept = integer(MAX_NOTIFICATION_GROUPS);
         let kept_comments = i32::try_from(MAX_GROUP_COMMENTS).unwrap_or(i32::MAX);
         let user = to.as_str();
-        let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![
+        let due = pushes.map(|plan| integer(now.saturating_add(plan.grace)));
+        let digest = pushes.map_or(0, |plan| integer(plan.digest));
+        let event = notified_prefix(to)?;
+        let pending = if self.outlet { EventConsumer::Outlet.bit() } else { 0 };
+        let parameters: Parameters<'_> = &[
             &user,
             &kinds,
             &objects,
@@ -253,18 +230,12 @@ impl PostgresLedger {
             &kept,
             &CLEARED,
             &kept_comments,
+            &due,
+            &digest,
+            &event,
+            &pending,
         ];
-        let (due, digest);
-        if let Some(plan) = pushes {
-            (due, digest) = (integer(now.saturating_add(plan.grace)), integer(plan.digest));
-            parameters.extend([&due as &(dyn ToSql + Sync), &digest]);
-        }
-        let event = notified_prefix(to)?;
-        let bit = EventConsumer::Outlet.bit();
-        if self.outlet {
-            parameters.extend([&event as &(dyn ToSql + Sync), &bit]);
-        }
-        let rows = self.pool.write(statement(pushes.is_some(), self.outlet), &parameters).await?;
+        let rows = self.pool.write(NOTIFY, parameters).await?;
         let changed = rows.iter().map(|row| at::<i64>(row, 0)).collect::<Result<Vec<_>>>()?;
         if changed.is_empty() {
             return Ok(Vec::new());
@@ -276,16 +247,6 @@ impl PostgresLedger {
 
     async fn groups(&self, sql: &'static str, parameters: Parameters<'_>) -> Result<Vec<NotificationGroup>> {
         Ok(readable("notifications", &self.pool.read(sql, parameters).await?, group))
-    }
-}
-
-/// The statement that stores events.
-fn statement(has_pushes: bool, has_outlet: bool) -> &'static str {
-    match (has_pushes, has_outlet) {
-        (false, false) => NOTIFY,
-        (true, false) => NOTIFY_AND_PUSH,
-        (false, true) => NOTIFY_WITH_EVENTS,
-        (true, true) => NOTIFY_AND_PUSH_WITH_EVENTS,
     }
 }
 

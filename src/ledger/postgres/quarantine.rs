@@ -8,8 +8,8 @@ use super::columns::{count, integer, json_at, natural_at, one, plain};
 use super::pool::Parameters;
 use crate::ledger::quarantine::{MAX_QUARANTINED, NEVER, released_work, report_dropped};
 use crate::ledger::{
-    ERASURE, EVENT, EventStore as _, FailedWork, Fault, Fence, JOB, LIKE, PUSH, QuarantineStore, Quarantined, REVERT,
-    Result, RetryOutcome, WEBHOOK,
+    ERASURE, EVENT, EventStore as _, FailedWork, Fault, Fence, JOB, LIKE, PUSH, QuarantineStore, Quarantined, Result,
+    RetryOutcome, WEBHOOK,
 };
 use crate::model::Millis;
 
@@ -221,7 +221,7 @@ impl QuarantineStore for PostgresLedger {
     async fn retry_quarantined(&self, kind: &str, name: &str, now: Millis) -> Result<RetryOutcome> {
         let now = integer(now);
         let rows = match kind {
-            LIKE | REVERT => self.pool.write(REQUEST, &[&kind, &name]).await?,
+            LIKE => self.pool.write(REQUEST, &[&kind, &name]).await?,
             JOB => {
                 let job = self.quarantined_item(kind, name).await?;
                 let work = job.and_then(|job| released_work(&job.content));

@@ -1,16 +1,16 @@
-//! A bounded queue of calls for the threads that own the connections. Async code reaches SQLite through it without
-//! blocking the runtime.
+//! A bounded queue of calls, and the threads that serve it, each with a connection. Async code reaches SQLite through
+//! it without blocking the runtime.
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::call_queue::{CallQueue, PushError};
 use super::errors::failure;
 use crate::ledger::{LedgerError, Result, metered};
 use crate::store_metrics::StoreMeter;
@@ -100,6 +100,80 @@ where
     }
 }
 
+/// A bounded queue of calls that any number of threads serve. A call wakes one thread, and only if one is idle. The
+/// channels of the standard library have a single receiver: threads that share one wake each other for every call.
+pub(super) struct CallQueue<C> {
+    state: Mutex<QueueState<C>>,
+    changed: Condvar,
+    /// The maximal number of queued calls.
+    capacity: usize,
+}
+
+struct QueueState<C> {
+    calls: VecDeque<C>,
+    is_closed: bool,
+}
+
+impl<C> CallQueue<C> {
+    /// An empty queue.
+    fn new(capacity: usize) -> Self {
+        Self {
+            state: Mutex::new(QueueState { calls: VecDeque::new(), is_closed: false }),
+            changed: Condvar::new(),
+            capacity,
+        }
+    }
+
+    /// Adds a call.
+    fn push(&self, call: C) -> Result<()> {
+        let mut state = self.state.lock();
+        if state.is_closed {
+            return Err(closed());
+        }
+        if state.calls.len() >= self.capacity {
+            return Err(LedgerError::Busy);
+        }
+        state.calls.push_back(call);
+        drop(state);
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    /// The next call, if one waits.
+    pub(super) fn try_pop(&self) -> Option<C> {
+        self.state.lock().calls.pop_front()
+    }
+
+    /// Waits for the next call. `None` if the queue is closed and empty.
+    pub(super) fn pop(&self) -> Option<C> {
+        let mut state = self.state.lock();
+        loop {
+            let next = state.calls.pop_front();
+            if next.is_some() || state.is_closed {
+                return next;
+            }
+            self.changed.wait(&mut state);
+        }
+    }
+
+    /// Waits for the next call until the deadline.
+    pub(super) fn pop_until(&self, deadline: Instant) -> Option<C> {
+        let mut state = self.state.lock();
+        loop {
+            let next = state.calls.pop_front();
+            if next.is_some() || state.is_closed || self.changed.wait_until(&mut state, deadline).timed_out() {
+                return next.or_else(|| state.calls.pop_front());
+            }
+        }
+    }
+
+    /// Rejects further calls. The queued ones are still served.
+    fn close(&self) {
+        self.state.lock().is_closed = true;
+        self.changed.notify_all();
+    }
+}
+
 /// The queue of a lane.
 pub(super) type LaneQueue = CallQueue<Box<dyn QueuedCall>>;
 
@@ -139,7 +213,7 @@ impl Lane {
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
-        metered(self.submit_and_wait(job, Sharing::Waiting)).await
+        self.call_with(Sharing::Waiting, job).await
     }
 
     /// As [`call`](Self::call), but the writer shares the job's transaction with others in another way.
@@ -148,28 +222,16 @@ impl Lane {
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
-        metered(self.submit_and_wait(job, sharing)).await
-    }
-
-    async fn submit_and_wait<T, F>(&self, job: F, sharing: Sharing) -> Result<T>
-    where
-        T: Send + 'static,
-        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
-    {
-        let (answer, answered) = oneshot::channel();
-        self.submit(Box::new(LaneCall { job: Some(job), sharing, result: None, answer }))?;
-        match tokio::time::timeout(self.timeout, answered).await {
-            Ok(Ok(result)) => result,
-            Ok(Err(_)) => Err(closed()),
-            Err(_) => Err(LedgerError::Unreachable(format!("no answer within {:?}", self.timeout))),
-        }
-    }
-
-    fn submit(&self, work: Box<dyn QueuedCall>) -> Result<()> {
-        self.queue.push(work).map_err(|error| match error {
-            PushError::Full => LedgerError::Busy,
-            PushError::Closed => closed(),
+        metered(async {
+            let (answer, answered) = oneshot::channel();
+            self.queue.push(Box::new(LaneCall { job: Some(job), sharing, result: None, answer }))?;
+            match tokio::time::timeout(self.timeout, answered).await {
+                Ok(Ok(result)) => result,
+                Ok(Err(_)) => Err(closed()),
+                Err(_) => Err(LedgerError::Unreachable(format!("no answer within {:?}", self.timeout))),
+            }
         })
+        .await
     }
 
     /// Rejects new calls, lets the threads finish the queued ones, and waits for the threads. Blocks.
@@ -244,5 +306,44 @@ mod tests {
         let answers = futures::future::join_all(waiting).await;
         assert_eq!(answers.into_iter().flatten().collect::<Vec<_>>(), [1, 2, 3]);
         assert!(matches!(lane.call(|_| Ok(())).await, Err(LedgerError::Unreachable(_))));
+    }
+
+    #[test]
+    fn full_and_closed_queues_reject_calls() {
+        let queue = CallQueue::new(2);
+        assert!(queue.push(1).is_ok() && queue.push(2).is_ok());
+        assert!(matches!(queue.push(3), Err(LedgerError::Busy)));
+        assert_eq!(queue.pop(), Some(1));
+        assert!(queue.push(4).is_ok());
+        queue.close();
+        assert!(matches!(queue.push(5), Err(LedgerError::Unreachable(_))));
+        assert_eq!([queue.pop(), queue.pop(), queue.pop(), queue.try_pop()], [Some(2), Some(4), None, None]);
+    }
+
+    #[test]
+    fn every_call_is_served_once_by_any_of_several_threads() {
+        let queue = Arc::new(CallQueue::new(10_000));
+        let serving: Vec<_> = (0..3)
+            .map(|_| {
+                let queue = Arc::clone(&queue);
+                std::thread::spawn(move || std::iter::from_fn(|| queue.pop()).collect::<Vec<u32>>())
+            })
+            .collect();
+        (0..5_000).for_each(|call| queue.push(call).expect("there is room"));
+        queue.close();
+        let mut served: Vec<u32> = serving.into_iter().flat_map(|thread| thread.join().expect("a thread")).collect();
+        served.sort_unstable();
+        assert_eq!(served, (0..5_000).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn waits_end_at_their_deadline() {
+        let queue: CallQueue<u32> = CallQueue::new(1);
+        let begun = Instant::now();
+        let patience = Duration::from_millis(20);
+        assert_eq!(queue.pop_until(begun + patience), None);
+        assert!(begun.elapsed() >= patience);
+        queue.push(1).expect("there is room");
+        assert_eq!(queue.pop_until(Instant::now()), Some(1));
     }
 }

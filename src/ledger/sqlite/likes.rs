@@ -3,17 +3,12 @@
 use std::collections::{BTreeMap, HashSet};
 
 use async_trait::async_trait;
-use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::people;
-use super::rows::{post_id_at, user_id_at};
+use super::rows::post_id_at;
 use super::{SqliteLedger, UNLIMITED, count, integer, json_text, natural, quarantine, readable_page};
-use crate::ledger::quarantine::report_unreadable;
-use crate::ledger::{
-    Fault, LIKE, LikeBatch, LikeStore, ListPage, Quarantined, REVERT, Result, RevertReason, Reverted, SettledLikes,
-    SkippedLike, like_name,
-};
+use crate::ledger::{LikeBatch, LikeStore, ListPage, Result, RevertReason, Reverted, SettledLikes};
 use crate::model::{CommentId, ContentId, DomainEvent, LikeChange, Millis, PostId, Tally, User, UserId};
 
 #[async_trait]
@@ -24,21 +19,6 @@ impl LikeStore for SqliteLedger {
 
     async fn settle_likes(&self, batch: LikeBatch) -> Result<Option<SettledLikes>> {
         self.write_alone(move |db| settle(db, &batch)).await
-    }
-
-    async fn pending_reverts(&self, partition: u16, limit: usize) -> Result<Vec<Reverted>> {
-        loop {
-            let (untold, unreadable) = self.read(move |db| untold(db, partition, limit)).await?;
-            if unreadable.is_empty() {
-                return Ok(untold);
-            }
-            self.write(move |db| set_aside(db, &unreadable)).await?;
-        }
-    }
-
-    async fn delete_reverts(&self, ids: &[i64]) -> Result<()> {
-        let ids = ids.to_vec();
-        self.write(move |db| remove_reverts(db, &ids)).await
     }
 
     async fn like_tallies(&self, objects: &[ContentId]) -> Result<Vec<(ContentId, Tally)>> {
@@ -105,23 +85,6 @@ impl LikeStore for SqliteLedger {
         })
         .await
     }
-
-    async fn skip_like(&self, skipped: &SkippedLike) -> Result<Option<Vec<Reverted>>> {
-        let skipped = skipped.clone();
-        self.write(move |db| skip_like(db, &skipped)).await
-    }
-}
-
-fn skip_like(db: &Connection, skipped: &SkippedLike) -> rusqlite::Result<Option<Vec<Reverted>>> {
-    let SkippedLike { partition, from, to, content, fault, like } = skipped;
-    if position(db, *partition)? != *from {
-        return Ok(None);
-    }
-    quarantine::put(db, &Quarantined::new(LIKE, like_name(*partition, to), content.clone(), fault.clone()))?;
-    let reverted = like.iter().map(|like| revert(db, *partition, like, RevertReason::Failed));
-    let reverted = reverted.collect::<rusqlite::Result<_>>()?;
-    set_position(db, *partition, to)?;
-    Ok(Some(reverted))
 }
 
 pub(super) fn position(db: &Connection, partition: u16) -> rusqlite::Result<String> {
@@ -134,7 +97,9 @@ fn settle(db: &Connection, batch: &LikeBatch) -> rusqlite::Result<Option<Settled
     if position(db, batch.partition)? != batch.from {
         return Ok(None);
     }
+    batch.quarantined.iter().try_for_each(|item| quarantine::put(db, item))?;
     let mut settled = SettledLikes::default();
+    settled.reverted.extend(batch.failed.iter().map(|like| Reverted::of(like, RevertReason::Failed)));
     let mut by_object: BTreeMap<ContentId, ObjectChanges<'_>> = BTreeMap::new();
     for change in &batch.changes {
         by_object.entry(change.object).or_default().changes.push(change);
@@ -153,7 +118,8 @@ fn settle(db: &Connection, batch: &LikeBatch) -> rusqlite::Result<Option<Settled
     }
     let unlikes = batch.changes.iter().filter(|change| !change.liked);
     let unlikes: Vec<_> = unlikes.map(|change| (change.user.clone(), change.object)).collect();
-    for event in DomainEvent::liked(&settled.added, batch.noted).into_iter().chain(DomainEvent::unliked(&unlikes)) {
+    let likes = DomainEvent::liked(&settled.added, batch.noted).into_iter().chain(DomainEvent::unliked(&unlikes));
+    for event in likes.chain(settled.reverted.iter().map(Reverted::event)) {
         super::events::append(db, Some(&event), batch.now, false)?;
     }
     set_position(db, batch.partition, &batch.to)?;
@@ -191,9 +157,7 @@ fn apply<'a>(
     };
     let there = db.prepare_cached(there)?.exists([integer(object.number())])?;
     let why = if there { RevertReason::Hidden } else { RevertReason::Gone };
-    for change in &asked.unseen {
-        settled.reverted.push(revert(db, batch.partition, change, why)?);
-    }
+    settled.reverted.extend(asked.unseen.iter().map(|like| Reverted::of(like, why)));
     let mut difference = 0;
     for change in &asked.changes {
         if there && change.liked && sure.insert(&change.user) {
@@ -206,7 +170,7 @@ fn apply<'a>(
             }
             (true, false) if remove(db, &change.user, object)? => difference -= 1,
             (true, _) => {}
-            (false, true) => settled.reverted.push(revert(db, batch.partition, change, RevertReason::Gone)?),
+            (false, true) => settled.reverted.push(Reverted::of(change, RevertReason::Gone)),
             (false, false) => {}
         }
     }
@@ -247,65 +211,6 @@ pub(super) fn count_up(db: &Connection, object: ContentId, difference: i64) -> r
         }
     };
     db.prepare_cached(sql)?.execute(params![integer(object.number()), difference]).map(drop)
-}
-
-pub(super) fn revert(
-    db: &Connection,
-    partition: u16,
-    change: &LikeChange,
-    reason: RevertReason,
-) -> rusqlite::Result<Reverted> {
-    let sql = "INSERT INTO like_reverts (partition, user, object, reason) VALUES (?1, ?2, ?3, ?4)";
-    let object = change.object.to_text();
-    let row = params![partition, change.user.as_str(), object, reason.as_str()];
-    let id = db.prepare_cached(sql)?.insert(row)?;
-    Ok(Reverted { id, user: change.user.clone(), object: change.object, reason })
-}
-
-/// Notes that cannot be decoded, by their ids.
-type Undecodable = Vec<(i64, Quarantined)>;
-
-/// Notes of reverts, and those that cannot be decoded.
-fn untold(db: &Connection, partition: u16, limit: usize) -> rusqlite::Result<(Vec<Reverted>, Undecodable)> {
-    let sql = "SELECT id, user, object, reason FROM like_reverts WHERE partition = ?1 ORDER BY id LIMIT ?2";
-    let mut statement = db.prepare_cached(sql)?;
-    let mut rows = statement.query(params![partition, count(limit)])?;
-    let mut untold = Vec::new();
-    let mut unreadable = Vec::new();
-    while let Some(row) = rows.next()? {
-        match reverted(row) {
-            Ok(reverted) => untold.push(reverted),
-            Err(error) => {
-                let id: i64 = row.get(0)?;
-                let text = |column| row.get_ref(column).map(|value| format!("{value:?}"));
-                let content = format!("{} {} {}", text(1)?, text(2)?, text(3)?);
-                let fault = Fault::now(error.to_string(), 1);
-                unreadable.push((id, Quarantined::new(REVERT, id.to_string(), content, fault)));
-            }
-        }
-    }
-    Ok((untold, unreadable))
-}
-
-fn set_aside(db: &Connection, unreadable: &[(i64, Quarantined)]) -> rusqlite::Result<()> {
-    for (id, entry) in unreadable {
-        report_unreadable("like_reverts", id, &entry.reason);
-        quarantine::put(db, entry)?;
-        remove_reverts(db, &[*id])?;
-    }
-    Ok(())
-}
-
-fn reverted(row: &Row<'_>) -> rusqlite::Result<Reverted> {
-    let strange = |column| rusqlite::Error::InvalidColumnType(column, "like_reverts".into(), Type::Text);
-    let object = ContentId::parse(row.get_ref(2)?.as_str()?).ok_or_else(|| strange(2))?;
-    let reason = RevertReason::parse(row.get_ref(3)?.as_str()?).ok_or_else(|| strange(3))?;
-    Ok(Reverted { id: row.get(0)?, user: user_id_at(row, 1)?, object, reason })
-}
-
-fn remove_reverts(db: &Connection, ids: &[i64]) -> rusqlite::Result<()> {
-    let sql = "DELETE FROM like_reverts WHERE id IN (SELECT value FROM json_each(?1))";
-    db.prepare_cached(sql)?.execute([json_text(ids)?]).map(drop)
 }
 
 pub(super) fn tally(db: &Connection, object: ContentId) -> rusqlite::Result<Tally> {

@@ -4,10 +4,10 @@ use async_trait::async_trait;
 use rusqlite::{Connection, params};
 
 use super::{SqliteLedger, integer, natural};
-use crate::ledger::{JOBS, Lineage, LineageStore, NUMBERS_SKIPPED, PULLED, REVERTS, Result};
+use crate::ledger::{JOBS, Lineage, LineageStore, NUMBERS_SKIPPED, PULLED, Result};
 
 /// The kinds of numbers and their tables.
-const NUMBERS: [(&str, &str); 3] = [(JOBS, "jobs"), (PULLED, "pulled"), (REVERTS, "like_reverts")];
+const NUMBERS: [(&str, &str); 2] = [(JOBS, "jobs"), (PULLED, "pulled")];
 
 #[async_trait]
 impl LineageStore for SqliteLedger {
@@ -60,7 +60,7 @@ pub(super) fn begin(db: &Connection, from: &str, to: &str, least: &[(&str, u64)]
                  WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'notifications')";
     db.execute(begun, [])?;
     let skip = "UPDATE sqlite_sequence SET seq = seq + ?1 * iif(name = 'notifications', 1000, 1) \
-                WHERE name NOT IN ('jobs', 'pulled', 'like_reverts')";
+                WHERE name NOT IN ('jobs', 'pulled')";
     db.execute(skip, [integer(NUMBERS_SKIPPED)])?;
     db.execute("UPDATE outlet_end SET last = last + ?1", [integer(NUMBERS_SKIPPED)])?;
     for (kind, table) in NUMBERS {

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `open` | options, pragmas |
 //! | `migrations` | the schema |
-//! | `lane`, `call_queue` | the queues between async code and the threads |
+//! | `lane` | the queues between async code and the threads |
 //! | `writer`, `readers`, `checkpointer` | the threads |
 //! | `backup` | backup and restore of the file |
 //! | the others | the statements, by concept |
@@ -15,7 +15,6 @@ mod author_posts;
 mod backup;
 #[cfg(any(test, feature = "bulk"))]
 mod bulk;
-mod call_queue;
 mod checkpointer;
 mod comments;
 mod conversations;
@@ -75,6 +74,7 @@ pub struct SqliteLedger {
     timeout: Duration,
     writer: Writer,
     readers: Arc<Lane>,
+    /// One thread for long reads, so that short reads do not wait for them.
     heavy: Arc<Lane>,
     /// Whether writes put their events into the queue for the outlet.
     outlet: bool,
@@ -91,8 +91,8 @@ impl SqliteLedger {
     pub async fn open(options: SqliteOptions) -> Result<Self> {
         let opened = tokio::task::spawn_blocking(move || {
             let writer = Writer::start(&options)?;
-            let readers = readers::start(&options)?;
-            let heavy = readers::start_heavy(&options)?;
+            let readers = readers::start(&options, "ledger-reader", options.readers.max(1))?;
+            let heavy = readers::start(&options, "ledger-heavy", 1)?;
             let name = format!("sqlite at {}", options.path.display());
             let timeout = options.timeout;
             let outlet = options.outlet;
@@ -117,7 +117,7 @@ impl SqliteLedger {
         self.readers.call(job).await
     }
 
-    /// Runs a long read in a lane of its own, so that short reads do not wait for it.
+    /// Runs a long read.
     async fn read_heavy<T, F>(&self, job: F) -> Result<T>
     where
         T: Send + 'static,

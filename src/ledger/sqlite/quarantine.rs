@@ -8,8 +8,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::{SqliteLedger, count, devices, events, integer, jobs, natural, work};
 use crate::ledger::quarantine::{MAX_QUARANTINED, NEVER, released_work, report_dropped};
 use crate::ledger::{
-    ERASURE, EVENT, EventConsumer, FailedWork, Fault, JOB, JobId, LIKE, PUSH, QuarantineStore, Quarantined, REVERT,
-    Result, RetryOutcome, WEBHOOK,
+    ERASURE, EVENT, EventConsumer, FailedWork, Fault, JOB, JobId, LIKE, PUSH, QuarantineStore, Quarantined, Result,
+    RetryOutcome, WEBHOOK,
 };
 use crate::model::{Millis, UserId};
 
@@ -186,7 +186,7 @@ fn trim(db: &Connection, kind: &str) -> rusqlite::Result<()> {
 }
 
 fn retry(db: &Connection, kind: &str, name: &str, now: Millis) -> rusqlite::Result<RetryOutcome> {
-    if matches!(kind, LIKE | REVERT) {
+    if kind == LIKE {
         let sql = "UPDATE quarantine SET is_retried = 1 WHERE kind = ?1 AND name = ?2";
         return Ok(RetryOutcome::of(kind, db.prepare_cached(sql)?.execute([kind, name])? > 0));
     }

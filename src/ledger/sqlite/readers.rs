@@ -8,17 +8,8 @@ use super::lane::{Lane, LaneQueue, QUEUE_CAPACITY};
 use super::open::{self, SqliteOptions};
 use crate::ledger::Result;
 
-/// Opens the connections and starts the threads. The writer must have opened the file before.
-pub(super) fn start(options: &SqliteOptions) -> Result<Arc<Lane>> {
-    start_named(options, "ledger-reader", options.readers.max(1))
-}
-
-/// As [`start`], with one thread for long reads, so that short reads do not wait for them.
-pub(super) fn start_heavy(options: &SqliteOptions) -> Result<Arc<Lane>> {
-    start_named(options, "ledger-heavy", 1)
-}
-
-fn start_named(options: &SqliteOptions, name: &str, threads: usize) -> Result<Arc<Lane>> {
+/// Opens connections and starts a thread for each. The writer must have opened the file before.
+pub(super) fn start(options: &SqliteOptions, name: &str, threads: usize) -> Result<Arc<Lane>> {
     let (lane, queue) = Lane::new(QUEUE_CAPACITY, options.timeout);
     for number in 1..=threads {
         let db = open::reader(options)?;

@@ -332,16 +332,6 @@ CREATE TABLE like_positions (
     position  text NOT NULL
 ) WITH (fillfactor = 50);
 
--- Likes that could not be settled, until their users are informed. `object` is `p12` for a post, `c34` for a comment.
-CREATE TABLE like_reverts (
-    id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    partition int NOT NULL,
-    owner     text COLLATE "C" NOT NULL,
-    object    text COLLATE "C" NOT NULL,
-    reason    text NOT NULL
-);
-CREATE INDEX like_reverts_untold ON like_reverts (partition, id);
-
 -- Numbers are taken while the two rows that count are locked, the one of the user first, so those of one list become
 -- visible in their order.
 CREATE SEQUENCE favourites_seq AS bigint;

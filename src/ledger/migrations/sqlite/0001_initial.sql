@@ -329,15 +329,6 @@ CREATE TABLE like_positions (
     position  TEXT NOT NULL
 );
 
--- Likes that could not be settled, until their users are informed. `object` is `p12` for a post, `c34` for a comment.
-CREATE TABLE like_reverts (
-    id        INTEGER PRIMARY KEY AUTOINCREMENT,
-    partition INTEGER NOT NULL,
-    user      TEXT NOT NULL,
-    object    TEXT NOT NULL,
-    reason    TEXT NOT NULL
-);
-
 -- Favourites of objects of any type.
 CREATE TABLE favourites (
     seq    INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -204,12 +204,12 @@ BEGIN
     FROM objects GROUP BY part ORDER BY part;
 END $$;
 
--- Stores likes of objects that are not live, and unseen ones, as reverted.
-CREATE OR REPLACE FUNCTION feedline_revert_likes(
-    p_partition int, p_liked bigint[], p_likers text[], p_post_likes int, p_posts bigint[], p_comments bigint[],
+-- The reverted ones of a batch: likes of objects that are not live, and unseen ones.
+CREATE OR REPLACE FUNCTION feedline_reverted_likes(
+    p_liked bigint[], p_likers text[], p_post_likes int, p_posts bigint[], p_comments bigint[],
     p_unseen_of_post boolean[], p_unseen bigint[], p_unseen_by text[], p_format text[],
-    OUT ids bigint[], OUT users text[], OUT objects text[], OUT reasons text[]
-) LANGUAGE sql AS $$
+    OUT users text[], OUT objects text[], OUT reasons text[]
+) LANGUAGE sql STABLE AS $$
     WITH reverted AS (
         SELECT c.n, c.owner, c.place, c.place <= p_post_likes AS of_post, 'gone' AS reason
         FROM unnest(p_liked, p_likers) WITH ORDINALITY AS c (n, owner, place)
@@ -221,19 +221,16 @@ CREATE OR REPLACE FUNCTION feedline_revert_likes(
         SELECT c.n, c.owner, cardinality(p_liked) + c.place, c.p,
             CASE WHEN feedline_likeable(c.p, c.n) THEN 'hidden' ELSE 'gone' END
         FROM unnest(p_unseen_of_post, p_unseen, p_unseen_by) WITH ORDINALITY AS c (p, n, owner, place)
-    ), noted AS (
-        INSERT INTO like_reverts (partition, owner, object, reason)
-        SELECT p_partition, r.owner, p_format[CASE WHEN r.of_post THEN 1 ELSE 2 END] || r.n, r.reason
-        FROM (SELECT * FROM reverted ORDER BY place) r RETURNING id, owner, object, reason
     )
-    SELECT coalesce(array_agg(id ORDER BY id), '{}'), coalesce(array_agg(owner ORDER BY id), '{}'),
-        coalesce(array_agg(object ORDER BY id), '{}'), coalesce(array_agg(reason ORDER BY id), '{}') FROM noted
+    SELECT coalesce(array_agg(owner ORDER BY place), '{}'),
+        coalesce(array_agg(p_format[CASE WHEN of_post THEN 1 ELSE 2 END] || n ORDER BY place), '{}'),
+        coalesce(array_agg(reason ORDER BY place), '{}') FROM reverted
 $$;
 
 -- Applies a batch, unless the partition of the queue does not stand at `p_from` (`applied`). `p_posts` and `p_comments`
 -- are the objects, each once and in ascending order; `p_steps`: by how much the likes of each post grow if every change
 -- has an effect. Changes are in the order of their objects; those of posts come first, `p_post_likes` likes and
--- `p_post_unlikes` unlikes. `p_users` are the users who like, each once. Unseen changes are only stored as reverted.
+-- `p_post_unlikes` unlikes. `p_users` are the users who like, each once. Unseen changes are only returned as reverted.
 -- `p_format`: see `feedline_append_like_events`. `p_events` are the events if all likes are new, which they nearly
 -- always are: the caller assembles them at a tenth of the cost.
 --
@@ -251,7 +248,7 @@ CREATE OR REPLACE FUNCTION feedline_apply_like_batch(
     p_unliked bigint[], p_unlikers text[], p_post_unlikes int, p_unseen_of_post boolean[], p_unseen bigint[],
     p_unseen_by text[], p_max_noted bigint, p_event_size bigint, p_format text[], p_events text[], p_pending int,
     OUT applied boolean, OUT added int[], OUT tally_of_post boolean[], OUT tally_of bigint[], OUT tally_likes bigint[],
-    OUT tally_comments bigint[], OUT tally_versions bigint[], OUT revert_ids bigint[], OUT reverted_by text[],
+    OUT tally_comments bigint[], OUT tally_versions bigint[], OUT reverted_by text[],
     OUT revert_objects text[], OUT revert_reasons text[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
@@ -316,9 +313,9 @@ BEGIN
     END IF;
     IF cardinality(gone_posts) > 0 OR cardinality(live_comments) < cardinality(p_comments)
         OR cardinality(p_unseen) > 0 THEN
-        SELECT r.ids, r.users, r.objects, r.reasons INTO revert_ids, reverted_by, revert_objects, revert_reasons
-        FROM feedline_revert_likes(
-            p_partition, p_liked, p_likers, p_post_likes, live_posts, live_comments, p_unseen_of_post, p_unseen,
+        SELECT r.users, r.objects, r.reasons INTO reverted_by, revert_objects, revert_reasons
+        FROM feedline_reverted_likes(
+            p_liked, p_likers, p_post_likes, live_posts, live_comments, p_unseen_of_post, p_unseen,
             p_unseen_by, p_format) r;
     END IF;
     UPDATE like_positions SET position = p_to WHERE partition = p_partition;
@@ -335,30 +332,4 @@ BEGIN
             to_tally || p_comments || p_unseen) t
         WHERE NOT (t.p AND (t.n IN (SELECT unnest(tally_of))) IS TRUE);
     END IF;
-END $$;
-
--- Sets an entry of the queue of likes aside and moves its partition on, if it stands at `p_from`. A like is stored as
--- reverted. `moved`: whether the partition stood there; `note`: the revert.
-CREATE OR REPLACE FUNCTION feedline_skip_like(
-    p_partition int, p_from text, p_to text, p_name text, p_content text, p_reason text, p_attempts bigint,
-    p_now bigint, p_user text, p_object text, p_revert_reason text
-) RETURNS TABLE (moved boolean, note bigint) LANGUAGE plpgsql AS $$
-DECLARE
-    current_position text;
-    revert_id bigint;
-BEGIN
-    INSERT INTO like_positions (partition, position) VALUES (p_partition, '') ON CONFLICT DO NOTHING;
-    SELECT position INTO current_position FROM like_positions WHERE partition = p_partition FOR UPDATE;
-    IF current_position <> p_from THEN
-        RETURN QUERY SELECT false, NULL::bigint;
-        RETURN;
-    END IF;
-    INSERT INTO quarantine (kind, name, content, reason, attempts, at)
-    VALUES ('like', p_name, p_content, p_reason, p_attempts, p_now) ON CONFLICT (kind, name) DO NOTHING;
-    IF p_user IS NOT NULL THEN
-        INSERT INTO like_reverts (partition, owner, object, reason)
-        VALUES (p_partition, p_user, p_object, p_revert_reason) RETURNING id INTO revert_id;
-    END IF;
-    UPDATE like_positions SET position = p_to WHERE partition = p_partition;
-    RETURN QUERY SELECT true, revert_id;
 END $$;

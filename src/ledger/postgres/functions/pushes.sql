@@ -1,8 +1,9 @@
 -- revision: 1
 -- The queue of pushes.
 
--- As feedline_notify, and queues the changed groups for the devices of the user, to be pushed at `p_due`. A group that
--- was pushed before is pushed again if it has grown, likes and follows `p_digest` after the last push.
+-- As feedline_notify, and queues the changed groups for the devices of the user, to be pushed at `p_due` (NULL: none
+-- is). A group that was pushed before is pushed again if it has grown, likes and follows `p_digest` after the last
+-- push.
 CREATE OR REPLACE FUNCTION feedline_notify_and_push(
     p_user text, p_kinds text[], p_objects text[], p_people text[], p_repeats boolean[],
     p_events bigint[], p_comments bigint[], p_now bigint, p_window bigint, p_kept bigint, p_cleared bigint,
@@ -15,7 +16,7 @@ BEGIN
     INSERT INTO push_queue AS q (owner, device, item, kind, seq, state, due_at, queued_at)
     SELECT p_user, d.id, g.id, g.kind, g.seq, 0, p_due, p_now
     FROM devices d CROSS JOIN notifications g
-    WHERE d.owner = p_user AND g.owner = p_user AND g.id = ANY (touched) ORDER BY d.id, g.id
+    WHERE p_due IS NOT NULL AND d.owner = p_user AND g.owner = p_user AND g.id = ANY (touched) ORDER BY d.id, g.id
     ON CONFLICT (owner, device, item) DO UPDATE SET
         seq = excluded.seq,
         due_at = CASE WHEN q.state = 0 THEN q.due_at ELSE greatest(excluded.due_at,

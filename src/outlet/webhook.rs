@@ -2,19 +2,28 @@
 //! sent in order, those of several owners concurrently. A process that loses the partition settles nothing more; its
 //! successor repeats what was not settled.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
 use tokio::time::Instant;
 
-use super::consumer_context::ConsumerContext;
-use super::delivery::{DeliveryOutcome, WebhookTarget, not_yet_sent};
-use crate::feed::work::{Consumer, RunOutcome};
-use crate::feed::{Result, now};
+use crate::breaker::{BreakerKey, BreakerVerdict, Breakers};
+use crate::feed::work::{Consumer, Partition, PollSchedule, QuarantinePolicy, RunOutcome, work};
+use crate::feed::{Base, Result, now};
 use crate::ledger::{Fence, HeldEntry, OutletBatch, OutletEntry, OutletSettlement, Quarantined};
-use crate::model::EventOwner;
+use crate::metrics::Metrics;
+use crate::model::{EventOwner, Millis};
+use crate::push::providers::endpoint::EndpointUrl;
+use crate::push::providers::retry::RetryPolicy;
+use crate::push::providers::webhook::Webhook;
+use crate::push::providers::{Outcome, Scope};
+use crate::shares::SourceId;
+
+/// The log is read at this interval without a wake-up. Held entries are due with this precision.
+const SCHEDULE: PollSchedule = PollSchedule { poll: Duration::from_millis(500), gather: Duration::ZERO };
 
 /// The new entries of a batch, and the held ones.
 const BATCH: usize = 100;
@@ -22,9 +31,16 @@ const BATCH: usize = 100;
 /// How long a shutdown waits for requests.
 const STOP_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Works for a webhook. `setup.rs` sets the fields.
+/// Codes of refusals that say nothing about the event: the receiver is set up wrongly.
+const SETUP_CODES: [&str; 3] = ["redirect", "endpoint_forbidden", "gone"];
+
+/// Works for a webhook. `mod.rs` sets the fields.
 pub(super) struct WebhookWorker {
-    pub(super) context: ConsumerContext,
+    pub(super) base: Arc<Base>,
+    /// Woken when the log grows.
+    pub(super) partition: Arc<Partition>,
+    /// Shows what the work waits for.
+    pub(super) waits: Arc<QuarantinePolicy>,
     pub(super) target: WebhookTarget,
     /// The requests that run concurrently.
     pub(super) concurrency: usize,
@@ -35,12 +51,13 @@ pub(super) struct WebhookWorker {
 impl WebhookWorker {
     /// Works until the process stops.
     pub(super) async fn run(&self) {
-        self.context.work(&mut Batches { worker: self, unsettled: None }).await;
+        let batches = || Batches { worker: self, unsettled: None };
+        work(&self.partition, &self.base.runtime, SCHEDULE, &self.waits, batches).await;
     }
 
     /// The next settlement: the outcome of a batch that was sent, or what is given up. `None`: there is nothing to do.
     async fn next(&self, fence: &Fence) -> Result<Option<OutletSettlement>> {
-        let ledger = &self.context.base.ledger;
+        let ledger = &self.base.ledger;
         let consumer = &self.target.consumer;
         let pause = self.target.pause();
         // While the receiver fails, one event at a time shows whether it works again.
@@ -65,10 +82,10 @@ impl WebhookWorker {
         let missed = batch.trimmed.saturating_sub(batch.cursor);
         if missed > 0 && !batch.entries.is_empty() {
             tracing::warn!(consumer = self.target.consumer, missed, "a webhook missed events beyond outlet.retention");
-            self.context.base.metrics.outlet.missed(&self.target.consumer, missed);
+            self.base.metrics.outlet.missed(&self.target.consumer, missed);
         }
         let stopping = async {
-            self.context.base.runtime.stopped().await;
+            self.base.runtime.stopped().await;
             tokio::time::sleep(STOP_TIMEOUT).await;
         };
         tokio::select! {
@@ -111,7 +128,7 @@ impl WebhookWorker {
     /// Sends events of one owner, in order.
     async fn send_lane(&self, lane: Vec<HeldEntry>, fence: &Fence) -> OutletSettlement {
         let consumer = &self.target.consumer;
-        let metrics = &self.context.base.metrics;
+        let metrics = &self.base.metrics;
         let mut settlement = OutletSettlement::default();
         let mut is_blocked = false;
         for held in lane {
@@ -148,7 +165,7 @@ impl WebhookWorker {
 
     /// Whether this process still owns the partition, and does not stop.
     fn may_send(&self, fence: &Fence) -> bool {
-        !self.context.base.runtime.stopping().is_cancelled() && self.context.partition.is_owned(fence)
+        !self.base.runtime.stopping().is_cancelled() && self.partition.is_owned(fence)
     }
 
     /// The receiver is left alone for a while: only events that have waited for too long are given up. `None`: there
@@ -165,7 +182,7 @@ impl WebhookWorker {
         };
         let wanted = old.into_iter().filter(|entry| self.target.wants(&entry.kind));
         let given_up: Vec<Quarantined> = wanted.map(give_up).collect();
-        given_up.iter().for_each(|_| self.context.base.metrics.outlet.failed(consumer));
+        given_up.iter().for_each(|_| self.base.metrics.outlet.failed(consumer));
         let events = given_up.len();
         tracing::warn!(consumer, events, "events are set aside, because the receiver has not worked for too long");
         Some(OutletSettlement { cursor, given_up, ..OutletSettlement::default() })
@@ -182,23 +199,126 @@ struct Batches<'a> {
 
 #[async_trait]
 impl Consumer for Batches<'_> {
-    async fn begin(&mut self, _fence: &Fence) -> Result<()> {
-        self.unsettled = None;
-        Ok(())
-    }
-
     async fn run(&mut self, fence: &Fence) -> Result<RunOutcome> {
-        let WebhookWorker { context, target, .. } = self.worker;
+        let WebhookWorker { base, waits, target, .. } = self.worker;
         if self.unsettled.is_none() {
             self.unsettled = self.worker.next(fence).await?;
         }
         let Some(settlement) = &self.unsettled else {
             return Ok(RunOutcome::Idle(target.pause().map(|pause| Instant::now() + pause)));
         };
-        let is_settled = context.base.ledger.settle_outlet(fence, &target.consumer, settlement, now()).await?;
+        let is_settled = base.ledger.settle_outlet(fence, &target.consumer, settlement, now()).await?;
         self.unsettled = None;
-        context.waits.succeeded(&target.consumer);
+        waits.succeeded(&target.consumer);
         // If not, another process owns the partition now.
         Ok(if is_settled { RunOutcome::More } else { RunOutcome::Idle(None) })
+    }
+}
+
+/// A webhook. `mod.rs` sets the fields.
+pub(super) struct WebhookTarget {
+    /// Its name as a consumer.
+    pub(super) consumer: String,
+    pub(super) url: EndpointUrl,
+    /// The types of events that it receives; empty: all.
+    pub(super) types: HashSet<String>,
+    pub(super) transport: Webhook,
+    pub(super) retry: RetryPolicy,
+    pub(super) breakers: Breakers,
+}
+
+/// What became of an attempt.
+pub(super) enum DeliveryOutcome {
+    /// The receiver has the event.
+    Delivered,
+    /// The event is sent again later.
+    Held(HeldEntry),
+    /// The event was refused for too long.
+    GivenUp(Quarantined),
+}
+
+impl WebhookTarget {
+    /// Whether it receives events of a type.
+    pub(super) fn wants(&self, kind: &str) -> bool {
+        self.types.is_empty() || self.types.contains(kind)
+    }
+
+    /// How long to leave the receiver alone; `None`: it may be sent events.
+    pub(super) fn pause(&self) -> Option<Duration> {
+        // A permit that is dropped changes nothing.
+        self.breakers.admit(self.key(), SourceId::ONLY).err()
+    }
+
+    /// Whether recent attempts failed, so that one event at a time shows whether the receiver works again.
+    pub(super) fn is_failing(&self) -> bool {
+        !self.breakers.is_empty()
+    }
+
+    fn key(&self) -> BreakerKey {
+        BreakerKey::Origin(self.url.origin().to_owned())
+    }
+
+    /// Sends an event, which may have been held before. No refusal is final: a receiver that is set up wrongly is
+    /// repaired, and one that refuses an event may have a bug. Only the time decides when an event is given up.
+    pub(super) async fn attempt(&self, held: HeldEntry, now: Millis, metrics: &Metrics) -> DeliveryOutcome {
+        let permit = match self.breakers.admit(self.key(), SourceId::ONLY) {
+            Ok(permit) => permit,
+            Err(wait) => return DeliveryOutcome::Held(HeldEntry { due_at: Some(later(now, wait)), ..held }),
+        };
+        let delivery = held.entry.position.to_string();
+        let outcome = self.transport.deliver(&self.url, None, &delivery, held.entry.json().into_bytes()).await;
+        permit.settle(verdict(&outcome));
+        let Some(reason) = outcome.reason() else {
+            metrics.outlet.delivered(&self.consumer);
+            return DeliveryOutcome::Delivered;
+        };
+        metrics.outlet.rejected(&self.consumer, reason.code);
+        let age = Duration::from_millis(now.saturating_sub(held.held_at));
+        let attempts = held.attempts.saturating_add(1);
+        let after = if let Outcome::Retry { after, .. } = &outcome { *after } else { None };
+        let held = HeldEntry { attempts, reason: reason.to_string(), ..held };
+        match self.retry.delay(attempts, after, age) {
+            Some(delay) => DeliveryOutcome::Held(HeldEntry { due_at: Some(later(now, delay)), ..held }),
+            None => DeliveryOutcome::GivenUp(held.give_up(&self.consumer, now)),
+        }
+    }
+}
+
+/// A new entry, as if it were held.
+pub(super) fn not_yet_sent(entry: OutletEntry, now: Millis) -> HeldEntry {
+    HeldEntry { entry, held_at: now, attempts: 0, due_at: None, reason: String::new() }
+}
+
+/// A time that the ledgers can store.
+fn later(now: Millis, delay: Duration) -> Millis {
+    now.saturating_add(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX)).min(Millis::MAX / 2)
+}
+
+/// What an outcome shows about the receiver.
+fn verdict(outcome: &Outcome) -> BreakerVerdict {
+    match outcome {
+        Outcome::Accepted { .. } | Outcome::Retry { scope: Scope::Device, .. } => BreakerVerdict::Success,
+        // A refused event says nothing about others.
+        Outcome::Rejected { reason } | Outcome::TokenGone { reason, .. } if !SETUP_CODES.contains(&reason.code) => {
+            BreakerVerdict::Success
+        }
+        Outcome::Retry { after, .. } => BreakerVerdict::Failure { after: *after },
+        Outcome::Rejected { .. } | Outcome::TokenGone { .. } | Outcome::Misconfigured { .. } => {
+            BreakerVerdict::Failure { after: None }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_event_says_nothing_about_the_receiver() {
+        for code in SETUP_CODES {
+            assert!(matches!(verdict(&Outcome::rejected(code)), BreakerVerdict::Failure { after: None }), "{code}");
+        }
+        assert!(matches!(verdict(&Outcome::gone("gone")), BreakerVerdict::Failure { after: None }));
+        assert!(matches!(verdict(&Outcome::rejected("refused")), BreakerVerdict::Success));
     }
 }
