@@ -19,7 +19,7 @@ mod pairing;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
@@ -43,6 +43,9 @@ const RENEWALS_PER_COMPARISON: usize = 5;
 
 /// The interval at which a start looks at nodes that stand in its way.
 const WATCH_INTERVAL: Duration = Duration::from_millis(200);
+
+/// How long a start waits for nodes that may be alive: longer than their leases.
+const MAX_WATCH: Duration = Duration::from_secs(12);
 
 /// How often a start begins anew because the records have changed meanwhile.
 const MAX_ATTEMPTS: usize = 30;
@@ -157,7 +160,7 @@ impl NodeRegistry {
 
     async fn register(&self) -> Result<(), JoinError> {
         let own = self.runtime.holder();
-        let mut watch = LivenessWatch::default();
+        let mut watch = LivenessWatch::new();
         for _ in 0..MAX_ATTEMPTS {
             let (stores, pairing) = loop {
                 let stores = read_stores(&*self.ledger, &*self.broker).await?;
@@ -165,7 +168,7 @@ impl NodeRegistry {
                 if !watch.blocks(&stores, &pairing, own)? {
                     break (stores, pairing);
                 }
-                tokio::time::sleep(WATCH_INTERVAL).await;
+                watch.wait().await?;
             };
             let Some(lease_until) = self.ledger.register_node(&self.node(), &pairing.in_ledger).await? else {
                 tokio::time::sleep(Duration::from_millis(rand::random_range(1..100))).await;
@@ -270,14 +273,14 @@ impl NodeRegistry {
 /// # Errors
 /// If a node is alive, or a store cannot be reached.
 pub async fn adopt(ledger: &dyn Ledger, broker: &dyn Broker) -> Result<[String; 2], JoinError> {
-    let mut watch = LivenessWatch::default();
+    let mut watch = LivenessWatch::new();
     for _ in 0..MAX_ATTEMPTS {
         let stores = loop {
             let stores = read_stores(ledger, broker).await?;
             if !watch.finds_nodes(&stores)? {
                 break stores;
             }
-            tokio::time::sleep(WATCH_INTERVAL).await;
+            watch.wait().await?;
         };
         let Pairing { in_ledger, in_broker } = stores.adopt();
         if broker.adopt_ledger(&in_ledger.partner.id, &in_broker).await? && ledger.adopt_broker(&in_ledger).await? {
@@ -296,13 +299,29 @@ async fn read_stores(ledger: &dyn Ledger, broker: &dyn Broker) -> Result<Stores,
 }
 
 /// Watches the nodes that stand in the way. Those that renew their leases are alive.
-#[derive(Default)]
 struct LivenessWatch {
+    begun: Instant,
     /// The lease of each node in the ledger, and its last appearance in the broker, when they were seen first.
     seen: HashMap<(bool, String), Millis>,
 }
 
 impl LivenessWatch {
+    fn new() -> Self {
+        Self { begun: Instant::now(), seen: HashMap::new() }
+    }
+
+    /// Waits for the next look.
+    ///
+    /// # Errors
+    /// If there are other nodes in the way each time, as in a crash loop.
+    async fn wait(&self) -> Result<(), JoinError> {
+        if self.begun.elapsed() > MAX_WATCH {
+            return Err(JoinError::Contended);
+        }
+        tokio::time::sleep(WATCH_INTERVAL).await;
+        Ok(())
+    }
+
     /// Whether a node that may be alive stands in the way.
     ///
     /// # Errors
