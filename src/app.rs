@@ -1,5 +1,6 @@
 //! Builds the parts of the server, starts them in order, and stops them in reverse order.
 
+mod fingerprints;
 mod options;
 mod stores;
 
@@ -16,21 +17,24 @@ use crate::api::operations::Operations;
 use crate::auth::{ApiKeys, Passwords, RevocationList, SessionIssuer};
 use crate::broker::Broker;
 use crate::config::{BrokerUrl, Config, Secret, Secrets};
-use crate::feed::Feed;
+use crate::feed::{Feed, JoinError};
 use crate::gateway::accept::connection_counts::{ConnectionCounts, ConnectionLimits};
 use crate::gateway::accept::listener::{self, ListenerOptions, Shutdown};
 use crate::gateway::{Gateway, GatewayParts};
 use crate::hooks::Hooks;
 use crate::http::{HttpParts, ProbeParts, admin_router, probe_routes, router};
 use crate::jwks;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, NodeDescription};
 use crate::metrics::Metrics;
 use crate::outlet::{OutletTargets, OutletWorkers};
 pub use crate::push::push_providers;
 use crate::push::{PushBridge, PushConfig};
 
-use self::options::{connection_limits, feed_options, listener_options, node_name, session_options, token_verifier};
-pub use self::stores::{open_broker, open_ledger};
+use self::fingerprints::fingerprints;
+use self::options::{
+    connection_limits, feed_options, listener_options, node_description, node_name, session_options, token_verifier,
+};
+pub use self::stores::{adopt_stores, open_broker, open_ledger};
 
 /// A running server.
 pub struct App {
@@ -79,6 +83,7 @@ impl App {
         warn_of_risks(config);
         let (broker, queue) = open_broker(config).await?;
         let ledger = open_ledger(config).await?;
+        let ledger_id = ledger.identity().await.context("cannot use the ledger (ledger.url)")?.id;
         let metrics = Arc::new(Metrics::new());
         let revocations = Arc::new(RevocationList::default());
         let parts = crate::feed::FeedParts {
@@ -89,6 +94,10 @@ impl App {
             issuer: SessionIssuer::new(&config.auth, secrets),
             revocations: Arc::clone(&revocations),
             metrics: Arc::clone(&metrics),
+            node: NodeDescription {
+                fingerprints: fingerprints(config, secrets, &ledger_id),
+                ..node_description(config)
+            },
         };
         let feed = Feed::new(parts, feed_options(config));
         let operations = Arc::new(Operations::new());
@@ -177,6 +186,12 @@ impl App {
         (self.broker.name(), self.ledger.name())
     }
 
+    /// Waits until this node cannot go on with its stores, and returns the reason: other nodes have moved to other ones
+    /// while it was paused. The process is to end then.
+    pub async fn refused(&self) -> JoinError {
+        self.feed.refused().await
+    }
+
     /// Stops the server. First only `/ready` fails, for the drain delay. Then new sockets are refused, and open sockets
     /// are closed over the drain period with a code that makes clients reconnect to another node. Then the listeners
     /// close, the feed hands over its work, and the ledger closes.
@@ -198,18 +213,18 @@ impl App {
 
 /// Starts the background work of a role.
 async fn start_background(config: &Config, role: Role, feed: &Arc<Feed>, executor: &Executor) -> anyhow::Result<()> {
-    let cannot = "the stores cannot be compared, or the broker gives this node no number";
     if role == Role::Push {
         feed.unregister_work();
     }
     let bridge = push_bridge(&config.push, feed)?;
     let outlet = OutletWorkers::new(&config.outlet, outlet_targets(config)?, feed);
+    feed.join().await?;
     match role {
         Role::Everything => {
-            feed.start().await.context(cannot)?;
+            feed.start().await?;
             executor.start();
         }
-        Role::Push => feed.start_for_pushes().await.context(cannot)?,
+        Role::Push => feed.start_for_pushes().await?,
     }
     if let Some(bridge) = bridge {
         bridge.start();
@@ -323,6 +338,21 @@ mod tests {
         let leases = redis.calls("evalsha");
         assert!(App::start(&config, &secrets, Role::Everything).await.is_err());
         assert!(redis.calls("evalsha") > leases && !has_number(), "and when a start fails");
+    }
+
+    #[tokio::test]
+    async fn a_start_without_a_free_node_number_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let redis = RedisServer::start();
+        let (config, secrets) = configure(folder.path(), &redis.url());
+        redis.ask(r#"EVAL "for n = 0, 254 do redis.call('SET', 'feedline:node:' .. n, 'x', 'EX', 60) end" 0"#);
+        let error = App::start(&config, &secrets, Role::Everything).await.err().expect("no number is left");
+        assert!(format!("{error:#}").contains("all 255 node numbers are taken"), "{error:#}");
+        assert_eq!(redis.ask("HLEN feedline:identity"), ":2", "the node is not among the live ones");
+        redis.ask("DEL feedline:node:17");
+        let app = App::start(&config, &secrets, Role::Everything).await.unwrap();
+        app.stop().await;
+        assert_eq!(redis.ask("EXISTS feedline:node:17"), ":0");
     }
 
     #[tokio::test]

@@ -64,6 +64,7 @@ fn run(args: &Args) -> Result<(), Failure> {
         Some(CliCommand::Quarantine(quarantine)) => cli::quarantine(&config()?, quarantine)?,
         Some(CliCommand::Push(push)) => cli::push(&config()?, push)?,
         Some(CliCommand::Outlet(outlet)) => cli::outlet(&config()?, outlet)?,
+        Some(CliCommand::Adopt) => cli::adopt(&config()?)?,
         Some(CliCommand::CheckConfig) => {
             // Keys and URLs are checked when the providers and webhooks are built.
             let config = config()?;

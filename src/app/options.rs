@@ -7,13 +7,13 @@ use anyhow::Context as _;
 
 use crate::auth::{RevocationList, Verifier};
 use crate::config::{BrokerUrl, Config, Secrets, ServerConfig};
-use crate::feed::{FeedOptions, PushOptions};
+use crate::feed::{FeedOptions, PushOptions, now};
 use crate::gateway::accept::connection_counts::{ConnectionLimits, connections_for};
 use crate::gateway::accept::listener::ListenerOptions;
 use crate::gateway::channels::Channels;
-use crate::gateway::session::SessionOptions;
+use crate::gateway::session::{SessionOptions, VERSION};
 use crate::hooks::HookPolicy;
-use crate::ledger::PushPlan;
+use crate::ledger::{NodeDescription, PushPlan};
 use crate::net::{AllowedOrigins, OwnHosts};
 use crate::push::{RegistrationPolicy, vapid_public_key};
 
@@ -108,6 +108,16 @@ fn own_hosts(server: &ServerConfig) -> OwnHosts {
     let hosts = OwnHosts::new(origins.iter().map(String::as_str).chain([&*listen]));
     hosts.note_base_path(&server.base_path);
     hosts
+}
+
+/// This node, as others see it.
+pub(super) fn node_description(config: &Config) -> NodeDescription {
+    NodeDescription {
+        name: node_name(config),
+        version: VERSION.to_owned(),
+        started_at: now(),
+        ..NodeDescription::default()
+    }
 }
 
 /// The name of this node in answers to backends: the host and the port.

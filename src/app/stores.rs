@@ -6,6 +6,7 @@ use anyhow::Context as _;
 
 use crate::broker::{Broker, DurableQueue, Flush, InboxOptions, Journal, MemoryBroker, RedisBroker, RedisOptions};
 use crate::config::{BrokerUrl, Config, Durability, LedgerUrl};
+use crate::feed::adopt;
 use crate::ledger::{Ledger, LedgerError, PostgresLedger, PostgresOptions, SqliteLedger, SqliteOptions};
 
 /// The broker, and the queue of deferred ledger writes. Redis serves as both; in a single process, the queue is a
@@ -23,7 +24,8 @@ pub async fn open_broker(config: &Config) -> anyhow::Result<(Arc<dyn Broker>, Ar
             };
             let queue = Journal::open(config.server.data_dir.join("likes"), flush).await;
             let queue = queue.context("cannot use the queue of likes (server.data_dir)")?;
-            (Arc::new(MemoryBroker::new(inbox)), Arc::new(queue))
+            let broker = MemoryBroker::new(inbox).with_id(queue.life().clone());
+            (Arc::new(broker), Arc::new(queue))
         }
         BrokerUrl::Redis(url) => {
             let options = RedisOptions {
@@ -62,4 +64,17 @@ pub async fn open_ledger(config: &Config) -> anyhow::Result<Arc<dyn Ledger>> {
         }
     };
     opened.context("cannot use the ledger (ledger.url)")
+}
+
+/// Records that the configured broker and ledger belong together. Returns where they are.
+///
+/// # Errors
+/// If a node is running, or a store cannot be used.
+pub async fn adopt_stores(config: &Config) -> anyhow::Result<[String; 2]> {
+    // The queue of likes, which one process at a time may use, stays open.
+    let (broker, _queue) = open_broker(config).await?;
+    let ledger = open_ledger(config).await?;
+    let adopted = adopt(&*ledger, &*broker).await;
+    ledger.close().await;
+    Ok(adopted?)
 }

@@ -26,6 +26,7 @@ mod connection_requests;
 mod epoch;
 mod error;
 mod fan_out;
+mod identity;
 mod inboxes;
 mod invalidation;
 mod journal;
@@ -52,6 +53,7 @@ pub(crate) use self::epoch::READER_TTL;
 pub use self::epoch::{POSITION_TTL, continues, follows};
 pub use self::error::{BrokerError, Result};
 pub use self::fan_out::{Attempt, FanOut, FannedOut, JobAttempt, JobProgress, PageRecipients, Pull, Receipt};
+pub use self::identity::{BrokerIdentity, IdentityStore, MEMORY_PLACE, SeenNode};
 pub use self::inboxes::{Inbox, InboxOptions, InboxState, InboxStore, inbox_channel, inbox_owner};
 pub use self::invalidation::{CACHE_LEASE, CacheLease, Confirmation, Invalidation};
 pub use self::journal::{Flush, Journal};
@@ -80,7 +82,16 @@ use crate::model::{Entry, Millis, Position, UserId};
 /// others.
 #[async_trait]
 pub trait Broker:
-    InboxStore + PresenceStore + TallyStore + PermitStore + LedgerRecord + OutletStream + Send + Sync + 'static
+    InboxStore
+    + PresenceStore
+    + TallyStore
+    + PermitStore
+    + LedgerRecord
+    + IdentityStore
+    + OutletStream
+    + Send
+    + Sync
+    + 'static
 {
     /// A description for operators: `memory`, or `redis 7.0.15 at 127.0.0.1:6379`.
     fn name(&self) -> String;

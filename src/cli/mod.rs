@@ -1,5 +1,6 @@
 //! The command line, with one file per command.
 
+mod adopt;
 mod backup;
 mod check_config;
 mod demo;
@@ -19,6 +20,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use feedline::config::{Config, ConfigError, LogFormat};
 
+pub(crate) use adopt::adopt;
 pub(crate) use backup::{BackupArgs, RestoreArgs, backup, restore};
 pub(crate) use check_config::check_config;
 pub(crate) use demo::{DemoArgs, demo};
@@ -67,6 +69,8 @@ pub(crate) enum CliCommand {
     Push(PushArgs),
     /// Fill the Redis Stream of the outlet again
     Outlet(OutletArgs),
+    /// Record that the broker and the ledger of the configuration belong together; servers must be stopped
+    Adopt,
     /// Check the configuration without starting a server
     CheckConfig,
     /// List the erased users, or apply an erasure log to a restored ledger

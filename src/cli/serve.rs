@@ -57,6 +57,8 @@ fn serve_until_stopped(args: &Args, config: &Config, role: Role, logs: &Logging)
         manager.ready();
         loop {
             tokio::select! {
+                // At once, as after a crash: what it serves meanwhile belongs to other stores.
+                refusal = app.refused() => return Err(refusal.into()),
                 _ = terminate.recv() => break,
                 _ = interrupt.recv() => break,
                 _ = hangup.recv() => reload(args, config, logs),

@@ -93,6 +93,11 @@ impl IdMaker {
         LeaseRequest { sent: now, wall_until, number, ids: IdTimes { used: state.last.0, ceiling } }
     }
 
+    /// The leased number.
+    pub(crate) fn number(&self) -> Option<u8> {
+        self.0.lock().lease.as_ref().map(|held| held.number)
+    }
+
     /// Begins above the ids of this time and all earlier ones.
     pub(crate) fn begin_after(&self, used: Millis) {
         let mut state = self.0.lock();

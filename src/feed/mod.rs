@@ -15,7 +15,7 @@
 //! | identity | `identity/`, `rate_limits` |
 //! | durable work | `work/` |
 //! | submission | `event_queue`, `invalidation` |
-//! | stores in step | `lineage`, `node_ids`, `id_maker`, `pause_detector`, `runtime` |
+//! | stores in step | `nodes/`, `lineage`, `node_ids`, `id_maker`, `pause_detector`, `runtime` |
 //! | shared by all | `call`, `error`, `input`, `expand`, `paging`, `query_values`, `options` |
 
 mod base;
@@ -38,6 +38,7 @@ mod invalidation;
 pub(crate) mod likes;
 mod lineage;
 mod node_ids;
+mod nodes;
 pub(crate) mod notifications;
 mod options;
 pub(crate) mod outlet;
@@ -70,6 +71,7 @@ pub(crate) use error::{StoredError, whole_seconds};
 pub(crate) use identity::{AuthorizationChecks, IdentityService};
 pub use identity::{ErasureLogContents, ErasureLogEntry, NewUser, PendingChecks, read_erasure_log};
 pub(crate) use likes::{SettledLike, SettlementListener, SettlementNews, UserLike};
+pub use nodes::{FINGERPRINTS, JoinError, adopt};
 pub use options::{FanoutConfig, FeedOptions, LikesConfig, LimitsConfig, PushOptions, RatesConfig, TimelineConfig};
 pub use outlet::{OutletConfig, OutletWebhook, webhook_consumer};
 pub(crate) use posts::{Draft, mentioned};

@@ -8,8 +8,9 @@ use tokio::sync::Notify;
 use super::call::Call;
 use super::error::{FeedError, Result};
 use super::id_maker::{ClockReading, IdMaker, NoLease};
+use super::nodes::JoinError;
 use super::runtime::{Runtime, now};
-use crate::broker::Broker;
+use crate::broker::{self, Broker};
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
 use crate::model::{Millis, PostId};
@@ -49,7 +50,7 @@ impl NodeIds {
     ///
     /// # Errors
     /// If no number can be leased, or the ledger cannot be read.
-    pub(crate) async fn start(self: &Arc<Self>) -> Result<()> {
+    pub(crate) async fn start(self: &Arc<Self>) -> std::result::Result<(), JoinError> {
         let used = self.ledger.greatest_id().await?.time();
         let ahead = Duration::from_millis(used.saturating_sub(now()));
         if ahead > MAX_SILENT_SKEW {
@@ -74,6 +75,11 @@ impl NodeIds {
             }
         });
         Ok(())
+    }
+
+    /// The number of this node; `None`: it has none now.
+    pub(crate) fn number(&self) -> Option<u8> {
+        self.maker.number()
     }
 
     /// Renews the lease now: the broker may have lost it.
@@ -116,7 +122,7 @@ impl NodeIds {
     }
 
     /// Leases a number for ids, or renews the lease.
-    async fn renew_lease(&self) -> Result<()> {
+    async fn renew_lease(&self) -> broker::Result<()> {
         // If ids continue above those of another node, or the clock is behind the store's, the store must have the new
         // ceiling before any id is made.
         for _ in 0..2 {

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use super::base::Base;
 use super::devices::{DeviceUsage, Devices};
 use super::erasure::{ErasureJob, ErasureService};
-use super::error::Result;
 use super::export::Exports;
 use super::fanout::{FanoutWorkers, PullLog};
 use super::favourites::FavouriteService;
 use super::identity::{AccountService, AuthorizationChecks, RevocationService};
 use super::likes::{LikeIntake, LikeMemory, LikeService, SettlementListener, Settlers};
+use super::nodes::{JoinError, NodeRegistry};
 use super::notifications::{Conversations, EventWorker, Notifications};
 use super::outlet::Outlet;
 use super::people::{Follows, Profiles, Restrictions, UserSearch};
@@ -71,6 +71,7 @@ pub struct Feed {
     /// What webhooks, and the Stream of the outlet, wait for.
     pub(crate) webhook_waits: Arc<QuarantinePolicy>,
     pub(crate) stream_waits: Arc<QuarantinePolicy>,
+    pub(super) nodes: Arc<NodeRegistry>,
     pub(super) work: WorkKinds,
     pub(super) fanout: Arc<FanoutWorkers>,
     pub(super) pull_log: Arc<PullLog>,
@@ -82,11 +83,30 @@ pub struct Feed {
 }
 
 impl Feed {
+    /// Registers this node in both stores, which must belong together. To be called before [`start`](Self::start).
+    ///
+    /// # Errors
+    /// If they do not, or a store cannot be reached.
+    pub async fn join(&self) -> Result<(), JoinError> {
+        self.nodes.join().await
+    }
+
+    /// For each of [`FINGERPRINTS`](super::FINGERPRINTS), which nodes differ from this one; `None`: none does.
+    pub fn fingerprints(&self) -> Vec<(&'static str, Option<String>)> {
+        self.nodes.mismatches().report()
+    }
+
+    /// Waits until this node cannot go on with its stores, and returns the reason: other nodes have moved to other ones
+    /// while it was paused.
+    pub async fn refused(&self) -> JoinError {
+        self.nodes.refused().await
+    }
+
     /// Compares the stores, leases this node's number, and starts the background work until [`stop`](Self::stop).
     ///
     /// # Errors
     /// If a store cannot be reached, or no number can be leased.
-    pub async fn start(&self) -> Result<()> {
+    pub async fn start(&self) -> Result<(), JoinError> {
         self.base.lineage.start().await?;
         self.base.ids.start().await?;
         self.revocations.start().await?;
@@ -99,7 +119,7 @@ impl Feed {
         self.like_intake.start();
         self.settlers.start();
         self.device_usage.start();
-        self.outlet.start().await
+        Ok(self.outlet.start().await?)
     }
 
     /// Leaves the work of the feed itself to other processes: for one that only sends. To be called before senders
@@ -113,7 +133,7 @@ impl Feed {
     ///
     /// # Errors
     /// As for [`start`](Self::start).
-    pub async fn start_for_pushes(&self) -> Result<()> {
+    pub async fn start_for_pushes(&self) -> Result<(), JoinError> {
         self.base.lineage.start().await?;
         self.base.ids.start().await?;
         self.revocations.start().await?;
@@ -133,6 +153,7 @@ impl Feed {
         self.base.runtime.stop().await;
         self.base.owner.stop().await;
         self.base.ids.release().await;
+        self.nodes.leave().await;
     }
 
     /// Asks both stores whether they work, and collects what the work of this process waits for.

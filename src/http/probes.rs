@@ -33,7 +33,7 @@ pub(super) async fn health() -> Response<Body> {
 
 /// Returns 200 if all background tasks run and no shutdown is in progress, also while a store is away: if all nodes
 /// left the load balancer then, it would help nobody. The body says what the stores and the work of this process wait
-/// for.
+/// for, and how this node differs from others.
 pub(super) async fn ready(State(parts): State<Arc<ProbeParts>>) -> Response<Body> {
     if parts.leaving.is_cancelled() {
         return problem(StatusCode::SERVICE_UNAVAILABLE, "draining", "a shutdown is under way");
@@ -42,15 +42,18 @@ pub(super) async fn ready(State(parts): State<Arc<ProbeParts>>) -> Response<Body
         return away;
     }
     let health = parts.feed.store_health().await;
-    json_answer(StatusCode::OK, health_body("ready", &health))
+    let fingerprints = parts.feed.fingerprints();
+    let mut body = health_body("ready", &health);
+    body["fingerprints"] = members(&fingerprints);
+    json_answer(StatusCode::OK, body.to_string())
 }
 
 /// Returns 200 if both stores work, else 503.
 pub(super) async fn stores(State(parts): State<Arc<ProbeParts>>) -> Response<Body> {
     let health = parts.feed.store_health().await;
     match health.is_well() {
-        true => json_answer(StatusCode::OK, health_body("ok", &health)),
-        false => json_answer(StatusCode::SERVICE_UNAVAILABLE, health_body("unavailable", &health)),
+        true => json_answer(StatusCode::OK, health_body("ok", &health).to_string()),
+        false => json_answer(StatusCode::SERVICE_UNAVAILABLE, health_body("unavailable", &health).to_string()),
     }
 }
 
@@ -62,14 +65,16 @@ fn tasks_away() -> Option<Response<Body>> {
 }
 
 /// `stores` and `work` have a member for each store and each kind of work: `"ok"`, or the reason why it does not go on.
-fn health_body(status: &str, health: &StoreHealth) -> String {
-    let members = |all: &[(&'static str, Option<String>)]| {
-        let member = |(name, trouble): &(&'static str, Option<String>)| {
-            ((*name).to_owned(), Value::from(trouble.as_deref().unwrap_or("ok")))
-        };
-        Value::Object(all.iter().map(member).collect())
+fn health_body(status: &str, health: &StoreHealth) -> Value {
+    json!({ "status": status, "stores": members(&health.stores), "work": members(&health.work) })
+}
+
+/// A member for each: `"ok"`, or the trouble.
+fn members(all: &[(&'static str, Option<String>)]) -> Value {
+    let member = |(name, trouble): &(&'static str, Option<String>)| {
+        ((*name).to_owned(), Value::from(trouble.as_deref().unwrap_or("ok")))
     };
-    json!({ "status": status, "stores": members(&health.stores), "work": members(&health.work) }).to_string()
+    Value::Object(all.iter().map(member).collect())
 }
 
 /// All metrics: in the OpenMetrics format if the collector asks for it, else in the older one.

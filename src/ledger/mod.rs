@@ -19,6 +19,7 @@ mod job_plan;
 mod jobs;
 mod likes;
 mod lineage;
+mod nodes;
 mod notifications;
 mod outlet_log;
 mod people;
@@ -55,6 +56,10 @@ pub use self::jobs::{
 };
 pub use self::likes::{LikeBatch, LikeStore, RevertReason, Reverted, SettledLikes};
 pub use self::lineage::{HighWaterMarks, JOBS, Lineage, LineageStore, NUMBERS_SKIPPED, PULLED, high_water};
+pub(crate) use self::nodes::liveness_millis;
+pub use self::nodes::{
+    LedgerIdentity, NODE_LIVENESS, NewNode, NodeDescription, NodeRow, NodeStore, Partner, PartnerChange,
+};
 pub use self::notifications::{
     EndedNotification, MAX_GROUP_COMMENTS, MAX_GROUP_PEOPLE, MAX_NOTIFICATION_GROUPS, MarkUpTo, NotificationEvent,
     NotificationGroup, NotificationMark, NotificationStore, UserNotifications,
@@ -165,6 +170,7 @@ pub trait Ledger:
     + PersonalDataStore
     + ErasureStore
     + LineageStore
+    + NodeStore
     + QuarantineStore
     + Send
     + Sync

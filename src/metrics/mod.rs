@@ -129,6 +129,7 @@ pub struct Metrics {
     invalidations_unconfirmed: Counter,
     cache_lease: Gauge,
     clock_skew: Gauge<f64, AtomicU64>,
+    fingerprint_mismatches: Gauge,
     erasures: Counter,
 }
 
@@ -191,6 +192,7 @@ impl Metrics {
             invalidations_unconfirmed: Counter::default(),
             cache_lease: Gauge::default(),
             clock_skew,
+            fingerprint_mismatches: Gauge::default(),
             erasures: Counter::default(),
         };
         for outcome in [RecoveryOutcome::Recovered, RecoveryOutcome::TooOld, RecoveryOutcome::EpochChanged] {
@@ -290,6 +292,8 @@ impl Metrics {
         );
         let skew = "How far the clock of this node is ahead of that of Redis (negative: behind), measured every 20 s";
         r.register_with_unit("clock_skew", skew, unit(), self.clock_skew.clone());
+        let mismatches = "Differences from other nodes in keys, version or clock, as in /ready";
+        r.register("fingerprint_mismatches", mismatches, self.fingerprint_mismatches.clone());
         r.register("erasures", "Erasures of users that this node finished", self.erasures.clone());
         let restarted = "Background tasks that ended and were started again, by task";
         r.register("tasks_restarted", restarted, supervisor::restarts());
@@ -385,6 +389,11 @@ impl Metrics {
     /// Sets how far the clock of this node is ahead of that of the broker, in milliseconds.
     pub fn clock_skew(&self, skew: i64) {
         self.clock_skew.set(skew as f64 / 1_000.0);
+    }
+
+    /// Sets the number of differences between this node and others that all nodes must have in common.
+    pub fn fingerprint_mismatches(&self, differences: usize) {
+        self.fingerprint_mismatches.set(i64::try_from(differences).unwrap_or(i64::MAX));
     }
 
     /// Counts a finished erasure of a user.

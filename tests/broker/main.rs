@@ -5,6 +5,7 @@ mod broadcasts;
 mod engine;
 mod evictions;
 mod expiry;
+mod identity;
 mod inboxes;
 mod invalidation;
 mod lineage;

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::{err, feedline, out, run};
 
 /// Commands, with their exit codes. `serve` is tested in `tests/resilience/logs.rs`.
-const COMMANDS: [(&[&str], i32); 20] = [
+const COMMANDS: [(&[&str], i32); 21] = [
     (&["--help"], 0),
     (&["--version"], 0),
     (&["no-such-command"], 2),
@@ -17,6 +17,7 @@ const COMMANDS: [(&[&str], i32); 20] = [
     (&["check-config", "--config", "missing.toml"], 2),
     (&["token", "--user", "ann"], 0),
     (&["backup"], 0),
+    (&["adopt"], 0),
     (&["backup", "--to", "copy.db"], 1),
     (&["restore", "copy.db"], 0),
     (&["restore", "missing.db"], 1),

@@ -353,8 +353,8 @@ async fn a_leaving_node_serves_everything_for_the_drain_delay() {
 
 #[tokio::test]
 async fn startup_warns_of_a_redis_that_may_evict_keys() {
-    let redis = RedisServer::start();
     for (policy, warns) in [("noeviction", false), ("allkeys-lru", true)] {
+        let redis = RedisServer::start();
         assert_eq!(redis.ask(&format!("CONFIG SET maxmemory-policy {policy}")), "+OK");
         let server = Server::start_with(&[("broker.url", &redis.url())]).await;
         assert_eq!(server.log().contains("set maxmemory-policy to noeviction"), warns, "{policy}: {}", server.log());

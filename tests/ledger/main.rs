@@ -11,6 +11,7 @@ mod erasures;
 mod events;
 mod favourites;
 mod idempotency;
+mod identity;
 mod jobs;
 mod likes;
 mod lineage;

@@ -82,6 +82,11 @@ impl Journal {
         .await
     }
 
+    /// The epoch of the queue, which the folder keeps.
+    pub fn life(&self) -> &Epoch {
+        &self.life
+    }
+
     fn open_folder(folder: PathBuf, flush: Flush) -> io::Result<Self> {
         let mut builder = fs::DirBuilder::new();
         #[cfg(unix)]

@@ -7,6 +7,7 @@
 mod channel;
 mod channel_presence;
 mod derived;
+mod identity;
 mod inbox;
 mod inboxes;
 mod jobs;

@@ -26,6 +26,8 @@ const SWEEP_FROM: usize = 1024;
 /// The broker of a single process: no installation, and no data after the process ends.
 pub struct MemoryBroker {
     pub(super) options: InboxOptions,
+    /// The identity of the broker: see `identity.rs`.
+    pub(super) id: Arc<str>,
     /// The name of the only node.
     pub(super) node: Arc<str>,
     /// The time for which positions are kept.
@@ -52,6 +54,7 @@ impl MemoryBroker {
     pub fn new(options: InboxOptions) -> Self {
         Self {
             options,
+            id: uuid::Uuid::new_v4().simple().to_string().into(),
             node: uuid::Uuid::new_v4().to_string().into(),
             position_ttl: POSITION_TTL,
             derived: DerivedEpochs::new(POSITION_TTL),
@@ -66,6 +69,12 @@ impl MemoryBroker {
             ledger: Mutex::default(),
             incarnation: Mutex::default(),
         }
+    }
+
+    /// The same with the identity that its folder has.
+    #[must_use]
+    pub fn with_id(self, id: Arc<str>) -> Self {
+        Self { id, ..self }
     }
 
     /// The same with another [`POSITION_TTL`].

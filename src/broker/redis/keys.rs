@@ -14,7 +14,8 @@
 //! | `<prefix>:rate:<key>` | a shared rate limit: when its bucket is full again |
 //! | `<prefix>:{p<id>}:c:<incarnation>` | the tally of a post (`c<id>`: a comment) in one incarnation of the ledger: a HASH |
 //! | `<prefix>:outlet` | the copy of the outlet: a Stream with ids `<id>-0` |
-//! | `<prefix>:ledger` | the record of the ledger: a HASH |
+//! | `<prefix>:ledger` | the record of the ledger's incarnation: a HASH |
+//! | `<prefix>:identity` | the id of this Redis, the record of its ledger, and the live nodes: a HASH |
 //! | `<prefix>:epochs` | the seed of derived epochs, and the lives of logs: a HASH (a cluster needs one in each slot) |
 //! | `<prefix>:signal`, `<prefix>:signal:<node>` | pub/sub: signals to all nodes, and to one |
 //! | `<prefix>:hints:<connection>` | pub/sub: the hints of all inboxes of which this connection is the only receiver |
@@ -22,6 +23,9 @@
 //! | `<prefix>:probe:<node>` | pub/sub: the probes of a node |
 //!
 //! The braces are a hash tag: on a cluster, all keys of a channel live in one slot.
+//!
+//! Pub/sub ignores the numbers of databases. In a database other than 0, `<prefix>:<number>` therefore takes the place
+//! of `<prefix>` in the names of pub/sub channels, and of the keys with braces, which are such names, too.
 
 use crate::broker::JobAttempt;
 use crate::broker::epoch::posted_on;
@@ -30,14 +34,17 @@ use crate::model::{ChannelKind, ContentId, UserId};
 /// Builds names.
 #[derive(Clone, Debug)]
 pub(super) struct Keys {
-    /// `<prefix>:{`.
+    /// `<prefix>:{`, or `<prefix>:<database>:{`.
     open: Box<str>,
     prefix: Box<str>,
+    /// The prefix of pub/sub channels: `<prefix>` or `<prefix>:<database>`.
+    channels: Box<str>,
 }
 
 impl Keys {
-    pub(super) fn new(prefix: &str) -> Self {
-        Self { open: format!("{prefix}:{{").into(), prefix: prefix.into() }
+    pub(super) fn new(prefix: &str, database: i64) -> Self {
+        let channels = if database == 0 { prefix.to_owned() } else { format!("{prefix}:{database}") };
+        Self { open: format!("{channels}:{{").into(), prefix: prefix.into(), channels: channels.into() }
     }
 
     /// The log of a channel, and its metadata.
@@ -92,7 +99,7 @@ impl Keys {
 
     /// The pub/sub channel of one pub/sub connection; without its id, the prefix of all of these names.
     pub(super) fn node_hints(&self, connection: &str) -> String {
-        format!("{}:hints:{connection}", self.prefix)
+        format!("{}:hints:{connection}", self.channels)
     }
 
     /// Where the name of an inbox has its user, counted from 1 as in Lua.
@@ -144,12 +151,12 @@ impl Keys {
 
     /// The pub/sub channel of invalidations.
     pub(super) fn invalidations(&self) -> String {
-        format!("{}:invalidation", self.prefix)
+        format!("{}:invalidation", self.channels)
     }
 
     /// The pub/sub channel of confirmations for a node.
     pub(super) fn confirmations(&self, node: &str) -> String {
-        format!("{}:confirmation:{node}", self.prefix)
+        format!("{}:confirmation:{node}", self.channels)
     }
 
     /// The bucket of a shared rate limit.
@@ -159,11 +166,11 @@ impl Keys {
 
     /// The pub/sub channel of signals: to all nodes, or to one.
     pub(super) fn signal(&self, node: Option<&str>) -> String {
-        node.map_or_else(|| format!("{}:signal", self.prefix), |node| format!("{}:signal:{node}", self.prefix))
+        node.map_or_else(|| format!("{}:signal", self.channels), |node| format!("{}:signal:{node}", self.channels))
     }
 
     pub(super) fn probe(&self, node: &str) -> String {
-        format!("{}:probe:{node}", self.prefix)
+        format!("{}:probe:{node}", self.channels)
     }
 }
 
@@ -173,7 +180,7 @@ mod tests {
 
     #[test]
     fn the_name_of_hints_leads_back_to_the_channel() {
-        let keys = Keys::new("feedline");
+        let keys = Keys::new("feedline", 0);
         for channel in ["timeline:ann", "a}:l", "{", ""] {
             assert_eq!(keys.channel(&keys.hints(channel)), Some(channel));
         }
@@ -184,7 +191,7 @@ mod tests {
 
     #[test]
     fn the_name_of_an_inbox_has_its_user() {
-        let keys = Keys::new("feed:{line");
+        let keys = Keys::new("feed:{line", 0);
         let mut name = "left".to_owned();
         let mut names = Vec::new();
         let bo = UserId::parse("bo").expect("an id");

@@ -172,7 +172,10 @@ impl Broker for RedisBroker {
         call.arg(holder).arg(millis(NODE_LEASE)).arg(ids.ceiling).arg(u8::from(keeps)).arg(ids.used);
         numbers.iter().for_each(|number| _ = call.arg(*number));
         match replies::parse::<(u8, Millis, Millis)>(self.commands.send(&call).await?)? {
-            (0, ..) => Err(BrokerError::Failed(format!("all {NUMBERS} node numbers are taken"))),
+            (0, ..) => Err(BrokerError::Failed(format!(
+                "all {NUMBERS} node numbers are taken: stop a node; that of a killed one is free after {} s",
+                NODE_LEASE.as_secs()
+            ))),
             (at, used_until, time) => Ok(NodeLease {
                 number: numbers[usize::from(at) - 1],
                 ttl: Some(NODE_LEASE),

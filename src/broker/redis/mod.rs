@@ -17,7 +17,7 @@
 //! | `pubsub.rs`, `subscribed_channels.rs` | the connection with all subscriptions |
 //! | `router.rs`, `hint.rs` | the messages on it |
 //! | `replies.rs`, `errors.rs` | parses replies, classifies errors |
-//! | `lineage.rs` | the record of the ledger |
+//! | `lineage.rs`, `identity.rs` | the record of the ledger's incarnation; of the ledger and the live nodes |
 //! | `page_command.rs` | the call that writes one page of a fan-out |
 //! | `node_hints.rs` | one message for the inboxes of a page with the same receiver |
 
@@ -25,6 +25,7 @@ mod appends;
 mod commands;
 mod errors;
 mod hint;
+mod identity;
 mod inbox_cache;
 mod inboxes;
 mod invalidation_log;
@@ -82,6 +83,8 @@ pub struct RedisOptions {
 /// The broker of any number of processes, on Redis 7 or newer. It reconnects automatically.
 pub struct RedisBroker {
     name: String,
+    /// `redis://HOST:PORT/DB`, and the prefix of keys.
+    place: String,
     keys: Keys,
     inbox: InboxOptions,
     /// How long positions stay valid; [`POSITION_TTL`] except in tests.
@@ -107,9 +110,12 @@ impl RedisBroker {
         let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
         let tcp = info.tcp_settings().clone().set_nodelay(true);
         let address = info.addr().to_string();
+        let database = settings.db();
+        let scheme = if options.url.starts_with("rediss:") { "rediss" } else { "redis" };
+        let place = format!("{scheme}://{address}/{database} (prefix {})", options.prefix);
         let client = Client::open(info.set_redis_settings(settings).set_tcp_settings(tcp)).map_err(wrong)?;
         let endpoint = Arc::new(RedisEndpoint { client, timeout: options.timeout });
-        let keys = Keys::new(&options.prefix);
+        let keys = Keys::new(&options.prefix, database);
         let commands = Arc::new(Commands::connect(Arc::clone(&endpoint)).await?);
         let server = commands.link()?.server;
         let name = format!("redis {} at {address}", server.version);
@@ -129,6 +135,7 @@ impl RedisBroker {
         let position_ttl = POSITION_TTL;
         Ok(Self {
             name,
+            place,
             keys,
             inbox,
             position_ttl,

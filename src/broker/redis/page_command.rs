@@ -40,6 +40,6 @@ pub mod measured {
     /// Writes one page, exactly as [`RedisBroker`](crate::broker::RedisBroker) does for the same `prefix` and inbox
     /// `length`, on a server that has [loaded the script](load_fan_out).
     pub fn fan_out(prefix: &str, length: u64, page: &FanOut<'_>) -> Cmd {
-        page_command(&Keys::new(prefix), length, page)
+        page_command(&Keys::new(prefix, 0), length, page)
     }
 }

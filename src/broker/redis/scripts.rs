@@ -62,10 +62,11 @@ pub(super) struct Scripts {
     pub(super) ledger: Script,
     pub(super) invalidate: Script,
     pub(super) follow: Script,
+    pub(super) identity: Script,
 }
 
 impl Scripts {
-    pub(super) fn all(&self) -> [&Script; 30] {
+    pub(super) fn all(&self) -> [&Script; 31] {
         [
             &self.append,
             &self.publish,
@@ -97,6 +98,7 @@ impl Scripts {
             &self.follow,
             &self.permit,
             &self.ledger,
+            &self.identity,
         ]
     }
 }
@@ -177,6 +179,7 @@ pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     tallies: Script::new(include_str!("scripts/tallies.lua")),
     invalidate: Script::new(include_str!("scripts/invalidate.lua")),
     follow: Script::new(include_str!("scripts/follow.lua")),
+    identity: Script::new(include_str!("scripts/identity.lua")),
     permit: Script::new(include_str!("scripts/permit.lua")),
     ledger: Script::new(include_str!("scripts/ledger.lua")),
 });

@@ -26,6 +26,7 @@ use super::invalidation::Invalidator;
 use super::likes::LikeMemory;
 use super::lineage::LineageTracker;
 use super::node_ids::NodeIds;
+use super::nodes::NodeRegistry;
 use super::notifications::{Conversations, EventWorker, Notifications};
 use super::options::FeedOptions;
 use super::outlet::Outlet;
@@ -43,7 +44,7 @@ use super::web_push_key::WebPushPublicKey;
 use super::work::{JobQueue, Owner, QuarantinePolicy};
 use crate::auth::{Passwords, RevocationList, SessionIssuer, SignInGuard};
 use crate::broker::{Broker, DurableQueue};
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, NodeDescription};
 use crate::metrics::Metrics;
 
 /// The kinds of work, as `/ready` names them. Each has a policy of its own, because only items of the same kind show
@@ -67,15 +68,25 @@ pub struct FeedParts {
     pub revocations: Arc<RevocationList>,
     /// The metrics of this process.
     pub metrics: Arc<Metrics>,
+    /// This node, as others see it.
+    pub node: NodeDescription,
 }
 
 impl Feed {
     /// Builds the services. Background tasks start with [`start`](Self::start).
     pub fn new(parts: FeedParts, options: FeedOptions) -> Arc<Self> {
-        let FeedParts { ledger, broker, queue, passwords, issuer, revocations, metrics } = parts;
+        let FeedParts { ledger, broker, queue, passwords, issuer, revocations, metrics, node } = parts;
         let lease = broker.cache_lease();
         let runtime = Runtime::new();
         let ids = Arc::new(NodeIds::new(broker.clone(), ledger.clone(), metrics.clone(), runtime.clone()));
+        let nodes = Arc::new(NodeRegistry::new(
+            ledger.clone(),
+            broker.clone(),
+            runtime.clone(),
+            ids.clone(),
+            metrics.clone(),
+            node,
+        ));
         let rates =
             Arc::new(RateLimits::new(options.rates, options.trusted_proxies.clone(), broker.clone(), metrics.clone()));
 
@@ -237,6 +248,7 @@ impl Feed {
             likes: likes.likes,
             like_memory,
             revocations,
+            nodes,
             authorization_checks,
             access_checks,
             event_renderer,

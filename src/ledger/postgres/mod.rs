@@ -33,6 +33,7 @@ mod idempotency;
 mod jobs;
 mod likes;
 mod lineage;
+mod nodes;
 mod notifications;
 mod outlet_log;
 mod people;
@@ -78,6 +79,8 @@ const PROBE: &str = "\
 /// The ledger in a PostgreSQL database. Used by all nodes of a deployment.
 pub struct PostgresLedger {
     name: String,
+    /// `postgres://HOST:PORT/DATABASE`.
+    place: String,
     /// Whether writes put their events into the queue for the outlet.
     outlet: bool,
     pool: Arc<Pool>,
@@ -97,8 +100,10 @@ impl PostgresLedger {
         let endpoint = Endpoint::new(&options)?;
         schema::migrate(&endpoint).await?;
         let name = endpoint.name.clone();
+        let place = options.url.to_string();
         let pool = Arc::new(Pool::open(endpoint, options.connections).await?);
-        Ok(Self { name, outlet: options.outlet, pool, hydrator: Arc::default(), reach: TimelineReach::default() })
+        let hydrator = Arc::default();
+        Ok(Self { name, place, outlet: options.outlet, pool, hydrator, reach: TimelineReach::default() })
     }
 }
 

@@ -31,6 +31,7 @@ mod lane;
 mod likes;
 mod lineage;
 mod migrations;
+mod nodes;
 mod notification_people;
 mod notifications;
 mod open;
@@ -71,6 +72,8 @@ use super::{Ledger, LedgerError, Result};
 /// The ledger in one SQLite file.
 pub struct SqliteLedger {
     name: String,
+    /// `sqlite://` and the absolute path.
+    place: String,
     timeout: Duration,
     writer: Writer,
     readers: Arc<Lane>,
@@ -94,10 +97,12 @@ impl SqliteLedger {
             let readers = readers::start(&options, "ledger-reader", options.readers.max(1))?;
             let heavy = readers::start(&options, "ledger-heavy", 1)?;
             let name = format!("sqlite at {}", options.path.display());
+            let path = options.path.canonicalize().unwrap_or_else(|_| options.path.clone());
+            let place = format!("sqlite://{}", path.display());
             let timeout = options.timeout;
             let outlet = options.outlet;
             let round_trips = AtomicU64::new(0);
-            Ok(Self { name, timeout, writer, readers, heavy, outlet, round_trips })
+            Ok(Self { name, place, timeout, writer, readers, heavy, outlet, round_trips })
         });
         opened.await.map_err(|error| LedgerError::Failed(format!("opening it: {error}")))?
     }

@@ -56,7 +56,7 @@ impl WorkStore for SqliteLedger {
 }
 
 /// The clock that measures leases, in Unix milliseconds: that of the machine with the file.
-fn clock() -> i64 {
+pub(super) fn clock() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

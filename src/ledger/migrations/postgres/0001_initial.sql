@@ -487,6 +487,21 @@ CREATE TABLE work_partitions (
     floor      bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 
+-- The nodes of the deployment
+-- ---------------------------
+
+-- Each node renews its row every second. See `ledger/nodes.rs`.
+CREATE TABLE nodes (
+    -- New at each start.
+    id          text COLLATE "C" PRIMARY KEY,
+    -- The id of its broker.
+    broker      text NOT NULL,
+    -- JSON, for other nodes and operators.
+    description text NOT NULL,
+    -- Until when the node counts as alive, in Unix milliseconds, by the clock of this server.
+    lease_until bigint NOT NULL
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
+
 -- Fan-out jobs and the pull log
 -- -----------------------------
 
@@ -696,12 +711,13 @@ CREATE INDEX idempotency_begun ON idempotency (begun_at);
 -- -------------------
 
 -- `incarnation` names the history of the database. It is copied with the data, and replaced by a node that finds the
--- database older than the broker's record of it.
+-- database older than the broker's record of it. `ledger_id` stays the same; `broker` is the record of the broker.
 CREATE TABLE meta (
     name  text COLLATE "C" PRIMARY KEY,
     value text NOT NULL
 );
 INSERT INTO meta (name, value) VALUES ('incarnation', substr(md5(gen_random_uuid()::text), 1, 12));
+INSERT INTO meta (name, value) VALUES ('ledger_id', substr(md5(gen_random_uuid()::text), 1, 20));
 
 -- Partitions
 -- ----------

@@ -460,6 +460,21 @@ CREATE TABLE work_partitions (
     generation INTEGER NOT NULL
 ) WITHOUT ROWID;
 
+-- The nodes of the deployment
+-- ---------------------------
+
+-- Each node renews its row every second. See `ledger/nodes.rs`.
+CREATE TABLE nodes (
+    -- New at each start.
+    id          TEXT PRIMARY KEY NOT NULL,
+    -- The id of its broker.
+    broker      TEXT NOT NULL,
+    -- JSON, for other nodes and operators.
+    description TEXT NOT NULL,
+    -- Until when the node counts as alive, in Unix milliseconds, by the clock of this machine.
+    lease_until INTEGER NOT NULL
+) WITHOUT ROWID;
+
 -- Fan-out jobs and the pull log
 -- -----------------------------
 
@@ -655,9 +670,11 @@ CREATE INDEX idempotency_begun ON idempotency (begun_at);
 -- ---------------
 
 -- `incarnation` names the history of the file. It is copied with the file, and replaced by `feedline restore` and by a
--- node that finds the file older than the broker's record of it.
+-- node that finds the file older than the broker's record of it. `ledger_id` stays the same; `broker` is the record of
+-- the broker.
 CREATE TABLE meta (
     name  TEXT PRIMARY KEY NOT NULL,
     value TEXT NOT NULL
 ) WITHOUT ROWID;
 INSERT INTO meta (name, value) VALUES ('incarnation', lower(hex(randomblob(6))));
+INSERT INTO meta (name, value) VALUES ('ledger_id', lower(hex(randomblob(10))));

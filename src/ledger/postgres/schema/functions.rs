@@ -46,6 +46,7 @@ pub(super) const FUNCTIONS: &[FunctionFile] = function_files![
     "idempotency",
     "erasures",
     "lineage",
+    "nodes",
 ];
 
 impl FunctionFile {
