@@ -70,6 +70,7 @@ struct StoreFamilies {
     errors: Family<ByFailure, Counter>,
     up: Family<ByStore, Gauge>,
     connections: Family<ByState, Gauge>,
+    missing: Family<ByStore, Gauge>,
     waiting: Family<ByStore, Gauge>,
 }
 
@@ -78,6 +79,7 @@ static FAMILIES: LazyLock<StoreFamilies> = LazyLock::new(|| StoreFamilies {
     errors: Family::default(),
     up: Family::default(),
     connections: Family::default(),
+    missing: Family::default(),
     waiting: Family::default(),
 });
 
@@ -91,6 +93,8 @@ pub struct StoreMeter {
     seconds: Histogram,
     /// Open connections. Of the embedded ledger: the threads that own a connection.
     open: AtomicI64,
+    /// The connections that the store's client is to keep open; 0: as many as there are.
+    wanted: AtomicI64,
     /// Calls that wait for their answer.
     in_flight: AtomicI64,
 }
@@ -101,7 +105,7 @@ impl StoreMeter {
             drop(FAMILIES.errors.get_or_create(&ByFailure { store, reason: failure.name() }));
         }
         let seconds = FAMILIES.seconds.get_or_create(&ByStore { store }).clone();
-        Self { store, seconds, open: AtomicI64::new(0), in_flight: AtomicI64::new(0) }
+        Self { store, seconds, open: AtomicI64::new(0), wanted: AtomicI64::new(0), in_flight: AtomicI64::new(0) }
     }
 
     /// That of Redis.
@@ -112,6 +116,11 @@ impl StoreMeter {
     /// That of the ledger.
     pub fn ledger() -> &'static Self {
         &LEDGER
+    }
+
+    /// Sets the number of connections that are to be open.
+    pub fn want(&self, connections: usize) {
+        self.wanted.store(i64::try_from(connections).unwrap_or(i64::MAX), Ordering::Relaxed);
     }
 
     /// A connection has opened.
@@ -143,6 +152,8 @@ impl StoreMeter {
         };
         set("open", open);
         set("used", used);
+        let missing = (self.wanted.load(Ordering::Relaxed) - open).max(0);
+        FAMILIES.missing.get_or_create(&ByStore { store: self.store }).set(missing);
         FAMILIES.waiting.get_or_create(&ByStore { store: self.store }).set(in_flight - used);
     }
 }
@@ -191,6 +202,8 @@ pub(crate) fn register(r: &mut Registry) {
     r.register("store_up", up, FAMILIES.up.clone());
     let connections = "Connections of this node to a store: open ones, and those with calls that wait for an answer";
     r.register("pool_connections", connections, FAMILIES.connections.clone());
+    let missing = "Connections that this node is to have to a store and has not, as when the server's limit is reached";
+    r.register("pool_missing", missing, FAMILIES.missing.clone());
     r.register("pool_waiting", "Calls that wait behind others on all connections to a store", FAMILIES.waiting.clone());
 }
 

@@ -1,12 +1,15 @@
 //! Opens the stores that the configuration names.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::Context as _;
 
-use crate::broker::{Broker, DurableQueue, Flush, InboxOptions, Journal, MemoryBroker, RedisBroker, RedisOptions};
-use crate::config::{BrokerUrl, Config, Durability, LedgerUrl};
-use crate::feed::adopt;
+use crate::broker::{
+    Broker, DurableQueue, Flush, InboxOptions, Journal, MemoryBroker, RedisBroker, RedisOptions, redis_rights,
+};
+use crate::config::{BrokerUrl, Config, Durability, LedgerConfig, LedgerUrl};
+use crate::feed::{DeploymentStatus, adopt, now};
 use crate::ledger::{Ledger, LedgerError, PostgresLedger, PostgresOptions, SqliteLedger, SqliteOptions};
 
 /// The broker, and the queue of deferred ledger writes. Redis serves as both; in a single process, the queue is a
@@ -28,19 +31,41 @@ pub async fn open_broker(config: &Config) -> anyhow::Result<(Arc<dyn Broker>, Ar
             (Arc::new(broker), Arc::new(queue))
         }
         BrokerUrl::Redis(url) => {
-            let options = RedisOptions {
-                url: url.clone(),
-                timeout: config.broker.timeout,
-                prefix: config.broker.prefix.clone(),
-                inbox,
-                probe_every: config.broker.probe_interval,
-            };
-            let broker = RedisBroker::connect(options).await;
+            let broker = RedisBroker::connect(redis_options(config, url, inbox)).await;
             let broker = broker.with_context(|| format!("cannot use {} (broker.url)", config.broker.url))?;
             let broker = Arc::new(broker);
             (Arc::clone(&broker) as Arc<dyn Broker>, broker as Arc<dyn DurableQueue>)
         }
     })
+}
+
+pub(super) fn redis_options(config: &Config, url: &str, inbox: InboxOptions) -> RedisOptions {
+    RedisOptions {
+        url: url.to_owned(),
+        timeout: config.broker.timeout,
+        prefix: config.broker.prefix.clone(),
+        inbox,
+        probe_every: config.broker.probe_interval,
+    }
+}
+
+/// The state of the deployment of a configuration. The memory of a process is not looked at.
+///
+/// # Errors
+/// If the ledger cannot be opened.
+pub async fn deployment_status(config: &Config) -> anyhow::Result<DeploymentStatus> {
+    let (name, state) = match &config.broker.url {
+        BrokerUrl::Memory => ("memory", "ok".to_owned()),
+        BrokerUrl::Redis(url) => {
+            let inbox = InboxOptions { length: 1, idle: config.timeline.idle() };
+            let found = redis_rights(&redis_options(config, url, inbox)).await;
+            ("redis", found.map_or_else(|error| error.to_string(), |_| "ok".to_owned()))
+        }
+    };
+    let ledger = open_ledger(config).await?;
+    let status = DeploymentStatus::read(&*ledger, BTreeMap::from([(name, state)]), now()).await;
+    ledger.close().await;
+    Ok(status)
 }
 
 /// Opens the configured ledger and migrates its schema.
@@ -57,9 +82,9 @@ pub async fn open_ledger(config: &Config) -> anyhow::Result<Arc<dyn Ledger>> {
             SqliteLedger::open(options).await.map(|ledger| Arc::new(ledger) as _)
         }
         LedgerUrl::Postgres(url) => {
-            let connections = config.ledger.connections;
+            let LedgerConfig { connections, prepared_statements, .. } = config.ledger;
             let options = PostgresOptions::new(url.clone());
-            let options = PostgresOptions { durability, timeout, connections, outlet, ..options };
+            let options = PostgresOptions { durability, timeout, connections, outlet, prepared_statements, ..options };
             PostgresLedger::open(options).await.map(|ledger| Arc::new(ledger) as _)
         }
     };

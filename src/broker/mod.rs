@@ -68,7 +68,7 @@ pub use self::presence::{PresenceStats, PresenceStore, PresentClient};
 pub use self::queue::{DurableQueue, QueueItem, QueueOffset, QueuePage, QueuedEntry};
 #[cfg(feature = "bulk")]
 pub use self::redis::measured;
-pub use self::redis::{RedisBroker, RedisOptions};
+pub use self::redis::{RedisBroker, RedisFindings, RedisOptions, redis_rights};
 pub use self::signal::{EmulatedCommands, LiveItems, LiveItemsTaken, SettlementEvent, Signal};
 pub use self::tallies::{TALLY_TTL, TallyStore};
 use async_trait::async_trait;

@@ -41,6 +41,8 @@ pub struct LedgerConfig {
     pub timeout: Duration,
     /// The number of connections to PostgreSQL.
     pub connections: usize,
+    /// Whether statements are prepared on connections to PostgreSQL; `false` behind a pooler in transaction mode.
+    pub prepared_statements: bool,
 }
 
 impl LedgerConfig {
@@ -51,6 +53,7 @@ impl LedgerConfig {
             durability: section.read("durability", parse::one_of(DURABILITIES)),
             timeout: section.read("timeout", parse::duration("50ms"..="1m")),
             connections: section.read("connections", parse::integer(1..=1_000)),
+            prepared_statements: section.read("prepared_statements", parse::boolean),
         }
     }
 }

@@ -19,15 +19,27 @@ pub enum BrokerUrl {
 }
 
 impl BrokerUrl {
-    /// Parses `memory:`, `redis://…` or `rediss://…`. Errors do not contain the URL, which may contain a password.
+    /// Parses `memory:`, `redis://…`, `rediss://…` or `unix://…`. Errors do not contain the URL, which may contain a
+    /// password.
     pub(super) fn parse(value: &ConfigValue) -> ParseResult<Self> {
         let url = text(value)?;
         if url == "memory:" {
             return Ok(Self::Memory);
         }
-        let wrong = || "expected memory:, redis://HOST[:PORT][/DB] or rediss://HOST[:PORT][/DB]".to_owned();
+        let wrong = || "expected memory:, redis[s]://HOST[:PORT][/DB] or unix:///PATH[?db=N]".to_owned();
         if ["memory", "memory:/", "memory://"].contains(&url.as_str()) {
             return Err(format!("{}; did you mean \"memory:\"?", wrong()));
+        }
+        if let Some(socket) = url.strip_prefix("unix://") {
+            let (path, query) = socket.split_once('?').unwrap_or((socket, ""));
+            let is_path = path.starts_with('/') && !path.ends_with('/') && !path.contains('#');
+            return match query.strip_prefix("db=").map(str::parse::<u32>) {
+                _ if !is_path => Err(wrong()),
+                None if query.is_empty() => Ok(Self::Redis(url)),
+                None => Err(format!("{}: {}", unknown_parameter(&url).unwrap_or_default(), wrong())),
+                Some(Ok(_)) => Ok(Self::Redis(url)),
+                Some(Err(_)) => Err(format!("db is no number: {}", wrong())),
+            };
         }
         let uri: Uri = url.parse().map_err(|_| wrong())?;
         let scheme = matches!(uri.scheme_str(), Some("redis" | "rediss"));
@@ -69,6 +81,7 @@ impl fmt::Display for BrokerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Memory => f.write_str("memory:"),
+            Self::Redis(url) if url.starts_with("unix://") => f.write_str(url),
             Self::Redis(url) => match (url.split_once("://"), url.rsplit_once('@')) {
                 (Some((scheme, _)), Some((_, host))) => write!(f, "{scheme}://{host}"),
                 _ => f.write_str(url),

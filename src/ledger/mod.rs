@@ -35,6 +35,7 @@ mod restrictions;
 mod revocations;
 mod sqlite;
 mod topics;
+mod transfer;
 mod work;
 
 use async_trait::async_trait;
@@ -73,7 +74,7 @@ pub use self::people::{
     past,
 };
 pub use self::personal::{PersonalData, PersonalDataStore, PersonalRow};
-pub use self::postgres::{PostgresLedger, PostgresOptions, PostgresUrl};
+pub use self::postgres::{PostgresFindings, PostgresLedger, PostgresOptions, PostgresUrl, postgres_rights};
 pub use self::posts::{EditOutcome, MAX_HIDDEN, PostOwner, PostStore, TimelineRange, VisiblePosts};
 pub use self::previews::{PreviewLimits, PreviewRows, PreviewStore};
 pub use self::pull_log::{DueEntries, FanoutMode, PullLogEntry, PullLogStore};
@@ -92,6 +93,9 @@ pub use self::sqlite::{
     CopyProgress, Durability, SqliteLedger, SqliteOptions, backup as sqlite_backup, restore as sqlite_restore,
 };
 pub use self::topics::{MAX_MOVED_TOPICS, Topic, TopicCursor, TopicStore};
+pub use self::transfer::{
+    PostgresTransfer, SqliteTransfer, TransferError, TransferReport, TransferStore, export_ledger, import_ledger,
+};
 pub use self::work::{Fence, PartitionRow, WorkLease, WorkStore, WorkView};
 pub use crate::model::Tally;
 use crate::refusal::Refusal;

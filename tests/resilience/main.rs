@@ -27,6 +27,7 @@ mod outlet;
 mod partitions;
 mod paused_nodes;
 mod paused_settlers;
+mod poolers;
 mod postgres;
 mod proxy;
 mod pulled;
@@ -39,8 +40,9 @@ mod refusals;
 mod restored;
 mod reverts;
 mod revocations;
+mod transfer;
 mod transports;
 
 use feedline_test_support::{
-    api, client, postgres_server, random, reader, redis_server, server, stream_socket, webhook,
+    api, client, pooler, postgres_server, random, reader, redis_server, server, stream_socket, webhook,
 };

@@ -18,6 +18,7 @@
 //! | `router.rs`, `hint.rs` | the messages on it |
 //! | `replies.rs`, `errors.rs` | parses replies, classifies errors |
 //! | `lineage.rs`, `identity.rs` | the record of the ledger's incarnation; of the ledger and the live nodes |
+//! | `rights.rs` | the commands that the user must be allowed to send |
 //! | `page_command.rs` | the call that writes one page of a fan-out |
 //! | `node_hints.rs` | one message for the inboxes of a page with the same receiver |
 
@@ -40,6 +41,7 @@ mod presence;
 mod pubsub;
 mod queue;
 mod replies;
+mod rights;
 mod router;
 mod scripts;
 mod subscribed_channels;
@@ -47,12 +49,13 @@ mod tallies;
 
 #[cfg(feature = "bulk")]
 pub use page_command::measured;
+pub use rights::{RedisFindings, redis_rights};
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::RwLock;
-use redis::{Client, Cmd, IntoConnectionInfo, ProtocolVersion, Value};
+use redis::{Client, Cmd, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, Value};
 use tokio_util::task::AbortOnDropHandle;
 
 use self::commands::{Commands, NO_EVICTION, RedisEndpoint, RedisLink, millis};
@@ -99,21 +102,34 @@ pub struct RedisBroker {
     incarnation: RwLock<Arc<str>>,
 }
 
+/// The place of a Redis, as messages name it.
+fn place_of(options: &RedisOptions, address: &str, database: i64) -> String {
+    let prefix = &options.prefix;
+    match options.url.split_once("://").map(|(scheme, _)| scheme) {
+        Some("unix") => format!("unix://{address}?db={database} (prefix {prefix})"),
+        scheme => format!("{}://{address}/{database} (prefix {prefix})", scheme.unwrap_or("redis")),
+    }
+}
+
+/// The address of a URL, with the settings of its connections.
+fn connection_info(url: &str) -> Result<ConnectionInfo> {
+    let info = url.into_connection_info().map_err(|error| BrokerError::Failed(error.to_string()))?;
+    let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+    let tcp = info.tcp_settings().clone().set_nodelay(true);
+    Ok(info.set_redis_settings(settings).set_tcp_settings(tcp))
+}
+
 impl RedisBroker {
     /// Connects.
     ///
     /// # Errors
     /// If Redis cannot be reached now, or is too old. Later connections are retried.
     pub async fn connect(options: RedisOptions) -> Result<Self> {
-        let wrong = |error: redis::RedisError| BrokerError::Failed(error.to_string());
-        let info = options.url.as_str().into_connection_info().map_err(wrong)?;
-        let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-        let tcp = info.tcp_settings().clone().set_nodelay(true);
+        let info = connection_info(&options.url)?;
         let address = info.addr().to_string();
-        let database = settings.db();
-        let scheme = if options.url.starts_with("rediss:") { "rediss" } else { "redis" };
-        let place = format!("{scheme}://{address}/{database} (prefix {})", options.prefix);
-        let client = Client::open(info.set_redis_settings(settings).set_tcp_settings(tcp)).map_err(wrong)?;
+        let database = info.redis_settings().db();
+        let place = place_of(&options, &address, database);
+        let client = Client::open(info).map_err(|error| BrokerError::Failed(error.to_string()))?;
         let endpoint = Arc::new(RedisEndpoint { client, timeout: options.timeout });
         let keys = Keys::new(&options.prefix, database);
         let commands = Arc::new(Commands::connect(Arc::clone(&endpoint)).await?);

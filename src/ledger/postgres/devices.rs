@@ -55,7 +55,7 @@ impl DeviceStore for PostgresLedger {
         let issued_at = integer(session.issued_at);
         let generation = session.generation.map(integer);
         let most = count(most);
-        let parameters: super::pool::Parameters<'_> = &[
+        let parameters: super::statements::Parameters<'_> = &[
             &user.as_str(),
             &device.id.as_str(),
             &address,

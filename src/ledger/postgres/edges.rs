@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::columns::{at, id_at, integer, one};
 use super::events::{NewEvent, with_event};
-use super::pool::Parameters;
+use super::statements::Parameters;
 use super::{PostgresLedger, jobs};
 use crate::ledger::edges::Edge;
 use crate::ledger::{EdgeWork, FollowOutcome, FollowStore, LedgerError, ListPage, NewJob, Result, job_plan};

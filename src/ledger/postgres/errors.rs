@@ -7,6 +7,9 @@ use tokio_postgres::Error;
 use crate::ledger::LedgerError;
 use crate::refusal::Refusal;
 
+/// What to do about prepared statements that are lost.
+const POOLED: &str = "a pooler in transaction mode needs ledger.prepared_statements = false";
+
 /// An error, and how to recover from it.
 pub(super) struct ClassifiedError {
     /// The error that the caller gets.
@@ -60,8 +63,10 @@ fn classify_code(code: &str, text: String) -> ClassifiedError {
         "57014" => (LedgerError::Unreachable(text), RetryDecision::GiveUp),
         // A standby has replaced the server, or the database became read only for new connections.
         "25006" => (LedgerError::Refused(Refusal::ReadOnly, text), RetryDecision::Replace),
-        // A proxy in between has lost the prepared statements, or the server ended an idle transaction.
-        "26000" | "25P02" | "25P03" | "25P04" => (LedgerError::Unreachable(text), RetryDecision::Reconnect),
+        // Prepared statements are missing or somebody else's.
+        "26000" | "42P05" => (LedgerError::Unreachable(format!("{text}; {POOLED}")), RetryDecision::Reconnect),
+        // The server ended an idle transaction.
+        "25P02" | "25P03" | "25P04" => (LedgerError::Unreachable(text), RetryDecision::Reconnect),
         _ => match (refusal(code), code.get(..2)) {
             (Some(refusal), _) => (LedgerError::Refused(refusal, text), RetryDecision::GiveUp),
             // The connection failed, or the operator or the server ended it, or the server starts.
@@ -145,7 +150,7 @@ mod tests {
 
     #[test]
     fn lost_connections_conflicts_and_failures_are_told_apart() {
-        for code in ["57P01", "57P02", "57P03", "57P05", "08006", "08P01", "26000", "25P03"] {
+        for code in ["57P01", "57P02", "57P03", "57P05", "08006", "08P01", "26000", "42P05", "25P03"] {
             let (error, recovery) = classified(code);
             assert!(matches!(error, LedgerError::Unreachable(_)) && recovery == RetryDecision::Reconnect, "{code}");
         }

@@ -6,8 +6,8 @@ use tokio_postgres::Row;
 
 use super::PostgresLedger;
 use super::columns::{at, count, integer, natural_at, one, user};
-use super::pool::Parameters;
 use super::rows::readable;
+use super::statements::Parameters;
 use crate::ledger::{Favourite, FavouriteHolder, FavouriteOutcome, FavouriteStore, LedgerError, Result};
 use crate::model::{Millis, ObjectId, ObjectType, UserId};
 

@@ -35,7 +35,7 @@ impl IdempotencyStore for PostgresLedger {
         let until = integer(turn.until);
         let since = integer(turn.since);
         let reserved = reserved.map(|id| integer(id.0));
-        let parameters: super::pool::Parameters<'_> =
+        let parameters: super::statements::Parameters<'_> =
             &[&user, &key, &write.operation, &input, &reserved, &now, &until, &since];
         let rows = self.pool.write(BEGIN, parameters).await?;
         let row = one(&rows)?;

@@ -8,7 +8,7 @@ use tokio_postgres::Row;
 use super::PostgresLedger;
 use super::columns::{at, count, id_at, integer, json_text, natural_at, one, plain, user, user_ids};
 use super::comments::once;
-use super::pool::Parameters;
+use super::statements::Parameters;
 use crate::ledger::{
     EventConsumer, LIKE, LedgerError, LikeBatch, LikeStore, ListPage, Result, RevertReason, Reverted, SettledLikes,
 };

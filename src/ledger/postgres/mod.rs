@@ -5,7 +5,8 @@
 //! | `url`, `tls` | the address of the server, and encryption |
 //! | `endpoint` | the setup of a connection |
 //! | `schema`, `functions` | migrations; the functions that the statements call |
-//! | `pool` | shared connections, with reconnection |
+//! | `pool`, `connection` | shared connections, with reconnection; one of them |
+//! | `statements` | how a call runs on a connection: prepared, or behind a pooler |
 //! | `hydration` | what pages show besides their posts, many pages in one statement |
 //! | `errors` | the classification of errors |
 //! | `people` and all the others | the statements, by concept |
@@ -19,6 +20,7 @@
 mod bulk;
 mod columns;
 mod comments;
+mod connection;
 mod conversations;
 mod counts;
 mod devices;
@@ -47,8 +49,10 @@ mod quarantine;
 mod read_markers;
 mod restrictions;
 mod revocations;
+mod rights;
 mod rows;
 mod schema;
+mod statements;
 #[cfg(test)]
 mod tests;
 mod timeline;
@@ -67,9 +71,10 @@ use self::endpoint::Endpoint;
 pub use self::endpoint::PostgresOptions;
 use self::hydration::Hydrator;
 use self::pool::Pool;
+pub use self::rights::{PostgresFindings, postgres_rights};
 use self::timeline_reach::TimelineReach;
 pub use self::url::PostgresUrl;
-use super::{Ledger, Result};
+use super::{Ledger, LedgerError, Result};
 
 /// Shows that the server answers, is no standby, and accepts writes.
 const PROBE: &str = "\
@@ -97,7 +102,8 @@ impl PostgresLedger {
     /// Names the server, without user and password, and the reason: unreachable, access denied, too old, or a newer
     /// schema that is not compatible with this program.
     pub async fn open(options: PostgresOptions) -> Result<Self> {
-        let endpoint = Endpoint::new(&options)?;
+        let mut endpoint = Endpoint::new(&options)?;
+        endpoint.adapt_to_pooler().await?;
         schema::migrate(&endpoint).await?;
         let name = endpoint.name.clone();
         let place = options.url.to_string();
@@ -125,6 +131,16 @@ impl Ledger for PostgresLedger {
     async fn close(&self) {
         self.pool.close().await;
     }
+}
+
+/// Opens a connection of a command, with the settings of the server.
+pub(super) async fn connect_for_command(options: &PostgresOptions) -> Result<tokio_postgres::Client> {
+    Endpoint::new(options)?.connect_plain().await
+}
+
+/// An error of such a connection.
+pub(super) fn classified(error: &tokio_postgres::Error) -> LedgerError {
+    errors::classify(error).error
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use tokio_postgres::Row;
 
 use super::PostgresLedger;
 use super::columns::{at, count, id_at, integer, json_text, natural, natural_at, one, user_ids};
-use super::pool::Parameters;
 use super::rows::readable;
+use super::statements::Parameters;
 use crate::ledger::notifications::{MAX_GROUP_COMMENTS, MAX_GROUP_PEOPLE, MAX_NOTIFICATION_GROUPS};
 use crate::ledger::{
     ClearPlan, EndedNotification, EventConsumer, LedgerError, MarkUpTo, NotificationEvent, NotificationGroup,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::PostgresLedger;
 use super::columns::{at, count, integer, json_at, json_text, natural_at, one, plain};
 use super::events::NewEvent;
-use super::pool::Parameters;
+use super::statements::Parameters;
 use crate::ledger::outlet_log::MAX_HELD_ENTRIES;
 use crate::ledger::{
     EventConsumer, Fence, HeldEntry, NewOutletEntry, OutletBacklog, OutletBatch, OutletEnd, OutletEntry,

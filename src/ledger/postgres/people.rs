@@ -5,8 +5,8 @@ use tokio_postgres::Row;
 
 use super::PostgresLedger;
 use super::columns::{self, at, count, id_at, integer, json_text, natural_at, one, plain, texts, user};
-use super::pool::Parameters;
 use super::rows::readable;
+use super::statements::Parameters;
 use crate::ledger::people::name_terms;
 use crate::ledger::{
     KnownUser, LedgerError, MAX_NAMED, NewAccount, PeopleStore, ProfileChange, Result, StoredAccount, SuggestionLimits,

@@ -2,34 +2,31 @@
 //!
 //! Every call is one statement in a transaction of its own, so calls share connections: a call is sent while earlier
 //! calls wait for their replies, and replies arrive in order (pipelining). Idle connections are preferred, so a call
-//! waits behind another only on a busy ledger.
+//! waits behind another only on a busy ledger; a read waits behind a write only if all connections have writes.
 //!
 //! After an outage, the address may lead to another server: a promoted standby, or an older state of the database.
 //! Connections therefore have a generation. It grows when all connections were lost, and when a connection reaches a
 //! server with another start time. Calls use the connections of a generation only after the ledger was compared with
 //! the broker. This includes reads: in an older state, deleted or hidden posts may be visible again.
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
-use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Error, Row, Statement};
+use tokio_postgres::Row;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
+use super::connection::{CallKind, ConnectionPlace, PooledConnection};
 use super::endpoint::Endpoint;
-use super::errors::{ClassifiedError, RetryDecision, classify};
+use super::errors::{ClassifiedError, RetryDecision};
+use super::statements::{Parameters, TransactionStatements};
 use crate::backoff::Backoff;
 use crate::ledger::{LedgerError, Result, metered};
 use crate::store_metrics::StoreMeter;
 use crate::supervisor::supervise_while_held;
-
-/// The parameters of a statement.
-pub(super) type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
 
 /// The maximal number of calls in flight on one connection. Further calls fail as busy.
 const DEPTH: usize = 256;
@@ -49,34 +46,6 @@ const MIN_AGE_TO_REPLACE: Duration = Duration::from_secs(3);
 /// milliseconds if the broker responds.
 const COMPARISON_PATIENCE: Duration = Duration::from_secs(1);
 
-/// The kind of a call. It determines whether the call can be repeated after its connection was lost.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum CallKind {
-    /// Changes nothing, so it can be repeated.
-    Read,
-    /// May have been committed, so it is not repeated.
-    Write,
-    /// Identifies the server. Allowed before the comparison.
-    Inspection,
-}
-
-/// One connection.
-struct PooledConnection {
-    client: Client,
-    /// The statements prepared on this connection, by their text.
-    statements: Mutex<HashMap<&'static str, Statement>>,
-    /// The number of calls in flight.
-    waiting: AtomicUsize,
-    opened: Instant,
-    /// When the last reply arrived.
-    heard: Mutex<Instant>,
-    slot: usize,
-    /// The number of this connection within its slot.
-    number: u64,
-    /// The generation of the connection.
-    generation: u64,
-}
-
 /// The current generation of connections, and whether it was compared with the broker.
 #[derive(Clone, Copy)]
 struct PoolAdmission {
@@ -94,35 +63,6 @@ impl PoolAdmission {
     }
 }
 
-impl PooledConnection {
-    async fn ask(&self, sql: &'static str, parameters: Parameters<'_>) -> std::result::Result<Vec<Row>, Error> {
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        // Counts down also when the caller is cancelled.
-        let _done = CallGuard(&self.waiting);
-        let prepared = self.statements.lock().get(sql).cloned();
-        let statement = match prepared {
-            Some(statement) => statement,
-            None => {
-                let statement = self.client.prepare(sql).await?;
-                self.statements.lock().insert(sql, statement.clone());
-                statement
-            }
-        };
-        let answer = self.client.query(&statement, parameters).await;
-        *self.heard.lock() = Instant::now();
-        answer
-    }
-}
-
-/// Counts a call as in flight until it is dropped.
-struct CallGuard<'a>(&'a AtomicUsize);
-
-impl Drop for CallGuard<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 struct PoolSlot {
     link: Mutex<Option<Arc<PooledConnection>>>,
     /// The number of the latest lost connection. Raised by the task that detects the loss; the slot's keeper waits for
@@ -136,6 +76,8 @@ struct PoolState {
     slots: Vec<PoolSlot>,
     /// The calls in flight. Closed together with the pool.
     calls: TaskTracker,
+    /// Set if the settings travel with each transaction.
+    transactions: Option<TransactionStatements>,
     /// The number of statements sent.
     round_trips: AtomicU64,
     admission: watch::Sender<PoolAdmission>,
@@ -159,8 +101,10 @@ impl Pool {
     pub(super) async fn open(endpoint: Endpoint, connections: usize) -> Result<Self> {
         let slot = |_| PoolSlot { link: Mutex::new(None), lost: watch::Sender::new(0) };
         let slots: Vec<PoolSlot> = (0..connections.max(1)).map(slot).collect();
+        let transactions = TransactionStatements::of(&endpoint);
         let shared = Arc::new(PoolState {
             endpoint,
+            transactions,
             slots,
             calls: TaskTracker::new(),
             round_trips: AtomicU64::new(0),
@@ -170,12 +114,18 @@ impl Pool {
             server: Mutex::default(),
         });
         PoolState::connect(&shared, 0, 1).await?;
+        StoreMeter::ledger().want(shared.slots.len());
         let keep = |slot| {
             let keep = move |shared: Arc<PoolState>| async move { shared.keep(slot).await };
             supervise_while_held("ledger_connections", Arc::clone(&shared), keep)
         };
         let keepers = (0..shared.slots.len()).map(keep).collect();
         Ok(Self { shared, keepers: Mutex::new(keepers) })
+    }
+
+    #[cfg(test)]
+    pub(super) fn open_connections(&self) -> usize {
+        self.shared.open_connections()
     }
 
     #[cfg(test)]
@@ -233,6 +183,7 @@ impl Pool {
             tracing::warn!(ledger = self.shared.endpoint.name, "calls were under way when the ledger was closed");
         }
         self.keepers.lock().clear();
+        StoreMeter::ledger().want(0);
         for slot in &self.shared.slots {
             if slot.link.lock().take().is_some() {
                 StoreMeter::ledger().closed();
@@ -272,13 +223,14 @@ impl PoolState {
                 self.comparison().await?;
             }
             let link = self.link(kind)?;
-            let ClassifiedError { error, recovery } = match link.ask(sql, parameters).await {
+            let asked = link.ask(&self.endpoint, self.transactions.as_ref(), kind, sql, parameters);
+            let ClassifiedError { error, recovery } = match asked.await {
                 Ok(rows) => return Ok(rows),
-                Err(error) => classify(&error),
+                Err(error) => error,
             };
             let is_old = link.opened.elapsed() >= MIN_AGE_TO_REPLACE;
             if recovery == RetryDecision::Reconnect || (recovery == RetryDecision::Replace && is_old) {
-                self.retire(link.slot, link.number);
+                self.retire(link.place.slot, link.place.number);
             }
             let again = match recovery {
                 RetryDecision::GiveUp | RetryDecision::Replace => false,
@@ -310,36 +262,50 @@ impl PoolState {
     }
 
     /// The connection with the fewest calls in flight.
+    ///
+    /// A write may wait for a row that another transaction holds, and what was sent behind it waits as well. Reads
+    /// therefore prefer connections without writes, and a quarter of the connections are left to them.
     fn link(&self, kind: CallKind) -> Result<Arc<PooledConnection>> {
         let admitted = match kind {
             CallKind::Inspection => u64::MAX,
             CallKind::Read | CallKind::Write => self.admission.borrow().admitted,
         };
+        let for_reads = if self.slots.len() > 1 { (self.slots.len() / 4).max(1) } else { 0 };
         let standing = self.slots.iter().filter_map(|slot| slot.link.lock().clone());
-        let usable = standing.filter(|link| !link.client.is_closed() && link.generation <= admitted);
-        let counted = usable.map(|link| (link.waiting.load(Ordering::Relaxed), link));
-        match counted.min_by_key(|(waiting, _)| *waiting) {
+        let usable = standing.filter(|link| !link.client.is_closed() && link.place.generation <= admitted);
+        let rated = usable.map(|link| {
+            let is_worse = match kind {
+                CallKind::Write => link.place.slot < for_reads,
+                CallKind::Read | CallKind::Inspection => link.is_writing(),
+            };
+            ((is_worse, link.waiting()), link)
+        });
+        match rated.min_by_key(|(rating, _)| *rating) {
             None => Err(self.connect_error.lock().clone().unwrap_or_else(not_connected)),
-            Some((DEPTH.., _)) => Err(LedgerError::Busy),
+            Some(((_, DEPTH..), _)) => Err(LedgerError::Busy),
             Some((_, link)) => Ok(link),
         }
+    }
+
+    fn open_connections(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.link.lock().is_some()).count()
     }
 
     /// Retires connections with calls in flight and no reply since `since`. If no connection got a reply, the server
     /// hangs: all are retired, so that further calls fail at once.
     fn retire_silent(&self, since: Instant) {
         let links: Vec<_> = self.slots.iter().filter_map(|slot| slot.link.lock().clone()).collect();
-        let silent = |link: &Arc<PooledConnection>| *link.heard.lock() <= since;
+        let silent = |link: &Arc<PooledConnection>| link.heard() <= since;
         let all = links.iter().all(silent);
-        for link in links.iter().filter(|link| all || (silent(link) && link.waiting.load(Ordering::Relaxed) > 0)) {
-            self.retire(link.slot, link.number);
+        for link in links.iter().filter(|link| all || (silent(link) && link.waiting() > 0)) {
+            self.retire(link.place.slot, link.place.number);
         }
     }
 
     /// Removes a connection from its slot. Calls in flight on it still get their replies within their time limits.
     fn retire(&self, slot: usize, number: u64) {
         let slot = &self.slots[slot];
-        let retired = slot.link.lock().take_if(|link| link.number <= number);
+        let retired = slot.link.lock().take_if(|link| link.place.number <= number);
         slot.lost.send_if_modified(|lost| std::mem::replace(lost, number.max(*lost)) < number);
         if retired.is_some() {
             StoreMeter::ledger().closed();
@@ -363,17 +329,8 @@ impl PoolState {
             self.begin_generation();
         }
         *server = started;
-        let link = PooledConnection {
-            client,
-            statements: Mutex::default(),
-            waiting: AtomicUsize::new(0),
-            opened: Instant::now(),
-            heard: Mutex::new(Instant::now()),
-            slot,
-            number,
-            generation: self.admission.borrow().generation,
-        };
-        *self.slots[slot].link.lock() = Some(Arc::new(link));
+        let place = ConnectionPlace { slot, number, generation: self.admission.borrow().generation };
+        *self.slots[slot].link.lock() = Some(PooledConnection::new(client, place));
         StoreMeter::ledger().opened();
         *self.connect_error.lock() = None;
         drop(server);
@@ -396,14 +353,14 @@ impl PoolState {
         });
         let links: Vec<_> = self.slots.iter().filter_map(|slot| slot.link.lock().clone()).collect();
         for link in links {
-            self.retire(link.slot, link.number);
+            self.retire(link.place.slot, link.place.number);
         }
     }
 
     async fn keep(self: &Arc<Self>, slot: usize) {
         let mut lost = self.slots[slot].lost.subscribe();
         // The first slot already has its first connection, and each may have one after a restart of this task.
-        let current = self.slots[slot].link.lock().as_ref().map(|link| link.number);
+        let current = self.slots[slot].link.lock().as_ref().map(|link| link.place.number);
         let mut number = current.unwrap_or_else(|| *lost.borrow());
         loop {
             let before = number;
@@ -413,10 +370,18 @@ impl PoolState {
                 tracing::warn!(slot, ledger = self.endpoint.name, "lost a connection to the ledger");
             }
             let mut backoff = Backoff::new(MIN_RECONNECT_DELAY, MAX_RECONNECT_DELAY);
+            let mut is_first_failure = true;
             loop {
                 // Each attempt has its own number: the end of a failed attempt may be detected late.
                 number += 1;
                 let Err(error) = self.connect(slot, number).await else { break };
+                let open = self.open_connections();
+                // An outage is reported elsewhere, once for all connections.
+                if open > 0 && is_first_failure {
+                    let wanted = self.slots.len();
+                    tracing::warn!(ledger = self.endpoint.name, open, wanted, %error, "cannot open all connections");
+                }
+                is_first_failure = false;
                 tracing::debug!(slot, %error, "cannot connect to the ledger");
                 *self.connect_error.lock() = Some(error);
                 tokio::time::sleep(backoff.next_delay()).await;

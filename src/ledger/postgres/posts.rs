@@ -7,8 +7,8 @@ use tokio_postgres::Row;
 
 use super::columns::{at, count, id_at, integer, json_at, json_text, natural_at, one, plain};
 use super::events::{NewEvent, with_event};
-use super::pool::Parameters;
 use super::rows::readable;
+use super::statements::Parameters;
 use super::timeline_reach::ReadTimeline;
 use super::{PostgresLedger, jobs, timeline, visible_posts};
 use crate::ledger::quarantine::unix_millis;

@@ -8,8 +8,8 @@ use tokio_postgres::Row;
 use super::PostgresLedger;
 use super::columns::{at, count, id_at, integer, json_text, natural, natural_at, one};
 use super::devices::{device, device_id_at, json_at};
-use super::pool::Parameters;
 use super::rows::readable;
+use super::statements::Parameters;
 use crate::ledger::pushes::{ACCEPTED_KEPT, MAX_COUNTED_PUSHES, settle_push};
 use crate::ledger::{
     ClearPlan, DeviceSession, PUSH, PostAlertPage, PushBacklog, PushKey, PushLease, PushPlan, PushResult, PushStore,

@@ -5,7 +5,7 @@ use tokio_postgres::types::ToSql;
 
 use super::PostgresLedger;
 use super::columns::{count, integer, json_at, natural_at, one, plain};
-use super::pool::Parameters;
+use super::statements::Parameters;
 use crate::ledger::quarantine::{MAX_QUARANTINED, NEVER, released_work, report_dropped};
 use crate::ledger::{
     ERASURE, EVENT, EventStore as _, FailedWork, Fault, Fence, JOB, LIKE, PUSH, QuarantineStore, Quarantined, Result,

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::PostgresLedger;
 use super::columns::{integer, natural_at, one};
-use super::pool::Parameters;
+use super::statements::Parameters;
 use crate::ledger::{ClearPlan, ReadMarkerStore, Result};
 use crate::model::{PostId, UserId};
 

@@ -5,8 +5,8 @@ use tokio_postgres::Row;
 
 use super::columns::{at, id_at, integer, json_text, natural_at, one, texts, user};
 use super::events::NewEvent;
-use super::pool::Parameters;
 use super::rows::readable;
+use super::statements::Parameters;
 use super::{PostgresLedger, jobs};
 use crate::ledger::edges::Edge;
 use crate::ledger::{EdgeWork, EventConsumer, NewJob, RestrictedUser, RestrictionStore, Result, Work, job_plan};

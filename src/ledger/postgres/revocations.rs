@@ -38,7 +38,7 @@ impl RevocationStore for PostgresLedger {
         let value = integer(new.value);
         let now = integer(new.at);
         let expires_at = integer(new.expires_at.unwrap_or(Millis::MAX));
-        let parameters: super::pool::Parameters<'_> =
+        let parameters: super::statements::Parameters<'_> =
             &[&kind, &subject, &owner, &value, &spared, &now, &expires_at, &grows];
         natural_at(one(&self.pool.write(REVOKE, parameters).await?)?, 0)
     }
@@ -48,7 +48,7 @@ impl RevocationStore for PostgresLedger {
         let now = integer(end.at);
         let expires_at = integer(end.expires_at);
         let none: Option<&str> = None;
-        let parameters: super::pool::Parameters<'_> = &[&user.as_str(), &none, &none, &spared, &now, &expires_at];
+        let parameters: super::statements::Parameters<'_> = &[&user.as_str(), &none, &none, &spared, &now, &expires_at];
         let rows = self.pool.write(END_SESSIONS, parameters).await?;
         let generation: Option<i64> = at(one(&rows)?, 0)?;
         Ok(generation.map(|generation| u64::try_from(generation).unwrap_or_default()))
@@ -66,7 +66,7 @@ impl RevocationStore for PostgresLedger {
         let now = integer(end.at);
         let expires_at = integer(end.expires_at);
         let generation = integer(generation);
-        let parameters: super::pool::Parameters<'_> =
+        let parameters: super::statements::Parameters<'_> =
             &[&user.as_str(), &from, &to, &spared, &now, &expires_at, &generation];
         let rows = self.pool.write(CHANGE_PASSWORD, parameters).await?;
         let taken = rows.first().map(|row| at::<Option<i64>>(row, 0)).transpose()?.flatten();

@@ -4,7 +4,7 @@ use tokio_postgres::Row;
 
 use super::PostgresLedger;
 use super::columns::{at, count, user};
-use super::pool::Parameters;
+use super::statements::Parameters;
 use crate::ledger::quarantine::report_unreadable;
 use crate::ledger::{ListPage, Result};
 use crate::model::User;

@@ -1,6 +1,7 @@
 //! The cost of statements, and the settings of connections.
 
 mod fanout_jobs;
+mod pool;
 
 use feedline_test_support::postgres_server::{PostgresServer, shared};
 

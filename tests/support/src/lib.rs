@@ -3,6 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `server`, `redis_server`, `postgres_server` | real servers, each on a free port with its own data |
+//! | `pooler` | a real PgBouncer in front of a PostgreSQL |
 //! | `client` | a client that the test controls step by step |
 //! | `socket`, `stream_socket`, `unidirectional` | its transport: a WebSocket, or a stream with requests beside it |
 //! | `protobuf` | the messages of that client in Protobuf |
@@ -15,6 +16,7 @@
 pub mod api;
 pub mod client;
 pub mod contract;
+pub mod pooler;
 pub mod ports;
 pub mod postgres_server;
 pub mod protobuf;

@@ -153,6 +153,12 @@ impl PostgresServer {
         format!("postgres://feedline@127.0.0.1:{}/{database}", self.port)
     }
 
+    /// The URL of a database by the server's socket.
+    pub fn socket_url(&self, database: &str) -> String {
+        let folder = self.data.join("sockets");
+        format!("postgres:///{database}?host={}&port={}&user=feedline", folder.display(), self.port)
+    }
+
     /// Creates a database as a copy of another and returns its name.
     pub async fn database(&self, template: &str) -> String {
         let name = format!("test_{}", self.databases.fetch_add(1, Ordering::Relaxed));
@@ -240,8 +246,8 @@ fn signal(which: &str, pids: &[u32]) {
     let _ = Command::new("kill").arg(which).args(pids.iter().map(u32::to_string)).stderr(Stdio::null()).status();
 }
 
-/// Builds a command that runs as an unprivileged user, because PostgreSQL refuses to run as root.
-fn as_anonymous(program: &str) -> Command {
+/// Builds a command that runs as an unprivileged user, because PostgreSQL and PgBouncer refuse to run as root.
+pub(crate) fn as_anonymous(program: &str) -> Command {
     let id = Command::new("id").arg("-u").output().expect("id");
     let mut command = if String::from_utf8_lossy(&id.stdout).trim() == "0" {
         let mut command = Command::new("setpriv");

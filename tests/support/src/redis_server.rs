@@ -54,6 +54,11 @@ impl RedisServer {
         self.port
     }
 
+    /// The URL of the server by its socket.
+    pub fn socket_url(&self) -> String {
+        format!("unix://{}?db=1", self.dir.path().join("socket").display())
+    }
+
     /// The URL of the server.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
@@ -133,6 +138,8 @@ fn spawn(port: u16, dir: &TempDir, appending: &str) -> Child {
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", appending])
         .arg("--dir")
         .arg(dir.path())
+        .arg("--unixsocket")
+        .arg(dir.path().join("socket"))
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()

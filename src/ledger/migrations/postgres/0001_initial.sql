@@ -630,7 +630,7 @@ CREATE TABLE push_queue (
     -- When it was first sent without being accepted; 0 before. The age at which it is given up counts from it.
     first_tried_at bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (owner, device, item)
-) WITH (fillfactor = 80);
+) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 CREATE INDEX push_queue_due ON push_queue (state, due_at);
 -- The alerts about a post, which are withdrawn with it.
 CREATE INDEX push_queue_posts ON push_queue (item, owner) WHERE kind = 'post';
@@ -650,7 +650,7 @@ CREATE TABLE outlet (
     owner        text COLLATE "C" NOT NULL,
     -- JSON.
     body         text NOT NULL
-);
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 
 -- The last position of the log, and the last one that was trimmed. A transaction that appends locks the row until it
 -- commits.
@@ -737,6 +737,15 @@ BEGIN
             EXECUTE format(
                 'CREATE TABLE %s_%s PARTITION OF %s FOR VALUES WITH (MODULUS 16, REMAINDER %s)',
                 parent, part, parent, part);
+        END LOOP;
+    END LOOP;
+    -- Their rows change or go. A share of a fifth, as by default, would be millions of dead rows.
+    FOREACH parent IN ARRAY ARRAY['likes', 'notifications', 'notification_people', 'idempotency'] LOOP
+        FOR part IN 0..15 LOOP
+            EXECUTE format(
+                'ALTER TABLE %s_%s SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, '
+                'autovacuum_analyze_scale_factor = 0.02)',
+                parent, part);
         END LOOP;
     END LOOP;
 END $$;

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use sha2::{Digest as _, Sha256};
-use tokio_postgres::{Error, Transaction};
+use tokio_postgres::{Client, Error};
 
 /// A file of functions.
 pub(super) struct FunctionFile {
@@ -62,10 +62,11 @@ impl FunctionFile {
     }
 }
 
-/// Applies the files that differ from those in the database. Returns their names. The caller holds the migration lock.
-pub(super) async fn apply(transaction: &Transaction<'_>, files: &[FunctionFile]) -> Result<Vec<&'static str>, Error> {
+/// Applies the files that differ from those in the database. Returns their names. The caller is in a
+/// transaction that holds the migration lock.
+pub(super) async fn apply(client: &Client, files: &[FunctionFile]) -> Result<Vec<&'static str>, Error> {
     let mut applied_files = HashMap::new();
-    for row in transaction.query("SELECT file, revision, sha256 FROM schema_functions", &[]).await? {
+    for row in client.query("SELECT file, revision, sha256 FROM schema_functions", &[]).await? {
         applied_files.insert(row.try_get::<_, String>(0)?, (row.try_get::<_, i32>(1)?, row.try_get::<_, String>(2)?));
     }
     let mut changed = Vec::new();
@@ -76,12 +77,12 @@ pub(super) async fn apply(transaction: &Transaction<'_>, files: &[FunctionFile])
         if applied_files.get(file.name).is_some_and(is_current) {
             continue;
         }
-        transaction.batch_execute(file.sql).await?;
+        client.batch_execute(file.sql).await?;
         let sql = "INSERT INTO schema_functions (file, revision, sha256, applied_at) \
                    VALUES ($1, $2, $3, (extract(epoch FROM now()) * 1000)::bigint) \
                    ON CONFLICT (file) DO UPDATE SET revision = excluded.revision, sha256 = excluded.sha256, \
                        applied_at = excluded.applied_at";
-        transaction.execute(sql, &[&file.name, &revision, &hash]).await?;
+        client.execute(sql, &[&file.name, &revision, &hash]).await?;
         changed.push(file.name);
     }
     Ok(changed)

@@ -74,21 +74,17 @@ pub(in crate::ledger::postgres) async fn migrate(endpoint: &Endpoint) -> Result<
 
 impl Schema {
     pub(super) async fn apply(&self, endpoint: &Endpoint) -> Result<()> {
-        let mut client = endpoint.connect(|| ()).await?;
+        // Without a commit, the end of the connection takes everything back.
+        let client = endpoint.connect(|| ()).await?;
         let applied = async {
+            begin_alone(&client, endpoint).await?;
             check_server(&client).await?;
-            // No other task uses this connection. A migration may take longer than a call, and a crash of the server
-            // must not lose it while this node continues.
-            let settings = format!(
-                "SET statement_timeout = 0; SET lock_timeout = {}; SET synchronous_commit = on",
-                endpoint.patience.as_millis().max(1)
-            );
-            client.batch_execute(&settings).await?;
-            lock(&client, &endpoint.name, endpoint.patience).await?;
-            let applied = self.apply_pending(&mut client, &endpoint.name).await;
-            // The end of the connection also releases the lock.
-            let _ = client.execute("SELECT pg_advisory_unlock($1)", &[&MIGRATION_LOCK]).await;
-            applied
+            let changed = self.apply_pending(&client, &endpoint.name).await?;
+            client.batch_execute("COMMIT").await?;
+            if !changed.is_empty() {
+                tracing::info!(ledger = endpoint.name, files = changed.join(" "), "replaced functions of the database");
+            }
+            Ok(())
         };
         applied.await.map_err(|problem| match problem {
             MigrationError::Database(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
@@ -103,7 +99,12 @@ impl Schema {
         })
     }
 
-    async fn apply_pending(&self, client: &mut Client, name: &str) -> std::result::Result<(), MigrationError> {
+    /// Applies what is missing. Returns the names of the changed functions' files.
+    async fn apply_pending(
+        &self,
+        client: &Client,
+        name: &str,
+    ) -> std::result::Result<Vec<&'static str>, MigrationError> {
         let (current, needs) = versions(client).await?;
         let known = i32::try_from(self.migrations.len()).unwrap_or(i32::MAX);
         if needs > known {
@@ -116,48 +117,54 @@ impl Schema {
             // The newer program also maintains the functions.
             let schema = current;
             tracing::info!(ledger = name, schema, known, "the schema is newer than this program, which may use it");
-            return Ok(());
+            return Ok(Vec::new());
         }
-        let transaction = client.transaction().await?;
         if current == 0 {
-            transaction.batch_execute(BOOKKEEPING).await?;
+            client.batch_execute(BOOKKEEPING).await?;
         }
         for (version, migration) in (1..).zip(self.migrations).filter(|(version, _)| *version > current) {
-            transaction.batch_execute(migration.sql).await?;
+            client.batch_execute(migration.sql).await?;
             let record = "INSERT INTO schema_migrations VALUES ($1, $2, (extract(epoch FROM now()) * 1000)::bigint)";
-            transaction.execute(record, &[&version, &migration.needs]).await?;
+            client.execute(record, &[&version, &migration.needs]).await?;
             tracing::info!(ledger = name, version, "applied a migration");
         }
-        let changed = functions::apply(&transaction, self.functions).await?;
-        transaction.commit().await?;
-        if !changed.is_empty() {
-            tracing::info!(ledger = name, files = changed.join(" "), "replaced functions of the database");
-        }
-        Ok(())
+        Ok(functions::apply(client, self.functions).await?)
     }
 }
 
-/// Waits until no other node migrates the schema. If several nodes start at once, the first one applies the migrations
-/// and the others find them applied.
-async fn lock(client: &Client, name: &str, patience: Duration) -> std::result::Result<(), MigrationError> {
+/// Begins a transaction that holds the lock of migrations to its end. If several nodes start at once, the first one
+/// applies the migrations and the others find them applied.
+///
+/// A migration may take longer than a call, and a crash of the server must not lose it while this node continues. All
+/// of it is of the transaction: behind a pooler, the connection of the server is this node's for no longer.
+async fn begin_alone(client: &Client, endpoint: &Endpoint) -> std::result::Result<(), MigrationError> {
+    let Endpoint { name, patience, .. } = endpoint;
+    let begin = format!(
+        "BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL synchronous_commit = on; SET LOCAL lock_timeout = {}",
+        patience.as_millis().max(1)
+    );
     let began = Instant::now();
     let mut logged: Option<Instant> = None;
-    while !client.query_one("SELECT pg_try_advisory_lock($1)", &[&MIGRATION_LOCK]).await?.try_get(0)? {
+    loop {
+        client.batch_execute(&begin).await?;
+        if client.query_one("SELECT pg_try_advisory_xact_lock($1)", &[&MIGRATION_LOCK]).await?.try_get(0)? {
+            return Ok(());
+        }
         let waited = began.elapsed();
-        if waited >= patience {
+        if waited >= *patience {
             return Err(MigrationError::TimedOut(format!(
                 "another node is bringing the schema up to date and did not end within {patience:?}; \
                  if it hangs, end {}",
                 lock_holder(client).await?
             )));
         }
+        client.batch_execute("ROLLBACK").await?;
         if logged.is_none_or(|logged| logged.elapsed() >= WAIT_LOG_INTERVAL) {
             logged = Some(Instant::now());
             tracing::info!(ledger = name, ?waited, "another node brings the schema up to date, waiting for it");
         }
-        tokio::time::sleep(LOCK_POLL_INTERVAL.min(patience - waited)).await;
+        tokio::time::sleep(LOCK_POLL_INTERVAL.min(*patience - waited)).await;
     }
-    Ok(())
 }
 
 /// The process that migrates the schema, in the terms of the server's operator.

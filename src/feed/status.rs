@@ -1,0 +1,123 @@
+//! The state of a deployment, for operators: its live nodes, the work that waits, the quarantine.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::ledger::{EventConsumer, FANOUT_PARTITIONS, Ledger, Result};
+use crate::model::Millis;
+
+/// The rows of the quarantine that are read at once.
+const PAGE: usize = 1_000;
+
+/// The state of a deployment.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct DeploymentStatus {
+    /// The nodes that are alive, in the order of their starts.
+    pub nodes: Vec<NodeStatus>,
+    /// `redis` or `memory`, and `postgres` or `sqlite`: `"ok"`, or why the store cannot be used.
+    pub stores: BTreeMap<&'static str, String>,
+    /// The work that waits, by kind.
+    pub work: BTreeMap<String, WorkStatus>,
+    /// The number of items in quarantine.
+    pub quarantine: u64,
+    /// The last failover of a store; `none`: none is known.
+    pub failover: String,
+}
+
+/// A node that is alive.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct NodeStatus {
+    /// New at each start.
+    pub id: String,
+    /// The host and the port.
+    pub name: String,
+    /// The node number in the ids that it makes; absent: none yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub number: Option<u8>,
+    /// The version of the server.
+    pub version: String,
+    /// When it started, in Unix milliseconds.
+    pub started_at: Millis,
+    /// How far its clock is ahead of that of the ledger, in milliseconds.
+    pub clock_skew: i64,
+}
+
+/// Work of one kind that waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct WorkStatus {
+    /// The number of items.
+    pub waiting: u64,
+    /// The age of the oldest one, in seconds; 0: none waits.
+    pub oldest_seconds: u64,
+}
+
+impl WorkStatus {
+    fn new(waiting: u64, oldest: Option<Millis>, now: Millis) -> Self {
+        let oldest_seconds = oldest.map_or(0, |oldest| now.saturating_sub(oldest) / 1_000);
+        Self { waiting, oldest_seconds }
+    }
+}
+
+impl DeploymentStatus {
+    /// Reads the state from the ledger. If it cannot be read, `stores` says so, and the rest is empty.
+    pub async fn read(ledger: &dyn Ledger, mut stores: BTreeMap<&'static str, String>, now: Millis) -> Self {
+        let name = if ledger.place().starts_with("postgres") { "postgres" } else { "sqlite" };
+        let read = Self::read_rows(ledger, now).await;
+        let trouble = read.as_ref().err().map(ToString::to_string);
+        stores.insert(name, trouble.unwrap_or_else(|| "ok".to_owned()));
+        let (nodes, work, quarantine) = read.unwrap_or_default();
+        Self { nodes, stores, work, quarantine, failover: "none".to_owned() }
+    }
+
+    async fn read_rows(
+        ledger: &dyn Ledger,
+        now: Millis,
+    ) -> Result<(Vec<NodeStatus>, BTreeMap<String, WorkStatus>, u64)> {
+        let mut nodes: Vec<NodeStatus> = ledger
+            .identity()
+            .await?
+            .nodes
+            .into_iter()
+            .filter(|node| node.is_live)
+            .map(|node| NodeStatus {
+                id: node.id,
+                name: node.description.name,
+                number: node.description.number,
+                version: node.description.version,
+                started_at: node.description.started_at,
+                clock_skew: node.description.clock_skew,
+            })
+            .collect();
+        nodes.sort_by(|one, other| (one.started_at, &one.id).cmp(&(other.started_at, &other.id)));
+        let mut work = BTreeMap::new();
+        let partitions: Vec<u16> = (0..FANOUT_PARTITIONS).collect();
+        let jobs = ledger.backlog(&partitions).await?;
+        work.insert("fanout".to_owned(), WorkStatus::new(jobs.jobs, jobs.oldest, now));
+        for (kind, consumer) in [
+            ("notifications", EventConsumer::Notifications),
+            ("like_notifications", EventConsumer::Likes),
+            ("outlet", EventConsumer::Outlet),
+        ] {
+            let backlog = ledger.event_backlog(consumer).await?;
+            work.insert(kind.to_owned(), WorkStatus::new(backlog.events, backlog.oldest, now));
+        }
+        let pushes = ledger.push_backlog(now).await?;
+        work.insert("pushes".to_owned(), WorkStatus::new(pushes.due, pushes.next.filter(|next| *next <= now), now));
+        for backlog in ledger.outlet_backlogs().await? {
+            let waiting = backlog.held.max(u64::from(backlog.oldest.is_some()));
+            work.insert(format!("outlet:{}", backlog.consumer), WorkStatus::new(waiting, backlog.oldest, now));
+        }
+        let mut quarantine = 0;
+        let mut after = 0;
+        loop {
+            let items = ledger.quarantined(None, after, PAGE).await?;
+            quarantine += items.len() as u64;
+            match items.last() {
+                Some(last) if items.len() == PAGE => after = last.id,
+                _ => return Ok((nodes, work, quarantine)),
+            }
+        }
+    }
+}

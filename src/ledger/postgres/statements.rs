@@ -1,0 +1,124 @@
+//! How a call runs on a connection: as a prepared statement, or as a transaction that brings its settings.
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+
+use futures::future::join3;
+use parking_lot::Mutex;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Error, Row, Statement};
+
+use super::endpoint::{Endpoint, SettingsScope};
+use super::errors::{ClassifiedError, RetryDecision, classify};
+
+/// The parameters of a statement.
+pub(super) type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
+
+/// The statements that are prepared on one connection, by their text.
+#[derive(Default)]
+pub(super) struct PreparedStatements(Mutex<HashMap<&'static str, Statement>>);
+
+impl PreparedStatements {
+    /// Runs a statement, which is prepared when it is used for the first time.
+    pub(super) async fn query(
+        &self,
+        client: &Client,
+        sql: &'static str,
+        parameters: Parameters<'_>,
+    ) -> Result<Vec<Row>, Error> {
+        let prepared = self.0.lock().get(sql).cloned();
+        let statement = match prepared {
+            Some(statement) => statement,
+            None => {
+                let statement = client.prepare(sql).await?;
+                self.0.lock().insert(sql, statement.clone());
+                statement
+            }
+        };
+        client.query(&statement, parameters).await
+    }
+}
+
+/// The statements behind a pooler in transaction mode. Nothing of them stays on a connection of the server: neither
+/// settings, which other clients of the pooler would inherit, nor prepared statements, which the next transaction may
+/// not find.
+pub(super) struct TransactionStatements {
+    /// Begins a transaction and applies the settings in it.
+    begin: String,
+    /// The types of the parameters of each statement, as the server inferred them.
+    types: Mutex<HashMap<&'static str, Arc<[Type]>>>,
+    /// The connection that asks for types; `None` before its first use and after a failure.
+    learner: tokio::sync::Mutex<Option<Client>>,
+}
+
+impl TransactionStatements {
+    /// `None` if connections keep their settings.
+    pub(super) fn of(endpoint: &Endpoint) -> Option<Self> {
+        let is_needed = endpoint.scope() == SettingsScope::Transaction;
+        is_needed.then(|| Self { begin: endpoint.begin(), types: Mutex::default(), learner: Default::default() })
+    }
+
+    /// Runs a statement in a transaction with the settings, in one round trip. `sending` is the connection's.
+    pub(super) async fn query(
+        &self,
+        client: &Client,
+        sending: &Mutex<()>,
+        sql: &'static str,
+        parameters: Parameters<'_>,
+        types: &[Type],
+    ) -> Result<Vec<Row>, Error> {
+        let typed: Vec<(&(dyn ToSql + Sync), Type)> = parameters.iter().copied().zip(types.iter().cloned()).collect();
+        let mut parts = pin!(join3(
+            client.batch_execute(&self.begin),
+            client.query_typed(sql, &typed),
+            client.batch_execute("COMMIT"),
+        ));
+        // The first poll sends all parts. Those of another call must not be sent in between.
+        let mut is_sent = false;
+        let (begun, answer, ended) = poll_fn(|context| {
+            let _sending = (!std::mem::replace(&mut is_sent, true)).then(|| sending.lock());
+            parts.as_mut().poll(context)
+        })
+        .await;
+        begun?;
+        let rows = answer?;
+        ended?;
+        Ok(rows)
+    }
+
+    /// The types of a statement's parameters. The server is asked once for each statement, in a transaction in which
+    /// it is prepared and closed again.
+    pub(super) async fn parameter_types(
+        &self,
+        endpoint: &Endpoint,
+        sql: &'static str,
+    ) -> Result<Arc<[Type]>, ClassifiedError> {
+        if let Some(types) = self.types.lock().get(sql) {
+            return Ok(Arc::clone(types));
+        }
+        let mut learner = self.learner.lock().await;
+        let mut client = match learner.take().filter(|client| !client.is_closed()) {
+            Some(client) => client,
+            None => endpoint
+                .connect(|| ())
+                .await
+                .map_err(|error| ClassifiedError { error, recovery: RetryDecision::GiveUp })?,
+        };
+        let types = inferred_types(&mut client, sql).await.map_err(|error| classify(&error))?;
+        *learner = Some(client);
+        self.types.lock().insert(sql, Arc::clone(&types));
+        Ok(types)
+    }
+}
+
+async fn inferred_types(client: &mut Client, sql: &str) -> Result<Arc<[Type]>, Error> {
+    let transaction = client.transaction().await?;
+    let statement = transaction.prepare(sql).await?;
+    let types = statement.params().into();
+    // The server forgets the statement before the end of the transaction, which ends its hold of the connection.
+    drop(statement);
+    transaction.commit().await?;
+    Ok(types)
+}

@@ -1,0 +1,101 @@
+//! Export and import of a PostgreSQL database.
+
+use std::io::Write;
+use std::pin::pin;
+
+use futures::TryStreamExt as _;
+use tokio_postgres::Client;
+
+use super::{Table, TransferError, TransferStore};
+use crate::ledger::postgres::{PostgresOptions, connect_for_command};
+use crate::ledger::{LedgerError, Result};
+
+/// Sets the numbers of later rows behind those of the imported ones. Numbers of likes have the place in a batch in
+/// their last 20 bits.
+const SEQUENCES: &str = "\
+    SELECT setval('follows_seq', greatest((SELECT max(seq) FROM follows), (SELECT last_value FROM follows_seq)));
+    SELECT setval('likes_seq', greatest((SELECT (max(seq) >> 20) + 1 FROM likes), (SELECT last_value FROM likes_seq)));
+    SELECT setval('favourites_seq',
+        greatest((SELECT max(seq) FROM favourites), (SELECT last_value FROM favourites_seq)));
+    SELECT setval('notification_ids',
+        greatest((SELECT max(id) FROM notifications), (SELECT last_value FROM notification_ids)));
+    SELECT setval(pg_get_serial_sequence('events', 'seq'), greatest((SELECT max(seq) FROM events), (
+        SELECT coalesce(last_value, 1) FROM pg_sequences
+        WHERE schemaname || '.' || sequencename = pg_get_serial_sequence('events', 'seq'))));
+    SELECT setval(pg_get_serial_sequence('quarantine', 'id'), greatest((SELECT max(id) FROM quarantine), (
+        SELECT coalesce(last_value, 1) FROM pg_sequences
+        WHERE schemaname || '.' || sequencename = pg_get_serial_sequence('quarantine', 'id'))));
+    UPDATE revocations_end SET seq = greatest(seq, (SELECT max(seq) FROM revocations));
+    ANALYZE";
+
+/// A connection to a database of a ledger, in a transaction for an export.
+pub struct PostgresTransfer(Client);
+
+impl PostgresTransfer {
+    /// Connects to read the database as it is now.
+    ///
+    /// # Errors
+    /// If it cannot be reached.
+    pub async fn reading(options: &PostgresOptions) -> Result<Self> {
+        let client = connect_for_command(options).await?;
+        let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = 0";
+        client.batch_execute(begin).await.map_err(|error| failed(&error))?;
+        Ok(Self(client))
+    }
+
+    /// Connects to a database, which has its schema, to insert rows.
+    ///
+    /// # Errors
+    /// If it cannot be reached, or a node uses it.
+    pub async fn writing(options: &PostgresOptions) -> Result<Self> {
+        let client = connect_for_command(options).await?;
+        let sql = "SELECT count(*) FROM nodes WHERE lease_until > extract(epoch FROM clock_timestamp()) * 1000";
+        let nodes: i64 = client.query_typed_one(sql, &[]).await.map_err(|error| failed(&error))?.get(0);
+        match nodes {
+            0 => Ok(Self(client)),
+            _ => Err(LedgerError::Failed(super::NODES_RUN.to_owned())),
+        }
+    }
+}
+
+fn failed(error: &tokio_postgres::Error) -> LedgerError {
+    crate::ledger::postgres::classified(error)
+}
+
+#[async_trait::async_trait]
+impl TransferStore for PostgresTransfer {
+    async fn read(&mut self, table: &Table, out: &mut (dyn Write + Send)) -> std::result::Result<u64, TransferError> {
+        let rows = self.0.query_typed_raw(&table.postgres_select(), Vec::<(i64, _)>::new()).await;
+        let mut rows = pin!(rows.map_err(|error| failed(&error))?);
+        let mut count = 0;
+        while let Some(row) = rows.try_next().await.map_err(|error| failed(&error))? {
+            let line: &str = row.try_get(0).map_err(|error| failed(&error))?;
+            writeln!(out, "{line}")?;
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    async fn insert(&mut self, table: &Table, rows: &str) -> Result<u64> {
+        let inserting = async {
+            let transaction = self.0.transaction().await?;
+            // A batch is a scan of its rows, and may take longer than a call of a server.
+            transaction.batch_execute("SET LOCAL statement_timeout = '60s'; SET LOCAL lock_timeout = '10s'").await?;
+            let mut new = 0;
+            for (number, sql) in table.postgres_inserts().iter().enumerate() {
+                let inserted = transaction.execute_typed(sql, &[(&rows, tokio_postgres::types::Type::TEXT)]).await?;
+                if number == 0 {
+                    new = inserted;
+                }
+            }
+            transaction.commit().await?;
+            Ok(new)
+        };
+        inserting.await.map_err(|error: tokio_postgres::Error| failed(&error))
+    }
+
+    async fn finish_import(&mut self) -> Result<()> {
+        self.0.batch_execute("SET statement_timeout = 0").await.map_err(|error| failed(&error))?;
+        self.0.batch_execute(SEQUENCES).await.map_err(|error| failed(&error))
+    }
+}
