@@ -1,15 +1,16 @@
 //! Builds the parts of the server, starts them in order, and stops them in reverse order.
 
+mod doctor;
 mod fingerprints;
+mod listeners;
 mod options;
 mod stores;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use tokio::net::TcpListener;
+use axum::Router;
 use tokio::task::JoinHandle;
 
 use crate::api::Executor;
@@ -18,8 +19,8 @@ use crate::auth::{ApiKeys, Passwords, RevocationList, SessionIssuer};
 use crate::broker::Broker;
 use crate::config::{BrokerUrl, Config, Secret, Secrets};
 use crate::feed::{Feed, JoinError};
-use crate::gateway::accept::connection_counts::{ConnectionCounts, ConnectionLimits};
-use crate::gateway::accept::listener::{self, ListenerOptions, Shutdown};
+use crate::gateway::accept::listener::Shutdown;
+use crate::gateway::accept::tls::{ServerCertificate, TlsFiles};
 use crate::gateway::{Gateway, GatewayParts};
 use crate::hooks::Hooks;
 use crate::http::{HttpParts, ProbeParts, admin_router, probe_routes, router};
@@ -30,20 +31,23 @@ use crate::outlet::{OutletTargets, OutletWorkers};
 pub use crate::push::push_providers;
 use crate::push::{PushBridge, PushConfig};
 
+pub use self::doctor::{Finding, examine};
 use self::fingerprints::fingerprints;
+pub use self::listeners::ServerAddresses;
+use self::listeners::{Listeners, Serving};
 use self::options::{
     connection_limits, feed_options, listener_options, node_description, node_name, session_options, token_verifier,
 };
-pub use self::stores::{adopt_stores, open_broker, open_ledger};
+pub use self::stores::{adopt_stores, deployment_status, open_broker, open_ledger};
 
 /// A running server.
 pub struct App {
-    address: SocketAddr,
+    addresses: ServerAddresses,
+    certificate: Option<Arc<ServerCertificate>>,
     broker: Arc<dyn Broker>,
     ledger: Arc<dyn Ledger>,
     feed: Arc<Feed>,
     gateway: Gateway,
-    admin_address: Option<SocketAddr>,
     serving: Vec<JoinHandle<()>>,
     shutdown: Shutdown,
     drain_delay: Duration,
@@ -116,9 +120,11 @@ impl App {
             node_name: node_name(config),
         };
         let gateway = Gateway::new(&parts);
-        let (listener, address) = listen(config.server.listen, "server.listen")?;
-        let admin = config.server.admin_listen.map(|address| listen(address, "server.admin_listen")).transpose()?;
-        let options = listener_options(config);
+        let listeners = Listeners::bind(&config.server).await?;
+        let addresses = listeners.addresses.clone();
+        let certificate = config.server.tls.as_ref().map(ServerCertificate::load).transpose()?.map(Arc::new);
+        let mut options = listener_options(config);
+        options.tls = certificate.clone().map(ServerCertificate::acceptor).transpose()?;
         let limits = connection_limits(config)?;
         let api_keys = ApiKeys::new(&secrets.api_keys)?;
         // Last of all that can fail: the node takes leases, which a failed start gives back.
@@ -144,41 +150,30 @@ impl App {
             sessions,
             feed: Arc::clone(&feed),
         };
-        let serve = |listener, router, limits, proxy_protocol| {
-            let options = ListenerOptions { proxy_protocol, ..options.clone() };
-            let counts = ConnectionCounts::new(limits, Arc::clone(&options.trusted_proxies));
-            tokio::spawn(listener::serve(listener, router, options, counts, Arc::clone(&metrics), shutdown.clone()))
+        let (public, admin) = match (role, listeners.has_admin()) {
+            (Role::Everything, true) => (router(parts, Router::new()), Some(admin_router(probes))),
+            (Role::Everything, false) => (router(parts, probes), None),
+            (Role::Push, true) => (Router::new(), Some(admin_router(probes))),
+            (Role::Push, false) => (admin_router(probes), None),
         };
-        let admin_address = admin.as_ref().map(|(_, address)| *address);
-        let mut serving = Vec::new();
-        let public = match admin {
-            Some((listener, _)) => {
-                let limits = ConnectionLimits { connections: Some(ADMIN_CONNECTIONS), per_address: None };
-                serving.push(serve(listener, admin_router(probes), limits, false));
-                match role {
-                    Role::Everything => router(parts, axum::Router::new()),
-                    Role::Push => axum::Router::new(),
-                }
-            }
-            None => match role {
-                Role::Everything => router(parts, probes),
-                Role::Push => admin_router(probes),
-            },
-        };
-        serving.push(serve(listener, public, limits, options.proxy_protocol));
+        let serving = Serving { options, limits, metrics, shutdown: shutdown.clone() };
+        let serving = listeners.serve(&public, admin, serving);
         let drain_delay = config.server.drain_delay;
         let drain = config.server.drain;
-        Ok(Self { address, admin_address, broker, ledger, feed, gateway, serving, shutdown, drain_delay, drain })
+        Ok(Self { addresses, certificate, broker, ledger, feed, gateway, serving, shutdown, drain_delay, drain })
     }
 
-    /// The address of `server.listen`, with the actual port.
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    /// The addresses of the server, with the actual ports.
+    pub fn addresses(&self) -> &ServerAddresses {
+        &self.addresses
     }
 
-    /// The address of `server.admin_listen`; `None`: metrics and health are served at [`address`](Self::address).
-    pub fn admin_address(&self) -> Option<SocketAddr> {
-        self.admin_address
+    /// Reads the files of the certificate again. New connections get the new one.
+    ///
+    /// # Errors
+    /// If they cannot be read, or the server started without TLS. The earlier certificate stays in use.
+    pub fn reload_certificate(&self, files: &TlsFiles) -> anyhow::Result<()> {
+        self.certificate.as_ref().context("TLS can be switched on at a start only")?.reload(files)
     }
 
     /// The displayed names of the broker and the ledger.
@@ -252,16 +247,6 @@ pub fn outlet_targets(config: &Config) -> anyhow::Result<OutletTargets> {
     crate::outlet::outlet_targets(&config.outlet, &config.push)
 }
 
-/// The maximum number of connections of `server.admin_listen`, for a few metrics collectors and load balancers. Their
-/// files are among the reserved ones.
-const ADMIN_CONNECTIONS: usize = 64;
-
-fn listen(address: SocketAddr, key: &str) -> anyhow::Result<(TcpListener, SocketAddr)> {
-    let listener = listener::bind(address).with_context(|| format!("cannot listen on {address} ({key})"))?;
-    let address = listener.local_addr()?;
-    Ok((listener, address))
-}
-
 /// Logs warnings for valid settings that are risky.
 fn warn_of_risks(config: &Config) {
     let auth = &config.auth;
@@ -290,6 +275,7 @@ fn hooks(config: &Config) -> anyhow::Result<Option<Arc<Hooks>>> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
     use std::path::Path;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Instant;
@@ -321,10 +307,10 @@ mod tests {
         let has_number = || redis.ask_all("KEYS feedline:node:*").contains("feedline:node:");
 
         let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        config.server.listen = taken.local_addr().unwrap();
+        config.server.listen = vec![taken.local_addr().unwrap().into()];
         assert!(App::start(&config, &secrets, Role::Everything).await.is_err());
         assert_eq!(redis.ask("EXISTS feedline:nodes"), ":0", "no number was leased");
-        config.server.listen.set_port(0);
+        config.server.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0)).into()];
 
         let app = App::start(&config, &secrets, Role::Everything).await.unwrap();
         assert!(has_number());
@@ -361,7 +347,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (config, secrets) = configure(folder.path(), "memory:");
         let app = App::start(&config, &secrets, Role::Everything).await.unwrap();
-        let port = app.address().port();
+        let port = app.addresses().public[0].port().unwrap();
         let get = async |path: &str| Server::request_at(port, "GET", path, &[], "").await.expect("an answer");
         let fails = Arc::new((AtomicBool::new(true), app.feed.base.runtime.clone()));
         app.feed.base.runtime.supervise(TASK, &fails, |fails| async move {

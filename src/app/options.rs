@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use axum::http::HeaderValue;
 
 use crate::auth::{RevocationList, Verifier};
 use crate::config::{BrokerUrl, Config, Secrets, ServerConfig};
@@ -11,10 +12,10 @@ use crate::feed::{FeedOptions, PushOptions, now};
 use crate::gateway::accept::connection_counts::{ConnectionLimits, connections_for};
 use crate::gateway::accept::listener::ListenerOptions;
 use crate::gateway::channels::Channels;
-use crate::gateway::session::{SessionOptions, VERSION};
+use crate::gateway::session::SessionOptions;
 use crate::hooks::HookPolicy;
 use crate::ledger::{NodeDescription, PushPlan};
-use crate::net::{AllowedOrigins, OwnHosts};
+use crate::net::{AllowedOrigins, ListenAddress, OwnHosts};
 use crate::push::{RegistrationPolicy, vapid_public_key};
 
 pub(super) fn listener_options(config: &Config) -> ListenerOptions {
@@ -28,6 +29,8 @@ pub(super) fn listener_options(config: &Config) -> ListenerOptions {
         stall_timeout: server.stall_timeout,
         trusted_proxies: Arc::new(server.trusted_proxies.clone()),
         proxy_protocol: server.proxy_protocol,
+        tls: None,
+        hsts: server.hsts.and_then(|age| HeaderValue::from_str(&format!("max-age={}", age.as_secs())).ok()),
     }
 }
 
@@ -100,12 +103,12 @@ pub(super) fn session_options(config: &Config, verifier: Verifier, revocations: 
 
 /// The hosts and the base path of this server that its configuration names.
 fn own_hosts(server: &ServerConfig) -> OwnHosts {
-    let listen = server.listen.to_string();
+    let listen: Vec<String> = server.listen.iter().map(ListenAddress::to_string).collect();
     let origins: &[String] = match &server.origins {
         AllowedOrigins::Any => &[],
         AllowedOrigins::Listed(origins) => origins,
     };
-    let hosts = OwnHosts::new(origins.iter().map(String::as_str).chain([&*listen]));
+    let hosts = OwnHosts::new(origins.iter().map(String::as_str).chain(listen.iter().map(String::as_str)));
     hosts.note_base_path(&server.base_path);
     hosts
 }
@@ -114,15 +117,22 @@ fn own_hosts(server: &ServerConfig) -> OwnHosts {
 pub(super) fn node_description(config: &Config) -> NodeDescription {
     NodeDescription {
         name: node_name(config),
-        version: VERSION.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
         started_at: now(),
         ..NodeDescription::default()
     }
 }
 
-/// The name of this node in answers to backends: the host and the port.
+/// The name of this node in answers to backends: the host and the first port, or the name of the first socket.
 pub(super) fn node_name(config: &Config) -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host = Some(host.trim()).filter(|host| !host.is_empty()).unwrap_or("feedline");
-    format!("{host}_{}", config.server.listen.port())
+    match &config.server.listen[..] {
+        [ListenAddress::Port { port, .. }, ..] => format!("{host}_{port}"),
+        [ListenAddress::Socket(path), ..] => {
+            let name = path.file_stem().unwrap_or_default().to_string_lossy();
+            format!("{host}_{}", name.replace(|c: char| !c.is_ascii_alphanumeric(), "_"))
+        }
+        [] => host.to_owned(),
+    }
 }

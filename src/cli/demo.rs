@@ -1,6 +1,5 @@
 //! `feedline demo`: a server with a demonstration in which people post, like and comment, until it is interrupted.
 
-use std::net::SocketAddr;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -10,6 +9,7 @@ use feedline::auth::Passwords;
 use feedline::config::{Config, LogFormat, Secrets};
 use feedline::demo::{Crowd, seed};
 use feedline::feed::now;
+use feedline::net::ListenAddress;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::output::write_in_time;
@@ -65,8 +65,9 @@ fn serve(config: &Config) -> anyhow::Result<()> {
         seeded.context("the demonstration was not written")?;
         let app = App::start(config, &secrets, Role::Everything).await?;
         let key = secrets.api_keys.first().context("there is no API key")?;
-        let crowd = Crowd::new(app.address(), key.reveal(), FIRST_USER)?;
-        greet(app.address(), &password);
+        let address = app.addresses().public.first().context("the demonstration has no address")?;
+        let crowd = Crowd::new(address, key.reveal(), FIRST_USER)?;
+        greet(address, &password);
         tokio::select! {
             () = crowd.run() => {}
             _ = terminate.recv() => {}
@@ -82,7 +83,7 @@ fn serve(config: &Config) -> anyhow::Result<()> {
 }
 
 /// Prints where to look, and what to press. The page signs in with what stands after `#`, which browsers do not send.
-fn greet(address: SocketAddr, password: &str) {
+fn greet(address: &ListenAddress, password: &str) {
     let text = format!(
         "The demonstration is at http://{address}/#demo={FIRST_USER}:{password}\n\
          Press \"Drop my line\" beside the timeline, and see what you missed when it is back. Ctrl-C ends it.\n"

@@ -2,8 +2,9 @@
 
 use anyhow::Context as _;
 use clap::ValueEnum;
-use feedline::app::{App, Role};
+use feedline::app::{App, Role, ServerAddresses};
 use feedline::config::{Config, Secrets};
+use feedline::net::ListenAddress;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -61,7 +62,7 @@ fn serve_until_stopped(args: &Args, config: &Config, role: Role, logs: &Logging)
                 refusal = app.refused() => return Err(refusal.into()),
                 _ = terminate.recv() => break,
                 _ = interrupt.recv() => break,
-                _ = hangup.recv() => reload(args, config, logs),
+                _ = hangup.recv() => reload(args, config, logs, &app),
                 () = manager.keep_alive() => {}
             }
         }
@@ -77,9 +78,9 @@ fn serve_until_stopped(args: &Args, config: &Config, role: Role, logs: &Logging)
     })
 }
 
-/// Reads the configuration again. The log level changes at once; other changes need a restart. A configuration with an
-/// error changes nothing.
-fn reload(args: &Args, config: &Config, logs: &Logging) {
+/// Reads the configuration and the files of the certificate again. The log level and the certificate of new connections
+/// change; other changes need a restart. A configuration with an error changes nothing.
+fn reload(args: &Args, config: &Config, logs: &Logging, app: &App) {
     let mut new = match args.load_config() {
         Ok(new) => new,
         Err(error) => return tracing::error!(%error, "the configuration was not reloaded"),
@@ -88,7 +89,17 @@ fn reload(args: &Args, config: &Config, logs: &Logging) {
         return tracing::error!(%error, "the log level was not reloaded");
     }
     tracing::info!(log_level = %new.server.log_level, "reloaded the log level");
+    if let Some(files) = &new.server.tls {
+        match app.reload_certificate(files) {
+            Ok(()) => tracing::info!(certificate = %files.certificate.display(), "reloaded the certificate"),
+            Err(error) => tracing::error!(error = format!("{error:#}"), "the certificate was not reloaded"),
+        }
+    }
     new.server.log_level = config.server.log_level;
+    // A certificate in other files was taken; one that comes or goes was not.
+    if new.server.tls.is_some() == config.server.tls.is_some() {
+        new.server.tls.clone_from(&config.server.tls);
+    }
     if new != *config {
         tracing::warn!("other changes of the configuration need a restart");
     }
@@ -115,12 +126,19 @@ pub(super) fn runtime() -> std::io::Result<Runtime> {
     builder.enable_all().build()
 }
 
-/// Prints the address of the page, that of the probes, the stores and the path of the secrets file.
+/// Prints the addresses of the page, that of the probes, the stores and the path of the secrets file.
 fn greet(app: &App, config: &Config, secrets: &Secrets) {
     let (broker, ledger) = app.stores();
     let base = config.server.base_path.as_str();
-    let mut lines = format!("Feedline {} is at http://{}{base}\n", env!("CARGO_PKG_VERSION"), app.address());
-    if let Some(admin) = app.admin_address() {
+    let scheme = if config.server.tls.is_some() { "https" } else { "http" };
+    let url = |address: &ListenAddress| match address {
+        ListenAddress::Port { .. } => format!("{scheme}://{address}{base}"),
+        ListenAddress::Socket(_) => address.to_string(),
+    };
+    let ServerAddresses { public, admin } = app.addresses();
+    let urls: Vec<String> = public.iter().map(url).collect();
+    let mut lines = format!("Feedline {} is at {}\n", env!("CARGO_PKG_VERSION"), urls.join("\n           and "));
+    if let Some(admin) = admin {
         lines += &format!("  admin    http://{admin}\n");
     }
     lines += &format!("  broker   {broker}\n  ledger   {ledger}\n");
@@ -129,5 +147,6 @@ fn greet(app: &App, config: &Config, secrets: &Secrets) {
         lines += &format!("  secrets  {made} {}\n", file.display());
     }
     write_in_time(std::io::stdout(), lines);
-    tracing::info!(address = %app.address(), broker, ledger, "serving");
+    let addresses: Vec<String> = public.iter().map(ListenAddress::to_string).collect();
+    tracing::info!(address = %addresses.join(","), broker, ledger, "serving");
 }

@@ -130,7 +130,7 @@ impl Config {
         let names: Vec<&str> = namespaces.iter().map(|namespace| namespace.name.as_str()).collect();
         let channel_events = namespaces.iter().any(|namespace| namespace.events);
         let config = Self {
-            client: ClientConfig::read(layers.section("client"), server.listen, &namespaces),
+            client: ClientConfig::read(layers.section("client"), &server.listen, &namespaces),
             transports: TransportsConfig::read_keys(&mut layers.section("transports")),
             broker: BrokerConfig::read_keys(&mut layers.section("broker")),
             ledger: LedgerConfig::read(layers.section("ledger"), &server.data_dir),

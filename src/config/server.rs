@@ -6,16 +6,23 @@ use std::time::Duration;
 
 use tracing::level_filters::LevelFilter;
 
+use crate::gateway::accept::tls::TlsFiles;
 use crate::net::origin::normalized;
-use crate::net::{AllowedOrigins, BasePath, TrustedProxies, own_paths};
+use crate::net::{AllowedOrigins, BasePath, ListenAddress, TrustedProxies, own_paths};
 use crate::settings::parse::{self, ParseResult};
 use crate::settings::{ConfigValue, SectionReader, nearest};
 
 /// `[server]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerConfig {
-    /// The address and port for HTTP and WebSockets.
-    pub listen: SocketAddr,
+    /// The addresses for HTTP and WebSockets, at least one.
+    pub listen: Vec<ListenAddress>,
+    /// The certificate of the ports of [`listen`](Self::listen); `None`: they are not encrypted.
+    pub tls: Option<TlsFiles>,
+    /// For how long browsers are to use https alone; `None`: they are not told.
+    pub hsts: Option<Duration>,
+    /// The addresses whose requests are redirected to https.
+    pub redirect_listen: Vec<ListenAddress>,
     /// The path below which clients reach the server, at a proxy that keeps or removes it.
     pub base_path: BasePath,
     /// The folder for Feedline's own files: the SQLite ledger, the queue of likes, generated secrets.
@@ -70,7 +77,10 @@ impl ServerConfig {
             ("trace", LevelFilter::TRACE),
         ];
         let server = Self {
-            listen: section.read("listen", parse::address),
+            listen: section.read("listen", listen),
+            tls: tls_files(&mut section),
+            hsts: section.read("hsts", optional_duration),
+            redirect_listen: section.read("redirect_listen", addresses),
             base_path: section.read("base_path", base_path),
             data_dir: section.read("data_dir", parse::nonempty_text).into(),
             origins: section.read("origins", origins),
@@ -92,11 +102,64 @@ impl ServerConfig {
             section
                 .problem(&["proxy_protocol"], "applies to no connection: name the proxies in server.trusted_proxies");
         }
-        if server.admin_listen == Some(server.listen) && server.listen.port() != 0 {
+        let admin = server.admin_listen.map(ListenAddress::from);
+        let is_fixed = |address: &&ListenAddress| address.port() != Some(0);
+        if server.listen.iter().filter(is_fixed).any(|address| Some(address) == admin.as_ref()) {
             section.problem(&["admin_listen"], "is the address of server.listen: expected another one");
+        }
+        let both = server.redirect_listen.iter().filter(is_fixed);
+        if both.into_iter().any(|address| server.listen.contains(address) || Some(address) == admin.as_ref()) {
+            section.problem(&["redirect_listen"], "is an address of server.listen or server.admin_listen");
+        }
+        let for_tls = [("hsts", server.hsts.is_some()), ("redirect_listen", !server.redirect_listen.is_empty())];
+        for (key, _) in for_tls.into_iter().filter(|(_, is_set)| *is_set && server.tls.is_none()) {
+            section.problem(&[key], "needs server.tls_certificate and server.tls_key");
         }
         server
     }
+}
+
+fn listen(value: &ConfigValue) -> ParseResult<Vec<ListenAddress>> {
+    let addresses = addresses(value)?;
+    if addresses.is_empty() { Err("must not be empty".into()) } else { Ok(addresses) }
+}
+
+/// Addresses to listen on, each once.
+fn addresses(value: &ConfigValue) -> ParseResult<Vec<ListenAddress>> {
+    let mut addresses = Vec::new();
+    for text in parse::text_or_list(value)? {
+        let address = ListenAddress::parse(&text).ok_or_else(|| {
+            format!("expected an address and a port, such as 127.0.0.1:8000, or unix:/PATH, not {text:?}")
+        })?;
+        if addresses.contains(&address) && address.port() != Some(0) {
+            return Err(format!("holds {address} twice"));
+        }
+        addresses.push(address);
+    }
+    Ok(addresses)
+}
+
+/// The files of the certificate; one without the other is a problem.
+fn tls_files(section: &mut SectionReader<'_>) -> Option<TlsFiles> {
+    let certificate = section.read("tls_certificate", parse::optional_text);
+    let key = section.read("tls_key", parse::optional_text);
+    match (certificate, key) {
+        (Some(certificate), Some(key)) => Some(TlsFiles { certificate: certificate.into(), key: key.into() }),
+        (None, None) => None,
+        (Some(_), None) => {
+            section.problem(&["tls_key"], "is missing: server.tls_certificate is set");
+            None
+        }
+        (None, Some(_)) => {
+            section.problem(&["tls_certificate"], "is missing: server.tls_key is set");
+            None
+        }
+    }
+}
+
+/// A duration; `None` if the text is empty.
+fn optional_duration(value: &ConfigValue) -> ParseResult<Option<Duration>> {
+    parse::optional_text(value)?.map(|_| parse::duration("1s"..="3650d")(value)).transpose()
 }
 
 fn base_path(value: &ConfigValue) -> ParseResult<BasePath> {

@@ -1,7 +1,6 @@
 //! The people of a running demonstration: they post, like and comment at a humane pace.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use rand::RngExt as _;
@@ -11,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::content::Content;
 use super::seed::{NOT_FOLLOWED, SeedError};
+use crate::net::ListenAddress;
 
 /// The pause between two actions. Every third action is a post, so there is one at least every 8.4 seconds.
 const PAUSE: std::ops::Range<f64> = 1.4..2.8;
@@ -40,7 +40,7 @@ impl Crowd {
     ///
     /// # Errors
     /// If the content of the binary is not valid, or no HTTP client can be created.
-    pub fn new(server: SocketAddr, key: &str, viewer: &str) -> Result<Self, SeedError> {
+    pub fn new(server: &ListenAddress, key: &str, viewer: &str) -> Result<Self, SeedError> {
         let content = Content::load().map_err(|error| SeedError::Content(error.to_string()))?;
         let ids = content.people.into_iter().map(|(id, ..)| id);
         let people = ids.filter(|id| id != viewer && !NOT_FOLLOWED.contains(&id.as_str())).collect();

@@ -9,8 +9,10 @@
 //! | `/api/openapi.json`, `/api/asyncapi.json` | the contract with clients | `contract` |
 //! | `/api/publish` …, `/api`, `/api/batch` | channels, for backends | `server_api` |
 //! | `/api/events` | the outlet, for backends | `outlet` |
+//! | `/api/status` | the state of the deployment, for operators | `status` |
 //! | `/health`, `/health/stores`, `/ready`, `/metrics` | probes for operators | `probes` |
 //! | everything else | the web page | `page` |
+//! | `server.redirect_listen` | a redirect to https | `redirect` |
 //!
 //! All of them are below the base path, too (`base_path`).
 
@@ -49,11 +51,14 @@ mod page;
 mod per_base_path;
 mod probes;
 mod query;
+mod redirect;
 mod server_api;
+mod status;
 mod streams;
 mod transports;
 
 pub use probes::ProbeParts;
+pub use redirect::redirect_router;
 pub use transports::TransportsConfig;
 
 use answers::problem;
@@ -124,6 +129,7 @@ pub fn router(parts: HttpParts<'_>, probes: Router) -> Router {
     let own_hosts = Arc::clone(&backends.feed.base.options.own_hosts);
     let metrics = Arc::clone(&backends.feed.base.metrics);
     let events = events_poll::OutletApi { api_keys: Arc::clone(&api_keys), feed: Arc::clone(&backends.feed) };
+    let status = status::StatusApi { api_keys: Arc::clone(&api_keys), feed: Arc::clone(&backends.feed) };
     let server_api = server_api_routes(backends);
     let operations = OperationsApi {
         operations: parts.operations,
@@ -140,6 +146,7 @@ pub fn router(parts: HttpParts<'_>, probes: Router) -> Router {
         .nest("/api/v1", operation_routes(operations, parts.origins))
         .merge(contract)
         .route("/api/events", get(events_poll::serve).with_state(Arc::new(events)))
+        .route("/api/status", get(status::serve).with_state(Arc::new(status)))
         .merge(server_api)
         .fallback(get(page::serve).with_state(page))
         .method_not_allowed_fallback(no_such_method)

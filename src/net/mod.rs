@@ -3,6 +3,8 @@
 //! | file | contents |
 //! |---|---|
 //! | `base_path` | the path below which clients reach this server |
+//! | `client_stream` | the stream of a connection: TCP, a socket of this machine, or TLS |
+//! | `listen_address` | where the server listens |
 //! | [`origin`] | which browser origins may connect |
 //! | [`head_timer`] | the time that heads of requests may take |
 //! | `own_hosts` | the hosts of this server, and URLs of its own API |
@@ -17,8 +19,10 @@
 use std::net::IpAddr;
 
 mod base_path;
+mod client_stream;
 mod forwarded;
 pub mod head_timer;
+mod listen_address;
 pub mod origin;
 mod own_hosts;
 pub mod own_paths;
@@ -29,7 +33,9 @@ pub mod takeover;
 mod trusted;
 
 pub use base_path::BasePath;
+pub use client_stream::ClientStream;
 pub use forwarded::client_address;
+pub use listen_address::ListenAddress;
 pub use origin::AllowedOrigins;
 pub use own_hosts::OwnHosts;
 pub use public::is_public;

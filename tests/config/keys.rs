@@ -10,6 +10,10 @@ use crate::{DEFAULTS, parse, parse_env, variable, wrong, wrong_env};
 /// Every key with a valid value other than its default, in the syntax of environment variables.
 const OTHERS: &[(&str, &str)] = &[
     ("server.listen", "0.0.0.0:9000"),
+    ("server.tls_certificate", "/etc/feedline/fullchain.pem"),
+    ("server.tls_key", "/etc/feedline/privkey.pem"),
+    ("server.hsts", "365d"),
+    ("server.redirect_listen", "0.0.0.0:80,[::]:80"),
     ("server.base_path", "/my/feed"),
     ("server.data_dir", "elsewhere"),
     ("server.origins", "https://a.example,https://b.example:8443"),
@@ -56,6 +60,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("ledger.url", "sqlite://elsewhere.db"),
     ("ledger.durability", "normal"),
     ("ledger.timeout", "900ms"),
+    ("ledger.prepared_statements", "false"),
     ("ledger.connections", "3"),
     ("auth.hmac_secret", "a-secret-of-thirty-two-characters"),
     ("auth.hmac_secret_previous", "a-secret-of-thirty-two-characters"),
@@ -163,6 +168,12 @@ const OTHERS: &[(&str, &str)] = &[
 
 /// Keys that are valid only with another one, and the value of that.
 const NEEDED: &[(&str, &str, &str)] = &[
+    ("server.tls_certificate", "server.tls_key", "k.pem"),
+    ("server.tls_key", "server.tls_certificate", "c.pem"),
+    ("server.hsts", "server.tls_certificate", "c.pem"),
+    ("server.hsts", "server.tls_key", "k.pem"),
+    ("server.redirect_listen", "server.tls_certificate", "c.pem"),
+    ("server.redirect_listen", "server.tls_key", "k.pem"),
     ("server.proxy_protocol", "server.trusted_proxies", "10.0.0.0/8"),
     ("client.single_connection", "client.user_personal_channel", "true"),
     ("hooks.refresh", "hooks.connect", "https://backend.example/connect"),
@@ -211,7 +222,8 @@ fn every_key_can_be_set_by_the_environment() {
         let needed = NEEDED.iter().filter(|(by, ..)| by == key).map(|(_, key, value)| (variable(key), *value));
         let needed: Vec<(String, &str)> = needed.collect();
         let mut env: Vec<(&str, &str)> = needed.iter().map(|(key, value)| (key.as_str(), *value)).collect();
-        let defaults = parse_env(&env).unwrap();
+        // A certificate and its key need each other.
+        let defaults = parse_env(&env).or_else(|_| parse("")).unwrap();
         let name = variable(key);
         env.push((&name, value));
         let config = parse_env(&env).unwrap();
@@ -233,6 +245,8 @@ fn every_key_rejects_invalid_values() {
         "auth.issuer",
         "auth.api_keys",
         "server.data_dir",
+        "server.tls_certificate",
+        "server.tls_key",
         // The providers check them.
         "push.locale",
         "push.app_name",

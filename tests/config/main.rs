@@ -44,7 +44,7 @@ fn the_later_layer_wins_and_leaves_the_rest() {
 #[test]
 fn values_are_parsed_with_their_units() {
     let config = parse("").unwrap();
-    assert_eq!(config.server.listen.to_string(), "127.0.0.1:8000");
+    assert_eq!(config.server.listen[0].to_string(), "127.0.0.1:8000");
     assert_eq!((config.server.connections, config.server.connections_per_address), (None, Some(4096)));
     assert!(config.server.trusted_proxies.is_empty() && !config.server.proxy_protocol);
     assert_eq!((config.server.admin_listen, config.client.connections_per_user), (None, None));

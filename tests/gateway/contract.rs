@@ -265,7 +265,7 @@ async fn every_transport_is_described_and_exists() {
 async fn the_long_poll_is_described_and_exists() {
     let server = Server::start_with(&[("outlet.consumers", "app")]).await;
     let openapi = document(&server, "openapi").await;
-    assert_eq!(backend_paths(&openapi, "get"), ["events"]);
+    assert_eq!(backend_paths(&openapi, "get"), ["events", "status"]);
     let poll = &openapi["paths"]["/api/events"]["get"];
     let mut query = Vec::new();
     for parameter in poll["parameters"].as_array().unwrap() {

@@ -161,6 +161,7 @@ async fn answers_are_not_cached_or_sniffed() {
         "/api",
         "/api/batch",
         "/api/events",
+        "/api/status",
         "/api/nothing",
         "/api/v1",
         "/api/v1/nothing",

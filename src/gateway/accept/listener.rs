@@ -1,9 +1,9 @@
-//! The accept loop: HTTP, WebSocket upgrades and streams on one port.
+//! The accept loop: HTTP, WebSocket upgrades and streams on one port or socket, over TLS if there is a certificate.
 //!
 //! hyper reads the head of each request. A client that sends one byte a minute costs a socket for ten seconds and no
 //! more ([`HeadTimer`]); between two requests a connection may idle for longer. Bodies and responses fail once they
-//! make no progress ([`progress`](crate::net::progress)). After an upgrade, or at the beginning of a stream, the plain
-//! TCP stream goes to the connection of the client, which has its own write timeout.
+//! make no progress ([`progress`](crate::net::progress)). After an upgrade, or at the beginning of a stream, the
+//! stream goes to the connection of the client, which has its own write timeout.
 //!
 //! The client's address is that of the other end, or what a trusted proxy says: a PROXY header before the first
 //! request, `X-Forwarded-For` in each request. `X-Forwarded-Prefix` of a trusted proxy is passed on as [`BasePath`].
@@ -16,31 +16,33 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::header::CONNECTION;
+use axum::http::header::{CONNECTION, STRICT_TRANSPORT_SECURITY};
 use axum::http::{HeaderValue, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::{Request, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::AsyncWriteExt;
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_service::Service;
 
+use super::bound_listener::{Accepted, BoundListener};
 use super::connection_counts::{CapReached, ConnectionCounts, ConnectionSlot};
 use super::stream_opener::StreamStart;
 use crate::metrics::Metrics;
 use crate::net::head_timer::HeadTimer;
 use crate::net::progress::{ProgressBody, ProgressStream, StallFlag};
 use crate::net::takeover::Takeover;
-use crate::net::{BasePath, ClientAddress, TrustedProxies, client_address, proxy_protocol};
+use crate::net::{BasePath, ClientAddress, ClientStream, TrustedProxies, client_address, proxy_protocol};
 use crate::supervisor::supervise;
 
 /// The bounds of the listener.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ListenerOptions {
     /// How long the head of a request may take, and a PROXY header.
     pub header_timeout: Duration,
@@ -52,27 +54,17 @@ pub struct ListenerOptions {
     pub trusted_proxies: Arc<TrustedProxies>,
     /// Whether connections of trusted proxies begin with a PROXY header.
     pub proxy_protocol: bool,
+    /// Set if connections to ports begin with a TLS handshake.
+    pub tls: Option<TlsAcceptor>,
+    /// The value of `Strict-Transport-Security` in answers over TLS; `None`: they have none.
+    pub hsts: Option<HeaderValue>,
 }
-
-/// Connections that wait to be accepted: a whole town may come back at once after a restart.
-const BACKLOG: u32 = 16_384;
 
 /// Refused connections that are answered at once; more are closed without an answer.
 const REFUSALS: usize = 64;
 
 /// What an HTTP connection runs on; an upgrade takes the TCP stream out of it.
-pub(crate) type HttpStream = TokioIo<ProgressStream<TcpStream>>;
-
-/// Opens the port.
-///
-/// # Errors
-/// If the address cannot be had.
-pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(BACKLOG)
-}
+pub(crate) type HttpStream = TokioIo<ProgressStream<ClientStream>>;
 
 /// The steps of a shutdown.
 #[derive(Clone, Debug, Default)]
@@ -95,7 +87,7 @@ struct HttpListener {
 
 /// Takes connections until the shutdown; those that are there finish the request they are at.
 pub async fn serve(
-    listener: TcpListener,
+    listener: BoundListener,
     router: Router,
     options: ListenerOptions,
     counts: Arc<ConnectionCounts>,
@@ -117,7 +109,7 @@ pub async fn serve(
 
 /// Takes connections, and starts a task for each.
 struct AcceptLoop {
-    listener: TcpListener,
+    listener: BoundListener,
     shared: Arc<HttpListener>,
     tasks: TaskTracker,
 }
@@ -135,7 +127,6 @@ impl AcceptLoop {
                     continue;
                 }
             };
-            let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
             let is_proxy = shared.options.trusted_proxies.contains(peer.ip());
             let admitted = shared.counts.open().and_then(|slot| {
                 // Of a proxied connection the client is known later.
@@ -162,9 +153,15 @@ struct Peer {
 
 impl HttpListener {
     /// Closes a connection, and says why if there is time for it.
-    fn refuse(&self, stream: TcpStream, client: IpAddr, CapReached(reason): CapReached, tasks: &TaskTracker) {
+    fn refuse(&self, stream: Accepted, client: IpAddr, CapReached(reason): CapReached, tasks: &TaskTracker) {
         self.metrics.refused(reason);
         tracing::debug!(%client, reason, "refused a connection");
+        // Over TLS the client could not read why, and a handshake is not worth it.
+        let stream = match stream {
+            Accepted::Tcp(stream) if self.options.tls.is_none() => ClientStream::Tcp(stream),
+            Accepted::Tcp(_) => return,
+            Accepted::Unix(stream) => ClientStream::from(stream),
+        };
         if let Ok(permit) = Arc::clone(&self.refusals).try_acquire_owned() {
             tasks.spawn(async move {
                 answer_refused(stream).await;
@@ -173,14 +170,17 @@ impl HttpListener {
         }
     }
 
-    async fn serve(self: Arc<Self>, mut stream: TcpStream, peer: SocketAddr, is_proxy: bool, slot: ConnectionSlot) {
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%peer, %error, "a connection ended before it began");
-            return;
-        }
+    async fn serve(self: Arc<Self>, stream: Accepted, peer: SocketAddr, is_proxy: bool, slot: ConnectionSlot) {
         let mut peer_of_http = Peer { address: peer.ip(), may_forward: true };
+        let mut plain = match stream {
+            Accepted::Tcp(stream) => match stream.set_nodelay(true) {
+                Ok(()) => ClientStream::Tcp(stream),
+                Err(error) => return tracing::debug!(%peer, %error, "a connection ended before it began"),
+            },
+            Accepted::Unix(stream) => ClientStream::from(stream),
+        };
         if self.options.proxy_protocol && is_proxy {
-            match self.proxied_client(&mut stream).await {
+            match self.proxied_client(&mut plain).await {
                 Ok(Some(client)) => peer_of_http.address = client,
                 Ok(None) => peer_of_http.may_forward = false,
                 Err(error) => {
@@ -192,22 +192,41 @@ impl HttpListener {
             if let Err(CapReached(reason)) = slot.assign(peer_of_http.address) {
                 self.metrics.refused(reason);
                 tracing::debug!(%peer, client = %peer_of_http.address, reason, "refused a connection");
-                return answer_refused(stream).await;
+                if self.options.tls.is_none() {
+                    answer_refused(plain).await;
+                }
+                return;
             }
         }
+        let stream = match (plain, &self.options.tls) {
+            (ClientStream::Tcp(stream), Some(tls)) => match self.handshake(tls, stream).await {
+                Ok(stream) => stream,
+                Err(error) => {
+                    self.metrics.refused("tls");
+                    return tracing::debug!(%peer, %error, "a TLS handshake failed");
+                }
+            },
+            (stream, _) => stream,
+        };
         if let Err(error) = self.serve_http(stream, peer_of_http, slot).await {
             tracing::debug!(%peer, client = %peer_of_http.address, %error, "a connection ended");
         }
     }
 
+    async fn handshake(&self, tls: &TlsAcceptor, stream: TcpStream) -> io::Result<ClientStream> {
+        let encrypted = timeout(self.options.header_timeout, tls.accept(stream)).await??;
+        Ok(ClientStream::from(encrypted))
+    }
+
     /// The client's address out of a PROXY header.
-    async fn proxied_client(&self, stream: &mut TcpStream) -> io::Result<Option<IpAddr>> {
+    async fn proxied_client(&self, stream: &mut ClientStream) -> io::Result<Option<IpAddr>> {
         timeout(self.options.header_timeout, proxy_protocol::read(stream)).await?
     }
 
-    async fn serve_http(&self, stream: TcpStream, peer: Peer, slot: ConnectionSlot) -> hyper::Result<()> {
+    async fn serve_http(&self, stream: ClientStream, peer: Peer, slot: ConnectionSlot) -> hyper::Result<()> {
         // An upgraded connection takes its slot along: it is given back when the socket goes.
         let slot = Arc::new(slot);
+        let hsts = self.options.hsts.clone().filter(|_| stream.is_encrypted());
         let heads = HeadTimer::new(self.options.header_timeout);
         let stream = ProgressStream::new(stream, self.options.stall_timeout, heads.clone());
         let takeover = stream.takeover();
@@ -215,9 +234,13 @@ impl HttpListener {
             heads.request_began();
             let answering = self.request(request, peer, &slot, &takeover);
             let heads = heads.clone();
+            let hsts = hsts.clone();
             async move {
-                let answer = answering.await;
+                let mut answer = answering.await;
                 heads.answer_began();
+                if let (Ok(answer), Some(hsts)) = (&mut answer, hsts) {
+                    answer.headers_mut().insert(STRICT_TRANSPORT_SECURITY, hsts);
+                }
                 answer
             }
         });
@@ -251,7 +274,7 @@ impl HttpListener {
         request: Request<Incoming>,
         peer: Peer,
         slot: &Arc<ConnectionSlot>,
-        takeover: &Takeover<TcpStream>,
+        takeover: &Takeover<ClientStream>,
     ) -> impl Future<Output = Result<Response<Body>, std::convert::Infallible>> + use<> {
         let client = match peer {
             Peer { address, may_forward: true } => {
@@ -278,7 +301,7 @@ impl HttpListener {
             let mut response = answering.await?;
             if let Some(granted) = response.extensions().get::<StreamStart>().and_then(StreamStart::take) {
                 granted.begin(&response, takeover.request());
-                // The HTTP server gives the TCP stream away at the end of its turn.
+                // The HTTP server gives the stream away at the end of its turn.
                 tokio::task::yield_now().await;
                 std::future::pending::<()>().await;
             }
@@ -291,7 +314,7 @@ impl HttpListener {
 }
 
 /// Says why, as far as that can be said without having read anything.
-async fn answer_refused(mut stream: TcpStream) {
+async fn answer_refused(mut stream: ClientStream) {
     const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 21\r\nconnection: close\r\n\
         retry-after: 5\r\ncache-control: no-store\r\nx-content-type-options: nosniff\r\n\r\ntoo many connections\n";
     let _ = timeout(Duration::from_secs(1), async {

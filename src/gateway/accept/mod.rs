@@ -2,6 +2,8 @@
 //!
 //! | file | what is in it |
 //! |---|---|
+//! | `bound_listener` | open ports and sockets |
+//! | `tls` | the certificate, and TLS handshakes |
 //! | `listener` | the accept loop: HTTP and upgrades on one port, timeouts |
 //! | `connection_counts` | connections of the process and of an address, and their caps |
 //! | `admission` | which requests may become connections: origins, limits |
@@ -9,7 +11,9 @@
 //! | `stream_opener` | the beginning of HTTP streams and server-sent events |
 
 pub(crate) mod admission;
+pub mod bound_listener;
 pub mod connection_counts;
 pub mod listener;
 pub mod stream_opener;
+pub mod tls;
 pub mod upgrade;

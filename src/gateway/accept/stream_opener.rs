@@ -1,7 +1,7 @@
 //! Opens streams: HTTP responses that last as long as the connection of a client.
 //!
 //! A request for a stream is answered in two steps. The router returns a response with a `StreamStart` among its
-//! extensions, so that all headers that belong to a response are added to it. The listener then takes the TCP stream
+//! extensions, so that all headers that belong to a response are added to it. The listener then takes the stream
 //! from the HTTP server, and the connection writes the head of that response as its first frame.
 
 use std::io::Write as _;
@@ -13,7 +13,6 @@ use axum::http::{HeaderName, HeaderValue, Method, Response, StatusCode, request}
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimePrinter;
 use parking_lot::Mutex;
-use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
 use super::admission::{Admission, AdmittedClient, ConnectionRefusal};
@@ -26,6 +25,7 @@ use crate::gateway::transport::stream_sessions::StreamSessions;
 use crate::gateway::wire::framed::Framed;
 use crate::gateway::wire::message_codec::{FrameData, decode};
 use crate::gateway::wire::message_format::{Framing, MessageFormat};
+use crate::net::ClientStream;
 use crate::protocol::{Command, CommandBody, Disconnect, EmulatedData, Encoding};
 
 /// Makes proxies such as nginx pass on what arrives at once.
@@ -116,8 +116,8 @@ fn content_type(format: MessageFormat) -> &'static str {
 }
 
 impl GrantedStream {
-    /// Serves the connection on the TCP stream that arrives, beginning with the head of this response.
-    pub(crate) fn begin(self, response: &Response<Body>, stream: oneshot::Receiver<TcpStream>) {
+    /// Serves the connection on the stream that arrives, beginning with the head of this response.
+    pub(crate) fn begin(self, response: &Response<Body>, stream: oneshot::Receiver<ClientStream>) {
         let Self { opener, client: AdmittedClient { client, slot }, format, commands } = self;
         let head = head(response, format);
         let tasks = opener.admission.tasks.clone();

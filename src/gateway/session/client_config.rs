@@ -1,9 +1,9 @@
 //! `[client]`: the limits of one client connection.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::gateway::channels::Namespace;
+use crate::net::ListenAddress;
 use crate::settings::parse;
 use crate::settings::{SectionReader, section};
 
@@ -57,15 +57,15 @@ impl ClientConfig {
         self.feed_channels.unwrap_or(!self.user_personal_channel)
     }
 
-    pub(crate) fn read(mut section: SectionReader<'_>, listen: SocketAddr, namespaces: &[Namespace]) -> Self {
+    pub(crate) fn read(mut section: SectionReader<'_>, listen: &[ListenAddress], namespaces: &[Namespace]) -> Self {
         let client = Self::read_keys(&mut section);
         client.check(&mut section, listen, namespaces);
         client
     }
 
     /// Reports values that contradict each other.
-    fn check(&self, section: &mut SectionReader<'_>, listen: SocketAddr, namespaces: &[Namespace]) {
-        if self.insecure && !listen.ip().to_canonical().is_loopback() {
+    fn check(&self, section: &mut SectionReader<'_>, listen: &[ListenAddress], namespaces: &[Namespace]) {
+        if self.insecure && !listen.iter().all(ListenAddress::is_local) {
             section.problem(&["insecure"], "is for development: server.listen must be a loopback address");
         }
         if self.single_connection && !self.user_personal_channel {

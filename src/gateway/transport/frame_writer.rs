@@ -1,4 +1,4 @@
-//! Writes frames to a TCP stream without a write buffer.
+//! Writes frames to a stream without a write buffer.
 //!
 //! All pending frames are passed to the kernel in one vectored write: there is no copy per socket, and no buffer that
 //! keeps the size of its largest burst.
@@ -6,10 +6,9 @@
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 
-use smallvec::SmallVec;
-use tokio::net::TcpStream;
-
 use crate::gateway::wire::framed::Framed;
+use crate::net::ClientStream;
+use smallvec::SmallVec;
 
 /// The maximum number of buffers in one vectored write.
 const SLICES: usize = 64;
@@ -28,7 +27,7 @@ impl FrameWriter {
     }
 
     /// Writes as many `frames` as the kernel accepts without blocking, and removes those that were written.
-    pub(crate) fn try_write(&mut self, stream: &TcpStream, frames: &mut VecDeque<Framed>) -> io::Result<()> {
+    pub(crate) fn try_write(&mut self, stream: &mut ClientStream, frames: &mut VecDeque<Framed>) -> io::Result<()> {
         while !frames.is_empty() {
             match self.write_once(stream, frames) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -40,15 +39,11 @@ impl FrameWriter {
         Ok(())
     }
 
-    fn write_once(&self, stream: &TcpStream, frames: &VecDeque<Framed>) -> io::Result<usize> {
-        // A single frame is the common case, and a plain write is cheaper.
-        if let (1, Some(frame)) = (frames.len(), frames.front()) {
-            return stream.try_write(&frame.bytes()[self.written..]);
-        }
+    fn write_once(&self, stream: &mut ClientStream, frames: &VecDeque<Framed>) -> io::Result<usize> {
         let mut slices: SmallVec<[IoSlice<'_>; SLICES]> =
             frames.iter().take(SLICES).map(|frame| IoSlice::new(frame.bytes())).collect();
         slices[0].advance(self.written);
-        stream.try_write_vectored(&slices)
+        stream.try_write(&slices)
     }
 
     fn take_off(&mut self, frames: &mut VecDeque<Framed>, bytes: usize) {

@@ -1,16 +1,16 @@
-//! The transport HTTP stream: the body of a response that ends with the connection, on a plain TCP stream.
+//! The transport HTTP stream: the body of a response that ends with the connection.
 //!
 //! The head of the response is written as the first frame. The body has no length and no chunks: it ends when the
-//! server closes the TCP stream, as `Connection: close` says. So messages have the same bytes for every stream of a
+//! server closes the stream, as `Connection: close` says. So messages have the same bytes for every stream of a
 //! format, and the HTTP library, with its buffers, takes no part.
 
 use std::collections::VecDeque;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 
 use super::end::ConnectionEnd;
 use super::frame_writer::FrameWriter;
@@ -20,6 +20,7 @@ use super::stream_sessions::{StreamName, StreamSession};
 use crate::gateway::wire::framed::Framed;
 use crate::gateway::wire::message_codec::{FrameData, decode};
 use crate::gateway::wire::message_format::MessageFormat;
+use crate::net::ClientStream;
 use crate::protocol::{Disconnect, EmulatedData};
 
 /// Bytes that are read at once of a client that sends something on its stream.
@@ -28,14 +29,14 @@ const DISCARDED: usize = 512;
 /// A client's stream.
 #[derive(Debug)]
 pub(crate) struct StreamTransport {
-    stream: TcpStream,
+    stream: ClientStream,
     writer: FrameWriter,
     session: StreamSession,
     inbox: Arc<StreamInbox>,
 }
 
 impl StreamTransport {
-    pub(crate) fn new(stream: TcpStream, session: StreamSession) -> Self {
+    pub(crate) fn new(stream: ClientStream, session: StreamSession) -> Self {
         let inbox = Arc::clone(session.inbox());
         Self { stream, writer: FrameWriter::default(), session, inbox }
     }
@@ -62,21 +63,19 @@ impl StreamTransport {
             Poll::Pending => {}
         }
         loop {
-            // Ignores an error: the read returns it.
-            let _ = ready!(self.stream.poll_read_ready(cx));
-            match self.stream.try_read(&mut [0; DISCARDED]) {
-                Ok(0) => return Poll::Ready(Err(ConnectionEnd::Gone)),
-                // Whatever a client sends here belongs to no request: its request was complete.
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(_) => return Poll::Ready(Err(ConnectionEnd::Gone)),
+            let mut bytes = [0; DISCARDED];
+            let mut discarded = ReadBuf::new(&mut bytes);
+            let is_read = ready!(Pin::new(&mut self.stream).poll_read(cx, &mut discarded)).is_ok();
+            if !is_read || discarded.filled().is_empty() {
+                return Poll::Ready(Err(ConnectionEnd::Gone));
             }
+            // Whatever a client sends here belongs to no request: its request was complete.
         }
     }
 
     /// Writes as many `frames` as the kernel accepts without blocking, and removes those that were written.
     pub(crate) fn try_write(&mut self, frames: &mut VecDeque<Framed>) -> io::Result<()> {
-        self.writer.try_write(&self.stream, frames)
+        self.writer.try_write(&mut self.stream, frames)
     }
 
     /// Writes all `frames`, without a time limit. If it is cancelled, a frame may be partly written; then the stream
@@ -91,7 +90,8 @@ impl StreamTransport {
 
     /// Sends a last message, unless another one is partly written, and ends the body.
     pub(crate) async fn close(&mut self, last: Option<Framed>) {
-        if !self.writer.is_inside_frame() && self.write(&mut last.into_iter().collect()).await.is_ok() {
+        let is_inside = self.writer.is_inside_frame() || self.stream.has_unsent();
+        if !is_inside && self.write(&mut last.into_iter().collect()).await.is_ok() {
             // An error means that the client has closed the stream.
             let _ = self.stream.shutdown().await;
         }

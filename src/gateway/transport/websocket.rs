@@ -1,4 +1,4 @@
-//! The transport WebSocket, on a plain TCP stream. tokio-tungstenite reads it; data frames are written without it.
+//! The transport WebSocket. tokio-tungstenite reads it; data frames are written without it.
 //!
 //! tokio-tungstenite writes control frames (pongs, the close handshake); they are flushed before data frames are
 //! written.
@@ -8,7 +8,6 @@ use std::io;
 use std::task::{Context, Poll};
 
 use futures::{FutureExt, SinkExt, StreamExt};
-use tokio::net::TcpStream;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::{self, Message};
@@ -20,11 +19,12 @@ use super::stream_sessions::{StreamName, StreamSession};
 use crate::gateway::wire::framed::Framed;
 use crate::gateway::wire::message_codec::{FrameData, decode};
 use crate::gateway::wire::message_format::MessageFormat;
+use crate::net::ClientStream;
 
 /// A client's WebSocket.
 #[derive(Debug)]
 pub(crate) struct WebSocketTransport {
-    socket: WebSocketStream<TcpStream>,
+    socket: WebSocketStream<ClientStream>,
     writer: FrameWriter,
     /// Whether tokio-tungstenite may have a control frame to write, such as the answer to one it received.
     control: Control,
@@ -51,7 +51,7 @@ enum Control {
 
 impl WebSocketTransport {
     /// A transport on this socket. `session` is that of a unidirectional client.
-    pub(crate) fn new(socket: WebSocketStream<TcpStream>, session: Option<Box<StreamSession>>) -> Self {
+    pub(crate) fn new(socket: WebSocketStream<ClientStream>, session: Option<Box<StreamSession>>) -> Self {
         let writer = FrameWriter::default();
         Self { socket, writer, control: Control::None, received: Received::Maybe, session }
     }
@@ -111,7 +111,7 @@ impl WebSocketTransport {
             }
             self.control = Control::None;
         }
-        self.writer.try_write(self.socket.get_ref(), frames)
+        self.writer.try_write(self.socket.get_mut(), frames)
     }
 
     /// Writes all `frames`, without a time limit. If it is cancelled, a frame may be partly written; then the socket
@@ -128,10 +128,14 @@ impl WebSocketTransport {
         Ok(())
     }
 
+    fn is_inside_frame(&self) -> bool {
+        self.writer.is_inside_frame() || self.socket.get_ref().has_unsent()
+    }
+
     /// Sends a last message, if there is one, and a close frame, and waits for the close frame of the client. Sends
     /// nothing if a frame is partly written, because the client could not parse what follows.
     pub(crate) async fn close(&mut self, last: Option<Framed>, code: u16, reason: &str) {
-        if self.writer.is_inside_frame() || self.write(&mut last.into_iter().collect()).await.is_err() {
+        if self.is_inside_frame() || self.write(&mut last.into_iter().collect()).await.is_err() {
             return;
         }
         let frame = CloseFrame { code: code.into(), reason: reason.into() };
@@ -143,7 +147,7 @@ impl WebSocketTransport {
 
     /// Answers the client's close frame with one of the same code, unless a frame is partly written.
     pub(crate) async fn answer_close(&mut self) {
-        if !self.writer.is_inside_frame() {
+        if !self.is_inside_frame() {
             // The library has prepared the frame. Nobody is left to know of an error.
             let _ = self.socket.flush().await;
         }
@@ -156,7 +160,7 @@ fn commands(format: MessageFormat, frame: FrameData<'_>) -> Result<Incoming, Con
 
 #[cfg(test)]
 mod tests {
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpStream};
     use tokio_tungstenite::tungstenite::protocol::Role;
 
     use super::*;
@@ -167,7 +171,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (far, _) = listener.accept().await.unwrap();
-        let near = WebSocketStream::from_raw_socket(near, Role::Server, None).await;
+        let near = WebSocketStream::from_raw_socket(ClientStream::Tcp(near), Role::Server, None).await;
         let mut far = WebSocketStream::from_raw_socket(far, Role::Client, None).await;
         let said: Vec<String> =
             [0, 1, 125, 126, 65_535, 65_536, 3_000_000].map(|long| "é".repeat(long / 2) + "x").into();

@@ -6,7 +6,7 @@
 //! | `openapi.rs` | the OpenAPI document |
 //! | `operation.rs` | the description of one operation |
 //! | `server_method.rs` | the description of one method of the server API |
-//! | `events_poll.rs` | the description of the long poll of the outlet |
+//! | `events_poll.rs`, `status.rs` | the descriptions of the long poll of the outlet, and of the deployment's state |
 //! | `errors.rs` | errors: their codes, and the responses that have them |
 //! | `sample.rs` | examples of requests and responses |
 //! | `asyncapi.rs` | the AsyncAPI document: channels, their subscribers and messages |
@@ -23,6 +23,7 @@ mod operation;
 mod sample;
 mod schemas;
 mod server_method;
+mod status;
 
 use std::sync::Arc;
 

@@ -9,6 +9,7 @@ use super::operation::{describe, shared_parameters};
 use super::sample::fill;
 use super::schemas::Schemas;
 use super::server_method::{describe_batch, describe_method, describe_sequence};
+use super::status::describe_status;
 use crate::api::operations::Operations;
 use crate::feed::LimitsConfig;
 use crate::http::server_api::METHODS;
@@ -32,6 +33,7 @@ pub(super) fn document(operations: &Operations, limits: &LimitsConfig, base: &st
     paths.insert("/api/batch".into(), json!({ "post": describe_batch(&mut schemas, &mut errors) }));
     paths.insert("/api".into(), json!({ "post": describe_sequence(&mut schemas, &mut errors) }));
     paths.insert("/api/events".into(), json!({ "get": describe_poll(&mut schemas, &mut errors) }));
+    paths.insert("/api/status".into(), json!({ "get": describe_status(&mut schemas, &mut errors) }));
     for (name, schema) in [("ErrorCode", code_schema()), ("ErrorDetail", detail_schema()), ("Error", error_schema())] {
         schemas.add(name, schema);
     }
@@ -145,6 +147,7 @@ mod tests {
         "CountsEvent",
         "DeleteUserReply",
         "DeleteUserRequest",
+        "DeploymentStatus",
         "Device",
         "DeviceId",
         "DeviceList",
@@ -198,6 +201,7 @@ mod tests {
         "MediaKind",
         "Node",
         "NodeProcess",
+        "NodeStatus",
         "Notification",
         "NotificationGoneEvent",
         "NotificationId",
@@ -280,6 +284,7 @@ mod tests {
         "UserPage",
         "Visibility",
         "WebPushKey",
+        "WorkStatus",
     ];
 
     #[test]

@@ -1,0 +1,165 @@
+//! `feedline doctor`: what a start would need, looked at from outside.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+use super::listeners::Listeners;
+use super::stores::redis_options;
+use super::{outlet_targets, push_providers};
+use crate::broker::{InboxOptions, redis_rights};
+use crate::config::{BrokerUrl, Config, LedgerUrl};
+use crate::feed::now;
+use crate::gateway::accept::tls::ServerCertificate;
+use crate::ledger::{PostgresOptions, postgres_rights};
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// It is as it should be.
+    Fine(String),
+    /// It works, and could be better.
+    Advice(String),
+    /// A start fails, or a part of the service.
+    Missing(String),
+}
+
+impl Finding {
+    /// Whether it keeps the server from its work.
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Self::Missing(_))
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fine(what) => write!(f, "ok       {what}"),
+            Self::Advice(what) => write!(f, "advice   {what}"),
+            Self::Missing(what) => write!(f, "missing  {what}"),
+        }
+    }
+}
+
+/// The number of open files below which a server is short of them.
+const FILES: u64 = 4_096;
+
+/// Looks at everything that a configuration names: stores, rights, ports, files, certificates, credentials. Nothing is
+/// created but an empty data folder.
+pub async fn examine(config: &Config) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    broker(config, &mut findings).await;
+    ledger(config, &mut findings).await;
+    addresses(config, &mut findings).await;
+    files(config, &mut findings);
+    let credentials = push_providers(&config.push).map(drop).map_err(|error| format!("{error:#} (push)"));
+    findings.push(found(credentials, "the credentials of pushes can be read"));
+    let webhooks = outlet_targets(config).map(drop).map_err(|error| format!("{error:#} (outlet)"));
+    findings.push(found(webhooks, "the webhooks of the outlet are valid"));
+    findings
+}
+
+fn found(result: Result<(), String>, fine: &str) -> Finding {
+    match result {
+        Ok(()) => Finding::Fine(fine.to_owned()),
+        Err(why) => Finding::Missing(why),
+    }
+}
+
+async fn broker(config: &Config, findings: &mut Vec<Finding>) {
+    let BrokerUrl::Redis(url) = &config.broker.url else {
+        let text = "broker.url is memory: for a single process; timelines are rebuilt after each restart";
+        return findings.push(Finding::Fine(text.to_owned()));
+    };
+    let name = config.broker.url.to_string();
+    let inbox = InboxOptions { length: 1, idle: config.timeline.idle() };
+    let found = match redis_rights(&redis_options(config, url, inbox)).await {
+        Ok(found) => found,
+        Err(error) => return findings.push(Finding::Missing(format!("{name} (broker.url): {error}"))),
+    };
+    let is_old =
+        found.version.split('.').next().and_then(|major| major.parse().ok()).is_none_or(|major: u32| major < 7);
+    findings.push(match is_old {
+        true => Finding::Missing(format!("{name}: Redis 7 or later, this is {:?}", found.version)),
+        false => Finding::Fine(format!("{name} is Redis {}", found.version)),
+    });
+    let is_empty = found.refused.is_empty();
+    findings.extend(found.refused.into_iter().map(|why| Finding::Missing(format!("{name}: a right: {why}"))));
+    if is_empty {
+        findings.push(Finding::Fine(format!("{name}: the user has all rights")));
+    }
+    match found.eviction_policy.as_deref() {
+        Some("noeviction") => findings.push(Finding::Fine(format!("{name}: maxmemory-policy is noeviction"))),
+        Some(policy) => findings.push(Finding::Advice(format!(
+            "{name}: maxmemory-policy is {policy}: when its memory is full, Redis drops logs and acknowledged likes; \
+             set noeviction"
+        ))),
+        None => findings.push(Finding::Advice(format!("{name} does not report its maxmemory-policy"))),
+    }
+}
+
+async fn ledger(config: &Config, findings: &mut Vec<Finding>) {
+    let name = config.ledger.url.to_string();
+    let url = match &config.ledger.url {
+        LedgerUrl::Sqlite(path) => {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            return findings.push(match writable(folder) {
+                Ok(()) => Finding::Fine(format!("{name}: its folder can be written")),
+                Err(error) => Finding::Missing(format!("{} (ledger.url): {error}", folder.display())),
+            });
+        }
+        LedgerUrl::Postgres(url) => url,
+    };
+    let timeout = config.ledger.timeout;
+    let connections = config.ledger.connections;
+    let options = PostgresOptions { timeout, connections, ..PostgresOptions::new(url.clone()) };
+    match postgres_rights(&options, now()).await {
+        Ok(found) => {
+            findings.push(Finding::Fine(format!("{name} is PostgreSQL {}", found.version)));
+            findings.extend(found.missing.into_iter().map(|what| Finding::Missing(format!("{name}: {what}"))));
+            findings.extend(found.advice.into_iter().map(|what| Finding::Advice(format!("{name}: {what}"))));
+        }
+        Err(error) => findings.push(Finding::Missing(format!("{name} (ledger.url): {error}"))),
+    }
+}
+
+/// A port in use may be that of the server that runs.
+async fn addresses(config: &Config, findings: &mut Vec<Finding>) {
+    match Listeners::bind(&config.server).await {
+        Ok(_) => findings.push(Finding::Fine("the addresses of [server] are free".to_owned())),
+        Err(error) => {
+            let is_used =
+                error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::AddrInUse);
+            let text = format!("{error:#}");
+            findings.push(match is_used {
+                true => Finding::Advice(format!("{text}: a server runs there")),
+                false => Finding::Missing(text),
+            });
+        }
+    }
+    if let Some(files) = &config.server.tls {
+        let loaded = ServerCertificate::load(files).map(drop).map_err(|error| format!("{error:#}"));
+        findings.push(found(loaded, "the certificate and its key fit"));
+    }
+}
+
+fn files(config: &Config, findings: &mut Vec<Finding>) {
+    let data = &config.server.data_dir;
+    findings.push(match writable(data) {
+        Ok(()) => Finding::Fine(format!("{} (server.data_dir) can be written", data.display())),
+        Err(error) => Finding::Missing(format!("{} (server.data_dir): {error}", data.display())),
+    });
+    let limit = rlimit::getrlimit(rlimit::Resource::NOFILE).map_or(0, |(_, hard)| hard);
+    findings.push(match limit {
+        ..FILES => {
+            Finding::Advice(format!("{limit} open files are allowed, one for each connection: raise LimitNOFILE"))
+        }
+        _ => Finding::Fine(format!("{limit} open files are allowed")),
+    });
+}
+
+/// Whether files can be made in a folder.
+fn writable(folder: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    tempfile::Builder::new().prefix(".doctor").tempfile_in(folder).map(drop)
+}

@@ -1,0 +1,82 @@
+//! TLS of the server's own ports: the certificate, which can be replaced while connections are served.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context as _, ensure};
+use parking_lot::RwLock;
+use rustls::ServerConfig;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use tokio_rustls::TlsAcceptor;
+
+/// The files of the certificate and its key, in PEM: `server.tls_certificate` and `server.tls_key`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate, and those of the authorities between it and a known one.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+}
+
+/// The certificate that new connections get.
+#[derive(Debug)]
+pub struct ServerCertificate(RwLock<Arc<CertifiedKey>>);
+
+impl ServerCertificate {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// Names the file that cannot be read or has no certificate or key, or says that the two do not fit.
+    pub fn load(files: &TlsFiles) -> anyhow::Result<Self> {
+        read(files).map(|key| Self(RwLock::new(Arc::new(key))))
+    }
+
+    /// Reads the files again. New connections get the new certificate.
+    ///
+    /// # Errors
+    /// As in [`load`](Self::load). The earlier certificate stays in use.
+    pub fn reload(&self, files: &TlsFiles) -> anyhow::Result<()> {
+        *self.0.write() = Arc::new(read(files)?);
+        Ok(())
+    }
+
+    /// Makes the handshakes of connections.
+    ///
+    /// # Errors
+    /// If the cryptography of this build lacks a version of TLS.
+    pub fn acceptor(self: Arc<Self>) -> anyhow::Result<TlsAcceptor> {
+        let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_cert_resolver(self);
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(TlsAcceptor::from(Arc::new(config)))
+    }
+}
+
+impl ResolvesServerCert for ServerCertificate {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::clone(&self.0.read()))
+    }
+}
+
+fn read(files: &TlsFiles) -> anyhow::Result<CertifiedKey> {
+    let chain = certificates(&files.certificate)
+        .with_context(|| format!("{} (server.tls_certificate)", files.certificate.display()))?;
+    let of_key = || format!("{} (server.tls_key)", files.key.display());
+    let key = PrivateKeyDer::from_pem_file(&files.key).with_context(of_key)?;
+    let key = aws_lc_rs::sign::any_supported_type(&key).with_context(of_key)?;
+    let certified = CertifiedKey::new(chain, key);
+    certified.keys_match().context("server.tls_key is not the key of server.tls_certificate")?;
+    Ok(certified)
+}
+
+fn certificates(file: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+    let chain = CertificateDer::pem_file_iter(file)?.collect::<Result<Vec<_>, _>>()?;
+    ensure!(!chain.is_empty(), "it contains no certificate");
+    Ok(chain)
+}
