@@ -59,12 +59,16 @@ fn run(args: &Args) -> Result<(), Failure> {
         Some(CliCommand::Token(token)) => cli::token(&config()?, token)?,
         Some(CliCommand::Backup(backup)) => cli::backup(&config()?, backup)?,
         Some(CliCommand::Restore(restore)) => cli::restore(&config()?, restore)?,
+        Some(CliCommand::Export(export)) => cli::export(&config()?, export)?,
+        Some(CliCommand::Import(import)) => cli::import(&config()?, import)?,
         Some(CliCommand::Erasures(command)) => cli::erasures(&config()?, command)?,
         Some(CliCommand::SeedDemo(demo)) => cli::seed_demo(&config()?, demo)?,
         Some(CliCommand::Quarantine(quarantine)) => cli::quarantine(&config()?, quarantine)?,
         Some(CliCommand::Push(push)) => cli::push(&config()?, push)?,
         Some(CliCommand::Outlet(outlet)) => cli::outlet(&config()?, outlet)?,
         Some(CliCommand::Adopt) => cli::adopt(&config()?)?,
+        Some(CliCommand::Status(status)) => cli::status(&config()?, status)?,
+        Some(CliCommand::Doctor) => cli::doctor(&config()?)?,
         Some(CliCommand::CheckConfig) => {
             // Keys and URLs are checked when the providers and webhooks are built.
             let config = config()?;

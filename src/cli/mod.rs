@@ -4,6 +4,7 @@ mod adopt;
 mod backup;
 mod check_config;
 mod demo;
+mod doctor;
 mod erasures;
 mod notify;
 mod outlet_refill;
@@ -13,7 +14,9 @@ mod push;
 mod quarantine;
 mod seed_demo;
 mod serve;
+mod status;
 mod token;
+mod transfer;
 
 use std::path::PathBuf;
 
@@ -24,6 +27,7 @@ pub(crate) use adopt::adopt;
 pub(crate) use backup::{BackupArgs, RestoreArgs, backup, restore};
 pub(crate) use check_config::check_config;
 pub(crate) use demo::{DemoArgs, demo};
+pub(crate) use doctor::doctor;
 pub(crate) use erasures::{ErasuresCommand, erasures};
 pub(crate) use outlet_refill::{OutletArgs, outlet};
 pub(crate) use process::{Logging, init_logs, raise_open_files};
@@ -31,7 +35,9 @@ pub(crate) use push::{PushArgs, push};
 pub(crate) use quarantine::{QuarantineArgs, quarantine};
 pub(crate) use seed_demo::{SeedDemoArgs, seed_demo};
 pub(crate) use serve::{ServeArgs, serve};
+pub(crate) use status::{StatusArgs, status};
 pub(crate) use token::{TokenArgs, token};
+pub(crate) use transfer::{ExportArgs, ImportArgs, export, import};
 
 /// A WebSocket gateway for social feeds.
 #[derive(Debug, Parser)]
@@ -61,6 +67,10 @@ pub(crate) enum CliCommand {
     Backup(BackupArgs),
     /// Replace the SQLite ledger by a backup; servers must be stopped
     Restore(RestoreArgs),
+    /// Write the whole ledger as lines of JSON, to move it to another kind of ledger; servers may run meanwhile
+    Export(ExportArgs),
+    /// Insert what an export contains into the ledger; servers must be stopped
+    Import(ImportArgs),
     /// Fill an empty instance with a demonstration: people, posts, pictures; servers must be stopped
     SeedDemo(SeedDemoArgs),
     /// List work that was set aside because it always fails, retry it or drop it
@@ -73,6 +83,10 @@ pub(crate) enum CliCommand {
     Adopt,
     /// Check the configuration without starting a server
     CheckConfig,
+    /// Show the live nodes, the stores, the work that waits and the quarantine
+    Status(StatusArgs),
+    /// Look at what the configuration names: stores, rights, ports, files, certificates, credentials
+    Doctor,
     /// List the erased users, or apply an erasure log to a restored ledger
     #[command(subcommand)]
     Erasures(ErasuresCommand),

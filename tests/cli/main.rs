@@ -1,6 +1,8 @@
 //! The command line as users run it: in an empty directory, with an empty environment.
 
 mod demo;
+mod doctor;
+mod listening;
 mod notify;
 mod output;
 mod reload;

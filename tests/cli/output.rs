@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::{err, feedline, out, run};
 
 /// Commands, with their exit codes. `serve` is tested in `tests/resilience/logs.rs`.
-const COMMANDS: [(&[&str], i32); 21] = [
+const COMMANDS: [(&[&str], i32); 26] = [
     (&["--help"], 0),
     (&["--version"], 0),
     (&["no-such-command"], 2),
@@ -21,6 +21,11 @@ const COMMANDS: [(&[&str], i32); 21] = [
     (&["backup", "--to", "copy.db"], 1),
     (&["restore", "copy.db"], 0),
     (&["restore", "missing.db"], 1),
+    (&["export"], 0),
+    (&["export", "--to", "other.jsonl"], 0),
+    (&["import", "ledger.jsonl"], 0),
+    (&["doctor"], 0),
+    (&["status"], 0),
     (&["erasures", "list"], 0),
     (&["erasures", "apply", "old.log"], 0),
     (&["quarantine", "list"], 0),
@@ -37,7 +42,9 @@ const COMMANDS: [(&[&str], i32); 21] = [
 fn prepared() -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("old.log"), "{\"user\":\"ann\",\"at\":1}\n").unwrap();
-    for args in [&["erasures", "apply", "old.log"][..], &["backup", "--to", "copy.db"], &["token", "--user", "ann"]] {
+    let export = &["export", "--to", "ledger.jsonl"];
+    let token = &["token", "--user", "ann"];
+    for args in [&["erasures", "apply", "old.log"][..], &["backup", "--to", "copy.db"], token, export] {
         let done = run(&dir, args);
         assert!(done.status.success(), "{args:?}: {done:?}");
     }
