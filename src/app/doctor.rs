@@ -4,14 +4,15 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-use super::listeners::Listeners;
 use super::stores::redis_options;
 use super::{outlet_targets, push_providers};
 use crate::broker::{InboxOptions, redis_rights};
 use crate::config::{BrokerUrl, Config, LedgerUrl};
 use crate::feed::now;
+use crate::gateway::accept::bound_listener::BoundListener;
 use crate::gateway::accept::tls::ServerCertificate;
 use crate::ledger::{PostgresOptions, postgres_rights};
+use crate::net::ListenAddress;
 
 /// One thing that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,8 +45,8 @@ impl fmt::Display for Finding {
 /// The number of open files below which a server is short of them.
 const FILES: u64 = 4_096;
 
-/// Looks at everything that a configuration names: stores, rights, ports, files, certificates, credentials. Nothing is
-/// created but an empty data folder.
+/// Looks at everything that a configuration names: stores, rights, ports, files, certificates, credentials. Nothing
+/// stays behind: a temporary file in folders that exist, and ports, are opened for a moment.
 pub async fn examine(config: &Config) -> Vec<Finding> {
     let mut findings = Vec::new();
     broker(config, &mut findings).await;
@@ -123,17 +124,30 @@ async fn ledger(config: &Config, findings: &mut Vec<Finding>) {
     }
 }
 
-/// A port in use may be that of the server that runs.
+/// A port in use may be that of the server that runs. Sockets are not opened: that would replace one.
 async fn addresses(config: &Config, findings: &mut Vec<Finding>) {
-    match Listeners::bind(&config.server).await {
-        Ok(_) => findings.push(Finding::Fine("the addresses of [server] are free".to_owned())),
-        Err(error) => {
-            let is_used =
-                error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::AddrInUse);
-            let text = format!("{error:#}");
-            findings.push(match is_used {
-                true => Finding::Advice(format!("{text}: a server runs there")),
-                false => Finding::Missing(text),
+    let server = &config.server;
+    let admin: Vec<ListenAddress> = server.admin_listen.map(ListenAddress::from).into_iter().collect();
+    for (key, addresses) in [
+        ("server.listen", &server.listen),
+        ("server.admin_listen", &admin),
+        ("server.redirect_listen", &server.redirect_listen),
+    ] {
+        for address in addresses {
+            if let ListenAddress::Socket(path) = address {
+                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+                findings.push(match writable(folder) {
+                    Ok(()) => Finding::Fine(format!("{address} ({key}): its folder can be written")),
+                    Err(error) => Finding::Missing(format!("{address} ({key}): {error}")),
+                });
+                continue;
+            }
+            findings.push(match BoundListener::bind(address).await {
+                Ok(_) => Finding::Fine(format!("{address} ({key}) is free")),
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                    Finding::Advice(format!("{address} ({key}) is in use: a server runs there"))
+                }
+                Err(error) => Finding::Missing(format!("cannot listen on {address} ({key}): {error}")),
             });
         }
     }
@@ -158,8 +172,9 @@ fn files(config: &Config, findings: &mut Vec<Finding>) {
     });
 }
 
-/// Whether files can be made in a folder.
+/// Whether files can be made in a folder, or in the nearest one above it that exists.
 fn writable(folder: &Path) -> io::Result<()> {
-    std::fs::create_dir_all(folder)?;
-    tempfile::Builder::new().prefix(".doctor").tempfile_in(folder).map(drop)
+    let existing = folder.ancestors().find(|folder| folder.exists() || folder.as_os_str().is_empty());
+    let existing = existing.filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    tempfile::Builder::new().prefix(".doctor").tempfile_in(existing).map(drop)
 }

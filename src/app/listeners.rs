@@ -68,7 +68,8 @@ impl Listeners {
     /// Serves the router of the public, and `admin` at its address if it has one.
     pub(super) fn serve(self, public: &Router, admin: Option<Router>, serving: Serving) -> Vec<JoinHandle<()>> {
         let Serving { options, limits, metrics, shutdown } = serving;
-        let plain = ListenerOptions { proxy_protocol: false, tls: None, ..options.clone() };
+        let redirecting = ListenerOptions { tls: None, ..options.clone() };
+        let plain = ListenerOptions { proxy_protocol: false, ..redirecting.clone() };
         let port = self.addresses.public.iter().find_map(ListenAddress::port);
         let counts = |limits| ConnectionCounts::new(limits, Arc::clone(&options.trusted_proxies));
         let serve = |listener, router, options: &ListenerOptions, counts| {
@@ -83,7 +84,7 @@ impl Listeners {
         // The limits are those of all public addresses together.
         let counts = counts(limits);
         for listener in self.redirecting {
-            tasks.push(serve(listener, redirect_router(port), &plain, Arc::clone(&counts)));
+            tasks.push(serve(listener, redirect_router(port), &redirecting, Arc::clone(&counts)));
         }
         for listener in self.public {
             tasks.push(serve(listener, public.clone(), &options, Arc::clone(&counts)));

@@ -50,10 +50,7 @@ pub(super) fn redis_options(config: &Config, url: &str, inbox: InboxOptions) -> 
 }
 
 /// The state of the deployment of a configuration. The memory of a process is not looked at.
-///
-/// # Errors
-/// If the ledger cannot be opened.
-pub async fn deployment_status(config: &Config) -> anyhow::Result<DeploymentStatus> {
+pub async fn deployment_status(config: &Config) -> DeploymentStatus {
     let (name, state) = match &config.broker.url {
         BrokerUrl::Memory => ("memory", "ok".to_owned()),
         BrokerUrl::Redis(url) => {
@@ -62,10 +59,20 @@ pub async fn deployment_status(config: &Config) -> anyhow::Result<DeploymentStat
             ("redis", found.map_or_else(|error| error.to_string(), |_| "ok".to_owned()))
         }
     };
-    let ledger = open_ledger(config).await?;
-    let status = DeploymentStatus::read(&*ledger, BTreeMap::from([(name, state)]), now()).await;
+    let mut stores = BTreeMap::from([(name, state)]);
+    let mut config = config.clone();
+    config.ledger.connections = 1;
+    let ledger = match open_ledger(&config).await {
+        Ok(ledger) => ledger,
+        Err(error) => {
+            let name = if matches!(config.ledger.url, LedgerUrl::Postgres(_)) { "postgres" } else { "sqlite" };
+            stores.insert(name, format!("{error:#}"));
+            return DeploymentStatus::of_stores(stores);
+        }
+    };
+    let status = DeploymentStatus::read(&*ledger, stores, now()).await;
     ledger.close().await;
-    Ok(status)
+    status
 }
 
 /// Opens the configured ledger and migrates its schema.

@@ -21,15 +21,16 @@ pub(crate) struct StatusArgs {
 ///
 /// # Errors
 ///
-/// If the ledger cannot be used, or the output cannot be written.
+/// If a store cannot be used, after what is known, or the output cannot be written.
 pub(crate) fn status(config: &Config, args: &StatusArgs) -> anyhow::Result<()> {
-    let status = runtime()?.block_on(deployment_status(config))?;
+    let status = runtime()?.block_on(deployment_status(config));
     let mut out = stdout();
     if args.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&status)?)?;
     } else {
         print(&status, &mut out)?;
     }
+    anyhow::ensure!(status.is_well(), "a store cannot be used");
     Ok(())
 }
 

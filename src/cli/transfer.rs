@@ -80,7 +80,7 @@ pub(crate) fn import(config: &Config, args: &ImportArgs) -> anyhow::Result<()> {
     let report = runtime()?.block_on(async {
         open_ledger(config).await?.close().await;
         let mut store: Box<dyn TransferStore> = match &config.ledger.url {
-            LedgerUrl::Sqlite(path) => Box::new(SqliteTransfer::writing(path, now())?),
+            LedgerUrl::Sqlite(path) => Box::new(SqliteTransfer::writing(path)?),
             LedgerUrl::Postgres(url) => Box::new(PostgresTransfer::writing(&PostgresOptions::new(url.clone())).await?),
         };
         let name = args.file.display().to_string();

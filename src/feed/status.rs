@@ -8,9 +8,6 @@ use serde::Serialize;
 use crate::ledger::{EventConsumer, FANOUT_PARTITIONS, Ledger, Result};
 use crate::model::Millis;
 
-/// The rows of the quarantine that are read at once.
-const PAGE: usize = 1_000;
-
 /// The state of a deployment.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DeploymentStatus {
@@ -71,6 +68,17 @@ impl DeploymentStatus {
         Self { nodes, stores, work, quarantine, failover: "none".to_owned() }
     }
 
+    /// The state when only this is known of the stores.
+    pub fn of_stores(stores: BTreeMap<&'static str, String>) -> Self {
+        let (nodes, work) = Default::default();
+        Self { nodes, stores, work, quarantine: 0, failover: "none".to_owned() }
+    }
+
+    /// Whether all stores can be used.
+    pub fn is_well(&self) -> bool {
+        self.stores.values().all(|state| state == "ok")
+    }
+
     async fn read_rows(
         ledger: &dyn Ledger,
         now: Millis,
@@ -109,15 +117,6 @@ impl DeploymentStatus {
             let waiting = backlog.held.max(u64::from(backlog.oldest.is_some()));
             work.insert(format!("outlet:{}", backlog.consumer), WorkStatus::new(waiting, backlog.oldest, now));
         }
-        let mut quarantine = 0;
-        let mut after = 0;
-        loop {
-            let items = ledger.quarantined(None, after, PAGE).await?;
-            quarantine += items.len() as u64;
-            match items.last() {
-                Some(last) if items.len() == PAGE => after = last.id,
-                _ => return Ok((nodes, work, quarantine)),
-            }
-        }
+        Ok((nodes, work, ledger.quarantine_size().await?))
     }
 }

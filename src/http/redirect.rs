@@ -41,6 +41,9 @@ fn location(headers: &HeaderMap, uri: &Uri, port: Option<u16>) -> Option<String>
     }
     let port = port.map(|port| format!(":{port}")).unwrap_or_default();
     let rest = uri.path_and_query().map_or("/", |rest| rest.as_str());
+    if !rest.starts_with('/') {
+        return None;
+    }
     Some(format!("https://{name}{port}{rest}"))
 }
 
@@ -60,6 +63,7 @@ mod tests {
             ("", "/", None, None),
             ("me@evil.example", "/", None, None),
             ("a b", "/", None, None),
+            ("feed.example", "*", None, None),
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(HOST, HeaderValue::from_str(host).unwrap());

@@ -46,6 +46,11 @@ impl ListenAddress {
         }
     }
 
+    /// Whether it is a name, which may have several addresses.
+    pub fn is_name(&self) -> bool {
+        matches!(self, Self::Port { host, .. } if host.parse::<IpAddr>().is_err())
+    }
+
     /// The port; `None` for a socket.
     pub fn port(&self) -> Option<u16> {
         match self {

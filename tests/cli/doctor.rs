@@ -85,6 +85,7 @@ fn ports_files_and_credentials_are_looked_at() {
     for (keys, expected) in [
         (vec![("server.listen", "192.0.2.1:80")], "cannot listen on 192.0.2.1:80 (server.listen)"),
         (vec![("server.data_dir", "/proc/feedline")], "(server.data_dir)"),
+        (vec![("server.listen", "unix:/proc/feedline.sock")], "unix:/proc/feedline.sock (server.listen)"),
         (vec![("server.tls_certificate", "no.crt"), ("server.tls_key", "no.key")], "(server.tls_certificate)"),
         (vec![("outlet.stream", "true")], "(outlet)"),
     ] {

@@ -109,6 +109,19 @@ fn a_server_listens_on_ports_names_and_sockets() {
     assert!(!socket.exists(), "it is removed at a stop");
 }
 
+#[test]
+fn one_port_is_listened_on_for_both_families() {
+    let Ok(free) = std::net::TcpListener::bind("[::1]:0") else { return };
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let dir = tempfile::tempdir().unwrap();
+    let server = Running::start(&dir, &[("server.listen", &format!("0.0.0.0:{port},[::]:{port}"))]);
+    assert!(ask(tcp(port), "/health").starts_with("HTTP/1.1 200"));
+    let six = std::net::TcpStream::connect(("::1", port)).unwrap();
+    assert!(ask(six, "/health").starts_with("HTTP/1.1 200"));
+    server.stop();
+}
+
 /// The errors of a server that cannot start.
 fn run_serve(dir: &TempDir, keys: &[(&str, &str)]) -> String {
     let mut command = feedline(dir, &["serve"]);

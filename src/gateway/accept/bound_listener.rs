@@ -1,9 +1,12 @@
 //! Open ports and sockets.
 
+use std::fs::Permissions;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use socket2::SockRef;
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 
 use crate::net::ListenAddress;
@@ -19,8 +22,15 @@ const LOCAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 pub enum BoundListener {
     /// A port.
     Port(TcpListener),
-    /// A socket of this machine, and its path. The file is removed with it.
-    Socket(UnixListener, PathBuf),
+    /// A socket of this machine. Its file is removed with it.
+    Socket {
+        /// The socket.
+        listener: UnixListener,
+        /// Its path.
+        path: PathBuf,
+        /// The file at the path: another process may put its own there.
+        file: Option<(u64, u64)>,
+    },
 }
 
 /// A connection that was accepted.
@@ -42,9 +52,9 @@ impl BoundListener {
                 for found in tokio::net::lookup_host((host.as_str(), *port)).await? {
                     match bind_port(found) {
                         Ok(listener) => listeners.push(Self::Port(listener)),
-                        Err(error) if error.kind() == io::ErrorKind::AddrInUse => return Err(error),
                         // `localhost` is also ::1 where this machine has no IPv6.
-                        Err(error) => missing = Some(error),
+                        Err(error) if address.is_name() && is_not_here(&error) => missing = Some(error),
+                        Err(error) => return Err(error),
                     }
                 }
                 match missing {
@@ -53,8 +63,11 @@ impl BoundListener {
                 }
             }
             ListenAddress::Socket(path) => {
-                remove_abandoned(path)?;
-                Ok(vec![Self::Socket(UnixListener::bind(path)?, path.clone())])
+                remove_abandoned(path).await?;
+                let listener = UnixListener::bind(path)?;
+                // For a proxy in the group of the file.
+                std::fs::set_permissions(path, Permissions::from_mode(0o660))?;
+                Ok(vec![Self::Socket { listener, path: path.clone(), file: file_of(path) }])
             }
         }
     }
@@ -63,7 +76,7 @@ impl BoundListener {
     pub fn address(&self) -> io::Result<ListenAddress> {
         match self {
             Self::Port(listener) => listener.local_addr().map(ListenAddress::from),
-            Self::Socket(_, path) => Ok(ListenAddress::Socket(path.clone())),
+            Self::Socket { path, .. } => Ok(ListenAddress::Socket(path.clone())),
         }
     }
 
@@ -73,7 +86,7 @@ impl BoundListener {
                 let (stream, peer) = listener.accept().await?;
                 Ok((Accepted::Tcp(stream), SocketAddr::new(peer.ip().to_canonical(), peer.port())))
             }
-            Self::Socket(listener, _) => {
+            Self::Socket { listener, .. } => {
                 let (stream, _) = listener.accept().await?;
                 Ok((Accepted::Unix(stream), LOCAL))
             }
@@ -83,26 +96,41 @@ impl BoundListener {
 
 impl Drop for BoundListener {
     fn drop(&mut self) {
-        if let Self::Socket(_, path) = self {
+        if let Self::Socket { path, file, .. } = self
+            && file.is_some()
+            && file_of(path) == *file
+        {
             // One that somebody else has removed is gone.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
+/// Whether this machine lacks an address, or its family.
+fn is_not_here(error: &io::Error) -> bool {
+    !matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied)
+}
+
+/// The device and the number of a file.
+fn file_of(path: &Path) -> Option<(u64, u64)> {
+    std::fs::symlink_metadata(path).ok().map(|found| (found.dev(), found.ino()))
+}
+
 fn bind_port(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     socket.set_reuseaddr(true)?;
+    if address.is_ipv6() {
+        // All addresses of IPv4 are another address: the same port can be listed for both.
+        SockRef::from(&socket).set_only_v6(true)?;
+    }
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
 
 /// Removes the socket that a killed process has left. One on which somebody listens stays, and so does any other file.
-fn remove_abandoned(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::FileTypeExt as _;
-
+async fn remove_abandoned(path: &Path) -> io::Result<()> {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
-    let is_abandoned = std::os::unix::net::UnixStream::connect(path)
-        .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+    let connected = UnixStream::connect(path).await;
+    let is_abandoned = connected.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
     if is_socket && is_abandoned { std::fs::remove_file(path) } else { Ok(()) }
 }

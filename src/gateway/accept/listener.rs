@@ -1,7 +1,7 @@
 //! The accept loop: HTTP, WebSocket upgrades and streams on one port or socket, over TLS if there is a certificate.
 //!
 //! hyper reads the head of each request. A client that sends one byte a minute costs a socket for ten seconds and no
-//! more ([`HeadTimer`]); between two requests a connection may idle for longer. Bodies and responses fail once they
+//! more ([`HeadTimer`]), and as long before that for each of a PROXY header and a TLS handshake; between two requests a connection may idle for longer. Bodies and responses fail once they
 //! make no progress ([`progress`](crate::net::progress)). After an upgrade, or at the beginning of a stream, the
 //! stream goes to the connection of the client, which has its own write timeout.
 //!
@@ -202,7 +202,9 @@ impl HttpListener {
             (ClientStream::Tcp(stream), Some(tls)) => match self.handshake(tls, stream).await {
                 Ok(stream) => stream,
                 Err(error) => {
-                    self.metrics.refused("tls");
+                    if !self.shutdown.stopping.is_cancelled() {
+                        self.metrics.refused("tls");
+                    }
                     return tracing::debug!(%peer, %error, "a TLS handshake failed");
                 }
             },
@@ -214,13 +216,17 @@ impl HttpListener {
     }
 
     async fn handshake(&self, tls: &TlsAcceptor, stream: TcpStream) -> io::Result<ClientStream> {
-        let encrypted = timeout(self.options.header_timeout, tls.accept(stream)).await??;
-        Ok(ClientStream::from(encrypted))
+        let accepting = timeout(self.options.header_timeout, tls.accept(stream));
+        // A silent client does not delay a shutdown.
+        let accepted = self.shutdown.stopping.run_until_cancelled(accepting).await;
+        Ok(ClientStream::from(accepted.ok_or(io::ErrorKind::ConnectionAborted)???))
     }
 
     /// The client's address out of a PROXY header.
     async fn proxied_client(&self, stream: &mut ClientStream) -> io::Result<Option<IpAddr>> {
-        timeout(self.options.header_timeout, proxy_protocol::read(stream)).await?
+        let reading = timeout(self.options.header_timeout, proxy_protocol::read(stream));
+        let read = self.shutdown.stopping.run_until_cancelled(reading).await;
+        read.ok_or(io::ErrorKind::ConnectionAborted)??
     }
 
     async fn serve_http(&self, stream: ClientStream, peer: Peer, slot: ConnectionSlot) -> hyper::Result<()> {

@@ -85,12 +85,16 @@ impl PooledConnection {
         sql: &'static str,
         parameters: Parameters<'_>,
     ) -> Result<Vec<Row>, ClassifiedError> {
+        // Asked on a connection of its own, so that this one does not count as silent meanwhile.
+        let types = match transactions {
+            None => None,
+            Some(transactions) => Some((transactions, transactions.parameter_types(endpoint, sql).await?)),
+        };
         // Counts down also when the caller is cancelled.
         let _done = CallGuard::new(self, kind);
-        let answer = match transactions {
+        let answer = match types {
             None => self.prepared.query(&self.client, sql, parameters).await,
-            Some(transactions) => {
-                let types = transactions.parameter_types(endpoint, sql).await?;
+            Some((transactions, types)) => {
                 transactions.query(&self.client, &self.sending, sql, parameters, &types).await
             }
         };

@@ -113,11 +113,17 @@ impl Endpoint {
         let idle = self.connect_with("", || ()).await?;
         let busy = self.connect_with("", || ()).await?;
         let asking = async {
-            let first = process(&idle).await?;
-            busy.batch_execute("BEGIN").await?;
-            let is_shared = process(&busy).await? == first || process(&idle).await? != first;
-            busy.batch_execute("ROLLBACK").await?;
-            Ok(is_shared)
+            // Other clients of the pooler may take and return connections in between.
+            for _ in 0..5 {
+                let first = process(&idle).await?;
+                busy.batch_execute("BEGIN").await?;
+                let is_shared = process(&busy).await? == first || process(&idle).await? != first;
+                busy.batch_execute("ROLLBACK").await?;
+                if is_shared {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
         };
         self.in_time(asking).await
     }

@@ -86,8 +86,8 @@ async fn look(
             advice.push(format!("{name} is off: {harm}"));
         }
     }
-    let free = setting("max_connections").parse::<usize>().unwrap_or(0)
-        - setting("superuser_reserved_connections").parse::<usize>().unwrap_or(0).min(1);
+    let number = |name: &str| setting(name).parse::<usize>().unwrap_or(0);
+    let free = number("max_connections").saturating_sub(number("superuser_reserved_connections"));
     if free < 2 * options.connections + 2 {
         advice.push(format!(
             "max_connections is {}: with ledger.connections = {} it is enough for {} nodes",

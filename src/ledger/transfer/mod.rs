@@ -107,6 +107,10 @@ pub async fn export_ledger(
 /// Why rows are not inserted beside servers.
 const NODES_RUN: &str = "a node is running on this ledger, or was killed some seconds ago: stop it first";
 
+fn refuse_beside_nodes(nodes: i64) -> Result<()> {
+    if nodes == 0 { Ok(()) } else { Err(LedgerError::Failed(NODES_RUN.to_owned())) }
+}
+
 /// What every line has.
 #[derive(Deserialize)]
 struct Line<'a> {

@@ -6,27 +6,30 @@ use std::pin::pin;
 use futures::TryStreamExt as _;
 use tokio_postgres::Client;
 
-use super::{Table, TransferError, TransferStore};
+use super::{Table, TransferError, TransferStore, refuse_beside_nodes};
 use crate::ledger::postgres::{PostgresOptions, connect_for_command};
 use crate::ledger::{LedgerError, Result};
 
-/// Sets the numbers of later rows behind those of the imported ones. Numbers of likes have the place in a batch in
-/// their last 20 bits.
+/// Sets the numbers of later rows behind those of the imported ones, and behind those that they remember: processed
+/// events are gone, and notifications remember the last event they contain. Numbers of likes have the place in a batch
+/// in their last 20 bits.
 const SEQUENCES: &str = "\
     SELECT setval('follows_seq', greatest((SELECT max(seq) FROM follows), (SELECT last_value FROM follows_seq)));
     SELECT setval('likes_seq', greatest((SELECT (max(seq) >> 20) + 1 FROM likes), (SELECT last_value FROM likes_seq)));
     SELECT setval('favourites_seq',
         greatest((SELECT max(seq) FROM favourites), (SELECT last_value FROM favourites_seq)));
-    SELECT setval('notification_ids',
-        greatest((SELECT max(id) FROM notifications), (SELECT last_value FROM notification_ids)));
-    SELECT setval(pg_get_serial_sequence('events', 'seq'), greatest((SELECT max(seq) FROM events), (
-        SELECT coalesce(last_value, 1) FROM pg_sequences
-        WHERE schemaname || '.' || sequencename = pg_get_serial_sequence('events', 'seq'))));
-    SELECT setval(pg_get_serial_sequence('quarantine', 'id'), greatest((SELECT max(id) FROM quarantine), (
-        SELECT coalesce(last_value, 1) FROM pg_sequences
-        WHERE schemaname || '.' || sequencename = pg_get_serial_sequence('quarantine', 'id'))));
+    SELECT setval('notification_ids', greatest((SELECT max(id) FROM notifications),
+        (SELECT max(item) FROM push_queue WHERE kind <> 'post'), (SELECT last_value FROM notification_ids)));
+    SELECT setval(pg_get_serial_sequence('events', 'seq'), greatest(1, (SELECT max(seq) FROM events),
+        (SELECT max(event) FROM notification_people),
+        pg_sequence_last_value(pg_get_serial_sequence('events', 'seq')::regclass)));
+    SELECT setval(pg_get_serial_sequence('quarantine', 'id'), greatest(1, (SELECT max(id) FROM quarantine),
+        pg_sequence_last_value(pg_get_serial_sequence('quarantine', 'id')::regclass)));
     UPDATE revocations_end SET seq = greatest(seq, (SELECT max(seq) FROM revocations));
     ANALYZE";
+
+/// The number of nodes that are alive.
+const NODES: &str = "SELECT count(*) FROM nodes WHERE lease_until > extract(epoch FROM clock_timestamp()) * 1000";
 
 /// A connection to a database of a ledger, in a transaction for an export.
 pub struct PostgresTransfer(Client);
@@ -49,12 +52,9 @@ impl PostgresTransfer {
     /// If it cannot be reached, or a node uses it.
     pub async fn writing(options: &PostgresOptions) -> Result<Self> {
         let client = connect_for_command(options).await?;
-        let sql = "SELECT count(*) FROM nodes WHERE lease_until > extract(epoch FROM clock_timestamp()) * 1000";
-        let nodes: i64 = client.query_typed_one(sql, &[]).await.map_err(|error| failed(&error))?.get(0);
-        match nodes {
-            0 => Ok(Self(client)),
-            _ => Err(LedgerError::Failed(super::NODES_RUN.to_owned())),
-        }
+        let nodes = client.query_typed_one(NODES, &[]).await.map_err(|error| failed(&error))?;
+        refuse_beside_nodes(nodes.get(0))?;
+        Ok(Self(client))
     }
 }
 
@@ -81,6 +81,10 @@ impl TransferStore for PostgresTransfer {
             let transaction = self.0.transaction().await?;
             // A batch is a scan of its rows, and may take longer than a call of a server.
             transaction.batch_execute("SET LOCAL statement_timeout = '60s'; SET LOCAL lock_timeout = '10s'").await?;
+            let nodes: i64 = transaction.query_typed_one(NODES, &[]).await?.get(0);
+            if nodes > 0 {
+                return Ok(None);
+            }
             let mut new = 0;
             for (number, sql) in table.postgres_inserts().iter().enumerate() {
                 let inserted = transaction.execute_typed(sql, &[(&rows, tokio_postgres::types::Type::TEXT)]).await?;
@@ -89,13 +93,15 @@ impl TransferStore for PostgresTransfer {
                 }
             }
             transaction.commit().await?;
-            Ok(new)
+            Ok(Some(new))
         };
-        inserting.await.map_err(|error: tokio_postgres::Error| failed(&error))
+        let new = inserting.await.map_err(|error: tokio_postgres::Error| failed(&error))?;
+        new.ok_or_else(|| LedgerError::Failed(super::NODES_RUN.to_owned()))
     }
 
     async fn finish_import(&mut self) -> Result<()> {
-        self.0.batch_execute("SET statement_timeout = 0").await.map_err(|error| failed(&error))?;
-        self.0.batch_execute(SEQUENCES).await.map_err(|error| failed(&error))
+        // In a transaction, so that nothing stays on the connection of a pooler.
+        let sequences = format!("BEGIN; SET LOCAL statement_timeout = 0; {SEQUENCES}; COMMIT");
+        self.0.batch_execute(&sequences).await.map_err(|error| failed(&error))
     }
 }

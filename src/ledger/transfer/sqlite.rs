@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::{Table, TransferError, TransferStore};
+use super::{Table, TransferError, TransferStore, refuse_beside_nodes};
 use crate::ledger::{LedgerError, Result};
-use crate::model::Millis;
 
 /// How long a statement waits for another process's lock.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
@@ -31,18 +30,18 @@ impl SqliteTransfer {
     ///
     /// # Errors
     /// If it cannot be opened, or a server uses it.
-    pub fn writing(path: &Path, now: Millis) -> Result<Self> {
+    pub fn writing(path: &Path) -> Result<Self> {
         let db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         db.execute_batch("PRAGMA foreign_keys = on").map_err(|error| failed(&error))?;
-        let now = i64::try_from(now).unwrap_or(i64::MAX);
-        let nodes: i64 = db
-            .query_row("SELECT count(*) FROM nodes WHERE lease_until > ?1", [now], |row| row.get(0))
-            .map_err(|error| failed(&error))?;
-        match nodes {
-            0 => Ok(Self(db)),
-            _ => Err(LedgerError::Failed(super::NODES_RUN.to_owned())),
-        }
+        refuse_beside_nodes(nodes(&db)?)?;
+        Ok(Self(db))
     }
+}
+
+/// The number of nodes that are alive.
+fn nodes(db: &Connection) -> Result<i64> {
+    let sql = "SELECT count(*) FROM nodes WHERE lease_until > unixepoch() * 1000";
+    db.query_row(sql, [], |row| row.get(0)).map_err(|error| failed(&error))
 }
 
 fn connect(path: &Path, flags: OpenFlags) -> Result<Connection> {
@@ -71,12 +70,24 @@ impl TransferStore for SqliteTransfer {
     }
 
     async fn insert(&mut self, table: &Table, rows: &str) -> Result<u64> {
-        let inserted = self.0.prepare_cached(&table.sqlite_insert()).and_then(|mut insert| insert.execute([rows]));
-        inserted.map(|rows| rows as u64).map_err(|error| failed(&error))
+        let transaction = self.0.transaction().map_err(|error| failed(&error))?;
+        refuse_beside_nodes(nodes(&transaction)?)?;
+        let insert = table.sqlite_insert();
+        let inserted = transaction.execute(&insert, [rows]).map_err(|error| failed(&error))?;
+        transaction.commit().map_err(|error| failed(&error))?;
+        Ok(inserted as u64)
     }
 
     async fn finish_import(&mut self) -> Result<()> {
-        // Numbers continue behind the greatest one that was ever inserted.
-        Ok(())
+        // Other numbers continue behind the greatest one that was ever inserted. Processed events are gone, and
+        // notifications remember the last event they contain; devices remember notifications.
+        const SEQUENCES: &str = "\
+            INSERT INTO sqlite_sequence (name, seq) SELECT column1, 0 FROM (VALUES ('events'), ('notifications'))
+            WHERE column1 NOT IN (SELECT name FROM sqlite_sequence);
+            UPDATE sqlite_sequence SET seq = max(seq, (SELECT coalesce(max(event), 0) FROM notification_people))
+            WHERE name = 'events';
+            UPDATE sqlite_sequence SET seq = max(seq, (SELECT coalesce(max(item), 0) FROM push_queue
+                WHERE kind <> 'post')) WHERE name = 'notifications'";
+        self.0.execute_batch(SEQUENCES).map_err(|error| failed(&error))
     }
 }

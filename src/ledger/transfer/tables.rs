@@ -276,7 +276,9 @@ impl Table {
         };
         let values: Vec<String> = columns().map(value).collect();
         let (names, values) = (names.join(", "), values.join(", "));
-        format!("INSERT OR IGNORE INTO {} ({names}) SELECT {values} FROM json_each(?1)", self.name)
+        // `WHERE true` tells the parser that ON is no join.
+        let name = self.name;
+        format!("INSERT INTO {name} ({names}) SELECT {values} FROM json_each(?1) WHERE true ON CONFLICT DO NOTHING")
     }
 
     fn sqlite_column(&self, column: &str) -> String {
