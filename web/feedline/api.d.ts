@@ -324,6 +324,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Returns the live nodes, the state of the stores, and the work that waits. */
+        get: operations["status"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/subscribe": {
         parameters: {
             query?: never;
@@ -2011,6 +2028,18 @@ export interface components {
         DeleteUserRequest: {
             user: components["schemas"]["UserId"];
         };
+        DeploymentStatus: {
+            failover: string;
+            nodes: components["schemas"]["NodeStatus"][];
+            /** Format: int64 */
+            quarantine: number;
+            stores: {
+                [key: string]: string;
+            };
+            work: {
+                [key: string]: components["schemas"]["WorkStatus"];
+            };
+        };
         Device: {
             app_version?: string;
             id: components["schemas"]["DeviceId"];
@@ -2351,6 +2380,17 @@ export interface components {
             cpu: number;
             /** Format: int64 */
             rss: number;
+        };
+        NodeStatus: {
+            /** Format: int64 */
+            clock_skew: number;
+            id: string;
+            name: string;
+            /** Format: uint8 */
+            number?: number;
+            /** Format: int64 */
+            started_at: number;
+            version: string;
         };
         Notification: {
             comment?: components["schemas"]["CommentId"];
@@ -3148,6 +3188,12 @@ export interface components {
         };
         WebPushKey: {
             vapid_public_key?: string;
+        };
+        WorkStatus: {
+            /** Format: int64 */
+            oldest_seconds: number;
+            /** Format: int64 */
+            waiting: number;
         };
     };
     responses: {
@@ -4202,6 +4248,53 @@ export interface operations {
             413: components["responses"]["TooLarge"];
             416: components["responses"]["ServerError"];
             500: components["responses"]["ServerError"];
+        };
+    };
+    status: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "failover": "none",
+                     *       "nodes": [
+                     *         {
+                     *           "clock_skew": 2,
+                     *           "id": "0b1f4dd1-3a4e-4f0e-9d52-0f2a7f1f0b2c",
+                     *           "name": "feed1_8000",
+                     *           "number": 3,
+                     *           "started_at": 1795236753868,
+                     *           "version": "0.1.0"
+                     *         }
+                     *       ],
+                     *       "quarantine": 0,
+                     *       "stores": {
+                     *         "postgres": "ok",
+                     *         "redis": "ok"
+                     *       },
+                     *       "work": {
+                     *         "fanout": {
+                     *           "oldest_seconds": 0,
+                     *           "waiting": 0
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DeploymentStatus"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            500: components["responses"]["Internal"];
         };
     };
     "server.subscribe": {

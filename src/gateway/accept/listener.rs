@@ -1,9 +1,10 @@
 //! The accept loop: HTTP, WebSocket upgrades and streams on one port or socket, over TLS if there is a certificate.
 //!
 //! hyper reads the head of each request. A client that sends one byte a minute costs a socket for ten seconds and no
-//! more ([`HeadTimer`]), and as long before that for each of a PROXY header and a TLS handshake; between two requests a connection may idle for longer. Bodies and responses fail once they
-//! make no progress ([`progress`](crate::net::progress)). After an upgrade, or at the beginning of a stream, the
-//! stream goes to the connection of the client, which has its own write timeout.
+//! more ([`HeadTimer`]), and as long before that for each of a PROXY header and a TLS handshake; between two requests a
+//! connection may idle for longer. Bodies and responses fail once they make no progress
+//! ([`progress`](crate::net::progress)). After an upgrade, or at the beginning of a stream, the stream goes to the
+//! connection of the client, which has its own write timeout.
 //!
 //! The client's address is that of the other end, or what a trusted proxy says: a PROXY header before the first
 //! request, `X-Forwarded-For` in each request. `X-Forwarded-Prefix` of a trusted proxy is passed on as [`BasePath`].
