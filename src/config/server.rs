@@ -19,7 +19,7 @@ pub struct ServerConfig {
     pub listen: Vec<ListenAddress>,
     /// The certificate of the ports of [`listen`](Self::listen); `None`: they are not encrypted.
     pub tls: Option<TlsFiles>,
-    /// For how long browsers are to use https alone; `None`: they are not told.
+    /// For how long browsers are to use https alone; `None`: there is no such header.
     pub hsts: Option<Duration>,
     /// The addresses whose requests are redirected to https.
     pub redirect_listen: Vec<ListenAddress>,

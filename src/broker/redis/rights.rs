@@ -54,7 +54,7 @@ const COMMANDS: &[&str] = &[
 pub struct RedisFindings {
     /// The version of the server.
     pub version: String,
-    /// Its `maxmemory-policy`, if it tells.
+    /// Its `maxmemory-policy`, if it reports it.
     pub eviction_policy: Option<String>,
     /// Refused commands, each with the reason.
     pub refused: Vec<String>,

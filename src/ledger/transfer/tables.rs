@@ -276,7 +276,7 @@ impl Table {
         };
         let values: Vec<String> = columns().map(value).collect();
         let (names, values) = (names.join(", "), values.join(", "));
-        // `WHERE true` tells the parser that ON is no join.
+        // Without `WHERE true`, SQLite takes ON for that of a join.
         let name = self.name;
         format!("INSERT INTO {name} ({names}) SELECT {values} FROM json_each(?1) WHERE true ON CONFLICT DO NOTHING")
     }
