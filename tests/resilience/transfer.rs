@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -110,6 +111,19 @@ async fn everything(server: &Server, paths: &[String]) -> Vec<String> {
     all
 }
 
+/// The same once nothing changes any more: likes are notifications a while after they count.
+async fn settled(server: &Server, paths: &[String]) -> Vec<String> {
+    let mut before = everything(server, paths).await;
+    loop {
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        let now = everything(server, paths).await;
+        if now == before {
+            return now;
+        }
+        before = now;
+    }
+}
+
 /// Shows the answers that differ.
 fn assert_same(now: &[String], before: &[String]) {
     let differ = |(now, before): &(&String, &String)| now != before;
@@ -139,7 +153,7 @@ fn run(server: &Server, ledger: Option<&str>, args: &[&str]) -> String {
 async fn an_instance_moves_between_the_ledgers_and_is_the_same() {
     let mut first = Server::start().await;
     let paths = fill(&first).await;
-    let before = everything(&first, &paths).await;
+    let before = settled(&first, &paths).await;
     first.stop().await;
 
     let folder = tempfile::tempdir().expect("a folder");
@@ -175,7 +189,7 @@ async fn an_instance_moves_between_the_ledgers_and_is_the_same() {
     until("events are notifications", async || second.metric("feedline_events_pending").await == Some(0.0)).await;
     let said = second.program(&["import", from_sqlite.to_str().unwrap()]).output().expect("the program");
     assert!(String::from_utf8_lossy(&said.stderr).contains("a node is running"), "{said:?}");
-    let after = everything(&second, &paths).await;
+    let after = settled(&second, &paths).await;
     second.stop().await;
 
     run(&second, None, &["export", "--to", again.to_str().unwrap()]);
