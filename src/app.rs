@@ -25,7 +25,7 @@ use crate::gateway::{Gateway, GatewayParts};
 use crate::hooks::Hooks;
 use crate::http::{HttpParts, ProbeParts, admin_router, probe_routes, router};
 use crate::jwks;
-use crate::ledger::{Ledger, NodeDescription};
+use crate::ledger::{Ledger, NodeDetails};
 use crate::metrics::Metrics;
 use crate::outlet::{OutletTargets, OutletWorkers};
 pub use crate::push::push_providers;
@@ -98,10 +98,7 @@ impl App {
             issuer: SessionIssuer::new(&config.auth, secrets),
             revocations: Arc::clone(&revocations),
             metrics: Arc::clone(&metrics),
-            node: NodeDescription {
-                fingerprints: fingerprints(config, secrets, &ledger_id),
-                ..node_description(config)
-            },
+            node: NodeDetails { fingerprints: fingerprints(config, secrets, &ledger_id), ..node_description(config) },
         };
         let feed = Feed::new(parts, feed_options(config));
         let operations = Arc::new(Operations::new());

@@ -14,7 +14,7 @@ use crate::gateway::accept::listener::ListenerOptions;
 use crate::gateway::channels::Channels;
 use crate::gateway::session::SessionOptions;
 use crate::hooks::HookPolicy;
-use crate::ledger::{NodeDescription, PushPlan};
+use crate::ledger::{NodeDetails, PushPlan};
 use crate::net::{AllowedOrigins, ListenAddress, OwnHosts};
 use crate::push::{RegistrationPolicy, vapid_public_key};
 
@@ -114,12 +114,12 @@ fn own_hosts(server: &ServerConfig) -> OwnHosts {
 }
 
 /// This node, as others see it.
-pub(super) fn node_description(config: &Config) -> NodeDescription {
-    NodeDescription {
+pub(super) fn node_description(config: &Config) -> NodeDetails {
+    NodeDetails {
         name: node_name(config),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started_at: now(),
-        ..NodeDescription::default()
+        ..NodeDetails::default()
     }
 }
 

@@ -9,7 +9,7 @@ use crate::broker::{
     Broker, DurableQueue, Flush, InboxOptions, Journal, MemoryBroker, RedisBroker, RedisOptions, redis_rights,
 };
 use crate::config::{BrokerUrl, Config, Durability, LedgerConfig, LedgerUrl};
-use crate::feed::{DeploymentStatus, adopt, now};
+use crate::feed::{DeploymentStatus, adopt, ledger_kind, now};
 use crate::ledger::{Ledger, LedgerError, PostgresLedger, PostgresOptions, SqliteLedger, SqliteOptions};
 
 /// The broker, and the queue of deferred ledger writes. Redis serves as both; in a single process, the queue is a
@@ -65,8 +65,7 @@ pub async fn deployment_status(config: &Config) -> DeploymentStatus {
     let ledger = match open_ledger(&config).await {
         Ok(ledger) => ledger,
         Err(error) => {
-            let name = if matches!(config.ledger.url, LedgerUrl::Postgres(_)) { "postgres" } else { "sqlite" };
-            stores.insert(name, format!("{error:#}"));
+            stores.insert(ledger_kind(&config.ledger.url.to_string()), format!("{error:#}"));
             return DeploymentStatus::of_stores(stores);
         }
     };

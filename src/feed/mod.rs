@@ -85,7 +85,7 @@ pub use rendering::{Audience, RenderContext, RenderedEvent, Viewer};
 pub(crate) use runtime::Runtime;
 pub use runtime::now;
 pub use services::Feed;
-pub use status::{DeploymentStatus, NodeStatus, WorkStatus};
+pub use status::{DeploymentStatus, NodeStatus, WorkStatus, ledger_kind};
 pub(crate) use timelines::Inboxes;
 pub use timelines::Presence;
 pub(crate) use visibility::AccessChecks;

@@ -57,13 +57,17 @@ impl WorkStatus {
     }
 }
 
+/// `postgres` or `sqlite`: the kind of the ledger at a place, or of its URL.
+pub fn ledger_kind(place: &str) -> &'static str {
+    if place.starts_with("postgres") { "postgres" } else { "sqlite" }
+}
+
 impl DeploymentStatus {
     /// Reads the state from the ledger. If it cannot be read, `stores` says so, and the rest is empty.
     pub async fn read(ledger: &dyn Ledger, mut stores: BTreeMap<&'static str, String>, now: Millis) -> Self {
-        let name = if ledger.place().starts_with("postgres") { "postgres" } else { "sqlite" };
         let read = Self::read_rows(ledger, now).await;
         let trouble = read.as_ref().err().map(ToString::to_string);
-        stores.insert(name, trouble.unwrap_or_else(|| "ok".to_owned()));
+        stores.insert(ledger_kind(&ledger.place()), trouble.unwrap_or_else(|| "ok".to_owned()));
         let (nodes, work, quarantine) = read.unwrap_or_default();
         Self { nodes, stores, work, quarantine, failover: "none".to_owned() }
     }

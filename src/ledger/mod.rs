@@ -59,7 +59,7 @@ pub use self::likes::{LikeBatch, LikeStore, RevertReason, Reverted, SettledLikes
 pub use self::lineage::{HighWaterMarks, JOBS, Lineage, LineageStore, NUMBERS_SKIPPED, PULLED, high_water};
 pub(crate) use self::nodes::liveness_millis;
 pub use self::nodes::{
-    LedgerIdentity, NODE_LIVENESS, NewNode, NodeDescription, NodeRow, NodeStore, Partner, PartnerChange,
+    LedgerIdentity, NODE_LIVENESS, NewNode, NodeDetails, NodeRow, NodeStore, Partner, PartnerChange,
 };
 pub use self::notifications::{
     EndedNotification, MAX_GROUP_COMMENTS, MAX_GROUP_PEOPLE, MAX_NOTIFICATION_GROUPS, MarkUpTo, NotificationEvent,

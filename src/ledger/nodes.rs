@@ -47,7 +47,7 @@ pub struct PartnerChange {
 /// A node, as other nodes and operators see it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct NodeDescription {
+pub struct NodeDetails {
     /// The host and the port.
     pub name: String,
     /// The version of the server.
@@ -72,7 +72,7 @@ pub struct NodeRow {
     /// The id of its broker.
     pub broker: String,
     /// Its description.
-    pub description: NodeDescription,
+    pub description: NodeDetails,
     /// Until when it counts as alive, in Unix milliseconds by the clock of the ledger. Grows with each renewal.
     pub lease_until: Millis,
     /// Whether it counts as alive.
@@ -85,7 +85,7 @@ pub struct NewNode {
     /// The name of the process in leases.
     pub id: String,
     /// Its description.
-    pub description: NodeDescription,
+    pub description: NodeDetails,
 }
 
 /// The identity of the ledger, the record of its broker, and the nodes.

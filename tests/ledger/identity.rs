@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use feedline::ledger::{Ledger, NewNode, NodeDescription, Partner, PartnerChange};
+use feedline::ledger::{Ledger, NewNode, NodeDetails, Partner, PartnerChange};
 
 use crate::support::conformance;
 
@@ -17,7 +17,7 @@ conformance! {
 type Any = Arc<dyn Ledger>;
 
 fn node(id: &str) -> NewNode {
-    NewNode { id: id.into(), description: NodeDescription { name: format!("host of {id}"), ..Default::default() } }
+    NewNode { id: id.into(), description: NodeDetails { name: format!("host of {id}"), ..Default::default() } }
 }
 
 fn partner(id: &str, adoptions: u64) -> Partner {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::ledger::{NodeDescription, NodeRow};
+use crate::ledger::{NodeDetails, NodeRow};
 
-/// What is compared, as in `/ready`: first the kinds of keys, in the order of their digests in a [`NodeDescription`].
+/// What is compared, as in `/ready`: first the kinds of keys, in the order of their digests in a [`NodeDetails`].
 /// `key_versions` are the former keys that are still accepted.
 pub const FINGERPRINTS: [&str; 6] = ["token_keys", "session_keys", "api_keys", "key_versions", "clock", "version"];
 
@@ -21,7 +21,7 @@ pub(crate) struct Mismatches(BTreeMap<&'static str, Vec<String>>);
 
 impl Mismatches {
     /// Compares this node with the others.
-    pub(super) fn find<'a>(own: &NodeDescription, others: impl Iterator<Item = &'a NodeRow>) -> Self {
+    pub(super) fn find<'a>(own: &NodeDetails, others: impl Iterator<Item = &'a NodeRow>) -> Self {
         let mut found = Self::default();
         for other in others.map(|row| &row.description) {
             let differing = FINGERPRINTS.into_iter().filter(|kind| differs(kind, own, other));
@@ -41,7 +41,7 @@ impl Mismatches {
     }
 }
 
-fn differs(kind: &str, own: &NodeDescription, other: &NodeDescription) -> bool {
+fn differs(kind: &str, own: &NodeDetails, other: &NodeDetails) -> bool {
     match kind {
         "version" => own.version != other.version,
         "clock" => {
@@ -65,8 +65,8 @@ fn reason(nodes: &[String]) -> String {
 mod tests {
     use super::*;
 
-    fn node(name: &str, change: impl FnOnce(&mut NodeDescription)) -> NodeRow {
-        let mut description = NodeDescription { name: name.into(), version: "1".into(), ..Default::default() };
+    fn node(name: &str, change: impl FnOnce(&mut NodeDetails)) -> NodeRow {
+        let mut description = NodeDetails { name: name.into(), version: "1".into(), ..Default::default() };
         for kind in &FINGERPRINTS[..4] {
             description.fingerprints.insert((*kind).to_owned(), format!("digest of {kind}"));
         }

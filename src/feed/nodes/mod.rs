@@ -31,7 +31,7 @@ use self::pairing::{Pairing, Stores};
 use super::node_ids::NodeIds;
 use super::runtime::{Runtime, now};
 use crate::broker::Broker;
-use crate::ledger::{Ledger, NewNode, NodeDescription, liveness_millis};
+use crate::ledger::{Ledger, NewNode, NodeDetails, liveness_millis};
 use crate::metrics::Metrics;
 use crate::model::Millis;
 
@@ -57,9 +57,9 @@ pub(crate) struct NodeRegistry {
     runtime: Arc<Runtime>,
     ids: Arc<NodeIds>,
     metrics: Arc<Metrics>,
-    description: NodeDescription,
+    description: NodeDetails,
     /// `None`: the node is not registered.
-    registration: RwLock<Option<Registration>>,
+    registration: RwLock<Option<JoinedNode>>,
     /// How far the clock is ahead of that of the ledger, in milliseconds.
     clock_skew: AtomicI64,
     /// What differs from other nodes, as of the last comparison.
@@ -71,7 +71,7 @@ pub(crate) struct NodeRegistry {
 
 /// The node is registered.
 #[derive(Clone)]
-struct Registration {
+struct JoinedNode {
     pairing: Pairing,
     /// The end of the lease in the ledger.
     lease_until: Millis,
@@ -85,9 +85,9 @@ impl NodeRegistry {
         runtime: Arc<Runtime>,
         ids: Arc<NodeIds>,
         metrics: Arc<Metrics>,
-        description: NodeDescription,
+        description: NodeDetails,
     ) -> Self {
-        let description = NodeDescription { broker: broker.place(), ..description };
+        let description = NodeDetails { broker: broker.place(), ..description };
         Self {
             ledger,
             broker,
@@ -154,7 +154,7 @@ impl NodeRegistry {
 
     fn node(&self) -> NewNode {
         let clock_skew = self.clock_skew.load(Ordering::Relaxed);
-        let description = NodeDescription { number: self.ids.number(), clock_skew, ..self.description.clone() };
+        let description = NodeDetails { number: self.ids.number(), clock_skew, ..self.description.clone() };
         NewNode { id: self.runtime.holder().to_string(), description }
     }
 
@@ -183,7 +183,7 @@ impl NodeRegistry {
                 paired => paired,
             };
             if matches!(paired, Ok(true)) {
-                *self.registration.write() = Some(Registration { pairing, lease_until });
+                *self.registration.write() = Some(JoinedNode { pairing, lease_until });
                 return Ok(());
             }
             // Of two starts at once, another ledger was the first at the broker.
@@ -195,7 +195,7 @@ impl NodeRegistry {
     }
 
     async fn renew(&self) {
-        let Some(Registration { pairing, lease_until }) = self.registration.read().clone() else { return };
+        let Some(JoinedNode { pairing, lease_until }) = self.registration.read().clone() else { return };
         let asked = now();
         let lease_until = match self.ledger.renew_node(&self.node()).await {
             Ok(Some(renewed)) => {

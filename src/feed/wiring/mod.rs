@@ -44,7 +44,7 @@ use super::web_push_key::WebPushPublicKey;
 use super::work::{JobQueue, Owner, QuarantinePolicy};
 use crate::auth::{Passwords, RevocationList, SessionIssuer, SignInGuard};
 use crate::broker::{Broker, DurableQueue};
-use crate::ledger::{Ledger, NodeDescription};
+use crate::ledger::{Ledger, NodeDetails};
 use crate::metrics::Metrics;
 
 /// The kinds of work, as `/ready` names them. Each has a policy of its own, because only items of the same kind show
@@ -69,7 +69,7 @@ pub struct FeedParts {
     /// The metrics of this process.
     pub metrics: Arc<Metrics>,
     /// This node, as others see it.
-    pub node: NodeDescription,
+    pub node: NodeDetails,
 }
 
 impl Feed {

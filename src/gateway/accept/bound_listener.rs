@@ -34,7 +34,7 @@ pub enum BoundListener {
 }
 
 /// A connection that was accepted.
-pub(super) enum Accepted {
+pub(super) enum AcceptedSocket {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
@@ -80,15 +80,15 @@ impl BoundListener {
         }
     }
 
-    pub(super) async fn accept(&self) -> io::Result<(Accepted, SocketAddr)> {
+    pub(super) async fn accept(&self) -> io::Result<(AcceptedSocket, SocketAddr)> {
         match self {
             Self::Port(listener) => {
                 let (stream, peer) = listener.accept().await?;
-                Ok((Accepted::Tcp(stream), SocketAddr::new(peer.ip().to_canonical(), peer.port())))
+                Ok((AcceptedSocket::Tcp(stream), SocketAddr::new(peer.ip().to_canonical(), peer.port())))
             }
             Self::Socket { listener, .. } => {
                 let (stream, _) = listener.accept().await?;
-                Ok((Accepted::Unix(stream), LOCAL))
+                Ok((AcceptedSocket::Unix(stream), LOCAL))
             }
         }
     }

@@ -32,7 +32,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_service::Service;
 
-use super::bound_listener::{Accepted, BoundListener};
+use super::bound_listener::{AcceptedSocket, BoundListener};
 use super::connection_counts::{CapReached, ConnectionCounts, ConnectionSlot};
 use super::stream_opener::StreamStart;
 use crate::metrics::Metrics;
@@ -154,14 +154,14 @@ struct Peer {
 
 impl HttpListener {
     /// Closes a connection, and says why if there is time for it.
-    fn refuse(&self, stream: Accepted, client: IpAddr, CapReached(reason): CapReached, tasks: &TaskTracker) {
+    fn refuse(&self, stream: AcceptedSocket, client: IpAddr, CapReached(reason): CapReached, tasks: &TaskTracker) {
         self.metrics.refused(reason);
         tracing::debug!(%client, reason, "refused a connection");
         // Over TLS the client could not read why, and a handshake is not worth it.
         let stream = match stream {
-            Accepted::Tcp(stream) if self.options.tls.is_none() => ClientStream::Tcp(stream),
-            Accepted::Tcp(_) => return,
-            Accepted::Unix(stream) => ClientStream::from(stream),
+            AcceptedSocket::Tcp(stream) if self.options.tls.is_none() => ClientStream::Tcp(stream),
+            AcceptedSocket::Tcp(_) => return,
+            AcceptedSocket::Unix(stream) => ClientStream::from(stream),
         };
         if let Ok(permit) = Arc::clone(&self.refusals).try_acquire_owned() {
             tasks.spawn(async move {
@@ -171,14 +171,14 @@ impl HttpListener {
         }
     }
 
-    async fn serve(self: Arc<Self>, stream: Accepted, peer: SocketAddr, is_proxy: bool, slot: ConnectionSlot) {
+    async fn serve(self: Arc<Self>, stream: AcceptedSocket, peer: SocketAddr, is_proxy: bool, slot: ConnectionSlot) {
         let mut peer_of_http = Peer { address: peer.ip(), may_forward: true };
         let mut plain = match stream {
-            Accepted::Tcp(stream) => match stream.set_nodelay(true) {
+            AcceptedSocket::Tcp(stream) => match stream.set_nodelay(true) {
                 Ok(()) => ClientStream::Tcp(stream),
                 Err(error) => return tracing::debug!(%peer, %error, "a connection ended before it began"),
             },
-            Accepted::Unix(stream) => ClientStream::from(stream),
+            AcceptedSocket::Unix(stream) => ClientStream::from(stream),
         };
         if self.options.proxy_protocol && is_proxy {
             match self.proxied_client(&mut plain).await {

@@ -131,7 +131,7 @@ impl Endpoint {
     /// Opens a connection, with its settings if it keeps them. Calls `on_end` when the connection ends.
     pub(super) async fn connect(&self, on_end: impl FnOnce() + Send + 'static) -> Result<Client> {
         match self.scope {
-            SettingsScope::Connection => self.connect_with(&self.settings("SET"), on_end).await,
+            SettingsScope::Connection => self.connect_with(&self.settings(), on_end).await,
             SettingsScope::Transaction => self.connect_with("", on_end).await,
         }
     }
@@ -143,7 +143,7 @@ impl Endpoint {
 
     /// The statements before the statement of a transaction that has its own settings.
     pub(super) fn begin(&self) -> String {
-        format!("BEGIN; {}", self.settings("SET LOCAL"))
+        format!("BEGIN; {}", self.settings())
     }
 
     async fn connect_with(&self, settings: &str, on_end: impl FnOnce() + Send + 'static) -> Result<Client> {
@@ -190,15 +190,18 @@ impl Endpoint {
         }
     }
 
-    /// The settings of statements, with `SET` for a connection or `SET LOCAL` for a transaction.
+    /// The settings of statements, for a connection or for a transaction.
     ///
     /// Each statement is planned once, with a generic plan: all statements are index look-ups, so a plan for specific
     /// values could only be worse. New tables are small, so scans of whole tables are disabled; otherwise the planner
     /// would choose them, and keep them as the tables grow. The server's time limits are shorter than the caller's: the
     /// caller gets the reason, and abandoned statements end.
-    fn settings(&self, set: &str) -> String {
-        let is_local = set == "SET LOCAL";
-        let isolation = if is_local { "TRANSACTION" } else { "SESSION CHARACTERISTICS AS TRANSACTION" };
+    fn settings(&self) -> String {
+        let (set, isolation) = match self.scope {
+            SettingsScope::Connection => ("SET", "SESSION CHARACTERISTICS AS TRANSACTION"),
+            SettingsScope::Transaction => ("SET LOCAL", "TRANSACTION"),
+        };
+        let is_local = self.scope == SettingsScope::Transaction;
         let millis = self.timeout.as_millis().max(10);
         let commit = match self.durability {
             // A stronger setting of the server (`remote_apply`) stays in force.

@@ -120,7 +120,7 @@ struct Line<'a> {
 
 /// Rows of one table that are to be inserted together.
 #[derive(Default)]
-struct Batch {
+struct RowBatch {
     table: Option<&'static Table>,
     rows: usize,
     json: String,
@@ -136,7 +136,7 @@ pub async fn import_ledger(
     mut progress: impl FnMut(&TransferReport),
 ) -> std::result::Result<TransferReport, TransferError> {
     let mut report = TransferReport::default();
-    let mut batch = Batch::default();
+    let mut batch = RowBatch::default();
     let mut number = 0;
     let mut line = String::new();
     let form = |number, why: &str| TransferError::Form(number, why.to_owned());
@@ -179,8 +179,8 @@ pub async fn import_ledger(
     }
 }
 
-async fn insert(store: &mut dyn TransferStore, batch: &mut Batch, report: &mut TransferReport) -> Result<()> {
-    let Batch { table, rows, mut json } = std::mem::take(batch);
+async fn insert(store: &mut dyn TransferStore, batch: &mut RowBatch, report: &mut TransferReport) -> Result<()> {
+    let RowBatch { table, rows, mut json } = std::mem::take(batch);
     if let Some(table) = table {
         json.push(']');
         let new = store.insert(table, &json).await?;
