@@ -1,19 +1,21 @@
 //! Where the server listens: several addresses, sockets, and TLS.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, IoSlice, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use feedline::net::ClientStream;
 use futures::{SinkExt as _, StreamExt as _};
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, StreamOwned};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::io::AsyncReadExt as _;
 use tokio_tungstenite::tungstenite::Message;
 
 use super::{err, feedline, run};
@@ -281,4 +283,35 @@ async fn a_websocket_over_tls_loses_nothing_of_what_its_client_reads_late() {
         }
     }
     server.stop();
+}
+
+#[tokio::test]
+async fn what_counts_as_written_over_tls_was_sent() {
+    let dir = tempfile::tempdir().unwrap();
+    certify(dir.path(), "1");
+    let certificate = CertificateDer::from_pem_file(dir.path().join("tls.crt")).unwrap();
+    let key = PrivateKeyDer::from_pem_file(dir.path().join("tls.key")).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = config.with_no_client_auth().with_single_cert(vec![certificate], key).unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let near = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let (far, _) = listener.accept().await.unwrap();
+    let name = ServerName::try_from("feed.example").unwrap();
+    let connector = tokio_rustls::TlsConnector::from(trusting(dir.path()));
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+    let (near, far) = tokio::join!(connector.connect(name, near), acceptor.accept(far));
+    let (mut near, mut far) = (near.unwrap(), ClientStream::from(far.unwrap()));
+    // Nobody reads until the kernel takes no more.
+    let mut written = 0;
+    loop {
+        match far.try_write(&[IoSlice::new(&[7; 10_000])]) {
+            Ok(bytes) => written += bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(far.has_unsent() && written > 0);
+    let mut read = vec![0; written];
+    tokio::time::timeout(PATIENCE, near.read_exact(&mut read)).await.expect("all of it is sent").unwrap();
 }
