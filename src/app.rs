@@ -4,6 +4,7 @@ mod doctor;
 mod fingerprints;
 mod listeners;
 mod options;
+mod reload;
 mod stores;
 
 use std::sync::Arc;
@@ -20,16 +21,17 @@ use crate::broker::Broker;
 use crate::config::{BrokerUrl, Config, Secret, Secrets};
 use crate::feed::{Feed, JoinError};
 use crate::gateway::accept::listener::Shutdown;
-use crate::gateway::accept::tls::{ServerCertificate, TlsFiles};
+use crate::gateway::accept::tls::ServerCertificate;
 use crate::gateway::{Gateway, GatewayParts};
 use crate::hooks::Hooks;
 use crate::http::{HttpParts, ProbeParts, admin_router, probe_routes, router};
-use crate::jwks;
+use crate::jwks::KeyFetchers;
 use crate::ledger::{Ledger, NodeDetails};
 use crate::metrics::Metrics;
 use crate::outlet::{OutletTargets, OutletWorkers};
 pub use crate::push::push_providers;
 use crate::push::{PushBridge, PushConfig};
+use crate::reloadable::Reloadable;
 
 pub use self::doctor::{Finding, examine};
 use self::fingerprints::fingerprints;
@@ -38,12 +40,13 @@ use self::listeners::{Listeners, Serving};
 use self::options::{
     connection_limits, feed_options, listener_options, node_description, node_name, session_options, token_verifier,
 };
+use self::reload::ReloadableParts;
 pub use self::stores::{adopt_stores, deployment_status, open_broker, open_ledger};
 
 /// A running server.
 pub struct App {
     addresses: ServerAddresses,
-    certificate: Option<Arc<ServerCertificate>>,
+    reloadable: ReloadableParts,
     broker: Arc<dyn Broker>,
     ledger: Arc<dyn Ledger>,
     feed: Arc<Feed>,
@@ -105,7 +108,11 @@ impl App {
         let executor = Arc::new(Executor::new(Arc::clone(&feed)));
         let verifier = token_verifier(config, secrets)?;
         let shutdown = Shutdown::default();
-        jwks::start(&verifier, &shutdown.stopping).context("the keys of issuers cannot be fetched")?;
+        let key_fetchers = KeyFetchers::new(shutdown.stopping.clone());
+        let key_fetchers = key_fetchers.context("the keys of issuers cannot be fetched")?;
+        key_fetchers.follow(&verifier);
+        let verifier = Reloadable::new(verifier);
+        let origins = Reloadable::new(config.server.origins.clone());
         let sessions = Arc::new(session_options(config, verifier.clone(), revocations));
         let parts = GatewayParts {
             feed: Arc::clone(&feed),
@@ -113,7 +120,7 @@ impl App {
             executor: Arc::clone(&executor),
             sessions: Arc::clone(&sessions),
             hooks: hooks(config)?,
-            origins: config.server.origins.clone(),
+            origins: origins.clone(),
             node_name: node_name(config),
         };
         let gateway = Gateway::new(&parts);
@@ -123,12 +130,25 @@ impl App {
         let mut options = listener_options(config);
         options.tls = certificate.clone().map(ServerCertificate::acceptor).transpose()?;
         let limits = connection_limits(config)?;
-        let api_keys = ApiKeys::new(&secrets.api_keys)?;
+        let api_keys = Reloadable::new(ApiKeys::new(&secrets.api_keys)?);
         // Last of all that can fail: the node takes leases, which a failed start gives back.
-        if let Err(error) = start_background(config, role, &feed, &executor).await {
-            feed.stop().await;
-            return Err(error);
-        }
+        let bridge = match start_background(config, role, &feed, &executor).await {
+            Ok(bridge) => bridge,
+            Err(error) => {
+                feed.stop().await;
+                return Err(error);
+            }
+        };
+        let reloadable = ReloadableParts {
+            feed: Arc::clone(&feed),
+            ledger_id,
+            verifier: verifier.clone(),
+            key_fetchers,
+            api_keys: api_keys.clone(),
+            origins: origins.clone(),
+            certificate,
+            bridge,
+        };
         let probes = probe_routes(ProbeParts {
             feed: Arc::clone(&feed),
             gauges: Arc::clone(gateway.gauges()),
@@ -142,7 +162,7 @@ impl App {
             executor,
             verifier,
             api_keys,
-            origins: config.server.origins.clone(),
+            origins: origins.clone(),
             trusted: Arc::clone(&options.trusted_proxies),
             sessions,
             feed: Arc::clone(&feed),
@@ -157,7 +177,7 @@ impl App {
         let serving = listeners.serve(&public, admin, serving);
         let drain_delay = config.server.drain_delay;
         let drain = config.server.drain;
-        Ok(Self { addresses, certificate, broker, ledger, feed, gateway, serving, shutdown, drain_delay, drain })
+        Ok(Self { addresses, reloadable, broker, ledger, feed, gateway, serving, shutdown, drain_delay, drain })
     }
 
     /// The addresses of the server, with the actual ports.
@@ -165,12 +185,12 @@ impl App {
         &self.addresses
     }
 
-    /// Reads the files of the certificate again. New connections get the new one.
+    /// Replaces what [`Config::reloaded`] takes, and the certificate. Open sockets stay.
     ///
     /// # Errors
-    /// If they cannot be read, or the server started without TLS. The earlier certificate stays in use.
-    pub fn reload_certificate(&self, files: &TlsFiles) -> anyhow::Result<()> {
-        self.certificate.as_ref().context("TLS can be switched on at a start only")?.reload(files)
+    /// If a key, a certificate or a credential cannot be used. Nothing is replaced then.
+    pub fn reload(&self, config: &Config, secrets: &Secrets) -> anyhow::Result<()> {
+        self.reloadable.reload(config, secrets)
     }
 
     /// The displayed names of the broker and the ledger.
@@ -203,8 +223,13 @@ impl App {
     }
 }
 
-/// Starts the background work of a role.
-async fn start_background(config: &Config, role: Role, feed: &Arc<Feed>, executor: &Executor) -> anyhow::Result<()> {
+/// Starts the background work of a role. Returns the push bridge, if it sends pushes.
+async fn start_background(
+    config: &Config,
+    role: Role,
+    feed: &Arc<Feed>,
+    executor: &Executor,
+) -> anyhow::Result<Option<Arc<PushBridge>>> {
     if role == Role::Push {
         feed.unregister_work();
     }
@@ -218,11 +243,11 @@ async fn start_background(config: &Config, role: Role, feed: &Arc<Feed>, executo
         }
         Role::Push => feed.start_for_pushes().await?,
     }
-    if let Some(bridge) = bridge {
+    if let Some(bridge) = &bridge {
         bridge.start();
     }
     outlet.start();
-    Ok(())
+    Ok(bridge)
 }
 
 /// The push bridge; `None` if it is disabled.

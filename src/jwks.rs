@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use reqwest::Client;
 use reqwest::redirect::Policy;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
@@ -32,30 +33,59 @@ const MIN_INTERVAL: Duration = Duration::from_secs(2);
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const MAX_DELAY: Duration = Duration::from_secs(15);
 
-/// Fetches the keys of all issuers of a verifier, until it is stopped.
-///
-/// # Errors
-/// If the HTTP client cannot be built.
-pub(crate) fn start(verifier: &Verifier, stopping: &CancellationToken) -> anyhow::Result<()> {
-    if verifier.remote_keys().next().is_none() {
-        return Ok(());
+/// The tasks that fetch the keys of the issuers in use.
+pub(crate) struct KeyFetchers {
+    client: Client,
+    /// Ends all of them.
+    stopping: CancellationToken,
+    running: Mutex<Vec<RunningFetcher>>,
+}
+
+/// A task, and what ends it.
+struct RunningFetcher {
+    keys: Arc<RemoteKeys>,
+    stopping: CancellationToken,
+}
+
+impl KeyFetchers {
+    /// No task, until a verifier is followed.
+    ///
+    /// # Errors
+    /// If the HTTP client cannot be built.
+    pub(crate) fn new(stopping: CancellationToken) -> anyhow::Result<Self> {
+        let client = Client::builder()
+            .no_proxy()
+            .redirect(Policy::none())
+            .connect_timeout(FETCH_TIMEOUT)
+            .timeout(FETCH_TIMEOUT)
+            .pool_max_idle_per_host(1)
+            .build()?;
+        Ok(Self { client, stopping, running: Mutex::default() })
     }
-    let client = Client::builder()
-        .no_proxy()
-        .redirect(Policy::none())
-        .connect_timeout(FETCH_TIMEOUT)
-        .timeout(FETCH_TIMEOUT)
-        .pool_max_idle_per_host(1)
-        .build()?;
-    for keys in verifier.remote_keys() {
-        let fetcher = Arc::new(KeyFetcher { client: client.clone(), keys: Arc::clone(keys) });
-        let stopping = stopping.clone();
-        tokio::spawn(async move {
-            let fetching = supervise("jwks", &stopping, fetcher, |fetcher| async move { fetcher.run().await });
-            stopping.run_until_cancelled(fetching).await
+
+    /// Fetches the keys of this verifier, and no longer those that only an earlier one had.
+    pub(crate) fn follow(&self, verifier: &Verifier) {
+        let mut running = self.running.lock();
+        running.retain(|fetcher| {
+            let is_used = verifier.remote_keys().any(|keys| Arc::ptr_eq(keys, &fetcher.keys));
+            if !is_used {
+                fetcher.stopping.cancel();
+            }
+            is_used
         });
+        for keys in verifier.remote_keys() {
+            if running.iter().any(|fetcher| Arc::ptr_eq(keys, &fetcher.keys)) {
+                continue;
+            }
+            let stopping = self.stopping.child_token();
+            let fetcher = Arc::new(KeyFetcher { client: self.client.clone(), keys: Arc::clone(keys) });
+            running.push(RunningFetcher { keys: Arc::clone(keys), stopping: stopping.clone() });
+            tokio::spawn(async move {
+                let fetching = supervise("jwks", &stopping, fetcher, |fetcher| async move { fetcher.run().await });
+                stopping.run_until_cancelled(fetching).await
+            });
+        }
     }
-    Ok(())
 }
 
 /// Fetches the keys of one issuer.

@@ -19,6 +19,7 @@
 //! | [`breaker`] | leaves servers that fail alone for a while |
 //! | [`auth`] | tokens, API keys, passwords |
 //! | `jwks` | fetches the public keys of issuers |
+//! | [`denials`] | refused credentials and requests: logged and counted by reason |
 //! | [`broker`] | the logs of channels and the delivery to their subscribers: memory, Redis |
 //! | [`ledger`] | the durable store: SQLite, PostgreSQL |
 //! | [`logs`] | the log of the process: lost lines, repeated lines |
@@ -31,6 +32,7 @@
 //! | [`push`] | the push bridge: notifications for people who are not connected |
 //! | [`shares`] | the part of a limited resource that one user or address may have |
 //! | [`store_metrics`] | the time and the failures of calls to stores |
+//! | `store_outage` | the log lines of a store that is away |
 //! | `supervisor` | restarts background tasks that end |
 //! | `text` | mentions, topics and links in a text, normal forms, characters that nobody sees |
 //!
@@ -47,6 +49,7 @@ pub mod breaker;
 pub mod broker;
 pub mod config;
 pub mod demo;
+pub mod denials;
 pub mod feed;
 pub mod gateway;
 pub mod hooks;
@@ -62,8 +65,10 @@ pub mod outlet;
 pub mod protocol;
 pub mod push;
 pub mod refusal;
+pub mod reloadable;
 mod settings;
 pub mod shares;
 pub mod store_metrics;
+mod store_outage;
 mod supervisor;
 mod text;

@@ -2,6 +2,7 @@
 //!
 //! Each store has one meter in the process, which the store itself updates, and the metrics expose.
 
+use std::fmt;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Instant;
@@ -12,6 +13,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
+
+use crate::store_outage::OutageLog;
 
 /// Why a call to a store failed, as in `feedline_store_errors_total`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,14 +86,15 @@ static FAMILIES: LazyLock<StoreFamilies> = LazyLock::new(|| StoreFamilies {
     waiting: Family::default(),
 });
 
-static REDIS: LazyLock<StoreMeter> = LazyLock::new(|| StoreMeter::new("redis"));
-static LEDGER: LazyLock<StoreMeter> = LazyLock::new(|| StoreMeter::new("ledger"));
+static REDIS: LazyLock<StoreMeter> = LazyLock::new(|| StoreMeter::new("redis", OutageLog::redis()));
+static LEDGER: LazyLock<StoreMeter> = LazyLock::new(|| StoreMeter::new("ledger", OutageLog::ledger()));
 
 /// The meter of one store.
 #[derive(Debug)]
 pub struct StoreMeter {
     store: &'static str,
     seconds: Histogram,
+    outage: &'static OutageLog,
     /// Open connections. Of the embedded ledger: the threads that own a connection.
     open: AtomicI64,
     /// The connections that the store's client is to keep open; 0: as many as there are.
@@ -100,12 +104,13 @@ pub struct StoreMeter {
 }
 
 impl StoreMeter {
-    fn new(store: &'static str) -> Self {
+    fn new(store: &'static str, outage: &'static OutageLog) -> Self {
         for failure in StoreFailure::ALL {
             drop(FAMILIES.errors.get_or_create(&ByFailure { store, reason: failure.name() }));
         }
         let seconds = FAMILIES.seconds.get_or_create(&ByStore { store }).clone();
-        Self { store, seconds, open: AtomicI64::new(0), wanted: AtomicI64::new(0), in_flight: AtomicI64::new(0) }
+        let [open, wanted, in_flight] = [const { AtomicI64::new(0) }; 3];
+        Self { store, seconds, outage, open, wanted, in_flight }
     }
 
     /// That of Redis.
@@ -167,9 +172,21 @@ pub struct CallTimer<'a> {
 }
 
 impl CallTimer<'_> {
-    /// Records the outcome of the call.
-    pub fn finish(mut self, failure: Option<StoreFailure>) {
-        self.outcome = failure;
+    /// Records that the call succeeded.
+    pub fn succeed(mut self) {
+        self.outcome = None;
+        self.meter.outage.answered(Instant::now());
+    }
+
+    /// Records that the call failed with this error.
+    pub fn fail(mut self, failure: StoreFailure, error: &dyn fmt::Display) {
+        self.outcome = Some(failure);
+        match failure {
+            StoreFailure::Unreachable | StoreFailure::Refused => self.meter.outage.failed(error, Instant::now()),
+            // The store answers.
+            StoreFailure::Busy | StoreFailure::Failed => self.meter.outage.answered(Instant::now()),
+            StoreFailure::Cancelled => {}
+        }
     }
 }
 
@@ -219,18 +236,18 @@ mod tests {
 
     #[test]
     fn meters_count_calls_and_failures() {
-        let meter = StoreMeter::new("test");
+        let meter = StoreMeter::new("test", OutageLog::redis());
         let value = |gauge: &Family<ByStore, Gauge>| gauge.get_or_create(&ByStore { store: "test" }).get();
         meter.opened();
         let first = meter.begin();
         let second = meter.begin();
         meter.read();
         assert_eq!(value(&FAMILIES.waiting), 1, "two calls share a connection");
-        first.finish(None);
+        first.succeed();
         assert_eq!(value(&FAMILIES.up), 1);
-        second.finish(Some(StoreFailure::Unreachable));
+        second.fail(StoreFailure::Unreachable, &"refused");
         assert_eq!(value(&FAMILIES.up), 0);
-        meter.begin().finish(Some(StoreFailure::Failed));
+        meter.begin().fail(StoreFailure::Failed, &"a syntax error");
         assert_eq!(value(&FAMILIES.up), 1, "it answers");
         drop(meter.begin());
         meter.read();

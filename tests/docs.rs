@@ -156,7 +156,7 @@ fn metrics() -> String {
     metrics.operation("", "", Duration::ZERO);
     metrics.http_request("", 200, Duration::ZERO);
     metrics.rate_limited("");
-    StoreMeter::ledger().begin().finish(None);
+    StoreMeter::ledger().begin().succeed();
     metrics.likes.reverted("");
     metrics.pushes.sent("");
     metrics.pushes.accepted("", 0);
@@ -190,7 +190,7 @@ fn metrics() -> String {
     }
     let files =
         ["mod", "fanout", "likes", "outlet_metrics", "process", "pushes"].map(|file| format!("src/metrics/{file}.rs"));
-    let files = files.iter().map(|file| read(file)).chain([read("src/store_metrics.rs")]);
+    let files = files.iter().map(|file| read(file)).chain([read("src/store_metrics.rs"), read("src/denials.rs")]);
     let registered: usize = files.map(|file| file.matches("r.register").count()).sum();
     assert_eq!(count, registered, "a metric without a value: give it one above");
     table

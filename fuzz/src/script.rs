@@ -7,6 +7,7 @@ use feedline::config::{ClientConfig, Config, Secrets};
 use feedline::gateway::channels::Channels;
 use feedline::gateway::session::SessionOptions;
 use feedline::model::Retention;
+use feedline::reloadable::Reloadable;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
 
@@ -35,7 +36,7 @@ static OPTIONS: LazyLock<Arc<SessionOptions>> = LazyLock::new(|| {
     let config = Config::parse("", env).expect("a configuration");
     let secrets = Secrets::load(&config).expect("all secrets are configured");
     Arc::new(SessionOptions {
-        verifier: Verifier::new(&config.auth, &secrets).expect("keys"),
+        verifier: Reloadable::new(Verifier::new(&config.auth, &secrets).expect("keys")),
         revocations: Arc::default(),
         channels: Channels::new(&config.namespaces, Retention::SHARED),
         anonymous: true,

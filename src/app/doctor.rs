@@ -10,7 +10,7 @@ use crate::broker::{InboxOptions, redis_rights};
 use crate::config::{BrokerUrl, Config, LedgerUrl};
 use crate::feed::now;
 use crate::gateway::accept::bound_listener::BoundListener;
-use crate::gateway::accept::tls::ServerCertificate;
+use crate::gateway::accept::tls::{self, ServerCertificate};
 use crate::ledger::{PostgresOptions, postgres_rights};
 use crate::net::ListenAddress;
 
@@ -44,6 +44,9 @@ impl fmt::Display for Finding {
 
 /// The number of open files below which a server is short of them.
 const FILES: u64 = 4_096;
+
+/// A certificate that expires earlier is to be renewed, in days.
+const RENEWAL_DAYS: u64 = 21;
 
 /// Looks at everything that a configuration names: stores, rights, ports, files, certificates, credentials. Nothing
 /// stays behind: a temporary file in folders that exist, and ports, are opened for a moment.
@@ -152,8 +155,24 @@ async fn addresses(config: &Config, findings: &mut Vec<Finding>) {
         }
     }
     if let Some(files) = &config.server.tls {
-        let loaded = ServerCertificate::load(files).map(drop).map_err(|error| format!("{error:#}"));
-        findings.push(found(loaded, "the certificate and its key fit"));
+        findings.push(match ServerCertificate::read(files) {
+            Ok(key) => expiry(tls::expires_at(&key), now() / 1_000),
+            Err(error) => Finding::Missing(format!("{error:#}")),
+        });
+    }
+}
+
+/// What the end of a certificate means at this time, both in Unix seconds.
+fn expiry(expires_at: Option<u64>, now: u64) -> Finding {
+    let fits = "the certificate and its key fit";
+    let days = expires_at.map(|end| (end.saturating_sub(now) / (24 * 3600), end > now));
+    match days {
+        None => Finding::Advice(format!("{fits}; when it expires cannot be read")),
+        Some((_, false)) => Finding::Missing("the certificate (server.tls_certificate) has expired".to_owned()),
+        Some((days @ ..RENEWAL_DAYS, _)) => {
+            Finding::Advice(format!("{fits}, and it expires in {days} days: renew it, and send SIGHUP"))
+        }
+        Some((days, _)) => Finding::Fine(format!("{fits}, for {days} more days")),
     }
 }
 
@@ -177,4 +196,20 @@ fn writable(folder: &Path) -> io::Result<()> {
     let existing = folder.ancestors().find(|folder| folder.exists() || folder.as_os_str().is_empty());
     let existing = existing.filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     tempfile::Builder::new().prefix(".doctor").tempfile_in(existing).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn certificates_are_to_be_renewed_before_they_expire() {
+        let (day, now) = (24 * 3600, 1_700_000_000);
+        assert!(matches!(expiry(Some(now + 90 * day), now), Finding::Fine(text) if text.contains("for 90 more days")));
+        assert!(matches!(expiry(Some(now + 20 * day), now), Finding::Advice(text) if text.contains("in 20 days")));
+        assert!(matches!(expiry(None, now), Finding::Advice(_)));
+        for end in [now, now - 1, 0] {
+            assert!(expiry(Some(end), now).is_missing(), "{end}");
+        }
+    }
 }

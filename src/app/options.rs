@@ -17,6 +17,7 @@ use crate::hooks::HookPolicy;
 use crate::ledger::{NodeDetails, PushPlan};
 use crate::net::{AllowedOrigins, ListenAddress, OwnHosts};
 use crate::push::{RegistrationPolicy, vapid_public_key};
+use crate::reloadable::Reloadable;
 
 pub(super) fn listener_options(config: &Config) -> ListenerOptions {
     let server = &config.server;
@@ -88,7 +89,11 @@ pub(super) fn token_verifier(config: &Config, secrets: &Secrets) -> anyhow::Resu
     Ok(if config.client.insecure { verifier.without_required_exp() } else { verifier })
 }
 
-pub(super) fn session_options(config: &Config, verifier: Verifier, revocations: Arc<RevocationList>) -> SessionOptions {
+pub(super) fn session_options(
+    config: &Config,
+    verifier: Reloadable<Verifier>,
+    revocations: Arc<RevocationList>,
+) -> SessionOptions {
     let channels = Channels::new(&config.namespaces, config.timeline.notification_log());
     let channels = if config.client.user_personal_channel { channels.with_personal_channels() } else { channels };
     SessionOptions {

@@ -9,6 +9,7 @@ use rand::rngs::SysRng;
 use subtle::ConstantTimeEq;
 
 use super::KeyError;
+use crate::denials::{Denied, deny};
 use crate::settings::Secret;
 
 /// The valid API keys. Stores only their hashes, made with a random key of this process.
@@ -34,9 +35,14 @@ impl ApiKeys {
     /// Whether the presented key is valid. The time does not depend on how much of it is correct, or on which key it
     /// matches.
     pub fn accept(&self, presented: &str) -> bool {
+        let presented_length = presented.len();
         let Ok(presented) = hash(&self.hash_key, presented) else { return false };
         let matches = self.hashes.iter().map(|hash| hash.as_bytes().ct_eq(presented.as_bytes()));
-        matches.fold(subtle::Choice::from(0), |any, this| any | this).into()
+        let accepted: bool = matches.fold(subtle::Choice::from(0), |any, this| any | this).into();
+        if !accepted {
+            deny(Denied::ApiKey, "wrong", &format_args!("{} characters", presented_length));
+        }
+        accepted
     }
 }
 

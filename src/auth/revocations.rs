@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::RwLock;
 
 use super::{TokenIdentity, TokenKind};
+use crate::denials::{Denied, deny};
 use crate::ledger::{Revocation, RevocationKind};
 use crate::model::{Millis, UserId};
 
@@ -109,6 +110,11 @@ impl RevocationList {
     /// # Errors
     /// The reason why the user or the token is refused.
     pub fn check(&self, user: Option<&UserId>, token: Option<&TokenIdentity>, now: Millis) -> Result<(), Revoked> {
+        let checked = self.find(user, token, now);
+        checked.inspect_err(|revoked| deny(Denied::Token, "revoked", &format_args!("{revoked:?}")))
+    }
+
+    fn find(&self, user: Option<&UserId>, token: Option<&TokenIdentity>, now: Millis) -> Result<(), Revoked> {
         if !self.any.load(Ordering::Acquire) {
             return Ok(());
         }

@@ -164,6 +164,11 @@ impl SignInGuard {
         Some(Arc::new(Self { state: Mutex::default(), address, account }))
     }
 
+    /// Whether the other one has the same rate.
+    pub fn has_rate_of(&self, other: &Self) -> bool {
+        self.address.refill == other.address.refill
+    }
+
     /// Admits an attempt, or refuses it. `address` identifies one host: for IPv6 it is the /64 network of one
     /// subscriber. `is_shared`: many users share the address.
     ///

@@ -24,6 +24,7 @@ use super::remote_keys::{MissingKey, RemoteKeys};
 use super::trusted_issuer::TrustedIssuer;
 use super::verification_key::{TokenAlgorithm, TokenHeader, VerificationKey};
 use super::{AuthConfig, Secrets};
+use crate::denials::{Denied, deny};
 use crate::settings::Secret;
 
 /// The `kid` in the header of Feedline's own sessions.
@@ -126,6 +127,17 @@ impl Verifier {
         Self { require_exp: false, ..self }
     }
 
+    /// Shares the fetched keys of another verifier, of the same addresses.
+    #[must_use]
+    pub fn with_remote_keys_of(mut self, other: &Self) -> Self {
+        for keys in self.issuers.iter_mut().filter_map(|issuer| issuer.remote.as_mut()) {
+            if let Some(known) = other.remote_keys().find(|known| known.url() == keys.url()) {
+                *keys = Arc::clone(known);
+            }
+        }
+        self
+    }
+
     /// The keys that a task must fetch.
     pub fn remote_keys(&self) -> impl Iterator<Item = &Arc<RemoteKeys>> {
         self.issuers.iter().filter_map(|issuer| issuer.remote.as_ref())
@@ -161,6 +173,10 @@ impl Verifier {
     ///
     /// If the token is invalid, is for a channel, has expired or is not valid yet.
     pub fn verify_connect(&self, token: &str, now: u64) -> Result<ConnectClaims, TokenError> {
+        self.connect_claims(token, now).inspect_err(denied)
+    }
+
+    fn connect_claims(&self, token: &str, now: u64) -> Result<ConnectClaims, TokenError> {
         let (claims, identity) = self.verify(token, &self.issuers)?;
         if claims.channel.is_some() {
             return Err(TokenError::Invalid("it is for a channel"));
@@ -192,6 +208,10 @@ impl Verifier {
     ///
     /// If the token is invalid, is not for a channel, has expired or is not valid yet.
     pub fn verify_subscribe(&self, token: &str, now: u64) -> Result<SubscribeClaims, TokenError> {
+        self.subscribe_claims(token, now).inspect_err(denied)
+    }
+
+    fn subscribe_claims(&self, token: &str, now: u64) -> Result<SubscribeClaims, TokenError> {
         let issuers = self.subscription_issuer.as_ref().map_or(&self.issuers[..], std::slice::from_ref);
         let (claims, identity) = self.verify(token, issuers)?;
         let user = claims.user()?;
@@ -268,6 +288,15 @@ impl Verifier {
         identity.expires_at = Some(expires_at.0.min(issued_at.0.saturating_add(self.session_ttl)));
         Ok((claims, identity))
     }
+}
+
+fn denied(error: &TokenError) {
+    let reason = match error {
+        TokenError::Invalid(_) => "invalid",
+        TokenError::NoExpiry => "no expiry",
+        TokenError::Expired => "expired",
+    };
+    deny(Denied::Token, reason, error);
 }
 
 /// The keys of these secrets and PEM texts. The name of each PEM text is that of its key in the configuration.

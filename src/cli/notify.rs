@@ -34,6 +34,11 @@ impl ServiceManager {
         self.send("READY=1");
     }
 
+    /// The server reads its configuration again. [`ready`](Self::ready) follows.
+    pub(super) fn reloading(&self) {
+        self.send("RELOADING=1");
+    }
+
     /// The server stops.
     pub(super) fn stopping(&self) {
         self.send("STOPPING=1");
@@ -80,9 +85,10 @@ mod tests {
         let socket = connect(path.as_os_str().as_bytes()).expect("a connection");
         let notify = ServiceManager { socket: Some(socket), watchdog: None };
         notify.ready();
+        notify.reloading();
         notify.stopping();
         let mut state = [0; 32];
-        for expected in ["READY=1", "STOPPING=1"] {
+        for expected in ["READY=1", "RELOADING=1", "STOPPING=1"] {
             let length = manager.recv(&mut state).expect("a datagram");
             assert_eq!(&state[..length], expected.as_bytes());
         }

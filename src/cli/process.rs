@@ -9,6 +9,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use feedline::config::{LogFormat, ServerConfig};
 use feedline::logs::{LogQueue, LogWriter, Repeats, log_panics};
+use tracing::level_filters::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, Registry, reload};
@@ -40,6 +41,10 @@ impl Logging {
 
 fn level_filter(server: &ServerConfig) -> anyhow::Result<EnvFilter> {
     let written = match std::env::var(EnvFilter::DEFAULT_ENV) {
+        // Notices of PostgreSQL, such as that it ends a connection, are for those who look closer.
+        Err(VarError::NotPresent) if server.log_level <= LevelFilter::INFO => {
+            format!("{},tokio_postgres=warn", server.log_level)
+        }
         Err(VarError::NotPresent) => String::new(),
         written => written.context(EnvFilter::DEFAULT_ENV)?,
     };

@@ -56,13 +56,18 @@ fn serve_until_stopped(args: &Args, config: &Config, role: Role, logs: &Logging)
         greet(&app, config, &secrets);
         let manager = ServiceManager::from_env();
         manager.ready();
+        let mut in_use = config.clone();
         loop {
             tokio::select! {
                 // At once, as after a crash: what it serves meanwhile belongs to other stores.
                 refusal = app.refused() => return Err(refusal.into()),
                 _ = terminate.recv() => break,
                 _ = interrupt.recv() => break,
-                _ = hangup.recv() => reload(args, config, logs, &app),
+                _ = hangup.recv() => {
+                    manager.reloading();
+                    in_use = reload(args, in_use, logs, &app);
+                    manager.ready();
+                }
                 () = manager.keep_alive() => {}
             }
         }
@@ -78,30 +83,29 @@ fn serve_until_stopped(args: &Args, config: &Config, role: Role, logs: &Logging)
     })
 }
 
-/// Reads the configuration and the files of the certificate again. The log level and the certificate of new connections
-/// change; other changes need a restart. A configuration with an error changes nothing.
-fn reload(args: &Args, config: &Config, logs: &Logging, app: &App) {
-    let mut new = match args.load_config() {
-        Ok(new) => new,
-        Err(error) => return tracing::error!(%error, "the configuration was not reloaded"),
-    };
-    if let Err(error) = logs.set_level(&new.server) {
-        return tracing::error!(%error, "the log level was not reloaded");
-    }
-    tracing::info!(log_level = %new.server.log_level, "reloaded the log level");
-    if let Some(files) = &new.server.tls {
-        match app.reload_certificate(files) {
-            Ok(()) => tracing::info!(certificate = %files.certificate.display(), "reloaded the certificate"),
-            Err(error) => tracing::error!(error = format!("{error:#}"), "the certificate was not reloaded"),
+/// Reads the configuration and the files that it names again, takes what a running server can take, and says what needs
+/// a restart. A configuration with an error changes nothing. Returns the configuration in use.
+fn reload(args: &Args, config: Config, logs: &Logging, app: &App) -> Config {
+    let reloaded = args.load_config().map_err(anyhow::Error::from).and_then(|new| {
+        let (reloaded, changed) = config.reloaded(&new);
+        app.reload(&reloaded, &Secrets::load(&reloaded)?)?;
+        logs.set_level(&reloaded.server)?;
+        Ok((reloaded, changed))
+    });
+    match reloaded {
+        Ok((reloaded, changed)) => {
+            let log_level = reloaded.server.log_level;
+            tracing::info!(changed = changed.taken.join(","), %log_level, "reloaded the configuration");
+            if !changed.need_restart.is_empty() {
+                let keys = changed.need_restart.join(",");
+                tracing::warn!(keys, "other changes of the configuration need a restart");
+            }
+            reloaded
         }
-    }
-    new.server.log_level = config.server.log_level;
-    // A certificate in other files was taken; one that comes or goes was not.
-    if new.server.tls.is_some() == config.server.tls.is_some() {
-        new.server.tls.clone_from(&config.server.tls);
-    }
-    if new != *config {
-        tracing::warn!("other changes of the configuration need a restart");
+        Err(error) => {
+            tracing::error!(error = format!("{error:#}"), "the configuration was not reloaded");
+            config
+        }
     }
 }
 

@@ -10,9 +10,11 @@
 //! |---|---|
 //! | `server.rs`, `stores.rs`, `urls.rs` | `[server]`, `[broker]`, `[ledger]`, and the addresses of the stores |
 //! | `secrets.rs` | the file of the secrets that the first start generates |
+//! | `reload.rs` | what a running server takes from a changed configuration |
 //!
 //! Every invalid value is an error that names its place. No invalid value is replaced by a default.
 
+mod reload;
 mod secrets;
 mod server;
 mod stores;
@@ -37,6 +39,7 @@ pub use crate::net::AllowedOrigins;
 pub use crate::push::PushConfig;
 pub use crate::settings::parse::parse_duration;
 pub use crate::settings::{ConfigError, Secret};
+pub use reload::ChangedKeys;
 pub use secrets::SecretsError;
 pub use server::{LogFormat, ServerConfig};
 pub use stores::{BrokerConfig, LedgerConfig};

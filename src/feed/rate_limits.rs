@@ -28,6 +28,7 @@ use crate::limiter::{BucketKey, Rate, RateLimiter};
 use crate::metrics::Metrics;
 use crate::model::{UserId, others};
 use crate::net::{TrustedProxies, subscriber_network};
+use crate::reloadable::Reloadable;
 
 /// The number of users or addresses of each limit that have a bucket of their own; further ones share buckets.
 const CAPACITY: usize = 100_000;
@@ -108,46 +109,53 @@ impl RateLimits {
         broker: Arc<dyn Broker>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        let of_address = |rate: Option<u32>| rate.map(|units| units.saturating_mul(ADDRESS_READS));
-        Self {
-            posts: Limit::shared("posts", "posts", rates.posts),
-            comments: Limit::local("comments", "comments", rates.comments),
-            likes: Limit::local("likes", "likes", rates.likes),
-            follows: Limit::local("follows", "follows, hides, mutes and blocks", rates.follows),
-            writes: Limit::local("writes", "writes", rates.writes),
-            mentions: Limit::shared("mentions", "mentioned users", rates.mentions),
-            topics: Limit::local("topics", "topics of posts", rates.topics),
-            subscriptions: Limit::local("subscriptions", "subscriptions", rates.subscriptions),
-            address_subscriptions: Limit::local(
-                "subscriptions",
-                "subscriptions from this address",
-                of_address(rates.subscriptions),
-            ),
-            reads: Limit::local("reads", "reads", rates.reads),
-            address_reads: Limit::local("reads", "reads from this address", of_address(rates.reads)),
-            publications: Limit::local("publications", "publications", rates.publications),
-            address_publications: Limit::local(
-                "publications",
-                "publications from this address",
-                of_address(rates.publications),
-            ),
-            forwarded: Limit::local(
-                "publications",
-                "commands for other nodes from this address",
-                of_address(rates.publications),
-            ),
-            accounts: Limit::shared("accounts", "new accounts", rates.accounts),
-            failed_sign_ins: Limit::shared("sessions", "failed sign-ins", rates.sessions),
-            account_failures: Limit::shared(
-                "account_failures",
-                "failed sign-ins",
-                rates.sessions.map(|rate| rate.min(ACCOUNT_FAILURES)),
-            ),
+        let limits = Self {
+            posts: Limit::shared("posts", "posts"),
+            comments: Limit::local("comments", "comments"),
+            likes: Limit::local("likes", "likes"),
+            follows: Limit::local("follows", "follows, hides, mutes and blocks"),
+            writes: Limit::local("writes", "writes"),
+            mentions: Limit::shared("mentions", "mentioned users"),
+            topics: Limit::local("topics", "topics of posts"),
+            subscriptions: Limit::local("subscriptions", "subscriptions"),
+            address_subscriptions: Limit::local("subscriptions", "subscriptions from this address"),
+            reads: Limit::local("reads", "reads"),
+            address_reads: Limit::local("reads", "reads from this address"),
+            publications: Limit::local("publications", "publications"),
+            address_publications: Limit::local("publications", "publications from this address"),
+            forwarded: Limit::local("publications", "commands for other nodes from this address"),
+            accounts: Limit::shared("accounts", "new accounts"),
+            failed_sign_ins: Limit::shared("sessions", "failed sign-ins"),
+            account_failures: Limit::shared("account_failures", "failed sign-ins"),
             hasher: RandomState::new(),
             trusted,
             broker,
             metrics,
-        }
+        };
+        limits.set(rates);
+        limits
+    }
+
+    /// Replaces the rates. The buckets of a limit whose rate stays are kept; others begin full.
+    pub(crate) fn set(&self, rates: RatesConfig) {
+        let of_address = |rate: Option<u32>| rate.map(|units| units.saturating_mul(ADDRESS_READS));
+        self.posts.set(rates.posts);
+        self.comments.set(rates.comments);
+        self.likes.set(rates.likes);
+        self.follows.set(rates.follows);
+        self.writes.set(rates.writes);
+        self.mentions.set(rates.mentions);
+        self.topics.set(rates.topics);
+        self.subscriptions.set(rates.subscriptions);
+        self.address_subscriptions.set(of_address(rates.subscriptions));
+        self.reads.set(rates.reads);
+        self.address_reads.set(of_address(rates.reads));
+        self.publications.set(rates.publications);
+        self.address_publications.set(of_address(rates.publications));
+        self.forwarded.set(of_address(rates.publications));
+        self.accounts.set(rates.accounts);
+        self.failed_sign_ins.set(rates.sessions);
+        self.account_failures.set(rates.sessions.map(|rate| rate.min(ACCOUNT_FAILURES)));
     }
 
     /// Counts a write of a user.
@@ -244,7 +252,8 @@ impl RateLimits {
 
     /// Charges a limit that each node counts for itself.
     fn charge_here(&self, limit: &Limit, subject: RateSubject<'_>, units: u32) -> Result<()> {
-        let (Some(bucket), Some(units)) = (&limit.bucket, NonZeroU32::new(units)) else { return Ok(()) };
+        let bucket = limit.bucket.get();
+        let (Some(bucket), Some(units)) = (&*bucket, NonZeroU32::new(units)) else { return Ok(()) };
         let taken = bucket.limiter.take(self.key(subject), units);
         taken.map_err(|retry_after| self.refusal(limit, retry_after))
     }
@@ -297,7 +306,8 @@ impl RateLimits {
     }
 
     async fn charge(&self, limit: &Limit, subject: RateSubject<'_>, units: u32) -> Result<()> {
-        let (Some(bucket), Some(units)) = (&limit.bucket, NonZeroU32::new(units)) else { return Ok(()) };
+        let bucket = limit.bucket.get();
+        let (Some(bucket), Some(units)) = (&*bucket, NonZeroU32::new(units)) else { return Ok(()) };
         let key = self.key(subject);
         let taken = match &bucket.denials {
             Some(denials) => bucket.take_shared(&*self.broker, limit.name, (subject, key), units, denials).await,
@@ -343,18 +353,26 @@ struct Limit {
     name: &'static str,
     /// The description of the limited objects, for error messages.
     what: &'static str,
+    /// Whether the broker counts for all nodes.
+    is_shared: bool,
     /// `None`: no limit.
-    bucket: Option<LimitBuckets>,
+    bucket: Reloadable<Option<LimitBuckets>>,
 }
 
 impl Limit {
-    fn local(name: &'static str, what: &'static str, per_minute: Option<u32>) -> Self {
-        Self { name, what, bucket: LimitBuckets::new(per_minute, None) }
+    fn local(name: &'static str, what: &'static str) -> Self {
+        Self { name, what, is_shared: false, bucket: Reloadable::new(None) }
     }
 
-    fn shared(name: &'static str, what: &'static str, per_minute: Option<u32>) -> Self {
-        let denials = Cache::builder().max_capacity(CAPACITY as u64).time_to_live(DENIAL_TTL).build();
-        Self { name, what, bucket: LimitBuckets::new(per_minute, Some(denials)) }
+    fn shared(name: &'static str, what: &'static str) -> Self {
+        Self { is_shared: true, ..Self::local(name, what) }
+    }
+
+    fn set(&self, per_minute: Option<u32>) {
+        let rate = per_minute.and_then(NonZeroU32::new).map(Rate::per_minute);
+        if self.bucket.get().as_ref().as_ref().map(|bucket| bucket.rate) != rate {
+            self.bucket.set(rate.map(|rate| LimitBuckets::new(rate, self.is_shared)));
+        }
     }
 }
 
@@ -368,9 +386,10 @@ struct LimitBuckets {
 }
 
 impl LimitBuckets {
-    fn new(per_minute: Option<u32>, denials: Option<Cache<u64, Instant>>) -> Option<Self> {
-        let rate = Rate::per_minute(NonZeroU32::new(per_minute?)?);
-        Some(Self { rate, limiter: RateLimiter::new(rate, CAPACITY, MonotonicClock), denials })
+    fn new(rate: Rate, is_shared: bool) -> Self {
+        let denials = || Cache::builder().max_capacity(CAPACITY as u64).time_to_live(DENIAL_TTL).build();
+        let limiter = RateLimiter::new(rate, CAPACITY, MonotonicClock);
+        Self { rate, limiter, denials: is_shared.then(denials) }
     }
 
     /// Takes units from the broker's bucket, or from this node's bucket if the broker does not answer. Units granted by

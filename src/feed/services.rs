@@ -1,5 +1,6 @@
 //! The services of the feed together: start, stop, and signals of other nodes.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::base::Base;
@@ -12,6 +13,7 @@ use super::identity::{AccountService, AuthorizationChecks, RevocationService};
 use super::likes::{LikeIntake, LikeMemory, LikeService, SettlementListener, Settlers};
 use super::nodes::{JoinError, NodeRegistry};
 use super::notifications::{Conversations, EventWorker, Notifications};
+use super::options::RatesConfig;
 use super::outlet::Outlet;
 use super::people::{Follows, Profiles, Restrictions, UserSearch};
 use super::posts::{CommentReader, CommentService, PostEditor, PostService};
@@ -22,6 +24,7 @@ use super::topics::TopicService;
 use super::visibility::AccessChecks;
 use super::web_push_key::WebPushPublicKey;
 use super::work::{QuarantinePolicy, StoreHealth, WorkKinds};
+use crate::auth::SessionIssuer;
 use crate::broker::Signal;
 
 /// The services of the feed. The table of operations calls the ones that clients use.
@@ -94,6 +97,22 @@ impl Feed {
     /// For each of [`FINGERPRINTS`](super::FINGERPRINTS), which nodes differ from this one; `None`: none does.
     pub fn fingerprints(&self) -> Vec<(&'static str, Option<String>)> {
         self.nodes.mismatches().report()
+    }
+
+    /// Replaces the fingerprints of this node, after a reload of its keys.
+    pub fn replace_fingerprints(&self, fingerprints: BTreeMap<String, String>) {
+        self.nodes.set_fingerprints(fingerprints);
+    }
+
+    /// Replaces the rate limits.
+    pub fn replace_rates(&self, rates: RatesConfig) {
+        self.base.rates.set(rates);
+        self.accounts.replace_guard(rates.sessions);
+    }
+
+    /// Replaces the key that signs the tokens of sessions; `None` if accounts are off.
+    pub fn replace_issuer(&self, issuer: Option<SessionIssuer>) {
+        self.accounts.issuer.set(issuer);
     }
 
     /// Waits until this node cannot go on with its stores, and returns the reason: other nodes have moved to other ones

@@ -30,6 +30,7 @@ use crate::feed::{Base, ConnectedUsers, Feed};
 use crate::hooks::Hooks;
 use crate::net::AllowedOrigins;
 use crate::protocol::Disconnect;
+use crate::reloadable::Reloadable;
 use crate::supervisor::supervise;
 
 pub mod accept;
@@ -94,7 +95,7 @@ pub struct GatewayParts {
     /// Asks the application's backend, if it is to be asked.
     pub hooks: Option<Arc<Hooks>>,
     /// Browser origins that may connect besides the page's own host.
-    pub origins: AllowedOrigins,
+    pub origins: Reloadable<AllowedOrigins>,
     /// The name of this node, for people.
     pub node_name: String,
 }

@@ -10,6 +10,7 @@ use crate::auth::{ApiKeys, KeyLookup, TokenError, Verifier};
 use crate::feed::{Caller, Credential, FeedError, Origin, now};
 use crate::model::{UserId, UserOrigin};
 use crate::net::ClientAddress;
+use crate::reloadable::Reloadable;
 
 /// The header with the API key of a backend.
 const API_KEY: &str = "x-api-key";
@@ -17,9 +18,9 @@ const API_KEY: &str = "x-api-key";
 /// Authenticates callers of operations.
 pub(super) struct Authenticator {
     /// Verifies the tokens of users.
-    pub(super) verifier: Verifier,
+    pub(super) verifier: Reloadable<Verifier>,
     /// The keys of backends.
-    pub(super) api_keys: Arc<ApiKeys>,
+    pub(super) api_keys: Reloadable<ApiKeys>,
 }
 
 impl Authenticator {
@@ -27,7 +28,7 @@ impl Authenticator {
     pub(super) async fn await_key(&self, parts: &Parts) -> Result<(), FeedError> {
         let authorization = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         let token = authorization.and_then(|value| value.split_once(' ')).map(|(_, token)| token.trim());
-        match token.and_then(|token| self.verifier.missing_key(token)) {
+        match token.and_then(|token| self.verifier.get().missing_key(token)) {
             Some(key) if key.wait().await == KeyLookup::Unavailable => Err(FeedError::Unavailable),
             _ => Ok(()),
         }
@@ -45,7 +46,7 @@ impl Authenticator {
     pub(super) fn caller(&self, parts: &Parts) -> Result<(Caller, Credential, Origin), FeedError> {
         let text = |name: &str| parts.headers.get(name).map(|value| value.to_str().unwrap_or_default());
         if let Some(key) = text(API_KEY) {
-            if !self.api_keys.accept(key) {
+            if !self.api_keys.get().accept(key) {
                 return Err(FeedError::Unauthorized("wrong API key"));
             }
             return Ok(match backend_user(parts)? {
@@ -60,7 +61,7 @@ impl Authenticator {
         if !scheme.eq_ignore_ascii_case("bearer") {
             return Err(FeedError::Unauthorized("send a token as `Authorization: Bearer …`"));
         }
-        match self.verifier.verify_connect(token.trim(), now() / 1_000) {
+        match self.verifier.get().verify_connect(token.trim(), now() / 1_000) {
             Ok(claims) => {
                 let credential = Credential::Token(Arc::new(claims.identity));
                 Ok((claims.user.map_or(Caller::Anonymous, Caller::User), credential, address(parts)))

@@ -1,7 +1,5 @@
 //! CORS for `/api/v1`: the allowed origins of WebSockets may call the operations as well.
 
-use std::sync::Arc;
-
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{
@@ -13,8 +11,10 @@ use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use axum::middleware::Next;
 
 use super::answers::problem;
+use crate::denials::{Denied, deny};
 use crate::net::AllowedOrigins;
 use crate::net::origin;
+use crate::reloadable::Reloadable;
 
 const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, PUT, PATCH, DELETE");
 const REQUEST_HEADERS: HeaderValue =
@@ -31,14 +31,19 @@ const MAX_AGE: HeaderValue = HeaderValue::from_static("7200");
 ///
 /// Requests of other origins are rejected even without a preflight: browsers send "simple" requests without one, so any
 /// page could cause failed sign-ins or sign-ups from its visitors' addresses.
-pub(super) async fn cors(State(origins): State<Arc<AllowedOrigins>>, request: Request, next: Next) -> Response<Body> {
-    let allowed = allow_origin(&origins, request.headers());
+pub(super) async fn cors(
+    State(origins): State<Reloadable<AllowedOrigins>>,
+    request: Request,
+    next: Next,
+) -> Response<Body> {
+    let allowed = allow_origin(&origins.get(), request.headers());
     let is_preflight = request.method() == Method::OPTIONS
         && request.headers().contains_key(ORIGIN)
         && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD);
     let is_foreign = allowed.is_none() && request.headers().contains_key(ORIGIN);
     let mut response = match (is_foreign, is_preflight) {
         (true, _) => {
+            deny(Denied::Origin, "not listed", &origin::shown(request.headers()));
             problem(StatusCode::FORBIDDEN, "forbidden", "this origin may not call the API, see server.origins")
         }
         (false, true) => preflight(request.headers()),

@@ -13,17 +13,18 @@ use super::server_api::authenticate;
 use crate::auth::ApiKeys;
 use crate::feed::outlet::PollOutlet;
 use crate::feed::{Feed, FeedError};
+use crate::reloadable::Reloadable;
 
 /// The parts that the long poll uses.
 pub(super) struct OutletApi {
-    pub(super) api_keys: Arc<ApiKeys>,
+    pub(super) api_keys: Reloadable<ApiKeys>,
     pub(super) feed: Arc<Feed>,
 }
 
 /// Serves `GET /api/events?consumer=…&cursor=…&limit=…&wait=…`.
 pub(super) async fn serve(State(api): State<Arc<OutletApi>>, request: Request) -> Response<Body> {
     let (parts, _) = request.into_parts();
-    if let Err(response) = authenticate(&api.api_keys, &parts) {
+    if let Err(response) = authenticate(&api.api_keys.get(), &parts) {
         return *response;
     }
     let poll = match input(parts.uri.query().unwrap_or_default()) {

@@ -38,6 +38,7 @@ use crate::gateway::session::SessionOptions;
 use crate::metrics::Metrics;
 use crate::net::progress::StallFlag;
 use crate::net::{AllowedOrigins, BasePath, ClientAddress, OwnHosts, TrustedProxies};
+use crate::reloadable::Reloadable;
 
 mod answers;
 mod authentication;
@@ -82,11 +83,11 @@ pub struct HttpParts<'a> {
     /// Runs operations.
     pub executor: Arc<Executor>,
     /// Verifies the tokens of users.
-    pub verifier: Verifier,
+    pub verifier: Reloadable<Verifier>,
     /// The keys of backends.
-    pub api_keys: ApiKeys,
+    pub api_keys: Reloadable<ApiKeys>,
     /// The browser origins, besides the page's own host, that may call operations.
-    pub origins: AllowedOrigins,
+    pub origins: Reloadable<AllowedOrigins>,
     /// The proxies in front of this server. Each of their addresses stands for many clients.
     pub trusted: Arc<TrustedProxies>,
     /// The channels and limits of sessions. They apply to backends, too.
@@ -113,12 +114,12 @@ pub fn admin_router(probes: Router) -> Router {
 /// The route table. `probes` is empty if they are on the listener for operators.
 pub fn router(parts: HttpParts<'_>, probes: Router) -> Router {
     let gateway = parts.gateway;
-    let api_keys = Arc::new(parts.api_keys);
+    let api_keys = parts.api_keys;
     let limits = parts.feed.base.options.limits;
     let page = Arc::new(page::PageDocuments::new(limits));
     let contract = contract::routes(Arc::clone(&parts.operations), limits);
     let backends = ServerApi {
-        api_keys: Arc::clone(&api_keys),
+        api_keys: api_keys.clone(),
         sessions: parts.sessions,
         logs: Arc::clone(gateway.logs()),
         nodes: Arc::clone(gateway.nodes()),
@@ -128,8 +129,8 @@ pub fn router(parts: HttpParts<'_>, probes: Router) -> Router {
     };
     let own_hosts = Arc::clone(&backends.feed.base.options.own_hosts);
     let metrics = Arc::clone(&backends.feed.base.metrics);
-    let events = events_poll::OutletApi { api_keys: Arc::clone(&api_keys), feed: Arc::clone(&backends.feed) };
-    let status = status::StatusApi { api_keys: Arc::clone(&api_keys), feed: Arc::clone(&backends.feed) };
+    let events = events_poll::OutletApi { api_keys: api_keys.clone(), feed: Arc::clone(&backends.feed) };
+    let status = status::StatusApi { api_keys: api_keys.clone(), feed: Arc::clone(&backends.feed) };
     let server_api = server_api_routes(backends);
     let operations = OperationsApi {
         operations: parts.operations,
@@ -180,7 +181,7 @@ fn server_api_routes(api: ServerApi) -> Router {
 }
 
 /// A route for each operation of the table.
-fn operation_routes(api: OperationsApi, origins: AllowedOrigins) -> Router {
+fn operation_routes(api: OperationsApi, origins: Reloadable<AllowedOrigins>) -> Router {
     let api = Arc::new(api);
     let mut routes = Router::new();
     for (index, operation) in api.operations.all().iter().enumerate() {
@@ -190,13 +191,13 @@ fn operation_routes(api: OperationsApi, origins: AllowedOrigins) -> Router {
     }
     // Sets the fallbacks here, so that the layers below apply to them, too.
     let routes = routes.fallback(no_such_path).method_not_allowed_fallback(no_such_method);
-    let cors = from_fn_with_state(Arc::new(origins), cors::cors);
+    let cors = from_fn_with_state(origins, cors::cors);
     routes.layer(from_fn(report_stalls)).layer(cors).with_state(api)
 }
 
 /// The routes of streams, and of the requests beside them. Browsers of other origins may use them if WebSockets are
 /// allowed for these.
-fn stream_routes(parts: Arc<StreamParts>, transports: TransportsConfig, origins: AllowedOrigins) -> Router {
+fn stream_routes(parts: Arc<StreamParts>, transports: TransportsConfig, origins: Reloadable<AllowedOrigins>) -> Router {
     let route = |is_enabled, route| if is_enabled { route } else { any(no_such_path) };
     let has_commands = transports.http_stream || transports.sse;
     let routes = Router::new()
@@ -205,7 +206,7 @@ fn stream_routes(parts: Arc<StreamParts>, transports: TransportsConfig, origins:
         .route("/connection/uni_http_stream", route(transports.uni_http_stream, any(streams::uni_http_stream)))
         .route("/connection/uni_sse", route(transports.uni_sse, any(streams::uni_sse)))
         .route("/emulation", route(has_commands, any(streams::emulation)));
-    let cors = from_fn_with_state(Arc::new(origins), cors::cors);
+    let cors = from_fn_with_state(origins, cors::cors);
     routes.layer(from_fn(report_stalls)).layer(cors).with_state(parts)
 }
 

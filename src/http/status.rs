@@ -11,17 +11,18 @@ use super::answers::json_answer;
 use super::server_api::authenticate;
 use crate::auth::ApiKeys;
 use crate::feed::{DeploymentStatus, Feed, now};
+use crate::reloadable::Reloadable;
 
 /// The parts that the answer is made of.
 pub(super) struct StatusApi {
-    pub(super) api_keys: Arc<ApiKeys>,
+    pub(super) api_keys: Reloadable<ApiKeys>,
     pub(super) feed: Arc<Feed>,
 }
 
 /// Serves `GET /api/status`.
 pub(super) async fn serve(State(api): State<Arc<StatusApi>>, request: Request) -> Response<Body> {
     let (parts, _) = request.into_parts();
-    if let Err(response) = authenticate(&api.api_keys, &parts) {
+    if let Err(response) = authenticate(&api.api_keys.get(), &parts) {
         return *response;
     }
     let base = &api.feed.base;

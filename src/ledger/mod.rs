@@ -126,12 +126,18 @@ pub type Result<T> = std::result::Result<T, LedgerError>;
 async fn metered<T>(call: impl Future<Output = Result<T>>) -> Result<T> {
     let timer = StoreMeter::ledger().begin();
     let answer = call.await;
-    timer.finish(answer.as_ref().err().map(|error| match error {
-        LedgerError::Unreachable(_) => StoreFailure::Unreachable,
-        LedgerError::Busy => StoreFailure::Busy,
-        LedgerError::Refused(..) => StoreFailure::Refused,
-        LedgerError::Failed(_) => StoreFailure::Failed,
-    }));
+    match &answer {
+        Ok(_) => timer.succeed(),
+        Err(error) => {
+            let failure = match error {
+                LedgerError::Unreachable(_) => StoreFailure::Unreachable,
+                LedgerError::Busy => StoreFailure::Busy,
+                LedgerError::Refused(..) => StoreFailure::Refused,
+                LedgerError::Failed(_) => StoreFailure::Failed,
+            };
+            timer.fail(failure, error);
+        }
+    }
     answer
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Of each place in the code that logs a warning or an error, ten lines are written in ten seconds. Further ones are
 //! counted, and one line reports their number at the end of the interval. The memory is bounded by the number of such
-//! places.
+//! places. Lines whose error says only that a store is away belong to its outage (`store_outage.rs`).
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,14 +16,16 @@ use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
+use crate::store_outage::{any_away, repeats_outage};
+
 /// Lines of a place that are written in an interval.
 const MAX_WRITTEN: u32 = 10;
 
 /// The interval, from the first line on.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// The part of a message that a report shows.
-const MAX_MESSAGE_CHARS: usize = 200;
+/// The part of a message that a report shows, in characters.
+const MAX_CHARS: usize = 200;
 
 /// The intervals of all places that logged. A layer for `tracing`; [`LogQueue`](super::LogQueue) reports the repeats.
 #[derive(Clone, Debug, Default)]
@@ -83,6 +85,9 @@ impl Repeats {
         if *metadata.level() > Level::WARN || metadata.target() == module_path!() {
             return true;
         }
+        if any_away() && repeats_outage(&FieldText::of(event, "error")) {
+            return false;
+        }
         let place = metadata.callsite();
         {
             let mut intervals = self.0.lock();
@@ -101,10 +106,9 @@ impl Repeats {
             }
         }
         // Not under the lock: formatting runs code of others.
-        let mut message = MessageText(String::new());
-        event.record(&mut message);
+        let message = FieldText::of(event, "message");
         if let Some(interval) = self.0.lock().get_mut(&place) {
-            let first = Omitted { count: 0, metadata, message: message.0 };
+            let first = Omitted { count: 0, metadata, message };
             interval.omitted.get_or_insert(first).count += 1;
         }
         false
@@ -117,13 +121,30 @@ impl<S: Subscriber> Layer<S> for Repeats {
     }
 }
 
-/// The message of an event.
-struct MessageText(String);
+/// The beginning of a field of an event.
+struct FieldText {
+    name: &'static str,
+    text: String,
+}
 
-impl Visit for MessageText {
+impl FieldText {
+    fn of(event: &Event<'_>, name: &'static str) -> String {
+        let mut field = Self { name, text: String::new() };
+        event.record(&mut field);
+        field.text
+    }
+}
+
+impl Visit for FieldText {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == self.name {
+            self.text = value.chars().take(MAX_CHARS).collect();
+        }
+    }
+
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        if field.name() == "message" {
-            self.0 = format!("{value:?}").chars().take(MAX_MESSAGE_CHARS).collect();
+        if field.name() == self.name {
+            self.text = format!("{value:?}").chars().take(MAX_CHARS).collect();
         }
     }
 }

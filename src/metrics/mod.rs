@@ -20,6 +20,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::denials;
 use crate::logs;
 use crate::model::Millis;
 use crate::store_metrics;
@@ -247,6 +248,7 @@ impl Metrics {
         let limited = "Requests refused because a client exceeded a limit of `[rates]`, by limit";
         r.register("rate_limited", limited, self.rate_limited.clone());
         store_metrics::register(r);
+        denials::register(r);
         r.register_with_unit(
             "publish_to_socket",
             "Time from the acceptance of a post to the send queues of sockets",

@@ -42,6 +42,11 @@ pub fn allowed(origins: &AllowedOrigins, headers: &HeaderMap) -> bool {
     }
 }
 
+/// The `Origin` header of a request, for the log.
+pub fn shown(headers: &HeaderMap) -> &str {
+    headers.get(ORIGIN).map_or("none", |origin| origin.to_str().unwrap_or("not text"))
+}
+
 /// Whether an origin is that of the host of a request. Only the origin says whether the page came over TLS, which a
 /// proxy may have ended.
 fn is_own(origin: &str, headers: &HeaderMap) -> bool {

@@ -28,7 +28,7 @@ const MAX_DECODED: usize = 4;
 /// host, so the one that was named least is forgotten first.
 #[derive(Debug, Default)]
 pub struct OwnHosts {
-    configured: Vec<String>,
+    configured: RwLock<Vec<String>>,
     seen: RwLock<Vec<SeenHost>>,
     /// The base paths other than the root.
     base_paths: RwLock<Vec<BasePath>>,
@@ -43,8 +43,20 @@ struct SeenHost {
 impl OwnHosts {
     /// Begins with the hosts of these addresses and origins, such as `10.0.0.1:8000` and `https://feed.example.org`.
     pub fn new<'a>(configured: impl IntoIterator<Item = &'a str>) -> Self {
-        let configured = configured.into_iter().map(|text| text.rsplit_once("//").map_or(text, |(_, host)| host));
-        Self { configured: configured.map(canonical).collect(), ..Self::default() }
+        let hosts = Self::default();
+        hosts.add(configured);
+        hosts
+    }
+
+    /// Adds the hosts of these addresses and origins.
+    pub fn add<'a>(&self, configured: impl IntoIterator<Item = &'a str>) {
+        let names = configured.into_iter().map(|text| text.rsplit_once("//").map_or(text, |(_, host)| host));
+        let mut known = self.configured.write();
+        for name in names.map(canonical) {
+            if !known.contains(&name) {
+                known.push(name);
+            }
+        }
     }
 
     /// Notes the base path of a request.
@@ -88,8 +100,9 @@ impl OwnHosts {
             Ok(address) => address.to_canonical().is_loopback() || address.to_canonical().is_unspecified(),
             Err(_) => host == "localhost" || host.ends_with(".localhost"),
         };
-        let is_own =
-            is_loopback || self.configured.contains(&host) || self.seen.read().iter().any(|seen| seen.name == host);
+        let is_own = is_loopback
+            || self.configured.read().contains(&host)
+            || self.seen.read().iter().any(|seen| seen.name == host);
         is_own && is_api_path(url.path(), &self.base_paths.read())
     }
 }

@@ -20,6 +20,7 @@ use crate::backoff::Backoff;
 use crate::feed::work::Partition;
 use crate::feed::{Feed, FeedError, now as unix_now};
 use crate::ledger::PushLease;
+use crate::reloadable::Reloadable;
 
 /// The pushes that are sent concurrently, which bounds the memory of the bridge: 32 full batches. They are counted, not
 /// the batches: a single push to an endpoint that does not answer would occupy a whole one.
@@ -52,7 +53,9 @@ const PARTITION: &str = "pushes";
 
 /// Sends the pushes of all users. Any number of processes can run one.
 pub struct PushBridge {
-    sender: Arc<PushSender>,
+    feed: Arc<Feed>,
+    /// What new batches use.
+    sender: Reloadable<PushSender>,
     /// Its owner does the upkeep.
     partition: Arc<Partition>,
     pushes: Arc<Semaphore>,
@@ -63,13 +66,19 @@ impl PushBridge {
     pub fn new(feed: Arc<Feed>, providers: Providers, texts: Texts, config: PushConfig) -> Arc<Self> {
         let sending = Arc::new(Semaphore::new(MAX_PUSHES));
         let partition = feed.base.owner.partition(PARTITION, PARTITION);
-        let sender = Arc::new(PushSender { feed, providers: Arc::new(providers), texts, config });
-        Arc::new(Self { sender, partition, pushes: sending })
+        let sender = PushSender { feed: Arc::clone(&feed), providers: Arc::new(providers), texts, config };
+        Arc::new(Self { feed, sender: Reloadable::new(sender), partition, pushes: sending })
+    }
+
+    /// Sends new batches with other credentials and texts.
+    pub fn replace(&self, providers: Providers, texts: Texts, config: PushConfig) {
+        let feed = Arc::clone(&self.feed);
+        self.sender.set(PushSender { feed, providers: Arc::new(providers), texts, config });
     }
 
     /// Works until the feed stops.
     pub fn start(self: &Arc<Self>) {
-        let runtime = &self.sender.feed.base.runtime;
+        let runtime = &self.feed.base.runtime;
         runtime.supervise("pushes", self, |bridge| async move { bridge.run().await });
         runtime.supervise("push_upkeep", self, |bridge| async move { bridge.upkeep().await });
     }
@@ -79,7 +88,7 @@ impl PushBridge {
         loop {
             let permit = tokio::select! {
                 permit = Arc::clone(&self.pushes).acquire_many_owned(BATCH_PERMITS) => permit,
-                () = self.sender.feed.base.runtime.stopped() => return,
+                () = self.feed.base.runtime.stopped() => return,
             };
             let Ok(permit) = permit else { return };
             let pause = match self.begin_batch(permit).await {
@@ -92,7 +101,7 @@ impl PushBridge {
                     backoff.next_delay()
                 }
             };
-            if !pause.is_zero() && !self.sender.feed.base.runtime.sleep(pause).await {
+            if !pause.is_zero() && !self.feed.base.runtime.sleep(pause).await {
                 return;
             }
         }
@@ -102,20 +111,20 @@ impl PushBridge {
     async fn begin_batch(self: &Arc<Self>, mut permit: OwnedSemaphorePermit) -> Result<Duration, FeedError> {
         let now = unix_now();
         let leased_at = Instant::now();
-        let length = (self.sender.config.timeout * LEASE_IN_TIMEOUTS).max(MIN_LEASE);
+        let sender = self.sender.get();
+        let length = (sender.config.timeout * LEASE_IN_TIMEOUTS).max(MIN_LEASE);
         let until = now.saturating_add(millis(length));
-        let lease = PushLease { holder: Arc::clone(self.sender.feed.base.runtime.holder()), until };
-        let pushes = self.sender.feed.base.ledger.lease_pushes(now, &lease, BATCH).await?;
+        let lease = PushLease { holder: Arc::clone(self.feed.base.runtime.holder()), until };
+        let pushes = self.feed.base.ledger.lease_pushes(now, &lease, BATCH).await?;
         if pushes.is_empty() {
-            let next = self.sender.feed.base.ledger.push_backlog(now).await.ok().and_then(|backlog| backlog.next);
+            let next = self.feed.base.ledger.push_backlog(now).await.ok().and_then(|backlog| backlog.next);
             let wait = next.map_or(POLL_INTERVAL, |at| Duration::from_millis(at.saturating_sub(unix_now())));
             return Ok(wait.clamp(MIN_PAUSE, POLL_INTERVAL.mul_f64(rand::random_range(0.8..1.2))));
         }
         // A batch that is not full leaves the rest to the next one.
         let permit = permit.split(pushes.len()).unwrap_or(permit);
-        let sender = Arc::clone(&self.sender);
         let ends = leased_at + length - length / LEASE_MARGIN;
-        self.sender.feed.base.runtime.spawn(async move {
+        self.feed.base.runtime.spawn(async move {
             let permits = Mutex::new(permit);
             Batch { sender: &sender, lease, leased_at, ends, permits }.send(pushes).await;
         });
@@ -124,16 +133,16 @@ impl PushBridge {
 
     /// Measures the backlog, and removes old rows: one process of those that run a bridge.
     async fn upkeep(&self) {
-        while self.sender.feed.base.runtime.sleep(UPKEEP_INTERVAL.mul_f64(rand::random_range(0.8..1.2))).await {
+        while self.feed.base.runtime.sleep(UPKEEP_INTERVAL.mul_f64(rand::random_range(0.8..1.2))).await {
             if self.partition.fence().is_none() {
-                self.sender.feed.base.metrics.pushes.backlog(0, None);
+                self.feed.base.metrics.pushes.backlog(0, None);
                 continue;
             }
             let now = unix_now();
-            match self.sender.feed.base.ledger.push_backlog(now).await {
+            match self.feed.base.ledger.push_backlog(now).await {
                 Ok(backlog) => {
                     let oldest = backlog.next.filter(|at| *at <= now).map(|at| now.saturating_sub(at));
-                    self.sender.feed.base.metrics.pushes.backlog(backlog.due, oldest);
+                    self.feed.base.metrics.pushes.backlog(backlog.due, oldest);
                 }
                 Err(error) => tracing::debug!(%error, "the backlog of pushes is unknown"),
             }
@@ -147,9 +156,9 @@ impl PushBridge {
     /// measured again.
     async fn forget(&self) -> Result<(), FeedError> {
         let ends = Instant::now() + UPKEEP_INTERVAL;
-        while self.sender.feed.base.ledger.forget_pushes(unix_now(), MAX_FORGOTTEN).await? == MAX_FORGOTTEN
+        while self.feed.base.ledger.forget_pushes(unix_now(), MAX_FORGOTTEN).await? == MAX_FORGOTTEN
             && Instant::now() < ends
-            && self.sender.feed.base.runtime.sleep(FORGET_PAUSE).await
+            && self.feed.base.runtime.sleep(FORGET_PAUSE).await
         {}
         Ok(())
     }

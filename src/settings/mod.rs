@@ -27,6 +27,17 @@ pub(crate) use suggest::nearest;
 pub(crate) use table_list::{TableReader, tables};
 pub(crate) use value::{ConfigValue, Table, ValueKind, ValueSource};
 
+/// The names of those of these fields in which two values differ.
+macro_rules! changed_fields {
+    ($before:expr, $after:expr, [$($field:ident),* $(,)?]) => {{
+        let mut changed: Vec<&'static str> = Vec::new();
+        $(if $before.$field != $after.$field {
+            changed.push(stringify!($field));
+        })*
+        changed
+    }};
+}
+
 /// Defines a section of the configuration. Behind the type of each key is the parser of its values.
 macro_rules! section {
     (
@@ -46,8 +57,13 @@ macro_rules! section {
             pub(crate) fn read_keys(section: &mut $crate::settings::SectionReader<'_>) -> Self {
                 Self { $($key: section.read(stringify!($key), $parser),)* }
             }
+
+            /// The keys whose values differ.
+            pub(crate) fn changed_keys(&self, other: &Self) -> Vec<&'static str> {
+                $crate::settings::changed_fields!(self, other, [$($key),*])
+            }
         }
     };
 }
 
-pub(crate) use section;
+pub(crate) use {changed_fields, section};

@@ -7,6 +7,7 @@ use feedline_test_support::redis_server::RedisServer;
 use tempfile::TempDir;
 
 use super::{feedline, out};
+use crate::listening::certify;
 
 fn examine(dir: &TempDir, keys: &[(&str, &str)]) -> Output {
     let mut command = feedline(dir, &["doctor"]);
@@ -78,6 +79,9 @@ async fn rights_and_settings_of_postgresql_are_named() {
 #[test]
 fn ports_files_and_credentials_are_looked_at() {
     let dir = tempfile::tempdir().unwrap();
+    certify(dir.path(), "1");
+    let examined = examine(&dir, &[("server.tls_certificate", "tls.crt"), ("server.tls_key", "tls.key")]);
+    assert!(examined.status.success() && out(&examined).contains("it expires in "), "{examined:?}");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
     let examined = examine(&dir, &[("server.listen", &taken)]);

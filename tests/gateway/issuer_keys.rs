@@ -25,13 +25,13 @@ use crate::server::{PATIENCE, Server, token, unix};
 use crate::tokens::connect;
 
 /// A key of an issuer.
-struct Key {
+pub(crate) struct Key {
     kid: &'static str,
     pkcs8: Vec<u8>,
 }
 
 impl Key {
-    fn new(kid: &'static str) -> Self {
+    pub(crate) fn new(kid: &'static str) -> Self {
         let pkcs8 = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).expect("a key");
         Self { kid, pkcs8: pkcs8.as_ref().to_vec() }
     }
@@ -47,21 +47,21 @@ impl Key {
         encode(&header, claims, &EncodingKey::from_ed_der(&self.pkcs8)).expect("a token")
     }
 
-    fn token(&self, user: &str) -> String {
+    pub(crate) fn token(&self, user: &str) -> String {
         self.sign(&json!({ "sub": user, "exp": unix() + 600 }))
     }
 }
 
 /// The endpoint of an issuer. It counts the requests.
-struct Endpoint {
-    url: String,
+pub(crate) struct Endpoint {
+    pub(crate) url: String,
     /// Status, body, and whether it answers at all.
     answer: Arc<Mutex<(u16, String, bool)>>,
     asked: Arc<AtomicUsize>,
 }
 
 impl Endpoint {
-    async fn start(keys: &[&Key]) -> Self {
+    pub(crate) async fn start(keys: &[&Key]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}/keys", listener.local_addr().expect("an address"));
         let endpoint = Self { url, answer: Arc::new(Mutex::new((200, String::new(), true))), asked: Arc::default() };
@@ -97,7 +97,7 @@ impl Endpoint {
         *self.answer.lock() = (status, body, answers);
     }
 
-    fn asked(&self) -> usize {
+    pub(crate) fn asked(&self) -> usize {
         self.asked.load(Ordering::Relaxed)
     }
 }

@@ -68,6 +68,7 @@ mod python_packages;
 mod python_sdk;
 mod rates;
 mod reading;
+mod reload;
 mod restrictions;
 mod revocations;
 mod rights;

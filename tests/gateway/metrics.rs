@@ -7,7 +7,8 @@ use serde_json::json;
 use crate::NAMESPACES;
 use crate::client::Client;
 use crate::redis_server::RedisServer;
-use crate::server::Server;
+use crate::server::{Server, signed, unix};
+use crate::tokens::connect;
 
 #[tokio::test]
 async fn collectors_get_the_format_that_they_ask_for() {
@@ -86,4 +87,38 @@ async fn a_redis_that_is_away_is_down_and_comes_back() {
     assert!(errors > Some(0.0), "{errors:?}");
     redis.start_again();
     server.metric_is(up, 1.0).await;
+}
+
+#[tokio::test]
+async fn denials_are_counted_and_logged_with_their_reason() {
+    let server = Server::start_with(&[("namespaces", NAMESPACES), ("server.log_level", "debug")]).await;
+    let expired = signed(&json!({ "sub": "ann", "exp": unix() - 60 }));
+    assert_eq!(connect(&server, "x.y.z").await, 3500);
+    assert_eq!(connect(&server, &expired).await, 109);
+    let bearer = format!("Bearer {expired}");
+    server.http("GET", "/api/v1/timeline", &[("authorization", &bearer)], "").await;
+    server.http("POST", "/api/info", &[("x-api-key", "guessed")], "{}").await;
+    server.http("GET", "/api/v1/timeline", &[("origin", "https://evil.example")], "").await;
+    let mut client = Client::connect(&server, "ann").await;
+    client.refused(json!({ "subscribe": { "channel": "nowhere:\n1" } })).await;
+    client.refused(json!({ "subscribe": { "channel": "timeline:bo" } })).await;
+    client.refused(json!({ "subscribe": { "channel": "post:17" } })).await;
+    for (what, reason, count) in [
+        ("token", "invalid", 1.0),
+        ("token", "expired", 2.0),
+        ("api_key", "wrong", 1.0),
+        ("origin", "not listed", 1.0),
+        ("subscription", "permission denied", 1.0),
+        ("subscription", "unknown channel", 2.0),
+        ("hook", "no answer", 0.0),
+    ] {
+        let name = format!("feedline_denials_total{{what=\"{what}\",reason=\"{reason}\"}}");
+        assert_eq!(server.metric(&name).await, Some(count), "{name}");
+    }
+    let log = server.log();
+    for detail in ["it is malformed", "https://evil.example", r#""nowhere:\n1""#, "timeline:bo"] {
+        let is_denial = |line: &str| line.contains("denied") && line.contains(detail);
+        assert!(log.lines().any(is_denial), "{detail} is not logged:\n{log}");
+    }
+    assert!(!log.contains("guessed") && !log.contains(&expired), "no secret is logged");
 }

@@ -2,6 +2,7 @@
 
 mod audience;
 mod backlog;
+mod behind_nginx;
 mod chaos;
 mod cluster;
 mod connected_first;
@@ -44,5 +45,5 @@ mod transfer;
 mod transports;
 
 use feedline_test_support::{
-    api, client, pooler, postgres_server, random, reader, redis_server, server, stream_socket, webhook,
+    api, client, nginx, pooler, postgres_server, random, reader, redis_server, server, stream_socket, webhook,
 };

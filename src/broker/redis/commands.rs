@@ -160,8 +160,9 @@ impl Commands {
         let turn = self.shared.turn.fetch_add(1, Ordering::Relaxed);
         let standing = |at: usize| self.shared.slots[(turn.wrapping_add(at)) % CONNECTIONS].link.lock().clone();
         (0..CONNECTIONS).find_map(standing).ok_or_else(|| {
-            StoreMeter::redis().begin().finish(Some(StoreFailure::Unreachable));
-            BrokerError::Unreachable("not connected, trying to".to_owned())
+            let error = BrokerError::Unreachable("not connected, trying to".to_owned());
+            StoreMeter::redis().begin().fail(StoreFailure::Unreachable, &error);
+            error
         })
     }
 
@@ -234,7 +235,7 @@ impl Commands {
         let answer = tokio::time::timeout(self.shared.endpoint.timeout, work).await;
         let (answer, retires) = match answer {
             Ok(Ok(value)) => {
-                call.finish(None);
+                call.succeed();
                 return Ok(value);
             }
             // A dropped connection or a demoted server: reconnect.
@@ -245,11 +246,12 @@ impl Commands {
             // If the server hangs, commands would pile up on this connection.
             Err(_) => (BrokerError::Unreachable(format!("no answer in {:?}", self.shared.endpoint.timeout)), true),
         };
-        call.finish(Some(match answer {
+        let failure = match answer {
             BrokerError::Unreachable(_) => StoreFailure::Unreachable,
             BrokerError::Refused(..) => StoreFailure::Refused,
             BrokerError::Failed(_) => StoreFailure::Failed,
-        }));
+        };
+        call.fail(failure, &answer);
         if retires {
             self.shared.retire(slot, number);
         }
@@ -296,13 +298,13 @@ impl ConnectionPool {
         for number in first.. {
             // The sender lives as long as `self` does.
             let _ = lost.wait_for(|lost| *lost >= number).await;
-            tracing::warn!(slot, "lost a connection to redis");
+            tracing::debug!(slot, "lost a connection to redis");
             let mut backoff = reconnect_backoff();
             while let Err(error) = self.connect(slot, number + 1).await {
                 tracing::debug!(slot, %error, "cannot connect to redis");
                 tokio::time::sleep(backoff.next_delay()).await;
             }
-            tracing::info!(slot, "connected to redis again");
+            tracing::debug!(slot, "connected to redis again");
         }
     }
 }

@@ -190,7 +190,7 @@ impl PubSubTask {
             }
             self.connection = Some(self.reconnect().await);
             self.connected.store(true, Ordering::Release);
-            tracing::info!("connected redis again");
+            tracing::debug!("connected the pub/sub of redis again");
             if let Some(listener) = self.router.listener.get() {
                 listener.resync();
             }
@@ -220,7 +220,7 @@ impl PubSubTask {
         loop {
             tokio::select! {
                 () = connection.health.lost.notified() => {
-                    tracing::warn!("lost the pub/sub connection to redis");
+                    tracing::debug!("lost the pub/sub connection to redis");
                     return;
                 }
                 taken = self.requests.recv_many(&mut batch, BATCH) => {

@@ -19,6 +19,7 @@ use crate::feed::runtime::now;
 use crate::ledger::NewAccount;
 use crate::model::{Millis, UserId, UserOrigin};
 use crate::net::subscriber_network;
+use crate::reloadable::Reloadable;
 use crate::text::nfc;
 
 /// A new account.
@@ -84,9 +85,9 @@ pub(crate) struct AccountService {
     pub(crate) revocations: Arc<RevocationService>,
     pub(crate) passwords: Passwords,
     /// Signs the tokens of sessions; `None` if accounts are off.
-    pub(crate) issuer: Option<SessionIssuer>,
+    pub(crate) issuer: Reloadable<Option<SessionIssuer>>,
     /// Delays sign-ins after failures on this node; `None` without a limit.
-    pub(crate) guard: Option<Arc<SignInGuard>>,
+    pub(crate) guard: Reloadable<Option<Arc<SignInGuard>>>,
 }
 
 impl AccountService {
@@ -112,7 +113,7 @@ impl AccountService {
             if let Err(error) = self.base.invalidator.invalidate(&[Invalidation::User(user.clone())]).await {
                 tracing::warn!(%error, "a new account is not announced to the other nodes");
             }
-            open_session(issuer, user, 0)
+            open_session(&issuer, user, 0)
         } else {
             Err(taken(self.origins.get(&user).await?.map_or(UserOrigin::Account, |known| known.origin)))
         }
@@ -127,7 +128,7 @@ impl AccountService {
         self.check_password(who.password, stored, attempt).await?;
         self.base.identity.check_revoked(Some(&who.user), None)?;
         let account = account.ok_or(WRONG)?;
-        open_session(issuer, account.user, account.generation)
+        open_session(&issuer, account.user, account.generation)
     }
 
     pub(crate) async fn sign_out(&self, call: Call, which: SignOut) -> Result<Done> {
@@ -179,15 +180,28 @@ impl AccountService {
         Ok(self.base.identity.check_revoked(Some(user), credential.token().map(|token| &**token))?)
     }
 
+    /// Replaces the rate of failed sign-ins. With another rate, all counters begin again.
+    pub(crate) fn replace_guard(&self, failures_per_minute: Option<u32>) {
+        let guard = SignInGuard::new(failures_per_minute);
+        let is_same = match (&*self.guard.get(), &guard) {
+            (Some(current), Some(new)) => current.has_rate_of(new),
+            (current, new) => current.is_none() && new.is_none(),
+        };
+        if !is_same {
+            self.guard.set(guard);
+        }
+    }
+
     /// Signs the tokens of sessions.
-    fn sessions(&self) -> Result<&SessionIssuer> {
-        self.issuer.as_ref().ok_or(FeedError::Forbidden("accounts are not enabled on this server"))
+    fn sessions(&self) -> Result<SessionIssuer> {
+        let issuer = Option::clone(&self.issuer.get());
+        issuer.ok_or(FeedError::Forbidden("accounts are not enabled on this server"))
     }
 
     /// Admits an attempt to sign in, unless there were too many failures. Backends are trusted to limit their own
     /// attempts.
     fn begin_sign_in(&self, origin: Origin, user: &UserId) -> Result<Option<SignInAttempt>> {
-        let Some(guard) = &self.guard else { return Ok(None) };
+        let Some(guard) = &*self.guard.get() else { return Ok(None) };
         let (Origin::Address(address) | Origin::Connection(address)) = origin else { return Ok(None) };
         let is_shared = self.base.options.trusted_proxies.is_exempt(address);
         let attempt = guard.begin(subscriber_network(address), is_shared, user, Instant::now());

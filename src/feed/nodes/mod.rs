@@ -16,7 +16,7 @@
 mod fingerprints;
 mod pairing;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
@@ -57,7 +57,7 @@ pub(crate) struct NodeRegistry {
     runtime: Arc<Runtime>,
     ids: Arc<NodeIds>,
     metrics: Arc<Metrics>,
-    description: NodeDetails,
+    description: RwLock<NodeDetails>,
     /// `None`: the node is not registered.
     registration: RwLock<Option<JoinedNode>>,
     /// How far the clock is ahead of that of the ledger, in milliseconds.
@@ -94,7 +94,7 @@ impl NodeRegistry {
             runtime,
             ids,
             metrics,
-            description,
+            description: RwLock::new(description),
             registration: RwLock::default(),
             clock_skew: AtomicI64::new(0),
             mismatches: RwLock::default(),
@@ -147,6 +147,11 @@ impl NodeRegistry {
         }
     }
 
+    /// Replaces the fingerprints of this node. Others see them after its next renewal.
+    pub(crate) fn set_fingerprints(&self, fingerprints: BTreeMap<String, String>) {
+        self.description.write().fingerprints = fingerprints;
+    }
+
     /// What differs from other nodes.
     pub(crate) fn mismatches(&self) -> Mismatches {
         self.mismatches.read().clone()
@@ -154,7 +159,7 @@ impl NodeRegistry {
 
     fn node(&self) -> NewNode {
         let clock_skew = self.clock_skew.load(Ordering::Relaxed);
-        let description = NodeDetails { number: self.ids.number(), clock_skew, ..self.description.clone() };
+        let description = NodeDetails { number: self.ids.number(), clock_skew, ..self.description.read().clone() };
         NewNode { id: self.runtime.holder().to_string(), description }
     }
 

@@ -46,6 +46,7 @@ use crate::auth::{Passwords, RevocationList, SessionIssuer, SignInGuard};
 use crate::broker::{Broker, DurableQueue};
 use crate::ledger::{Ledger, NodeDetails};
 use crate::metrics::Metrics;
+use crate::reloadable::Reloadable;
 
 /// The kinds of work, as `/ready` names them. Each has a policy of its own, because only items of the same kind show
 /// that others succeed.
@@ -175,8 +176,8 @@ impl Feed {
             origins,
             revocations: revocations.clone(),
             passwords,
-            issuer,
-            guard: SignInGuard::new(base.options.rates.sessions),
+            issuer: Reloadable::new(issuer),
+            guard: Reloadable::new(SignInGuard::new(base.options.rates.sessions)),
         };
         let event_renderer = Arc::new(EventRenderer::new(base.clone(), erased, lease));
         let policies =

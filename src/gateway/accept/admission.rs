@@ -8,16 +8,18 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::connection_counts::{CapReached, ConnectionSlot};
+use crate::denials::{Denied, deny};
 use crate::gateway::connection::shared::ConnectionShared;
 use crate::gateway::session::{PingKind, SessionClient};
 use crate::metrics::Metrics;
 use crate::net::{AllowedOrigins, ClientAddress, origin};
+use crate::reloadable::Reloadable;
 
 /// Admits requests that become connections: WebSockets and streams.
 pub(crate) struct Admission {
     pub(crate) connections: Arc<ConnectionShared>,
     /// Browser origins that may connect besides the page's own host.
-    pub(crate) origins: AllowedOrigins,
+    pub(crate) origins: Reloadable<AllowedOrigins>,
     /// The largest message of a client, in bytes.
     pub(crate) message_bytes: usize,
     pub(crate) metrics: Arc<Metrics>,
@@ -43,8 +45,9 @@ impl Admission {
         if self.draining.is_cancelled() {
             return Err((StatusCode::SERVICE_UNAVAILABLE, "the server is going away"));
         }
-        if !origin::allowed(&self.origins, headers) {
+        if !origin::allowed(&self.origins.get(), headers) {
             self.metrics.refused("origin");
+            deny(Denied::Origin, "not listed", &origin::shown(headers));
             return Err((StatusCode::FORBIDDEN, "this origin may not connect, see server.origins"));
         }
         Ok(())
@@ -56,9 +59,10 @@ impl Admission {
     pub(crate) fn check_stream(&self, headers: &HeaderMap) -> Result<(), ConnectionRefusal> {
         self.check(headers)?;
         if self.connections.sessions.hooks.trusts_browser(headers)
-            && !origin::is_from_allowed_page(&self.origins, headers)
+            && !origin::is_from_allowed_page(&self.origins.get(), headers)
         {
             self.metrics.refused("origin");
+            deny(Denied::Origin, "not listed", &origin::shown(headers));
             return Err((
                 StatusCode::FORBIDDEN,
                 "with hooks that read cookies or passwords, streams need an allowed origin",

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
-use parking_lot::RwLock;
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
@@ -12,6 +11,10 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use tokio_rustls::TlsAcceptor;
+use x509_cert::Certificate;
+use x509_cert::der::Decode as _;
+
+use crate::reloadable::Reloadable;
 
 /// The files of the certificate and its key, in PEM: `server.tls_certificate` and `server.tls_key`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +27,7 @@ pub struct TlsFiles {
 
 /// The certificate that new connections get.
 #[derive(Debug)]
-pub struct ServerCertificate(RwLock<Arc<CertifiedKey>>);
+pub struct ServerCertificate(Reloadable<CertifiedKey>);
 
 impl ServerCertificate {
     /// Reads the files.
@@ -32,16 +35,27 @@ impl ServerCertificate {
     /// # Errors
     /// Names the file that cannot be read or has no certificate or key, or says that the two do not fit.
     pub fn load(files: &TlsFiles) -> anyhow::Result<Self> {
-        read(files).map(|key| Self(RwLock::new(Arc::new(key))))
+        Self::read(files).map(|key| Self(Reloadable::new(key)))
     }
 
-    /// Reads the files again. New connections get the new certificate.
+    /// Reads a certificate and its key, to [`replace`](Self::replace) those in use.
     ///
     /// # Errors
-    /// As in [`load`](Self::load). The earlier certificate stays in use.
-    pub fn reload(&self, files: &TlsFiles) -> anyhow::Result<()> {
-        *self.0.write() = Arc::new(read(files)?);
-        Ok(())
+    /// As in [`load`](Self::load).
+    pub fn read(files: &TlsFiles) -> anyhow::Result<CertifiedKey> {
+        let chain = certificates(&files.certificate)
+            .with_context(|| format!("{} (server.tls_certificate)", files.certificate.display()))?;
+        let of_key = || format!("{} (server.tls_key)", files.key.display());
+        let key = PrivateKeyDer::from_pem_file(&files.key).with_context(of_key)?;
+        let key = aws_lc_rs::sign::any_supported_type(&key).with_context(of_key)?;
+        let certified = CertifiedKey::new(chain, key);
+        certified.keys_match().context("server.tls_key is not the key of server.tls_certificate")?;
+        Ok(certified)
+    }
+
+    /// New connections get this certificate.
+    pub fn replace(&self, key: CertifiedKey) {
+        self.0.set(key);
     }
 
     /// Makes the handshakes of connections.
@@ -58,21 +72,16 @@ impl ServerCertificate {
     }
 }
 
-impl ResolvesServerCert for ServerCertificate {
-    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(Arc::clone(&self.0.read()))
-    }
+/// When a certificate expires, in Unix seconds; `None` if it cannot be read.
+pub fn expires_at(key: &CertifiedKey) -> Option<u64> {
+    let certificate = Certificate::from_der(key.end_entity_cert().ok()?).ok()?;
+    Some(certificate.tbs_certificate.validity.not_after.to_unix_duration().as_secs())
 }
 
-fn read(files: &TlsFiles) -> anyhow::Result<CertifiedKey> {
-    let chain = certificates(&files.certificate)
-        .with_context(|| format!("{} (server.tls_certificate)", files.certificate.display()))?;
-    let of_key = || format!("{} (server.tls_key)", files.key.display());
-    let key = PrivateKeyDer::from_pem_file(&files.key).with_context(of_key)?;
-    let key = aws_lc_rs::sign::any_supported_type(&key).with_context(of_key)?;
-    let certified = CertifiedKey::new(chain, key);
-    certified.keys_match().context("server.tls_key is not the key of server.tls_certificate")?;
-    Ok(certified)
+impl ResolvesServerCert for ServerCertificate {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.get())
+    }
 }
 
 fn certificates(file: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {

@@ -8,6 +8,7 @@ use super::outcome::{CommandOutcome, OpenedConnection};
 use super::presence::{PresenceTracker, Subscriber};
 use super::single_connection::SingleConnection;
 use crate::auth::TokenIdentity;
+use crate::denials::{Denied, deny};
 use crate::feed::{Base, Credential, FeedError, NewUser};
 use crate::gateway::channels::join::{Join, Joined};
 use crate::gateway::hub::Hub;
@@ -94,7 +95,10 @@ impl Subscriptions {
         }
         match self.may_enter(&join).await {
             Ok(true) => {}
-            Ok(false) => return CommandOutcome::refused(join.id, ErrorCode::UNKNOWN_CHANNEL),
+            Ok(false) => {
+                deny(Denied::Subscription, ErrorCode::UNKNOWN_CHANNEL.message, &format_args!("{:?}", join.name));
+                return CommandOutcome::refused(join.id, ErrorCode::UNKNOWN_CHANNEL);
+            }
             Err(error) => return CommandOutcome::failed(join.id, &error),
         }
         match self.enter(&join, outbox).await {

@@ -35,10 +35,11 @@ pub(super) fn connect(
             ConnectGrant { id, user: None, token: None, client, joins: Vec::new() },
         ));
     }
-    let claims = context.options.verifier.verify_connect(&request.token, now.unix).map_err(|error| match error {
-        TokenError::Expired => CommandRefusal::Error(ErrorCode::TOKEN_EXPIRED),
-        error => CommandRefusal::Close(invalid_token(error)),
-    })?;
+    let claims =
+        context.options.verifier.get().verify_connect(&request.token, now.unix).map_err(|error| match error {
+            TokenError::Expired => CommandRefusal::Error(ErrorCode::TOKEN_EXPIRED),
+            error => CommandRefusal::Close(invalid_token(error)),
+        })?;
     context.check_revoked(claims.user.as_ref(), &claims.identity, now)?;
     if let TimeLeft::Expired = TimeLeft::until(claims.expire_at, now) {
         return Err(ErrorCode::EXPIRED.into());
@@ -181,7 +182,7 @@ pub(super) fn refresh(
     if token.is_empty() {
         return Err(CommandRefusal::BAD_REQUEST);
     }
-    let claims = match context.options.verifier.verify_connect(token, now.unix) {
+    let claims = match context.options.verifier.get().verify_connect(token, now.unix) {
         Ok(claims) if claims.user == identity.user && claims.identity.is_like(identity.token.as_deref()) => claims,
         Ok(_) => return Err(Disconnect::INVALID_TOKEN.into()),
         Err(TokenError::Expired) => return Err(Disconnect::EXPIRED.into()),

@@ -17,6 +17,7 @@ use super::subscribe;
 use super::time::SessionTime;
 use super::{Session, SessionState};
 use crate::auth::SubscribeOptions;
+use crate::denials::{Denied, deny};
 use crate::hooks::{
     ConnectAnswer, HookAnswer, HookKind, MalformedAnswer, PublishAnswer, RefreshAnswer, SubscribeAnswer, expiry,
     json_of,
@@ -33,9 +34,18 @@ const FAILURE_GRACE: u64 = 60;
 fn refused<T>(id: u32, outcome: HookOutcome<T>) -> Result<T, Box<Action>> {
     match outcome {
         Ok(HookAnswer::Result(result)) => Ok(result),
-        Ok(HookAnswer::Error(error)) => Err(reply(error_reply(id, error))),
-        Ok(HookAnswer::Disconnect(reason)) => Err(close(disconnect(reason))),
-        Err(_) => Err(failed(id)),
+        Ok(HookAnswer::Error(error)) => {
+            deny(Denied::Hook, "error", &error.code);
+            Err(reply(error_reply(id, error)))
+        }
+        Ok(HookAnswer::Disconnect(reason)) => {
+            deny(Denied::Hook, "disconnect", &reason.code);
+            Err(close(disconnect(reason)))
+        }
+        Err(error) => {
+            deny(Denied::Hook, "no answer", &format_args!("{error:?}"));
+            Err(failed(id))
+        }
     }
 }
 

@@ -179,7 +179,7 @@ impl Session {
 
     /// The key of a command's token, if it must be fetched first.
     fn missing_key(&self, command: &Command) -> Option<MissingKey> {
-        let verifier = &self.context.options.verifier;
+        let verifier = self.context.options.verifier.get();
         match (&self.state, command.request.as_ref()?) {
             (SessionState::Fresh, CommandBody::Connect(request)) => verifier.missing_key(&request.token),
             (SessionState::Open(_), CommandBody::Refresh(token)) => verifier.missing_key(token),
@@ -236,7 +236,9 @@ impl Session {
         Ok(match request {
             CommandBody::Connect(_) => return Err(CommandRefusal::BAD_REQUEST),
             CommandBody::Subscribe(request) => {
-                match subscribe::subscribe(context, identity, subscriptions, id, request, now)? {
+                let name = request.channel.clone();
+                let checked = subscribe::subscribe(context, identity, subscriptions, id, request, now);
+                match checked.inspect_err(|refusal| refusal.deny_subscription(&name))? {
                     SubscribeStep::Join(join) => Action::Join(*join),
                     SubscribeStep::Ask(request) => {
                         return Ok(ask(context, Some(identity), HookQuestion::Subscribe(id, request)));

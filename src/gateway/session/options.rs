@@ -6,6 +6,7 @@ use super::client_config::ClientConfig;
 use crate::auth::{RevocationList, Verifier};
 use crate::gateway::channels::Channels;
 use crate::hooks::HookPolicy;
+use crate::reloadable::Reloadable;
 
 /// The name and version of this server in replies.
 pub const VERSION: &str = concat!("feedline ", env!("CARGO_PKG_VERSION"));
@@ -14,7 +15,7 @@ pub const VERSION: &str = concat!("feedline ", env!("CARGO_PKG_VERSION"));
 #[derive(Debug)]
 pub struct SessionOptions {
     /// Verifies tokens.
-    pub verifier: Verifier,
+    pub verifier: Reloadable<Verifier>,
     /// The revoked tokens and blocked users. Written by the feed.
     pub revocations: Arc<RevocationList>,
     /// The channels of this server.

@@ -2,6 +2,7 @@
 
 use super::actions::Action;
 use crate::auth::{Revoked, TokenError};
+use crate::denials::{Denied, deny};
 use crate::hooks::{HookDisconnect, HookError};
 use crate::protocol::{Disconnect, ErrorCode, Reply, ReplyError};
 
@@ -16,6 +17,14 @@ pub(super) enum CommandRefusal {
 
 impl CommandRefusal {
     pub(super) const BAD_REQUEST: Self = Self::Close(Disconnect::BAD_REQUEST);
+
+    /// Records that a subscription is refused.
+    pub(super) fn deny_subscription(&self, channel: &str) {
+        match self {
+            Self::Error(code) => deny(Denied::Subscription, code.message, &format_args!("{channel:?}")),
+            Self::Close(_) => deny(Denied::Subscription, "invalid token", &format_args!("{channel:?}")),
+        }
+    }
 
     /// The action for the command with this id.
     pub(super) fn into_action(self, id: u32) -> Action {

@@ -102,7 +102,7 @@ fn verify_token(
     channel: &str,
     now: SessionTime,
 ) -> Result<TokenGrant, CommandRefusal> {
-    let claims = context.options.verifier.verify_subscribe(token, now.unix).map_err(|error| match error {
+    let claims = context.options.verifier.get().verify_subscribe(token, now.unix).map_err(|error| match error {
         TokenError::Expired => ErrorCode::TOKEN_EXPIRED,
         TokenError::Invalid(_) | TokenError::NoExpiry => ErrorCode::PERMISSION_DENIED,
     })?;

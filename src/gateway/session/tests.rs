@@ -13,6 +13,7 @@ use crate::gateway::channels::Channels;
 use crate::hooks::HookPolicy;
 use crate::model::{Position, Retention};
 use crate::protocol::{Command, Encoding, decode_frame};
+use crate::reloadable::Reloadable;
 
 const UNIX: u64 = 1_800_000_000;
 const SECRET: &str = "a secret that is long enough for HS256";
@@ -29,7 +30,7 @@ pub(super) fn options() -> SessionOptions {
     let env = env.into_iter().map(|(key, value)| (format!("FEEDLINE__{key}"), value.to_owned()));
     let config = Config::parse("", env).unwrap();
     SessionOptions {
-        verifier: Verifier::new(&config.auth, &Secrets::load(&config).unwrap()).unwrap(),
+        verifier: Reloadable::new(Verifier::new(&config.auth, &Secrets::load(&config).unwrap()).unwrap()),
         revocations: Arc::default(),
         channels: Channels::new(&config.namespaces, Retention::SHARED),
         anonymous: false,

@@ -8,10 +8,11 @@ use crate::auth::ApiKeys;
 use crate::feed::{Caller, Credential, Feed, Origin};
 use crate::gateway::session::SessionOptions;
 use crate::gateway::{LogReader, NodeSurvey};
+use crate::reloadable::Reloadable;
 
 /// The server API, for backends.
 pub(in crate::http) struct ServerApi {
-    pub(in crate::http) api_keys: Arc<ApiKeys>,
+    pub(in crate::http) api_keys: Reloadable<ApiKeys>,
     /// The channels, and the limits on their names and reads.
     pub(in crate::http) sessions: Arc<SessionOptions>,
     pub(in crate::http) logs: Arc<LogReader>,

@@ -89,7 +89,7 @@ pub(super) async fn serve_sequence(State(api): State<Arc<ServerApi>>, request: R
 /// Authenticates a request, and reads its body.
 async fn receive(api: &ServerApi, request: Request, limit: usize) -> Result<(BackendCaller, Bytes), Response<Body>> {
     let (parts, body) = request.into_parts();
-    let caller = authenticate(&api.api_keys, &parts).map_err(|refusal| *refusal)?;
+    let caller = authenticate(&api.api_keys.get(), &parts).map_err(|refusal| *refusal)?;
     let too_large =
         |_| problem(StatusCode::PAYLOAD_TOO_LARGE, "too_large", "the body could not be read, or is too large");
     let body = to_bytes(body, limit).await.map_err(too_large)?;

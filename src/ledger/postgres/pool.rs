@@ -38,6 +38,9 @@ const TRIES: u32 = 5;
 const MIN_RECONNECT_DELAY: Duration = Duration::from_millis(50);
 const MAX_RECONNECT_DELAY: Duration = Duration::from_secs(3);
 
+/// The failure to connect, of those in a row, at which a warning says that connections are missing.
+const WARNED_FAILURE: u32 = 3;
+
 /// The age from which a connection to a server that takes no writes is replaced. Younger ones stay: if all servers take
 /// no writes, replacing each connection at once would leave none for reads.
 const MIN_AGE_TO_REPLACE: Duration = Duration::from_secs(3);
@@ -367,27 +370,27 @@ impl PoolState {
             if number > 0 {
                 // The sender lives as long as `self` does.
                 let _ = lost.wait_for(|lost| *lost >= number).await;
-                tracing::warn!(slot, ledger = self.endpoint.name, "lost a connection to the ledger");
+                tracing::debug!(slot, ledger = self.endpoint.name, "lost a connection to the ledger");
             }
             let mut backoff = Backoff::new(MIN_RECONNECT_DELAY, MAX_RECONNECT_DELAY);
-            let mut is_first_failure = true;
+            let mut failures = 0;
             loop {
                 // Each attempt has its own number: the end of a failed attempt may be detected late.
                 number += 1;
                 let Err(error) = self.connect(slot, number).await else { break };
                 let open = self.open_connections();
-                // An outage is reported elsewhere, once for all connections.
-                if open > 0 && is_first_failure {
+                failures += 1;
+                // An outage closes all connections, and is logged for all of them.
+                if open > 0 && failures == WARNED_FAILURE {
                     let wanted = self.slots.len();
                     tracing::warn!(ledger = self.endpoint.name, open, wanted, %error, "cannot open all connections");
                 }
-                is_first_failure = false;
                 tracing::debug!(slot, %error, "cannot connect to the ledger");
                 *self.connect_error.lock() = Some(error);
                 tokio::time::sleep(backoff.next_delay()).await;
             }
             if before > 0 {
-                tracing::info!(slot, ledger = self.endpoint.name, "connected to the ledger again");
+                tracing::debug!(slot, ledger = self.endpoint.name, "connected to the ledger again");
             }
         }
     }

@@ -99,10 +99,20 @@ impl Server {
         Self::start_writing_to(ServerOutput::Pipe(pipe), None, keys).await
     }
 
+    /// Starts a server with this `config.toml`, and nothing in its environment but its port and its folder.
+    pub async fn start_from_file(text: &str) -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        fs::write(dir.path().join("config.toml"), text).expect("a file");
+        let data = dir.path().join("data").display().to_string();
+        let env = [("server.data_dir", data.as_str()), ("server.drain", "100ms")];
+        let env = env.map(|(key, value)| (variable(key), value.to_owned()));
+        Self::launch(dir, env.into(), None, ServerOutput::File).await
+    }
+
     async fn start_writing_to(output: ServerOutput, open_files: Option<u32>, keys: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let data = dir.path().join("data").display().to_string();
-        let mut env: Vec<(String, String)> = [
+        let env = [
             ("server.data_dir", data.as_str()),
             ("server.drain", "100ms"),
             ("auth.hmac_secret", SECRET),
@@ -112,13 +122,20 @@ impl Server {
             ("auth.leeway", "0s"),
             // Accounts are enabled next to the application's tokens, which use the secret above.
             ("accounts.enabled", "true"),
-        ]
-        .iter()
+        ];
         // Tests send requests faster than the default rate limits allow.
-        .chain(&RATES.map(|rate| (rate, "0")))
-        .chain(keys)
-        .map(|(key, value)| (variable(key), (*value).to_owned()))
-        .collect();
+        let rates = RATES.map(|rate| (rate, "0"));
+        let env = env.iter().chain(&rates).chain(keys);
+        let env = env.map(|(key, value)| (variable(key), (*value).to_owned())).collect();
+        Self::launch(dir, env, open_files, output).await
+    }
+
+    async fn launch(
+        dir: TempDir,
+        mut env: Vec<(String, String)>,
+        open_files: Option<u32>,
+        output: ServerOutput,
+    ) -> Self {
         let log = dir.path().join("log");
         // After a restart the server listens on the same port, as clients expect.
         env.push((variable("server.listen"), String::new()));
@@ -156,6 +173,22 @@ impl Server {
 
     fn log_path(&self) -> PathBuf {
         self.dir.path().join("log")
+    }
+
+    /// Replaces the `config.toml`, and sends SIGHUP.
+    pub fn reload(&self, text: &str) {
+        fs::write(self.dir.path().join("config.toml"), text).expect("a file");
+        let sent = Command::new("kill").args(["-HUP", &self.pid().to_string()]).status();
+        assert!(sent.expect("to run kill").success());
+    }
+
+    /// Waits until the log has a text as often as this.
+    pub async fn until_logged(&self, text: &str, times: usize) {
+        let until = Instant::now() + PATIENCE;
+        while self.log().matches(text).count() < times {
+            assert!(Instant::now() < until, "{text:?} is not logged:\n{}", self.log());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
 
     /// Kills the process with SIGKILL.
