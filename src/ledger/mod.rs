@@ -46,7 +46,7 @@ pub use self::comments::{CommentEditOutcome, CommentOutcome, CommentStore, Delet
 pub use self::conversations::ConversationStore;
 pub use self::counts::{CountStore, Hydration};
 pub use self::devices::{DeviceRegistration, DeviceSession, DeviceStore};
-pub use self::edges::{FollowOutcome, FollowStore};
+pub use self::edges::{FollowOutcome, FollowStore, MergeSource};
 pub use self::erasures::{Erasure, ErasureStore};
 pub use self::events::{EventBacklog, EventConsumer, EventStore, QueuedEvent};
 pub use self::favourites::{Favourite, FavouriteHolder, FavouriteOutcome, FavouriteStore};

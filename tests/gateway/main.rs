@@ -75,6 +75,7 @@ mod server_api;
 mod sources;
 mod spellings;
 mod stalls;
+mod statements;
 mod status;
 mod streams;
 mod text;

@@ -10,6 +10,7 @@ mod devices;
 mod erasures;
 mod events;
 mod favourites;
+mod follows;
 mod idempotency;
 mod identity;
 mod jobs;

@@ -8,7 +8,8 @@ use feedline_test_support::postgres_server::{PostgresServer, shared};
 use super::endpoint::Endpoint;
 use super::{
     PostgresLedger, PostgresOptions, PostgresUrl, comments, conversations, counts, edges, favourites, hydration, likes,
-    notifications, people, personal, posts, previews, pull_log, restrictions, timeline, topics, visible_posts,
+    notifications, people, personal, posts, previews, pull_log, relations, restrictions, timeline, topics,
+    visible_posts,
 };
 use crate::ledger::{
     BulkLoad as _, CountStore as _, Durability, Ledger as _, PeopleStore as _, PersonalData, PostStore as _,
@@ -117,7 +118,8 @@ async fn every_list_is_read_from_one_partition_in_its_order() {
         (topics::SEARCH, "'a', 'a', 'b', 9"),
         (topics::GO_ON, "9, 9, 'a', 9, 9"),
         (conversations::MUTED, "'{a,b}', '{1,2}'"),
-        (restrictions::RELATIONS, "'{a,b}', '{c,d}'"),
+        (relations::RELATIONS, "'{a,b}', '{c,d}'"),
+        (edges::MERGE_SOURCES, "'{a,b}', '{c,d}', 9"),
         (restrictions::WITH_RESTRICTIONS, "'{a,b}'"),
         (pull_log::FANOUT_MODE, "'u'"),
         (pull_log::AFTER, "0, 9"),
