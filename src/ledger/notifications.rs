@@ -65,9 +65,11 @@ pub struct NotificationGroup {
     pub id: NotificationId,
     /// The kind of event and its object.
     pub kind: NotificationKind,
-    /// Its place in the list: the position of its last event, unique among the groups of the user. Marks are compared
-    /// with it.
+    /// The position of its last event, unique among the groups of the user. Marks are compared with it.
     pub seq: i64,
+    /// Its place in the list, unique among the groups of the user. The order is that of [`seq`](Self::seq), but the
+    /// place stays the same while the group grows at the front.
+    pub place: i64,
     /// The position of its last change, of any kind: `seq` or greater.
     pub position: NotificationPosition,
     /// The users that caused it: the newest [`MAX_GROUP_PEOPLE`], newest first.
@@ -106,7 +108,7 @@ pub enum MarkUpTo {
     Group(NotificationId),
 }
 
-/// Notifications. The groups of a user are ordered by their last event, newest first (see [`NotificationGroup::seq`]).
+/// Notifications. The groups of a user are ordered by their last event, newest first (see [`NotificationGroup::place`]).
 /// The read and seen marks are two positions in that order, so a group that grows after it was seen is unseen again.
 /// Positions come from one sequence for each user, and are taken in the transaction of the change.
 #[async_trait]
@@ -160,7 +162,7 @@ pub trait NotificationStore: Send + Sync {
     /// The newest groups of a user that a person is in.
     async fn notifications_by(&self, user: &UserId, person: &UserId, limit: usize) -> Result<Vec<NotificationId>>;
 
-    /// The groups of a user below the position `before` (`None`: from the first), the last event first.
+    /// The groups of a user below the place `before` (`None`: from the first), the last event first.
     async fn notifications(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<Vec<NotificationGroup>>;
 
     /// The groups of the user among `ids`, each once, in any order. Accepts any number of ids in one round trip.

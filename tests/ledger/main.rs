@@ -18,6 +18,7 @@ mod likes;
 mod lineage;
 mod lock_waits;
 mod nodes;
+mod notification_lists;
 mod notifications;
 mod outlet;
 mod people;

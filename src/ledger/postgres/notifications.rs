@@ -56,18 +56,23 @@ macro_rules! groups {
              n.seq <= m.read_upto, n.seq <= m.seen_upto, \
              ARRAY(SELECT concat_ws(' ', person, array_to_string(comments, ' ')) FROM notification_people p \
                    WHERE p.owner = $1 AND p.notification = n.id AND NOT p.ended ORDER BY p.seq DESC LIMIT $2), \
-             n.position \
+             n.position, n.place \
              FROM (SELECT read_upto, seen_upto FROM notified WHERE owner = $1) m \
              CROSS JOIN LATERAL (SELECT * FROM notifications WHERE owner = $1 AND ",
             $which,
-            ") n ORDER BY n.seq DESC"
+            ") n ORDER BY n.place DESC"
         )
     };
 }
 
-pub(super) const LIST: &str = groups!("seq < $3 AND people > 0 ORDER BY seq DESC LIMIT $4");
+pub(super) const LIST: &str = groups!("place < $3 AND people > 0 ORDER BY place DESC LIMIT $4");
 
-pub(super) const UNREAD: &str = groups!("seq > m.read_upto AND people > 0 ORDER BY seq DESC LIMIT $3");
+/// At most one group has its place at or below the mark, and its last event above.
+pub(super) const UNREAD: &str = groups!(
+    "place >= coalesce(
+        (SELECT max(place) FROM notifications WHERE owner = $1 AND place <= m.read_upto), 0)
+     AND seq > m.read_upto AND people > 0 ORDER BY place DESC LIMIT $3"
+);
 
 const THESE: &str = groups!("id = ANY ($3) AND people > 0");
 
@@ -93,7 +98,7 @@ const BY: &str = "\
     SELECT n.id FROM notifications n WHERE n.owner = $1 AND n.people > 0 AND EXISTS (
         SELECT FROM notification_people p WHERE p.owner = $1 AND p.notification = n.id AND p.person = $2
             AND NOT p.ended OFFSET 0
-    ) ORDER BY n.seq DESC LIMIT $3";
+    ) ORDER BY n.place DESC LIMIT $3";
 
 #[async_trait]
 impl NotificationStore for PostgresLedger {
@@ -274,6 +279,7 @@ fn group(row: &Row) -> Result<NotificationGroup> {
         kind,
         seq: at(row, 3)?,
         position: NotificationPosition(natural_at(row, 10)?),
+        place: at(row, 11)?,
         people,
         comments,
         count: natural_at(row, 4)?,

@@ -263,7 +263,7 @@ mod tests {
             });
             let steps = plan.await.expect("a plan");
             // The look-up of a row in another list is a search, too.
-            for step in steps.iter().filter(|step| !step.starts_with("CORRELATED SCALAR SUBQUERY")) {
+            for step in steps.iter().filter(|step| !step.contains("SCALAR SUBQUERY")) {
                 // A search by one user, topic or edge: neither a scan nor a sort, nor a search by the range alone.
                 assert!(step.starts_with("SEARCH") && step.contains("=?"), "{step} in {sql}");
             }

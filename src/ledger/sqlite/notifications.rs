@@ -268,8 +268,8 @@ impl Recorder<'_> {
 
 /// Begins a group. Returns its id.
 fn begin(db: &Connection, to: &UserId, event: &NotificationEvent, seq: i64, now: Millis) -> rusqlite::Result<i64> {
-    let sql = "INSERT INTO notifications (user, kind, object, seq, position, people, created_at, updated_at) \
-               VALUES (?1, ?2, ?3, ?4, ?4, 1, ?5, ?5)";
+    let sql = "INSERT INTO notifications (user, kind, object, seq, place, position, people, created_at, updated_at) \
+               VALUES (?1, ?2, ?3, ?4, ?4, ?4, 1, ?5, ?5)";
     let kind = event.kind.name();
     let object = members::object(event.kind);
     db.prepare_cached(sql)?.insert(params![to.as_str(), kind, object, seq, integer(now)])
@@ -277,7 +277,7 @@ fn begin(db: &Connection, to: &UserId, event: &NotificationEvent, seq: i64, now:
 
 /// Removes a user's oldest group, and up to [`CLEARED`] of its people.
 fn drop_oldest(db: &Connection, user: &UserId) -> rusqlite::Result<()> {
-    let sql = "SELECT id FROM notifications INDEXED BY notifications_order WHERE user = ?1 ORDER BY seq LIMIT 1";
+    let sql = "SELECT id FROM notifications INDEXED BY notifications_order WHERE user = ?1 ORDER BY place LIMIT 1";
     let oldest: Option<i64> = db.prepare_cached(sql)?.query_row([user.as_str()], |row| row.get(0)).optional()?;
     if let Some(id) = oldest {
         db.prepare_cached("DELETE FROM notifications WHERE id = ?1")?.execute([id])?;
@@ -307,13 +307,15 @@ fn clear_remains(db: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-pub(super) const LIST: &str = "SELECT id, kind, object, seq, people, created_at, updated_at, position \
-    FROM notifications INDEXED BY notifications_order WHERE user = ?1 AND seq < ?2 AND people > 0 \
-    ORDER BY seq DESC LIMIT ?3";
+pub(super) const LIST: &str = "SELECT id, kind, object, seq, people, created_at, updated_at, position, place \
+    FROM notifications INDEXED BY notifications_order WHERE user = ?1 AND place < ?2 AND people > 0 \
+    ORDER BY place DESC LIMIT ?3";
 
-pub(super) const AFTER: &str = "SELECT id, kind, object, seq, people, created_at, updated_at, position \
-    FROM notifications INDEXED BY notifications_order WHERE user = ?1 AND seq > ?2 AND people > 0 \
-    ORDER BY seq DESC LIMIT ?3";
+/// At most one group has its place at or below the mark, and its last event above.
+pub(super) const AFTER: &str = "SELECT id, kind, object, seq, people, created_at, updated_at, position, place \
+    FROM notifications INDEXED BY notifications_order WHERE user = ?1 AND place >= coalesce( \
+        (SELECT max(place) FROM notifications INDEXED BY notifications_order WHERE user = ?1 AND place <= ?2), 0) \
+    AND seq > ?2 AND people > 0 ORDER BY place DESC LIMIT ?3";
 
 pub(super) const PEOPLE: &str = "SELECT person, comments FROM notification_people \
     INDEXED BY notification_people_newest WHERE notification = ?1 AND ended = 0 ORDER BY seq DESC LIMIT ?2";
@@ -336,7 +338,7 @@ const NEWEST_ID: &str = "SELECT max(coalesce((SELECT max(id) FROM notifications 
 
 pub(super) const BY: &str = "SELECT id FROM notifications INDEXED BY notifications_order \
     WHERE user = ?1 AND people > 0 AND EXISTS (SELECT 1 FROM notification_people \
-        WHERE notification = notifications.id AND person = ?2 AND ended = 0) ORDER BY seq DESC LIMIT ?3";
+        WHERE notification = notifications.id AND person = ?2 AND ended = 0) ORDER BY place DESC LIMIT ?3";
 
 /// A page of [`LIST`] or [`AFTER`].
 fn list(
@@ -354,7 +356,7 @@ fn list(
 
 fn by_id(db: &Connection, user: &UserId, ids: &[NotificationId]) -> rusqlite::Result<Vec<NotificationGroup>> {
     let markers = Markers::of(db, user)?;
-    let sql = "SELECT id, kind, object, seq, people, created_at, updated_at, position FROM notifications \
+    let sql = "SELECT id, kind, object, seq, people, created_at, updated_at, position, place FROM notifications \
                WHERE id IN (SELECT value FROM json_each(?1)) AND user = ?2 AND people > 0";
     let mut statement = db.prepare_cached(sql)?;
     let rows = statement.query(params![json_text(ids)?, user.as_str()])?;
@@ -394,6 +396,7 @@ fn group(row: &Row<'_>, markers: Markers) -> rusqlite::Result<NotificationGroup>
         kind,
         seq,
         position: NotificationPosition(natural(row.get(7)?)),
+        place: row.get(8)?,
         people: Vec::new(),
         comments: HashMap::new(),
         count: natural(row.get(4)?),

@@ -46,7 +46,7 @@ BEGIN
     SELECT * INTO marks FROM notified WHERE owner = p_user FOR NO KEY UPDATE;
     FOR n IN 1 .. coalesce(array_length(p_kinds, 1), 0) LOOP
         SELECT * INTO newest FROM notifications
-        WHERE owner = p_user AND kind = p_kinds[n] AND object = p_objects[n] ORDER BY seq DESC LIMIT 1;
+        WHERE owner = p_user AND kind = p_kinds[n] AND object = p_objects[n] ORDER BY id DESC LIMIT 1;
         has_group := FOUND;
         is_recent := has_group AND newest.created_at + p_window > p_now;
         is_open := is_recent AND newest.seq > marks.read_upto;
@@ -60,6 +60,10 @@ BEGIN
             touched := array_append(array_remove(touched, newest.id), newest.id);
             CONTINUE;
         END IF;
+        -- An open group moves to the front, unless it is there already.
+        IF is_open AND EXISTS (SELECT FROM notifications WHERE owner = p_user AND place > newest.place) THEN
+            newest.place := marks.latest + 1;
+        END IF;
         IF is_known AND p_repeats[n] AND is_open THEN
             -- The group is renewed.
             marks.latest := marks.latest + 1;
@@ -67,8 +71,8 @@ BEGIN
             UPDATE notification_people SET seq = marks.latest, event = greatest(event, p_events[n]), ended = false,
                 comments = feedline_newest_comments(p_comments[n], comments, p_kept_comments)
             WHERE owner = p_user AND notification = newest.id AND person = p_people[n];
-            UPDATE notifications SET people = people + known.ended::int, seq = marks.latest, position = marks.latest,
-                updated_at = p_now
+            UPDATE notifications SET people = people + known.ended::int, seq = marks.latest, place = newest.place,
+                position = marks.latest, updated_at = p_now
             WHERE owner = p_user AND id = newest.id;
             touched := array_append(array_remove(touched, newest.id), newest.id);
             CONTINUE;
@@ -90,13 +94,14 @@ BEGIN
         IF is_open THEN
             grown := newest.id;
             UPDATE notifications
-            SET people = people + 1, seq = marks.latest, position = marks.latest, updated_at = p_now
+            SET people = people + 1, seq = marks.latest, place = newest.place, position = marks.latest,
+                updated_at = p_now
             WHERE owner = p_user AND id = grown;
         ELSE
             grown := nextval('notification_ids');
             marks.groups := marks.groups + 1;
-            INSERT INTO notifications (owner, id, kind, object, seq, position, people, created_at, updated_at)
-            VALUES (p_user, grown, p_kinds[n], p_objects[n], marks.latest, marks.latest, 1, p_now, p_now);
+            INSERT INTO notifications (owner, id, kind, object, seq, place, position, people, created_at, updated_at)
+            VALUES (p_user, grown, p_kinds[n], p_objects[n], marks.latest, marks.latest, marks.latest, 1, p_now, p_now);
         END IF;
         INSERT INTO notification_people (owner, notification, person, seq, event, comments)
         VALUES (p_user, grown, p_people[n], marks.latest, p_events[n],
@@ -110,8 +115,8 @@ BEGIN
     END IF;
     IF has_grown THEN
         WHILE marks.groups > p_kept LOOP
-            DELETE FROM notifications WHERE owner = p_user AND seq = (
-                SELECT seq FROM notifications WHERE owner = p_user ORDER BY seq LIMIT 1) RETURNING id INTO grown;
+            DELETE FROM notifications WHERE owner = p_user AND place = (
+                SELECT place FROM notifications WHERE owner = p_user ORDER BY place LIMIT 1) RETURNING id INTO grown;
             IF NOT feedline_remove_group_people(p_user, grown, p_cleared) THEN
                 INSERT INTO notification_remains (owner, notification) VALUES (p_user, grown);
             END IF;
