@@ -63,7 +63,7 @@ pub use self::nodes::{
 };
 pub use self::notifications::{
     EndedNotification, MAX_GROUP_COMMENTS, MAX_GROUP_PEOPLE, MAX_NOTIFICATION_GROUPS, MarkUpTo, NotificationEvent,
-    NotificationGroup, NotificationMark, NotificationStore, UserNotifications,
+    NotificationGroup, NotificationMark, NotificationStore, RemovedNotification, UserNotifications,
 };
 pub use self::outlet_log::{
     HELD_ENTRIES_KEPT, HeldEntry, MAX_HELD_ENTRIES, NewOutletEntry, OutletBacklog, OutletBatch, OutletEnd, OutletEntry,

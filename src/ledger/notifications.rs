@@ -108,7 +108,18 @@ pub enum MarkUpTo {
     Group(NotificationId),
 }
 
-/// Notifications. The groups of a user are ordered by their last event, newest first (see [`NotificationGroup::place`]).
+/// A group of notifications that was removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemovedNotification {
+    /// Its owner.
+    pub owner: UserId,
+    /// Its id.
+    pub id: NotificationId,
+    /// Whether it was in the list: somebody was left in it.
+    pub was_listed: bool,
+}
+
+/// Notifications. The groups of a user are ordered by their last event, newest first: see [`NotificationGroup::place`].
 /// The read and seen marks are two positions in that order, so a group that grows after it was seen is unseen again.
 /// Positions come from one sequence for each user, and are taken in the transaction of the change.
 #[async_trait]
@@ -155,6 +166,11 @@ pub trait NotificationStore: Send + Sync {
     /// not returned any more. Returns the groups that the person is or was in, or all of that kind if nobody leaves
     /// them, each once: a repeat of the call returns the same.
     async fn end_notifications(&self, ended: &[EndedNotification]) -> Result<Vec<(UserId, NotificationId)>>;
+
+    /// Removes groups of any user whose last event is older than `before`, at most `limit`, those that began first
+    /// first. Returns them; if these are fewer than `limit`, no more are left for now. Their people may be removed
+    /// later, so that the work of one call is bounded.
+    async fn remove_old_notifications(&self, before: Millis, limit: usize) -> Result<Vec<RemovedNotification>>;
 
     /// Up to `limit` groups of any user about the existing comments on a post.
     async fn notifications_under(&self, post: PostId, limit: usize) -> Result<Vec<(UserId, NotificationId)>>;

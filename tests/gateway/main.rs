@@ -41,6 +41,7 @@ mod likes;
 mod limits;
 mod malformed_input;
 mod metrics;
+mod notification_retention;
 mod notifications;
 mod nulls;
 mod outlet;

@@ -1,5 +1,5 @@
-//! Conformance tests of follows: their outcomes, and the posts that they bring into a timeline. Each case takes an empty
-//! ledger.
+//! Conformance tests of follows: their outcomes, and the posts that they bring into a timeline. Each case takes an
+//! empty ledger.
 
 use std::sync::Arc;
 

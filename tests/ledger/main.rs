@@ -19,6 +19,7 @@ mod lineage;
 mod lock_waits;
 mod nodes;
 mod notification_lists;
+mod notification_retention;
 mod notifications;
 mod outlet;
 mod people;

@@ -9,6 +9,7 @@
 mod conversations;
 mod endings;
 mod event_worker;
+mod retention;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use super::statements::Parameters;
 use crate::ledger::notifications::{MAX_GROUP_COMMENTS, MAX_GROUP_PEOPLE, MAX_NOTIFICATION_GROUPS};
 use crate::ledger::{
     ClearPlan, EndedNotification, EventConsumer, LedgerError, MarkUpTo, NotificationEvent, NotificationGroup,
-    NotificationMark, NotificationStore, PushPlan, Result, UserNotifications,
+    NotificationMark, NotificationStore, PushPlan, RemovedNotification, Result, UserNotifications,
 };
 use crate::model::{
     CommentId, ContentId, DomainEvent, Millis, NotificationId, NotificationKind, NotificationPosition, PostId, UserId,
@@ -21,6 +21,9 @@ use crate::model::{
 
 /// The number of people that one call removes from dropped groups.
 const CLEARED: i64 = 500;
+
+/// The number of people of each old group that one call removes.
+const CLEARED_OF_OLD: i64 = 50;
 
 /// The number of users whose notifications are written concurrently.
 const MAX_CONCURRENT_USERS: usize = 4;
@@ -77,6 +80,8 @@ pub(super) const UNREAD: &str = groups!(
 const THESE: &str = groups!("id = ANY ($3) AND people > 0");
 
 const END: &str = "SELECT DISTINCT notified_user, changed FROM feedline_end_notifications($1, $2, $3, $4, $5)";
+
+const REMOVE_OLD: &str = "SELECT notified_user, removed, people FROM feedline_remove_old_notifications($1, $2, $3)";
 
 /// The groups about the comments on a post: those of their authors, and of the users that they mention.
 const UNDER: &str = "\
@@ -136,6 +141,15 @@ impl NotificationStore for PostgresLedger {
         let comments: Vec<i64> = ended.iter().map(|cause| cause.comment.map_or(0, |id| integer(id.0))).collect();
         let rows = self.pool.write(END, &[&owners, &kinds, &objects, &people, &comments]).await?;
         rows.iter().map(|row| Ok((id_at(row, 0)?, NotificationId(natural_at(row, 1)?)))).collect()
+    }
+
+    async fn remove_old_notifications(&self, before: Millis, limit: usize) -> Result<Vec<RemovedNotification>> {
+        let rows = self.pool.write(REMOVE_OLD, &[&integer(before), &count(limit), &CLEARED_OF_OLD]).await?;
+        let removed = |row: &Row| {
+            let id = NotificationId(natural_at(row, 1)?);
+            Ok(RemovedNotification { owner: id_at(row, 0)?, id, was_listed: natural_at(row, 2)? > 0 })
+        };
+        rows.iter().map(removed).collect()
     }
 
     async fn notifications_under(&self, post: PostId, limit: usize) -> Result<Vec<(UserId, NotificationId)>> {

@@ -186,8 +186,8 @@ pub(super) fn list(
 }
 
 /// The visibility of the newest posts of an author.
-pub(super) const NEWEST: &str = "SELECT id, coalesce(body -> '$.visibility', '\"public\"') FROM posts INDEXED BY posts_author \
-    WHERE author = ?1 AND deleted_at IS NULL ORDER BY id DESC LIMIT ?2";
+pub(super) const NEWEST: &str = "SELECT id, coalesce(body -> '$.visibility', '\"public\"') \
+    FROM posts INDEXED BY posts_author WHERE author = ?1 AND deleted_at IS NULL ORDER BY id DESC LIMIT ?2";
 
 fn merge_sources(db: &Connection, pairs: &[(UserId, UserId)], limit: usize) -> rusqlite::Result<Vec<MergeSource>> {
     let relations = relations::read(db, pairs)?;

@@ -33,6 +33,7 @@ mod lineage;
 mod migrations;
 mod nodes;
 mod notification_people;
+mod notification_removal;
 mod notifications;
 mod open;
 mod outlet_log;

@@ -408,6 +408,8 @@ CREATE TABLE notifications (
 CREATE UNIQUE INDEX notifications_order ON notifications (user, place);
 -- The group that an event joins: the newest one.
 CREATE INDEX notifications_group ON notifications (user, kind, object, id);
+-- Those that may be old: a group grows only for a while.
+CREATE INDEX notifications_created ON notifications (created_at);
 
 -- The people in a group.
 CREATE TABLE notification_people (

@@ -127,6 +127,33 @@ BEGIN
     RETURN QUERY SELECT unnest(touched);
 END $$;
 
+-- Removes at most `p_max` groups without an event since `p_before`, the oldest first, and up to `p_cleared` people of
+-- each. Returns them; those that were not listed have no people.
+CREATE OR REPLACE FUNCTION feedline_remove_old_notifications(p_before bigint, p_max bigint, p_cleared bigint)
+RETURNS TABLE (notified_user text, removed bigint, people bigint) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    old record;
+BEGIN
+    -- In the order of owners, whose rows are locked.
+    FOR old IN
+        SELECT c.owner, c.id FROM (
+            SELECT owner, id FROM notifications WHERE created_at < p_before AND updated_at < p_before
+            ORDER BY created_at LIMIT p_max
+        ) c ORDER BY c.owner, c.id
+    LOOP
+        PERFORM FROM notified WHERE owner = old.owner FOR NO KEY UPDATE;
+        DELETE FROM notifications AS n WHERE n.owner = old.owner AND n.id = old.id AND n.updated_at < p_before
+        RETURNING n.owner, n.id, n.people INTO notified_user, removed, people;
+        CONTINUE WHEN NOT FOUND;
+        UPDATE notified SET groups = groups - 1 WHERE owner = old.owner;
+        IF NOT feedline_remove_group_people(old.owner, old.id, p_cleared) THEN
+            INSERT INTO notification_remains (owner, notification) VALUES (old.owner, old.id) ON CONFLICT DO NOTHING;
+        END IF;
+        RETURN NEXT;
+    END LOOP;
+END $$;
+
 -- Takes people out of groups of these owners, kinds and objects: each with a comment that is gone (0: all of theirs).
 -- NULL: nobody leaves. Returns the groups that the person is or was in, or all of that kind.
 CREATE OR REPLACE FUNCTION feedline_end_notifications(
