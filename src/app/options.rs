@@ -63,6 +63,7 @@ pub(super) fn feed_options(config: &Config) -> FeedOptions {
         own_hosts: Arc::new(own_hosts(&config.server)),
         fanout: config.fanout,
         likes: config.likes,
+        notifications: config.notifications,
         pushes: push_options(config),
         target_validator: Arc::new(RegistrationPolicy::new(&config.push)),
         outlet: config.outlet.clone(),

@@ -28,7 +28,8 @@ use crate::settings::{ConfigFile, Layers};
 
 pub use crate::auth::{AccountsConfig, AuthConfig, IssuerConfig, Secrets};
 pub use crate::feed::{
-    FanoutConfig, LikesConfig, LimitsConfig, OutletConfig, OutletWebhook, RatesConfig, TimelineConfig,
+    FanoutConfig, LikesConfig, LimitsConfig, NotificationsConfig, OutletConfig, OutletWebhook, RatesConfig,
+    TimelineConfig,
 };
 pub use crate::gateway::channels::{ChannelRegex, Namespace, NamespaceAccess, RecoveryMode};
 pub use crate::gateway::session::ClientConfig;
@@ -71,6 +72,8 @@ pub struct Config {
     pub fanout: FanoutConfig,
     /// The write-behind queue of likes.
     pub likes: LikesConfig,
+    /// The lists of notifications.
+    pub notifications: NotificationsConfig,
     /// Pushes to the devices of users.
     pub push: PushConfig,
     /// What happened, for consumers outside of Feedline.
@@ -142,6 +145,7 @@ impl Config {
             timeline: TimelineConfig::read_keys(&mut layers.section("timeline")),
             fanout: FanoutConfig::read_keys(&mut layers.section("fanout")),
             likes: LikesConfig::read_keys(&mut layers.section("likes")),
+            notifications: NotificationsConfig::read_keys(&mut layers.section("notifications")),
             push: PushConfig::read(layers.section("push")),
             outlet: OutletConfig::read(layers.section("outlet"), channel_events),
             hooks: HooksConfig::read(layers.section("hooks"), &server.origins, &names),

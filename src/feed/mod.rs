@@ -73,7 +73,9 @@ pub(crate) use identity::{AuthorizationChecks, IdentityService};
 pub use identity::{ErasureLogContents, ErasureLogEntry, NewUser, PendingChecks, read_erasure_log};
 pub(crate) use likes::{SettledLike, SettlementListener, SettlementNews, UserLike};
 pub use nodes::{FINGERPRINTS, JoinError, adopt};
-pub use options::{FanoutConfig, FeedOptions, LikesConfig, LimitsConfig, PushOptions, RatesConfig, TimelineConfig};
+pub use options::{
+    FanoutConfig, FeedOptions, LikesConfig, LimitsConfig, NotificationsConfig, PushOptions, RatesConfig, TimelineConfig,
+};
 pub use outlet::{OutletConfig, OutletWebhook, webhook_consumer};
 pub(crate) use posts::{Draft, mentioned};
 pub use pushes::SocketProbe;

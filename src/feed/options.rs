@@ -37,6 +37,8 @@ pub struct FeedOptions {
     pub fanout: FanoutConfig,
     /// The intake and settling of likes.
     pub likes: LikesConfig,
+    /// The lists of notifications.
+    pub notifications: NotificationsConfig,
     /// Pushes to devices (`push.*`).
     pub pushes: PushOptions,
     /// Decides which addresses of devices may be registered.
@@ -112,6 +114,15 @@ section! {
         pub queue_length: u64 = parse::integer(1..=100_000_000),
         /// The maximum number of count events per second for one post.
         pub counts_per_second: u32 = parse::integer(1..=1000),
+    }
+}
+
+section! {
+    /// `[notifications]`: the lists of notifications.
+    #[derive(Copy)]
+    pub struct NotificationsConfig {
+        /// How long a notification is kept after its last event; `None`: for ever.
+        pub retention: Option<Duration> = parse::duration_limit("1s"..="3650d"),
     }
 }
 

@@ -2,8 +2,9 @@
 
 use async_trait::async_trait;
 
+use super::quarantine::report_unreadable;
 use super::{ListPage, NewJob, Result};
-use crate::model::{Millis, User, UserId};
+use crate::model::{Millis, PostId, Relation, User, UserId, Visibility};
 
 /// A follow, or an inbox and an author whose posts may be in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,10 +26,16 @@ impl Edge {
 pub enum FollowOutcome {
     /// It is new, and has created this job.
     New(NewJob),
-    /// It exists already, or one of the users blocks the other. Nothing was written.
+    /// It exists already. Nothing was written.
     Unchanged,
     /// The user follows the maximal number of users. Nothing was written.
     Full,
+    /// The followee does not exist, or was erased. Nothing was written.
+    NoUser,
+    /// The followee blocks the follower. Nothing was written.
+    Blocked,
+    /// The follower blocks the followee. Nothing was written.
+    Blocks,
 }
 
 impl FollowOutcome {
@@ -36,8 +43,31 @@ impl FollowOutcome {
     pub fn job(self) -> Option<NewJob> {
         match self {
             Self::New(job) => Some(job),
-            Self::Unchanged | Self::Full => None,
+            Self::Unchanged | Self::Full | Self::NoUser | Self::Blocked | Self::Blocks => None,
         }
+    }
+}
+
+/// What the timeline of a reader may take of an author.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MergeSource {
+    /// The relation of the reader and the author.
+    pub relation: Relation,
+    /// The author's newest posts, newest first. Empty unless the reader follows the author.
+    pub posts: Vec<(PostId, Visibility)>,
+}
+
+impl MergeSource {
+    /// From the posts with their visibility as JSON. A post that cannot be decoded is omitted.
+    pub(super) fn new<T: AsRef<str>>(relation: Relation, rows: impl IntoIterator<Item = (PostId, T)>) -> Self {
+        let decoded = rows.into_iter().filter_map(|(post, text)| match serde_json::from_str(text.as_ref()) {
+            Ok(visibility) => Some((post, visibility)),
+            Err(error) => {
+                report_unreadable("posts", &post, &error);
+                None
+            }
+        });
+        Self { relation, posts: decoded.collect() }
     }
 }
 
@@ -45,7 +75,7 @@ impl FollowOutcome {
 #[async_trait]
 pub trait FollowStore: Send + Sync {
     /// Adds a follow, and creates the job that inserts the followee's posts, in the same transaction, unless the
-    /// follower has `max_follows` follows. The caller has checked that both users exist.
+    /// follower has `max_follows` follows, or one of the users blocks the other. The follower exists.
     async fn follow(
         &self,
         follower: &UserId,
@@ -57,6 +87,9 @@ pub trait FollowStore: Send + Sync {
     /// Removes a follow, and creates the job that removes the posts, in the same transaction. `None`
     /// if there is no such follow.
     async fn unfollow(&self, follower: &UserId, followee: &UserId, now: Millis) -> Result<Option<NewJob>>;
+
+    /// The sources of some pairs of a reader and an author, in their order, each with at most `limit` posts.
+    async fn merge_sources(&self, pairs: &[(UserId, UserId)], limit: usize) -> Result<Vec<MergeSource>>;
 
     /// The followers of `user`, latest first; `before` is a [`ListPage::next`].
     async fn followers(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<ListPage<User>>;

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use super::{Fence, Result};
-use crate::model::{Millis, PostId, UserId, Visibility};
+use crate::model::{Millis, PostId, Relation, UserId, Visibility};
 
 /// The work of a fan-out job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -210,8 +210,9 @@ pub trait JobStore: Send + Sync {
     /// run again.
     async fn finish_jobs(&self, jobs: &[(JobId, Fence)]) -> Result<Vec<JobId>>;
 
-    /// Removes a job whose effect does not depend on its order: its command has run it. No ownership is needed.
-    async fn remove_job(&self, id: JobId) -> Result<()>;
+    /// Removes a job whose effect does not depend on its order: its command has run it. No ownership is needed. Returns
+    /// the current relations of some pairs of a reader and an author, in their order, which the command checks.
+    async fn remove_job(&self, id: JobId, pairs: &[(UserId, UserId)]) -> Result<Vec<Relation>>;
 
     /// Raises the floors of partitions up to `candidate`, but not past an unfinished job. All jobs up to `candidate`
     /// must be visible or impossible: it was the greatest number longer ago than any write may take to commit.

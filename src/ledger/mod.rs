@@ -46,7 +46,7 @@ pub use self::comments::{CommentEditOutcome, CommentOutcome, CommentStore, Delet
 pub use self::conversations::ConversationStore;
 pub use self::counts::{CountStore, Hydration};
 pub use self::devices::{DeviceRegistration, DeviceSession, DeviceStore};
-pub use self::edges::{FollowOutcome, FollowStore};
+pub use self::edges::{FollowOutcome, FollowStore, MergeSource};
 pub use self::erasures::{Erasure, ErasureStore};
 pub use self::events::{EventBacklog, EventConsumer, EventStore, QueuedEvent};
 pub use self::favourites::{Favourite, FavouriteHolder, FavouriteOutcome, FavouriteStore};
@@ -63,7 +63,7 @@ pub use self::nodes::{
 };
 pub use self::notifications::{
     EndedNotification, MAX_GROUP_COMMENTS, MAX_GROUP_PEOPLE, MAX_NOTIFICATION_GROUPS, MarkUpTo, NotificationEvent,
-    NotificationGroup, NotificationMark, NotificationStore, UserNotifications,
+    NotificationGroup, NotificationMark, NotificationStore, RemovedNotification, UserNotifications,
 };
 pub use self::outlet_log::{
     HELD_ENTRIES_KEPT, HeldEntry, MAX_HELD_ENTRIES, NewOutletEntry, OutletBacklog, OutletBatch, OutletEnd, OutletEntry,

@@ -65,9 +65,11 @@ pub struct NotificationGroup {
     pub id: NotificationId,
     /// The kind of event and its object.
     pub kind: NotificationKind,
-    /// Its place in the list: the position of its last event, unique among the groups of the user. Marks are compared
-    /// with it.
+    /// The position of its last event, unique among the groups of the user. Marks are compared with it.
     pub seq: i64,
+    /// Its place in the list, unique among the groups of the user. The order is that of [`seq`](Self::seq), but the
+    /// place stays the same while the group grows at the front.
+    pub place: i64,
     /// The position of its last change, of any kind: `seq` or greater.
     pub position: NotificationPosition,
     /// The users that caused it: the newest [`MAX_GROUP_PEOPLE`], newest first.
@@ -106,7 +108,18 @@ pub enum MarkUpTo {
     Group(NotificationId),
 }
 
-/// Notifications. The groups of a user are ordered by their last event, newest first (see [`NotificationGroup::seq`]).
+/// A group of notifications that was removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemovedNotification {
+    /// Its owner.
+    pub owner: UserId,
+    /// Its id.
+    pub id: NotificationId,
+    /// Whether it was in the list: somebody was left in it.
+    pub was_listed: bool,
+}
+
+/// Notifications. The groups of a user are ordered by their last event, newest first: see [`NotificationGroup::place`].
 /// The read and seen marks are two positions in that order, so a group that grows after it was seen is unseen again.
 /// Positions come from one sequence for each user, and are taken in the transaction of the change.
 #[async_trait]
@@ -154,13 +167,18 @@ pub trait NotificationStore: Send + Sync {
     /// them, each once: a repeat of the call returns the same.
     async fn end_notifications(&self, ended: &[EndedNotification]) -> Result<Vec<(UserId, NotificationId)>>;
 
+    /// Removes groups of any user whose last event is older than `before`, at most `limit`, those that began first
+    /// first. Returns them; if these are fewer than `limit`, no more are left for now. Their people may be removed
+    /// later, so that the work of one call is bounded.
+    async fn remove_old_notifications(&self, before: Millis, limit: usize) -> Result<Vec<RemovedNotification>>;
+
     /// Up to `limit` groups of any user about the existing comments on a post.
     async fn notifications_under(&self, post: PostId, limit: usize) -> Result<Vec<(UserId, NotificationId)>>;
 
     /// The newest groups of a user that a person is in.
     async fn notifications_by(&self, user: &UserId, person: &UserId, limit: usize) -> Result<Vec<NotificationId>>;
 
-    /// The groups of a user below the position `before` (`None`: from the first), the last event first.
+    /// The groups of a user below the place `before` (`None`: from the first), the last event first.
     async fn notifications(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<Vec<NotificationGroup>>;
 
     /// The groups of the user among `ids`, each once, in any order. Accepts any number of ids in one round trip.

@@ -117,6 +117,17 @@ pub(crate) fn duration(range: RangeInclusive<&'static str>) -> impl Fn(&ConfigVa
     }
 }
 
+/// A duration within a range, or `None` for `"0s"`, which disables it.
+pub(crate) fn duration_limit(
+    range: RangeInclusive<&'static str>,
+) -> impl Fn(&ConfigValue) -> ParseResult<Option<Duration>> {
+    let within = duration(range);
+    move |value| match duration("0s"..="0s")(value) {
+        Ok(_) => Ok(None),
+        Err(_) => within(value).map(Some),
+    }
+}
+
 /// Parses a whole number followed by `ms`, `s`, `m`, `h` or `d`.
 ///
 /// # Errors

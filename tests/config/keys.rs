@@ -93,6 +93,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("fanout.lease", "900ms"),
     ("likes.queue_length", "7"),
     ("likes.counts_per_second", "7"),
+    ("notifications.retention", "30d"),
     ("push.enabled", "true"),
     ("push.grace", "5s"),
     ("push.digest", "1m"),

@@ -1,5 +1,7 @@
 //! Rules of single sections.
 
+use std::time::Duration;
+
 use feedline::config::{NamespaceAccess, RecoveryMode};
 use serde_json::json;
 
@@ -169,5 +171,18 @@ fn an_insecure_server_listens_on_loopback_only() {
     {
         let parsed = parse_env(&[("FEEDLINE__SERVER__LISTEN", listen), ("FEEDLINE__CLIENT__INSECURE", "true")]);
         assert_eq!(parsed.is_ok(), allowed, "{listen}: {parsed:?}");
+    }
+}
+
+#[test]
+fn notifications_are_kept_for_ever_without_a_retention() {
+    let retention =
+        |text: &str| parse(&format!("[notifications]\nretention = \"{text}\"\n")).map(|it| it.notifications.retention);
+    assert_eq!(retention("0s"), Ok(None));
+    assert_eq!(retention("1s"), Ok(Some(Duration::from_secs(1))));
+    assert_eq!(parse("").unwrap().notifications.retention, Some(Duration::from_secs(90 * 24 * 3_600)));
+    for text in ["10ms", "3651d", "soon"] {
+        let error = retention(text).unwrap_err();
+        assert!(error.starts_with("config.toml:2:1: notifications.retention: expected a duration"), "{error}");
     }
 }

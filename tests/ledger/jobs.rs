@@ -80,7 +80,7 @@ async fn a_lost_ownership_changes_nothing(ledger: Any) {
     let mine = fence_of(&owned, &job);
     let all = [(job.id, old.clone()), (edge.id, mine.clone()), (JobId(9_999), mine.clone())];
     assert_eq!(ledger.finish_jobs(&all).await.unwrap(), [edge.id]);
-    ledger.remove_job(job.id).await.unwrap();
+    ledger.remove_job(job.id, &[]).await.unwrap();
     assert!(!ledger.holds_job(job.id, mine).await.unwrap(), "it is finished");
     assert_eq!(backlog(&*ledger).await, Backlog::default());
     assert!(publish(&*ledger, 3, "ann").await.id > edge.id, "numbers are not given out twice");
@@ -114,7 +114,7 @@ async fn jobs_name_the_job_before_them(ledger: Any) {
     let edge = ledger.follow(&id("bo"), &id("ann"), NOW, 9).await.unwrap().job().expect("an edge");
     assert_eq!(edge.previous, Some(second.job.id), "jobs for one timeline are of the author, too");
     for job in [&first, &second, &edge] {
-        ledger.remove_job(job.job.id).await.unwrap();
+        ledger.remove_job(job.job.id, &[]).await.unwrap();
     }
     assert_eq!(new(4, "ann").await.previous, None);
     assert_eq!(new(5, "bo").await.previous, Some(other.job.id));

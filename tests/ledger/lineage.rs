@@ -26,7 +26,7 @@ async fn commit_numbers_only_grow(ledger: Any) {
     users(&*ledger, &["ann"]).await;
     let job = publish(&*ledger, 1, "ann").await;
     let mark = ledger.pull(job.id, &id("ann"), &Entry::Post(PostId(1)), false, NOW).await.unwrap();
-    ledger.remove_job(job.id).await.unwrap();
+    ledger.remove_job(job.id, &[]).await.unwrap();
     ledger.forget_pulled(NOW + 1, 9).await.unwrap();
     let later = lineage(&*ledger).await;
     assert_eq!(later.number(JOBS), job.id.0, "also when it is done");

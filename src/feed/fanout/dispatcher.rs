@@ -82,7 +82,7 @@ impl Dispatcher {
                 };
                 self.dispatch(&scan, running).await
             }
-            Work::Edge { .. } => Ok(match self.edges.run(job, false, queued.is_repeated).await? {
+            Work::Edge { .. } => Ok(match self.edges.run(job, queued.is_repeated).await? {
                 EdgeOutcome::Done => JobOutcome::Done,
                 EdgeOutcome::Repeat => JobOutcome::Repeat,
             }),

@@ -64,6 +64,7 @@ pub(crate) struct EventWorker {
 impl EventWorker {
     /// Works until the process stops.
     pub(crate) fn start(self: &Arc<Self>) {
+        self.notifications.start_retention();
         for consumer in [EventConsumer::Notifications, EventConsumer::Likes] {
             self.base.runtime.supervise("event_workers", self, move |worker| async move {
                 let is_likes = consumer == EventConsumer::Likes;

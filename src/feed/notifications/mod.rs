@@ -9,6 +9,7 @@
 mod conversations;
 mod endings;
 mod event_worker;
+mod retention;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -267,9 +268,9 @@ impl Notifications {
         let mut page = PageBuilder::with_max_reads(cursor, limit, MAX_READS);
         while let Some((before, count)) = page.wants() {
             let groups = self.base.ledger.notifications(user, before, count).await?;
-            let keys: Vec<i64> = groups.iter().map(|group| group.seq).collect();
-            page.take_visible(keys, self.base.notification_renderer.visible(user, groups).await?, |visible, seq| {
-                visible.group.seq == *seq
+            let keys: Vec<i64> = groups.iter().map(|group| group.place).collect();
+            page.take_visible(keys, self.base.notification_renderer.visible(user, groups).await?, |visible, place| {
+                visible.group.place == *place
             });
         }
         let (visible, next) = page.finish();
@@ -277,7 +278,7 @@ impl Notifications {
         Ok(NotificationPage {
             items: self.base.notification_renderer.with_people(visible).await?,
             left,
-            next: next.map(|seq| seq.encode()),
+            next: next.map(|place| place.encode()),
         })
     }
 

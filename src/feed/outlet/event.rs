@@ -319,6 +319,7 @@ mod tests {
             id: NotificationId(7),
             kind: NotificationKind::Like(ContentId::Post(PostId(17))),
             seq: 1,
+            place: 1,
             position: NotificationPosition(1),
             people: vec![bo.clone()],
             comments: HashMap::new(),

@@ -38,20 +38,12 @@ impl Follows {
         if *reader == user.id {
             return Err(FeedError::invalid("id", "nobody follows themselves"));
         }
-        if self.base.ledger.users(std::slice::from_ref(&user.id)).await?.is_empty() {
-            return Err(NO_USER);
-        }
-        let relation = self.base.relations.between(reader, &user.id).await?;
-        if relation.blocked {
-            return Err(NO_USER);
-        }
-        if relation.blocks {
-            return Err(FeedError::Conflict { field: "id", message: "you block them" });
-        }
         let most = self.base.options.limits.follows;
         let job = match self.base.ledger.follow(reader, &user.id, now(), most).await? {
             FollowOutcome::New(job) => Some(job),
             FollowOutcome::Unchanged => None,
+            FollowOutcome::NoUser | FollowOutcome::Blocked => return Err(NO_USER),
+            FollowOutcome::Blocks => return Err(FeedError::Conflict { field: "id", message: "you block them" }),
             FollowOutcome::Full => {
                 return Err(FeedError::LimitExceeded { field: "id", what: "people one follows", most });
             }

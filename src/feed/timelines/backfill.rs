@@ -8,6 +8,7 @@ use crate::feed::base::Base;
 use crate::feed::error::Result;
 use crate::feed::runtime::now;
 use crate::feed::visibility::{AccessContext, ViewContext};
+use crate::ledger::{JobId, MergeSource};
 use crate::model::{Entry, GoneReason, Millis, PostId, Relation, UserId, Visibility};
 
 /// Changes inboxes after edges have changed.
@@ -27,34 +28,59 @@ impl Backfill {
     /// # Errors
     /// If a store cannot be reached.
     pub(crate) async fn merge_author(&self, reader: &UserId, author: &UserId) -> Result<()> {
-        let mut merged: Option<Vec<PostId>> = None;
-        loop {
+        self.merge_authors(vec![(reader.clone(), author.clone())], None).await
+    }
+
+    /// The same for some pairs of a reader and an author. Removes the job, if given, once the posts are merged.
+    ///
+    /// # Errors
+    /// If a store cannot be reached.
+    pub(super) async fn merge_authors(
+        &self,
+        mut pairs: Vec<(UserId, UserId)>,
+        mut finished: Option<JobId>,
+    ) -> Result<()> {
+        let most = self.base.options.timeline.follow_merge;
+        while !pairs.is_empty() {
             // A later unfollow, mute or block has its own job, which may have run already; then these posts must not be
-            // merged. That job may also run between this check and the merge, so the relation is checked again after
+            // merged. That job may also run between this read and the merge, so the relations are checked again after
             // the merge.
-            let relation = self.relation_now(reader, author).await?;
-            merged = match (merged, is_in_timeline(relation)) {
-                (None, true) => Some(self.merge(reader, author, relation).await?),
-                (Some(posts), false) => {
-                    self.base.broker.purge_inbox(reader, &posts, GoneReason::Hidden).await?;
-                    None
+            let sources = self.base.ledger.merge_sources(&pairs, most + 1).await?;
+            let mut merged = Vec::new();
+            let mut posts = Vec::new();
+            for (pair, source) in pairs.into_iter().zip(sources) {
+                if is_in_timeline(source.relation) {
+                    posts.push(self.merge(&pair, source).await?);
+                    merged.push(pair);
                 }
-                (Some(_), true) | (None, false) => return Ok(()),
+            }
+            let relations = match finished.take() {
+                Some(job) => self.base.ledger.remove_job(job, &merged).await?,
+                None if merged.is_empty() => return Ok(()),
+                None => self.base.ledger.relations(&merged).await?,
             };
+            pairs = Vec::new();
+            for ((pair, posts), relation) in merged.into_iter().zip(posts).zip(relations) {
+                if !is_in_timeline(relation) {
+                    self.base.broker.purge_inbox(&pair.0, &posts, GoneReason::Hidden).await?;
+                    pairs.push(pair);
+                }
+            }
         }
+        Ok(())
     }
 
     /// Merges an author's newest posts into an inbox. Returns them.
-    async fn merge(&self, reader: &UserId, author: &UserId, relation: Relation) -> Result<Vec<PostId>> {
+    async fn merge(&self, (reader, author): &(UserId, UserId), source: MergeSource) -> Result<Vec<PostId>> {
+        let MergeSource { relation, mut posts } = source;
         let most = self.base.options.timeline.follow_merge;
-        let mut posts = self.base.ledger.author_posts(author, PostId::MAX, most + 1).await?;
-        let floor = if posts.len() > most { posts.pop().unwrap_or(PostId::ZERO) } else { PostId::ZERO };
-        posts.reverse();
-        let cached = self.base.posts.get(posts.iter().copied()).await?;
+        let floor = posts.get(most).map_or(PostId::ZERO, |(post, _)| *post);
+        posts.truncate(most);
         let access = AccessContext { reader: Some(reader), relation, view: ViewContext::Timeline };
-        posts.retain(|id| cached.get(id).is_some_and(|cached| access.can_see(author, &cached.post.visibility)));
-        self.base.broker.merge_inbox(reader, &posts, floor).await?;
-        Ok(posts)
+        let visible = posts.iter().rev().filter(|(_, visibility)| access.can_see(author, visibility));
+        let visible: Vec<PostId> = visible.map(|(post, _)| *post).collect();
+        self.base.broker.merge_inbox(reader, &visible, floor).await?;
+        Ok(visible)
     }
 
     /// Adds or removes an author's posts for friends after the author began or ended to follow the reader.

@@ -35,6 +35,17 @@ pub(crate) enum EdgeOutcome {
     Repeat,
 }
 
+/// The circumstances of one run of a job.
+#[derive(Clone, Copy)]
+struct EdgeRun {
+    /// No node serves the former relation any more.
+    is_in_force: bool,
+    /// The job asked to be repeated.
+    is_repeated: bool,
+    /// The job is removed once it is done: no earlier job of its author is left.
+    removes_job: bool,
+}
+
 /// Runs the jobs of edges.
 pub(crate) struct EdgeJobs {
     base: Arc<Base>,
@@ -86,45 +97,47 @@ impl EdgeJobs {
     /// Runs a job before the reply. If no earlier job of the author is left, it is done then; else the owner of the
     /// partition runs it again after those, or because it failed. `is_in_force`: no node serves the former relation.
     pub(crate) async fn run_now(&self, new: NewJob, is_in_force: bool) {
-        let id = new.job.id;
-        let partition = new.job.partition();
-        match self.run(&new.job, is_in_force, false).await {
-            Ok(EdgeOutcome::Done) if new.previous.is_none() => {
-                if let Err(error) = self.base.ledger.remove_job(id).await {
-                    tracing::warn!(%error, job = %id, "a finished job could not be removed, it will be repeated");
-                }
-                return;
-            }
+        let is_last = new.previous.is_none();
+        match self.run_once(&new.job, EdgeRun { is_in_force, is_repeated: false, removes_job: is_last }).await {
+            Ok(EdgeOutcome::Done) if is_last => return,
             Ok(EdgeOutcome::Done | EdgeOutcome::Repeat) => {}
-            Err(error) => tracing::warn!(%error, job = %id, "an edge is stored, its timeline will follow"),
+            Err(error) => tracing::warn!(%error, job = %new.job.id, "an edge is stored, its timeline will follow"),
         }
-        self.base.jobs.wake_owner(partition);
+        self.base.jobs.wake_owner(new.job.partition());
     }
 
-    /// Runs a job that concerns one timeline, after the earlier jobs of its author. `is_in_force`: no node serves the
-    /// former relation any more. `is_repeated`: the job asked to be repeated.
+    /// Runs a job that concerns one timeline, after the earlier jobs of its author. `is_repeated`: the job asked to be
+    /// repeated.
     ///
     /// # Errors
     /// If a store cannot be reached: the job has to be repeated.
-    pub(crate) async fn run(&self, job: &Job, is_in_force: bool, is_repeated: bool) -> Result<EdgeOutcome> {
+    pub(crate) async fn run(&self, job: &Job, is_repeated: bool) -> Result<EdgeOutcome> {
+        self.run_once(job, EdgeRun { is_in_force: false, is_repeated, removes_job: false }).await
+    }
+
+    async fn run_once(&self, job: &Job, run: EdgeRun) -> Result<EdgeOutcome> {
         let Work::Edge { change, reader, author } = &job.work else { return Err(FeedError::Internal) };
-        if !is_in_force {
+        if !run.is_in_force {
             // A fan-out that still reads the former followers then belongs to a post that is stored already: a follow
             // merges it, and the owner of the partition runs an unfollow after it.
             self.base.invalidator.invalidate(&[Invalidation::Relation(reader.clone(), author.clone())]).await?;
         }
         let reason = match change {
             EdgeWork::Follow => {
-                self.backfill.merge_author(reader, author).await?;
-                self.backfill.sync_friendship(author, reader).await?;
+                // If the author follows the reader, they are friends now: the author may see more posts of the reader.
+                let pairs = vec![(reader.clone(), author.clone()), (author.clone(), reader.clone())];
+                self.backfill.merge_authors(pairs, run.removes_job.then_some(job.id)).await?;
                 return Ok(EdgeOutcome::Done);
             }
             EdgeWork::Unfollow => GoneReason::Unfollowed,
             EdgeWork::Detach => GoneReason::Hidden,
         };
-        let outcome = self.purge_author(job, (reader, author), reason, is_repeated).await?;
+        let outcome = self.purge_author(job, (reader, author), reason, run.is_repeated).await?;
         if *change == EdgeWork::Unfollow {
             self.backfill.sync_friendship(author, reader).await?;
+        }
+        if run.removes_job && outcome == EdgeOutcome::Done {
+            self.base.ledger.remove_job(job.id, &[]).await?;
         }
         Ok(outcome)
     }

@@ -1,23 +1,21 @@
 //! Follows between users.
 
 use async_trait::async_trait;
+use tokio_postgres::Row;
 
-use super::columns::{at, id_at, integer, one};
+use super::columns::{at, count, id_at, integer, natural, one};
 use super::events::{NewEvent, with_event};
+use super::relations::with_relations;
 use super::statements::Parameters;
-use super::{PostgresLedger, jobs};
+use super::{PostgresLedger, jobs, relations};
 use crate::ledger::edges::Edge;
-use crate::ledger::{EdgeWork, FollowOutcome, FollowStore, LedgerError, ListPage, NewJob, Result, job_plan};
-use crate::model::{DomainEvent, Millis, User, UserId};
+use crate::ledger::{
+    EdgeWork, FollowOutcome, FollowStore, LedgerError, ListPage, MergeSource, NewJob, Result, job_plan,
+};
+use crate::model::{DomainEvent, Millis, PostId, User, UserId};
 
-const FOLLOW: &str = with_event!(
-    "users_exist, is_full, job",
-    "feedline_follow($1, $2, $3, $4, $7)",
-    "job IS NOT NULL",
-    "$4",
-    "$5",
-    "$6"
-);
+const FOLLOW: &str =
+    with_event!("outcome, job", "feedline_follow($1, $2, $3, $4, $7)", "outcome = 'new'", "$4", "$5", "$6");
 
 const UNFOLLOW: &str =
     with_event!("job", "feedline_unfollow($1, $2, $3, $4) AS made (job)", "job IS NOT NULL", "$4", "$5", "$6");
@@ -41,6 +39,21 @@ pub(super) const SHARED: &str = "\
         ) ORDER BY seq DESC LIMIT $4
     ) f
     JOIN users u ON u.id = f.followee ORDER BY f.seq DESC";
+
+/// The newest posts of each author whom the reader follows, one look-up for each post.
+pub(super) const MERGE_SOURCES: &str = with_relations!(
+    ", listed.posts, listed.visibilities",
+    "CROSS JOIN LATERAL (
+        SELECT array_agg(post ORDER BY post DESC) AS posts, array_agg(visibility ORDER BY post DESC) AS visibilities
+        FROM (
+            SELECT post FROM author_posts WHERE author_posts.author = pair.author
+                AND EXISTS (SELECT FROM follows WHERE follower = pair.reader AND followee = pair.author OFFSET 0)
+            ORDER BY post DESC LIMIT $3
+        ) newest CROSS JOIN LATERAL (
+            SELECT visibility FROM posts WHERE posts.id = newest.post AND deleted_at IS NULL OFFSET 0
+        ) one
+    ) listed"
+);
 
 pub(super) const FANOUT: &str = "\
     SELECT follower FROM followers WHERE followee = $1 AND follower > $2 ORDER BY follower LIMIT $3";
@@ -67,14 +80,15 @@ impl FollowStore for PostgresLedger {
         let parameters: Parameters<'_> = &[&from, &to, &job, &at_time, &event.text, &event.pending, &max_follows];
         let rows = self.pool.write(FOLLOW, parameters).await?;
         let row = one(&rows)?;
-        if !at::<bool>(row, 0)? {
-            return Err(LedgerError::Failed(format!("{follower:?} or {followee:?} does not exist")));
+        match at(row, 0)? {
+            "new" => jobs::submitted(&at::<Vec<i64>>(row, 1)?, work, now).map(FollowOutcome::New),
+            "unchanged" => Ok(FollowOutcome::Unchanged),
+            "full" => Ok(FollowOutcome::Full),
+            "no_user" => Ok(FollowOutcome::NoUser),
+            "blocked" => Ok(FollowOutcome::Blocked),
+            "blocks" => Ok(FollowOutcome::Blocks),
+            other => Err(LedgerError::Failed(format!("a follow is {other:?}"))),
         }
-        if at::<Option<bool>>(row, 1)? == Some(true) {
-            return Ok(FollowOutcome::Full);
-        }
-        let Some(numbers) = at::<Option<Vec<i64>>>(row, 2)? else { return Ok(FollowOutcome::Unchanged) };
-        jobs::submitted(&numbers, work, now).map(FollowOutcome::New)
     }
 
     async fn unfollow(&self, follower: &UserId, followee: &UserId, now: Millis) -> Result<Option<NewJob>> {
@@ -88,6 +102,12 @@ impl FollowStore for PostgresLedger {
         let parameters: Parameters<'_> = &[&from, &to, &job, &at_time, &event.text, &event.pending];
         let rows = self.pool.write(UNFOLLOW, parameters).await?;
         at::<Option<Vec<i64>>>(one(&rows)?, 0)?.map(|numbers| jobs::submitted(&numbers, work, now)).transpose()
+    }
+
+    async fn merge_sources(&self, pairs: &[(UserId, UserId)], limit: usize) -> Result<Vec<MergeSource>> {
+        let (readers, authors) = relations::columns(pairs);
+        let rows = self.pool.read(MERGE_SOURCES, &[&readers, &authors, &count(limit)]).await?;
+        rows.iter().map(merge_source).collect()
     }
 
     async fn followers(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<ListPage<User>> {
@@ -115,6 +135,13 @@ impl FollowStore for PostgresLedger {
     async fn followers_after(&self, author: &UserId, cursor: &str, limit: usize) -> Result<Vec<UserId>> {
         self.readable_page("followers", FANOUT, &[&author.as_str(), &cursor], limit, |row| id_at(row, 0)).await
     }
+}
+
+fn merge_source(row: &Row) -> Result<MergeSource> {
+    let posts: Option<Vec<i64>> = at(row, 6)?;
+    let visibilities: Option<Vec<&str>> = at(row, 7)?;
+    let posts = posts.into_iter().flatten().map(|post| PostId(natural(post)));
+    Ok(MergeSource::new(relations::relation(row)?, posts.zip(visibilities.into_iter().flatten())))
 }
 
 impl PostgresLedger {

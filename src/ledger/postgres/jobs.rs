@@ -5,11 +5,12 @@ use serde::Serialize;
 use tokio_postgres::Row;
 
 use super::columns::{at, count, integer, json_at, json_text, natural_at, one};
-use super::{PostgresLedger, work};
+use super::relations::with_relations;
+use super::{PostgresLedger, relations, work};
 use crate::ledger::{
     Backlog, Fence, Job, JobId, JobRequest, JobStore, LedgerError, LoadedJob, NewJob, Result, Work, fanout_partition,
 };
-use crate::model::{Millis, UserId};
+use crate::model::{Millis, Relation, UserId};
 
 /// Each partition is read from its index, behind the floor. `id + 0` is what the index contains: it leaves the planner
 /// no other index. When almost all rows are removed ones that cannot be vacuumed, it expects an empty table, and reads
@@ -38,8 +39,10 @@ pub(super) const FINISH: &str = "\
         AND set_config('synchronous_commit', 'off', true) = 'off'
     RETURNING jobs.id";
 
-const REMOVE: &str = "\
-    DELETE FROM jobs WHERE id = $1 AND set_config('synchronous_commit', 'off', true) = 'off'";
+const REMOVE: &str = concat!(
+    "WITH removed AS (DELETE FROM jobs WHERE id = $3 AND set_config('synchronous_commit', 'off', true) = 'off') ",
+    with_relations!("", "")
+);
 
 pub(super) const RAISE_FLOORS: &str = "\
     UPDATE work_partitions SET floor = least($4, coalesce((
@@ -89,8 +92,10 @@ impl JobStore for PostgresLedger {
         rows.iter().map(|row| Ok(JobId(natural_at(row, 0)?))).collect()
     }
 
-    async fn remove_job(&self, id: JobId) -> Result<()> {
-        self.pool.write(REMOVE, &[&integer(id.0)]).await.map(drop)
+    async fn remove_job(&self, id: JobId, pairs: &[(UserId, UserId)]) -> Result<Vec<Relation>> {
+        let (readers, authors) = relations::columns(pairs);
+        let rows = self.pool.write(REMOVE, &[&readers, &authors, &integer(id.0)]).await?;
+        rows.iter().map(relations::relation).collect()
     }
 
     async fn raise_floors(&self, partitions: &[(u16, Fence)], candidate: JobId) -> Result<()> {

@@ -47,6 +47,7 @@ mod pull_log;
 mod pushes;
 mod quarantine;
 mod read_markers;
+mod relations;
 mod restrictions;
 mod revocations;
 mod rights;

@@ -13,7 +13,7 @@ use super::statements::Parameters;
 use crate::ledger::notifications::{MAX_GROUP_COMMENTS, MAX_GROUP_PEOPLE, MAX_NOTIFICATION_GROUPS};
 use crate::ledger::{
     ClearPlan, EndedNotification, EventConsumer, LedgerError, MarkUpTo, NotificationEvent, NotificationGroup,
-    NotificationMark, NotificationStore, PushPlan, Result, UserNotifications,
+    NotificationMark, NotificationStore, PushPlan, RemovedNotification, Result, UserNotifications,
 };
 use crate::model::{
     CommentId, ContentId, DomainEvent, Millis, NotificationId, NotificationKind, NotificationPosition, PostId, UserId,
@@ -21,6 +21,9 @@ use crate::model::{
 
 /// The number of people that one call removes from dropped groups.
 const CLEARED: i64 = 500;
+
+/// The number of people of each old group that one call removes.
+const CLEARED_OF_OLD: i64 = 50;
 
 /// The number of users whose notifications are written concurrently.
 const MAX_CONCURRENT_USERS: usize = 4;
@@ -56,22 +59,29 @@ macro_rules! groups {
              n.seq <= m.read_upto, n.seq <= m.seen_upto, \
              ARRAY(SELECT concat_ws(' ', person, array_to_string(comments, ' ')) FROM notification_people p \
                    WHERE p.owner = $1 AND p.notification = n.id AND NOT p.ended ORDER BY p.seq DESC LIMIT $2), \
-             n.position \
+             n.position, n.place \
              FROM (SELECT read_upto, seen_upto FROM notified WHERE owner = $1) m \
              CROSS JOIN LATERAL (SELECT * FROM notifications WHERE owner = $1 AND ",
             $which,
-            ") n ORDER BY n.seq DESC"
+            ") n ORDER BY n.place DESC"
         )
     };
 }
 
-pub(super) const LIST: &str = groups!("seq < $3 AND people > 0 ORDER BY seq DESC LIMIT $4");
+pub(super) const LIST: &str = groups!("place < $3 AND people > 0 ORDER BY place DESC LIMIT $4");
 
-pub(super) const UNREAD: &str = groups!("seq > m.read_upto AND people > 0 ORDER BY seq DESC LIMIT $3");
+/// At most one group has its place at or below the mark, and its last event above.
+pub(super) const UNREAD: &str = groups!(
+    "place >= coalesce(
+        (SELECT max(place) FROM notifications WHERE owner = $1 AND place <= m.read_upto), 0)
+     AND seq > m.read_upto AND people > 0 ORDER BY place DESC LIMIT $3"
+);
 
 const THESE: &str = groups!("id = ANY ($3) AND people > 0");
 
 const END: &str = "SELECT DISTINCT notified_user, changed FROM feedline_end_notifications($1, $2, $3, $4, $5)";
+
+const REMOVE_OLD: &str = "SELECT notified_user, removed, people FROM feedline_remove_old_notifications($1, $2, $3)";
 
 /// The groups about the comments on a post: those of their authors, and of the users that they mention.
 const UNDER: &str = "\
@@ -93,7 +103,7 @@ const BY: &str = "\
     SELECT n.id FROM notifications n WHERE n.owner = $1 AND n.people > 0 AND EXISTS (
         SELECT FROM notification_people p WHERE p.owner = $1 AND p.notification = n.id AND p.person = $2
             AND NOT p.ended OFFSET 0
-    ) ORDER BY n.seq DESC LIMIT $3";
+    ) ORDER BY n.place DESC LIMIT $3";
 
 #[async_trait]
 impl NotificationStore for PostgresLedger {
@@ -131,6 +141,15 @@ impl NotificationStore for PostgresLedger {
         let comments: Vec<i64> = ended.iter().map(|cause| cause.comment.map_or(0, |id| integer(id.0))).collect();
         let rows = self.pool.write(END, &[&owners, &kinds, &objects, &people, &comments]).await?;
         rows.iter().map(|row| Ok((id_at(row, 0)?, NotificationId(natural_at(row, 1)?)))).collect()
+    }
+
+    async fn remove_old_notifications(&self, before: Millis, limit: usize) -> Result<Vec<RemovedNotification>> {
+        let rows = self.pool.write(REMOVE_OLD, &[&integer(before), &count(limit), &CLEARED_OF_OLD]).await?;
+        let removed = |row: &Row| {
+            let id = NotificationId(natural_at(row, 1)?);
+            Ok(RemovedNotification { owner: id_at(row, 0)?, id, was_listed: natural_at(row, 2)? > 0 })
+        };
+        rows.iter().map(removed).collect()
     }
 
     async fn notifications_under(&self, post: PostId, limit: usize) -> Result<Vec<(UserId, NotificationId)>> {
@@ -274,6 +293,7 @@ fn group(row: &Row) -> Result<NotificationGroup> {
         kind,
         seq: at(row, 3)?,
         position: NotificationPosition(natural_at(row, 10)?),
+        place: at(row, 11)?,
         people,
         comments,
         count: natural_at(row, 4)?,

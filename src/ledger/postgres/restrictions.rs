@@ -7,7 +7,7 @@ use super::columns::{at, id_at, integer, json_text, natural_at, one, texts, user
 use super::events::NewEvent;
 use super::rows::readable;
 use super::statements::Parameters;
-use super::{PostgresLedger, jobs};
+use super::{PostgresLedger, jobs, relations};
 use crate::ledger::edges::Edge;
 use crate::ledger::{EdgeWork, EventConsumer, NewJob, RestrictedUser, RestrictionStore, Result, Work, job_plan};
 use crate::model::{DomainEvent, Millis, Relation, Restriction, UserId};
@@ -24,17 +24,6 @@ pub(super) const RESTRICTED: &str = "\
         ORDER BY at DESC, target DESC LIMIT $5
     ) r
     JOIN users u ON u.id = r.target ORDER BY r.at DESC, r.target DESC";
-
-/// Six look-ups for each pair, each in one partition. `OFFSET 0` keeps them look-ups: without it the planner may read a
-/// whole table once, if the table was small when the plan was made.
-pub(super) const RELATIONS: &str = "\
-    SELECT EXISTS (SELECT FROM follows WHERE follower = reader AND followee = author OFFSET 0),
-           EXISTS (SELECT FROM follows WHERE follower = author AND followee = reader OFFSET 0),
-           EXISTS (SELECT FROM restrictions WHERE maker = author AND kind = 'hide' AND target = reader OFFSET 0),
-           EXISTS (SELECT FROM restrictions WHERE maker = reader AND kind = 'mute' AND target = author OFFSET 0),
-           EXISTS (SELECT FROM restrictions WHERE maker = reader AND kind = 'block' AND target = author OFFSET 0),
-           EXISTS (SELECT FROM restrictions WHERE maker = author AND kind = 'block' AND target = reader OFFSET 0)
-    FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS pair (reader, author, place) ORDER BY place";
 
 pub(super) const WITH_RESTRICTIONS: &str = "\
     SELECT id FROM unnest($1::text[]) AS t (id)
@@ -118,9 +107,8 @@ impl RestrictionStore for PostgresLedger {
     }
 
     async fn relations(&self, pairs: &[(UserId, UserId)]) -> Result<Vec<Relation>> {
-        let (readers, authors): (Vec<&str>, Vec<&str>) =
-            pairs.iter().map(|(reader, author)| (reader.as_str(), author.as_str())).unzip();
-        self.pool.read(RELATIONS, &[&readers, &authors]).await?.iter().map(relation).collect()
+        let (readers, authors) = relations::columns(pairs);
+        self.pool.read(relations::RELATIONS, &[&readers, &authors]).await?.iter().map(relations::relation).collect()
     }
 
     async fn users_with_restrictions(&self, authors: &[UserId]) -> Result<Vec<UserId>> {
@@ -156,15 +144,4 @@ impl<'a> InboxJobs<'a> {
         let made = numbers.chunks(2).zip(self.work).filter(|(numbers, _)| numbers[0] > 0);
         made.map(|(numbers, work)| jobs::submitted(numbers, work, now)).collect::<Result<_>>().map(Some)
     }
-}
-
-fn relation(row: &Row) -> Result<Relation> {
-    Ok(Relation {
-        follows: at(row, 0)?,
-        followed: at(row, 1)?,
-        hidden: at(row, 2)?,
-        muted: at(row, 3)?,
-        blocks: at(row, 4)?,
-        blocked: at(row, 5)?,
-    })
 }

@@ -8,7 +8,8 @@ use feedline_test_support::postgres_server::{PostgresServer, shared};
 use super::endpoint::Endpoint;
 use super::{
     PostgresLedger, PostgresOptions, PostgresUrl, comments, conversations, counts, edges, favourites, hydration, likes,
-    notifications, people, personal, posts, previews, pull_log, restrictions, timeline, topics, visible_posts,
+    notifications, people, personal, posts, previews, pull_log, relations, restrictions, timeline, topics,
+    visible_posts,
 };
 use crate::ledger::{
     BulkLoad as _, CountStore as _, Durability, Ledger as _, PeopleStore as _, PersonalData, PostStore as _,
@@ -81,9 +82,9 @@ async fn every_list_is_read_from_one_partition_in_its_order() {
         (favourites::LIST, "'u', 'post', 9, 9", 1),
         (favourites::AMONG, "'u', 'post', '{a,b}'", 1),
         (favourites::HOLDERS, "'post', 'a', 9, 9", 1),
-        // The groups and their people.
+        // The groups and their people; the unread ones begin with the first place, found before.
         (notifications::LIST, "'u', 9, 9, 9", 2),
-        (notifications::UNREAD, "'u', 9, 9", 2),
+        (notifications::UNREAD, "'u', 9, 9", 3),
     ];
     for (sql, arguments, tables) in lists {
         let Cost { plan, .. } = cost(&ledger, sql, arguments).await;
@@ -117,7 +118,8 @@ async fn every_list_is_read_from_one_partition_in_its_order() {
         (topics::SEARCH, "'a', 'a', 'b', 9"),
         (topics::GO_ON, "9, 9, 'a', 9, 9"),
         (conversations::MUTED, "'{a,b}', '{1,2}'"),
-        (restrictions::RELATIONS, "'{a,b}', '{c,d}'"),
+        (relations::RELATIONS, "'{a,b}', '{c,d}'"),
+        (edges::MERGE_SOURCES, "'{a,b}', '{c,d}', 9"),
         (restrictions::WITH_RESTRICTIONS, "'{a,b}'"),
         (pull_log::FANOUT_MODE, "'u'"),
         (pull_log::AFTER, "0, 9"),

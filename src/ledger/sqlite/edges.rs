@@ -4,11 +4,11 @@ use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::people::listed;
-use super::rows::{ids_json, user_id_at};
-use super::{SqliteLedger, UNLIMITED, events, integer, jobs, readable, readable_page};
+use super::rows::{ids_json, post_id_at, user_id_at};
+use super::{SqliteLedger, UNLIMITED, count, events, integer, jobs, readable, readable_page, relations};
 use crate::ledger::edges::Edge;
-use crate::ledger::{EdgeWork, FollowOutcome, FollowStore, ListPage, NewJob, Result, job_plan};
-use crate::model::{DomainEvent, Millis, User, UserId};
+use crate::ledger::{EdgeWork, FollowOutcome, FollowStore, ListPage, MergeSource, NewJob, Result, job_plan};
+use crate::model::{DomainEvent, Millis, Relation, User, UserId};
 
 #[async_trait]
 impl FollowStore for SqliteLedger {
@@ -28,6 +28,11 @@ impl FollowStore for SqliteLedger {
         let edge = Edge::new(follower, followee);
         let outlet = self.outlet;
         self.write(move |db| unfollow(db, &edge, now, outlet)).await
+    }
+
+    async fn merge_sources(&self, pairs: &[(UserId, UserId)], limit: usize) -> Result<Vec<MergeSource>> {
+        let pairs = pairs.to_vec();
+        self.read(move |db| merge_sources(db, &pairs, limit)).await
     }
 
     async fn followers(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<ListPage<User>> {
@@ -89,13 +94,20 @@ fn follow(
     max_follows: u64,
     outlet: bool,
 ) -> rusqlite::Result<FollowOutcome> {
+    if !is_user(db, &edge.author)? {
+        return Ok(FollowOutcome::NoUser);
+    }
+    let relations = relations::read(db, &[(edge.reader.clone(), edge.author.clone())])?;
+    match relations.first().copied().unwrap_or_default() {
+        Relation { blocked: true, .. } => return Ok(FollowOutcome::Blocked),
+        Relation { blocks: true, .. } => return Ok(FollowOutcome::Blocks),
+        Relation { follows: true, .. } => return Ok(FollowOutcome::Unchanged),
+        _ => {}
+    }
     if following_count(db, &edge.reader)? >= max_follows {
-        let is_old = !followed_among(db, &edge.reader, std::slice::from_ref(&edge.author))?.is_empty();
-        return Ok(if is_old { FollowOutcome::Unchanged } else { FollowOutcome::Full });
+        return Ok(FollowOutcome::Full);
     }
-    if !make(db, edge, now)? {
-        return Ok(FollowOutcome::Unchanged);
-    }
+    make(db, edge, now)?;
     let event = DomainEvent::Followed { follower: edge.reader.clone(), followee: edge.author.clone() };
     events::append(db, Some(&event), now, outlet)?;
     jobs::create(db, job_plan::edge_changed(EdgeWork::Follow, edge), now).map(FollowOutcome::New)
@@ -133,6 +145,11 @@ fn tally(db: &Connection, edge: &Edge, change: i64) -> rusqlite::Result<()> {
     Ok(())
 }
 
+/// Whether a user exists and was not erased.
+fn is_user(db: &Connection, user: &UserId) -> rusqlite::Result<bool> {
+    db.prepare_cached("SELECT 1 FROM users WHERE id = ?1 AND erased_at IS NULL")?.exists([user.as_str()])
+}
+
 fn following_count(db: &Connection, follower: &UserId) -> rusqlite::Result<u64> {
     let found: Option<i64> = db
         .prepare_cached("SELECT following FROM users WHERE id = ?1")?
@@ -166,6 +183,21 @@ pub(super) fn list(
     let wanted = params![whose.as_str(), before.unwrap_or(i64::MAX), UNLIMITED];
     let mut statement = db.prepare_cached(sql)?;
     listed(statement.query(wanted)?, limit)
+}
+
+/// The visibility of the newest posts of an author.
+pub(super) const NEWEST: &str = "SELECT id, coalesce(body -> '$.visibility', '\"public\"') \
+    FROM posts INDEXED BY posts_author WHERE author = ?1 AND deleted_at IS NULL ORDER BY id DESC LIMIT ?2";
+
+fn merge_sources(db: &Connection, pairs: &[(UserId, UserId)], limit: usize) -> rusqlite::Result<Vec<MergeSource>> {
+    let relations = relations::read(db, pairs)?;
+    let source = |((_, author), relation): (&(UserId, UserId), Relation)| {
+        let wanted = params![author.as_str(), if relation.follows { count(limit) } else { 0 }];
+        let mut statement = db.prepare_cached(NEWEST)?;
+        let posts = statement.query_map(wanted, |row| Ok((post_id_at(row, 0)?, row.get::<_, String>(1)?)))?;
+        Ok(MergeSource::new(relation, posts.collect::<rusqlite::Result<Vec<_>>>()?))
+    };
+    pairs.iter().zip(relations).map(source).collect()
 }
 
 const FOLLOWEES: &str = "SELECT followee FROM follows INDEXED BY follows_edge \

@@ -5,11 +5,11 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::rows::ids_json;
-use super::{SqliteLedger, count, integer, json_text, natural, work};
+use super::{SqliteLedger, count, integer, json_text, natural, relations, work};
 use crate::ledger::{
     Backlog, Fence, Job, JobId, JobRequest, JobStore, LoadedJob, NewJob, Result, Work, fanout_partition,
 };
-use crate::model::{Millis, UserId};
+use crate::model::{Millis, Relation, UserId};
 
 #[async_trait]
 impl JobStore for SqliteLedger {
@@ -42,8 +42,13 @@ impl JobStore for SqliteLedger {
         .await
     }
 
-    async fn remove_job(&self, id: JobId) -> Result<()> {
-        self.write_patiently(move |db| remove(db, id).map(drop)).await
+    async fn remove_job(&self, id: JobId, pairs: &[(UserId, UserId)]) -> Result<Vec<Relation>> {
+        let pairs = pairs.to_vec();
+        self.write_patiently(move |db| {
+            remove(db, id)?;
+            if pairs.is_empty() { Ok(Vec::new()) } else { relations::read(db, &pairs) }
+        })
+        .await
     }
 
     /// Removed rows cost nothing here.

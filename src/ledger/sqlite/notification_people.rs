@@ -27,7 +27,7 @@ pub(super) struct GroupMember {
 }
 
 pub(super) const NEWEST: &str = "SELECT id, seq, created_at FROM notifications INDEXED BY notifications_group \
-    WHERE user = ?1 AND kind = ?2 AND object = ?3 ORDER BY seq DESC LIMIT 1";
+    WHERE user = ?1 AND kind = ?2 AND object = ?3 ORDER BY id DESC LIMIT 1";
 
 const OF_KIND: &str = "SELECT id FROM notifications INDEXED BY notifications_group \
     WHERE user = ?1 AND kind = ?2 AND object = ?3";
@@ -87,8 +87,11 @@ impl NewestGroup {
     }
 }
 
+/// Moves a group to the front, where its place stays what it is.
 fn move_up(db: &Connection, id: i64, seq: i64, now: Millis, has_one_more: bool) -> rusqlite::Result<()> {
-    let sql = "UPDATE notifications SET people = people + ?4, seq = ?2, position = ?2, updated_at = ?3 WHERE id = ?1";
+    let sql = "UPDATE notifications AS n SET people = people + ?4, seq = ?2, position = ?2, updated_at = ?3, \
+               place = iif(EXISTS (SELECT 1 FROM notifications INDEXED BY notifications_order \
+                   WHERE user = n.user AND place > n.place), ?2, place) WHERE id = ?1";
     db.prepare_cached(sql)?.execute(params![id, seq, integer(now), has_one_more]).map(drop)
 }
 

@@ -7,19 +7,17 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::notification_people::{self as members, NewestGroup};
+use super::notification_removal as removal;
 use super::rows::user_id_at;
 use super::{SqliteLedger, UNLIMITED, count, events, integer, json_text, natural, pushes, readable, readable_page};
 use crate::ledger::notifications::{MAX_GROUP_PEOPLE, MAX_NOTIFICATION_GROUPS};
 use crate::ledger::{
     ClearPlan, EndedNotification, MarkUpTo, NotificationEvent, NotificationGroup, NotificationMark, NotificationStore,
-    PushPlan, Result, UserNotifications,
+    PushPlan, RemovedNotification, Result, UserNotifications,
 };
 use crate::model::{
     CommentId, ContentId, DomainEvent, Millis, NotificationId, NotificationKind, NotificationPosition, PostId, UserId,
 };
-
-/// The number of people that one call removes from dropped groups.
-const CLEARED: usize = 500;
 
 #[async_trait]
 impl NotificationStore for SqliteLedger {
@@ -63,6 +61,10 @@ impl NotificationStore for SqliteLedger {
     async fn end_notifications(&self, ended: &[EndedNotification]) -> Result<Vec<(UserId, NotificationId)>> {
         let ended = ended.to_vec();
         self.write(move |db| members::end(db, &ended)).await
+    }
+
+    async fn remove_old_notifications(&self, before: Millis, limit: usize) -> Result<Vec<RemovedNotification>> {
+        self.write(move |db| removal::remove_old(db, before, limit)).await
     }
 
     async fn notifications_under(&self, post: PostId, limit: usize) -> Result<Vec<(UserId, NotificationId)>> {
@@ -173,13 +175,13 @@ fn notify(
     let mut recorder = Recorder { db, to, now, window, markers, changed: BTreeMap::new(), has_grown: false };
     events.iter().try_for_each(|event| recorder.record(event))?;
     let Recorder { mut markers, changed, has_grown, .. } = recorder;
-    clear_remains(db)?;
+    removal::clear_remains(db)?;
     if changed.is_empty() {
         return Ok(Vec::new());
     }
     if has_grown {
         while natural(markers.groups) > MAX_NOTIFICATION_GROUPS {
-            drop_oldest(db, to)?;
+            removal::drop_oldest(db, to)?;
             markers.groups -= 1;
         }
         let sql = "INSERT INTO notified (user, latest, groups) VALUES (?1, ?2, ?3) \
@@ -268,52 +270,22 @@ impl Recorder<'_> {
 
 /// Begins a group. Returns its id.
 fn begin(db: &Connection, to: &UserId, event: &NotificationEvent, seq: i64, now: Millis) -> rusqlite::Result<i64> {
-    let sql = "INSERT INTO notifications (user, kind, object, seq, position, people, created_at, updated_at) \
-               VALUES (?1, ?2, ?3, ?4, ?4, 1, ?5, ?5)";
+    let sql = "INSERT INTO notifications (user, kind, object, seq, place, position, people, created_at, updated_at) \
+               VALUES (?1, ?2, ?3, ?4, ?4, ?4, 1, ?5, ?5)";
     let kind = event.kind.name();
     let object = members::object(event.kind);
     db.prepare_cached(sql)?.insert(params![to.as_str(), kind, object, seq, integer(now)])
 }
 
-/// Removes a user's oldest group, and up to [`CLEARED`] of its people.
-fn drop_oldest(db: &Connection, user: &UserId) -> rusqlite::Result<()> {
-    let sql = "SELECT id FROM notifications INDEXED BY notifications_order WHERE user = ?1 ORDER BY seq LIMIT 1";
-    let oldest: Option<i64> = db.prepare_cached(sql)?.query_row([user.as_str()], |row| row.get(0)).optional()?;
-    if let Some(id) = oldest {
-        db.prepare_cached("DELETE FROM notifications WHERE id = ?1")?.execute([id])?;
-        if !clear_people(db, id)? {
-            db.prepare_cached("INSERT INTO notification_remains (notification) VALUES (?1)")?.execute([id])?;
-        }
-    }
-    Ok(())
-}
+pub(super) const LIST: &str = "SELECT id, kind, object, seq, people, created_at, updated_at, position, place \
+    FROM notifications INDEXED BY notifications_order WHERE user = ?1 AND place < ?2 AND people > 0 \
+    ORDER BY place DESC LIMIT ?3";
 
-/// Removes people of a dropped group. Returns whether none are left.
-fn clear_people(db: &Connection, id: i64) -> rusqlite::Result<bool> {
-    let sql = "DELETE FROM notification_people WHERE notification = ?1 AND person IN \
-               (SELECT person FROM notification_people WHERE notification = ?1 LIMIT ?2)";
-    Ok(db.prepare_cached(sql)?.execute(params![id, count(CLEARED)])? < CLEARED)
-}
-
-/// Removes some people of one dropped group, if any are left.
-fn clear_remains(db: &Connection) -> rusqlite::Result<()> {
-    let sql = "SELECT notification FROM notification_remains LIMIT 1";
-    let one: Option<i64> = db.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?;
-    if let Some(id) = one
-        && clear_people(db, id)?
-    {
-        db.prepare_cached("DELETE FROM notification_remains WHERE notification = ?1")?.execute([id])?;
-    }
-    Ok(())
-}
-
-pub(super) const LIST: &str = "SELECT id, kind, object, seq, people, created_at, updated_at, position \
-    FROM notifications INDEXED BY notifications_order WHERE user = ?1 AND seq < ?2 AND people > 0 \
-    ORDER BY seq DESC LIMIT ?3";
-
-pub(super) const AFTER: &str = "SELECT id, kind, object, seq, people, created_at, updated_at, position \
-    FROM notifications INDEXED BY notifications_order WHERE user = ?1 AND seq > ?2 AND people > 0 \
-    ORDER BY seq DESC LIMIT ?3";
+/// At most one group has its place at or below the mark, and its last event above.
+pub(super) const AFTER: &str = "SELECT id, kind, object, seq, people, created_at, updated_at, position, place \
+    FROM notifications INDEXED BY notifications_order WHERE user = ?1 AND place >= coalesce( \
+        (SELECT max(place) FROM notifications INDEXED BY notifications_order WHERE user = ?1 AND place <= ?2), 0) \
+    AND seq > ?2 AND people > 0 ORDER BY place DESC LIMIT ?3";
 
 pub(super) const PEOPLE: &str = "SELECT person, comments FROM notification_people \
     INDEXED BY notification_people_newest WHERE notification = ?1 AND ended = 0 ORDER BY seq DESC LIMIT ?2";
@@ -336,7 +308,7 @@ const NEWEST_ID: &str = "SELECT max(coalesce((SELECT max(id) FROM notifications 
 
 pub(super) const BY: &str = "SELECT id FROM notifications INDEXED BY notifications_order \
     WHERE user = ?1 AND people > 0 AND EXISTS (SELECT 1 FROM notification_people \
-        WHERE notification = notifications.id AND person = ?2 AND ended = 0) ORDER BY seq DESC LIMIT ?3";
+        WHERE notification = notifications.id AND person = ?2 AND ended = 0) ORDER BY place DESC LIMIT ?3";
 
 /// A page of [`LIST`] or [`AFTER`].
 fn list(
@@ -354,7 +326,7 @@ fn list(
 
 fn by_id(db: &Connection, user: &UserId, ids: &[NotificationId]) -> rusqlite::Result<Vec<NotificationGroup>> {
     let markers = Markers::of(db, user)?;
-    let sql = "SELECT id, kind, object, seq, people, created_at, updated_at, position FROM notifications \
+    let sql = "SELECT id, kind, object, seq, people, created_at, updated_at, position, place FROM notifications \
                WHERE id IN (SELECT value FROM json_each(?1)) AND user = ?2 AND people > 0";
     let mut statement = db.prepare_cached(sql)?;
     let rows = statement.query(params![json_text(ids)?, user.as_str()])?;
@@ -394,6 +366,7 @@ fn group(row: &Row<'_>, markers: Markers) -> rusqlite::Result<NotificationGroup>
         kind,
         seq,
         position: NotificationPosition(natural(row.get(7)?)),
+        place: row.get(8)?,
         people: Vec::new(),
         comments: HashMap::new(),
         count: natural(row.get(4)?),

@@ -291,3 +291,31 @@ pub(super) fn profile(db: &Connection, id: &UserId, viewer: Option<&UserId>) -> 
     let wanted = params![id.as_str(), viewer.map(UserId::as_str), count(MAX_NAMED)];
     db.prepare_cached(PROFILE)?.query_row(wanted, read).optional()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::{Ledger as _, SqliteOptions};
+
+    #[tokio::test]
+    async fn user_search_uses_an_index() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let ledger = SqliteLedger::open(SqliteOptions::new(folder.path().join("l.db"))).await.expect("it opens");
+        for sql in [SEARCH, suggest::FOLLOWEES] {
+            let explain = format!("EXPLAIN QUERY PLAN {sql}");
+            let plan = ledger.read(move |db| -> rusqlite::Result<Vec<String>> {
+                let mut statement = db.prepare(&explain)?;
+                let wanted = vec!["u"; statement.parameter_count()];
+                statement.query_map(rusqlite::params_from_iter(wanted), |row| row.get(3))?.collect()
+            });
+            for step in plan.await.expect("a plan") {
+                let sorted = step.contains("TEMP B-TREE");
+                assert!(!step.starts_with("SCAN") && !sorted, "{step} in {sql}");
+                // Terms are bounded at both ends: the cost depends on the page, not on the number of users.
+                let bounded = !step.starts_with("SEARCH t ") || (step.contains(">(?,?)") && step.contains("term<?"));
+                assert!(bounded, "{step} in {sql}");
+            }
+        }
+        ledger.close().await;
+    }
+}

@@ -4,9 +4,9 @@ use async_trait::async_trait;
 use rusqlite::{Connection, Row, params};
 
 use super::people::user;
-use super::rows::{id_pairs_json, ids_json, user_id_at};
+use super::rows::{ids_json, user_id_at};
 use super::{SqliteLedger, UNLIMITED, integer, jobs, natural, readable, readable_page};
-use super::{edges, events};
+use super::{edges, events, relations};
 use crate::ledger::{EdgeWork, NewJob, RestrictedUser, RestrictionStore, Result, job_plan};
 use crate::model::{DomainEvent, Millis, Relation, Restriction, UserId};
 
@@ -54,7 +54,7 @@ impl RestrictionStore for SqliteLedger {
 
     async fn relations(&self, pairs: &[(UserId, UserId)]) -> Result<Vec<Relation>> {
         let pairs = pairs.to_vec();
-        self.read(move |db| relations(db, &pairs)).await
+        self.read(move |db| relations::read(db, &pairs)).await
     }
 
     async fn users_with_restrictions(&self, authors: &[UserId]) -> Result<Vec<UserId>> {
@@ -113,32 +113,6 @@ pub(super) const RESTRICTED: &str = "SELECT coalesce(u.handle, u.id), u.name, u.
     FROM restrictions r INDEXED BY restrictions_listed CROSS JOIN users u ON u.id = r.target \
     WHERE r.maker = ?1 AND r.kind = ?2 AND (r.at, r.target) < (?3, ?4) ORDER BY r.at DESC, r.target DESC LIMIT ?5";
 
-/// Six index look-ups for each pair.
-pub(super) const RELATIONS: &str = "WITH pair AS MATERIALIZED \
-        (SELECT key AS place, value ->> 0 AS reader, value ->> 1 AS author FROM json_each(?1)) \
-    SELECT EXISTS (SELECT 1 FROM follows WHERE follower = reader AND followee = author), \
-        EXISTS (SELECT 1 FROM follows WHERE follower = author AND followee = reader), \
-        EXISTS (SELECT 1 FROM restrictions WHERE maker = author AND kind = 'hide' AND target = reader), \
-        EXISTS (SELECT 1 FROM restrictions WHERE maker = reader AND kind = 'mute' AND target = author), \
-        EXISTS (SELECT 1 FROM restrictions WHERE maker = reader AND kind = 'block' AND target = author), \
-        EXISTS (SELECT 1 FROM restrictions WHERE maker = author AND kind = 'block' AND target = reader) \
-    FROM pair ORDER BY place";
-
-fn relations(db: &Connection, pairs: &[(UserId, UserId)]) -> rusqlite::Result<Vec<Relation>> {
-    db.prepare_cached(RELATIONS)?.query_map([id_pairs_json(pairs)?], relation)?.collect()
-}
-
-fn relation(row: &Row<'_>) -> rusqlite::Result<Relation> {
-    Ok(Relation {
-        follows: row.get(0)?,
-        followed: row.get(1)?,
-        hidden: row.get(2)?,
-        muted: row.get(3)?,
-        blocks: row.get(4)?,
-        blocked: row.get(5)?,
-    })
-}
-
 pub(super) const WITH_RESTRICTIONS: &str = "\
     WITH author AS MATERIALIZED (SELECT DISTINCT value AS id FROM json_each(?1)) \
     SELECT id FROM author \
@@ -160,7 +134,7 @@ mod tests {
     async fn relations_are_look_ups_in_indexes() {
         let folder = tempfile::tempdir().expect("a folder");
         let ledger = SqliteLedger::open(SqliteOptions::new(folder.path().join("l.db"))).await.expect("it opens");
-        for sql in [RELATIONS, WITH_RESTRICTIONS] {
+        for sql in [relations::RELATIONS, WITH_RESTRICTIONS] {
             let explain = format!("EXPLAIN QUERY PLAN {sql}");
             let plan = ledger.read(move |db| -> rusqlite::Result<Vec<String>> {
                 db.prepare(&explain)?.query_map(["[]"], |row| row.get(3))?.collect()

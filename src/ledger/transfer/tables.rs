@@ -130,6 +130,7 @@ pub(super) const TABLES: &[Table] = &[
             ("kind", Text),
             ("object", Text),
             ("seq", Number),
+            ("place", Number),
             ("position", Number),
             ("people", Number),
             ("created_at", Number),

@@ -414,6 +414,9 @@ CREATE TABLE notifications (
     object     text COLLATE "C" NOT NULL,
     -- When its last event joined.
     seq        bigint NOT NULL,
+    -- Orders the list, as `seq` would: the `seq` with which the group came to the front. While it is in front, it grows
+    -- without a change of an indexed column.
+    place      bigint NOT NULL,
     -- When it last changed in any way: `seq` or greater, from the same sequence.
     position   bigint NOT NULL,
     -- 0: all have left, and the group is not listed.
@@ -423,9 +426,11 @@ CREATE TABLE notifications (
     PRIMARY KEY (owner, id)
 ) PARTITION BY HASH (owner);
 -- The list of a user, by latest activity.
-CREATE UNIQUE INDEX notifications_order ON notifications (owner, seq);
--- The group that an event joins.
-CREATE INDEX notifications_group ON notifications (owner, kind, object, seq);
+CREATE UNIQUE INDEX notifications_order ON notifications (owner, place);
+-- The group that an event joins: the newest one.
+CREATE INDEX notifications_group ON notifications (owner, kind, object, id);
+-- Those that may be old: a group grows only for a while.
+CREATE INDEX notifications_created ON notifications (created_at);
 
 -- The people in a group.
 CREATE TABLE notification_people (
@@ -747,5 +752,9 @@ BEGIN
                 'autovacuum_analyze_scale_factor = 0.02)',
                 parent, part);
         END LOOP;
+    END LOOP;
+    -- Room for groups that grow.
+    FOR part IN 0..15 LOOP
+        EXECUTE format('ALTER TABLE notifications_%s SET (fillfactor = 80)', part);
     END LOOP;
 END $$;

@@ -394,6 +394,9 @@ CREATE TABLE notifications (
     object     TEXT NOT NULL,
     -- When its last event joined.
     seq        INTEGER NOT NULL,
+    -- Orders the list, as `seq` would: the `seq` with which the group came to the front. While it is in front, it grows
+    -- without a change of an indexed column.
+    place      INTEGER NOT NULL,
     -- When it last changed in any way: `seq` or greater, from the same sequence.
     position   INTEGER NOT NULL,
     -- 0: all have left, and the group is not listed.
@@ -402,9 +405,11 @@ CREATE TABLE notifications (
     updated_at INTEGER NOT NULL
 );
 -- The list of a user, by latest activity.
-CREATE UNIQUE INDEX notifications_order ON notifications (user, seq);
--- The group that an event joins.
-CREATE INDEX notifications_group ON notifications (user, kind, object, seq);
+CREATE UNIQUE INDEX notifications_order ON notifications (user, place);
+-- The group that an event joins: the newest one.
+CREATE INDEX notifications_group ON notifications (user, kind, object, id);
+-- Those that may be old: a group grows only for a while.
+CREATE INDEX notifications_created ON notifications (created_at);
 
 -- The people in a group.
 CREATE TABLE notification_people (

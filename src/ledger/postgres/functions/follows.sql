@@ -1,27 +1,35 @@
 -- revision: 1
 -- Follows.
 
--- Creates a follow and its job, unless one of the two blocks the other, or the reader follows `p_max` users.
--- `users_exist`: both do. `is_full`: the reader has too many. `job` is NULL if the follow existed, or is refused.
+-- Creates a follow and its job. `outcome` is `new`, or the reason why nothing changed: `unchanged` (the follow exists),
+-- `full` (the reader follows `p_max` users), `no_user` (the author is unknown or erased), `blocked` (by the author), or
+-- `blocks` (the reader blocks the author).
 CREATE OR REPLACE FUNCTION feedline_follow(
-    p_reader text, p_author text, p_job text, p_now bigint, p_max bigint,
-    OUT users_exist boolean, OUT is_full boolean, OUT job bigint[]
+    p_reader text, p_author text, p_job text, p_now bigint, p_max bigint, OUT outcome text, OUT job bigint[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
+    are_known boolean := feedline_lock_users(p_reader, p_author);
     new_seq bigint;
 BEGIN
-    users_exist := feedline_lock_users(p_reader, p_author);
-    IF NOT users_exist
-        OR EXISTS (SELECT FROM restrictions WHERE maker = p_reader AND kind = 'block' AND target = p_author)
-        OR EXISTS (SELECT FROM restrictions WHERE maker = p_author AND kind = 'block' AND target = p_reader)
-    THEN
+    outcome := CASE
+        WHEN NOT are_known OR EXISTS (SELECT FROM users WHERE id = p_author AND erased_at IS NOT NULL) THEN 'no_user'
+        WHEN EXISTS (SELECT FROM restrictions WHERE maker = p_author AND kind = 'block' AND target = p_reader)
+            THEN 'blocked'
+        WHEN EXISTS (SELECT FROM restrictions WHERE maker = p_reader AND kind = 'block' AND target = p_author)
+            THEN 'blocks'
+        ELSE 'new'
+    END;
+    IF outcome <> 'new' THEN
         RETURN;
     END IF;
     INSERT INTO follows (follower, followee, seq, at)
     SELECT p_reader, p_author, nextval('follows_seq'), p_now FROM users WHERE id = p_reader AND following < p_max
     ON CONFLICT DO NOTHING RETURNING seq INTO new_seq;
     IF NOT FOUND THEN
-        is_full := NOT EXISTS (SELECT FROM follows WHERE follower = p_reader AND followee = p_author);
+        outcome := CASE
+            WHEN EXISTS (SELECT FROM follows WHERE follower = p_reader AND followee = p_author) THEN 'unchanged'
+            ELSE 'full'
+        END;
         RETURN;
     END IF;
     INSERT INTO followers (followee, follower, seq) VALUES (p_author, p_reader, new_seq);

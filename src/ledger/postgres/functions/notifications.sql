@@ -46,7 +46,7 @@ BEGIN
     SELECT * INTO marks FROM notified WHERE owner = p_user FOR NO KEY UPDATE;
     FOR n IN 1 .. coalesce(array_length(p_kinds, 1), 0) LOOP
         SELECT * INTO newest FROM notifications
-        WHERE owner = p_user AND kind = p_kinds[n] AND object = p_objects[n] ORDER BY seq DESC LIMIT 1;
+        WHERE owner = p_user AND kind = p_kinds[n] AND object = p_objects[n] ORDER BY id DESC LIMIT 1;
         has_group := FOUND;
         is_recent := has_group AND newest.created_at + p_window > p_now;
         is_open := is_recent AND newest.seq > marks.read_upto;
@@ -60,6 +60,10 @@ BEGIN
             touched := array_append(array_remove(touched, newest.id), newest.id);
             CONTINUE;
         END IF;
+        -- An open group moves to the front, unless it is there already.
+        IF is_open AND EXISTS (SELECT FROM notifications WHERE owner = p_user AND place > newest.place) THEN
+            newest.place := marks.latest + 1;
+        END IF;
         IF is_known AND p_repeats[n] AND is_open THEN
             -- The group is renewed.
             marks.latest := marks.latest + 1;
@@ -67,8 +71,8 @@ BEGIN
             UPDATE notification_people SET seq = marks.latest, event = greatest(event, p_events[n]), ended = false,
                 comments = feedline_newest_comments(p_comments[n], comments, p_kept_comments)
             WHERE owner = p_user AND notification = newest.id AND person = p_people[n];
-            UPDATE notifications SET people = people + known.ended::int, seq = marks.latest, position = marks.latest,
-                updated_at = p_now
+            UPDATE notifications SET people = people + known.ended::int, seq = marks.latest, place = newest.place,
+                position = marks.latest, updated_at = p_now
             WHERE owner = p_user AND id = newest.id;
             touched := array_append(array_remove(touched, newest.id), newest.id);
             CONTINUE;
@@ -90,13 +94,14 @@ BEGIN
         IF is_open THEN
             grown := newest.id;
             UPDATE notifications
-            SET people = people + 1, seq = marks.latest, position = marks.latest, updated_at = p_now
+            SET people = people + 1, seq = marks.latest, place = newest.place, position = marks.latest,
+                updated_at = p_now
             WHERE owner = p_user AND id = grown;
         ELSE
             grown := nextval('notification_ids');
             marks.groups := marks.groups + 1;
-            INSERT INTO notifications (owner, id, kind, object, seq, position, people, created_at, updated_at)
-            VALUES (p_user, grown, p_kinds[n], p_objects[n], marks.latest, marks.latest, 1, p_now, p_now);
+            INSERT INTO notifications (owner, id, kind, object, seq, place, position, people, created_at, updated_at)
+            VALUES (p_user, grown, p_kinds[n], p_objects[n], marks.latest, marks.latest, marks.latest, 1, p_now, p_now);
         END IF;
         INSERT INTO notification_people (owner, notification, person, seq, event, comments)
         VALUES (p_user, grown, p_people[n], marks.latest, p_events[n],
@@ -110,8 +115,8 @@ BEGIN
     END IF;
     IF has_grown THEN
         WHILE marks.groups > p_kept LOOP
-            DELETE FROM notifications WHERE owner = p_user AND seq = (
-                SELECT seq FROM notifications WHERE owner = p_user ORDER BY seq LIMIT 1) RETURNING id INTO grown;
+            DELETE FROM notifications WHERE owner = p_user AND place = (
+                SELECT place FROM notifications WHERE owner = p_user ORDER BY place LIMIT 1) RETURNING id INTO grown;
             IF NOT feedline_remove_group_people(p_user, grown, p_cleared) THEN
                 INSERT INTO notification_remains (owner, notification) VALUES (p_user, grown);
             END IF;
@@ -120,6 +125,33 @@ BEGIN
         UPDATE notified SET latest = marks.latest, groups = marks.groups WHERE owner = p_user;
     END IF;
     RETURN QUERY SELECT unnest(touched);
+END $$;
+
+-- Removes at most `p_max` groups without an event since `p_before`, the oldest first, and up to `p_cleared` people of
+-- each. Returns them; those that were not listed have no people.
+CREATE OR REPLACE FUNCTION feedline_remove_old_notifications(p_before bigint, p_max bigint, p_cleared bigint)
+RETURNS TABLE (notified_user text, removed bigint, people bigint) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    old record;
+BEGIN
+    -- In the order of owners, whose rows are locked.
+    FOR old IN
+        SELECT c.owner, c.id FROM (
+            SELECT owner, id FROM notifications WHERE created_at < p_before AND updated_at < p_before
+            ORDER BY created_at LIMIT p_max
+        ) c ORDER BY c.owner, c.id
+    LOOP
+        PERFORM FROM notified WHERE owner = old.owner FOR NO KEY UPDATE;
+        DELETE FROM notifications AS n WHERE n.owner = old.owner AND n.id = old.id AND n.updated_at < p_before
+        RETURNING n.owner, n.id, n.people INTO notified_user, removed, people;
+        CONTINUE WHEN NOT FOUND;
+        UPDATE notified SET groups = groups - 1 WHERE owner = old.owner;
+        IF NOT feedline_remove_group_people(old.owner, old.id, p_cleared) THEN
+            INSERT INTO notification_remains (owner, notification) VALUES (old.owner, old.id) ON CONFLICT DO NOTHING;
+        END IF;
+        RETURN NEXT;
+    END LOOP;
 END $$;
 
 -- Takes people out of groups of these owners, kinds and objects: each with a comment that is gone (0: all of theirs).
