@@ -48,6 +48,7 @@ impl Config {
             ("timeline", self.timeline.changed_keys(&other.timeline)),
             ("fanout", self.fanout.changed_keys(&other.fanout)),
             ("likes", self.likes.changed_keys(&other.likes)),
+            ("notifications", self.notifications.changed_keys(&other.notifications)),
             ("push", self.push.changed_keys(&other.push)),
             ("outlet", self.outlet.changed_keys(&other.outlet)),
             ("hooks", self.hooks.changed_keys(&other.hooks)),
