@@ -182,7 +182,9 @@ impl CallTimer<'_> {
     pub fn fail(mut self, failure: StoreFailure, error: &dyn fmt::Display) {
         self.outcome = Some(failure);
         match failure {
-            StoreFailure::Unreachable | StoreFailure::Refused => self.meter.outage.failed(error, Instant::now()),
+            StoreFailure::Unreachable | StoreFailure::Refused => {
+                self.meter.outage.failed(error, failure == StoreFailure::Refused, Instant::now());
+            }
             // The store answers.
             StoreFailure::Busy | StoreFailure::Failed => self.meter.outage.answered(Instant::now()),
             StoreFailure::Cancelled => {}
@@ -201,8 +203,9 @@ impl Drop for CallTimer<'_> {
         match outcome {
             Some(StoreFailure::Cancelled) => {}
             Some(StoreFailure::Unreachable | StoreFailure::Refused) => meter.up(false),
-            // A full queue and an error of the call itself say that the store answers.
-            None | Some(StoreFailure::Busy | StoreFailure::Failed) => meter.up(true),
+            // A full queue and an error of the call itself say that the store answers. One that refuses some calls
+            // answers others meanwhile.
+            None | Some(StoreFailure::Busy | StoreFailure::Failed) => meter.up(!meter.outage.is_away()),
         }
     }
 }
@@ -215,7 +218,7 @@ pub(crate) fn register(r: &mut Registry) {
     r.register_with_unit("store", seconds, Unit::Seconds, FAMILIES.seconds.clone());
     let errors = "Calls to a store that failed, by reason; calls that wait in a retry count each time";
     r.register("store_errors", errors, FAMILIES.errors.clone());
-    let up = "1 if the last call to a store was answered, 0 if it was unreachable or refused to work";
+    let up = "1 while a store answers, 0 while it is unreachable or refuses calls, and for up to 5 s afterwards";
     r.register("store_up", up, FAMILIES.up.clone());
     let connections = "Connections of this node to a store: open ones, and those with calls that wait for an answer";
     r.register("pool_connections", connections, FAMILIES.connections.clone());
@@ -248,7 +251,7 @@ mod tests {
         second.fail(StoreFailure::Unreachable, &"refused");
         assert_eq!(value(&FAMILIES.up), 0);
         meter.begin().fail(StoreFailure::Failed, &"a syntax error");
-        assert_eq!(value(&FAMILIES.up), 1, "it answers");
+        assert_eq!(value(&FAMILIES.up), 0, "others may still fail");
         drop(meter.begin());
         meter.read();
         let used = FAMILIES.connections.get_or_create(&ByState { store: "test", state: "used" }).get();

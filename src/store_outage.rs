@@ -13,8 +13,9 @@ use parking_lot::Mutex;
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The time without a failure after which an answer ends the outage. Before that, some calls may be answered while
-/// others are not.
+/// others are not: a store that refuses some of them answers the rest all the time.
 const QUIET: Duration = Duration::from_secs(1);
+const QUIET_AFTER_REFUSAL: Duration = Duration::from_secs(5);
 
 /// The outage of one store, if there is one.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub(crate) struct OutageLog {
 struct Outage {
     began: Instant,
     last_failure: Instant,
+    /// Whether the last failure was a refusal.
+    refuses: bool,
     reported: Instant,
     failed_calls: u64,
     /// The lines of others that were not written.
@@ -57,32 +60,39 @@ impl OutageLog {
         &LEDGER
     }
 
-    /// A call failed because the store was not reached, or refuses all such calls.
-    pub(crate) fn failed(&self, error: &dyn fmt::Display, now: Instant) {
+    /// A call failed because the store was not reached, or (`refuses`) refuses all such calls.
+    pub(crate) fn failed(&self, error: &dyn fmt::Display, refuses: bool, now: Instant) {
+        // Some servers answer in several lines.
+        let reason = error.to_string().replace('\n', " ");
         let mut outage = self.outage.lock();
         let Some(outage) = &mut *outage else {
-            *outage = Some(Outage { began: now, last_failure: now, reported: now, failed_calls: 1, lines: 0 });
+            let began = Outage { began: now, last_failure: now, refuses, reported: now, failed_calls: 1, lines: 0 };
+            *outage = Some(began);
             self.is_away.store(true, Ordering::Relaxed);
-            tracing::warn!(store = self.store, reason = %error, "a store is away");
+            tracing::warn!(store = self.store, reason, "a store is away");
             return;
         };
+        outage.refuses = refuses;
         outage.last_failure = now;
         outage.failed_calls += 1;
         if now.duration_since(outage.reported) >= REPORT_INTERVAL {
             outage.reported = now;
             let Outage { began, failed_calls, lines, .. } = *outage;
             let seconds = now.duration_since(began).as_secs();
-            tracing::warn!(store = self.store, seconds, failed_calls, lines, reason = %error, "a store is still away");
+            tracing::warn!(store = self.store, seconds, failed_calls, lines, reason, "a store is still away");
         }
     }
 
     /// A call was answered.
     pub(crate) fn answered(&self, now: Instant) {
-        if !self.is_away.load(Ordering::Relaxed) {
+        if !self.is_away() {
             return;
         }
         let mut outage = self.outage.lock();
-        let is_quiet = |outage: &mut Outage| now.saturating_duration_since(outage.last_failure) >= QUIET;
+        let is_quiet = |outage: &mut Outage| {
+            let quiet = if outage.refuses { QUIET_AFTER_REFUSAL } else { QUIET };
+            now.saturating_duration_since(outage.last_failure) >= quiet
+        };
         if let Some(Outage { began, failed_calls, lines, .. }) = outage.take_if(is_quiet) {
             self.is_away.store(false, Ordering::Relaxed);
             let seconds = now.duration_since(began).as_secs();
@@ -90,10 +100,15 @@ impl OutageLog {
         }
     }
 
+    /// Whether the store is away.
+    pub(crate) fn is_away(&self) -> bool {
+        self.is_away.load(Ordering::Relaxed)
+    }
+
     /// Whether an error is of this outage: the store is away, and the error says only that.
     fn covers(&self, error: &str) -> bool {
         let is_of_store = || error.starts_with(UNAVAILABLE) || self.errors.iter().any(|text| error.starts_with(text));
-        self.is_away.load(Ordering::Relaxed) && is_of_store()
+        self.is_away() && is_of_store()
     }
 
     fn count_line(&self) {
@@ -111,7 +126,7 @@ pub(crate) fn repeats_outage(error: &str) -> bool {
 
 /// Whether a store is away.
 pub(crate) fn any_away() -> bool {
-    [&LEDGER, &REDIS].iter().any(|log| log.is_away.load(Ordering::Relaxed))
+    [&LEDGER, &REDIS].iter().any(|log| log.is_away())
 }
 
 #[cfg(test)]
@@ -126,7 +141,7 @@ mod tests {
     fn an_outage_covers_the_errors_of_its_store() {
         let away = |store, errors| {
             let log = OutageLog::new(store, errors);
-            log.failed(&"refused", Instant::now());
+            log.failed(&"refused", false, Instant::now());
             log
         };
         let (ledger, redis) = (away("ledger", LEDGER.errors), away("redis", REDIS.errors));
@@ -148,13 +163,19 @@ mod tests {
         let log = OutageLog::new("ledger", LEDGER.errors);
         let begin = Instant::now();
         log.answered(begin);
-        log.failed(&"refused", begin);
+        log.failed(&"refused", false, begin);
         log.answered(begin + QUIET / 2);
         assert!(log.covers(UNAVAILABLE), "others may still fail");
-        log.failed(&"refused", begin + REPORT_INTERVAL);
+        log.failed(&"refused", false, begin + REPORT_INTERVAL);
         log.answered(begin + REPORT_INTERVAL + QUIET / 2);
         assert!(log.covers(UNAVAILABLE));
         log.answered(begin + REPORT_INTERVAL + QUIET);
         assert!(!log.covers(UNAVAILABLE) && log.outage.lock().is_none());
+
+        log.failed(&"no permission", true, begin);
+        log.answered(begin + QUIET);
+        assert!(log.is_away(), "it answers all calls but some");
+        log.answered(begin + QUIET_AFTER_REFUSAL);
+        assert!(!log.is_away());
     }
 }

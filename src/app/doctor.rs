@@ -148,7 +148,7 @@ async fn addresses(config: &Config, findings: &mut Vec<Finding>) {
             findings.push(match BoundListener::bind(address).await {
                 Ok(_) => Finding::Fine(format!("{address} ({key}) is free")),
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                    Finding::Advice(format!("{address} ({key}) is in use: a server runs there"))
+                    Finding::Advice(format!("{address} ({key}) is in use, as by a server that runs"))
                 }
                 Err(error) => Finding::Missing(format!("cannot listen on {address} ({key}): {error}")),
             });

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use feedline::config::{LogFormat, ServerConfig};
 use feedline::logs::{LogQueue, LogWriter, Repeats, log_panics};
-use tracing::level_filters::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, Registry, reload};
@@ -41,11 +40,8 @@ impl Logging {
 
 fn level_filter(server: &ServerConfig) -> anyhow::Result<EnvFilter> {
     let written = match std::env::var(EnvFilter::DEFAULT_ENV) {
-        // Notices of PostgreSQL, such as that it ends a connection, are for those who look closer.
-        Err(VarError::NotPresent) if server.log_level <= LevelFilter::INFO => {
-            format!("{},tokio_postgres=warn", server.log_level)
-        }
-        Err(VarError::NotPresent) => String::new(),
+        // It logs statements with their parameters, which are texts of users, and notices of PostgreSQL.
+        Err(VarError::NotPresent) => format!("{},tokio_postgres=warn", server.log_level),
         written => written.context(EnvFilter::DEFAULT_ENV)?,
     };
     let filter = EnvFilter::builder().with_default_directive(server.log_level.into());

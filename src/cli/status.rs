@@ -36,6 +36,14 @@ pub(crate) fn status(config: &Config, args: &StatusArgs) -> anyhow::Result<()> {
 
 fn print(status: &DeploymentStatus, out: &mut impl Write) -> std::io::Result<()> {
     let DeploymentStatus { nodes, stores, work, quarantine, .. } = status;
+    let is_known = stores.iter().all(|(name, state)| ["redis", "memory"].contains(name) || state == "ok");
+    if !is_known {
+        writeln!(out, "nodes, work and quarantine are unknown while the ledger cannot be read\nstores")?;
+        for (name, state) in stores {
+            writeln!(out, "  {name:<24} {state}")?;
+        }
+        return Ok(());
+    }
     writeln!(out, "nodes       {} alive", nodes.len())?;
     for node in nodes {
         let number = node.number.map_or_else(|| "-".to_owned(), |number| number.to_string());

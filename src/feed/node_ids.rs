@@ -115,7 +115,7 @@ impl NodeIds {
     /// [`FeedError::Unavailable`] while another node may have this node's number.
     pub(crate) fn next(&self, now: Millis) -> Result<PostId> {
         self.maker.next(ClockReading::at(now)).map_err(|NoLease| {
-            tracing::warn!("no ids are made: the lease of this node's number has run out");
+            tracing::warn!(error = %FeedError::Unavailable, "no ids are made: the lease of this node's number has run out");
             self.renew_soon();
             FeedError::Unavailable
         })

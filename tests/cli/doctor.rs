@@ -85,7 +85,7 @@ fn ports_files_and_credentials_are_looked_at() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
     let examined = examine(&dir, &[("server.listen", &taken)]);
-    assert!(examined.status.success() && out(&examined).contains("a server runs there"), "{examined:?}");
+    assert!(examined.status.success() && out(&examined).contains("as by a server that runs"), "{examined:?}");
     for (keys, expected) in [
         (vec![("server.listen", "192.0.2.1:80")], "cannot listen on 192.0.2.1:80 (server.listen)"),
         (vec![("server.data_dir", "/proc/feedline")], "(server.data_dir)"),

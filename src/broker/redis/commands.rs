@@ -124,6 +124,8 @@ struct ConnectionPool {
     slots: [CommandSlot; CONNECTIONS],
     turn: AtomicUsize,
     round_trips: AtomicU64,
+    /// Why the last connection could not be opened.
+    connect_error: Mutex<Option<BrokerError>>,
 }
 
 /// Sends commands. They fail at once while Redis is unreachable.
@@ -137,8 +139,13 @@ impl Commands {
     /// Opens all connections. Fails if one of them does; later they reconnect automatically.
     pub(super) async fn connect(endpoint: Arc<RedisEndpoint>) -> Result<Self> {
         let slots = std::array::from_fn(|_| CommandSlot { link: Mutex::new(None), lost: watch::Sender::new(0) });
-        let shared =
-            Arc::new(ConnectionPool { endpoint, slots, turn: AtomicUsize::new(0), round_trips: AtomicU64::new(0) });
+        let shared = Arc::new(ConnectionPool {
+            endpoint,
+            slots,
+            turn: AtomicUsize::new(0),
+            round_trips: AtomicU64::new(0),
+            connect_error: Mutex::default(),
+        });
         for slot in 0..CONNECTIONS {
             ConnectionPool::connect(&shared, slot, 1).await?;
         }
@@ -160,8 +167,13 @@ impl Commands {
         let turn = self.shared.turn.fetch_add(1, Ordering::Relaxed);
         let standing = |at: usize| self.shared.slots[(turn.wrapping_add(at)) % CONNECTIONS].link.lock().clone();
         (0..CONNECTIONS).find_map(standing).ok_or_else(|| {
-            let error = BrokerError::Unreachable("not connected, trying to".to_owned());
-            StoreMeter::redis().begin().fail(StoreFailure::Unreachable, &error);
+            let reason = self.shared.connect_error.lock().clone();
+            let error = reason.unwrap_or_else(|| BrokerError::Unreachable("not connected, trying to".to_owned()));
+            let failure = match &error {
+                BrokerError::Refused(..) => StoreFailure::Refused,
+                _ => StoreFailure::Unreachable,
+            };
+            StoreMeter::redis().begin().fail(failure, &error);
             error
         })
     }
@@ -302,6 +314,7 @@ impl ConnectionPool {
             let mut backoff = reconnect_backoff();
             while let Err(error) = self.connect(slot, number + 1).await {
                 tracing::debug!(slot, %error, "cannot connect to redis");
+                *self.connect_error.lock() = Some(error);
                 tokio::time::sleep(backoff.next_delay()).await;
             }
             tracing::debug!(slot, "connected to redis again");

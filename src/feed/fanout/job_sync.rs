@@ -15,8 +15,9 @@ use tokio::time::Instant;
 use crate::broker::JobAttempt;
 use crate::feed::base::Base;
 use crate::feed::runtime::now;
-use crate::ledger::{self, FailedWork, Fault, Fence, Job, JobId, LoadedJob};
+use crate::ledger::{self, FANOUT_PARTITIONS, FailedWork, Fault, Fence, Job, JobId, LoadedJob};
 use crate::model::Millis;
+use crate::store_outage::OutageLog;
 
 /// The interval at which all owned partitions are loaded without a signal: signals may be lost.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -89,10 +90,12 @@ async fn load(base: &Base, all: bool) -> ledger::Result<()> {
 }
 
 /// Counts the jobs of the partitions that this process owns, so that each job is counted by one process. The owner
-/// of the first partition also counts the quarantine.
+/// of the first partition also counts the quarantine. While Redis is away, nobody owns a partition: each process counts
+/// all jobs then, so that the backlog does not look empty.
 async fn measure(base: &Base) {
     let owned: Vec<u16> = base.jobs.owned().into_iter().map(|(partition, _)| partition).collect();
-    match base.ledger.backlog(&owned).await {
+    let all = (owned.is_empty() && OutageLog::redis().is_away()).then(|| (0..FANOUT_PARTITIONS).collect::<Vec<u16>>());
+    match base.ledger.backlog(all.as_deref().unwrap_or(&owned)).await {
         Ok(backlog) => {
             let age = backlog.oldest.map(|oldest| now().saturating_sub(oldest));
             base.metrics.fanout.backlog(backlog.jobs, age);

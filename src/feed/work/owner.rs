@@ -177,7 +177,7 @@ impl Owner {
             partition.update(|state| {
                 let is_lost = state.fence().is_some() && state.fence() != owned.as_ref();
                 if is_lost {
-                    tracing::info!(partition = %name, "another process owns the partition of work now");
+                    tracing::debug!(partition = %name, "another process owns the partition of work now");
                 }
                 let is_free = is_lost || matches!(state, Ownership::Elsewhere | Ownership::Drained(_));
                 given.extend(owned.filter(|_| is_free));

@@ -49,7 +49,7 @@ impl ServerCertificate {
         let key = PrivateKeyDer::from_pem_file(&files.key).with_context(of_key)?;
         let key = aws_lc_rs::sign::any_supported_type(&key).with_context(of_key)?;
         let certified = CertifiedKey::new(chain, key);
-        certified.keys_match().context("server.tls_key is not the key of server.tls_certificate")?;
+        certified.keys_match().context("server.tls_certificate and server.tls_key do not fit")?;
         Ok(certified)
     }
 

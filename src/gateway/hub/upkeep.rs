@@ -79,20 +79,28 @@ impl RoomUpkeep {
     }
 
     async fn compare_rooms(&self) -> Result<(), BrokerError> {
+        let mut replaced = 0;
         let with_log = self.rooms.filter(|room| room.position().is_some());
         for batch in with_log.chunks(MAX_POSITIONS) {
             let names: Vec<Arc<str>> = batch.iter().map(|room| Arc::clone(room.name())).collect();
             let positions = self.broker.positions(&names).await?;
-            batch.iter().zip(positions).for_each(|(room, end)| self.compare(room, end.as_ref()));
+            let compared = batch.iter().zip(positions);
+            replaced += compared.filter(|(room, end)| self.compare(room, end.as_ref())).count();
+        }
+        if replaced > 0 {
+            tracing::warn!(channels = replaced, "logs were lost or replaced in the broker: their clients read a page");
         }
         Ok(())
     }
 
-    fn compare(&self, room: &Arc<Room>, end: Option<&crate::model::Position>) {
+    /// Returns whether the log of a room was lost or replaced.
+    fn compare(&self, room: &Arc<Room>, end: Option<&crate::model::Position>) -> bool {
         let update = room.compare(end);
+        let is_replaced = matches!(update, RoomUpdate::Replaced(_));
         if let RoomUpdate::Replaced(members) = &update {
             tracing::debug!(channel = %room.name(), members = members.len(), "a log was lost or replaced");
         }
         self.queue.apply(room, update);
+        is_replaced
     }
 }
