@@ -45,6 +45,9 @@ const PUBLICATION_UNIT: usize = 1024;
 /// next.
 const ACCOUNT_FAILURES: u32 = 5;
 
+/// The number of reports of a user per minute, unless `rates.writes` is lower or off.
+const REPORTS: u32 = 30;
+
 /// The time limit for a permit from the broker. After that this node counts for itself.
 const PERMIT_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -64,6 +67,8 @@ pub(crate) enum RateClass {
     Follows,
     /// `rates.writes`.
     Writes,
+    /// Reports: [`REPORTS`].
+    Reports,
 }
 
 /// The user or address that is counted.
@@ -80,6 +85,7 @@ pub(crate) struct RateLimits {
     likes: Limit,
     follows: Limit,
     writes: Limit,
+    reports: Limit,
     mentions: Limit,
     topics: Limit,
     subscriptions: Limit,
@@ -108,34 +114,29 @@ impl RateLimits {
         broker: Arc<dyn Broker>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        let of_address = |rate: Option<u32>| rate.map(|units| units.saturating_mul(ADDRESS_READS));
+        let address_limit = |name, what, rate: Option<u32>| {
+            Limit::local(name, what, rate.map(|units| units.saturating_mul(ADDRESS_READS)))
+        };
         Self {
             posts: Limit::shared("posts", "posts", rates.posts),
             comments: Limit::local("comments", "comments", rates.comments),
             likes: Limit::local("likes", "likes", rates.likes),
             follows: Limit::local("follows", "follows, hides, mutes and blocks", rates.follows),
             writes: Limit::local("writes", "writes", rates.writes),
+            reports: Limit::local("reports", "reports", rates.writes.map(|rate| rate.min(REPORTS))),
             mentions: Limit::shared("mentions", "mentioned users", rates.mentions),
             topics: Limit::local("topics", "topics of posts", rates.topics),
             subscriptions: Limit::local("subscriptions", "subscriptions", rates.subscriptions),
-            address_subscriptions: Limit::local(
+            address_subscriptions: address_limit(
                 "subscriptions",
                 "subscriptions from this address",
-                of_address(rates.subscriptions),
+                rates.subscriptions,
             ),
             reads: Limit::local("reads", "reads", rates.reads),
-            address_reads: Limit::local("reads", "reads from this address", of_address(rates.reads)),
+            address_reads: address_limit("reads", "reads from this address", rates.reads),
             publications: Limit::local("publications", "publications", rates.publications),
-            address_publications: Limit::local(
-                "publications",
-                "publications from this address",
-                of_address(rates.publications),
-            ),
-            forwarded: Limit::local(
-                "publications",
-                "commands for other nodes from this address",
-                of_address(rates.publications),
-            ),
+            address_publications: address_limit("publications", "publications from this address", rates.publications),
+            forwarded: address_limit("publications", "commands for other nodes from this address", rates.publications),
             accounts: Limit::shared("accounts", "new accounts", rates.accounts),
             failed_sign_ins: Limit::shared("sessions", "failed sign-ins", rates.sessions),
             account_failures: Limit::shared(
@@ -161,6 +162,7 @@ impl RateLimits {
             RateClass::Likes => &self.likes,
             RateClass::Follows => &self.follows,
             RateClass::Writes => &self.writes,
+            RateClass::Reports => &self.reports,
         };
         self.charge(limit, RateSubject::User(user), 1).await
     }

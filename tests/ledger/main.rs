@@ -16,6 +16,7 @@ mod jobs;
 mod likes;
 mod lineage;
 mod lock_waits;
+mod moderation;
 mod nodes;
 mod notifications;
 mod outlet;

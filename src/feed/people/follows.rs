@@ -10,7 +10,7 @@ use crate::feed::paging::UserPageBuilder;
 use crate::feed::runtime::now;
 use crate::feed::timelines::{EdgeChange, EdgeJobs};
 use crate::ledger::{EventConsumer, FollowOutcome};
-use crate::model::UserId;
+use crate::model::{Standing, UserId};
 
 /// The follows of a user that are listed.
 #[derive(Clone, Copy)]
@@ -42,7 +42,7 @@ impl Follows {
             return Err(NO_USER);
         }
         let relation = self.base.relations.between(reader, &user.id).await?;
-        if relation.blocked {
+        if relation.blocked || relation.standing == Standing::Suspended {
             return Err(NO_USER);
         }
         if relation.blocks {

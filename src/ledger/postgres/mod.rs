@@ -47,11 +47,13 @@ mod pull_log;
 mod pushes;
 mod quarantine;
 mod read_markers;
+mod reports;
 mod restrictions;
 mod revocations;
 mod rights;
 mod rows;
 mod schema;
+mod standings;
 mod statements;
 #[cfg(test)]
 mod tests;

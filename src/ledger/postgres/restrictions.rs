@@ -10,7 +10,7 @@ use super::statements::Parameters;
 use super::{PostgresLedger, jobs};
 use crate::ledger::edges::Edge;
 use crate::ledger::{EdgeWork, EventConsumer, NewJob, RestrictedUser, RestrictionStore, Result, Work, job_plan};
-use crate::model::{DomainEvent, Millis, Relation, Restriction, UserId};
+use crate::model::{DomainEvent, Millis, Relation, Restriction, Standing, UserId};
 
 /// Writes an event, and one for each follow that ends.
 const RESTRICT: &str = "SELECT feedline_restrict_with_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
@@ -166,5 +166,6 @@ fn relation(row: &Row) -> Result<Relation> {
         muted: at(row, 3)?,
         blocks: at(row, 4)?,
         blocked: at(row, 5)?,
+        standing: Standing::Active,
     })
 }

@@ -8,7 +8,7 @@ use super::rows::{id_pairs_json, ids_json, user_id_at};
 use super::{SqliteLedger, UNLIMITED, integer, jobs, natural, readable, readable_page};
 use super::{edges, events};
 use crate::ledger::{EdgeWork, NewJob, RestrictedUser, RestrictionStore, Result, job_plan};
-use crate::model::{DomainEvent, Millis, Relation, Restriction, UserId};
+use crate::model::{DomainEvent, Millis, Relation, Restriction, Standing, UserId};
 
 #[async_trait]
 impl RestrictionStore for SqliteLedger {
@@ -136,6 +136,7 @@ fn relation(row: &Row<'_>) -> rusqlite::Result<Relation> {
         muted: row.get(3)?,
         blocks: row.get(4)?,
         blocked: row.get(5)?,
+        standing: Standing::Active,
     })
 }
 
