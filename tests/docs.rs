@@ -76,6 +76,7 @@ fn operations() -> String {
         Access::Open => "anyone",
         Access::Reader => "reader",
         Access::User => "user",
+        Access::Backend => "backend",
     };
     let units = |operation: &Operation| operation.page_cost().map_or("–".to_owned(), |units| units.to_string());
     let mut table = row(&["rpc method", "HTTP", "caller", "units", "effect"]) + "|---|---|---|---:|---|\n";

@@ -89,6 +89,7 @@ pub(super) fn post(id: PostId, author: &UserId) -> Post {
         topics: Vec::new(),
         mentions: Vec::new(),
         platform: None,
+        removed: None,
         visibility: Visibility::Public,
         data: None,
         created_at: id.time(),

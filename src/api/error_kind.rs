@@ -45,7 +45,7 @@ error_kinds! {
     INVALID = "invalid", 400, PERMANENT;
     /// The request has no credentials, or they are wrong, expired or revoked.
     UNAUTHORIZED = "unauthorized", 401, PERMANENT;
-    /// The user does not have this right, or is blocked.
+    /// The user does not have this right, or is blocked or suspended.
     FORBIDDEN = "forbidden", 403, PERMANENT;
     /// The object does not exist, or the caller cannot see it: the two are not distinguished.
     NOT_FOUND = "not_found", 404, PERMANENT;

@@ -10,7 +10,7 @@ use super::idempotency::{IdempotencyKeys, take_key};
 use super::operations::{Access, Effect, Operation};
 use super::request::Request;
 use crate::broker::Attempt;
-use crate::feed::{Call, Caller, Feed, FeedError, NewUser, Result};
+use crate::feed::{Call, Caller, Feed, FeedError, NewUser, Origin, Result};
 
 /// Runs operations on the feed.
 pub struct Executor {
@@ -41,11 +41,19 @@ impl Executor {
         if operation.access == Access::User {
             request.caller.user()?;
         }
+        if operation.access == Access::Backend
+            && (request.origin != Origin::Backend || request.caller != Caller::Anonymous)
+        {
+            return Err(FeedError::Forbidden("only a backend does this: send X-API-Key, and no X-User"));
+        }
         let new = match operation.effect {
             Effect::QueuedWrite(_) => NewUser::Settled,
             _ => NewUser::Recorded,
         };
         let user = identity.authorize(request.caller.reader(), &request.credential, new).await?;
+        if let (Some(user), false) = (&user, matches!(operation.effect, Effect::Read(_))) {
+            identity.refuse_suspended(user).await?;
+        }
         request.caller = user.map_or(Caller::Anonymous, Caller::User);
         let write = take_key(operation, &mut request)?;
         if let Err(limited) = admit(&self.feed.base.rates, operation, &request).await {

@@ -79,7 +79,7 @@ fn push_options(config: &Config) -> PushOptions {
     PushOptions {
         plan: push.enabled.then_some(plan),
         time_to_live: push.ttl,
-        device_idle: Some(push.device_idle),
+        device_idle: push.device_idle,
         several_nodes: !matches!(config.broker.url, BrokerUrl::Memory),
     }
 }

@@ -28,6 +28,8 @@ pub enum Invalidation {
     Relation(UserId, UserId),
     /// A user was erased: all of their content is hidden.
     Erased(UserId),
+    /// The standing of a user changed.
+    Standing(UserId),
     /// Any cached data of a user, their posts and their relations may have changed.
     User(UserId),
 }
@@ -39,6 +41,7 @@ impl fmt::Display for Invalidation {
             Self::Comment(id) => write!(f, "comment {id}"),
             Self::Relation(one, other) => write!(f, "relation {one} {other}"),
             Self::Erased(user) => write!(f, "erased {user}"),
+            Self::Standing(user) => write!(f, "standing {user}"),
             Self::User(user) => write!(f, "user {user}"),
         }
     }
@@ -65,6 +68,7 @@ impl Invalidation {
                 Self::Relation(UserId::parse(one)?, UserId::parse(other)?)
             }
             "erased" => Self::Erased(UserId::parse(rest)?),
+            "standing" => Self::Standing(UserId::parse(rest)?),
             "user" => Self::User(UserId::parse(rest)?),
             _ => return None,
         })
@@ -205,6 +209,7 @@ mod tests {
             Invalidation::Relation(id("ann"), id("b.o-")),
             Invalidation::User(id("cy")),
             Invalidation::Erased(id("dee")),
+            Invalidation::Standing(id("eve")),
         ];
         assert_eq!(Invalidation::decode_all(&Invalidation::encode_all(&all)).as_deref(), Some(&all[..]));
         assert_eq!(Invalidation::decode_all("post 7\nnewer kind"), None);

@@ -254,6 +254,7 @@ impl Seeder<'_> {
                 replies: 0,
                 edited_at: None,
                 liked: None,
+                removed: None,
             };
             match self.ledger.create_comment(&comment).await? {
                 CommentOutcome::Stored(_) => self.seeded.comments += 1,

@@ -19,7 +19,7 @@ use super::export_rows::ExportedRows;
 use super::paging::{PageCursor, decode_cursor, decode_texts, encode_texts};
 use crate::feed::base::Base;
 use crate::ledger::PersonalData;
-use crate::model::{PostId, Profile, UserDetails, UserId};
+use crate::model::{Post, PostId, Profile, UserDetails, UserId};
 
 /// Exports that one node processes concurrently; further ones wait.
 const MAX_CONCURRENT_EXPORTS: usize = 2;
@@ -35,9 +35,10 @@ const MAX_PAGE_BYTES: usize = 256 << 10;
 const ROWS_PER_READ: usize = 100;
 
 /// The sections of an export: the member name and the source of the rows. Pages follow this order.
-const SECTIONS: [(&str, Option<PersonalData>); 14] = [
+const SECTIONS: [(&str, Option<PersonalData>); 16] = [
     ("posts", Some(PersonalData::Posts)),
     ("comments", Some(PersonalData::Comments)),
+    ("comments", Some(PersonalData::RemovedComments)),
     ("likes", Some(PersonalData::PostLikes)),
     ("comment_likes", Some(PersonalData::CommentLikes)),
     ("favourites", Some(PersonalData::Favourites)),
@@ -45,6 +46,7 @@ const SECTIONS: [(&str, Option<PersonalData>); 14] = [
     ("followers", Some(PersonalData::Followers)),
     ("restrictions", Some(PersonalData::Restrictions)),
     ("post_alerts", Some(PersonalData::PostAlerts)),
+    ("reports", Some(PersonalData::Reports)),
     ("idempotency_keys", Some(PersonalData::IdempotencyKeys)),
     ("notifications", None),
     ("muted_conversations", Some(PersonalData::MutedConversations)),
@@ -198,7 +200,8 @@ impl Exports {
                 if row.other.is_some_and(|other| self.base.identity.is_erased(&other)) {
                     continue;
                 }
-                if !export.add(name, row.json, budget)? {
+                let json = if data == PersonalData::Posts { exported_post(row.json) } else { row.json };
+                if !export.add(name, json, budget)? {
                     return Ok(false);
                 }
             }
@@ -229,6 +232,15 @@ impl Exports {
             }
         }
     }
+}
+
+/// A stored post as its author sees it. Only a removed post differs.
+fn exported_post(json: String) -> String {
+    if !json.contains(r#""removed":"#) {
+        return json;
+    }
+    let shown = serde_json::from_str::<Post>(&json).ok().and_then(|post| post.shown_to_author());
+    shown.and_then(|post| serde_json::to_string(&post).ok()).unwrap_or(json)
 }
 
 #[cfg(test)]

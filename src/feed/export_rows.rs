@@ -6,7 +6,8 @@ use schemars::JsonSchema;
 
 use super::devices::DeviceView;
 use crate::model::{
-    Comment, CommentId, Millis, Notification, ObjectId, ObjectType, Post, PostId, PushPreferences, UserId,
+    Comment, CommentId, Millis, Notification, ObjectId, ObjectType, Post, PostId, PushPreferences, ReportId,
+    ReportReason, UserId,
 };
 
 /// The rows of a user, by kind. The first page has all members; the other pages have those with rows.
@@ -39,6 +40,9 @@ pub(super) struct ExportedRows {
     /// The authors whose posts the user has alerts of.
     #[serde(skip_serializing_if = "Option::is_none")]
     post_alerts: Option<Vec<ExportedUserRow>>,
+    /// The reports that the user made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reports: Option<Vec<ExportedReport>>,
     /// The idempotency keys of the user's writes.
     #[serde(skip_serializing_if = "Option::is_none")]
     idempotency_keys: Option<Vec<ExportedKey>>,
@@ -130,6 +134,36 @@ enum ExportedRestrictionKind {
     Mute,
     /// Both.
     Block,
+}
+
+/// A report that the user made.
+#[derive(JsonSchema)]
+struct ExportedReport {
+    /// The number of the report.
+    id: ReportId,
+    /// Whether a user, a post or a comment is reported.
+    kind: ExportedReportKind,
+    /// The id of the reported object.
+    object: String,
+    /// Why it was reported.
+    reason: ReportReason,
+    /// What the user said about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    /// When it was reported, in Unix milliseconds.
+    at: Millis,
+}
+
+/// The kind of a reported object.
+#[derive(JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum ExportedReportKind {
+    /// A user.
+    User,
+    /// A post.
+    Post,
+    /// A comment.
+    Comment,
 }
 
 /// An idempotency key.

@@ -37,6 +37,7 @@ pub(crate) mod input;
 mod invalidation;
 pub(crate) mod likes;
 mod lineage;
+pub(crate) mod moderation;
 mod node_ids;
 mod nodes;
 pub(crate) mod notifications;

@@ -46,6 +46,9 @@ const PUBLICATION_UNIT: usize = 1024;
 /// next.
 const ACCOUNT_FAILURES: u32 = 5;
 
+/// The number of reports of a user per minute, unless `rates.writes` is lower or off.
+const REPORTS: u32 = 30;
+
 /// The time limit for a permit from the broker. After that this node counts for itself.
 const PERMIT_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -65,6 +68,8 @@ pub(crate) enum RateClass {
     Follows,
     /// `rates.writes`.
     Writes,
+    /// Reports: [`REPORTS`].
+    Reports,
 }
 
 /// The user or address that is counted.
@@ -81,6 +86,7 @@ pub(crate) struct RateLimits {
     likes: Limit,
     follows: Limit,
     writes: Limit,
+    reports: Limit,
     mentions: Limit,
     topics: Limit,
     subscriptions: Limit,
@@ -115,6 +121,7 @@ impl RateLimits {
             likes: Limit::local("likes", "likes"),
             follows: Limit::local("follows", "follows, hides, mutes and blocks"),
             writes: Limit::local("writes", "writes"),
+            reports: Limit::local("reports", "reports"),
             mentions: Limit::shared("mentions", "mentioned users"),
             topics: Limit::local("topics", "topics of posts"),
             subscriptions: Limit::local("subscriptions", "subscriptions"),
@@ -144,6 +151,7 @@ impl RateLimits {
         self.likes.set(rates.likes);
         self.follows.set(rates.follows);
         self.writes.set(rates.writes);
+        self.reports.set(rates.writes.map(|rate| rate.min(REPORTS)));
         self.mentions.set(rates.mentions);
         self.topics.set(rates.topics);
         self.subscriptions.set(rates.subscriptions);
@@ -169,6 +177,7 @@ impl RateLimits {
             RateClass::Likes => &self.likes,
             RateClass::Follows => &self.follows,
             RateClass::Writes => &self.writes,
+            RateClass::Reports => &self.reports,
         };
         self.charge(limit, RateSubject::User(user), 1).await
     }

@@ -9,8 +9,9 @@ use super::erasure::{ErasureJob, ErasureService};
 use super::export::Exports;
 use super::fanout::{FanoutWorkers, PullLog};
 use super::favourites::FavouriteService;
-use super::identity::{AccountService, AuthorizationChecks, RevocationService};
+use super::identity::{AccountService, AuthorizationChecks, RevocationService, Standings};
 use super::likes::{LikeIntake, LikeMemory, LikeService, SettlementListener, Settlers};
+use super::moderation::{Removals, Reports, Suspensions};
 use super::nodes::{JoinError, NodeRegistry};
 use super::notifications::{Conversations, EventWorker, Notifications};
 use super::options::RatesConfig;
@@ -50,6 +51,9 @@ pub struct Feed {
     pub(crate) user_search: UserSearch,
     pub(crate) follows: Follows,
     pub(crate) restrictions: Restrictions,
+    pub(crate) suspensions: Suspensions,
+    pub(crate) removals: Removals,
+    pub(crate) reports: Reports,
     pub(crate) posts: PostService,
     pub(crate) post_editor: PostEditor,
     pub(crate) comment_reader: Arc<CommentReader>,
@@ -74,6 +78,7 @@ pub struct Feed {
     /// What webhooks, and the Stream of the outlet, wait for.
     pub(crate) webhook_waits: Arc<QuarantinePolicy>,
     pub(crate) stream_waits: Arc<QuarantinePolicy>,
+    pub(super) standings: Arc<Standings>,
     pub(super) nodes: Arc<NodeRegistry>,
     pub(super) work: WorkKinds,
     pub(super) fanout: Arc<FanoutWorkers>,
@@ -129,6 +134,7 @@ impl Feed {
         self.base.lineage.start().await?;
         self.base.ids.start().await?;
         self.revocations.start().await?;
+        self.standings.start(&self.base.runtime).await?;
         self.erasure_job.start();
         self.pull_log.start().await?;
         self.fanout.start();
@@ -156,6 +162,7 @@ impl Feed {
         self.base.lineage.start().await?;
         self.base.ids.start().await?;
         self.revocations.start().await?;
+        self.standings.start(&self.base.runtime).await?;
         self.outlet.register().await?;
         self.base.owner.start().await;
         Ok(())

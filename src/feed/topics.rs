@@ -145,7 +145,7 @@ impl TopicService {
                 &self
                     .base
                     .visibility
-                    .visible_posts(caller.reader(), ViewContext::Unrequested, ids.iter().copied())
+                    .visible_posts(caller.reader(), ViewContext::Discovery, ids.iter().copied())
                     .await?,
             );
         }

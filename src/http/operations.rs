@@ -77,7 +77,7 @@ async fn run(
     api.authenticator.await_key(&parts).await?;
     let (caller, credential, origin) = match operation.access {
         Access::Open => api.authenticator.open_caller(&parts)?,
-        Access::Reader | Access::User => api.authenticator.caller(&parts)?,
+        Access::Reader | Access::User | Access::Backend => api.authenticator.caller(&parts)?,
     };
     let ticket = api.in_flight.admit(&caller, origin)?;
     let key = key(operation, &parts.headers)?;

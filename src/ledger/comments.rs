@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::Result;
-use crate::model::{Comment, CommentId, DomainEvent, Millis, PostId, Tally, UserId};
+use crate::model::{Comment, CommentId, DomainEvent, Millis, PostId, RemovedComment, Tally, UserId};
 
 /// The maximal depth of replies. A comment with this many comments above it cannot be replied to. The limit bounds the
 /// number of deleted comments that one deletion removes.
@@ -98,10 +98,30 @@ pub trait CommentStore: Send + Sync {
         event: Option<&DomainEvent>,
     ) -> Result<CommentEditOutcome>;
 
+    /// Removes a comment: its author, text and mentions move to [`removed_comments`](Self::removed_comments), and the
+    /// row stays as that of a deleted comment until the comment is restored. The post's `comments` shrinks by one and
+    /// its version grows by one, in the same transaction, which also writes `event`. Returns the counts of the post;
+    /// `None` if the comment does not exist, or is deleted or removed already.
+    async fn remove_comment(
+        &self,
+        id: CommentId,
+        reason: Option<&str>,
+        event: Option<&DomainEvent>,
+        now: Millis,
+    ) -> Result<Option<Tally>>;
+
+    /// Restores a removed comment, and updates the counts in the same transaction. Returns the counts of the post;
+    /// `None` if the comment is not removed.
+    async fn restore_comment(&self, id: CommentId) -> Result<Option<Tally>>;
+
+    /// The removed comments among `ids` as they were, each once, in any order. Accepts any number of ids in one round
+    /// trip.
+    async fn removed_comments(&self, ids: &[CommentId]) -> Result<Vec<RemovedComment>>;
+
     /// Deletes a comment, and updates the counts in the same transaction. A comment with replies stays without author,
     /// text and mentions. A comment without replies is removed, together with its deleted ancestors that have no other
-    /// reply. The post's `comments` shrinks by one and its version grows by one. `None` if the comment does not exist
-    /// or is deleted already.
+    /// reply and are not [removed](Self::remove_comment). The post's `comments` shrinks by one and its version grows by
+    /// one. `None` if the comment does not exist or is deleted already.
     ///
     /// `event`, which happened at `now`, is written in the same transaction, if the comment is deleted.
     async fn delete_comment(

@@ -36,10 +36,14 @@ impl EventConsumer {
             | DomainEvent::CommentDeleted { .. }
             | DomainEvent::LikeReverted { .. }
             | DomainEvent::Restricted { .. } => Self::Notifications.bit(),
-            DomainEvent::Followed { .. } | DomainEvent::Unfollowed { .. } | DomainEvent::PostDeleted { .. } => {
-                Self::Notifications.bit() | outlet
-            }
+            DomainEvent::Followed { .. }
+            | DomainEvent::Unfollowed { .. }
+            | DomainEvent::PostDeleted { .. }
+            | DomainEvent::PostRemoved { .. }
+            | DomainEvent::CommentRemoved { .. } => Self::Notifications.bit() | outlet,
             DomainEvent::Notified { .. }
+            | DomainEvent::UserSuspended { .. }
+            | DomainEvent::ReportCreated { .. }
             | DomainEvent::UserConnected { .. }
             | DomainEvent::UserAway { .. }
             | DomainEvent::ChannelSubscribed { .. }

@@ -1,8 +1,9 @@
-//! The jobs that writes submit. All stores share these decisions.
+//! The jobs that writes submit, and the events of moderation. All stores share these decisions.
 
 use super::edges::Edge;
 use super::jobs::{EdgeWork, VisibilityChange, Work};
-use crate::model::{Post, PostId, Restriction, UserId, Visibility};
+use super::standings::StandingChange;
+use crate::model::{DomainEvent, Post, PostId, Report, Restriction, Standing, UserId, Visibility};
 
 /// The job of a new post.
 pub(super) fn post_created(post: &Post) -> Work {
@@ -50,4 +51,26 @@ pub(super) fn restricted_inboxes(restriction: Restriction, maker: &UserId, targe
 /// Whether a restriction ends the follows between the two users.
 pub(super) fn ends_follows(restriction: Restriction) -> bool {
     restriction == Restriction::Block
+}
+
+/// The job that removes the posts of a suspended author from open timelines. `post` is any post of the author.
+pub(super) fn author_hidden(post: PostId, author: &UserId) -> Work {
+    Work::HideAuthor { post, author: author.clone() }
+}
+
+/// The event of a change of standing; `None`: the user became active.
+pub(super) fn standing_event(change: &StandingChange) -> Option<DomainEvent> {
+    let StandingChange { user, standing, until, .. } = change;
+    let is_event = *standing != Standing::Active;
+    is_event.then(|| DomainEvent::UserSuspended { user: user.clone(), level: *standing, until: *until })
+}
+
+/// The event of a new report.
+pub(super) fn report_event(report: &Report) -> DomainEvent {
+    DomainEvent::ReportCreated {
+        reporter: report.reporter.clone(),
+        report: report.id,
+        target: report.target.clone(),
+        reason: report.reason,
+    }
 }

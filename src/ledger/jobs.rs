@@ -61,6 +61,13 @@ pub enum Work {
         /// may have run since, so the current visibility applies.
         change: Option<VisibilityChange>,
     },
+    /// The author was suspended: the posts leave open timelines by one entry of the pull log.
+    HideAuthor {
+        /// A post of the author. The entry names the author by it.
+        post: PostId,
+        /// The author.
+        author: UserId,
+    },
     /// The relation of two users changed: posts enter or leave an inbox.
     Edge {
         /// The change.
@@ -102,6 +109,7 @@ impl Work {
             | Self::Edit { author, .. }
             | Self::RevokeVisibility { author, .. }
             | Self::GrantVisibility { author, .. }
+            | Self::HideAuthor { author, .. }
             | Self::Edge { author, .. } => author,
         }
     }

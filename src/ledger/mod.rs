@@ -31,9 +31,11 @@ mod pull_log;
 mod pushes;
 mod quarantine;
 mod read_markers;
+mod reports;
 mod restrictions;
 mod revocations;
 mod sqlite;
+mod standings;
 mod topics;
 mod transfer;
 mod work;
@@ -87,11 +89,13 @@ pub use self::quarantine::{
     Quarantined, RetryOutcome, WEBHOOK, like_name, quarantine_dropped, unreadable_rows,
 };
 pub use self::read_markers::ReadMarkerStore;
+pub use self::reports::ReportStore;
 pub use self::restrictions::{RestrictedUser, RestrictionStore};
 pub use self::revocations::{Revocation, RevocationKind, RevocationStore, SessionsEnd};
 pub use self::sqlite::{
     CopyProgress, Durability, SqliteLedger, SqliteOptions, backup as sqlite_backup, restore as sqlite_restore,
 };
+pub use self::standings::{StandingChange, StandingOutcome, StandingStore, UserStanding};
 pub use self::topics::{MAX_MOVED_TOPICS, Topic, TopicCursor, TopicStore};
 pub use self::transfer::{
     PostgresTransfer, SqliteTransfer, TransferError, TransferReport, TransferStore, export_ledger, import_ledger,
@@ -177,6 +181,8 @@ pub trait Ledger:
     + LikeStore
     + IdempotencyStore
     + RevocationStore
+    + StandingStore
+    + ReportStore
     + PersonalDataStore
     + ErasureStore
     + LineageStore

@@ -12,6 +12,8 @@ pub enum PersonalData {
     Posts,
     /// Comments of the user.
     Comments,
+    /// Comments of the user that were removed.
+    RemovedComments,
     /// Likes of posts: `post`, `at`.
     PostLikes,
     /// Likes of comments: `comment`, `at`.
@@ -32,15 +34,18 @@ pub enum PersonalData {
     Devices,
     /// The pushes that the user wants; no row: the defaults.
     PushPreferences,
+    /// Reports that the user made: `id`, `kind`, `object`, `reason`, `text`, `at`.
+    Reports,
     /// Idempotency keys of the user's writes: `key`, `operation`, `at`.
     IdempotencyKeys,
 }
 
 impl PersonalData {
     /// All kinds.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Posts,
         Self::Comments,
+        Self::RemovedComments,
         Self::PostLikes,
         Self::CommentLikes,
         Self::Favourites,
@@ -51,6 +56,7 @@ impl PersonalData {
         Self::MutedConversations,
         Self::Devices,
         Self::PushPreferences,
+        Self::Reports,
         Self::IdempotencyKeys,
     ];
 }

@@ -104,10 +104,16 @@ pub trait PostStore: Send + Sync {
     /// of the stored post is not that of `before`.
     ///
     /// `edited_at` is the version of a post: every edit must set a greater one than the edit that it replaces, or a
-    /// concurrent edit is lost.
+    /// concurrent edit is lost. The restoration of a removed post sets the former one again, with the former content.
     ///
-    /// `event` is written in the same transaction, if the post is replaced.
-    async fn edit_post(&self, before: &Post, after: &Post, event: Option<&DomainEvent>) -> Result<EditOutcome>;
+    /// `event`, which happened at `now`, is written in the same transaction, if the post is replaced.
+    async fn edit_post(
+        &self,
+        before: &Post,
+        after: &Post,
+        event: Option<&DomainEvent>,
+        now: Millis,
+    ) -> Result<EditOutcome>;
 
     /// An author's posts below `before`, newest first.
     async fn author_posts(&self, author: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>>;

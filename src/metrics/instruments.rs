@@ -65,12 +65,13 @@ pub(super) struct ByVersion {
 
 /// The limits of rates, as in `feedline_rate_limited_total`: the keys of `[rates]`, and that of failed sign-ins for one
 /// account.
-pub(super) const RATE_CLASSES: [&str; 13] = [
+pub(super) const RATE_CLASSES: [&str; 14] = [
     "posts",
     "comments",
     "likes",
     "follows",
     "writes",
+    "reports",
     "mentions",
     "topics",
     "subscriptions",

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{CommentId, Millis, PostId, UserId};
+use super::{CommentId, Millis, PostId, Removal, UserId};
 
 /// A comment. A deleted comment with replies stays, without its author and its text, so that the thread stays
 /// connected.
@@ -38,4 +38,7 @@ pub struct Comment {
     /// it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub liked: Option<bool>,
+    /// That it was removed, and why; absent if it was not. Only its author sees it: for others it is a deleted one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub removed: Option<Removal>,
 }

@@ -4,7 +4,10 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Comment, CommentId, ContentId, NotificationId, Post, PostId, RevertReason, UserId};
+use super::{
+    CommentId, ContentId, Millis, NotificationId, PostId, ReportId, ReportReason, ReportTarget, RevertReason, Standing,
+    UserId,
+};
 
 /// The maximal number of users that one text notifies by mentioning them. Texts with more mentions are not addressed to
 /// each of these users.
@@ -123,6 +126,52 @@ pub enum DomainEvent {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         mentions: Vec<UserId>,
     },
+    /// A post was removed by the application's backend.
+    PostRemoved {
+        /// The post.
+        post: PostId,
+        /// Its author.
+        author: UserId,
+        /// The other users that it mentions, at most [`MAX_MENTIONED`].
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        mentions: Vec<UserId>,
+    },
+    /// A comment was removed by the application's backend.
+    CommentRemoved {
+        /// The comment.
+        comment: CommentId,
+        /// The post of the comment.
+        post: PostId,
+        /// The comment that it replies to.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reply_to: Option<CommentId>,
+        /// Its author.
+        author: UserId,
+        /// The other users that it mentions, at most [`MAX_MENTIONED`].
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        mentions: Vec<UserId>,
+    },
+    /// The standing of a user became limited or suspended.
+    UserSuspended {
+        /// The user.
+        user: UserId,
+        /// The new standing.
+        level: Standing,
+        /// When it ends, in Unix milliseconds; `None`: never.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<Millis>,
+    },
+    /// A user reported something.
+    ReportCreated {
+        /// The user who reported.
+        reporter: UserId,
+        /// The report.
+        report: ReportId,
+        /// The reported object.
+        target: ReportTarget,
+        /// Why.
+        reason: ReportReason,
+    },
     /// A user no longer follows another user.
     Unfollowed {
         /// The former follower.
@@ -177,6 +226,8 @@ impl DomainEvent {
         match self {
             Self::PostCreated { author, mentions, .. }
             | Self::PostDeleted { author, mentions, .. }
+            | Self::PostRemoved { author, mentions, .. }
+            | Self::CommentRemoved { author, mentions, .. }
             | Self::CommentCreated { author, mentions, .. }
             | Self::CommentDeleted { author, mentions, .. } => std::iter::once(author).chain(mentions).collect(),
             Self::PostEdited { author, mentions, unmentioned, still_mentioned, .. } => {
@@ -191,83 +242,16 @@ impl DomainEvent {
             Self::Liked { likes } | Self::Unliked { likes } => {
                 likes.iter_mut().flat_map(|likes| &mut likes.by).collect()
             }
+            Self::ReportCreated { reporter, target: ReportTarget::User(user), .. } => vec![reporter, user],
             Self::Notified { to: user, .. }
+            | Self::UserSuspended { user, .. }
+            | Self::ReportCreated { reporter: user, .. }
             | Self::LikeReverted { user, .. }
             | Self::UserConnected { user }
             | Self::UserAway { user } => vec![user],
             Self::ChannelSubscribed { user, .. } => user.iter_mut().collect(),
             Self::ChannelVacated { .. } => Vec::new(),
         }
-    }
-
-    /// The event of a new post; `None` if the post mentions no other users, unless the `outlet` wants every post.
-    pub fn post_created(post: &Post, outlet: bool) -> Option<Self> {
-        let mentions = others(&post.mentions, &post.author);
-        let is_wanted = outlet || !mentions.is_empty();
-        is_wanted.then(|| Self::PostCreated { post: post.id, author: post.author.clone(), mentions })
-    }
-
-    /// The event of an edit; `None` if it changes neither mentions nor the visibility. The outlet gets an event in any
-    /// case.
-    pub fn post_edited(before: &Post, after: &Post) -> Option<Self> {
-        let author = &after.author;
-        let unmentioned = added_mentions(&after.mentions, &before.mentions, author);
-        let mentions = Self::newly_mentioned(before, after);
-        let still_mentioned = (before.visibility != after.visibility).then(|| {
-            let kept: Vec<UserId> =
-                after.mentions.iter().filter(|user| before.mentions.contains(user)).cloned().collect();
-            others(&kept, author)
-        });
-        let is_event = still_mentioned.is_some() || !(mentions.is_empty() && unmentioned.is_empty());
-        let author = author.clone();
-        is_event.then_some(Self::PostEdited { post: after.id, author, mentions, unmentioned, still_mentioned })
-    }
-
-    /// The users that an edit of a post newly mentions, at most [`MAX_MENTIONED`].
-    pub fn newly_mentioned(before: &Post, after: &Post) -> Vec<UserId> {
-        added_mentions(&before.mentions, &after.mentions, &after.author)
-    }
-
-    /// The event that an edit stores: with an outlet, every edit has one.
-    pub fn edit_for(event: Option<&Self>, after: &Post, outlet: bool) -> Option<Self> {
-        let plain = || Self::PostEdited {
-            post: after.id,
-            author: after.author.clone(),
-            mentions: Vec::new(),
-            unmentioned: Vec::new(),
-            still_mentioned: None,
-        };
-        event.cloned().or_else(|| outlet.then(plain))
-    }
-
-    /// The event of a new comment; `None` if the comment is deleted.
-    pub fn comment_created(comment: &Comment) -> Option<Self> {
-        let author = comment.author.clone()?;
-        let mentions = others(&comment.mentions, &author);
-        Some(Self::CommentCreated {
-            comment: comment.id,
-            post: comment.post,
-            reply_to: comment.reply_to,
-            author,
-            mentions,
-        })
-    }
-
-    /// The event of an edit of a comment; `None` if the edit neither adds mentions nor takes some out.
-    pub fn comment_edited(before: &Comment, after: &Comment) -> Option<Self> {
-        let author = after.author.clone()?;
-        let mentions = added_mentions(&before.mentions, &after.mentions, &author);
-        let unmentioned = added_mentions(&after.mentions, &before.mentions, &author);
-        let is_event = !(mentions.is_empty() && unmentioned.is_empty());
-        is_event.then_some(Self::CommentEdited { comment: after.id, author, mentions, unmentioned })
-    }
-
-    /// The event of the deletion of a comment; `None` if the comment is deleted already.
-    pub fn comment_deleted(comment: &Comment) -> Option<Self> {
-        let author = comment.author.clone()?;
-        let mentions = others(&comment.mentions, &author);
-        let Comment { id, post, reply_to, .. } = *comment;
-        Some(Self::CommentDeleted { comment: id, post, reply_to, author, mentions })
     }
 
     /// The events of likes that were taken back, in order.
@@ -311,12 +295,18 @@ impl DomainEvent {
                 mentions.len() + unmentioned.len() + still_mentioned.as_ref().map_or(0, Vec::len)
             }
             Self::CommentEdited { mentions, unmentioned, .. } => mentions.len() + unmentioned.len(),
-            Self::PostCreated { mentions, .. } | Self::PostDeleted { mentions, .. } => mentions.len(),
-            Self::CommentCreated { mentions, .. } | Self::CommentDeleted { mentions, .. } => mentions.len() + 2,
+            Self::PostCreated { mentions, .. }
+            | Self::PostDeleted { mentions, .. }
+            | Self::PostRemoved { mentions, .. } => mentions.len(),
+            Self::CommentCreated { mentions, .. }
+            | Self::CommentDeleted { mentions, .. }
+            | Self::CommentRemoved { mentions, .. } => mentions.len() + 2,
             Self::Followed { .. } | Self::Unfollowed { .. } | Self::LikeReverted { .. } => 1,
             Self::Restricted { .. } => 2,
             Self::Liked { likes } | Self::Unliked { likes } => likes.iter().map(|likes| likes.by.len()).sum(),
             Self::Notified { .. }
+            | Self::UserSuspended { .. }
+            | Self::ReportCreated { .. }
             | Self::UserConnected { .. }
             | Self::UserAway { .. }
             | Self::ChannelSubscribed { .. }
@@ -357,17 +347,6 @@ fn grouped(pairs: &[(UserId, ContentId)], of_each: usize) -> Vec<Vec<NewLikes>> 
         groups.push(likes);
     }
     groups
-}
-
-/// The users that an edit newly mentions, without the author, at most [`MAX_MENTIONED`].
-fn added_mentions(before: &[UserId], after: &[UserId], author: &UserId) -> Vec<UserId> {
-    let new: Vec<UserId> = after.iter().filter(|user| !before.contains(user)).cloned().collect();
-    others(&new, author)
-}
-
-/// The mentioned users without the author, at most [`MAX_MENTIONED`].
-pub fn others(mentions: &[UserId], author: &UserId) -> Vec<UserId> {
-    mentions.iter().filter(|user| *user != author).take(MAX_MENTIONED).cloned().collect()
 }
 
 #[cfg(test)]

@@ -79,6 +79,9 @@ pub enum Entry {
     Edited(PostId),
     /// A post left the channel.
     Gone(PostId, GoneReason),
+    /// The author of this post was suspended: all posts of the author left the channel. One entry stands for all of
+    /// them; any post of the author names the author.
+    AuthorGone(PostId),
     /// A publication of an application: the members of its JSON object without the braces
     /// (`"data":…,"info":…,"tags":…`), without line breaks.
     Data(Bytes),
@@ -121,7 +124,7 @@ impl Entry {
     /// Encodes the entry for a broker: a letter for the kind, and a body.
     pub fn encode(&self) -> (u8, Bytes) {
         let body = match self {
-            Self::Post(id) | Self::Edited(id) | Self::Gone(id, _) => id.to_string().into(),
+            Self::Post(id) | Self::Edited(id) | Self::Gone(id, _) | Self::AuthorGone(id) => id.to_string().into(),
             Self::Data(bytes) => bytes.clone(),
             Self::NotificationChanged(id) => id.to_string().into(),
             Self::Comment(changed) => format!("{}\n{}", changed.comment, join(&changed.people)).into(),
@@ -140,6 +143,7 @@ impl Entry {
             Self::Gone(_, GoneReason::Deleted) => b'x',
             Self::Gone(_, GoneReason::Unfollowed) => b'u',
             Self::Gone(_, GoneReason::Hidden) => b'h',
+            Self::AuthorGone(_) => b'a',
             Self::Data(_) => b'd',
             Self::NotificationChanged(_) => b'n',
             Self::Comment(changed) if changed.is_edit => b'm',
@@ -157,6 +161,7 @@ impl Entry {
             b'x' => Self::Gone(post, GoneReason::Deleted),
             b'u' => Self::Gone(post, GoneReason::Unfollowed),
             b'h' => Self::Gone(post, GoneReason::Hidden),
+            b'a' => Self::AuthorGone(post),
             _ => return None,
         })
     }
@@ -187,7 +192,7 @@ impl Entry {
     /// The post of an inbox entry; `None` for kinds that inboxes do not contain.
     pub fn post(&self) -> Option<PostId> {
         match self {
-            Self::Post(id) | Self::Edited(id) | Self::Gone(id, _) => Some(*id),
+            Self::Post(id) | Self::Edited(id) | Self::Gone(id, _) | Self::AuthorGone(id) => Some(*id),
             Self::Data(_)
             | Self::NotificationChanged(_)
             | Self::Comment(_)
@@ -216,6 +221,7 @@ mod tests {
         let mut all = vec![
             Entry::Post(id),
             Entry::Edited(id),
+            Entry::AuthorGone(id),
             Entry::NotificationChanged(NotificationId(8)),
             Entry::Data(Bytes::from_static(b"\"data\":1")),
         ];

@@ -45,6 +45,15 @@ pub enum Event<'a> {
         /// Why it is gone.
         reason: GoneReason,
     },
+    /// An author was suspended: remove all posts of the author.
+    #[serde(rename = "gone")]
+    #[schemars(title = "AuthorGoneEvent", extend("x-channels" = ["timeline"]))]
+    AuthorGone {
+        /// The author.
+        author: &'a UserId,
+        /// Why the posts are gone: `hidden`.
+        reason: GoneReason,
+    },
     /// The timeline was read on another device.
     #[serde(rename = "read")]
     #[schemars(title = "TimelineReadEvent", extend("x-channels" = ["timeline"]))]
@@ -208,6 +217,9 @@ mod tests {
             let gone = Event::PostGone { id: PostId(7), reason };
             assert_encoded(&gone, &format!(r#"{{"type":"gone","id":7,"reason":"{name}"}}"#));
         }
+        let author = UserId::parse("Ann").unwrap();
+        let gone = Event::AuthorGone { author: &author, reason: GoneReason::Hidden };
+        assert_encoded(&gone, r#"{"type":"gone","author":"Ann","reason":"hidden"}"#);
         assert_encoded(&Event::Read { id: PostId(7), unread: 3 }, r#"{"type":"read","id":7,"unread":3}"#);
     }
 
@@ -226,6 +238,7 @@ mod tests {
             replies: 0,
             edited_at: None,
             liked: None,
+            removed: None,
         };
         let people = BTreeMap::from([(ann.clone(), Person { id: ann, name: "Ann".into(), avatar: None })]);
         let members = r#""id":8,"post":7,"author":"ann","text":"\"hi\"","created_at":9,"likes":0,"replies":0"#;

@@ -4,6 +4,7 @@
 
 mod channel;
 mod comment;
+mod content_events;
 mod content_id;
 mod depth;
 mod device;
@@ -19,11 +20,15 @@ mod nulls;
 mod object;
 mod post;
 mod relation;
+mod removal;
+mod report;
+mod standing;
 mod subscribe_override;
 mod user;
 
 pub use channel::{AppChannel, Channel, ChannelKind, Retention, canonical_name, into_canonical_name};
 pub use comment::Comment;
+pub use content_events::others;
 pub use content_id::ContentId;
 pub use depth::MAX_DEPTH;
 pub(crate) use depth::{NESTED_TOO_DEEP, is_shallow};
@@ -31,7 +36,7 @@ pub use device::{
     ApnsEnvironment, Device, DeviceId, Platform, PushKinds, PushPreferences, PushTarget, QuietHours, TimeOfDay,
     WebPushKeys,
 };
-pub use domain_event::{DomainEvent, MAX_LIKES, MAX_MENTIONED, NewLikes, others};
+pub use domain_event::{DomainEvent, MAX_LIKES, MAX_MENTIONED, NewLikes};
 pub use entry::{CommentChanged, Entry, Epoch, GoneReason, Position, PositionRef, PostRemoved};
 pub use event::Event;
 pub use event_owner::EventOwner;
@@ -41,8 +46,11 @@ pub use notification::{DeliveredNotification, Notification, NotificationSubject}
 pub use notification_kind::NotificationKind;
 pub(crate) use nulls::{remove_nulls, without_nulls};
 pub use object::{ObjectId, ObjectType};
-pub use post::{Location, Media, MediaKind, Post, PostCounts, PostFlags, ShownPost, Visibility};
+pub use post::{FormerPost, Location, Media, MediaKind, Post, PostCounts, PostFlags, Removal, ShownPost, Visibility};
 pub use relation::{Relation, Restriction};
+pub use removal::RemovedComment;
+pub use report::{Report, ReportAction, ReportId, ReportReason, ReportTarget};
+pub use standing::Standing;
 pub use subscribe_override::{OverrideValue, SubscribeOverride, overridden};
 pub use user::{About, Edges, Person, Profile, User, UserDetails, UserOrigin};
 

@@ -118,7 +118,32 @@ pub struct Post {
     pub data: Option<Map<String, Value>>,
     /// When it was written, in Unix milliseconds.
     pub created_at: Millis,
+    /// That it was removed, and why; absent if it was not. Only its author sees a removed post.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub removed: Option<Removal>,
     /// When it was last changed, in Unix milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edited_at: Option<Millis>,
+}
+
+/// That a post or a comment was removed by the application's backend. Only its author still sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Removal {
+    /// The reason, for the author; absent: none was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The state of a post that a restoration brings back. Only ledgers have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub former: Option<FormerPost>,
+}
+
+/// The members of a post that its removal replaces.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FormerPost {
+    /// The users that could see it.
+    pub visibility: Visibility,
+    /// When it was last changed by its author, in Unix milliseconds; `None`: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edited_at: Option<Millis>,
 }

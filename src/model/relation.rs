@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Standing;
+
 /// A restriction by one user, the maker, against another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -43,10 +45,12 @@ pub struct Relation {
     pub blocks: bool,
     /// The author blocks the reader.
     pub blocked: bool,
+    /// The standing of the author. Ledgers leave it [`Standing::Active`]: the node knows it.
+    pub standing: Standing,
 }
 
 impl Relation {
-    /// Whether the reader must not see anything of the author, in any place.
+    /// Whether a restriction between the two keeps the reader from seeing anything of the author, in any place.
     pub fn is_barred(self) -> bool {
         self.hidden || self.blocks || self.blocked
     }

@@ -60,7 +60,7 @@ disconnects! {
     CHANNEL_LIMIT = 3505, "channel limit";
     /// The client sent binary frames although its encoding is JSON, or text frames although it is Protobuf.
     INAPPROPRIATE_PROTOCOL = 3506, "inappropriate protocol";
-    /// The user is blocked, or the backend refused the connection.
+    /// The user is blocked or suspended, or the backend refused the connection.
     PERMISSION_DENIED = 3507, "permission denied";
     /// The client used `send`, which this server does not support.
     NOT_AVAILABLE = 3508, "not available";
@@ -140,8 +140,8 @@ macro_rules! unsubscribes {
 unsubscribes! {
     /// The backend ended the subscription.
     SERVER = 2000, "server unsubscribe";
-    /// The user cannot see the post or the profile of the channel any more: one of the two users blocks or hides, or a
-    /// follow ended.
+    /// The user cannot see the post or the profile of the channel any more: one of the two users blocks or hides, a
+    /// follow ended, or the author is suspended.
     NOT_VISIBLE = 2000, "no longer visible";
     /// The subscription cannot continue without a gap. The client subscribes again and recovers.
     INSUFFICIENT_STATE = 2500, "insufficient state";

@@ -25,8 +25,8 @@ section! {
         pub digest: Duration = parse::duration("0s"..="24h"),
         /// How long after its notification a push is of use.
         pub ttl: Duration = parse::duration("1m"..="28d"),
-        /// How long a device is kept without a registration or a connection of its user.
-        pub device_idle: Duration = parse::duration("1s"..="3650d"),
+        /// How long a device is kept without a registration or a connection of its user; `None`: for ever.
+        pub device_idle: Option<Duration> = parse::duration_limit("1s"..="3650d"),
         /// The language of devices without one.
         pub locale: String = parse::nonempty_text,
         /// The name of the application in texts.

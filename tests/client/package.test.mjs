@@ -12,7 +12,7 @@ import { build } from "esbuild";
 import { declarations, install, MODULE, run, textsOf, tool, withFolder } from "../support/package.mjs";
 import { reference } from "../support/reference.mjs";
 
-const MAX_LINES = 1400;
+const MAX_LINES = 1404;
 const MAX_BYTES = 10_000;
 const TYPES = path.join(MODULE, "types");
 

@@ -97,6 +97,27 @@ describe("snapshots", () => {
   });
 });
 
+describe("timelines", () => {
+  const at = withFeedline();
+
+  test("lose all posts of an author who is suspended, until that ends", async () => {
+    const { ann, bo, post } = await withPost(at);
+    const older = await at.server.post(bo, "another post");
+    const own = await at.server.post(ann, "my own");
+    const feedline = await at.open(ann);
+    const { timeline } = feedline;
+    await until(() => timeline.entries.length === 3);
+    const suspend = (method, params) => at.server.backend("rpc", { method, params: { id: bo, ...params } });
+    await suspend("users.suspend", { level: "suspended" });
+    await until(() => timeline.entries.length === 1);
+    assert.deepEqual(idsOf(timeline.entries), [own.id]);
+    await suspend("users.unsuspend", {});
+    await timeline.reload();
+    await until(() => timeline.entries.length === 3);
+    assert.deepEqual(idsOf(timeline.entries), [own.id, older.id, post.id]);
+  });
+});
+
 describe("comments", () => {
   const at = withFeedline();
 

@@ -22,6 +22,7 @@ enum Caller<'a> {
 const READER: &str = "-+++++++";
 const USER: &str = "-+++-+-+";
 const OPEN: &str = "+.+...++";
+const BACKEND: &str = "-xxxxx+x";
 
 /// Operations that say something else.
 const OTHERS: &[(&str, &str)] = &[("accounts.password", "-x+x-x-x"), ("devices.register", "-xxx-x-+")];
@@ -110,6 +111,7 @@ async fn every_operation_and_every_kind_of_caller() {
             Access::Open => OPEN,
             Access::Reader => READER,
             Access::User => USER,
+            Access::Backend => BACKEND,
         });
         let mut signs = String::new();
         for caller in &mut callers {

@@ -166,6 +166,7 @@ async fn waiting_likes_see_the_deleted_comment() {
         replies: 0,
         edited_at: None,
         liked: None,
+        removed: None,
     };
     ledger.create_comment(&said).await.unwrap();
     // The lock that the deletion of a comment takes.

@@ -17,6 +17,7 @@ mod jobs;
 mod likes;
 mod lineage;
 mod lock_waits;
+mod moderation;
 mod nodes;
 mod notification_lists;
 mod notification_retention;

@@ -132,6 +132,7 @@ pub(crate) fn post(number: u64, author: &str, topics: &[&str]) -> Post {
         topics: topics.iter().map(|&topic| topic.into()).collect(),
         mentions: Vec::new(),
         platform: None,
+        removed: None,
         visibility: Visibility::Public,
         data: None,
         created_at: NOW + number,
@@ -162,7 +163,7 @@ pub(crate) async fn delete(ledger: &dyn Ledger, number: u64, author: &str) -> Op
 pub(crate) async fn edit(ledger: &dyn Ledger, post: &Post) -> Vec<Job> {
     loop {
         let before = ledger.posts(&[post.id]).await.expect("an answer").pop();
-        match ledger.edit_post(before.as_ref().unwrap_or(post), post, None).await.expect("an answer") {
+        match ledger.edit_post(before.as_ref().unwrap_or(post), post, None, 5).await.expect("an answer") {
             EditOutcome::Edited(jobs) => return jobs.into_iter().map(|new| new.job).collect(),
             EditOutcome::Missing => return Vec::new(),
             EditOutcome::Conflict => {}
@@ -279,5 +280,6 @@ pub(crate) fn comment(number: u64, author: &str, parent: Option<u64>) -> Comment
         replies: 0,
         edited_at: None,
         liked: None,
+        removed: None,
     }
 }

@@ -40,6 +40,16 @@ pub(crate) enum Act {
         post: u64,
         on: bool,
     },
+    /// The backend suspends a user, or ends that.
+    Suspend {
+        user: User,
+        on: bool,
+    },
+    /// The backend removes a post, or restores it.
+    Remove {
+        id: u64,
+        on: bool,
+    },
 }
 
 /// The HTTP request of an action.
@@ -104,17 +114,33 @@ impl Act {
                 };
                 (set_or_end(*on), path, Value::Null)
             }
+            Self::Suspend { user, on } => {
+                let body = if *on { json!({ "level": "suspended" }) } else { Value::Null };
+                (set_or_end(*on), format!("/users/{user}/suspend"), body)
+            }
+            Self::Remove { id, on } => (set_or_end(*on), format!("/posts/{id}/removal"), Value::Null),
         }
     }
 
     /// The expected status if no server or store fails.
     pub(crate) fn expected(&self, model: &Model) -> u16 {
         match self {
+            _ if model.suspended.contains(self.by()) => 403,
+            Self::Suspend { .. } => 200,
+            Self::Remove { id, .. } => {
+                if model.posts.contains_key(id) {
+                    200
+                } else {
+                    404
+                }
+            }
             Self::Publish(_) => 201,
             // A follower blocked by the followee gets 404; a follower who blocks the followee gets 409.
             Self::Set { edge: Edge::Follow, from, to, on: true } if model.has(Edge::Block, to, from) => 404,
+            Self::Set { edge: Edge::Follow, to, on: true, .. } if model.suspended.contains(to) => 404,
             Self::Set { edge: Edge::Follow, from, to, on: true } if model.has(Edge::Block, from, to) => 409,
             Self::Set { .. } => 200,
+            Self::Edit { by, id, .. } if model.posts.get(id).is_some_and(|it| it.author == *by && it.is_removed) => 403,
             Self::Edit { by, id, .. } | Self::Delete { by, id } => match model.posts.get(id) {
                 Some(post) if post.author == *by => 200,
                 // Existence is not revealed to users who cannot see it.
@@ -174,15 +200,17 @@ impl Act {
             Self::Comment(comment) => model.comment(made.expect("an id"), comment.clone()),
             Self::Uncomment { id, .. } => model.uncomment(*id),
             Self::Mark { mark, by, id, on, .. } => model.mark(*mark, by, *id, *on),
+            Self::Suspend { user, on } => model.suspend(user, *on),
+            Self::Remove { id, on } => model.remove(*id, *on),
         }
     }
 
     /// The existing post that the action refers to.
     pub(crate) fn post(&self) -> Option<u64> {
         match self {
-            Self::Edit { id, .. } | Self::Delete { id, .. } => Some(*id),
+            Self::Edit { id, .. } | Self::Delete { id, .. } | Self::Remove { id, .. } => Some(*id),
             Self::Comment(Comment { post, .. }) | Self::Uncomment { post, .. } | Self::Mark { post, .. } => Some(*post),
-            Self::Publish(_) | Self::Set { .. } => None,
+            Self::Publish(_) | Self::Set { .. } | Self::Suspend { .. } => None,
         }
     }
 
@@ -195,11 +223,12 @@ impl Act {
         }
     }
 
-    /// The user who performs the action.
+    /// The user who performs the action; empty: the backend.
     pub(crate) fn by(&self) -> User {
         match self {
             Self::Publish(Post { author: by, .. }) | Self::Comment(Comment { author: by, .. }) => by,
             Self::Set { from: by, .. } => by,
+            Self::Suspend { .. } | Self::Remove { .. } => "",
             Self::Edit { by, .. } | Self::Delete { by, .. } | Self::Uncomment { by, .. } | Self::Mark { by, .. } => by,
         }
     }
@@ -224,13 +253,13 @@ impl Act {
     /// Returns the same action with mapped ids.
     pub(crate) fn renamed(mut self, name: impl Fn(u64) -> u64) -> Self {
         match &mut self {
-            Self::Edit { id, .. } | Self::Delete { id, .. } => *id = name(*id),
+            Self::Edit { id, .. } | Self::Delete { id, .. } | Self::Remove { id, .. } => *id = name(*id),
             Self::Uncomment { id, post, .. } | Self::Mark { id, post, .. } => (*id, *post) = (name(*id), name(*post)),
             Self::Comment(comment) => {
                 comment.post = name(comment.post);
                 comment.reply_to = comment.reply_to.map(name);
             }
-            Self::Publish(_) | Self::Set { .. } => {}
+            Self::Publish(_) | Self::Set { .. } | Self::Suspend { .. } => {}
         }
         self
     }

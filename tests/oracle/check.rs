@@ -224,6 +224,10 @@ pub(crate) async fn about(node: &Server, model: &Model, act: &Act, reader: User)
         profile(node, model, from, to, 20).await?;
         return timeline(node, model, from, 20, Exactness::Arrived).await;
     }
+    if let Act::Suspend { user, .. } = act {
+        profile(node, model, reader, user, 20).await?;
+        return timeline(node, model, reader, 20, Exactness::Arrived).await;
+    }
     match act.post() {
         Some(id) => post(node, model, reader, id).await,
         None => Ok(()),

@@ -7,7 +7,7 @@ use crate::random::SeededRandom;
 /// Chooses the next user action.
 pub(crate) fn choose(random: &mut SeededRandom, model: &Model, number: usize) -> Act {
     let by = *random.pick(&USERS);
-    let chosen = match random.below(36) {
+    let chosen = match random.below(39) {
         0..2 => one_of_whom(random, model, by).map(|id| Act::Delete { by, id }),
         2 => one_of_whom(random, model, by).map(|id| {
             let visibility = (random.below(2) == 0).then(|| some_visibility(random));
@@ -37,12 +37,24 @@ pub(crate) fn choose(random: &mut SeededRandom, model: &Model, number: usize) ->
         }
         33..36 => any_comment(random, model)
             .and_then(|(id, comment)| mark_or_not(random, model, Mark::CommentLike, by, (id, comment.post))),
+        36 => Some(match model.suspended.first() {
+            // Mostly one at a time, and not for long.
+            Some(user) if random.below(4) > 0 => Act::Suspend { user, on: false },
+            _ => Act::Suspend { user: by, on: true },
+        }),
+        37..39 => {
+            let removed: Vec<u64> = model.posts.iter().filter(|(_, post)| post.is_removed).map(|(id, _)| *id).collect();
+            match one_of(random, &removed) {
+                Some(id) if random.below(3) > 0 => Some(Act::Remove { id, on: false }),
+                _ => any_post(random, model).map(|id| Act::Remove { id, on: true }),
+            }
+        }
         _ => None,
     };
     chosen.unwrap_or_else(|| {
         let visibility = some_visibility(random);
         let topic = (random.below(3) == 0).then(|| *random.pick(&TOPICS));
-        Act::Publish(Post { author: by, text: format!("post {number} of {by}"), topic, visibility })
+        Act::Publish(Post { author: by, text: format!("post {number} of {by}"), topic, visibility, is_removed: false })
     })
 }
 

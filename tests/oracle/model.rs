@@ -48,6 +48,8 @@ pub(crate) struct Post {
     pub(crate) text: String,
     pub(crate) topic: Option<&'static str>,
     pub(crate) visibility: Visibility,
+    /// Removed by the backend: only the author sees it.
+    pub(crate) is_removed: bool,
 }
 
 /// A user's mark on a post or, for the last variant, on a comment.
@@ -71,6 +73,8 @@ pub(crate) struct Model {
     pub(crate) comments: BTreeMap<u64, Comment>,
     /// The deleted comments that remain.
     pub(crate) emptied: BTreeSet<u64>,
+    /// The users that the backend suspended.
+    pub(crate) suspended: BTreeSet<User>,
     /// The number of the change that made each mark.
     marks: BTreeMap<(Mark, User, u64), usize>,
     /// The posts that a timeline must show by now: they were present at a quiet point, or a response guaranteed them.
@@ -103,7 +107,12 @@ impl Model {
 
     /// Whether a reader may know that a user exists.
     pub(crate) fn may_read_user(&self, reader: User, user: User) -> bool {
-        !self.has(Edge::Block, user, reader)
+        !self.has(Edge::Block, user, reader) && !self.is_suspended_for(reader, user)
+    }
+
+    /// Whether a user is suspended, and the reader is somebody else.
+    fn is_suspended_for(&self, reader: User, user: User) -> bool {
+        reader != user && self.suspended.contains(user)
     }
 
     /// Whether a reader may see a post that exists.
@@ -111,6 +120,9 @@ impl Model {
         let author = post.author;
         if reader == author {
             return true;
+        }
+        if post.is_removed || self.suspended.contains(author) {
+            return false;
         }
         let follows = self.has(Edge::Follow, reader, author);
         let meant = match &post.visibility {
@@ -158,14 +170,16 @@ impl Model {
         shown.map(|(id, _)| *id).collect()
     }
 
-    /// The users without those who block the reader or are blocked by them.
+    /// The users without those who block the reader or are blocked by them, and without suspended ones.
     pub(crate) fn without_blocked(&self, reader: User, people: Vec<User>) -> Vec<User> {
-        people.into_iter().filter(|person| !self.blocked(reader, person)).collect()
+        let hidden = |person: User| self.blocked(reader, person) || self.is_suspended_for(reader, person);
+        people.into_iter().filter(|person| !hidden(person)).collect()
     }
 
     /// Whether a reader can see a user's comments, likes and favourites.
     pub(crate) fn meets(&self, reader: User, person: User) -> bool {
-        reader == person || !(self.has(Edge::Hide, person, reader) || self.blocked(reader, person))
+        let is_apart = self.has(Edge::Hide, person, reader) || self.blocked(reader, person);
+        reader == person || !(is_apart || self.suspended.contains(person))
     }
 
     /// Whether a reader can open a post by id.
@@ -251,6 +265,23 @@ impl Model {
         }
     }
 
+    /// Removes a post, or restores it.
+    pub(crate) fn remove(&mut self, id: u64, on: bool) {
+        let Some(post) = self.posts.get_mut(&id) else { return };
+        post.is_removed = on;
+        let author = post.author;
+        self.arrived.retain(|(reader, there)| *there != id || *reader == author);
+    }
+
+    /// Suspends a user, or ends it. Posts return to all pages at once.
+    pub(crate) fn suspend(&mut self, user: User, on: bool) {
+        if on {
+            self.suspended.insert(user)
+        } else {
+            self.suspended.remove(user)
+        };
+    }
+
     /// Creates or ends an edge.
     pub(crate) fn set(&mut self, edge: Edge, from: User, to: User, on: bool) {
         self.changes += 1;
@@ -290,7 +321,7 @@ mod tests {
     use super::*;
 
     fn post(author: User, visibility: Visibility) -> Post {
-        Post { author, text: String::new(), topic: None, visibility }
+        Post { author, text: String::new(), topic: None, visibility, is_removed: false }
     }
 
     #[test]

@@ -173,7 +173,9 @@ impl Plan {
     /// Adds an action to the plan's model at once, and returns it as a step.
     fn plan(&mut self, act: Act, mut how: How) -> Step {
         let is_killed = matches!(how, How::Killed(..));
-        let is_named = self.random.below(if is_killed { 2 } else { 4 }) == 0;
+        // Keys belong to users, and a suspended user's write is refused before its key is used.
+        let has_key = !act.by().is_empty() && !self.model.suspended.contains(act.by());
+        let is_named = self.random.below(if is_killed { 2 } else { 4 }) == 0 && has_key;
         let key = is_named.then(|| {
             self.named += 1;
             let count = self.named_by.entry(act.by()).or_default();
@@ -190,6 +192,8 @@ impl Plan {
                 self.made
             });
             act.apply(&mut self.model, made, true);
+            // Their sockets are closed: see `Run::act`.
+            self.there.retain(|user| !self.model.suspended.contains(user));
         }
         Step::Do(Deed { act, key, how })
     }
@@ -215,9 +219,13 @@ impl Plan {
             return self.act();
         }
         let author = *self.random.pick(&authors);
+        if [reader, author].iter().any(|user| self.model.suspended.contains(user)) {
+            return self.act();
+        }
         self.chosen += 1;
         let text = format!("post {} of {author}, missed", self.chosen);
-        let post = Post { author, text: text.clone(), topic: None, visibility: Visibility::Public };
+        let visibility = Visibility::Public;
+        let post = Post { author, text: text.clone(), topic: None, visibility, is_removed: false };
         let published = self.plan(Act::Publish(post), How::Once);
         let id = self.made;
         let set = |edge, from, to, on| Act::Set { edge, from, to, on };
@@ -239,6 +247,9 @@ impl Plan {
     fn come_or_go(&mut self) -> Step {
         let user = *self.random.pick(&USERS);
         let node = self.random.below(self.nodes);
+        if self.model.suspended.contains(user) {
+            return self.act();
+        }
         if self.there.contains(user) && self.random.below(3) == 0 {
             self.there.remove(user);
             // The server may drop the inbox of a user who is away for long.

@@ -67,7 +67,8 @@ mod tests {
 
     fn with_post() -> Model {
         let mut model = Model::default();
-        let post = Post { author: "ann", text: String::new(), topic: None, visibility: Visibility::Public };
+        let (text, visibility) = (String::new(), Visibility::Public);
+        let post = Post { author: "ann", text, topic: None, visibility, is_removed: false };
         model.publish(1, post);
         model
     }

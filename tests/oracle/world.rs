@@ -188,6 +188,19 @@ impl World {
         }
     }
 
+    /// Lets all connected readers begin anew: posts of a user who is not suspended any more are on pages only.
+    pub(crate) async fn reload_readers(&self) {
+        for reader in self.readers.iter().filter(|reader| reader.is_going()) {
+            let port = reader.port();
+            reader.go(None);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            reader.look(|view| view.forget());
+            reader.go(port);
+        }
+        // Those who are away have what was told them before.
+        self.readers.iter().filter(|reader| !reader.is_going()).for_each(|reader| reader.look(|view| view.forget()));
+    }
+
     pub(crate) fn reader(&self, user: User) -> &Reader {
         self.readers.iter().find(|reader| reader.user == user).expect("every user has one")
     }

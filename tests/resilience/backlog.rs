@@ -46,6 +46,7 @@ pub(crate) fn posts(many: usize) -> Vec<Post> {
             topics: Vec::new(),
             mentions: Vec::new(),
             platform: None,
+            removed: None,
             visibility: Visibility::Public,
             data: None,
             created_at,

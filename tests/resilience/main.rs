@@ -41,6 +41,7 @@ mod refusals;
 mod restored;
 mod reverts;
 mod revocations;
+mod standings;
 mod transfer;
 mod transports;
 

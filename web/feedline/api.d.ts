@@ -515,6 +515,24 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/comments/{id}/removal": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Removes a comment. It is shown as a deleted one, with its replies. Its author still sees it, with the reason. */
+        put: operations["comments.remove"];
+        post?: never;
+        /** Restores a removed comment. */
+        delete: operations["comments.restore"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/devices": {
         parameters: {
             query?: never;
@@ -794,6 +812,24 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/posts/{id}/removal": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Removes a post. Only its author still sees it, with the reason. */
+        put: operations["posts.remove"];
+        post?: never;
+        /** Restores a removed post at its old place. */
+        delete: operations["posts.restore"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/posts/{post}/like": {
         parameters: {
             query?: never;
@@ -840,6 +876,41 @@ export interface paths {
         get: operations["push.preferences"];
         /** Replaces the pushes that the caller wants. Omitted members get their defaults. */
         put: operations["push.set_preferences"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/reports": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the open reports, or with `open=false` the closed ones, latest first. */
+        get: operations["reports.list"];
+        put?: never;
+        /** Reports a user, a post or a comment. Reporting the same again returns the open report. */
+        post: operations["reports.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/reports/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Closes a report with what was done about it. */
+        put: operations["reports.close"];
         post?: never;
         delete?: never;
         options?: never;
@@ -1295,6 +1366,24 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/users/{id}/suspend": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Limits or suspends a user. The last level applies. A limited user's posts are seen by followers and by id, in no topic, search or suggestion. Of a suspended user, nobody sees anything. */
+        put: operations["users.suspend"];
+        post?: never;
+        /** Ends the suspension of a user. Posts return to all pages. */
+        delete: operations["users.unsuspend"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export interface webhooks {
     comment: {
@@ -1417,7 +1506,7 @@ export interface webhooks {
         };
         get?: never;
         put?: never;
-        /** A post was removed, or the reader cannot see it any more. Or: A comment was removed. */
+        /** A post was removed, or the reader cannot see it any more. Or: An author was suspended: remove all posts of the author. Or: A comment was removed. */
         post: {
             parameters: {
                 query?: never;
@@ -1427,7 +1516,7 @@ export interface webhooks {
             };
             requestBody: {
                 content: {
-                    "application/json": components["schemas"]["PostGoneEvent"] | components["schemas"]["CommentGoneEvent"];
+                    "application/json": components["schemas"]["PostGoneEvent"] | components["schemas"]["AuthorGoneEvent"] | components["schemas"]["CommentGoneEvent"];
                 };
             };
             responses: {
@@ -1755,6 +1844,19 @@ export interface components {
         ApplicationInfo: unknown;
         /**
          * @example {
+         *       "author": "ann",
+         *       "reason": "hidden",
+         *       "type": "gone"
+         *     }
+         */
+        AuthorGoneEvent: {
+            author: components["schemas"]["UserId"];
+            reason: components["schemas"]["GoneReason"];
+            /** @constant */
+            type: "gone";
+        };
+        /**
+         * @example {
          *       "publish": {
          *         "channel": "chat:lobby",
          *         "data": {
@@ -1889,6 +1991,7 @@ export interface components {
             likes: number;
             mentions?: components["schemas"]["UserId"][];
             post: components["schemas"]["PostId"];
+            removed?: components["schemas"]["Removal"];
             /** Format: int64 */
             replies: number;
             reply_to?: components["schemas"]["CommentId"];
@@ -1991,6 +2094,9 @@ export interface components {
             people: {
                 [key: string]: components["schemas"]["Person"];
             };
+        };
+        CommentRemoval: {
+            reason?: string;
         };
         CommonFavouritePage: {
             /** Format: int64 */
@@ -2153,6 +2259,7 @@ export interface components {
             media?: components["schemas"]["Media"][];
             mentions?: components["schemas"]["UserId"][];
             platform?: string;
+            removed?: components["schemas"]["Removal"];
             text: string;
             topics?: string[];
             visibility: components["schemas"]["Visibility"];
@@ -2162,6 +2269,17 @@ export interface components {
             at: number;
             post: components["schemas"]["PostId"];
         };
+        ExportedReport: {
+            /** Format: int64 */
+            at: number;
+            id: components["schemas"]["ReportId"];
+            kind: components["schemas"]["ExportedReportKind"];
+            object: string;
+            reason: components["schemas"]["ReportReason"];
+            text?: string;
+        };
+        /** @enum {string} */
+        ExportedReportKind: "user" | "post" | "comment";
         ExportedRestriction: {
             /** Format: int64 */
             at: number;
@@ -2537,6 +2655,43 @@ export interface components {
         } | {
             /** Format: int64 */
             at: number;
+            id: string;
+            post: components["schemas"]["PostId"];
+            /** @constant */
+            type: "post.removed";
+            user: components["schemas"]["UserId"];
+        } | {
+            /** Format: int64 */
+            at: number;
+            comment: components["schemas"]["CommentId"];
+            id: string;
+            post: components["schemas"]["PostId"];
+            /** @constant */
+            type: "comment.removed";
+            user: components["schemas"]["UserId"];
+        } | {
+            /** Format: int64 */
+            at: number;
+            id: string;
+            level: components["schemas"]["Standing"];
+            /** @constant */
+            type: "user.suspended";
+            /** Format: int64 */
+            until?: number;
+            user: components["schemas"]["UserId"];
+        } | {
+            /** Format: int64 */
+            at: number;
+            id: string;
+            reason: components["schemas"]["ReportReason"];
+            report: components["schemas"]["ReportId"];
+            target: components["schemas"]["ReportTarget"];
+            /** @constant */
+            type: "report.created";
+            user: components["schemas"]["UserId"];
+        } | {
+            /** Format: int64 */
+            at: number;
             followee: components["schemas"]["UserId"];
             id: string;
             /** @constant */
@@ -2645,6 +2800,7 @@ export interface components {
             mentions?: components["schemas"]["UserId"][];
             muted?: boolean;
             platform?: string;
+            removed?: components["schemas"]["Removal"];
             text: string;
             topics?: string[];
             visibility: components["schemas"]["Visibility"];
@@ -2747,6 +2903,9 @@ export interface components {
                 [key: string]: components["schemas"]["Person"];
             };
         };
+        PostRemoval: {
+            reason?: string;
+        };
         PostWithPreview: {
             author: components["schemas"]["UserId"];
             /** Format: int64 */
@@ -2772,6 +2931,7 @@ export interface components {
             muted?: boolean;
             newest_comments?: components["schemas"]["Comment"][];
             platform?: string;
+            removed?: components["schemas"]["Removal"];
             text: string;
             topics?: string[];
             visibility: components["schemas"]["Visibility"];
@@ -2949,6 +3109,53 @@ export interface components {
             session?: string;
             user: string;
         };
+        Removal: {
+            reason?: string;
+        };
+        Report: {
+            about: components["schemas"]["UserId"];
+            action?: components["schemas"]["ReportAction"];
+            /** Format: int64 */
+            closed_at?: number;
+            comment?: components["schemas"]["CommentId"];
+            /** Format: int64 */
+            created_at: number;
+            id: components["schemas"]["ReportId"];
+            post?: components["schemas"]["PostId"];
+            reason: components["schemas"]["ReportReason"];
+            reporter: components["schemas"]["UserId"];
+            text?: string;
+            user?: components["schemas"]["UserId"];
+        };
+        /** @enum {string} */
+        ReportAction: "removed" | "suspended" | "none";
+        ReportClosing: {
+            action: components["schemas"]["ReportAction"];
+        };
+        ReportDraft: {
+            comment?: components["schemas"]["CommentId"];
+            /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+            idempotency_key?: string;
+            post?: components["schemas"]["PostId"];
+            reason: components["schemas"]["ReportReason"];
+            text?: string;
+            user?: components["schemas"]["UserId"];
+        };
+        /** Format: int64 */
+        ReportId: number;
+        ReportPage: {
+            items: components["schemas"]["Report"][];
+            next?: string;
+        };
+        /** @enum {string} */
+        ReportReason: "spam" | "abuse" | "illegal" | "other";
+        ReportTarget: {
+            user: components["schemas"]["UserId"];
+        } | {
+            post: components["schemas"]["PostId"];
+        } | {
+            comment: components["schemas"]["CommentId"];
+        };
         /** @enum {string} */
         RevertReason: "gone" | "hidden" | "failed";
         RevokeTokenReply: {
@@ -3019,10 +3226,13 @@ export interface components {
                 [key: string]: components["schemas"]["Person"];
             };
             platform?: string;
+            removed?: components["schemas"]["Removal"];
             text: string;
             topics?: string[];
             visibility: components["schemas"]["Visibility"];
         };
+        /** @enum {string} */
+        Standing: "active" | "limited" | "suspended";
         SubscribeOverride: {
             force_positioning?: components["schemas"]["OverrideValue"];
             force_push_join_leave?: components["schemas"]["OverrideValue"];
@@ -3065,6 +3275,14 @@ export interface components {
             items: components["schemas"]["Suggestion"][];
             next?: string;
         };
+        Suspension: {
+            level: components["schemas"]["SuspensionLevel"];
+            reason?: string;
+            /** Format: int64 */
+            until?: number;
+        };
+        /** @enum {string} */
+        SuspensionLevel: "limited" | "suspended";
         /** @example 22:30 */
         TimeOfDay: string;
         TimelinePage: {
@@ -3091,7 +3309,7 @@ export interface components {
             unread: number;
         };
         TimelineUpdate: {
-            data: components["schemas"]["PostCreatedEvent"] | components["schemas"]["PostEditedEvent"] | components["schemas"]["PostGoneEvent"];
+            data: components["schemas"]["PostCreatedEvent"] | components["schemas"]["PostEditedEvent"] | components["schemas"]["PostGoneEvent"] | components["schemas"]["AuthorGoneEvent"];
             /** Format: int64 */
             offset: number;
         };
@@ -3172,6 +3390,7 @@ export interface components {
             posts?: components["schemas"]["ExportedPost"][];
             push_preferences?: components["schemas"]["PushPreferences"][];
             read?: components["schemas"]["PostId"];
+            reports?: components["schemas"]["ExportedReport"][];
             restrictions?: components["schemas"]["ExportedRestriction"][];
             user?: components["schemas"]["UserDetails"];
         };
@@ -4914,6 +5133,78 @@ export interface operations {
             503: components["responses"]["BusyOrUnavailable"];
         };
     };
+    "comments.remove": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["CommentId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "reason": "ann"
+                 *     }
+                 */
+                "application/json": components["schemas"]["CommentRemoval"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["LimitExceeded"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "comments.restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["CommentId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     "devices.list": {
         parameters: {
             query?: never;
@@ -6014,6 +6305,78 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    "posts.remove": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["PostId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "reason": "ann"
+                 *     }
+                 */
+                "application/json": components["schemas"]["PostRemoval"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["LimitExceeded"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
+        };
+    };
+    "posts.restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["PostId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
+        };
+    };
     "likes.add": {
         parameters: {
             query?: never;
@@ -6232,6 +6595,150 @@ export interface operations {
             409: components["responses"]["InProgress"];
             413: components["responses"]["TooLarge"];
             422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "reports.list": {
+        parameters: {
+            query?: {
+                cursor?: string;
+                limit?: number;
+                open?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "about": "ann",
+                     *           "created_at": 1795236753868,
+                     *           "id": 2699932278243328,
+                     *           "reason": "spam",
+                     *           "reporter": "ann"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ReportPage"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
+        };
+    };
+    "reports.create": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "reason": "spam"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ReportDraft"];
+            };
+        };
+        responses: {
+            201: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "about": "ann",
+                     *       "created_at": 1795236753868,
+                     *       "id": 2699932278243328,
+                     *       "reason": "spam",
+                     *       "reporter": "ann"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Report"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["LimitExceededOrIdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "reports.close": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "action": "removed"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ReportClosing"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "about": "ann",
+                     *       "created_at": 1795236753868,
+                     *       "id": 2699932278243328,
+                     *       "reason": "spam",
+                     *       "reporter": "ann"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Report"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            413: components["responses"]["TooLarge"];
             429: components["responses"]["RateLimitedOrTooManyRequests"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -7694,6 +8201,78 @@ export interface operations {
             429: components["responses"]["RateLimitedOrTooManyRequests"];
             500: components["responses"]["Internal"];
             503: components["responses"]["BusyOrUnavailable"];
+        };
+    };
+    "users.suspend": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["UserId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "level": "limited"
+                 *     }
+                 */
+                "application/json": components["schemas"]["Suspension"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["LimitExceeded"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "users.unsuspend": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["UserId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
         };
     };
 }

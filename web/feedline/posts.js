@@ -11,7 +11,7 @@ import { remember } from "./bounded.js";
 
 export class PostList {
   /** @type {Map<number, Post>} by id, also those that are not shown */ posts = new Map();
-  /** @type {Map<number, number>} id → offset at which it left */ #gone = new Map();
+  /** @type {Map<number | string, number>} id, or author of all → offset at which it left */ #gone = new Map();
   isRead = false;
   /** The offset at which the first page was read. */ #readAt = 0;
   /** @type {[any, number][]} events that came before the first page */ #meanwhile = [];
@@ -32,7 +32,8 @@ export class PostList {
     const { oldest } = this;
     if (!this.isRead) this.#readAt = offset;
     this.isRead = true;
-    for (const post of page.items) if ((this.#gone.get(post.id) ?? 0) <= offset) this.#merge(post);
+    const leftAt = (/** @type {number | string} */ key) => this.#gone.get(key) ?? 0;
+    for (const post of page.items) if (leftAt(post.id) <= offset && leftAt(post.author) <= offset) this.#merge(post);
     this.next = page.next ?? null;
     this.#floor = this.next === null ? 0 : Math.min(this.#floor, ...page.items.map(({ id }) => id));
     for (const [event, at] of this.#meanwhile.splice(0)) this.apply(event, at);
@@ -49,6 +50,9 @@ export class PostList {
     if (type === "gone" && id) {
       this.posts.delete(id);
       remember(this.#gone, id, event.reason === "deleted" ? FINAL : offset, MAX_GONE);
+    } else if (type === "gone" && event.author) {
+      for (const { id, author } of [...this.posts.values()]) if (author === event.author) this.posts.delete(id);
+      remember(this.#gone, event.author, offset, MAX_GONE);
     }
   }
   /** Changes a post, unless a later version of its counts is known. @param {number} id @param {Partial<Post>} more */

@@ -69,6 +69,7 @@ export type TimelineEvent =
   | OfPost<Schemas["PostCreatedEvent"]>
   | OfPost<Schemas["PostEditedEvent"]>
   | Schemas["PostGoneEvent"]
+  | Schemas["AuthorGoneEvent"]
   | Schemas["TimelineReadEvent"];
 export type PostEvent =
   | Schemas["CommentCreatedEvent"]

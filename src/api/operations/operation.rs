@@ -54,6 +54,8 @@ pub enum Access {
     Reader,
     /// A user.
     User,
+    /// A backend with an API key that acts for itself, over HTTP and the API for backends.
+    Backend,
 }
 
 /// The effect of an operation, and the rate limit that it counts against.
@@ -142,7 +144,9 @@ impl Operation {
 
     /// Whether a caller may send an idempotency key with it.
     pub fn takes_key(&self) -> bool {
-        matches!(self.effect, Effect::Write(_) | Effect::Create(_) | Effect::QueuedWrite(_))
+        let is_write = matches!(self.effect, Effect::Write(_) | Effect::Create(_) | Effect::QueuedWrite(_));
+        // Keys belong to users.
+        is_write && self.access != Access::Backend
     }
 
     /// The cost of a page of 20 items in units of the budget for reads; `None` for a write.

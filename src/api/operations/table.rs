@@ -19,16 +19,16 @@ use super::codec::{decode, encode};
 use super::operation::Effect::{Create, QueuedWrite, Read, SecretWrite, SignIn, SignUp, Write};
 use super::operation::{Access, Operation, Verb};
 use crate::api::ErrorKind;
-use crate::feed::RateClass::{Comments, Follows, Likes, Posts, Writes};
+use crate::feed::RateClass::{Comments, Follows, Likes, Posts, Reports, Writes};
 use crate::feed::input::{
     AuthorList, CommentLikerList, CommentList, CommentsByIds, Done, NoInput, OneComment, OnePost, OneUser, OwnList,
     PostFeed, PostList, PostPage, PostsByIds, ReadPost, Search, TopicIndex, TopicList, UserList, UserPage,
 };
 use crate::feed::{
-    devices, erasure, expand, export, favourites, identity, likes, notifications, people, posts, timelines, topics,
-    web_push_key,
+    devices, erasure, expand, export, favourites, identity, likes, moderation, notifications, people, posts, timelines,
+    topics, web_push_key,
 };
-use crate::model::{Comment, Profile, PushPreferences, ShownPost, UserDetails};
+use crate::model::{Comment, Profile, PushPreferences, Report, ShownPost, UserDetails};
 
 /// Expands a table of rows into a list of [`Operation`].
 macro_rules! operations {
@@ -181,6 +181,46 @@ pub(super) fn rows() -> Vec<Operation> {
         /// Lists the users that the caller blocks, latest first.
         "users.blocked"   Get    "/users/me/blocked"     200 User   Read(2)
             => restrictions.blocked(OwnList) -> UserPage;
+
+        // Moderation.
+
+        /// Limits or suspends a user. The last level applies. A limited user's posts are seen by followers and by id,
+        /// in no topic, search or suggestion. Of a suspended user, nobody sees anything.
+        "users.suspend"    Put    "/users/{id}/suspend"    200 Backend Write(Writes)
+            => suspensions.suspend(moderation::Suspension) -> Done, NOT_FOUND, LIMIT_EXCEEDED;
+
+        /// Ends the suspension of a user. Posts return to all pages.
+        "users.unsuspend"  Delete "/users/{id}/suspend"    200 Backend Write(Writes)
+            => suspensions.unsuspend(OneUser) -> Done, NOT_FOUND;
+
+        /// Removes a post. Only its author still sees it, with the reason.
+        "posts.remove"     Put    "/posts/{id}/removal"    200 Backend Write(Writes)
+            => removals.remove_post(moderation::PostRemoval) -> Done, NOT_FOUND, LIMIT_EXCEEDED, BUSY;
+
+        /// Restores a removed post at its old place.
+        "posts.restore"    Delete "/posts/{id}/removal"    200 Backend Write(Writes)
+            => removals.restore_post(OnePost) -> Done, NOT_FOUND, BUSY;
+
+        /// Removes a comment. It is shown as a deleted one, with its replies. Its author still sees it, with the
+        /// reason.
+        "comments.remove"  Put    "/comments/{id}/removal" 200 Backend Write(Writes)
+            => removals.remove_comment(moderation::CommentRemoval) -> Done, NOT_FOUND, LIMIT_EXCEEDED;
+
+        /// Restores a removed comment.
+        "comments.restore" Delete "/comments/{id}/removal" 200 Backend Write(Writes)
+            => removals.restore_comment(OneComment) -> Done, NOT_FOUND;
+
+        /// Reports a user, a post or a comment. Reporting the same again returns the open report.
+        "reports.create"   Post   "/reports"               201 User    Write(Reports)
+            => reports.create(moderation::ReportDraft) -> Report, NOT_FOUND, LIMIT_EXCEEDED;
+
+        /// Lists the open reports, or with `open=false` the closed ones, latest first.
+        "reports.list"     Get    "/reports"               200 Backend Read(2)
+            => reports.list(moderation::ReportList) -> moderation::ReportPage;
+
+        /// Closes a report with what was done about it.
+        "reports.close"    Put    "/reports/{id}"          200 Backend Write(Writes)
+            => reports.close(moderation::ReportClosing) -> Report, NOT_FOUND;
 
         // Posts.
 

@@ -23,6 +23,7 @@ impl CompactEntry {
             Entry::Gone(_, GoneReason::Deleted) => 2,
             Entry::Gone(_, GoneReason::Unfollowed) => 3,
             Entry::Gone(_, GoneReason::Hidden) => 4,
+            Entry::AuthorGone(_) => 5,
             Entry::Data(_)
             | Entry::NotificationChanged(_)
             | Entry::Comment(_)
@@ -43,7 +44,8 @@ impl CompactEntry {
             1 => Entry::Edited(id),
             2 => Entry::Gone(id, GoneReason::Deleted),
             3 => Entry::Gone(id, GoneReason::Unfollowed),
-            _ => Entry::Gone(id, GoneReason::Hidden),
+            4 => Entry::Gone(id, GoneReason::Hidden),
+            _ => Entry::AuthorGone(id),
         }
     }
 }
@@ -127,12 +129,15 @@ impl MemoryInbox {
     /// inbox contains the post.
     fn last_word(&self, id: PostId) -> Option<Entry> {
         let mut entries = self.words.iter().rev().filter(|word| word.post() == id).map(|word| word.unpack());
-        entries.find(|entry| !matches!(entry, Entry::Edited(_)))
+        entries.find(|entry| !matches!(entry, Entry::Edited(_) | Entry::AuthorGone(_)))
     }
 
     /// Whether the entry changes the state of the inbox.
     fn takes(&self, entry: &Entry) -> bool {
         let Some(id) = entry.post() else { return false };
+        if matches!(entry, Entry::AuthorGone(_)) {
+            return self.is_filled();
+        }
         let is_post = matches!(entry, Entry::Post(_));
         if id <= self.floor {
             return false;
@@ -161,8 +166,8 @@ impl MemoryInbox {
             {
                 self.push(entry)
             }
-            Entry::Edited(_) if !self.is_filled() => None,
-            Entry::Edited(_) | Entry::Gone(..) => self.push(entry),
+            Entry::Edited(_) | Entry::AuthorGone(_) if !self.is_filled() => None,
+            Entry::Edited(_) | Entry::AuthorGone(_) | Entry::Gone(..) => self.push(entry),
             _ => self.offer(entry),
         }
     }

@@ -44,6 +44,10 @@ impl CachedPost {
                 (encoded(&Post { visibility: Visibility::Public, ..post.clone() })?, Some(encoded(&post)?))
             }
         };
+        let (json, json_for_author) = match post.shown_to_author() {
+            Some(shown) => (encoded(&Post { removed: None, ..post.clone() })?, Some(encoded(&shown)?)),
+            None => (json, json_for_author),
+        };
         let push = encode_push(PostEventKind::Created, &json, PostCounts::default())?;
         Ok(Arc::new(Self { post, json, json_for_author, push }))
     }
@@ -235,7 +239,10 @@ impl Invalidated for PostCache {
                 };
                 self.cache.invalidate_where(|_, cached| may_be_theirs(cached));
             }
-            Invalidation::Comment(_) | Invalidation::Relation(..) | Invalidation::Erased(_) => {}
+            Invalidation::Comment(_)
+            | Invalidation::Relation(..)
+            | Invalidation::Erased(_)
+            | Invalidation::Standing(_) => {}
         }
     }
 

@@ -82,6 +82,13 @@ impl Dispatcher {
                 };
                 self.dispatch(&scan, running).await
             }
+            Work::HideAuthor { post, author } => {
+                let entry = Entry::AuthorGone(*post);
+                if !running.tokens.are_valid() {
+                    return Ok(JobOutcome::Fenced);
+                }
+                self.pull(job.id, author, &entry, false).await
+            }
             Work::Edge { .. } => Ok(match self.edges.run(job, queued.is_repeated).await? {
                 EdgeOutcome::Done => JobOutcome::Done,
                 EdgeOutcome::Repeat => JobOutcome::Repeat,
@@ -220,9 +227,12 @@ impl Dispatcher {
             return Ok(JobOutcome::Fenced);
         }
         // Nodes read entries without their recipients. Some entries apply only to inboxes that hold the post.
-        let id = job.tokens.attempt.job;
-        let needs_search = scan.recipients.needs_look();
-        self.base.ledger.pull(id, scan.author, scan.entry, needs_search, now()).await?;
+        self.pull(job.tokens.attempt.job, scan.author, scan.entry, scan.recipients.needs_look()).await
+    }
+
+    /// Appends an entry to the pull log once for a job, and signals all nodes.
+    async fn pull(&self, id: JobId, author: &UserId, entry: &Entry, needs_search: bool) -> Result<JobOutcome> {
+        self.base.ledger.pull(id, author, entry, needs_search, now()).await?;
         if let Err(error) = self.base.broker.signal(Signal::PullLogAppended).await {
             tracing::debug!(%error, job = %id, "an entry of the pull log was not signalled, nodes poll it");
         }

@@ -8,6 +8,7 @@
 //! | `authorization_checks.rs` | the connections that a revocation concerns |
 //! | `accounts.rs` | sign up, sign in, sign out, passwords |
 //! | `erased_users.rs` | hides erased users |
+//! | `standings.rs` | limited and suspended users |
 //! | `erasure_records.rs`, `erasure_log.rs` | erasures on record, also beside the backups |
 //!
 //! A user's id comes either from an account created here or from the application (a token, or a backend's `X-User`).
@@ -20,6 +21,7 @@ mod erased_users;
 mod erasure_log;
 mod erasure_records;
 mod revocations;
+mod standings;
 mod user_origins;
 mod verifier;
 
@@ -31,6 +33,7 @@ pub(crate) use erasure_log::ErasureLog;
 pub use erasure_log::{ErasureLogContents, ErasureLogEntry, read_erasure_log};
 pub(crate) use erasure_records::ErasureRecords;
 pub(crate) use revocations::{LogProgress, RevocationService};
+pub(crate) use standings::Standings;
 pub(crate) use user_origins::UserOrigins;
 pub(crate) use verifier::IdentityService;
 pub use verifier::NewUser;

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use super::erased_users::{ERASED_USER, ErasedUsers};
 use super::revocations::RevocationService;
+use super::standings::Standings;
 use super::user_origins::UserOrigins;
 use crate::auth::{Revoked, TokenIdentity};
 use crate::feed::call::Credential;
 use crate::feed::error::{FeedError, Result};
 use crate::ledger::{KnownUser, Ledger};
-use crate::model::{UserId, UserOrigin};
+use crate::model::{Standing, UserId, UserOrigin};
 
 /// When the ledger records a user that an application's credential names for the first time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,7 @@ pub(crate) struct IdentityService {
     origins: Arc<UserOrigins>,
     revocations: Arc<RevocationService>,
     erased: Arc<ErasedUsers>,
+    standings: Arc<Standings>,
 }
 
 impl IdentityService {
@@ -37,8 +39,9 @@ impl IdentityService {
         origins: Arc<UserOrigins>,
         revocations: Arc<RevocationService>,
         erased: Arc<ErasedUsers>,
+        standings: Arc<Standings>,
     ) -> Self {
-        Self { ledger, origins, revocations, erased }
+        Self { ledger, origins, revocations, erased, standings }
     }
 
     /// Checks that a credential is in force and proves the user's identity. A user that the application names for the
@@ -113,6 +116,20 @@ impl IdentityService {
         token: Option<&TokenIdentity>,
     ) -> std::result::Result<(), Revoked> {
         self.revocations.check(user, token)
+    }
+
+    /// Refuses the writes and the connections of a suspended user.
+    ///
+    /// # Errors
+    /// [`FeedError::Forbidden`] if the user is suspended; or the ledger cannot be read.
+    pub(crate) async fn refuse_suspended(&self, user: &UserId) -> Result<()> {
+        self.standings.catch_up().await?;
+        if self.is_suspended(user) { Err(FeedError::Forbidden("this user is suspended")) } else { Ok(()) }
+    }
+
+    /// Whether this node knows that a user is suspended.
+    pub(crate) fn is_suspended(&self, user: &UserId) -> bool {
+        self.standings.of(user) == Standing::Suspended
     }
 
     /// Whether this node knows that a user was erased.

@@ -275,14 +275,16 @@ impl Endings {
             DomainEvent::CommentEdited { comment, author, unmentioned, .. } => {
                 self.unmention(unmentioned, NotificationKind::Mention(ContentId::Comment(*comment)), author);
             }
-            DomainEvent::PostDeleted { post, author, mentions } => {
+            DomainEvent::PostDeleted { post, author, mentions }
+            | DomainEvent::PostRemoved { post, author, mentions } => {
                 let object = ContentId::Post(*post);
                 mentions.iter().for_each(|to| recheck(to, NotificationKind::Mention(object)));
                 recheck(author, NotificationKind::Like(object));
                 recheck(author, NotificationKind::Comment(*post));
                 self.posts.insert(*post);
             }
-            DomainEvent::CommentDeleted { comment, author, mentions, .. } => {
+            DomainEvent::CommentDeleted { comment, author, mentions, .. }
+            | DomainEvent::CommentRemoved { comment, author, mentions, .. } => {
                 let object = ContentId::Comment(*comment);
                 mentions.iter().for_each(|to| recheck(to, NotificationKind::Mention(object)));
                 recheck(author, NotificationKind::Like(object));

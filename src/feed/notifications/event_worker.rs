@@ -118,6 +118,10 @@ impl EventWorker {
                 | DomainEvent::Unliked { .. }
                 | DomainEvent::Restricted { .. }
                 | DomainEvent::PostDeleted { .. }
+                | DomainEvent::PostRemoved { .. }
+                | DomainEvent::CommentRemoved { .. }
+                | DomainEvent::UserSuspended { .. }
+                | DomainEvent::ReportCreated { .. }
                 | DomainEvent::Unfollowed { .. }
                 | DomainEvent::Notified { .. }
                 | DomainEvent::UserConnected { .. }

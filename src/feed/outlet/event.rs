@@ -10,7 +10,10 @@ use serde_json::{Value, json};
 use crate::feed::error::Result;
 use crate::feed::event_queue::PendingEvent;
 use crate::ledger::{Ledger, NewOutletEntry, NotificationGroup};
-use crate::model::{ContentId, DomainEvent, EventOwner, Millis, NotificationId, PostId, UserId};
+use crate::model::{
+    CommentId, ContentId, DomainEvent, EventOwner, Millis, NotificationId, PostId, ReportId, ReportReason,
+    ReportTarget, Standing, UserId,
+};
 
 /// The users whose notifications are read concurrently.
 const MAX_CONCURRENT_USERS: usize = 8;
@@ -69,6 +72,55 @@ pub(crate) enum OutletEvent<'a> {
         user: &'a UserId,
         /// The post.
         post: PostId,
+    },
+    /// A post was removed by the application's backend: only its author sees it now.
+    #[serde(rename = "post.removed")]
+    PostRemoved {
+        /// When it happened, in Unix milliseconds.
+        at: Millis,
+        /// The author.
+        user: &'a UserId,
+        /// The post.
+        post: PostId,
+    },
+    /// A comment was removed by the application's backend: only its author sees it now.
+    #[serde(rename = "comment.removed")]
+    CommentRemoved {
+        /// When it happened, in Unix milliseconds.
+        at: Millis,
+        /// The author.
+        user: &'a UserId,
+        /// The post of the comment.
+        post: PostId,
+        /// The comment.
+        comment: CommentId,
+    },
+    /// A user was limited or suspended.
+    #[serde(rename = "user.suspended")]
+    UserSuspended {
+        /// When it happened, in Unix milliseconds.
+        at: Millis,
+        /// The user.
+        user: &'a UserId,
+        /// `limited` or `suspended`.
+        level: Standing,
+        /// When it ends, in Unix milliseconds; absent: never.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        until: Option<Millis>,
+    },
+    /// A user reported a user, a post or a comment.
+    #[serde(rename = "report.created")]
+    ReportCreated {
+        /// When it happened, in Unix milliseconds.
+        at: Millis,
+        /// The user who reported.
+        user: &'a UserId,
+        /// The report.
+        report: ReportId,
+        /// The reported object.
+        target: &'a ReportTarget,
+        /// Why.
+        reason: ReportReason,
     },
     /// A user followed another user.
     #[serde(rename = "follow.created")]
@@ -205,6 +257,10 @@ pub(super) fn owner_of(event: &DomainEvent) -> Option<EventOwner> {
         DomainEvent::PostCreated { author: user, .. }
         | DomainEvent::PostEdited { author: user, .. }
         | DomainEvent::PostDeleted { author: user, .. }
+        | DomainEvent::PostRemoved { author: user, .. }
+        | DomainEvent::CommentRemoved { author: user, .. }
+        | DomainEvent::UserSuspended { user, .. }
+        | DomainEvent::ReportCreated { reporter: user, .. }
         | DomainEvent::Followed { follower: user, .. }
         | DomainEvent::Unfollowed { follower: user, .. }
         | DomainEvent::Notified { to: user, .. }
@@ -233,6 +289,16 @@ fn public_form<'a>(event: &'a DomainEvent, at: Millis, groups: &'a Groups) -> Op
             OutletEvent::PostEdited { at, user: author, post: *post, mentions }
         }
         DomainEvent::PostDeleted { post, author, .. } => OutletEvent::PostDeleted { at, user: author, post: *post },
+        DomainEvent::PostRemoved { post, author, .. } => OutletEvent::PostRemoved { at, user: author, post: *post },
+        DomainEvent::CommentRemoved { comment, post, author, .. } => {
+            OutletEvent::CommentRemoved { at, user: author, post: *post, comment: *comment }
+        }
+        DomainEvent::UserSuspended { user, level, until } => {
+            OutletEvent::UserSuspended { at, user, level: *level, until: *until }
+        }
+        DomainEvent::ReportCreated { reporter, report, target, reason } => {
+            OutletEvent::ReportCreated { at, user: reporter, report: *report, target, reason: *reason }
+        }
         DomainEvent::Followed { follower, followee } => OutletEvent::FollowCreated { at, user: follower, followee },
         DomainEvent::Unfollowed { follower, followee } => OutletEvent::FollowDeleted { at, user: follower, followee },
         DomainEvent::Notified { to, notification } => {
@@ -340,6 +406,24 @@ mod tests {
         let expected = r#"{"type":"notification","at":5,"user":"ann","notification":{"id":7,"kind":"like","#.to_owned()
             + r#""object":{"type":"post","id":17},"by":["bo"],"count":1,"updated_at":4}}"#;
         assert_eq!(body(&notified, &groups), expected);
+        let removed = DomainEvent::CommentRemoved {
+            comment: CommentId(9),
+            post: PostId(17),
+            reply_to: None,
+            author: ann.clone(),
+            mentions: vec![bo.clone()],
+        };
+        let expected = r#"{"type":"comment.removed","at":5,"user":"ann","post":17,"comment":9}"#;
+        assert_eq!(body(&removed, &groups), expected);
+        let suspended = DomainEvent::UserSuspended { user: ann.clone(), level: Standing::Suspended, until: Some(9) };
+        let expected = r#"{"type":"user.suspended","at":5,"user":"ann","level":"suspended","until":9}"#;
+        assert_eq!(body(&suspended, &groups), expected);
+        let (report, reason) = (ReportId(3), ReportReason::Spam);
+        let target = ReportTarget::User(bo.clone());
+        let reported = DomainEvent::ReportCreated { reporter: ann.clone(), report, target, reason };
+        let expected =
+            r#"{"type":"report.created","at":5,"user":"ann","report":3,"target":{"user":"bo"},"reason":"spam"}"#;
+        assert_eq!(body(&reported, &groups), expected);
         let away = DomainEvent::UserAway { user: ann.clone() };
         assert_eq!(body(&away, &groups), r#"{"type":"user.away","at":5,"user":"ann"}"#);
         let subscribed = DomainEvent::ChannelSubscribed { channel: "chat:1".into(), user: Some(ann.clone()) };

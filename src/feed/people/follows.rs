@@ -10,7 +10,7 @@ use crate::feed::paging::UserPageBuilder;
 use crate::feed::runtime::now;
 use crate::feed::timelines::{EdgeChange, EdgeJobs};
 use crate::ledger::{EventConsumer, FollowOutcome};
-use crate::model::UserId;
+use crate::model::{Standing, UserId};
 
 /// The follows of a user that are listed.
 #[derive(Clone, Copy)]
@@ -37,6 +37,10 @@ impl Follows {
         let reader = caller.user()?;
         if *reader == user.id {
             return Err(FeedError::invalid("id", "nobody follows themselves"));
+        }
+        self.base.relations.catch_up_standings().await?;
+        if self.base.relations.of_stranger(&user.id).standing == Standing::Suspended {
+            return Err(NO_USER);
         }
         let most = self.base.options.limits.follows;
         let job = match self.base.ledger.follow(reader, &user.id, now(), most).await? {

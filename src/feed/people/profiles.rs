@@ -14,7 +14,7 @@ use crate::feed::input::{Done, OneUser, checked_name, is_media_url};
 use crate::feed::patch::{clearable, present};
 use crate::feed::runtime::now;
 use crate::ledger::ProfileChange;
-use crate::model::{NESTED_TOO_DEEP, Profile, UserDetails, is_shallow};
+use crate::model::{NESTED_TOO_DEEP, Profile, Standing, UserDetails, is_shallow};
 use crate::net::OwnHosts;
 use crate::text::is_blank;
 
@@ -125,7 +125,7 @@ impl Profiles {
         }
         // Users that the author hides from may enable alerts, but receive none: a refusal would reveal the hide.
         let relation = self.base.relations.between(user, &author.id).await?;
-        if relation.blocked {
+        if relation.blocked || relation.standing == Standing::Suspended {
             return Err(NO_USER);
         }
         if relation.blocks {

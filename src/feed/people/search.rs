@@ -111,7 +111,8 @@ impl UserSearch {
                 .unzip();
             // As on a profile, users who hide their posts from the caller are included: an omission would reveal the
             // hide.
-            let visible = self.base.visibility.without_blocked(caller.reader(), people).await?;
+            let visible = self.base.visibility.without_limited(caller.reader(), people).await?;
+            let visible = self.base.visibility.without_blocked(caller.reader(), visible).await?;
             page.take_visible(keys, visible, |user, key| user.id == key.user);
         }
         Ok(page.finish().into())
@@ -125,7 +126,7 @@ impl UserSearch {
             people.retain(|(user, mutual)| after.is_before(user, *mutual));
         }
         let ids: Vec<UserId> = people.iter().map(|(user, _)| user.clone()).collect();
-        let seen = self.base.visibility.visible_users(Some(me), ViewContext::Unrequested, ids).await?;
+        let seen = self.base.visibility.visible_users(Some(me), ViewContext::Discovery, ids).await?;
         people.retain(|(user, _)| seen.contains(user));
         let mut page = PageBuilder::new(cursor, limit);
         page.take_rest(

@@ -20,7 +20,7 @@ use crate::feed::paging::{PageBuilder, PageCursor, TimedUser};
 use crate::feed::rendering::load_people;
 use crate::feed::visibility::{ViewContext, shows_content};
 use crate::ledger::Thread;
-use crate::model::{Comment, CommentId, Millis, Person, PostId, User, UserId};
+use crate::model::{Comment, CommentId, Millis, Person, PostId, RemovedComment, User, UserId};
 
 /// The maximal number of reads for one page if the reader may not see enough of the comments. After that the page is
 /// short, and its cursor continues.
@@ -68,6 +68,7 @@ impl CommentReader {
 
     pub(crate) async fn get(&self, caller: Caller, comment: OneComment) -> Result<Comment> {
         let (mut comment, _) = self.visible(&caller, comment.id).await?;
+        self.show_removed(caller.reader(), std::slice::from_mut(&mut comment)).await?;
         self.add_flags(caller.reader(), std::slice::from_mut(&mut comment)).await?;
         Ok(comment)
     }
@@ -224,10 +225,25 @@ impl CommentReader {
         mut items: Vec<Comment>,
         next: Option<String>,
     ) -> Result<CommentPage> {
+        self.show_removed(reader, &mut items).await?;
         self.add_flags(reader, &mut items).await?;
         let people =
             load_people(&*self.base.ledger, items.iter().filter_map(|comment| comment.author.as_ref())).await?;
         Ok(CommentPage { items, people, next })
+    }
+
+    /// Shows the reader's own removed comments among these, which have the place of deleted ones. Makes no ledger call
+    /// if there is no deleted comment.
+    async fn show_removed(&self, reader: Option<&UserId>, comments: &mut [Comment]) -> Result<()> {
+        let deleted: Vec<CommentId> =
+            comments.iter().filter(|comment| comment.author.is_none()).map(|comment| comment.id).collect();
+        let Some(reader) = reader.filter(|_| !deleted.is_empty()) else { return Ok(()) };
+        for RemovedComment { comment, author } in self.base.ledger.removed_comments(&deleted).await? {
+            if let (true, Some(place)) = (author == *reader, comments.iter_mut().find(|it| it.id == comment.id)) {
+                *place = comment;
+            }
+        }
+        Ok(())
     }
 
     /// Adds whether the reader likes each comment, in one ledger call.

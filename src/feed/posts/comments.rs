@@ -16,7 +16,9 @@ use crate::feed::error::{FeedError, NO_COMMENT, NO_POST, Result};
 use crate::feed::input::{Done, OneComment};
 use crate::feed::runtime::now;
 use crate::ledger::{CommentEditOutcome, CommentOutcome, EventConsumer, MAX_COMMENT_DEPTH, Tally};
-use crate::model::{Channel, Comment, CommentChanged, CommentId, DomainEvent, Entry, Event, PostId, Retention, UserId};
+use crate::model::{
+    Channel, Comment, CommentChanged, CommentId, DomainEvent, Entry, Event, PostId, RemovedComment, Retention, UserId,
+};
 use crate::text::is_blank;
 
 /// A comment as its author writes it.
@@ -84,6 +86,7 @@ impl CommentService {
             replies: 0,
             edited_at: None,
             liked: None,
+            removed: None,
         };
         let ((), known) = tokio::try_join!(
             self.base.rates.take_mentions(&call, &comment.mentions),
@@ -208,6 +211,44 @@ impl CommentService {
             let mut events = vec![entry(by, gone_comment(comment.id, gone.stays))];
             events.extend(gone.along.into_iter().map(|id| entry(above.clone(), gone_comment(id, false))));
             self.push_under(comment.post, events, Some(gone.tally)).await;
+        }
+        self.base.invalidator.confirm(invalidated?).await;
+        Ok(())
+    }
+
+    /// Takes a comment out of its thread for the application's backend. It is shown as a deleted one, and its author
+    /// still sees it. Waits until that is so on every node. A repeat is only announced again.
+    ///
+    /// # Errors
+    /// If a store cannot be reached.
+    pub(crate) async fn take_out(&self, comment: &Comment, reason: Option<&str>) -> Result<()> {
+        let above = self.reader.ancestors(comment.reply_to).await?;
+        let event = DomainEvent::comment_removed(comment);
+        let removed = self.base.ledger.remove_comment(comment.id, reason, event.as_ref(), now()).await?;
+        self.base.events.wake(EventConsumer::Notifications);
+        let invalidated = self.base.invalidator.announce(&[Invalidation::Comment(comment.id)]).await;
+        if let (Some(tally), Some(author)) = (removed, &comment.author) {
+            let people = std::iter::once(author).chain(&above).cloned().collect();
+            let gone = Entry::Restricted(people, gone_comment(comment.id, true));
+            self.push_under(comment.post, vec![gone], Some(tally)).await;
+        }
+        self.base.invalidator.confirm(invalidated?).await;
+        Ok(())
+    }
+
+    /// Puts a removed comment back into its thread, and pushes it like an edit.
+    ///
+    /// # Errors
+    /// If a store cannot be reached.
+    pub(crate) async fn put_back(&self, removed: RemovedComment) -> Result<()> {
+        let RemovedComment { comment, author } = removed;
+        let tally = self.base.ledger.restore_comment(comment.id).await?;
+        let invalidated = self.base.invalidator.announce(&[Invalidation::Comment(comment.id)]).await;
+        if tally.is_some() {
+            let above = self.reader.ancestors(comment.reply_to).await?;
+            let people = std::iter::once(author).chain(above).collect();
+            let back = Entry::Comment(Box::new(CommentChanged { comment: comment.id, is_edit: true, people }));
+            self.push_under(comment.post, vec![back], tally).await;
         }
         self.base.invalidator.confirm(invalidated?).await;
         Ok(())

@@ -107,6 +107,7 @@ impl Draft {
             visibility: self.visibility,
             data: self.data,
             created_at: id.time(),
+            removed: None,
             edited_at: None,
         }
     }

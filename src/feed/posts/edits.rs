@@ -126,6 +126,9 @@ impl PostEditor {
         for attempt in 0..MAX_EDIT_ATTEMPTS {
             let cached = self.base.posts.get([id]).await?.remove(&id).ok_or(NO_POST)?;
             let before = &cached.post;
+            if before.removed.is_some() {
+                return Err(FeedError::Forbidden("this post was removed"));
+            }
             let now = now();
             let mut post = edit.clone().apply_to(before.clone()).into_edited(before, &self.base.options.limits)?;
             post.created_at = before.created_at;
@@ -150,7 +153,7 @@ impl PostEditor {
                 self.base.rates.take_mentions(call, &DomainEvent::newly_mentioned(before, &post)).await?;
             }
             let turn = self.base.jobs.begin_write(author).await;
-            match self.base.ledger.edit_post(before, &post, event.as_ref()).await? {
+            match self.base.ledger.edit_post(before, &post, event.as_ref(), now).await? {
                 EditOutcome::Edited(jobs) => {
                     let invalidated = self.base.invalidator.announce(&[Invalidation::Post(id)]).await;
                     self.base.jobs.submit(jobs, turn);

@@ -115,7 +115,7 @@ impl PostService {
                 &self
                     .base
                     .visibility
-                    .visible_posts(caller.reader(), ViewContext::Unrequested, ids.iter().copied())
+                    .visible_posts(caller.reader(), ViewContext::Discovery, ids.iter().copied())
                     .await?,
             );
         }

@@ -12,7 +12,8 @@ use super::notification_rendering::RenderedNotification;
 use crate::feed::content::{CachedPost, PostEventKind, PostMap};
 use crate::feed::visibility::{AccessContext, RelationMap, ViewContext};
 use crate::model::{
-    DeliveredNotification, Entry, Event, GoneReason, NotificationId, PostId, PostRemoved, UserId, Visibility,
+    DeliveredNotification, Entry, Event, GoneReason, NotificationId, PostId, PostRemoved, Relation, Standing, UserId,
+    Visibility,
 };
 
 /// The audience of a channel. It determines the recipients of each entry.
@@ -74,6 +75,8 @@ pub struct RenderContext {
     /// Authors whose posts are all public and visible to all readers of the timeline entries: their relations are not
     /// loaded.
     pub(super) seen_by_readers: HashSet<UserId, RandomState>,
+    /// The relations of anonymous readers to restricted authors.
+    pub(super) strangers: HashMap<UserId, Relation>,
     /// Erased users among the authors of the entries.
     pub(super) erased: HashSet<UserId>,
     /// The number of invalidations that this node had applied when the context was prepared; see
@@ -120,7 +123,7 @@ impl RenderContext {
     /// Renders an entry; `None` if it has no recipients.
     pub fn render<'a>(&'a self, audience: &Audience, entry: &'a Entry) -> Option<RenderedEvent<'a>> {
         let members = self.members(audience, entry)?;
-        let view = if matches!(audience, Audience::Topic(_)) { ViewContext::Unrequested } else { ViewContext::Direct };
+        let view = if matches!(audience, Audience::Topic(_)) { ViewContext::Discovery } else { ViewContext::Direct };
         let conditions = if audience.is_unconditional() { Vec::new() } else { self.conditions(audience, entry)? };
         let is_public = conditions.iter().all(|it| {
             it.must_see
@@ -147,7 +150,11 @@ impl RenderContext {
             }),
             Entry::Gone(id, reason) => Some(gone(*id, *reason)),
             Entry::PostRemoved(left) => Some(gone(left.post, left.reason)),
-            Entry::Post(id) | Entry::Edited(id) => match (self.posts.get(id), audience) {
+            Entry::AuthorGone(id) if let Some(author) = self.suspended_author(audience, *id) => {
+                Some(Event::AuthorGone { author, reason: GoneReason::Hidden }.encode())
+            }
+            // If the author is not suspended any more, the entry changes nothing: it shows a post that is there.
+            Entry::Post(id) | Entry::Edited(id) | Entry::AuthorGone(id) => match (self.posts.get(id), audience) {
                 (None, Audience::Timeline(_)) => Some(gone(*id, GoneReason::Deleted)),
                 (None, _) => None,
                 (Some(cached), Audience::Timeline(reader)) if !self.is_visible_in_timeline(cached, reader) => {
@@ -160,6 +167,14 @@ impl RenderContext {
                 }
             },
         }
+    }
+
+    /// The author of a post, if the author is suspended and another user's timeline has the post.
+    fn suspended_author(&self, audience: &Audience, post: PostId) -> Option<&UserId> {
+        let reader = audience.owner()?;
+        let author = &self.posts.get(&post)?.post.author;
+        let standing = self.relations.get(reader, author)?.standing;
+        (author != reader && standing == Standing::Suspended).then_some(author)
     }
 
     /// The reader and the author, if an entry concerns a post that its reader may not see.
@@ -189,6 +204,8 @@ impl RenderContext {
         }
         match entry {
             Entry::Data(_) | Entry::Gone(..) | Entry::NotificationChanged(_) => {}
+            // Only timelines have it.
+            Entry::AuthorGone(_) => return None,
             Entry::Comment(_) | Entry::Restricted(..) => {
                 let people = people_above(entry);
                 if people.iter().any(|person| self.erased.contains(person)) {
@@ -221,7 +238,7 @@ impl RenderContext {
             let Condition { author, visibility, must_see } = *condition;
             let relation = match reader {
                 Some(reader) if reader != author => self.relations.get(reader, author)?,
-                _ => crate::model::Relation::default(),
+                _ => self.strangers.get(author).copied().unwrap_or_default(),
             };
             let access = AccessContext { reader, relation, view: rendered.view };
             let sees =
@@ -246,7 +263,7 @@ fn gone(id: PostId, reason: GoneReason) -> Bytes {
 pub(super) fn post_kind(entry: &Entry) -> Option<PostEventKind> {
     match entry {
         Entry::Post(_) => Some(PostEventKind::Created),
-        Entry::Edited(_) => Some(PostEventKind::Edited),
+        Entry::Edited(_) | Entry::AuthorGone(_) => Some(PostEventKind::Edited),
         _ => None,
     }
 }
@@ -263,7 +280,7 @@ pub(super) fn people_above(entry: &Entry) -> &[UserId] {
 /// The posts that are needed to render an entry.
 pub(super) fn referenced_posts(audience: &Audience, entry: &Entry) -> impl Iterator<Item = PostId> + use<> {
     let about = match entry {
-        Entry::Post(id) | Entry::Edited(id) => Some(*id),
+        Entry::Post(id) | Entry::Edited(id) | Entry::AuthorGone(id) => Some(*id),
         Entry::PostRemoved(left) => Some(left.post).filter(|_| left.reason == GoneReason::Hidden),
         Entry::Gone(..)
         | Entry::Data(_)

@@ -36,7 +36,7 @@ impl CatchUp {
             let ids: HashSet<PostId> = due.entries.iter().filter_map(Entry::post).collect();
             let seen = match ids.is_empty() {
                 true => HashMap::new(),
-                false => self.base.visibility.visible_posts(Some(user), ViewContext::Timeline, ids).await?,
+                false => self.base.visibility.visible_posts(Some(user), ViewContext::Inbox, ids).await?,
             };
             let entries = net_entries(&due.entries, |id| seen.contains_key(id));
             self.base.lineage.note_number(PULLED, due.mark).await?;
@@ -102,6 +102,10 @@ fn net_entries(entries: &[Entry], is_seen: impl Fn(&PostId) -> bool) -> Vec<Entr
         } else if has(&hidden) {
             net.push(hidden);
         }
+        let author_gone = Entry::AuthorGone(id);
+        if has(&author_gone) {
+            net.push(author_gone);
+        }
     }
     net
 }
@@ -117,7 +121,9 @@ mod tests {
         let gone = |id| Entry::Gone(PostId(id), GoneReason::Deleted);
         let hidden = |id| Entry::Gone(PostId(id), GoneReason::Hidden);
         let log = [post(1), post(2), edited(9), edited(1), gone(2), gone(8), hidden(6), post(4), edited(9), hidden(5)];
-        let net = net_entries(&[&log[..], &[post(5)]].concat(), |id| ![4, 6].contains(&id.0));
-        assert_eq!(net, [edited(1), post(1), gone(2), edited(9), gone(8), hidden(6), post(5)]);
+        let author_gone = Entry::AuthorGone(PostId(4));
+        let last = [post(5), author_gone.clone(), author_gone.clone()];
+        let net = net_entries(&[&log[..], &last].concat(), |id| ![4, 6].contains(&id.0));
+        assert_eq!(net, [edited(1), post(1), gone(2), edited(9), gone(8), hidden(6), author_gone, post(5)]);
     }
 }

@@ -122,7 +122,7 @@ impl Inboxes {
             false => self.base.ledger.restricted_in_timeline(user, &posts).await?.into_iter().collect::<HashSet<_>>(),
         };
         let shown =
-            self.base.visibility.visible_posts(Some(user), ViewContext::Timeline, restricted.iter().copied()).await?;
+            self.base.visibility.visible_posts(Some(user), ViewContext::Inbox, restricted.iter().copied()).await?;
         posts.retain(|id| !restricted.contains(id) || shown.contains_key(id));
         self.base.broker.fill_inbox(user, epoch, &posts, floor, mark).await?;
         // An unfollow that was committed after the read of the ledger may have removed the author's posts before these
@@ -176,6 +176,7 @@ pub(super) fn fold(inbox: &Inbox) -> Vec<PostId> {
             Entry::Post(id) => latest.push((*id, *offset, true)),
             Entry::Gone(id, _) => latest.push((*id, *offset, false)),
             Entry::Edited(_)
+            | Entry::AuthorGone(_)
             | Entry::Data(_)
             | Entry::NotificationChanged(_)
             | Entry::Comment(_)

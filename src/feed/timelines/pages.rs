@@ -71,7 +71,7 @@ struct Update {
 
 /// The events of a timeline that have an offset. The contract defines their schemas.
 fn update_schema(_: &mut SchemaGenerator) -> Schema {
-    let events = ["PostCreatedEvent", "PostEditedEvent", "PostGoneEvent"];
+    let events = ["PostCreatedEvent", "PostEditedEvent", "PostGoneEvent", "AuthorGoneEvent"];
     let schemas = events.map(|name| json!({ "$ref": format!("#/components/schemas/{name}") }));
     json_schema!({ "oneOf": schemas })
 }

@@ -1,16 +1,38 @@
 //! The visibility rules, by relation, visibility and context.
 
-use crate::model::{Relation, UserId, Visibility};
+use crate::model::{Relation, Standing, UserId, Visibility};
 
 /// The context in which content is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ViewContext {
     /// Requested by id: a post, a profile, the comments of a post. Mutes do not apply.
     Direct,
-    /// Not requested by the reader: topics, notifications, suggestions. Mutes apply.
+    /// Not requested by the reader: notifications, pushes. Mutes apply, and limited authors are visible to followers.
     Unrequested,
+    /// Offered to all readers: topics, the public posts of all users, suggestions, search. Mutes apply, and limited
+    /// authors are in none of it.
+    Discovery,
     /// The reader's timeline: mutes apply, and only posts of followees and of the reader are in it.
     Timeline,
+    /// The same for what an inbox stores. Standings do not apply: a standing may end, and is checked at each delivery.
+    Inbox,
+}
+
+impl ViewContext {
+    /// Whether only posts of followees and of the reader are shown.
+    pub(crate) fn is_timeline(self) -> bool {
+        matches!(self, Self::Timeline | Self::Inbox)
+    }
+
+    /// Whether an author of this standing is withheld from a reader, who follows the author or not.
+    fn withholds(self, standing: Standing, follows: bool) -> bool {
+        match (standing, self) {
+            (Standing::Active, _) | (Standing::Suspended | Standing::Limited, Self::Inbox) => false,
+            (Standing::Suspended, _) | (Standing::Limited, Self::Discovery) => true,
+            (Standing::Limited, Self::Unrequested) => !follows,
+            (Standing::Limited, Self::Direct | Self::Timeline) => false,
+        }
+    }
 }
 
 /// The data that decides whether a reader may see an author's content.
@@ -27,8 +49,10 @@ pub(crate) struct AccessContext<'a> {
 impl AccessContext<'_> {
     /// Whether the reader may see the author's content at all. All other rules require this.
     pub(crate) fn can_see_user(self, author: &UserId) -> bool {
-        let muted = self.relation.muted && self.view != ViewContext::Direct;
-        self.reader == Some(author) || !(self.relation.is_barred() || muted)
+        let Relation { muted, follows, standing, .. } = self.relation;
+        let muted = muted && self.view != ViewContext::Direct;
+        let withheld = self.view.withholds(standing, follows);
+        self.reader == Some(author) || !(self.relation.is_barred() || muted || withheld)
     }
 
     /// Whether the reader may see a post of the author with this visibility.
@@ -37,7 +61,7 @@ impl AccessContext<'_> {
             return true;
         }
         let Relation { follows, followed, .. } = self.relation;
-        if !self.can_see_user(author) || (self.view == ViewContext::Timeline && !follows) {
+        if !self.can_see_user(author) || (self.view.is_timeline() && !follows) {
             return false;
         }
         let named = |names: &[UserId]| self.reader.is_some_and(|reader| names.contains(reader));
@@ -59,8 +83,15 @@ mod tests {
         UserId::parse(text).expect("an id")
     }
 
-    const NOTHING: Relation =
-        Relation { follows: false, followed: false, hidden: false, muted: false, blocks: false, blocked: false };
+    const NOTHING: Relation = Relation {
+        follows: false,
+        followed: false,
+        hidden: false,
+        muted: false,
+        blocks: false,
+        blocked: false,
+        standing: Standing::Active,
+    };
     const FOLLOWER: Relation = Relation { follows: true, ..NOTHING };
     const FOLLOWED: Relation = Relation { followed: true, ..NOTHING };
     const FRIEND: Relation = Relation { follows: true, followed: true, ..NOTHING };
@@ -119,6 +150,32 @@ mod tests {
         }
         assert_eq!(seen(None, NOTHING, ViewContext::Direct), "+----++", "an anonymous reader is not excluded by name");
         assert_eq!(seen(None, NOTHING, ViewContext::Timeline), "-------");
+    }
+
+    /// One character for each of direct, unrequested, discovery, timeline, inbox: `+` if the reader may see bo's public
+    /// post.
+    fn contexts(reader: Option<&str>, relation: Relation) -> String {
+        use ViewContext::{Direct, Discovery, Inbox, Timeline, Unrequested};
+        let views = [Direct, Unrequested, Discovery, Timeline, Inbox];
+        views.iter().map(|view| seen(reader, relation, *view).remove(0)).collect()
+    }
+
+    #[test]
+    fn visibility_by_standing() {
+        let of = |base: Relation, standing| Relation { standing, ..base };
+        let rows = [
+            ("a stranger", Some("ann"), NOTHING, "+++--", "+----", "-----"),
+            ("nobody", None, NOTHING, "+++--", "+----", "-----"),
+            ("a follower", Some("ann"), FOLLOWER, "+++++", "++-++", "----+"),
+            ("the author", Some("bo"), NOTHING, "+++++", "+++++", "+++++"),
+        ];
+        for (name, reader, relation, active, limited, suspended) in rows {
+            assert_eq!(contexts(reader, relation), active, "{name}, active");
+            assert_eq!(contexts(reader, of(relation, Standing::Limited)), limited, "{name}, limited");
+            assert_eq!(contexts(reader, of(relation, Standing::Suspended)), suspended, "{name}, suspended");
+        }
+        let blocked = of(Relation { blocked: true, ..FOLLOWER }, Standing::Limited);
+        assert_eq!(contexts(Some("ann"), blocked), "-----");
     }
 
     #[test]

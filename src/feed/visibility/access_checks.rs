@@ -44,8 +44,13 @@ impl AccessChecks {
 }
 
 impl Invalidated for AccessChecks {
-    /// Submits both users of a relation. A changed post needs no check: its channel says that it is gone.
+    /// Submits both users of a relation, or all users after a change of a standing. A changed post needs no check: its
+    /// channel says that it is gone.
     fn apply(&self, change: &Invalidation) {
+        if let Invalidation::Standing(_) = change {
+            // Anybody may be subscribed to the user's posts.
+            return self.check_all();
+        }
         let Invalidation::Relation(one, other) = change else { return };
         let mut pending = self.pending.lock();
         if pending.users.len() < MAX_PENDING_USERS {

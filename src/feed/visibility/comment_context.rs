@@ -118,7 +118,10 @@ impl Invalidated for CommentContexts {
         match change {
             Invalidation::Comment(comment) => self.invalidate(*comment),
             Invalidation::User(_) => self.cache.invalidate_all(),
-            Invalidation::Post(_) | Invalidation::Relation(..) | Invalidation::Erased(_) => {}
+            Invalidation::Post(_)
+            | Invalidation::Relation(..)
+            | Invalidation::Erased(_)
+            | Invalidation::Standing(_) => {}
         }
     }
 

@@ -180,8 +180,15 @@ impl PairCache {
 mod tests {
     use super::*;
 
-    const FOLLOWS: Relation =
-        Relation { follows: true, followed: false, hidden: false, muted: false, blocks: false, blocked: false };
+    const FOLLOWS: Relation = Relation {
+        follows: true,
+        followed: false,
+        hidden: false,
+        muted: false,
+        blocks: false,
+        blocked: false,
+        standing: crate::model::Standing::Active,
+    };
     const MINUTE: Duration = Duration::from_secs(60);
 
     fn id(text: &str) -> UserId {

@@ -9,7 +9,7 @@ use crate::feed::content::{CachedPost, PostCache};
 use crate::feed::error::{NO_POST, Result};
 use crate::feed::identity::ErasedUsers;
 use crate::ledger::{Ledger, PostOwner};
-use crate::model::{Post, PostId, Relation, User, UserId, Visibility};
+use crate::model::{Post, PostId, Relation, Standing, User, UserId, Visibility};
 
 /// Decides which posts and users a reader may see.
 pub(crate) struct VisibilityPolicy {
@@ -54,7 +54,7 @@ impl VisibilityPolicy {
         let mut relations = self.relations_to(reader, authors).await?;
         let sees = |relations: &RelationMap, cached: &CachedPost| {
             let author = &cached.post.author;
-            let access = AccessContext { reader, relation: relation(relations, reader, author), view };
+            let access = AccessContext { reader, relation: self.relation(relations, reader, author), view };
             !closed.contains(&cached.post.id) || access.can_see(author, &cached.post.visibility)
         };
         if let Some(reader) = reader {
@@ -96,14 +96,14 @@ impl VisibilityPolicy {
         let authors: HashSet<UserId> = posts.clone().map(|cached| cached.post.author.clone()).collect();
         let restricted = self.relations.restricted_authors(authors).await?;
         let followees = match (reader, view) {
-            (Some(reader), ViewContext::Timeline) => self.relations.followees(reader).await?,
+            (Some(reader), ViewContext::Timeline | ViewContext::Inbox) => self.relations.followees(reader).await?,
             _ => None,
         };
         let is_followed = |author: &UserId| followees.as_ref().is_some_and(|followees| followees.contains(author));
         let is_open = |cached: &CachedPost| {
             let Post { author, visibility, .. } = &cached.post;
             let is_for_all = *visibility == Visibility::Public && !restricted.contains(author);
-            reader == Some(author) || (is_for_all && (view != ViewContext::Timeline || is_followed(author)))
+            reader == Some(author) || (is_for_all && (!view.is_timeline() || is_followed(author)))
         };
         Ok(posts.filter(|cached| !is_open(cached)).map(|cached| cached.post.id).collect())
     }
@@ -121,7 +121,7 @@ impl VisibilityPolicy {
         let mut people: HashSet<UserId> = people.into_iter().filter(|person| !self.erased.contains(person)).collect();
         let relations = self.relations_to(reader, people.iter().cloned()).await?;
         people.retain(|person| {
-            AccessContext { reader, relation: relation(&relations, reader, person), view }.can_see_user(person)
+            AccessContext { reader, relation: self.relation(&relations, reader, person), view }.can_see_user(person)
         });
         Ok(people)
     }
@@ -132,12 +132,12 @@ impl VisibilityPolicy {
     /// If the ledger cannot be read.
     pub(crate) async fn followers_among(&self, user: &UserId, mut people: HashSet<UserId>) -> Result<HashSet<UserId>> {
         let relations = self.relations_to(Some(user), people.iter().cloned()).await?;
-        people.retain(|person| relation(&relations, Some(user), person).followed);
+        people.retain(|person| self.relation(&relations, Some(user), person).followed);
         Ok(people)
     }
 
-    /// The users among `people` whose relation to the reader passes a test; the reader always passes. Relations are
-    /// loaded only for users with restrictions. The list of these users is cached for all readers.
+    /// The users among `people` whose relation to the reader passes a test; the reader always passes, suspended users
+    /// never. Relations are loaded only for users with restrictions. The list of these users is cached for all readers.
     ///
     /// # Errors
     /// If the ledger cannot be read.
@@ -147,11 +147,12 @@ impl VisibilityPolicy {
         mut people: HashSet<UserId>,
         passes: impl Fn(Relation) -> bool + Send,
     ) -> Result<HashSet<UserId>> {
-        people.retain(|person| !self.erased.contains(person));
+        self.relations.catch_up_standings().await?;
+        people.retain(|person| !self.is_hidden(reader, person));
         if reader.is_some() {
             let restricted = self.relations.restricted_authors(people.iter().cloned()).await?;
             let relations = self.relations_to(reader, restricted).await?;
-            people.retain(|person| passes(relation(&relations, reader, person)));
+            people.retain(|person| passes(self.relation(&relations, reader, person)));
         }
         Ok(people)
     }
@@ -176,7 +177,7 @@ impl VisibilityPolicy {
         let sees = |(reader, post): &(UserId, PostId)| {
             posts.get(post).filter(|_| !self.erased.contains(reader)).is_some_and(|cached| {
                 let author = &cached.post.author;
-                let relation = relation(&relations, Some(reader), author);
+                let relation = self.relation(&relations, Some(reader), author);
                 is_open(cached)
                     || AccessContext { reader: Some(reader), relation, view: ViewContext::Direct }
                         .can_see(author, &cached.post.visibility)
@@ -210,7 +211,7 @@ impl VisibilityPolicy {
         let asked = pairs.iter().filter(|(reader, person)| reader != person && restricted.contains(person));
         let relations = self.relations.get(asked.cloned().collect::<Vec<_>>()).await?;
         let sees = |(reader, person): &(UserId, UserId)| {
-            let relation = relation(&relations, Some(reader), person);
+            let relation = self.relation(&relations, Some(reader), person);
             !self.erased.contains(person)
                 && AccessContext { reader: Some(reader), relation, view: ViewContext::Direct }.can_see_user(person)
         };
@@ -247,26 +248,28 @@ impl VisibilityPolicy {
         self.visible_posts(reader, ViewContext::Direct, [id]).await?.remove(&id).ok_or(NO_POST)
     }
 
-    /// Whether a reader may see the profile of a user: erased users have none, and a user's profile is not visible to
-    /// users that the user blocks.
+    /// Whether a reader may see the profile of a user: erased and suspended users have none, and a user's profile is
+    /// not visible to users that the user blocks.
     ///
     /// # Errors
     /// If the ledger cannot be read.
     pub(crate) async fn can_see_profile(&self, reader: Option<&UserId>, user: &UserId) -> Result<bool> {
+        self.relations.catch_up_standings().await?;
         Ok(match reader {
-            _ if self.erased.contains(user) => false,
+            _ if self.is_hidden(reader, user) => false,
             Some(reader) if reader != user => !self.relations.between(reader, user).await?.blocked,
             _ => true,
         })
     }
 
-    /// Omits erased users, and users that block the reader or that the reader blocks. Users that hide from the reader
-    /// are included: an omission would reveal the hide.
+    /// Omits erased and suspended users, and users that block the reader or that the reader blocks. Users that hide
+    /// from the reader are included: an omission would reveal the hide.
     ///
     /// # Errors
     /// If the ledger cannot be read.
     pub(crate) async fn without_blocked(&self, reader: Option<&UserId>, mut people: Vec<User>) -> Result<Vec<User>> {
-        people.retain(|user| !self.erased.contains(&user.id));
+        self.relations.catch_up_standings().await?;
+        people.retain(|user| !self.is_hidden(reader, &user.id));
         let Some(reader) = reader else { return Ok(people) };
         let relations = self.relations.get(people.iter().map(|user| (reader.clone(), user.id.clone()))).await?;
         people.retain(|user| {
@@ -276,8 +279,20 @@ impl VisibilityPolicy {
         Ok(people)
     }
 
+    /// Omits limited users, except the reader: they are not found by a search.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(crate) async fn without_limited(&self, reader: Option<&UserId>, mut people: Vec<User>) -> Result<Vec<User>> {
+        self.relations.catch_up_standings().await?;
+        people.retain(|user| {
+            reader == Some(&user.id) || self.relations.of_stranger(&user.id).standing != Standing::Limited
+        });
+        Ok(people)
+    }
+
     /// The users of a list of the reader's own restrictions. Erased users are omitted. Users that block the reader
-    /// stay, so that the reader can lift the restriction, but without their name and picture.
+    /// and suspended users stay, so that the reader can lift the restriction, but without their name and picture.
     ///
     /// # Errors
     /// If the ledger cannot be read.
@@ -285,7 +300,8 @@ impl VisibilityPolicy {
         people.retain(|user| !self.erased.contains(&user.id));
         let relations = self.relations.get(people.iter().map(|user| (reader.clone(), user.id.clone()))).await?;
         for user in &mut people {
-            if relations.get(reader, &user.id).unwrap_or_default().blocked {
+            let relation = relations.get(reader, &user.id).unwrap_or_default();
+            if relation.blocked || relation.standing == Standing::Suspended {
                 user.name = user.id.shown().to_owned();
                 user.avatar = None;
             }
@@ -298,12 +314,23 @@ impl VisibilityPolicy {
         reader: Option<&UserId>,
         authors: impl IntoIterator<Item = UserId>,
     ) -> Result<RelationMap> {
-        let Some(reader) = reader else { return Ok(RelationMap::default()) };
+        let Some(reader) = reader else {
+            self.relations.catch_up_standings().await?;
+            return Ok(RelationMap::default());
+        };
         let others = authors.into_iter().filter(|author| author != reader);
         self.relations.get(others.map(|author| (reader.clone(), author))).await
     }
-}
 
-fn relation(relations: &RelationMap, reader: Option<&UserId>, author: &UserId) -> Relation {
-    reader.and_then(|reader| relations.get(reader, author)).unwrap_or_default()
+    /// The relation that was loaded; without one, that of a stranger.
+    fn relation(&self, relations: &RelationMap, reader: Option<&UserId>, author: &UserId) -> Relation {
+        let loaded = reader.and_then(|reader| relations.get(reader, author));
+        loaded.unwrap_or_else(|| self.relations.of_stranger(author))
+    }
+
+    /// Whether a user is hidden from every other user, and from this reader: erased or suspended.
+    fn is_hidden(&self, reader: Option<&UserId>, user: &UserId) -> bool {
+        let is_suspended = || self.relations.of_stranger(user).standing == Standing::Suspended;
+        self.erased.contains(user) || (reader != Some(user) && is_suspended())
+    }
 }

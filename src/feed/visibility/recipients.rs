@@ -31,7 +31,8 @@ impl Recipients<'_> {
     pub(crate) fn of(entry: &Entry) -> Self {
         match entry {
             Entry::Gone(_, GoneReason::Hidden) => Self::NonViewers,
-            Entry::Gone(..) => Self::Holders { before: &Visibility::Public },
+            // All followers may hold posts of the author.
+            Entry::Gone(..) | Entry::AuthorGone(_) => Self::Holders { before: &Visibility::Public },
             _ => Self::Viewers,
         }
     }

@@ -10,9 +10,10 @@ use super::pair_cache::{PairCache, UserMap};
 use crate::broker::{CacheLease, Invalidation};
 use crate::feed::caching::{CoherentCache, FillTicket};
 use crate::feed::error::Result;
+use crate::feed::identity::Standings;
 use crate::feed::invalidation::Invalidated;
 use crate::ledger::Ledger;
-use crate::model::{Relation, UserId, Visibility};
+use crate::model::{Relation, Standing, UserId, Visibility};
 
 /// How long a relation is cached. A change that hides content is in force on every node before its reply. If Redis is
 /// unreachable and a change fails, this limits how long other nodes can miss the change.
@@ -54,8 +55,11 @@ impl RelationMap {
 }
 
 /// The relations of pairs, with a cache. Concurrent requests rarely need the same pair, so fetches are not coalesced.
+///
+/// What it returns has the standing of the author, as this node knows it: this is the one place that adds it.
 pub(crate) struct RelationCache {
     ledger: Arc<dyn Ledger>,
+    standings: Arc<Standings>,
     pairs: PairCache,
     /// Whether an author has restrictions: hides, mutes or blocks that affect the visibility of the author's posts.
     restricted: CoherentCache<UserId, bool>,
@@ -64,8 +68,9 @@ pub(crate) struct RelationCache {
 
 impl RelationCache {
     /// An empty cache in front of the ledger.
-    pub(crate) fn new(ledger: Arc<dyn Ledger>, lease: &Arc<CacheLease>) -> Self {
+    pub(crate) fn new(ledger: Arc<dyn Ledger>, lease: &Arc<CacheLease>, standings: Arc<Standings>) -> Self {
         Self {
+            standings,
             followees: FolloweeCache::new(Arc::clone(&ledger), Arc::clone(lease)),
             ledger,
             pairs: PairCache::new(Arc::clone(lease), MAX_PAIRS, TTL),
@@ -118,15 +123,17 @@ impl RelationCache {
     /// If the ledger cannot be read.
     pub(crate) async fn get_by_author<'a>(
         &self,
-        readers_by_author: impl Iterator<Item = (&'a UserId, impl ExactSizeIterator<Item = &'a UserId>)> + Send,
+        readers_by_author: impl Iterator<Item = (&'a UserId, impl ExactSizeIterator<Item = &'a UserId> + Send)> + Send,
     ) -> Result<RelationMap> {
+        self.standings.catch_up().await?;
         let mut found = RelationMap::default();
         let mut missing = HashSet::new();
         for (author, readers) in readers_by_author {
+            let standing = self.standings.of(author);
             let relations = found.readers_of(author);
             relations.reserve(readers.len());
             self.pairs.get(author, readers, |reader, relation| match relation {
-                Some(relation) => drop(relations.insert(reader.clone(), relation)),
+                Some(relation) => drop(relations.insert(reader.clone(), Relation { standing, ..relation })),
                 None => drop(missing.insert((reader.clone(), author.clone()))),
             });
         }
@@ -140,7 +147,8 @@ impl RelationCache {
         let sees = |relation| {
             AccessContext { reader: None, relation, view: ViewContext::Timeline }.can_see(author, &Visibility::Public)
         };
-        self.pairs.all(author, readers.iter().copied(), sees)
+        let standing = if self.standings.is_current() { self.standings.of(author) } else { Standing::Suspended };
+        standing != Standing::Suspended && self.pairs.all(author, readers.iter().copied(), sees)
     }
 
     /// The current relations of pairs in the ledger. Cached denials are re-verified before use: an entry is rendered
@@ -149,6 +157,7 @@ impl RelationCache {
     /// # Errors
     /// If the ledger cannot be read.
     pub(crate) async fn reload(&self, pairs: HashSet<(UserId, UserId)>) -> Result<RelationMap> {
+        self.standings.catch_up().await?;
         let mut found = RelationMap::default();
         self.fetch(pairs, &mut found).await?;
         Ok(found)
@@ -161,18 +170,40 @@ impl RelationCache {
             let relations = self.ledger.relations(missing).await?;
             for (((reader, author), ticket), relation) in missing.iter().zip(tickets).zip(relations) {
                 self.pairs.fill(reader.clone(), author, ticket, relation);
-                found.insert(reader.clone(), author, relation);
+                let standing = self.standings.of(author);
+                found.insert(reader.clone(), author, Relation { standing, ..relation });
             }
         }
         Ok(())
     }
 
-    /// Whether an author has restrictions; `None` if it is not cached.
-    pub(crate) fn has_restrictions(&self, author: &UserId) -> Option<bool> {
-        self.restricted.reader().get(author)
+    /// The relation of an anonymous client to an author, or of a reader who has none: only the standing of the author.
+    /// Call it after [`catch_up_standings`](Self::catch_up_standings), or after a method that loads relations.
+    pub(crate) fn of_stranger(&self, author: &UserId) -> Relation {
+        Relation { standing: self.standings.of(author), ..Relation::default() }
     }
 
-    /// The authors among `authors` with restrictions: their public posts are not visible to all readers.
+    /// Waits until this node knows all standings that were answered. Makes no ledger call if it does.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(crate) async fn catch_up_standings(&self) -> Result<()> {
+        self.standings.catch_up().await
+    }
+
+    /// Whether an author has restrictions, or a standing that is not active; `None` if it is not known.
+    pub(crate) fn has_restrictions(&self, author: &UserId) -> Option<bool> {
+        if !self.standings.is_current() {
+            return None;
+        }
+        match self.standings.of(author) {
+            Standing::Active => self.restricted.reader().get(author),
+            Standing::Limited | Standing::Suspended => Some(true),
+        }
+    }
+
+    /// The authors among `authors` with restrictions, or with a standing that is not active: their public posts are not
+    /// visible to all readers.
     ///
     /// # Errors
     /// If the ledger cannot be read.
@@ -180,10 +211,15 @@ impl RelationCache {
         &self,
         authors: impl IntoIterator<Item = UserId>,
     ) -> Result<HashSet<UserId>> {
+        self.standings.catch_up().await?;
         let mut found = HashSet::new();
         let mut missing = HashSet::new();
         let cached = self.restricted.reader();
         for author in authors {
+            if self.standings.of(&author) != Standing::Active {
+                found.insert(author);
+                continue;
+            }
             match cached.get(&author) {
                 Some(true) => drop(found.insert(author)),
                 Some(false) => {}
@@ -204,7 +240,8 @@ impl RelationCache {
     }
 
     /// The relations of many readers to one author, in their order. Bypasses the cache: most recipients of a fan-out
-    /// are not connected to this node.
+    /// are not connected to this node. Without the standing of the author: a standing may end, and is checked at each
+    /// delivery.
     ///
     /// # Errors
     /// If the ledger cannot be read.
@@ -226,7 +263,7 @@ impl Invalidated for RelationCache {
                 }
             }
             Invalidation::User(_) => self.clear(),
-            Invalidation::Post(_) | Invalidation::Comment(_) | Invalidation::Erased(_) => {}
+            Invalidation::Post(_) | Invalidation::Comment(_) | Invalidation::Erased(_) | Invalidation::Standing(_) => {}
         }
     }
 

@@ -20,11 +20,12 @@ use super::fanout::FanoutWorkers;
 use super::favourites::FavouriteService;
 use super::identity::{
     AccountService, AuthorizationChecks, ErasedUsers, ErasureLog, ErasureRecords, IdentityService, LogProgress,
-    RevocationService, UserOrigins,
+    RevocationService, Standings, UserOrigins,
 };
 use super::invalidation::Invalidator;
 use super::likes::LikeMemory;
 use super::lineage::LineageTracker;
+use super::moderation::{Removals, Reports, Suspensions};
 use super::node_ids::NodeIds;
 use super::nodes::NodeRegistry;
 use super::notifications::{Conversations, EventWorker, Notifications};
@@ -97,7 +98,8 @@ impl Feed {
         let erased = Arc::new(ErasedUsers::new(lease.clone(), authorization_checks.clone(), log_grown.clone()));
         let origins = Arc::new(UserOrigins::new(ledger.clone()));
         let posts = Arc::new(PostCache::new(ledger.clone(), lease.clone(), erased.clone()));
-        let relations = Arc::new(RelationCache::new(ledger.clone(), &lease));
+        let standings = Arc::new(Standings::new(ledger.clone(), lease.clone(), authorization_checks.clone()));
+        let relations = Arc::new(RelationCache::new(ledger.clone(), &lease, standings.clone()));
         let followers = Arc::new(FollowerCache::new(ledger.clone(), lease.clone(), options.fanout.page));
         let contexts = Arc::new(CommentContexts::new(ledger.clone(), lease.clone()));
         let invalidator = Arc::new(Invalidator::new(
@@ -110,6 +112,7 @@ impl Feed {
                 contexts.clone(),
                 origins.clone(),
                 erased.clone(),
+                standings.clone(),
                 // The last: a check reads the caches above.
                 access_checks.clone(),
             ],
@@ -138,8 +141,13 @@ impl Feed {
             pauses: PauseDetector::new(),
             grown: log_grown,
         });
-        let identity =
-            Arc::new(IdentityService::new(ledger.clone(), origins.clone(), revocations.clone(), erased.clone()));
+        let identity = Arc::new(IdentityService::new(
+            ledger.clone(),
+            origins.clone(),
+            revocations.clone(),
+            erased.clone(),
+            standings.clone(),
+        ));
         let visibility =
             Arc::new(VisibilityPolicy::new(ledger.clone(), posts.clone(), relations.clone(), erased.clone()));
         let base = Arc::new(Base {
@@ -229,6 +237,10 @@ impl Feed {
             user_search: UserSearch::new(base.clone()),
             follows: Follows::new(base.clone(), timelines.edges.clone()),
             restrictions: Restrictions::new(base.clone(), timelines.edges.clone()),
+            suspensions: Suspensions::new(base.clone()),
+            removals: Removals::new(base.clone(), comments.clone()),
+            reports: Reports::new(base.clone(), comment_reader.clone()),
+            standings,
             timelines: timelines.pages(&base, event_renderer.clone()),
             topics: TopicService::new(base.clone()),
             exports: Exports::new(base.clone()),

@@ -34,7 +34,7 @@ impl Subscriptions {
         let credential = credential_of(grant.user.as_ref(), grant.token.clone());
         // Registered first, then checked: one of the two notices a token that ends meanwhile.
         let registration = self.sockets.register(grant.user.clone(), &grant.client, grant.token.clone(), outbox);
-        match self.base.identity.authorize(grant.user.as_ref(), &credential, NewUser::Recorded).await {
+        match self.authorize(grant.user.as_ref(), &credential).await {
             Ok(user) => {
                 if let Some(user) = &user {
                     grant.joins.iter_mut().for_each(|join| join.respell(user));
@@ -78,10 +78,22 @@ impl Subscriptions {
         CommandOutcome::NotOpened(grant.id)
     }
 
+    /// Checks a client that connects. Returns its user, with the id as first written.
+    async fn authorize(&self, user: Option<&UserId>, credential: &Credential) -> Result<Option<UserId>, FeedError> {
+        let user = self.base.identity.authorize(user, credential, NewUser::Recorded).await?;
+        if let Some(user) = &user {
+            self.base.identity.refuse_suspended(user).await?;
+        }
+        Ok(user)
+    }
+
     /// The close code for a client that may not connect.
     fn rejection(&self, grant: &ConnectGrant, error: &FeedError) -> Disconnect {
         match self.base.identity.check_revoked(grant.user.as_ref(), grant.token.as_deref()) {
             Err(revoked) => disconnect_for(revoked),
+            Ok(()) if grant.user.as_ref().is_some_and(|user| self.base.identity.is_suspended(user)) => {
+                Disconnect::PERMISSION_DENIED
+            }
             Ok(()) => Disconnect { reason: error.to_string().into(), ..Disconnect::INVALID_TOKEN },
         }
     }

@@ -1,4 +1,4 @@
-//! Closes the connections whose tokens end early, and those of blocked and erased users.
+//! Closes the connections whose tokens end early, and those of blocked, suspended and erased users.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +27,7 @@ impl RevocationWatcher {
             let _again = OnPanic(|| self.checks.check_all());
             let refused = self.sockets.refused(&pending, |user, token| match user {
                 Some(user) if self.identity.refuse_erased(user).is_err() => Err(Revoked::Token),
+                Some(user) if self.identity.is_suspended(user) => Err(Revoked::User),
                 user => self.identity.check_revoked(user, token),
             });
             for (outbox, channel) in refused.subscriptions {

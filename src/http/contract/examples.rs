@@ -34,6 +34,7 @@ pub(super) fn events() -> Option<BTreeMap<&'static str, Value>> {
         ("PostCreatedEvent", Event::Post { post: &post }),
         ("PostEditedEvent", Event::Edited { post: &edited }),
         ("PostGoneEvent", Event::PostGone { id: POST, reason: GoneReason::Deleted }),
+        ("AuthorGoneEvent", Event::AuthorGone { author: &ann, reason: GoneReason::Hidden }),
         ("TimelineReadEvent", Event::Read { id: POST, unread: 3 }),
         ("CommentCreatedEvent", Event::Comment { comment: &comment, people: &people }),
         ("CommentEditedEvent", Event::CommentEdited { comment: &comment_edited, people: &people }),
@@ -59,6 +60,7 @@ fn post(author: UserId, text: &str, edited_at: Option<Millis>) -> Option<Box<Raw
         topics: vec!["rust".into()],
         mentions: Vec::new(),
         platform: None,
+        removed: None,
         visibility: Visibility::Public,
         data: None,
         created_at: TIME,
@@ -80,6 +82,7 @@ fn comment(author: UserId, mentioned: UserId) -> Comment {
         replies: 0,
         edited_at: None,
         liked: None,
+        removed: None,
     }
 }
 

@@ -41,7 +41,10 @@ pub(super) fn describe(
         });
         if operation.is_rpc() {
             description["x-rpc-method"] = operation.name.into();
-            description["security"] = json!([{ "token": [] }, { "api_key": [] }]);
+            description["security"] = match operation.access {
+                Access::Backend => json!([{ "api_key": [] }]),
+                Access::Open | Access::Reader | Access::User => json!([{ "token": [] }, { "api_key": [] }]),
+            };
         }
         if let Some((schema, is_required)) = inputs.body(&input) {
             let schema = schemas.add_body(&input_name, schema);
@@ -93,7 +96,7 @@ impl InputMembers<'_> {
         if self.operation.takes_key() {
             parameters.push(json!({ "$ref": "#/components/parameters/IdempotencyKey" }));
         }
-        if self.operation.access != Access::Open {
+        if matches!(self.operation.access, Access::Reader | Access::User) {
             parameters.push(json!({ "$ref": "#/components/parameters/User" }));
             parameters.push(json!({ "$ref": "#/components/parameters/UserOrigin" }));
         }

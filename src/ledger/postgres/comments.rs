@@ -10,7 +10,7 @@ use super::rows::readable;
 use super::statements::Parameters;
 use crate::ledger::comments::MAX_COMMENT_DEPTH;
 use crate::ledger::{CommentEditOutcome, CommentOutcome, CommentStore, DeletedComment, LedgerError, Result, Thread};
-use crate::model::{Comment, CommentId, DomainEvent, Millis, PostId, Tally, UserId};
+use crate::model::{Comment, CommentId, DomainEvent, Millis, PostId, Removal, RemovedComment, Tally, UserId};
 
 /// Stands for "no parent" in the store. No comment has this id.
 const NONE: CommentId = CommentId::ZERO;
@@ -35,6 +35,39 @@ const DELETE: &str = with_event!(
     "$3",
     "$4"
 );
+
+const REMOVE: &str = with_event!(
+    "NULL::bool AS stays, new_likes, new_comments, new_version",
+    "feedline_remove_comment($1, $2, $3)",
+    "new_version IS NOT NULL",
+    "$3",
+    "$4",
+    "$5"
+);
+
+const RESTORE: &str =
+    "SELECT NULL::bool AS stays, new_likes, new_comments, new_version FROM feedline_restore_comment($1)";
+
+/// In the columns that [`comment`] reads, and the reason.
+macro_rules! select_removed {
+    ($rest:literal) => {
+        concat!(
+            "SELECT c.id, c.post, c.parent, coalesce((SELECT handle FROM users WHERE users.id = r.author), r.author),
+                r.text, r.mentions, c.likes, c.replies, c.edited_at, r.reason
+            FROM (",
+            $rest,
+            ") r CROSS JOIN LATERAL (
+                SELECT * FROM comments WHERE comments.post = r.post AND comments.id = r.comment OFFSET 0
+            ) c ORDER BY c.id"
+        )
+    };
+}
+
+const REMOVED_BY_ID: &str = select_removed!("SELECT * FROM removed_comments WHERE comment = ANY ($1)");
+
+/// A page of the removed comments of an author.
+pub(super) const REMOVED_BY_AUTHOR: &str =
+    select_removed!("SELECT * FROM removed_comments WHERE author = $1 AND comment > $2 ORDER BY comment LIMIT $3");
 
 /// Two look-ups for each id, each in one partition: the post of the comment, then the comment.
 pub(super) const COMMENTS: &str = "\
@@ -161,6 +194,28 @@ impl CommentStore for PostgresLedger {
         })
     }
 
+    async fn remove_comment(
+        &self,
+        id: CommentId,
+        reason: Option<&str>,
+        event: Option<&DomainEvent>,
+        now: Millis,
+    ) -> Result<Option<Tally>> {
+        let reason = reason.map(plain);
+        let event = NewEvent::new(event, self.outlet)?;
+        let parameters: Parameters<'_> = &[&integer(id.0), &reason, &integer(now), &event.text, &event.pending];
+        counted(&self.pool.write(REMOVE, parameters).await?)
+    }
+
+    async fn restore_comment(&self, id: CommentId) -> Result<Option<Tally>> {
+        counted(&self.pool.write(RESTORE, &[&integer(id.0)]).await?)
+    }
+
+    async fn removed_comments(&self, ids: &[CommentId]) -> Result<Vec<RemovedComment>> {
+        let rows = self.pool.read(REMOVED_BY_ID, &[&once(ids)]).await?;
+        Ok(readable("removed_comments", &rows, removed))
+    }
+
     async fn delete_comment(
         &self,
         id: CommentId,
@@ -184,6 +239,12 @@ pub(super) fn once(ids: &[CommentId]) -> Vec<i64> {
     wanted.sort_unstable();
     wanted.dedup();
     wanted
+}
+
+/// The counts of the post of a comment that was removed or restored; `None` if it was not.
+fn counted(rows: &[Row]) -> Result<Option<Tally>> {
+    let row = one(rows)?;
+    if at::<Option<i64>>(row, 3)?.is_none() { Ok(None) } else { tally(row).map(Some) }
 }
 
 /// Reads `likes, comments, likes_version` from the second column on.
@@ -211,5 +272,12 @@ pub(super) fn comment(row: &Row) -> Result<Comment> {
         // Of a deleted comment nothing is shown but its place.
         edited_at: if deleted { None } else { at::<Option<i64>>(row, 8)?.and_then(|at| u64::try_from(at).ok()) },
         liked: None,
+        removed: None,
     })
+}
+
+pub(super) fn removed(row: &Row) -> Result<RemovedComment> {
+    let mut comment = comment(row)?;
+    comment.removed = Some(Removal { reason: at(row, 9)?, former: None });
+    Ok(RemovedComment { comment, author: id_at(row, 3)? })
 }

@@ -48,11 +48,13 @@ mod pushes;
 mod quarantine;
 mod read_markers;
 mod relations;
+mod reports;
 mod restrictions;
 mod revocations;
 mod rights;
 mod rows;
 mod schema;
+mod standings;
 mod statements;
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@ use tokio_postgres::Row;
 
 use super::PostgresLedger;
 use super::columns::{at, json_text};
-use super::comments::comment;
+use super::comments::{REMOVED_BY_AUTHOR, comment, removed};
 use crate::ledger::{LedgerError, PersonalData, PersonalDataStore, PersonalRow, Result};
 use crate::model::UserId;
 
@@ -44,6 +44,11 @@ pub(super) const fn by_number(data: PersonalData) -> Option<&'static str> {
             "SELECT seq::text, json_build_object('user',
              coalesce((SELECT handle FROM users WHERE id = follower), follower))::text, follower FROM followers
              WHERE followee = $1 AND seq > $2 ORDER BY followers.seq LIMIT $3"
+        }
+        PersonalData::Reports => {
+            "SELECT id::text, json_strip_nulls(json_build_object('id', id, 'kind', kind, 'object', object,
+                 'reason', reason, 'text', text, 'at', at))::text, NULL FROM reports
+             WHERE reporter = $1 AND id > $2 ORDER BY reports.id LIMIT $3"
         }
         PersonalData::MutedConversations => {
             "SELECT post::text, json_build_object('post', post, 'at', at)::text, NULL FROM muted_conversations
@@ -105,6 +110,14 @@ impl PersonalDataStore for PostgresLedger {
         if let Some(sql) = by_texts(data) {
             let (first, second) = after.split_once(' ').unwrap_or_default();
             return self.readable_page("personal", sql, &[&user.as_str(), &first, &second], limit, row).await;
+        }
+        if data == PersonalData::RemovedComments {
+            let of_comment = |row: &Row| {
+                let comment = removed(row)?.comment;
+                Ok(PersonalRow { key: comment.id.to_string(), json: json_text(&comment)?, other: None })
+            };
+            let wanted: super::statements::Parameters<'_> = &[&user.as_str(), &number];
+            return self.readable_page("comments", REMOVED_BY_AUTHOR, wanted, limit, of_comment).await;
         }
         let of_comment = |row: &Row| {
             let comment = comment(row)?;

@@ -190,8 +190,13 @@ impl PostStore for PostgresLedger {
         Err(LedgerError::Busy)
     }
 
-    async fn edit_post(&self, before: &Post, after: &Post, event: Option<&DomainEvent>) -> Result<EditOutcome> {
-        let now = after.edited_at.unwrap_or(after.created_at);
+    async fn edit_post(
+        &self,
+        before: &Post,
+        after: &Post,
+        event: Option<&DomainEvent>,
+        now: Millis,
+    ) -> Result<EditOutcome> {
         let work = job_plan::post_edited(before, after);
         let jobs = work.iter().map(jobs::new_job).collect::<Result<Vec<_>>>()?;
         let event = DomainEvent::edit_for(event, after, self.outlet);

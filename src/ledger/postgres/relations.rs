@@ -4,7 +4,7 @@ use tokio_postgres::Row;
 
 use super::columns::at;
 use crate::ledger::Result;
-use crate::model::{Relation, UserId};
+use crate::model::{Relation, Standing, UserId};
 
 /// Builds a statement that returns the relations of the pairs of a reader (`$1`) and an author (`$2`), in their order:
 /// six look-ups for each pair, each in one partition. `OFFSET 0` keeps them look-ups: without it the planner may read a
@@ -42,5 +42,6 @@ pub(super) fn relation(row: &Row) -> Result<Relation> {
         muted: at(row, 3)?,
         blocks: at(row, 4)?,
         blocked: at(row, 5)?,
+        standing: Standing::Active,
     })
 }

@@ -409,6 +409,7 @@ async fn committing_calls_finish_without_their_caller() {
         topics: Vec::new(),
         mentions: Vec::new(),
         platform: None,
+        removed: None,
         visibility: Visibility::Public,
         data: None,
         created_at: 1,

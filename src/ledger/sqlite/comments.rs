@@ -8,7 +8,7 @@ use super::{SqliteLedger, UNLIMITED, events, integer, json_text, natural, readab
 use crate::ledger::comments::MAX_COMMENT_DEPTH;
 use crate::ledger::quarantine::report_unreadable;
 use crate::ledger::{CommentEditOutcome, CommentOutcome, CommentStore, DeletedComment, Result, Tally, Thread};
-use crate::model::{Comment, CommentId, DomainEvent, Millis, PostId, UserId};
+use crate::model::{Comment, CommentId, DomainEvent, Millis, PostId, Removal, RemovedComment, UserId};
 
 #[async_trait]
 impl CommentStore for SqliteLedger {
@@ -59,6 +59,28 @@ impl CommentStore for SqliteLedger {
         let after = after.clone();
         let event = event.cloned();
         self.write(move |db| edit(db, base, &after, event.as_ref())).await
+    }
+
+    async fn remove_comment(
+        &self,
+        id: CommentId,
+        reason: Option<&str>,
+        event: Option<&DomainEvent>,
+        now: Millis,
+    ) -> Result<Option<Tally>> {
+        let reason = reason.map(str::to_owned);
+        let event = event.cloned();
+        let outlet = self.outlet;
+        self.write(move |db| take_out(db, id, reason.as_deref(), event.as_ref(), (now, outlet))).await
+    }
+
+    async fn restore_comment(&self, id: CommentId) -> Result<Option<Tally>> {
+        self.write(move |db| put_back(db, id)).await
+    }
+
+    async fn removed_comments(&self, ids: &[CommentId]) -> Result<Vec<RemovedComment>> {
+        let ids = ids.to_vec();
+        self.read(move |db| removed_among(db, &ids)).await
     }
 
     async fn delete_comment(
@@ -140,6 +162,7 @@ pub(super) fn comment(row: &Row<'_>) -> rusqlite::Result<Comment> {
         // Of a deleted comment nothing is shown but its place.
         edited_at: if deleted { None } else { row.get::<_, Option<i64>>(8)?.map(natural) },
         liked: None,
+        removed: None,
     })
 }
 
@@ -240,8 +263,9 @@ fn remove(db: &Connection, id: i64) -> rusqlite::Result<()> {
 /// continues with its parent. Returns the removed comments.
 fn lose_reply(db: &Connection, mut id: i64) -> rusqlite::Result<Vec<CommentId>> {
     let mut gone = Vec::new();
-    let sql =
-        "UPDATE comments SET replies = replies - 1 WHERE id = ?1 RETURNING parent, replies = 0 AND author IS NULL";
+    let sql = "UPDATE comments SET replies = replies - 1 WHERE id = ?1 \
+               RETURNING parent, replies = 0 AND author IS NULL \
+               AND NOT EXISTS (SELECT 1 FROM removed_comments WHERE comment = comments.id)";
     loop {
         let lost = db.prepare_cached(sql)?.query_row([id], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
         let Some((parent, true)) = lost else { return Ok(gone) };
@@ -249,4 +273,53 @@ fn lose_reply(db: &Connection, mut id: i64) -> rusqlite::Result<Vec<CommentId>> 
         gone.push(CommentId(natural(id)));
         id = parent;
     }
+}
+
+/// Moves the content of a comment out of its row. `(now, outlet)` are the time, and whether there is an outlet.
+fn take_out(
+    db: &Connection,
+    id: CommentId,
+    reason: Option<&str>,
+    event: Option<&DomainEvent>,
+    (now, outlet): (Millis, bool),
+) -> rusqlite::Result<Option<Tally>> {
+    let sql = "INSERT INTO removed_comments (comment, post, author, text, mentions, reason, at) \
+               SELECT id, post, author, text, mentions, ?2, ?3 FROM comments WHERE id = ?1 AND author IS NOT NULL \
+               RETURNING post";
+    let row = params![integer(id.0), reason, integer(now)];
+    let post: Option<i64> = db.prepare_cached(sql)?.query_row(row, |row| row.get(0)).optional()?;
+    let Some(post) = post else { return Ok(None) };
+    let sql = "UPDATE comments SET author = NULL, text = NULL, mentions = NULL WHERE id = ?1";
+    db.prepare_cached(sql)?.execute([integer(id.0)])?;
+    events::append(db, event, now, outlet)?;
+    tally(db, post, -1).map(Some)
+}
+
+/// Moves it back.
+fn put_back(db: &Connection, id: CommentId) -> rusqlite::Result<Option<Tally>> {
+    let sql = "UPDATE comments SET author = r.author, text = r.text, mentions = r.mentions \
+               FROM removed_comments r WHERE r.comment = ?1 AND comments.id = ?1";
+    if db.prepare_cached(sql)?.execute([integer(id.0)])? == 0 {
+        return Ok(None);
+    }
+    let sql = "DELETE FROM removed_comments WHERE comment = ?1 RETURNING post";
+    let post = db.prepare_cached(sql)?.query_row([integer(id.0)], |row| row.get(0))?;
+    tally(db, post, 1).map(Some)
+}
+
+/// In the columns that [`comment`] reads, and the reason.
+pub(super) const REMOVED: &str = "SELECT c.id, c.post, c.parent, \
+        coalesce((SELECT handle FROM users WHERE users.id = r.author), r.author), \
+        r.text, r.mentions, c.likes, c.replies, c.edited_at, r.reason \
+    FROM removed_comments r CROSS JOIN comments c ON c.id = r.comment ";
+
+fn removed_among(db: &Connection, ids: &[CommentId]) -> rusqlite::Result<Vec<RemovedComment>> {
+    let sql = format!("{REMOVED} WHERE r.comment IN (SELECT value FROM json_each(?1))");
+    readable("removed_comments", db.prepare_cached(&sql)?.query([json_text(ids)?])?, removed)
+}
+
+pub(super) fn removed(row: &Row<'_>) -> rusqlite::Result<RemovedComment> {
+    let mut comment = comment(row)?;
+    comment.removed = Some(Removal { reason: row.get(9)?, former: None });
+    Ok(RemovedComment { comment, author: user_id_at(row, 3)? })
 }

@@ -132,6 +132,7 @@ const OF_POST: &[Rows] = &[
         "(SELECT id FROM comments INDEXED BY comments_thread WHERE post = ?1 LIMIT ?2) \
          CROSS JOIN comment_likes ON comment = id",
     ),
+    ("removed_comments", "comment", "removed_comments INDEXED BY removed_comments_post WHERE post = ?1"),
     ("comments", "id", "comments INDEXED BY comments_thread WHERE post = ?1"),
 ];
 
@@ -228,6 +229,10 @@ const REST: &[Rows] = &[
     ("push_preferences", "user", "push_preferences WHERE user = ?1"),
     ("read_markers", "user", "read_markers WHERE user = ?1"),
     ("favourites_of_users", "user, type", "favourites_of_users WHERE user = ?1"),
+    ("standings", "seq", "standings INDEXED BY standings_user WHERE user = ?1"),
+    ("removed_comments", "comment", "removed_comments INDEXED BY removed_comments_author WHERE author = ?1"),
+    ("reports", "id", "reports INDEXED BY reports_reporter WHERE reporter = ?1"),
+    ("reports", "id", "reports INDEXED BY reports_about WHERE about = ?1"),
 ];
 
 const PEOPLE: &str = "notifications INDEXED BY notifications_order \

@@ -47,9 +47,11 @@ mod quarantine;
 mod read_markers;
 mod readers;
 mod relations;
+mod reports;
 mod restrictions;
 mod revocations;
 mod rows;
+mod standings;
 mod suggest;
 mod timeline;
 mod topics;
@@ -193,8 +195,7 @@ impl Ledger for SqliteLedger {
     }
 
     async fn close(&self) {
-        let readers = Arc::clone(&self.readers);
-        let heavy = Arc::clone(&self.heavy);
+        let [readers, heavy] = [&self.readers, &self.heavy].map(Arc::clone);
         let writer = Arc::clone(&self.writer.lane);
         let closed = tokio::task::spawn_blocking(move || {
             // The writer closes last: the last connection to close copies the write-ahead log into the file, and a

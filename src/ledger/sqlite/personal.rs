@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use rusqlite::types::Type;
 use rusqlite::{Connection, Row, ToSql, params};
 
-use super::comments::comment;
+use super::comments::{REMOVED, comment, removed};
 use super::{SqliteLedger, UNLIMITED, json_text, readable_page};
 use crate::ledger::{PersonalData, PersonalDataStore, PersonalRow, Result};
 use crate::model::UserId;
@@ -41,6 +41,11 @@ const fn by_number(data: PersonalData) -> Option<&'static str> {
             "SELECT CAST(seq AS TEXT), json_object('user', \
              coalesce((SELECT handle FROM users WHERE id = follower), follower)), follower \
              FROM follows INDEXED BY follows_in WHERE followee = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
+        }
+        PersonalData::Reports => {
+            "SELECT CAST(id AS TEXT), json_patch('{}', json_object('id', id, 'kind', kind, 'object', object, \
+             'reason', reason, 'text', text, 'at', at)), NULL FROM reports INDEXED BY reports_reporter \
+             WHERE reporter = ?1 AND id > ?2 ORDER BY id LIMIT ?3"
         }
         PersonalData::MutedConversations => {
             "SELECT CAST(post AS TEXT), json_object('post', post, 'at', at), NULL FROM muted_conversations \
@@ -118,6 +123,15 @@ pub(super) fn rows(
     if let Some(sql) = by_texts(data) {
         let (first, second) = after.split_once(' ').unwrap_or_default();
         return read(sql, params![user.as_str(), first, second, UNLIMITED]);
+    }
+    if data == PersonalData::RemovedComments {
+        let sql = format!("{} WHERE r.author = ?1 AND r.comment > ?2 ORDER BY r.comment LIMIT ?3", REMOVED);
+        let of_comment = |row: &Row<'_>| {
+            let comment = removed(row)?.comment;
+            Ok(PersonalRow { key: comment.id.to_string(), json: json_text(&comment)?, other: None })
+        };
+        let wanted = params![user.as_str(), number, UNLIMITED];
+        return readable_page("comments", db.prepare_cached(&sql)?.query(wanted)?, limit, of_comment);
     }
     let of_comment = |row: &Row<'_>| {
         let comment = comment(row)?;

@@ -53,12 +53,18 @@ impl PostStore for SqliteLedger {
         self.write(move |db| delete(db, id, &author, now, outlet)).await
     }
 
-    async fn edit_post(&self, before: &Post, after: &Post, event: Option<&DomainEvent>) -> Result<EditOutcome> {
+    async fn edit_post(
+        &self,
+        before: &Post,
+        after: &Post,
+        event: Option<&DomainEvent>,
+        now: Millis,
+    ) -> Result<EditOutcome> {
         let base = before.edited_at;
         let after = after.clone();
         let outlet = self.outlet;
         let event = DomainEvent::edit_for(event, &after, outlet);
-        self.write(move |db| edit(db, base, &after, event.as_ref(), outlet)).await
+        self.write(move |db| edit(db, base, &after, event.as_ref(), now, outlet)).await
     }
 
     async fn author_posts(&self, author: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>> {
@@ -132,6 +138,7 @@ fn edit(
     base: Option<Millis>,
     after: &Post,
     event: Option<&DomainEvent>,
+    now: Millis,
     outlet: bool,
 ) -> rusqlite::Result<EditOutcome> {
     let Some(before) = own(db, after.id, &after.author)? else { return Ok(EditOutcome::Missing) };
@@ -142,7 +149,6 @@ fn edit(
     db.prepare_cached(replace)?.execute(params![integer(after.id.0), json_text(after)?])?;
     topics::leave(db, &before)?;
     topics::enter(db, after)?;
-    let now = after.edited_at.unwrap_or(after.created_at);
     events::append(db, event, now, outlet)?;
     let jobs = job_plan::post_edited(&before, after).into_iter().map(|work| jobs::create(db, work, now));
     jobs.collect::<rusqlite::Result<_>>().map(EditOutcome::Edited)

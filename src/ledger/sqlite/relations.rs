@@ -3,7 +3,7 @@
 use rusqlite::{Connection, Row};
 
 use super::rows::id_pairs_json;
-use crate::model::{Relation, UserId};
+use crate::model::{Relation, Standing, UserId};
 
 /// Six index look-ups for each pair.
 pub(super) const RELATIONS: &str = "WITH pair AS MATERIALIZED \
@@ -28,5 +28,6 @@ fn relation(row: &Row<'_>) -> rusqlite::Result<Relation> {
         muted: row.get(3)?,
         blocks: row.get(4)?,
         blocked: row.get(5)?,
+        standing: Standing::Active,
     })
 }

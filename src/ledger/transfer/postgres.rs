@@ -25,7 +25,10 @@ const SEQUENCES: &str = "\
         pg_sequence_last_value(pg_get_serial_sequence('events', 'seq')::regclass)));
     SELECT setval(pg_get_serial_sequence('quarantine', 'id'), greatest(1, (SELECT max(id) FROM quarantine),
         pg_sequence_last_value(pg_get_serial_sequence('quarantine', 'id')::regclass)));
-    UPDATE revocations_end SET seq = greatest(seq, (SELECT max(seq) FROM revocations));
+    SELECT setval(pg_get_serial_sequence('reports', 'id'), greatest(1, (SELECT max(id) FROM reports),
+        pg_sequence_last_value(pg_get_serial_sequence('reports', 'id')::regclass)));
+    UPDATE revocations_end SET seq = greatest(seq, (SELECT max(seq) FROM revocations),
+        (SELECT max(seq) FROM standings));
     ANALYZE";
 
 /// The number of nodes that are alive.

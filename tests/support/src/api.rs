@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use crate::server::{API_KEY, Server};
 
-/// Calls an HTTP operation for a user. Returns the status (0: no response) and the body.
+/// Calls an HTTP operation for a user; for the backend itself, if the name is empty. Returns the status (0: no
+/// response) and the body.
 pub async fn attempt(node: &Server, user: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
     attempt_named(node.port(), user, None, method, path, body).await
 }
@@ -18,7 +19,8 @@ pub async fn attempt_named(
     path: &str,
     body: &Value,
 ) -> (u16, Value) {
-    let mut headers = vec![("x-api-key", API_KEY), ("x-user", user)];
+    let mut headers = vec![("x-api-key", API_KEY)];
+    headers.extend((!user.is_empty()).then_some(("x-user", user)));
     headers.extend(key.map(|key| ("idempotency-key", key)));
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let answer = Server::http_at(port, method, &format!("/api/v1{path}"), &headers, body).await;
@@ -38,10 +40,12 @@ pub async fn timeline(node: &Server, user: &str) -> Vec<u64> {
     page["items"].as_array().expect("items").iter().filter_map(|post| post["id"].as_u64()).collect()
 }
 
-/// Parses a log entry from a socket or from `timeline.updates` into its offset, its type and the id of its post.
+/// Parses a log entry from a socket or from `timeline.updates` into its offset, its type and the id of its post; 0 if
+/// it concerns all posts of an author.
 pub fn entry(publication: &Value) -> (u64, String, u64) {
     let data = &publication["data"];
-    let post = data["post"]["id"].as_u64().or(data["id"].as_u64());
+    let of_author = data["author"].is_string().then_some(0);
+    let post = data["post"]["id"].as_u64().or(data["id"].as_u64()).or(of_author);
     let kind = data["type"].as_str().expect("a type").to_owned();
     (publication["offset"].as_u64().expect("an offset"), kind, post.expect("a post"))
 }

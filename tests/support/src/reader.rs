@@ -48,6 +48,8 @@ pub struct View {
     pub arrivals: Vec<Arrival>,
     /// When the last connection sent its connect command.
     asked: Option<Instant>,
+    /// The authors of all posts that were pushed or read.
+    authors: BTreeMap<u64, String>,
     /// The pages read so far, each with the offset at which it was read.
     pages: Vec<(u64, Vec<u64>)>,
     /// Whether the pages reach the end of the timeline.
@@ -85,6 +87,11 @@ impl Reader {
     /// Drops the connection without a close frame, and connects to `port` if that is given.
     pub fn go(&self, port: Option<u16>) {
         self.wish.send_replace(port);
+    }
+
+    /// The port that the reader is connected to, or tries to connect to.
+    pub fn port(&self) -> Option<u16> {
+        *self.wish.borrow()
     }
 
     /// Whether the reader is connected or tries to connect.
@@ -298,7 +305,28 @@ impl View {
             self.wrong.push(format!("post {post} again at {offset} in {}", self.epoch));
         }
         self.offset = offset;
+        self.note_author(&publication["data"]["post"]);
+        if let Some(author) = publication["data"]["author"].as_str() {
+            let theirs = self.authors.iter().filter(|(_, by)| *by == author);
+            self.received.extend(theirs.map(|(id, _)| (offset, kind.clone(), *id)));
+            return;
+        }
         self.received.push((offset, kind, post));
+    }
+
+    fn note_author(&mut self, post: &Value) {
+        if let (Some(id), Some(author)) = (post["id"].as_u64(), post["author"].as_str()) {
+            self.authors.insert(id, author.to_owned());
+        }
+    }
+
+    /// Forgets everything, as after a reload of the app: the next connection begins anew.
+    pub fn forget(&mut self) {
+        self.epoch.clear();
+        self.offset = 0;
+        self.received.clear();
+        self.pages.clear();
+        self.is_complete = false;
     }
 
     /// Whether the latest entry about a post before an offset says that the post is in the timeline.
@@ -317,6 +345,7 @@ impl View {
             self.pages.clear();
             return Answer::Again;
         }
+        page["items"].as_array().into_iter().flatten().for_each(|post| self.note_author(post));
         let ids: Vec<u64> =
             page["items"].as_array().expect("items").iter().filter_map(|item| item["id"].as_u64()).collect();
         let last = self.pages.last().and_then(|(_, ids)| ids.last().copied()).unwrap_or(u64::MAX);

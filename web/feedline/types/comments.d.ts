@@ -9,6 +9,7 @@ export class Comments extends Pages<ItemList<{
     likes: number;
     mentions?: import("../api.js").components["schemas"]["UserId"][];
     post: import("../api.js").components["schemas"]["PostId"];
+    removed?: import("../api.js").components["schemas"]["Removal"];
     replies: number;
     reply_to?: import("../api.js").components["schemas"]["CommentId"];
     text?: string;

@@ -16,10 +16,10 @@ if news and #ARGV > 5 then
   for i = 6, #ARGV, 2 do
     local kind, post = ARGV[i], ARGV[i + 1]
     local padded = pad(post)
-    if padded > floor and is_news(kind, words[post], head) then
+    if (kind == 'a' or padded > floor) and is_news(kind, words[post], head) then
       local id = call('XADD', log, '0-*', kind, post)
       call('PUBLISH', log, id .. ' ' .. sub(head, 17) .. ' ' .. kind .. post)
-      if kind ~= 'e' then words[post] = kind end
+      if is_about_presence(kind) then words[post] = kind end
       written = written + 1
       if kind == 'p' and padded > fence then fence = padded end
     end

@@ -22,6 +22,12 @@ end
 
 -- Reading a whole inbox is bounded: it is trimmed to its length, with some slack, whenever it has grown by 100 entries.
 
+-- Whether an entry of this kind may add or remove its post. Edits do not: they are written without a search. Nor does
+-- an entry that hides an author (kind a): its post only names the author.
+local function is_about_presence(kind)
+  return kind ~= 'e' and kind ~= 'a'
+end
+
 -- The kind letter of the newest entry on a post, nil if there is none. Edits do not count: they are written without a
 -- search, so they do not show that the inbox contains the post.
 local function last_word(log, post)
@@ -30,7 +36,7 @@ local function last_word(log, post)
     local chunk = call('XREVRANGE', log, to, '-', 'COUNT', count)
     for i = 1, #chunk do
       local field = chunk[i][2]
-      if field[2] == post and field[1] ~= 'e' then return field[1] end
+      if field[2] == post and is_about_presence(field[1]) then return field[1] end
     end
     if #chunk < count then return nil end
     to, count = '(' .. chunk[#chunk][1], 500
@@ -42,13 +48,14 @@ local function last_words(log)
   local words, all = {}, call('XRANGE', log, '-', '+')
   for i = 1, #all do
     local field = all[i][2]
-    if field[1] ~= 'e' then words[field[2]] = field[1] end
+    if is_about_presence(field[1]) then words[field[2]] = field[1] end
   end
   return words
 end
 
 -- Whether an entry changes the state of an inbox. `word` is the last entry on the post.
 local function is_news(kind, word, head)
+  if kind == 'a' then return sub(head, 1, 16) ~= UNFILLED end
   if word == 'p' then return kind ~= 'p' end
   if word == 'x' then return false end
   if word then return kind == 'p' end
@@ -58,7 +65,7 @@ end
 -- Whether an edit or a removal is written without a search. The past posts of an unfilled inbox are read later than the
 -- edit, so it does not need the edit; but they could add a removed post again.
 local function applies(kind, head)
-  return kind ~= 'e' or sub(head, 1, 16) ~= UNFILLED
+  return is_about_presence(kind) or sub(head, 1, 16) ~= UNFILLED
 end
 
 -- Records that an operation other than a fan-out adds posts.

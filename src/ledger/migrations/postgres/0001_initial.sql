@@ -75,7 +75,20 @@ CREATE UNIQUE INDEX revocations_subject ON revocations (kind, subject);
 -- Drops expired entries.
 CREATE INDEX revocations_expiry ON revocations (expires_at);
 
--- The last `seq` of `revocations`, in one row. The transaction that takes the next one holds the row until its commit,
+-- The standings of users: a log with one row for each user who was ever limited or suspended. A change replaces the row
+-- and takes a new number, from the same counter as revocations. Every node follows the log by number.
+CREATE TABLE standings (
+    seq    bigint PRIMARY KEY,
+    owner  text COLLATE "C" NOT NULL,
+    level  text COLLATE "C" NOT NULL CHECK (level IN ('active', 'limited', 'suspended')),
+    reason text,
+    -- When the standing ends; NULL: never.
+    until  bigint,
+    at     bigint NOT NULL
+) WITH (fillfactor = 80);
+CREATE UNIQUE INDEX standings_owner ON standings (owner);
+
+-- The last `seq` of `revocations` and `standings`, in one row. The transaction that takes the next one holds the row until its commit,
 -- so numbers become visible in their order (those of a sequence would not). The row stays when entries are dropped.
 CREATE TABLE revocations_end (
     alone boolean PRIMARY KEY DEFAULT true CHECK (alone),
@@ -297,6 +310,45 @@ CREATE TABLE comment_posts (
     comment bigint PRIMARY KEY,
     post    bigint NOT NULL
 ) PARTITION BY HASH (comment);
+
+-- What the rows of removed comments lack: the row in `comments` is that of a deleted comment, and stays until the
+-- comment is restored. Not partitioned: few comments are removed.
+CREATE TABLE removed_comments (
+    comment  bigint PRIMARY KEY,
+    post     bigint NOT NULL,
+    author   text COLLATE "C" NOT NULL,
+    text     text,
+    -- User ids; NULL: none.
+    mentions text[],
+    reason   text,
+    at       bigint NOT NULL
+);
+CREATE INDEX removed_comments_author ON removed_comments (author, comment);
+CREATE INDEX removed_comments_post ON removed_comments (post, comment);
+
+-- Reports of users, posts and comments.
+CREATE TABLE reports (
+    id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    reporter  text COLLATE "C" NOT NULL,
+    kind      text COLLATE "C" NOT NULL CHECK (kind IN ('user', 'post', 'comment')),
+    -- The id of the reported object.
+    object    text COLLATE "C" NOT NULL,
+    -- The user who is reported: of a post or a comment, its author.
+    about     text COLLATE "C" NOT NULL,
+    reason    text COLLATE "C" NOT NULL,
+    text      text,
+    at        bigint NOT NULL,
+    -- NULL: the report is open.
+    closed_at bigint,
+    action    text COLLATE "C"
+);
+-- One open report of a reporter about an object.
+CREATE UNIQUE INDEX reports_one ON reports (reporter, kind, object) WHERE closed_at IS NULL;
+CREATE INDEX reports_open ON reports (id) WHERE closed_at IS NULL;
+CREATE INDEX reports_closed ON reports (id) WHERE closed_at IS NOT NULL;
+-- For exports and erasures.
+CREATE INDEX reports_reporter ON reports (reporter, id);
+CREATE INDEX reports_about ON reports (about, id);
 
 -- Numbers batches of likes. A number is taken while the rows of the posts in `post_counts` are locked, so the likes of
 -- one list become visible in their order.

@@ -65,6 +65,19 @@ CREATE UNIQUE INDEX revocations_subject ON revocations (kind, subject);
 -- Drops expired entries.
 CREATE INDEX revocations_expiry ON revocations (expires_at);
 
+-- The standings of users: a log with one row for each user who was ever limited or suspended. A change replaces the row
+-- and takes a new number. Every node follows the log by number, so numbers are never reused.
+CREATE TABLE standings (
+    seq    INTEGER PRIMARY KEY AUTOINCREMENT,
+    user   TEXT NOT NULL REFERENCES users (id),
+    level  TEXT NOT NULL CHECK (level IN ('active', 'limited', 'suspended')),
+    reason TEXT,
+    -- When the standing ends; NULL: never.
+    until  INTEGER,
+    at     INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX standings_user ON standings (user);
+
 -- Erasures in progress. The remaining rows of the user are the progress, so a node that takes an erasure over needs
 -- nothing else.
 CREATE TABLE erasures (
@@ -300,6 +313,45 @@ CREATE TABLE comments (
 CREATE INDEX comments_thread ON comments (post, parent, id);
 -- The comments of a user, for exports and erasures.
 CREATE INDEX comments_author ON comments (author, id) WHERE author IS NOT NULL;
+
+-- What the rows of removed comments lack: the row in `comments` is that of a deleted comment, and stays until the
+-- comment is restored.
+CREATE TABLE removed_comments (
+    comment  INTEGER PRIMARY KEY,
+    post     INTEGER NOT NULL,
+    author   TEXT NOT NULL REFERENCES users (id),
+    text     TEXT,
+    -- A JSON array of user ids; NULL: none.
+    mentions TEXT,
+    reason   TEXT,
+    at       INTEGER NOT NULL
+);
+CREATE INDEX removed_comments_author ON removed_comments (author, comment);
+CREATE INDEX removed_comments_post ON removed_comments (post, comment);
+
+-- Reports of users, posts and comments.
+CREATE TABLE reports (
+    id        INTEGER PRIMARY KEY AUTOINCREMENT,
+    reporter  TEXT NOT NULL REFERENCES users (id),
+    kind      TEXT NOT NULL CHECK (kind IN ('user', 'post', 'comment')),
+    -- The id of the reported object.
+    object    TEXT NOT NULL,
+    -- The user who is reported: of a post or a comment, its author.
+    about     TEXT NOT NULL REFERENCES users (id),
+    reason    TEXT NOT NULL,
+    text      TEXT,
+    at        INTEGER NOT NULL,
+    -- NULL: the report is open.
+    closed_at INTEGER,
+    action    TEXT
+);
+-- One open report of a reporter about an object.
+CREATE UNIQUE INDEX reports_one ON reports (reporter, kind, object) WHERE closed_at IS NULL;
+CREATE INDEX reports_open ON reports (id) WHERE closed_at IS NULL;
+CREATE INDEX reports_closed ON reports (id) WHERE closed_at IS NOT NULL;
+-- For exports and erasures.
+CREATE INDEX reports_reporter ON reports (reporter, id);
+CREATE INDEX reports_about ON reports (about, id);
 
 -- Likes of posts. Likes are acknowledged by a queue, and stored here in batches.
 CREATE TABLE likes (

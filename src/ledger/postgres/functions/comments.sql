@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- Comments. A transaction locks the counts of the post first, then its comments.
 
 -- Whether a comment with this id is by this author, or remains of a deleted one: the call was made before.
@@ -117,7 +117,8 @@ BEGIN
         DELETE FROM comment_posts WHERE comment = p_comment;
         LOOP
             UPDATE comments SET replies = replies - 1 WHERE post = of_post AND id = above
-            RETURNING parent, replies = 0 AND author IS NULL INTO next_above, is_last;
+            RETURNING parent, replies = 0 AND author IS NULL
+                AND NOT EXISTS (SELECT FROM removed_comments WHERE comment = above) INTO next_above, is_last;
             EXIT WHEN NOT FOUND OR NOT is_last;
             DELETE FROM comments WHERE post = of_post AND id = above;
             DELETE FROM comment_posts WHERE comment = above;

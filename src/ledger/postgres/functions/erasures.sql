@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- Erasures of users, in steps of a bounded number of rows.
 
 -- Makes a user a tombstone, known or not, and begins the erasure. Returns false if the user is one already.
@@ -62,6 +62,8 @@ BEGIN
             - feedline_erase_rows('likes', 'owner, post', 'post = $1::bigint', next_post::text, remaining);
         remaining := remaining - feedline_erase_rows(
             'muted_conversations', 'owner, post', 'post = $1::bigint', next_post::text, remaining);
+        remaining := remaining
+            - feedline_erase_rows('removed_comments', 'comment', 'post = $1::bigint', next_post::text, remaining);
         WHILE remaining > 0 LOOP
             SELECT id INTO next_comment FROM comments WHERE post = next_post LIMIT 1;
             EXIT WHEN NOT FOUND;
@@ -169,7 +171,11 @@ BEGIN
         ('quarantine', 'id', $q$kind = 'push' AND name >= $1 || '/' AND name < $1 || '0'$q$, NULL),
         ('push_preferences', 'owner', 'owner = $1', NULL),
         ('read_markers', 'owner', 'owner = $1', NULL),
-        ('favourites_of_users', 'owner, type', 'owner = $1', NULL)
+        ('favourites_of_users', 'owner, type', 'owner = $1', NULL),
+        ('standings', 'seq', 'owner = $1', NULL),
+        ('removed_comments', 'comment', 'author = $1', NULL),
+        ('reports', 'id', 'reporter = $1', NULL),
+        ('reports', 'id', 'about = $1', NULL)
     ) AS t (name, key, condition, mirror) LOOP
         EXIT WHEN remaining <= 0;
         remaining := remaining

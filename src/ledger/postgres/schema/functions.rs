@@ -36,6 +36,7 @@ pub(super) const FUNCTIONS: &[FunctionFile] = function_files![
     "audience",
     "posts",
     "comments",
+    "moderation",
     "likes",
     "favourites",
     "notifications",
