@@ -41,16 +41,16 @@ impl Executor {
         if operation.access == Access::User {
             request.caller.user()?;
         }
-        if operation.access == Access::Backend
-            && (request.origin != Origin::Backend || request.caller != Caller::Anonymous)
-        {
-            return Err(FeedError::Forbidden("only a backend does this: send X-API-Key, and no X-User"));
-        }
         let new = match operation.effect {
             Effect::QueuedWrite(_) => NewUser::Settled,
             _ => NewUser::Recorded,
         };
         let user = identity.authorize(request.caller.reader(), &request.credential, new).await?;
+        if operation.access == Access::Backend
+            && (request.origin != Origin::Backend || request.caller != Caller::Anonymous)
+        {
+            return Err(FeedError::Forbidden("only a backend does this: send X-API-Key, and no X-User"));
+        }
         if let (Some(user), false) = (&user, matches!(operation.effect, Effect::Read(_))) {
             identity.refuse_suspended(user).await?;
         }

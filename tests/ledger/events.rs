@@ -67,7 +67,7 @@ async fn events_are_queued_with_their_write(ledger: Any) {
     let event = DomainEvent::post_edited(&mentioning, &edited).expect("it mentions a new user");
     for _ in 0..2 {
         // The second edit is based on an outdated version and writes nothing.
-        ledger.edit_post(&mentioning, &edited, Some(&event), 5).await.expect("an answer");
+        ledger.edit_post(&mentioning, &edited, Some(&event), NOW + 9).await.expect("an answer");
     }
     let expected = [
         DomainEvent::PostCreated { post: PostId(2), author: id("ann"), mentions: ids(&["bo", "nobody"]) },

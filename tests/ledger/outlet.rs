@@ -62,7 +62,7 @@ async fn live(ledger: &dyn Ledger) {
     let before = Post { mentions: ids(&["bo"]), ..post(2, "ann", &[]) };
     store(ledger, before.clone()).await.expect("a post");
     let after = Post { edited_at: Some(NOW + 9), ..before.clone() };
-    ledger.edit_post(&before, &after, None, 5).await.expect("an answer");
+    ledger.edit_post(&before, &after, None, after.edited_at.unwrap_or(after.created_at)).await.expect("an answer");
     delete(ledger, 1, "ann").await.expect("a job");
     follow(ledger, &id("bo"), &id("ann")).await;
     unfollow(ledger, &id("bo"), &id("ann")).await;

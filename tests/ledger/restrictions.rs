@@ -249,7 +249,7 @@ async fn edits_compare_and_swap_the_version(ledger: Any) {
     first.data = serde_json::json!({ "edited_at": 7 }).as_object().cloned();
     store(&*ledger, first.clone()).await.unwrap();
     let edit = async |before: &feedline::model::Post, after: &feedline::model::Post| {
-        ledger.edit_post(before, after, None, 5).await.expect("an answer")
+        ledger.edit_post(before, after, None, after.edited_at.unwrap_or(after.created_at)).await.expect("an answer")
     };
     let second = feedline::model::Post { visibility: Visibility::Followers, edited_at: Some(NOW + 5), ..first.clone() };
     let other = feedline::model::Post { edited_at: Some(NOW), ..first.clone() };

@@ -163,7 +163,11 @@ pub(crate) async fn delete(ledger: &dyn Ledger, number: u64, author: &str) -> Op
 pub(crate) async fn edit(ledger: &dyn Ledger, post: &Post) -> Vec<Job> {
     loop {
         let before = ledger.posts(&[post.id]).await.expect("an answer").pop();
-        match ledger.edit_post(before.as_ref().unwrap_or(post), post, None, 5).await.expect("an answer") {
+        match ledger
+            .edit_post(before.as_ref().unwrap_or(post), post, None, post.edited_at.unwrap_or(post.created_at))
+            .await
+            .expect("an answer")
+        {
             EditOutcome::Edited(jobs) => return jobs.into_iter().map(|new| new.job).collect(),
             EditOutcome::Missing => return Vec::new(),
             EditOutcome::Conflict => {}

@@ -125,7 +125,7 @@ pub(super) fn rows(
         return read(sql, params![user.as_str(), first, second, UNLIMITED]);
     }
     if data == PersonalData::RemovedComments {
-        let sql = format!("{} WHERE r.author = ?1 AND r.comment > ?2 ORDER BY r.comment LIMIT ?3", REMOVED);
+        let sql = format!("{REMOVED} WHERE r.author = ?1 AND r.comment > ?2 ORDER BY r.comment LIMIT ?3");
         let of_comment = |row: &Row<'_>| {
             let comment = removed(row)?.comment;
             Ok(PersonalRow { key: comment.id.to_string(), json: json_text(&comment)?, other: None })
