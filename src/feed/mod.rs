@@ -50,6 +50,7 @@ pub(crate) mod people;
 pub(crate) mod posts;
 mod pushes;
 mod query_values;
+mod rate_limit;
 mod rate_limits;
 mod rendering;
 mod runtime;

@@ -115,7 +115,8 @@ impl NodeIds {
     /// [`FeedError::Unavailable`] while another node may have this node's number.
     pub(crate) fn next(&self, now: Millis) -> Result<PostId> {
         self.maker.next(ClockReading::at(now)).map_err(|NoLease| {
-            tracing::warn!(error = %FeedError::Unavailable, "no ids are made: the lease of this node's number has run out");
+            let error = FeedError::Unavailable;
+            tracing::warn!(%error, "no ids are made: the lease of this node's number has run out");
             self.renew_soon();
             FeedError::Unavailable
         })
