@@ -40,7 +40,7 @@ impl ApiKeys {
         let matches = self.hashes.iter().map(|hash| hash.as_bytes().ct_eq(presented.as_bytes()));
         let accepted: bool = matches.fold(subtle::Choice::from(0), |any, this| any | this).into();
         if !accepted {
-            deny(Denied::ApiKey, "wrong", &format_args!("{} characters", presented_length));
+            deny(Denied::ApiKey, "wrong", &format_args!("{presented_length} characters"));
         }
         accepted
     }
