@@ -220,7 +220,7 @@ impl Exports {
         loop {
             let before = reached.key.parse().ok();
             let groups = self.base.ledger.notifications(user, before, ROWS_PER_READ).await?;
-            let Some(last) = groups.last().map(|group| group.seq) else { return Ok(true) };
+            let Some(last) = groups.last().map(|group| group.place) else { return Ok(true) };
             let mut has_room = true;
             for notification in self.base.notification_renderer.render(user, groups).await? {
                 let json = serde_json::to_string(&notification).map_err(|_| FeedError::Internal)?;

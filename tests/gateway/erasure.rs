@@ -422,3 +422,19 @@ async fn erased_accounts_cannot_be_created_again() {
     let used = server.http("GET", "/api/v1/timeline", &headers, "").await;
     assert_eq!(used.status, 401, "{used:?}");
 }
+
+#[tokio::test]
+async fn an_export_ends_behind_a_notification_that_has_grown() {
+    let server = Server::start().await;
+    let post = server.post("ann", "liked by many").await;
+    for by in ["bo", "cy", "dee"] {
+        server.done(by, "PUT", &format!("/posts/{post}/like"), &Value::Null).await;
+        let notified = async || {
+            let page = server.done("ann", "GET", "/notifications", &Value::Null).await;
+            page["items"][0]["people"].as_array().is_some_and(|people| people.iter().any(|one| one["id"] == by))
+        };
+        until("the like is in the group", notified).await;
+    }
+    let ended = tokio::time::timeout(PATIENCE, export(&server, "ann")).await.expect("an end");
+    assert_eq!(rows(&ended, "notifications").len(), 1, "{ended}");
+}
