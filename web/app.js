@@ -279,12 +279,13 @@ export class App {
 
   /** The second script; null if it cannot be used, or somebody else has signed in meanwhile. */
   async secondScript() {
-    const { session } = this;
+    const key = this.session?.key;
     const slow = setTimeout(() => this.toast(t("waiting")), SLOW_MS);
     const second = await loadSecondScript().catch(() => null);
     clearTimeout(slow);
     if (!second) this.#renew();
-    return session === this.session ? second : null;
+    // The session itself is replaced whenever its profile has changed.
+    return key === this.session?.key ? second : null;
   }
 
   /** The server was replaced by another build: the page is loaded anew, unless something would be lost. */

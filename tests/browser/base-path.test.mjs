@@ -7,7 +7,7 @@ import { after, before, test } from "node:test";
 import { Server } from "../support/server.mjs";
 import { Driver } from "./driver.mjs";
 import { PathProxy } from "./path-proxy.mjs";
-import { LIVE_MS, live, quiet, signUp, write } from "./people.mjs";
+import { createAccount, LIVE_MS, live, quiet, signIn, signUp, write } from "./people.mjs";
 
 const VAPID = createECDH("prime256v1");
 VAPID.generateKeys();
@@ -111,5 +111,17 @@ test("a page of another build is loaded anew", async () => {
     // The script may have been wanted before the click went through.
     await browser.click("nav-explore");
     await at(browser, "/feed/explore");
+  });
+});
+
+test("a view at which one signs in is shown, also when its script comes after the profile", async () => {
+  const env = { FEEDLINE__SERVER__BASE_PATH: "/feed" };
+  await behindProxy({ keeps: true, env }, async ({ server, proxy, browser, home }) => {
+    await createAccount(server, "ann", "Ann Arbor");
+    proxy.delayMs = (path) => (path.includes("/more.") ? 3_000 : 0);
+    await browser.open(`${home}/user/ann`);
+    await signIn(browser, "ann");
+    await browser.sees("profile-name", "Ann Arbor");
+    await quiet(browser);
   });
 });

@@ -17,6 +17,8 @@ export class PathProxy {
   inside = [];
   /** Changes the path of a request, if a test sets it. */
   rewrite = (path) => path;
+  /** How long a request waits before it is passed on, in ms. */
+  delayMs = () => 0;
 
   /** `keeps`: whether it passes the whole path on, or removes the base path and names it in a header. */
   static async to(port, { keeps }) {
@@ -50,6 +52,12 @@ export class PathProxy {
   #serve(request, response) {
     const passed = this.#passed(request);
     if (!passed) return response.writeHead(404).end();
+    const delay = this.delayMs(request.url);
+    if (delay > 0) setTimeout(() => this.#forward(request, response, passed), delay);
+    else this.#forward(request, response, passed);
+  }
+
+  #forward(request, response, passed) {
     const options = { host: "127.0.0.1", port: this.#port, method: request.method, ...passed, agent: false };
     const upstream = http.request(options, (answer) => {
       response.writeHead(answer.statusCode, answer.headers);
