@@ -1,6 +1,6 @@
 //! Refused credentials and requests of clients: each with its reason at `debug`, and counted by reason.
 //!
-//! What clients are told is often less than that. The counter belongs to the process, and the metrics expose it.
+//! Clients receive less detail. The counters are those of this process; the metrics expose them.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -52,17 +52,17 @@ impl Denied {
     }
 
     fn counter(self, reason: &'static str) -> Counter {
-        DENIALS.get_or_create(&ByReason { what: self.name(), reason }).clone()
+        DENIALS.get_or_create(&DenialLabels { what: self.name(), reason }).clone()
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByReason {
+struct DenialLabels {
     what: &'static str,
     reason: &'static str,
 }
 
-static DENIALS: LazyLock<Family<ByReason, Counter>> = LazyLock::new(Family::default);
+static DENIALS: LazyLock<Family<DenialLabels, Counter>> = LazyLock::new(Family::default);
 
 /// Records a refusal. `reason` is one of few; `detail` is what an operator needs besides, without any secret.
 pub(crate) fn deny(what: Denied, reason: &'static str, detail: &dyn fmt::Display) {

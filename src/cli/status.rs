@@ -36,23 +36,18 @@ pub(crate) fn status(config: &Config, args: &StatusArgs) -> anyhow::Result<()> {
 
 fn print(status: &DeploymentStatus, out: &mut impl Write) -> std::io::Result<()> {
     let DeploymentStatus { nodes, stores, work, quarantine, .. } = status;
-    let is_known = stores.iter().all(|(name, state)| ["redis", "memory"].contains(name) || state == "ok");
-    if !is_known {
-        writeln!(out, "nodes, work and quarantine are unknown while the ledger cannot be read\nstores")?;
-        for (name, state) in stores {
-            writeln!(out, "  {name:<24} {state}")?;
-        }
-        return Ok(());
+    writeln!(out, "stores")?;
+    for (name, state) in stores {
+        writeln!(out, "  {name:<24} {state}")?;
+    }
+    if stores.iter().any(|(name, state)| ["postgres", "sqlite"].contains(name) && state != "ok") {
+        return writeln!(out, "nodes, work and quarantine are unknown: the ledger cannot be read");
     }
     writeln!(out, "nodes       {} alive", nodes.len())?;
     for node in nodes {
         let number = node.number.map_or_else(|| "-".to_owned(), |number| number.to_string());
         let up = now().saturating_sub(node.started_at) / 1_000;
         writeln!(out, "  {:<24} number {number:<4} version {:<8} up {}", node.name, node.version, duration(up))?;
-    }
-    writeln!(out, "stores")?;
-    for (name, state) in stores {
-        writeln!(out, "  {name:<24} {state}")?;
     }
     writeln!(out, "work        waiting, and the age of the oldest")?;
     for (kind, waiting) in work {

@@ -1,4 +1,4 @@
-//! Reports: users tell the application's moderators of users, posts and comments.
+//! Reports of users, posts and comments, which the application's moderators decide about.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -10,7 +10,7 @@ pub enum Standing {
     /// No limit.
     #[default]
     Active,
-    /// Only followers see the user's content, and readers that request it by id. Nobody is told.
+    /// Only followers see the user's content, and readers that request it by id. No event informs anybody.
     Limited,
     /// Nobody sees anything of the user, except the user.
     Suspended,

@@ -6,6 +6,7 @@ mod listening;
 mod notify;
 mod output;
 mod reload;
+mod status;
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};

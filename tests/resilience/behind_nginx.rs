@@ -116,3 +116,22 @@ async fn a_rolling_restart_loses_doubles_and_fails_nothing() {
     assert!(moved >= READERS, "{moved} sockets moved: every node has left once");
     until("the nodes own their shares again", async || cluster.shares().await.len() == NODES).await;
 }
+
+#[tokio::test]
+async fn an_outage_of_a_store_takes_no_node_out_of_the_proxy() {
+    let mut cluster = Cluster::start_on_postgres(RedisServer::start(), 2, &KEYS).await;
+    let nginx = Nginx::start(&cluster.nodes.iter().map(Server::port).collect::<Vec<u16>>()).await;
+    let post = request(&nginx, "ann", "POST", "/posts", r#"{"text":"before"}"#).await.expect("a post");
+    request(&nginx, "ann", "GET", "/timeline", "").await.expect("a timeline");
+    cluster.redis.kill();
+    for round in 0..20 {
+        let timeline = request(&nginx, "ann", "GET", "/timeline", "").await.expect_err("it needs Redis");
+        assert!(timeline.contains("503"), "{round}: {timeline}");
+        let written = request(&nginx, "ann", "POST", "/posts", r#"{"text":"meanwhile"}"#).await;
+        let read = request(&nginx, "ann", "GET", &format!("/posts/{post}"), "").await;
+        assert!(written.is_ok() && read.is_ok(), "{round}: {written:?} {read:?}\n{}", nginx.errors());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    cluster.redis.start_again();
+    until("timelines are read again", async || request(&nginx, "ann", "GET", "/timeline", "").await.is_ok()).await;
+}

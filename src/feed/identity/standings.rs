@@ -1,10 +1,9 @@
-//! The standings of users known to this node: limited and suspended users.
+//! The limited and suspended users, as this node knows them.
 //!
-//! A change is in the ledger's log of standings, and every node is told of it before it is answered. Each node keeps
-//! the users whose standing is not active in memory, so a look-up costs no store call. The copy is used like a cache:
-//! only while this node holds its cache lease and has read every change that it was told of. Otherwise
-//! [`catch_up`](Standings::catch_up) reads the log first. A standing with an end ends by itself, by the clock of each
-//! node.
+//! The ledger has a log of standings. A change is announced to every node before it is answered. Each node keeps the
+//! users whose standing is not active in memory, so a look-up costs no store call. The copy is a cache: it is valid while
+//! this node holds its cache lease and has read every announced change. Otherwise [`catch_up`](Standings::catch_up)
+//! reads the log first. A standing with an end ends by itself, by the clock of each node.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,12 +29,12 @@ const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
 /// A standing that is not active, and its end in Unix milliseconds.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct KnownStanding {
     standing: Standing,
     until: Option<Millis>,
 }
 
-impl Entry {
+impl KnownStanding {
     fn now(self) -> Standing {
         if self.until.is_some_and(|until| until <= now()) { Standing::Active } else { self.standing }
     }
@@ -58,8 +57,8 @@ pub(crate) struct Standings {
     checks: Arc<AuthorizationChecks>,
     /// Whether there is any entry. Most deployments have few, so look-ups read this flag first.
     any: AtomicBool,
-    users: RwLock<HashMap<UserId, Entry>>,
-    /// The number of changes that this node was told of.
+    users: RwLock<HashMap<UserId, KnownStanding>>,
+    /// The number of announcements that this node received.
     announced: AtomicU64,
     /// The value of `announced` before the last read of the log that reached its end.
     known: AtomicU64,
@@ -178,7 +177,7 @@ impl Standings {
     fn apply_entries(&self, entries: impl IntoIterator<Item = UserStanding>) {
         let mut users = self.users.write();
         for UserStanding { user, standing, until, .. } in entries {
-            let entry = Entry { standing, until };
+            let entry = KnownStanding { standing, until };
             if entry.now() == Standing::Suspended {
                 self.checks.check_user(&user);
             }

@@ -38,8 +38,7 @@ impl Follows {
         if *reader == user.id {
             return Err(FeedError::invalid("id", "nobody follows themselves"));
         }
-        self.base.relations.catch_up_standings().await?;
-        if self.base.relations.of_stranger(&user.id).standing == Standing::Suspended {
+        if self.base.relations.standing(&user.id).await? == Standing::Suspended {
             return Err(NO_USER);
         }
         let most = self.base.options.limits.follows;

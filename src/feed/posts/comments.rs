@@ -217,7 +217,8 @@ impl CommentService {
     }
 
     /// Takes a comment out of its thread for the application's backend. It is shown as a deleted one, and its author
-    /// still sees it. Waits until that is so on every node. A repeat is only announced again.
+    /// still sees it. Returns when the change is in force on every node. A repeated call changes nothing, and announces
+    /// the removal again, because the first announcement may have failed.
     ///
     /// # Errors
     /// If a store cannot be reached.

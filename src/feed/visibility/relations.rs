@@ -183,6 +183,15 @@ impl RelationCache {
         Relation { standing: self.standings.of(author), ..Relation::default() }
     }
 
+    /// The standing of a user.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(crate) async fn standing(&self, user: &UserId) -> Result<Standing> {
+        self.standings.catch_up().await?;
+        Ok(self.standings.of(user))
+    }
+
     /// Waits until this node knows all standings that were answered. Makes no ledger call if it does.
     ///
     /// # Errors

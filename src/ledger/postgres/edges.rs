@@ -40,7 +40,7 @@ pub(super) const SHARED: &str = "\
     ) f
     JOIN users u ON u.id = f.followee ORDER BY f.seq DESC";
 
-/// The newest posts of each author whom the reader follows, one look-up for each post.
+/// The newest posts of each author that the reader follows, one look-up for each post.
 pub(super) const MERGE_SOURCES: &str = with_relations!(
     ", listed.posts, listed.visibilities",
     "CROSS JOIN LATERAL (

@@ -82,15 +82,22 @@ CREATE OR REPLACE FUNCTION feedline_create_report(
 DECLARE
     new_id bigint;
 BEGIN
-    INSERT INTO reports (reporter, kind, object, about, reason, text, at)
-    VALUES (p_reporter, p_kind, p_object, p_about, p_reason, p_text, p_now)
-    ON CONFLICT (reporter, kind, object) WHERE closed_at IS NULL DO NOTHING RETURNING id INTO new_id;
-    IF new_id IS NULL THEN
+    LOOP
+        INSERT INTO reports (reporter, kind, object, about, reason, text, at)
+        VALUES (p_reporter, p_kind, p_object, p_about, p_reason, p_text, p_now)
+        ON CONFLICT (reporter, kind, object) WHERE closed_at IS NULL DO NOTHING RETURNING id INTO new_id;
+        IF FOUND THEN
+            IF p_event IS NOT NULL THEN
+                INSERT INTO events (at, event, pending)
+                VALUES (p_now, replace(p_event, '"report":0', '"report":' || new_id), p_pending);
+            END IF;
+            RETURN new_id;
+        END IF;
         SELECT id INTO new_id FROM reports
         WHERE reporter = p_reporter AND kind = p_kind AND object = p_object AND closed_at IS NULL;
-    ELSIF p_event IS NOT NULL THEN
-        INSERT INTO events (at, event, pending)
-        VALUES (p_now, replace(p_event, '"report":0', '"report":' || new_id), p_pending);
-    END IF;
-    RETURN new_id;
+        -- If not, it was closed meanwhile.
+        IF FOUND THEN
+            RETURN new_id;
+        END IF;
+    END LOOP;
 END $$;
