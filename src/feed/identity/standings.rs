@@ -1,9 +1,10 @@
 //! The limited and suspended users, as this node knows them.
 //!
-//! The ledger has a log of standings. A change is announced to every node before it is answered. Each node keeps the
-//! users whose standing is not active in memory, so a look-up costs no store call. The copy is a cache: it is valid while
-//! this node holds its cache lease and has read every announced change. Otherwise [`catch_up`](Standings::catch_up)
-//! reads the log first. A standing with an end ends by itself, by the clock of each node.
+//! The ledger has a log of standings. A change is announced to every node before it is answered. Each node keeps
+//! the users whose standing is not active in memory, so a look-up costs no store call. The copy is a cache: it is
+//! valid while this node holds its cache lease and has read every announced change. Otherwise
+//! [`catch_up`](Standings::catch_up) reads the log first. A standing with an end ends by itself, by the clock of
+//! each node.
 
 use std::collections::HashMap;
 use std::sync::Arc;
