@@ -11,6 +11,7 @@ import { editDialog } from "./edit-dialog.js";
 import { LikeControl } from "./like.js";
 import { openMenu } from "./menu.js";
 import { peopleDialog } from "./people-list.js";
+import { reportItem } from "./report.js";
 import { messageOf } from "./states.js";
 import { withoutDirections } from "../text.js";
 import { fillText } from "./text.js";
@@ -220,6 +221,7 @@ export class CommentCard {
         testid: "comment-likers",
         run: () => peopleDialog(this.#app, t("likers"), "comments.likers", { id }, t("likers.empty")),
       },
+      author !== me && reportItem(this.#app, { comment: id }),
       (author === me || this.#thread.author === me) && {
         label: t("comment.delete"),
         confirm: t("post.delete.sure"),

@@ -6,6 +6,7 @@ import { paths } from "../router.js";
 import { editDialog } from "./edit-dialog.js";
 import { openMenu } from "./menu.js";
 import { peopleDialog } from "./people-list.js";
+import { reportItem } from "./report.js";
 import { changeRelation, doWithUndo } from "./undo.js";
 
 const MAX_MUTINGS = 200;
@@ -58,6 +59,7 @@ export function postMenu(app, anchor, post, timeline, person) {
       testid: "unfollow",
       run: () => change("unfollow"),
     },
+    reportItem(app, { post: post.id }),
     {
       label: t("mute.name", { name: person.name }),
       hint: t("mute.hint"),

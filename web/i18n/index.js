@@ -13,6 +13,8 @@ const LOCALES = { en: "en", zh: "zh-CN" };
 
 let language = "en";
 let table = {};
+/** Texts of a script that comes later, by language. */
+let later = {};
 let plurals = new Intl.PluralRules("en");
 
 /** Languages that can be chosen, with their own names. */
@@ -38,6 +40,9 @@ export async function setLanguage(name) {
   setPreference("language", name);
 }
 
+/** Adds the texts of a script that comes later: a table for each language. */
+export const addTexts = (tables) => void (later = tables);
+
 export const currentLanguage = () => language;
 export const locale = () => LOCALES[language];
 
@@ -56,7 +61,7 @@ export function tNodes(key, values = {}) {
 }
 
 function pattern(key, values) {
-  const entry = table[key] ?? key;
+  const entry = table[key] ?? later[language]?.[key] ?? key;
   return typeof entry === "string" ? entry : (entry[plurals.select(values.n ?? 0)] ?? entry.other);
 }
 

@@ -14,6 +14,7 @@ import { openMenu } from "../components/menu.js";
 import { PagedList } from "../components/paged-list.js";
 import { peopleList } from "../components/people-list.js";
 import { followButton, toggleButton } from "../components/person.js";
+import { reportItem } from "../components/report.js";
 import { empty, failure, showWhenSlow, skeletons } from "../components/states.js";
 import { fillText } from "../components/text.js";
 import { changeRelation } from "../components/undo.js";
@@ -265,6 +266,7 @@ function relationMenu(app, profile) {
         openMenu(element, t("more"), [
           choice(edges.muting, "mute", "unmute", "mute.hint"),
           choice(edges.hiding, "hide", "unhide", "hide.hint"),
+          reportItem(app, { user: id }),
           block,
         ]),
     },
