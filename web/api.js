@@ -12,10 +12,11 @@ export class ApiError extends Error {
   }
 }
 
-/** Calls an operation by its path below `/api/v1`. */
-export async function request(method, path, { token, body } = {}) {
+/** Calls an operation by its path below `/api/v1`, with the token of a session, or the `key` of a backend. */
+export async function request(method, path, { token, key, body } = {}) {
   const headers = {};
   if (token) headers.authorization = `Bearer ${token}`;
+  if (key) headers["x-api-key"] = key;
   if (body) headers["content-type"] = "application/json";
   let response;
   let answer;

@@ -1,21 +1,6 @@
 // Keys of the whole page. None works while somebody types.
 
-import { h } from "./dom.js";
-import { t } from "./i18n/index.js";
 import { paths } from "./router.js";
-import { openDialog } from "./components/dialog.js";
-
-const KEYS = [
-  ["j", "keys.next"],
-  ["k", "keys.previous"],
-  ["Enter", "keys.open"],
-  ["l", "keys.like"],
-  ["n", "keys.write"],
-  ["u", "keys.undo"],
-  ["/", "keys.search"],
-  ["g", "keys.home"],
-  ["?", "keys.help"],
-];
 
 export function listenToKeys(app) {
   document.addEventListener("keydown", (event) => {
@@ -42,11 +27,6 @@ function actions(app) {
     },
     g: () => app.router.go(paths.home()),
     "/": () => app.router.go(paths.search()),
-    "?": () => help(),
+    "?": () => app.secondScript().then((second) => second?.showKeys()),
   };
-}
-
-function help() {
-  const rows = KEYS.flatMap(([key, label]) => [h("dt", {}, h("kbd", { text: key })), h("dd", { text: t(label) })]);
-  openDialog(t("keys"), h("dl", { class: "keys" }, ...rows), { sheet: true, testid: "keys" });
 }

@@ -40,7 +40,7 @@ export function parse(location) {
   if (name === "topic" && params.length === 1) return { name, params: { name: params[0] } };
   if (name === "search") return { name, params: { query: query.get("q") ?? "" } };
   if (name === "settings" && params.length === 1 && params[0] === "push") return { name: "push", params: {} };
-  const plain = ["explore", "topics", "notifications", "favourites", "settings", "sign-in", "sign-up"];
+  const plain = ["explore", "topics", "notifications", "favourites", "settings", "moderation", "sign-in", "sign-up"];
   if (plain.includes(name) && params.length === 0) return { name, params: {} };
   return { name: "not-found", params: {} };
 }

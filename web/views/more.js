@@ -2,19 +2,21 @@
 // drawer, the picker of people, the menu of a post, its pictures, and the crowd.
 
 import { Drawer } from "../components/drawer.js";
+import { showKeys } from "../components/keys.js";
 import { openLightbox } from "../components/lightbox.js";
 import { pickPeople } from "../components/people-picker.js";
 import { postMenu } from "../components/post-menu.js";
 import { Crowd } from "../crowd.js";
 import { exploreView, searchView, topicsView } from "./discover.js";
 import { favouritesView, topicView } from "./lists.js";
+import { moderationView } from "./moderation.js";
 import { notificationsView } from "./notifications.js";
 import { profileView } from "./profile.js";
 import { pushView } from "./push.js";
 import { settingsView } from "./settings.js";
 import { threadView } from "./thread.js";
 
-export { Crowd, Drawer, openLightbox, pickPeople, postMenu };
+export { Crowd, Drawer, openLightbox, pickPeople, postMenu, showKeys };
 export const views = {
   post: threadView,
   user: profileView,
@@ -26,4 +28,5 @@ export const views = {
   search: searchView,
   settings: settingsView,
   push: pushView,
+  moderation: moderationView,
 };
