@@ -63,9 +63,9 @@ export class Subscriptions {
     this.#channels.set(name, channel);
     return channel;
   }
-  /** @param {Channel} channel */
+  /** A connection that ended for good asks when it is opened again. @param {Channel} channel */
   #subscribe(channel) {
-    if (channel.byServer || channel.state !== "idle") return;
+    if (channel.byServer || channel.state !== "idle" || this.#connection.state.name === "ended") return;
     channel.state = "subscribing";
     const isWanted = () => channel.state === "subscribing" && this.#channels.get(channel.name) === channel;
     // `answered` is called at once: the channel's publications may stand right behind the reply.
