@@ -32,6 +32,8 @@ import { withoutDirections } from "./text.js";
 import { gateView } from "./views/gate.js";
 import { expectSecondScript, isLoaded, loadSecondScript, signedInViews } from "./views/index.js";
 
+/** The code with which the server closes the connections of suspended and blocked users. */
+const REFUSED = 3507;
 const TOAST_MS = 6000;
 /** The time to take something back. */
 const UNDO_MS = 10_000;
@@ -66,6 +68,8 @@ export class App {
   mutings = new Map();
   /** Emits the changes of relations to other users: the id, and the verb of the operation. */
   relations = new Emitter();
+  /** Makes what is said above every view, if something is. */
+  banner = null;
   /** The simulated people of a development page, once there were some. */
   crowd = null;
   router;
@@ -150,7 +154,7 @@ export class App {
     this.client?.close();
     this.client = this.line = this.tap = this.favourites = this.push = null;
     clearSession(this.session);
-    this.session = this.home = this.crowd = null;
+    this.session = this.home = this.crowd = this.banner = null;
     this.router.go(paths.gate("sign-in"), { replace: true });
   }
 
@@ -263,6 +267,8 @@ export class App {
       if (client !== this.client) return;
       lineChanged(state.name === "live");
       if (state.name === "ended" && state.signedOut) this.leave(t("gate.ended"));
+      if (state.code === REFUSED)
+        this.secondScript().then((second) => client === this.client && second?.readOverHttp(this));
     });
     client.notifications.on("change", () => client === this.client && this.setBadge());
     client.open();

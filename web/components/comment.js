@@ -12,7 +12,7 @@ import { LikeControl } from "./like.js";
 import { openMenu } from "./menu.js";
 import { peopleDialog } from "./people-list.js";
 import { reportItem } from "./report.js";
-import { messageOf } from "./states.js";
+import { messageOf, removalText } from "./states.js";
 import { withoutDirections } from "../text.js";
 import { fillText } from "./text.js";
 
@@ -36,6 +36,7 @@ export class CommentCard {
   #name = h("span");
   #edited = h("span", { text: t("edited"), data: { testid: "comment-edited" } });
   #text = h("p", { class: "text", dir: "auto", data: { testid: "comment-text-shown" } });
+  #removed = h("p", { class: "notice", dir: "auto", hidden: true, data: { testid: "comment-removed" } });
   element;
   /** Resolves when the replies that are shown were read anew. */
   rereading = null;
@@ -71,9 +72,17 @@ export class CommentCard {
     this.refresh();
   }
 
+  get author() {
+    return this.#comment.author;
+  }
+
   /** Of two versions the one edited last stays. Likes and replies are counted by other events. */
-  edited({ text, mentions, edited_at }) {
-    if (!this.#comment.author || (this.#comment.edited_at ?? 0) > edited_at) return;
+  edited(comment) {
+    const { text, mentions, edited_at } = comment;
+    const { author, removed, likes, replies } = this.#comment;
+    // Moderators have restored it.
+    if (!author || removed) return void this.reread({ ...this.#comment, ...comment, likes, replies, removed: null });
+    if ((this.#comment.edited_at ?? 0) > edited_at) return;
     this.#comment = { ...this.#comment, text, mentions, edited_at };
     fillText(this.#text, this.#comment);
     show(this.#edited, true);
@@ -93,6 +102,7 @@ export class CommentCard {
     else if (comment.author) {
       fillText(this.#text, comment);
       show(this.#edited, Boolean(comment.edited_at));
+      this.#showRemoval();
       this.refresh();
     }
     if (this.#replies.childElementCount > 0) this.rereading = this.#rereadReplies().catch(() => {});
@@ -175,6 +185,7 @@ export class CommentCard {
       h("span", { class: "when" }, timeElement(at)),
     );
     show(this.#edited, Boolean(this.#comment.edited_at));
+    this.#showRemoval();
     const open = () => this.#reply()?.focus();
     const reply = button(
       { class: "action", "aria-label": t("comment.reply"), data: { testid: "reply" }, onclick: open },
@@ -184,8 +195,18 @@ export class CommentCard {
     this.element.setAttribute("aria-label", t("comment.by", { name: person.name }));
     this.element.replaceChildren(
       avatarLink(person),
-      h("div", { class: "post-main" }, head, this.#text, actions, this.#like.notice, this.#replies, this.#expand),
+      h(
+        "div",
+        { class: "post-main" },
+        ...[head, this.#text, this.#removed, actions, this.#like.notice, this.#replies, this.#expand],
+      ),
     );
+  }
+
+  #showRemoval() {
+    const { removed } = this.#comment;
+    show(this.#removed, Boolean(removed));
+    if (removed) setText(this.#removed, removalText(removed));
   }
 
   #menu() {
@@ -204,14 +225,15 @@ export class CommentCard {
   }
 
   #choices() {
-    const { id, author, text } = this.#comment;
+    const { id, author, text, removed } = this.#comment;
     const { connection } = this.#app.client;
     const me = this.#app.session.user;
+    const mayEdit = author === me && !removed;
     const edit = async (changed) => this.edited(await connection.rpc("comments.edit", { id, text: changed }));
     const remove = () =>
       connection.rpc("comments.delete", { id }).catch((error) => this.#app.toast(messageOf(error)));
     return [
-      author === me && {
+      mayEdit && {
         label: t("post.edit"),
         testid: "edit-comment",
         run: () => editDialog(t("comment.edit"), text, edit),

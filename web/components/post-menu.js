@@ -36,7 +36,11 @@ export function postMenu(app, anchor, post, timeline, person) {
       apply({ type: "gone", id, reason: "deleted" });
     };
     openMenu(anchor, t("more"), [
-      { label: t("post.edit"), testid: "edit", run: () => editDialog(t("post.edit"), post.text, edit) },
+      !post.removed && {
+        label: t("post.edit"),
+        testid: "edit",
+        run: () => editDialog(t("post.edit"), post.text, edit),
+      },
       link,
       likers,
       mute,

@@ -10,7 +10,7 @@ import { avatarLink } from "./avatar.js";
 import { LikeControl } from "./like.js";
 import { linkCard } from "./link-card.js";
 import { mediaGrid } from "./media.js";
-import { messageOf } from "./states.js";
+import { messageOf, removalText } from "./states.js";
 import { fillText, showWhole } from "./text.js";
 
 /** What a timeline's entry looks like; also the post on top of a thread. */
@@ -164,11 +164,12 @@ export class PostCard {
     this.#star.setAttribute("aria-label", t(favourite ? "favourite.remove" : "favourite.add"));
   }
 
-  #showProblem({ key, state, error }) {
+  #showProblem({ key, state, error, post: { removed } }) {
     const failed = state === "failed";
     const kept = state === "pending" && this.#app.line.state.name !== "live";
-    show(this.#problem, failed || kept);
-    if (kept) this.#problem.replaceChildren(h("span", { text: t("post.kept") }));
+    const note = kept ? t("post.kept") : removed && removalText(removed);
+    show(this.#problem, failed || Boolean(note));
+    if (note) this.#problem.replaceChildren(h("span", { text: note, dir: "auto" }));
     if (!failed) return;
     this.#problem.replaceChildren(
       h("span", { text: t("post.failed", { why: messageOf(error) }) }),

@@ -41,7 +41,7 @@ export class Shell {
     this.#back = button({ class: "icon-button", "aria-label": t("back"), onclick: () => history.back() }, icon("back"));
     this.#headMe = this.#account("head-me", { "aria-label": t("account") });
     const head = h("header", { class: "head" }, this.#back, this.#headMe, this.#title, pill.element);
-    const main = h("main", { id: "main", tabindex: -1, "aria-labelledby": "title" }, head, this.#place);
+    const main = h("main", { id: "main", tabindex: -1, "aria-labelledby": "title" }, head, app.banner?.(), this.#place);
     const right = h(
       "aside",
       { class: "right", "aria-label": t("aside") },

@@ -81,6 +81,9 @@ export function messageOf(error) {
   return sentence === key ? t("error.other", { why }) : sentence;
 }
 
+/** What is said of a post or comment that moderators removed, which its author alone sees. */
+export const removalText = ({ reason = "" }) => t("removed", { why: reason });
+
 /**
  * Shows skeletons only if loading takes longer than 150 ms, and then for as long at least. Returns what to call, and to
  * wait for, when it is loaded.

@@ -29,6 +29,7 @@ export const en = {
   loading: "Loading",
   older: "Load older",
   edited: "edited",
+  removed: "Removed by the moderators. Only you see it. {why}",
   sending: "sending",
   unsent: "not posted",
   renew: "Feedline was updated. Reload the page to go on.",

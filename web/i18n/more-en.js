@@ -82,4 +82,10 @@ export const moreEn = {
   "keys.search": "Search",
   "keys.home": "Home",
   "keys.help": "These keys",
+  suspended: "Your account is suspended. Others see nothing of you, and you cannot write. You can still read.",
+  "suspended.blocked": "This server has blocked your account.",
+  "suspended.export": "Export your data",
+  "suspended.again": "Try again",
+  "suspended.leave": "Sign out",
+  "error.suspended": "Your account is suspended: you cannot do this now.",
 };

@@ -82,4 +82,10 @@ export const moreZh = {
   "keys.search": "搜索",
   "keys.home": "首页",
   "keys.help": "显示快捷键",
+  suspended: "你的账号已被封禁。其他人看不到你的内容，你也不能发布；你仍然可以阅读。",
+  "suspended.blocked": "本服务器已屏蔽你的账号。",
+  "suspended.export": "导出数据",
+  "suspended.again": "重试",
+  "suspended.leave": "退出登录",
+  "error.suspended": "你的账号已被封禁，暂时不能这样做。",
 };

@@ -29,6 +29,7 @@ export const zh = {
   loading: "正在加载",
   older: "加载更早的",
   edited: "已编辑",
+  removed: "已被管理员移除，只有你能看到。{why}",
   sending: "发送中",
   unsent: "未发布",
   renew: "Feedline 已更新。请重新加载页面。",

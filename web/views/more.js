@@ -7,6 +7,7 @@ import { openLightbox } from "../components/lightbox.js";
 import { pickPeople } from "../components/people-picker.js";
 import { postMenu } from "../components/post-menu.js";
 import { Crowd } from "../crowd.js";
+import { readOverHttp } from "../over-http.js";
 import { exploreView, searchView, topicsView } from "./discover.js";
 import { favouritesView, topicView } from "./lists.js";
 import { moderationView } from "./moderation.js";
@@ -16,7 +17,7 @@ import { pushView } from "./push.js";
 import { settingsView } from "./settings.js";
 import { threadView } from "./thread.js";
 
-export { Crowd, Drawer, openLightbox, pickPeople, postMenu, showKeys };
+export { Crowd, Drawer, openLightbox, pickPeople, postMenu, readOverHttp, showKeys };
 export const views = {
   post: threadView,
   user: profileView,

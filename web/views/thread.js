@@ -85,18 +85,12 @@ class Thread {
 
   /** Shows the comment that the address names, which may be on any page of any depth. */
   async #reveal(first) {
-    const { connection, people } = this.#app.client;
-    const read = async (id) => {
-      const page = await connection.rpc("comments.many", { ids: [id] });
-      people.add(page.people);
-      return page.items.find(({ post }) => post === this.#id);
-    };
     const { all } = this.#thread;
     const reading = this.#reading;
     const chain = [];
     // One that is gone, or cannot be seen: the thread is shown as it is.
     for (let id = this.#target; id && chain.length < MAX_DEPTH; id = chain[0]?.reply_to) {
-      const comment = await read(id).catch(() => null);
+      const comment = await this.#readComment(id).catch(() => null);
       if (!comment) return;
       chain.unshift(comment);
     }
@@ -109,6 +103,13 @@ class Thread {
     if (!first) return;
     card.element.focus({ preventScroll: true });
     card.element.scrollIntoView({ block: "center" });
+  }
+
+  async #readComment(id) {
+    const { connection, people } = this.#app.client;
+    const page = await connection.rpc("comments.many", { ids: [id] });
+    people.add(page.people);
+    return page.items.find(({ post }) => post === this.#id);
   }
 
   async #readPost() {
@@ -146,7 +147,7 @@ class Thread {
       const { comments, next } = await connection.insist(() => this.#readShown());
       // The post ended meanwhile, or another order was chosen.
       if (reading !== this.#reading) return;
-      this.#change(post);
+      this.#change({ removed: null, ...post });
       const { all } = this.#thread;
       const cards = comments.map((comment) => all.get(comment.id)?.reread(comment) ?? this.#make(comment));
       const rows = cards.map(({ element }) => element);
@@ -283,7 +284,11 @@ class Thread {
       this.#version = event.version;
       this.#change({ likes: event.likes, comments: event.comments });
     } else if (event.type === "edited" && event.comment) {
+      this.#app.client.people.add(event.people ?? {});
       this.#thread.all.get(event.comment.id)?.edited(event.comment);
+    } else if (event.type === "edited" && event.post.author === this.#app.session.user) {
+      // Others are not told whether moderators removed it.
+      this.#refresh();
     } else if (event.type === "edited") {
       const { liked, favourited } = this.#post;
       this.#change({ ...event.post, liked, favourited, people: undefined });
@@ -319,9 +324,13 @@ class Thread {
     if (!isOwn) this.#app.announce(t("comment.new", { name: this.#app.client.people.get(comment.author).name }));
   }
 
-  #gone({ comment: id, stays }) {
+  async #gone({ comment: id, stays }) {
     const card = this.#thread.all.get(id);
-    if (stays) card?.clear();
+    const isOwn = card?.author === this.#app.session.user;
+    const left = isOwn && (await this.#readComment(id).catch(() => null));
+    // Their author still sees what moderators removed.
+    if (left && left.removed) card.reread(left);
+    else if (stays) card?.clear();
     else card?.remove();
   }
 }
