@@ -5,7 +5,7 @@ import { composeDialog, hasUnsent } from "./components/compose.js";
 import { closeMenu } from "./components/menu.js";
 import { lineChanged, messageOf } from "./components/states.js";
 import { Shell } from "./components/shell.js";
-import { button, setText } from "./dom.js";
+import { button, h, setText } from "./dom.js";
 import { forgetDrafts } from "./drafts.js";
 import { Emitter } from "./emitter.js";
 import { Favourites } from "./favourites.js";
@@ -43,6 +43,8 @@ const SLOW_MS = 1000;
 const RENEWED = "feedline.renewed";
 const RENEWAL_MS = 60_000;
 
+/** Moderators need a key, and no account. */
+const isOpen = ({ name }) => name === "moderation";
 const isGate = ({ name }) => name === "sign-in" || name === "sign-up";
 
 /** The page of one tab. Everything that belongs to a user is replaced as a whole when the user changes. */
@@ -280,7 +282,8 @@ export class App {
 
   /** Waits for the script of a view. */
   #prepare(route) {
-    return this.session && !isGate(route) && !isLoaded(route) ? this.secondScript() : null;
+    const isIn = this.session ? !isGate(route) : isOpen(route);
+    return isIn && !isLoaded(route) ? this.secondScript() : null;
   }
 
   /** The second script; null if it cannot be used, or somebody else has signed in meanwhile. */
@@ -305,6 +308,7 @@ export class App {
 
   #show(route, kept) {
     closeMenu({ focus: false });
+    if (!this.session && isOpen(route)) return this.#showAlone(signedInViews(this, route));
     if (!this.session) return this.#showGate(isGate(route) ? route.name : "sign-in");
     if (isGate(route)) {
       queueMicrotask(() => this.router.go(paths.home(), { replace: true }));
@@ -319,6 +323,15 @@ export class App {
     this.#shell.showView(view, route);
     this.setBadge();
     expectSecondScript();
+    return view;
+  }
+
+  /** A view without the frame, which belongs to a user. */
+  #showAlone(view) {
+    this.view = view;
+    const title = h("h1", { id: "title", tabindex: -1, text: view.title });
+    this.#root.replaceChildren(h("main", { class: "gate", id: "main" }, title, view.element));
+    this.setBadge();
     return view;
   }
 

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { DESKTOP, findings, fits, PHONE } from "./inspect.mjs";
-import { createAccount, go, live, stage } from "./people.mjs";
+import { createAccount, go, live, quiet, stage } from "./people.mjs";
 
 const ESCAPE = "\uE00C";
 
@@ -354,6 +354,34 @@ test("the address opens the view", async (context) => {
   await ann.open(`${server.origin}/moderation`);
   await live(ann);
   await ann.sees("report-row", "Of many 20");
+});
+
+test("moderators need no account", async () => {
+  const { driver, server } = scene;
+  const browser = await driver.browser();
+  try {
+    await browser.open(`${server.origin}/sign-in`);
+    await browser.sees("gate-submit", "Sign in");
+    await go(browser, "/moderation");
+    await browser.sees("main h1", "Moderation");
+    await enter(browser);
+    await browser.sees("report-row", "Of many 20");
+    await browser.click("[data-testid=report-row] [data-testid=moderate-none]");
+    await browser.sees("moderated-status", "Closed without action.");
+    for (const dark of [false, true]) {
+      await browser.emulate({ ...DESKTOP, dark });
+      assert.deepEqual(await findings(browser), []);
+      await browser.shot(`moderation-alone-${dark ? "dark" : "light"}`);
+      await browser.emulate({ ...PHONE, dark });
+      await fits(browser, "the view without an account");
+      assert.deepEqual(await findings(browser), []);
+    }
+    await browser.run(() => history.back());
+    await browser.sees("gate-submit", "Sign in");
+    await quiet(browser);
+  } finally {
+    await browser.close();
+  }
 });
 
 test("who signs in next does not have the key", async () => {
