@@ -47,6 +47,8 @@ error_kinds! {
     UNAUTHORIZED = "unauthorized", 401, PERMANENT;
     /// The user does not have this right, or is blocked or suspended.
     FORBIDDEN = "forbidden", 403, PERMANENT;
+    /// The account is locked: only its followers see this. A request to follow it may be accepted.
+    LOCKED = "locked", 403, PERMANENT;
     /// The object does not exist, or the caller cannot see it: the two are not distinguished.
     NOT_FOUND = "not_found", 404, PERMANENT;
     /// The request conflicts with the current state.

@@ -12,6 +12,7 @@ impl FeedError {
             Self::Invalid { .. } => &ErrorKind::INVALID,
             Self::Unauthorized(_) => &ErrorKind::UNAUTHORIZED,
             Self::Forbidden(_) => &ErrorKind::FORBIDDEN,
+            Self::Locked => &ErrorKind::LOCKED,
             Self::NotFound(_) => &ErrorKind::NOT_FOUND,
             Self::Conflict { .. } => &ErrorKind::CONFLICT,
             Self::TooLarge(_) => &ErrorKind::TOO_LARGE,

@@ -30,6 +30,8 @@ pub enum Invalidation {
     Erased(UserId),
     /// The standing of a user changed.
     Standing(UserId),
+    /// A user locked or unlocked their account.
+    Locked(UserId),
     /// Any cached data of a user, their posts and their relations may have changed.
     User(UserId),
 }
@@ -42,6 +44,7 @@ impl fmt::Display for Invalidation {
             Self::Relation(one, other) => write!(f, "relation {one} {other}"),
             Self::Erased(user) => write!(f, "erased {user}"),
             Self::Standing(user) => write!(f, "standing {user}"),
+            Self::Locked(user) => write!(f, "locked {user}"),
             Self::User(user) => write!(f, "user {user}"),
         }
     }
@@ -69,6 +72,7 @@ impl Invalidation {
             }
             "erased" => Self::Erased(UserId::parse(rest)?),
             "standing" => Self::Standing(UserId::parse(rest)?),
+            "locked" => Self::Locked(UserId::parse(rest)?),
             "user" => Self::User(UserId::parse(rest)?),
             _ => return None,
         })
@@ -210,6 +214,7 @@ mod tests {
             Invalidation::User(id("cy")),
             Invalidation::Erased(id("dee")),
             Invalidation::Standing(id("eve")),
+            Invalidation::Locked(id("eve")),
         ];
         assert_eq!(Invalidation::decode_all(&Invalidation::encode_all(&all)).as_deref(), Some(&all[..]));
         assert_eq!(Invalidation::decode_all("post 7\nnewer kind"), None);

@@ -382,7 +382,7 @@ mod tests {
         let post = ObjectType::parse(ObjectType::POST).unwrap();
         assert!(ledger.favourites_count(&mara, &post).await.unwrap() >= 5);
         for (id, ..) in Content::load().unwrap().people {
-            let profile = ledger.profile(&user(&id).unwrap(), None).await.unwrap().unwrap();
+            let profile = ledger.profile(&user(&id).unwrap(), None, 0).await.unwrap().unwrap();
             assert!(profile.about.bio.is_some(), "{id}");
         }
         let content = Content::load().unwrap();

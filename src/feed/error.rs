@@ -30,6 +30,9 @@ pub enum FeedError {
     /// The code `forbidden`.
     #[error("{0}")]
     Forbidden(&'static str),
+    /// The code `locked`.
+    #[error("this account is locked: only its followers see this")]
+    Locked,
     /// The code `not_found`.
     #[error("{0}")]
     NotFound(&'static str),

@@ -18,6 +18,7 @@ use super::error::{FeedError, NO_USER, Result};
 use super::export_rows::ExportedRows;
 use super::paging::{PageCursor, decode_cursor, decode_texts, encode_texts};
 use crate::feed::base::Base;
+use crate::feed::runtime::now;
 use crate::ledger::PersonalData;
 use crate::model::{Post, PostId, Profile, UserDetails, UserId};
 
@@ -35,7 +36,7 @@ const MAX_PAGE_BYTES: usize = 256 << 10;
 const ROWS_PER_READ: usize = 100;
 
 /// The sections of an export: the member name and the source of the rows. Pages follow this order.
-const SECTIONS: [(&str, Option<PersonalData>); 16] = [
+const SECTIONS: [(&str, Option<PersonalData>); 17] = [
     ("posts", Some(PersonalData::Posts)),
     ("comments", Some(PersonalData::Comments)),
     ("comments", Some(PersonalData::RemovedComments)),
@@ -52,6 +53,7 @@ const SECTIONS: [(&str, Option<PersonalData>); 16] = [
     ("muted_conversations", Some(PersonalData::MutedConversations)),
     ("devices", Some(PersonalData::Devices)),
     ("push_preferences", Some(PersonalData::PushPreferences)),
+    ("follow_requests", Some(PersonalData::FollowRequests)),
 ];
 
 /// Selects a page of an export.
@@ -156,8 +158,9 @@ impl Exports {
         let mut export = Export { user: None, has_password: None, read: None, rows: BTreeMap::new(), next: None };
         let is_first = reached.is_none();
         if is_first {
-            let Profile { user: own, about, .. } = self.base.ledger.profile(user, Some(user)).await?.ok_or(NO_USER)?;
-            export.user = Some(UserDetails { user: own, about });
+            let profile = self.base.ledger.profile(user, Some(user), now()).await?.ok_or(NO_USER)?;
+            let Profile { user: own, about, locked, .. } = profile;
+            export.user = Some(UserDetails { user: own, about, locked });
             export.has_password = Some(self.base.ledger.account(user).await?.is_some());
             export.read = Some(self.base.ledger.read_marker(user).await?);
         }

@@ -34,6 +34,9 @@ pub(super) struct ExportedRows {
     /// The users that follow the user.
     #[serde(skip_serializing_if = "Option::is_none")]
     followers: Option<Vec<ExportedFollower>>,
+    /// The users that the user asks to follow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    follow_requests: Option<Vec<ExportedUserRow>>,
     /// The users that the user hides from, mutes or blocks.
     #[serde(skip_serializing_if = "Option::is_none")]
     restrictions: Option<Vec<ExportedRestriction>>,

@@ -66,6 +66,7 @@ pub(crate) mod work;
 pub(crate) use base::Base;
 pub(crate) use call::Call;
 pub use call::{Caller, Credential, Origin};
+pub(crate) use content::PostCache;
 pub use devices::ConnectedUsers;
 pub(crate) use devices::DeviceUsage;
 pub use devices::target_validator::{InvalidAddress, TargetValidator};

@@ -16,7 +16,7 @@ use super::nodes::{JoinError, NodeRegistry};
 use super::notifications::{Conversations, EventWorker, Notifications};
 use super::options::RatesConfig;
 use super::outlet::Outlet;
-use super::people::{Follows, Profiles, Restrictions, UserSearch};
+use super::people::{FollowRequests, Follows, Profiles, Restrictions, UserSearch};
 use super::posts::{CommentReader, CommentService, PostEditor, PostService};
 use super::pushes::{LiveSockets, PushReview};
 use super::rendering::EventRenderer;
@@ -50,6 +50,7 @@ pub struct Feed {
     pub(crate) profiles: Profiles,
     pub(crate) user_search: UserSearch,
     pub(crate) follows: Follows,
+    pub(crate) requests: FollowRequests,
     pub(crate) restrictions: Restrictions,
     pub(crate) suspensions: Suspensions,
     pub(crate) removals: Removals,

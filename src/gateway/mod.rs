@@ -191,6 +191,8 @@ impl Gateway {
             checks: Arc::clone(&feed.access_checks),
             sockets: Arc::clone(&sockets),
             connections: Arc::clone(&connections),
+            rooms: Arc::clone(&rooms),
+            posts: Arc::clone(&feed.base.posts),
         };
         supervised.spawn("access_watcher", access, |access| async move { access.run().await });
 

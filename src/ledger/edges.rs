@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::quarantine::report_unreadable;
 use super::{ListPage, NewJob, Result};
-use crate::model::{Millis, PostId, Relation, User, UserId, Visibility};
+use crate::model::{DomainEvent, Millis, PostId, Relation, User, UserId, Visibility};
 
 /// A follow, or an inbox and an author whose posts may be in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +19,31 @@ impl Edge {
     pub(super) fn new(reader: &UserId, author: &UserId) -> Self {
         Self { reader: reader.clone(), author: author.clone() }
     }
+
+    /// The event of a new follow.
+    pub(super) fn followed(&self) -> DomainEvent {
+        DomainEvent::Followed { follower: self.reader.clone(), followee: self.author.clone() }
+    }
+
+    /// The event of a follow that ended.
+    pub(super) fn unfollowed(&self) -> DomainEvent {
+        DomainEvent::Unfollowed { follower: self.reader.clone(), followee: self.author.clone() }
+    }
+
+    /// The event of a new request to follow.
+    pub(super) fn requested(&self) -> DomainEvent {
+        DomainEvent::FollowRequested { follower: self.reader.clone(), followee: self.author.clone() }
+    }
+
+    /// The event of a request that ended without a follow, or that a follow made superfluous.
+    pub(super) fn request_ended(&self) -> DomainEvent {
+        DomainEvent::FollowRequestEnded { follower: self.reader.clone(), followee: self.author.clone() }
+    }
+
+    /// The event of a request that was accepted.
+    pub(super) fn accepted(&self) -> DomainEvent {
+        DomainEvent::FollowAccepted { follower: self.reader.clone(), followee: self.author.clone() }
+    }
 }
 
 /// The outcome of a follow.
@@ -28,6 +53,12 @@ pub enum FollowOutcome {
     New(NewJob),
     /// It exists already. Nothing was written.
     Unchanged,
+    /// The account of the followee is locked. There is a request now.
+    Requested,
+    /// The follower has the maximal number of open requests. Nothing was written.
+    TooManyRequests,
+    /// The followee was asked by the maximal number of users. Nothing was written.
+    AskedTooOften,
     /// The user follows the maximal number of users. Nothing was written.
     Full,
     /// The followee does not exist, or was erased. Nothing was written.
@@ -43,7 +74,14 @@ impl FollowOutcome {
     pub fn job(self) -> Option<NewJob> {
         match self {
             Self::New(job) => Some(job),
-            Self::Unchanged | Self::Full | Self::NoUser | Self::Blocked | Self::Blocks => None,
+            Self::Unchanged
+            | Self::Requested
+            | Self::TooManyRequests
+            | Self::AskedTooOften
+            | Self::Full
+            | Self::NoUser
+            | Self::Blocked
+            | Self::Blocks => None,
         }
     }
 }
@@ -75,7 +113,9 @@ impl MergeSource {
 #[async_trait]
 pub trait FollowStore: Send + Sync {
     /// Adds a follow, and creates the job that inserts the followee's posts, in the same transaction, unless the
-    /// follower has `max_follows` follows, or one of the users blocks the other. The follower exists.
+    /// follower has `max_follows` follows, or one of the users blocks the other. If the account of the followee is
+    /// locked, the follow becomes a request, see
+    /// [`FollowRequestStore`](super::FollowRequestStore). The follower exists.
     async fn follow(
         &self,
         follower: &UserId,
@@ -84,8 +124,8 @@ pub trait FollowStore: Send + Sync {
         max_follows: u64,
     ) -> Result<FollowOutcome>;
 
-    /// Removes a follow, and creates the job that removes the posts, in the same transaction. `None`
-    /// if there is no such follow.
+    /// Removes a follow, and creates the job that removes the posts, in the same transaction. Withdraws a request of
+    /// the same follower. `None` if there is no such follow.
     async fn unfollow(&self, follower: &UserId, followee: &UserId, now: Millis) -> Result<Option<NewJob>>;
 
     /// The sources of some pairs of a reader and an author, in their order, each with at most `limit` posts.

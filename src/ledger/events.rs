@@ -36,7 +36,9 @@ impl EventConsumer {
             | DomainEvent::CommentDeleted { .. }
             | DomainEvent::LikeReverted { .. }
             | DomainEvent::Restricted { .. } => Self::Notifications.bit(),
+            DomainEvent::FollowRequested { .. } | DomainEvent::FollowRequestEnded { .. } => Self::Notifications.bit(),
             DomainEvent::Followed { .. }
+            | DomainEvent::FollowAccepted { .. }
             | DomainEvent::Unfollowed { .. }
             | DomainEvent::PostDeleted { .. }
             | DomainEvent::PostRemoved { .. }

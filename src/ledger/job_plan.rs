@@ -58,6 +58,11 @@ pub(super) fn author_hidden(post: PostId, author: &UserId) -> Work {
     Work::HideAuthor { post, author: author.clone() }
 }
 
+/// The job of an account that was locked or unlocked. `accept_through`: the last request that the unlock accepts.
+pub(super) fn lock_changed(author: &UserId, accept_through: Option<u64>) -> Work {
+    Work::LockChanged { author: author.clone(), accept_through }
+}
+
 /// The event of a change of standing; `None`: the user became active.
 pub(super) fn standing_event(change: &StandingChange) -> Option<DomainEvent> {
     let StandingChange { user, standing, until, .. } = change;

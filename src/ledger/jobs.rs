@@ -68,6 +68,14 @@ pub enum Work {
         /// The author.
         author: UserId,
     },
+    /// An account was locked or unlocked: its posts leave topics or return to them. If it was unlocked, its requests
+    /// are accepted.
+    LockChanged {
+        /// The user.
+        author: UserId,
+        /// The last request that is accepted; `None`: the account was locked.
+        accept_through: Option<u64>,
+    },
     /// The relation of two users changed: posts enter or leave an inbox.
     Edge {
         /// The change.
@@ -110,6 +118,7 @@ impl Work {
             | Self::RevokeVisibility { author, .. }
             | Self::GrantVisibility { author, .. }
             | Self::HideAuthor { author, .. }
+            | Self::LockChanged { author, .. }
             | Self::Edge { author, .. } => author,
         }
     }

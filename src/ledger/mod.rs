@@ -14,6 +14,7 @@ mod edges;
 mod erasures;
 mod events;
 mod favourites;
+mod follow_requests;
 mod idempotency;
 mod job_plan;
 mod jobs;
@@ -52,6 +53,9 @@ pub use self::edges::{FollowOutcome, FollowStore, MergeSource};
 pub use self::erasures::{Erasure, ErasureStore};
 pub use self::events::{EventBacklog, EventConsumer, EventStore, QueuedEvent};
 pub use self::favourites::{Favourite, FavouriteHolder, FavouriteOutcome, FavouriteStore};
+pub use self::follow_requests::{
+    FollowRequestStore, LockOutcome, MAX_REQUESTS_BY, MAX_REQUESTS_TO, OpenRequest, REQUEST_QUIET, TopicPost,
+};
 pub use self::idempotency::{BeginOutcome, IdempotencyStore, IdempotentWrite, WriteLease};
 pub use self::jobs::{
     Backlog, EdgeWork, FANOUT_PARTITIONS, Job, JobId, JobRequest, JobStore, LoadedJob, NewJob, VisibilityChange, Work,
@@ -90,7 +94,7 @@ pub use self::quarantine::{
 };
 pub use self::read_markers::ReadMarkerStore;
 pub use self::reports::ReportStore;
-pub use self::restrictions::{RestrictedUser, RestrictionStore};
+pub use self::restrictions::{RestrictedAuthor, RestrictedUser, RestrictionStore};
 pub use self::revocations::{Revocation, RevocationKind, RevocationStore, SessionsEnd};
 pub use self::sqlite::{
     CopyProgress, Durability, SqliteLedger, SqliteOptions, backup as sqlite_backup, restore as sqlite_restore,
@@ -181,6 +185,7 @@ pub trait Ledger:
     + LikeStore
     + IdempotencyStore
     + RevocationStore
+    + FollowRequestStore
     + StandingStore
     + ReportStore
     + PersonalDataStore

@@ -135,10 +135,11 @@ pub trait PeopleStore: Send + Sync {
 
     /// A user with counts, and the edges seen from `viewer` (`None`: anonymous). Counts the posts that the viewer can
     /// see when reading the author's posts: all of them on the viewer's own profile, none if a hide or a block
-    /// separates the two. The count is exact unless the author names the viewer in more than [`MAX_NAMED`] posts: then
-    /// it omits the other posts that `only_to` opens to the viewer, or all posts with `not_to`. The cost does not
-    /// depend on the number of posts.
-    async fn profile(&self, user: &UserId, viewer: Option<&UserId>) -> Result<Option<Profile>>;
+    /// separates the two, or if the account is locked and the viewer no follower. The edges are those at `now`. The
+    /// count is exact unless the author names the viewer in more than [`MAX_NAMED`] posts: then it omits the other
+    /// posts that `only_to` opens to the viewer, or all posts with `not_to`. The cost does not depend on the number of
+    /// posts.
+    async fn profile(&self, user: &UserId, viewer: Option<&UserId>, now: Millis) -> Result<Option<Profile>>;
 
     /// Changes the profile of a user and its search terms, in one transaction. Returns the user after the change;
     /// `None` if the user does not exist.

@@ -24,6 +24,8 @@ pub enum PersonalData {
     Following,
     /// Users that follow the user: `user`.
     Followers,
+    /// Users that the user asks to follow: `user`, `at`.
+    FollowRequests,
     /// Users that the user hides from, mutes or blocks: `kind`, `user`, `at`.
     Restrictions,
     /// Authors whose posts the user gets alerts of: `user`, `at`.
@@ -42,7 +44,7 @@ pub enum PersonalData {
 
 impl PersonalData {
     /// All kinds.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Posts,
         Self::Comments,
         Self::RemovedComments,
@@ -51,6 +53,7 @@ impl PersonalData {
         Self::Favourites,
         Self::Following,
         Self::Followers,
+        Self::FollowRequests,
         Self::Restrictions,
         Self::PostAlerts,
         Self::MutedConversations,

@@ -14,12 +14,24 @@ pub struct RestrictedUser {
     pub at: Millis,
 }
 
+/// An author whose public posts are not visible to all readers alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RestrictedAuthor {
+    /// The author.
+    pub author: UserId,
+    /// Whether there are restrictions: the author hides from a user or blocks a user, or a user blocks or mutes the
+    /// author.
+    pub restricted: bool,
+    /// Whether the account of the author is locked.
+    pub locked: bool,
+}
+
 /// Restrictions between users.
 #[async_trait]
 pub trait RestrictionStore: Send + Sync {
     /// Adds a restriction by `maker` against `target`. In the same transaction:
     ///
-    /// - a block ends the follows in both directions, and updates their tallies;
+    /// - a block ends the follows and the requests in both directions, and updates the tallies of follows;
     /// - jobs ([`EdgeWork::Detach`](super::EdgeWork::Detach)) are created that remove hidden posts from
     ///   inboxes: a mute removes the posts of `target` from the inbox of `maker`, a hide removes the posts of `maker`
     ///   from the inbox of `target`, a block does both, in that order.
@@ -59,7 +71,7 @@ pub trait RestrictionStore: Send + Sync {
     /// do not exist have no relation. Accepts any number of pairs in one round trip.
     async fn relations(&self, pairs: &[(UserId, UserId)]) -> Result<Vec<Relation>>;
 
-    /// The users among `authors` whose posts are not visible to all readers alike: they hide from a user or block a
-    /// user, or a user blocks or mutes them. Each once, in any order. Accepts any number of authors in one round trip.
-    async fn users_with_restrictions(&self, authors: &[UserId]) -> Result<Vec<UserId>>;
+    /// The users among `authors` whose public posts are not visible to all readers alike. Each once, in any order.
+    /// Accepts any number of authors in one round trip.
+    async fn restricted_authors(&self, authors: &[UserId]) -> Result<Vec<RestrictedAuthor>>;
 }

@@ -273,13 +273,26 @@ pub struct PushKinds {
     pub like: bool,
     /// New followers.
     pub follow: bool,
+    /// Requests to follow the user.
+    pub request: bool,
+    /// Requests of the user that were accepted.
+    pub accepted: bool,
     /// Posts of authors with alerts: see `users.notify`.
     pub post: bool,
 }
 
 impl Default for PushKinds {
     fn default() -> Self {
-        Self { mention: true, reply: true, comment: true, like: true, follow: true, post: true }
+        Self {
+            mention: true,
+            reply: true,
+            comment: true,
+            like: true,
+            follow: true,
+            request: true,
+            accepted: true,
+            post: true,
+        }
     }
 }
 
@@ -292,6 +305,8 @@ impl PushKinds {
             "comment" => self.comment,
             "like" => self.like,
             "follow" => self.follow,
+            "request" => self.request,
+            "accepted" => self.accepted,
             "post" => self.post,
             _ => false,
         }

@@ -90,6 +90,27 @@ pub enum DomainEvent {
         /// The followee.
         followee: UserId,
     },
+    /// A user asked to follow another one, whose account is locked.
+    FollowRequested {
+        /// The user who asks.
+        follower: UserId,
+        /// The user who is asked.
+        followee: UserId,
+    },
+    /// A request to follow was withdrawn, rejected, or made superfluous.
+    FollowRequestEnded {
+        /// The user who asked.
+        follower: UserId,
+        /// The user who was asked.
+        followee: UserId,
+    },
+    /// A request to follow was accepted: the user follows the other one.
+    FollowAccepted {
+        /// The follower.
+        follower: UserId,
+        /// The followee, who accepted.
+        followee: UserId,
+    },
     /// New likes were settled, at most [`MAX_LIKES`].
     Liked {
         /// The new likes, grouped by object.
@@ -237,7 +258,11 @@ impl DomainEvent {
             Self::CommentEdited { author, mentions, unmentioned, .. } => {
                 std::iter::once(author).chain(mentions).chain(unmentioned).collect()
             }
-            Self::Followed { follower, followee } | Self::Unfollowed { follower, followee } => vec![follower, followee],
+            Self::Followed { follower, followee }
+            | Self::Unfollowed { follower, followee }
+            | Self::FollowRequested { follower, followee }
+            | Self::FollowRequestEnded { follower, followee }
+            | Self::FollowAccepted { follower, followee } => vec![follower, followee],
             Self::Restricted { maker, target } => vec![maker, target],
             Self::Liked { likes } | Self::Unliked { likes } => {
                 likes.iter_mut().flat_map(|likes| &mut likes.by).collect()
@@ -301,8 +326,12 @@ impl DomainEvent {
             Self::CommentCreated { mentions, .. }
             | Self::CommentDeleted { mentions, .. }
             | Self::CommentRemoved { mentions, .. } => mentions.len() + 2,
-            Self::Followed { .. } | Self::Unfollowed { .. } | Self::LikeReverted { .. } => 1,
-            Self::Restricted { .. } => 2,
+            Self::Followed { .. }
+            | Self::Unfollowed { .. }
+            | Self::FollowRequested { .. }
+            | Self::FollowRequestEnded { .. }
+            | Self::LikeReverted { .. } => 1,
+            Self::Restricted { .. } | Self::FollowAccepted { .. } => 2,
             Self::Liked { likes } | Self::Unliked { likes } => likes.iter().map(|likes| likes.by.len()).sum(),
             Self::Notified { .. }
             | Self::UserSuspended { .. }

@@ -13,7 +13,7 @@ pub struct Notification {
     /// Its position: greater than all earlier ones whenever the group changes. `notifications.mark_read` takes it.
     pub position: NotificationPosition,
     /// The kind of action: `like`, `comment`, `reply`, `follow` or `mention`.
-    #[schemars(extend("enum" = ["like", "comment", "reply", "follow", "mention"]))]
+    #[schemars(extend("enum" = ["like", "comment", "reply", "follow", "mention", "request", "accepted"]))]
     pub kind: &'static str,
     /// The object of the action; absent for `follow`. For `comment` it is the post, for `reply` the parent comment.
     #[serde(skip_serializing_if = "Option::is_none")]

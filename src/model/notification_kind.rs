@@ -15,6 +15,10 @@ pub enum NotificationKind {
     Follow,
     /// A mention of the recipient in a post or comment.
     Mention(ContentId),
+    /// A request to follow the recipient, whose account is locked.
+    Request,
+    /// The acceptance of a request of the recipient.
+    Accepted,
 }
 
 impl NotificationKind {
@@ -26,16 +30,18 @@ impl NotificationKind {
             Self::Reply(_) => "reply",
             Self::Follow => "follow",
             Self::Mention(_) => "mention",
+            Self::Request => "request",
+            Self::Accepted => "accepted",
         }
     }
 
-    /// The object of the action; `None` for a follow.
+    /// The object of the action; `None` for what concerns two users alone.
     pub fn object(self) -> Option<ContentId> {
         match self {
             Self::Like(object) | Self::Mention(object) => Some(object),
             Self::Comment(post) => Some(ContentId::Post(post)),
             Self::Reply(comment) => Some(ContentId::Comment(comment)),
-            Self::Follow => None,
+            Self::Follow | Self::Request | Self::Accepted => None,
         }
     }
 
@@ -47,6 +53,8 @@ impl NotificationKind {
             ("reply", Some(ContentId::Comment(comment))) => Self::Reply(comment),
             ("follow", None) => Self::Follow,
             ("mention", Some(object)) => Self::Mention(object),
+            ("request", None) => Self::Request,
+            ("accepted", None) => Self::Accepted,
             _ => return None,
         })
     }
@@ -73,6 +81,8 @@ mod tests {
             NotificationKind::Follow,
             NotificationKind::Mention(post),
             NotificationKind::Mention(comment),
+            NotificationKind::Request,
+            NotificationKind::Accepted,
         ];
         for kind in all {
             assert_eq!(NotificationKind::from_parts(kind.name(), kind.object()), Some(kind));

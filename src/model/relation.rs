@@ -45,6 +45,8 @@ pub struct Relation {
     pub blocks: bool,
     /// The author blocks the reader.
     pub blocked: bool,
+    /// The account of the author is locked: their public posts are for followers only.
+    pub locked: bool,
     /// The standing of the author. Ledgers leave it [`Standing::Active`]: the node knows it.
     pub standing: Standing,
 }

@@ -40,6 +40,8 @@ pub struct UserDetails {
     /// The text and data of the profile.
     #[serde(flatten)]
     pub about: About,
+    /// Whether the account is locked: its public posts are for followers, and followers are accepted one by one.
+    pub locked: bool,
 }
 
 /// The origin of a user's id. It never changes: an account cannot take the id of an application's user, nor the other
@@ -60,6 +62,10 @@ pub struct Edges {
     pub following: bool,
     /// They follow me.
     pub followed_by: bool,
+    /// I ask to follow them, and they have not answered.
+    pub requested: bool,
+    /// They ask to follow me, and I have not answered.
+    pub requested_by: bool,
     /// I hide my posts from them.
     pub hiding: bool,
     /// I mute them.
@@ -79,6 +85,8 @@ pub struct Profile {
     /// The text and data of the profile.
     #[serde(flatten)]
     pub about: About,
+    /// Whether the account is locked: its public posts are for followers, and followers are accepted one by one.
+    pub locked: bool,
     /// The number of followers.
     pub followers: u64,
     /// The number of followees.

@@ -141,7 +141,7 @@ unsubscribes! {
     /// The backend ended the subscription.
     SERVER = 2000, "server unsubscribe";
     /// The user cannot see the post or the profile of the channel any more: one of the two users blocks or hides, a
-    /// follow ended, or the author is suspended.
+    /// follow ended, or the author is suspended or has locked the account.
     NOT_VISIBLE = 2000, "no longer visible";
     /// The subscription cannot continue without a gap. The client subscribes again and recovers.
     INSUFFICIENT_STATE = 2500, "insufficient state";

@@ -193,6 +193,8 @@ fn text_kind(kind: &str) -> TextKind {
         "comment" => TextKind::Comment,
         "like" => TextKind::Like,
         "follow" => TextKind::Follow,
+        "request" => TextKind::Request,
+        "accepted" => TextKind::Accepted,
         _ => TextKind::Post,
     }
 }

@@ -39,6 +39,7 @@ mod issuer_keys;
 mod keys;
 mod likes;
 mod limits;
+mod locked;
 mod malformed_input;
 mod metrics;
 mod moderation;

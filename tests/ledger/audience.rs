@@ -55,7 +55,7 @@ impl Model {
             for viewer in PEOPLE.map(|viewer| Some(id(viewer))).into_iter().chain([None]) {
                 let seen = self.posts.values().rev().filter(|it| it.author == author && self.sees(viewer.as_ref(), it));
                 let seen: Vec<PostId> = seen.map(|it| it.id).collect();
-                let profile = ledger.profile(&author, viewer.as_ref()).await.unwrap().expect("a user");
+                let profile = ledger.profile(&author, viewer.as_ref(), 0).await.unwrap().expect("a user");
                 assert_eq!(profile.posts, seen.len() as u64, "of {author} for {viewer:?}, seed {seed}");
                 let limit = rng.random_range(1..9);
                 assert_eq!(
@@ -219,14 +219,14 @@ async fn counts_of_many_restricted_posts_are_lower_bounds<L: BulkLoad + 'static>
     let made = |number: u64| Post { visibility: of(number), ..post(number + 1, "ann", &[]) };
     let posts: Vec<Post> = (0..=2 * most + 5).map(made).collect();
     ledger.load_posts(&posts).await.expect("a load");
-    let count = async || ledger.profile(&id("ann"), Some(&id("bo"))).await.unwrap().expect("ann").posts;
+    let count = async || ledger.profile(&id("ann"), Some(&id("bo")), 0).await.unwrap().expect("ann").posts;
     assert_eq!(count().await, 1 + most + 5, "exact up to the limit");
     let also = |number: u64, visibility| Post { visibility, ..post(number, "ann", &[]) };
     ledger.load_posts(&[also(9_001, Visibility::OnlyTo(ids(&["bo"])))]).await.expect("a load");
     assert_eq!(count().await, 1 + most + 5);
     ledger.load_posts(&[also(9_002, Visibility::NotTo(ids(&["bo"])))]).await.expect("a load");
     assert_eq!(count().await, 1 + most);
-    let profile = ledger.profile(&id("ann"), Some(&id("cy"))).await.unwrap().expect("ann");
+    let profile = ledger.profile(&id("ann"), Some(&id("cy")), 0).await.unwrap().expect("ann");
     assert_eq!(profile.posts, 1 + most + 1, "other viewers are not affected");
 }
 
@@ -248,7 +248,7 @@ async fn every_audience<L: BulkLoad + 'static>(ledger: &L) {
 async fn counted<L: Ledger>(ledger: &L) -> [u64; 4] {
     let mut counted = [0; 4];
     for (place, viewer) in counted.iter_mut().zip(["bo", "cy", "only_to", "friends"].map(id)) {
-        *place = ledger.profile(&id("ann"), Some(&viewer)).await.unwrap().expect("ann").posts;
+        *place = ledger.profile(&id("ann"), Some(&viewer), 0).await.unwrap().expect("ann").posts;
         let listed = pages(ledger, &id("ann"), Some(&viewer), 2).await;
         assert_eq!(listed.len() as u64, *place, "{viewer}");
     }

@@ -74,7 +74,7 @@ async fn accounts_are_created_once_and_reuse_no_id(ledger: Any) {
     assert_eq!(ledger.account(&id("ann")).await.unwrap(), Some(stored));
     assert_eq!(ledger.account(&id("token")).await.unwrap(), None);
     assert_eq!(ledger.account(&id("nobody")).await.unwrap(), None);
-    let profile = ledger.profile(&id("ann"), None).await.unwrap().unwrap();
+    let profile = ledger.profile(&id("ann"), None, 0).await.unwrap().unwrap();
     assert_eq!((profile.user.name.as_str(), profile.user.created_at), ("Name of ann", NOW));
 }
 
@@ -103,7 +103,7 @@ async fn users_are_created_once_and_found_in_batches(ledger: Any) {
     let found: Vec<_> = found.iter().map(|u| (u.id.as_str(), u.name.as_str(), u.created_at)).collect();
     assert_eq!(found, [("7", "7", NOW), ("ann", "Ann", NOW)]);
     assert!(ledger.users(&[]).await.unwrap().is_empty());
-    assert_eq!(ledger.profile(&id("nobody"), None).await.unwrap(), None);
+    assert_eq!(ledger.profile(&id("nobody"), None, 0).await.unwrap(), None);
 }
 
 async fn follows_have_a_limit_that_concurrent_ones_keep(ledger: Any) {
@@ -119,7 +119,7 @@ async fn follows_have_a_limit_that_concurrent_ones_keep(ledger: Any) {
         let again = ledger.follow(&ann, followee, NOW, 3).await.unwrap();
         assert!(matches!(again, FollowOutcome::Unchanged), "{again:?}");
     }
-    assert_eq!(ledger.profile(&ann, None).await.unwrap().unwrap().following, 3);
+    assert_eq!(ledger.profile(&ann, None, 0).await.unwrap().unwrap().following, 3);
 }
 
 async fn edges_are_counted_on_both_sides(ledger: Any) {
@@ -128,19 +128,19 @@ async fn edges_are_counted_on_both_sides(ledger: Any) {
     assert!(follow(&*ledger, &ann, &bo).await);
     assert!(!follow(&*ledger, &ann, &bo).await);
 
-    let seen = ledger.profile(&bo, Some(&ann)).await.unwrap().unwrap();
+    let seen = ledger.profile(&bo, Some(&ann), 0).await.unwrap().unwrap();
     assert_eq!((seen.followers, seen.following), (1, 0));
     assert_eq!(seen.edges, Edges { following: true, ..Edges::default() });
-    let seen = ledger.profile(&ann, Some(&bo)).await.unwrap().unwrap();
+    let seen = ledger.profile(&ann, Some(&bo), 0).await.unwrap().unwrap();
     assert_eq!((seen.followers, seen.following), (0, 1));
     assert_eq!(seen.edges, Edges { followed_by: true, ..Edges::default() });
-    assert_eq!(ledger.profile(&bo, None).await.unwrap().unwrap().edges, Edges::default());
+    assert_eq!(ledger.profile(&bo, None, 0).await.unwrap().unwrap().edges, Edges::default());
 
     assert!(unfollow(&*ledger, &ann, &bo).await);
     assert!(!unfollow(&*ledger, &ann, &bo).await);
-    let seen = ledger.profile(&bo, Some(&ann)).await.unwrap().unwrap();
+    let seen = ledger.profile(&bo, Some(&ann), 0).await.unwrap().unwrap();
     assert_eq!((seen.followers, seen.edges), (0, Edges::default()));
-    assert_eq!(ledger.profile(&ann, None).await.unwrap().unwrap().following, 0);
+    assert_eq!(ledger.profile(&ann, None, 0).await.unwrap().unwrap().following, 0);
 }
 
 async fn edge_pages_are_exact_within_one_millisecond(ledger: Any) {
@@ -316,7 +316,7 @@ async fn posts_require_an_author_and_a_new_id(ledger: Any) {
         assert!(matches!(store(&*ledger, wrong).await, Err(LedgerError::Failed(_))));
     }
     assert_eq!(backlog(&*ledger).await.jobs, 1, "nothing of them was stored");
-    assert_eq!(ledger.profile(&id("ann"), None).await.unwrap().unwrap().posts, 1);
+    assert_eq!(ledger.profile(&id("ann"), None, 0).await.unwrap().unwrap().posts, 1);
     assert!(ledger.topic_posts("t", PostId::MAX, 9).await.unwrap().is_empty());
 }
 
@@ -336,7 +336,7 @@ async fn deleted_posts_are_removed_from_every_list(ledger: Any) {
     assert_eq!(ledger.topic_posts("t", PostId::MAX, 9).await.unwrap(), [PostId(2)]);
     assert!(ledger.topic_posts("u", PostId::MAX, 9).await.unwrap().is_empty());
     assert_eq!(timeline(&*ledger, &id("ann"), PostId::MAX, 9).await, [PostId(2)]);
-    assert_eq!(ledger.profile(&id("ann"), None).await.unwrap().unwrap().posts, 1);
+    assert_eq!(ledger.profile(&id("ann"), None, 0).await.unwrap().unwrap().posts, 1);
     let again = ledger.create_post(&post(1, "ann", &[])).await.unwrap();
     assert_eq!(again, None, "a deleted id cannot be created again");
     assert!(ledger.posts(&[PostId(1)]).await.unwrap().is_empty());

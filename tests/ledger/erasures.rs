@@ -42,7 +42,7 @@ async fn tombstones_reserve_the_user_id(ledger: Any) {
     assert_eq!(ledger.update_user(&id("ann"), &named).await.unwrap(), None);
     let found = ledger.users(&[id("ann"), id("bo")]).await.unwrap();
     assert_eq!(found.iter().map(|user| user.id.as_str()).collect::<Vec<_>>(), ["bo"]);
-    assert_eq!(ledger.profile(&id("ann"), Some(&id("bo"))).await.unwrap(), None);
+    assert_eq!(ledger.profile(&id("ann"), Some(&id("bo")), 0).await.unwrap(), None);
     for prefix in ["ann", "name of", "again"] {
         assert!(ledger.search_users(prefix, None, 9).await.unwrap().is_empty(), "{prefix}");
     }
@@ -192,7 +192,8 @@ async fn erasure_removes_rows_on_both_sides(ledger: Any) {
     // Rows of other users stay.
     let rows = async |data| ledger.personal_rows(&id("bo"), data, "", 9).await.unwrap().len();
     assert_eq!((rows(PersonalData::Restrictions).await, rows(PersonalData::PostAlerts).await), (1, 1));
-    let barred = ledger.users_with_restrictions(&[id("ann"), id("bo"), id("cy")]).await.unwrap();
+    let barred = ledger.restricted_authors(&[id("ann"), id("bo"), id("cy")]).await.unwrap();
+    let barred: Vec<_> = barred.into_iter().map(|barred| barred.author).collect();
     assert_eq!(barred, [id("cy")], "bo mutes cy; no row of ann is left, in either direction");
 }
 

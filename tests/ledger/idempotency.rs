@@ -146,7 +146,7 @@ async fn posts_are_created_once(ledger: Any) {
     );
     assert_eq!(ledger.posts(&[PostId(1)]).await.unwrap(), [post(1, "ann", &[])], "it stays unchanged");
     assert_eq!(backlog(&*ledger).await.jobs, 1);
-    assert_eq!(ledger.profile(&id("ann"), None).await.unwrap().unwrap().posts, 1);
+    assert_eq!(ledger.profile(&id("ann"), None, 0).await.unwrap().unwrap().posts, 1);
     assert!(ledger.topic_posts("t", PostId::MAX, 9).await.unwrap().is_empty());
     assert!(matches!(store(&*ledger, post(1, "bo", &[])).await, Err(LedgerError::Failed(_))), "the author differs");
 }

@@ -10,6 +10,7 @@ mod devices;
 mod erasures;
 mod events;
 mod favourites;
+mod follow_requests;
 mod follows;
 mod idempotency;
 mod identity;

@@ -110,7 +110,7 @@ async fn a_removed_post_is_in_no_list_of_others(ledger: Any) {
         let seen = ledger.visible_posts(&id("ann"), Some(&id("bo")), PostId::MAX, 9).await.expect("posts").posts;
         let public = ledger.public_posts(PostId::MAX, 9).await.expect("posts");
         let own = ledger.visible_posts(&id("ann"), Some(&id("ann")), PostId::MAX, 9).await.expect("posts").posts;
-        let profile = ledger.profile(&id("ann"), Some(&id("bo"))).await.expect("an answer").expect("a profile");
+        let profile = ledger.profile(&id("ann"), Some(&id("bo")), 0).await.expect("an answer").expect("a profile");
         let topics = ledger.topics(None, 9).await.expect("topics").len();
         (seen, public, own, profile.posts, topics)
     };

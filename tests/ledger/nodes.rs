@@ -64,7 +64,7 @@ async fn concurrent_follows_at_two_nodes_are_counted() {
     }
     let ledger = &nodes[0];
     for one in &people {
-        let profile = ledger.profile(one, None).await.unwrap().unwrap();
+        let profile = ledger.profile(one, None, 0).await.unwrap().unwrap();
         assert_eq!(profile.posts, 36);
         assert_eq!(ledger.author_posts(one, PostId::MAX, 99).await.unwrap().len(), 36);
         let mut walked = ledger.followers_after(one, "", 99).await.unwrap();
@@ -255,7 +255,7 @@ async fn concurrent_equal_calls_execute_once() {
     assert_eq!(commented.iter().filter(|made| matches!(made, Ok(CommentOutcome::Before))).count(), 7);
     let deleted = join_all((0..8).map(|n| nodes[n % 2].delete_post(PostId(7), &ann, NOW))).await;
     assert_eq!(deleted.iter().filter(|deleted| matches!(deleted, Ok(Some(_)))).count(), 1);
-    let ann = nodes[0].profile(&ann, None).await.unwrap().unwrap();
+    let ann = nodes[0].profile(&ann, None, 0).await.unwrap().unwrap();
     assert_eq!((ann.following, ann.posts), (0, 0));
     assert_eq!(backlog(&*nodes[0]).await.jobs, 20 * 2 + 2);
 }

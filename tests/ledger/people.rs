@@ -67,7 +67,7 @@ async fn bios_and_data_are_changed_one_by_one(ledger: Any) {
         let bio = bio.map(|bio| bio.map(Into::into));
         let change = ProfileChange { bio, data, ..ProfileChange::default() };
         let changed = ledger.update_user(&id("ann"), &change).await.unwrap().expect("ann");
-        let profile = ledger.profile(&id("ann"), Some(&id("bo"))).await.unwrap().expect("ann");
+        let profile = ledger.profile(&id("ann"), Some(&id("bo")), 0).await.unwrap().expect("ann");
         assert_eq!((changed.user, &changed.about), (profile.user, &profile.about), "the answer is what is kept");
         (changed.about.bio, changed.about.data)
     };
@@ -79,7 +79,7 @@ async fn bios_and_data_are_changed_one_by_one(ledger: Any) {
     assert_eq!(change(None, Some(Some(Map::new()))).await, (None, Some(Map::new())), "an empty object is data");
     assert_eq!(change(None, Some(None)).await, (None, None));
     change(Some(Some("back")), Some(Some(Map::new()))).await;
-    let other = ledger.profile(&id("bo"), None).await.unwrap().expect("bo");
+    let other = ledger.profile(&id("bo"), None, 0).await.unwrap().expect("bo");
     assert_eq!(other.about, About::default());
     // Nothing is left after an erasure, and nothing can be added.
     assert!(ledger.begin_erasure(&id("ann"), NOW).await.unwrap());
@@ -172,7 +172,7 @@ async fn ids_are_found_in_any_case_and_shown_as_first_written(ledger: Any) {
             let found = ledger.users(&[written(text)]).await.unwrap();
             let found: Vec<_> = found.iter().map(|user| (user.id.shown(), &*user.name)).collect();
             assert_eq!(found, [(first, first)], "{text}");
-            assert_eq!(ledger.profile(&written(text), None).await.unwrap().unwrap().user.id.shown(), first);
+            assert_eq!(ledger.profile(&written(text), None, 0).await.unwrap().unwrap().user.id.shown(), first);
         }
     }
     let [author, reader] = ["Kim", "TIM"].map(written);
@@ -216,15 +216,15 @@ async fn post_alerts_are_stored_once_and_bounded(ledger: Any) {
     users(&*ledger, &["ann", "bo", "cy", "dee"]).await;
     let ask = async |author: &str| ledger.enable_post_alerts(&id("ann"), &id(author), NOW, 2).await.unwrap();
     let asked = async |author: &str| {
-        let profile = ledger.profile(&id(author), Some(&id("ann"))).await.unwrap().unwrap();
+        let profile = ledger.profile(&id(author), Some(&id("ann")), 0).await.unwrap().unwrap();
         profile.edges.notify
     };
     assert!(!asked("bo").await);
     assert!(ask("bo").await && ask("cy").await && ask("bo").await);
     assert!(!ask("dee").await && !asked("dee").await, "one too many");
     assert!(asked("bo").await && asked("cy").await);
-    assert!(!ledger.profile(&id("bo"), None).await.unwrap().unwrap().edges.notify);
-    assert!(!ledger.profile(&id("ann"), Some(&id("bo"))).await.unwrap().unwrap().edges.notify, "one way only");
+    assert!(!ledger.profile(&id("bo"), None, 0).await.unwrap().unwrap().edges.notify);
+    assert!(!ledger.profile(&id("ann"), Some(&id("bo")), 0).await.unwrap().unwrap().edges.notify, "one way only");
     for _ in 0..2 {
         ledger.disable_post_alerts(&id("ann"), &id("bo")).await.unwrap();
     }

@@ -236,8 +236,8 @@ async fn the_bulk_loaders_keep_the_counts_and_may_be_repeated() {
         ledger.load_users(&fans, NOW).await.unwrap();
         ledger.load_follows(&edges, NOW).await.unwrap();
     }
-    assert_eq!(ledger.profile(&id("star"), None).await.unwrap().unwrap().followers, 5_000);
-    assert_eq!(ledger.profile(&fans[7], None).await.unwrap().unwrap().following, 1);
+    assert_eq!(ledger.profile(&id("star"), None, 0).await.unwrap().unwrap().followers, 5_000);
+    assert_eq!(ledger.profile(&fans[7], None, 0).await.unwrap().unwrap().following, 1);
     assert_eq!(ledger.followers_after(&id("star"), "", 9_999).await.unwrap().len(), 5_000);
     assert_eq!(ledger.followers(&id("star"), None, 9_999).await.unwrap().items.len(), 5_000);
 }

@@ -121,8 +121,8 @@ async fn two_ledgers_on_one_file_lose_nothing() {
     second.await.unwrap();
     for ledger in [&one, &two] {
         assert_eq!(ledger.topic_posts("t", PostId::MAX, 2_000).await.unwrap().len(), 800);
-        assert_eq!(ledger.profile(&id("ann"), None).await.unwrap().unwrap().posts, 400);
-        assert_eq!(ledger.profile(&id("bo"), None).await.unwrap().unwrap().posts, 400);
+        assert_eq!(ledger.profile(&id("ann"), None, 0).await.unwrap().unwrap().posts, 400);
+        assert_eq!(ledger.profile(&id("bo"), None, 0).await.unwrap().unwrap().posts, 400);
         assert_eq!(backlog(&**ledger).await.jobs, 800);
     }
 }
@@ -148,7 +148,7 @@ async fn the_bulk_loaders_keep_the_counts_and_may_be_repeated() {
         ledger.load_users(&fans, NOW).await.unwrap();
         ledger.load_follows(&edges, NOW).await.unwrap();
     }
-    assert_eq!(ledger.profile(&id("star"), None).await.unwrap().unwrap().followers, 5_000);
+    assert_eq!(ledger.profile(&id("star"), None, 0).await.unwrap().unwrap().followers, 5_000);
     assert_eq!(ledger.followers_after(&id("star"), "", 9_999).await.unwrap().len(), 5_000);
     assert!(ledger.commits() < 20);
 }

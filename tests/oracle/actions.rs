@@ -40,6 +40,22 @@ pub(crate) enum Act {
         post: u64,
         on: bool,
     },
+    /// Locks an account, or unlocks it.
+    Lock {
+        user: User,
+        on: bool,
+    },
+    /// Answers a request of `from`.
+    Answer {
+        by: User,
+        from: User,
+        accepts: bool,
+    },
+    /// Removes a follower.
+    RemoveFollower {
+        by: User,
+        from: User,
+    },
     /// The backend suspends a user, or ends that.
     Suspend {
         user: User,
@@ -114,6 +130,11 @@ impl Act {
                 };
                 (set_or_end(*on), path, Value::Null)
             }
+            Self::Lock { on, .. } => ("PATCH", "/users/me".into(), json!({ "locked": on })),
+            Self::Answer { from, accepts, .. } => {
+                (set_or_end(*accepts), format!("/users/me/requests/{from}"), Value::Null)
+            }
+            Self::RemoveFollower { from, .. } => ("DELETE", format!("/users/me/followers/{from}"), Value::Null),
             Self::Suspend { user, on } => {
                 let body = if *on { json!({ "level": "suspended" }) } else { Value::Null };
                 (set_or_end(*on), format!("/users/{user}/suspend"), body)
@@ -139,7 +160,11 @@ impl Act {
             Self::Set { edge: Edge::Follow, from, to, on: true } if model.has(Edge::Block, to, from) => 404,
             Self::Set { edge: Edge::Follow, to, on: true, .. } if model.suspended.contains(to) => 404,
             Self::Set { edge: Edge::Follow, from, to, on: true } if model.has(Edge::Block, from, to) => 409,
-            Self::Set { .. } => 200,
+            Self::Answer { by, from, accepts: true } => {
+                let is_there = model.locks.is_shown(from, by) || model.has(Edge::Follow, from, by);
+                if is_there { 200 } else { 404 }
+            }
+            Self::Set { .. } | Self::Lock { .. } | Self::Answer { .. } | Self::RemoveFollower { .. } => 200,
             Self::Edit { by, id, .. } if model.posts.get(id).is_some_and(|it| it.author == *by && it.is_removed) => 403,
             Self::Edit { by, id, .. } | Self::Delete { by, id } => match model.posts.get(id) {
                 Some(post) if post.author == *by => 200,
@@ -188,6 +213,28 @@ impl Act {
                     model.delete(*id);
                 }
             }
+            Self::Set { edge: Edge::Follow, from, to, on: true } if model.is_locked_for(from, to) => {
+                model.follow(from, to);
+            }
+            Self::Set { edge: Edge::Follow, from, to, on: false } if model.locks.is_open(from, to) => {
+                model.locks.end(from, to);
+            }
+            Self::Lock { user, on } => model.lock(user, *on),
+            Self::Answer { by, from, accepts: true } => {
+                if model.locks.is_shown(from, by) {
+                    model.accept(from, by);
+                    if received {
+                        model.brought_in(from, by);
+                    }
+                }
+            }
+            Self::Answer { by, from, accepts: false } => model.reject(from, by),
+            Self::RemoveFollower { by, from } => {
+                model.locks.end(from, by);
+                if model.has(Edge::Follow, from, by) {
+                    model.set(Edge::Follow, from, by, false);
+                }
+            }
             Self::Set { edge, from, to, on } => {
                 let was = model.has(*edge, from, to);
                 if was != *on {
@@ -210,7 +257,12 @@ impl Act {
         match self {
             Self::Edit { id, .. } | Self::Delete { id, .. } | Self::Remove { id, .. } => Some(*id),
             Self::Comment(Comment { post, .. }) | Self::Uncomment { post, .. } | Self::Mark { post, .. } => Some(*post),
-            Self::Publish(_) | Self::Set { .. } | Self::Suspend { .. } => None,
+            Self::Publish(_)
+            | Self::Set { .. }
+            | Self::Lock { .. }
+            | Self::Answer { .. }
+            | Self::RemoveFollower { .. }
+            | Self::Suspend { .. } => None,
         }
     }
 
@@ -227,7 +279,10 @@ impl Act {
     pub(crate) fn by(&self) -> User {
         match self {
             Self::Publish(Post { author: by, .. }) | Self::Comment(Comment { author: by, .. }) => by,
-            Self::Set { from: by, .. } => by,
+            Self::Set { from: by, .. }
+            | Self::Lock { user: by, .. }
+            | Self::Answer { by, .. }
+            | Self::RemoveFollower { by, .. } => by,
             Self::Suspend { .. } | Self::Remove { .. } => "",
             Self::Edit { by, .. } | Self::Delete { by, .. } | Self::Uncomment { by, .. } | Self::Mark { by, .. } => by,
         }
@@ -259,7 +314,12 @@ impl Act {
                 comment.post = name(comment.post);
                 comment.reply_to = comment.reply_to.map(name);
             }
-            Self::Publish(_) | Self::Set { .. } | Self::Suspend { .. } => {}
+            Self::Publish(_)
+            | Self::Set { .. }
+            | Self::Lock { .. }
+            | Self::Answer { .. }
+            | Self::RemoveFollower { .. }
+            | Self::Suspend { .. } => {}
         }
         self
     }

@@ -87,9 +87,18 @@ pub(crate) async fn not_found(node: &Server, reader: User, path: &str) -> Verdic
     same(&format!("{path} for {reader}"), &get(node, reader, path).await.0, &404)
 }
 
+/// Checks that a path is refused to a reader, because its user's account is locked.
+async fn locked(node: &Server, reader: User, path: &str) -> Verdict {
+    let (status, body) = get(node, reader, path).await;
+    same(&format!("{path} for {reader}"), &(status, &body["error"]["code"]), &(403, &json!("locked")))
+}
+
 /// Compares an author's posts.
 async fn profile(node: &Server, model: &Model, reader: User, author: User, limit: usize) -> Verdict {
     let path = format!("/users/{author}/posts");
+    if model.may_read_user(reader, author) && model.is_locked_for(reader, author) {
+        return locked(node, reader, &path).await;
+    }
     if model.may_read_user(reader, author) {
         posts(node, model, reader, &path, limit, &model.profile(reader, author)).await
     } else {
@@ -171,6 +180,11 @@ async fn person(node: &Server, model: &Model, reader: User, user: User) -> Verdi
     let edges = (&body["edges"]["following"], &body["edges"]["followed_by"]);
     let expected = [(reader, user), (user, reader)].map(|(from, to)| json!(model.has(Edge::Follow, from, to)));
     same(&format!("what is between {reader} and {user}"), &edges, &(&expected[0], &expected[1]))?;
+    let locks = &model.locks;
+    same(&format!("the lock of {user}"), &body["locked"], &json!(locks.locked.contains(user)))?;
+    let edges = (&body["edges"]["requested"], &body["edges"]["requested_by"]);
+    let expected = (&json!(locks.is_open(reader, user)), &json!(locks.is_shown(user, reader)));
+    same(&format!("what {reader} and {user} ask of each other"), &edges, &expected)?;
     if reader != user {
         let edges = ["hiding", "muting", "blocking"].map(|name| &body["edges"][name]);
         let expected = [Edge::Hide, Edge::Mute, Edge::Block].map(|edge| json!(model.has(edge, reader, user)));
@@ -185,17 +199,31 @@ async fn people(node: &Server, model: &Model, reader: User, user: User, list: &s
     if !model.may_read_user(reader, user) {
         return not_found(node, reader, &path).await;
     }
+    if model.is_locked_for(reader, user) {
+        return locked(node, reader, &path).await;
+    }
     let all = if list == "followers" { model.those_to(Edge::Follow, user) } else { model.those(Edge::Follow, user) };
     let items = pages(node, reader, &path, limit).await?;
     let real: Vec<&str> = items.iter().filter_map(|item| item["id"].as_str()).collect();
     same(&format!("{path} for {reader}"), &real, &model.without_blocked(reader, all))
 }
 
+/// Compares the requests to a user, and those by the user.
+async fn requests(node: &Server, model: &Model, user: User, limit: usize) -> Verdict {
+    for (list, all) in [("requests", model.locks.shown_to(user)), ("requested", model.locks.asked_by(user))] {
+        let path = format!("/users/me/{list}");
+        let items = pages(node, user, &path, limit).await?;
+        same(&format!("{path} for {user}"), &names(&items), &model.without_blocked(user, all))?;
+    }
+    Ok(())
+}
+
 /// Makes one random comparison of data that must be consistent as soon as a write is acknowledged.
 pub(crate) async fn look(world: &World, model: &Model, random: &mut SeededRandom) -> Verdict {
     let (node, reader, user) = (world.home(), *random.pick(&USERS), *random.pick(&USERS));
     let limit = *random.pick(&[1, 3, 7, 20, 50]);
-    match random.below(12) {
+    match random.below(13) {
+        12 => requests(node, model, reader, limit).await,
         8..11 => {
             let all: Vec<u64> = model.posts.keys().rev().take(12).copied().collect();
             if all.is_empty() { Ok(()) } else { under(node, model, reader, *random.pick(&all), limit).await }
@@ -224,7 +252,12 @@ pub(crate) async fn about(node: &Server, model: &Model, act: &Act, reader: User)
         profile(node, model, from, to, 20).await?;
         return timeline(node, model, from, 20, Exactness::Arrived).await;
     }
-    if let Act::Suspend { user, .. } = act {
+    if let Act::Answer { by, from, .. } | Act::RemoveFollower { by, from } = act {
+        profile(node, model, from, by, 20).await?;
+        person(node, model, from, by).await?;
+        return timeline(node, model, from, 20, Exactness::Arrived).await;
+    }
+    if let Act::Suspend { user, .. } | Act::Lock { user, .. } = act {
         profile(node, model, reader, user, 20).await?;
         return timeline(node, model, reader, 20, Exactness::Arrived).await;
     }
@@ -241,6 +274,7 @@ pub(crate) async fn everything(world: &World, model: &Model, time: usize) -> Ver
         for reader in USERS {
             timeline(node, model, reader, 17, Exactness::All).await?;
             person(node, model, somebody(0), reader).await?;
+            requests(node, model, reader, 2).await?;
             profile(node, model, somebody(1), reader, 17).await?;
             for list in ["followers", "following"] {
                 people(node, model, reader, reader, list, 2).await?;

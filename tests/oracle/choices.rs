@@ -7,7 +7,7 @@ use crate::random::SeededRandom;
 /// Chooses the next user action.
 pub(crate) fn choose(random: &mut SeededRandom, model: &Model, number: usize) -> Act {
     let by = *random.pick(&USERS);
-    let chosen = match random.below(39) {
+    let chosen = match random.below(43) {
         0..2 => one_of_whom(random, model, by).map(|id| Act::Delete { by, id }),
         2 => one_of_whom(random, model, by).map(|id| {
             let visibility = (random.below(2) == 0).then(|| some_visibility(random));
@@ -49,6 +49,8 @@ pub(crate) fn choose(random: &mut SeededRandom, model: &Model, number: usize) ->
                 _ => any_post(random, model).map(|id| Act::Remove { id, on: true }),
             }
         }
+        39 => Some(Act::Lock { user: by, on: !model.locks.locked.contains(by) }),
+        40..43 => answer(random, model, by),
         _ => None,
     };
     chosen.unwrap_or_else(|| {
@@ -56,6 +58,21 @@ pub(crate) fn choose(random: &mut SeededRandom, model: &Model, number: usize) ->
         let topic = (random.below(3) == 0).then(|| *random.pick(&TOPICS));
         Act::Publish(Post { author: by, text: format!("post {number} of {by}"), topic, visibility, is_removed: false })
     })
+}
+
+/// Answers a request, mostly one that waits; or removes a follower.
+fn answer(random: &mut SeededRandom, model: &Model, by: User) -> Option<Act> {
+    let asked: Vec<User> = USERS.into_iter().filter(|user| !model.waiting(user).is_empty()).collect();
+    if asked.is_empty() || random.below(6) == 0 {
+        let from = other_of(random, by, &model.those_to(Edge::Follow, by));
+        return Some(match random.below(3) {
+            0 => Act::RemoveFollower { by, from },
+            one => Act::Answer { by, from, accepts: one == 1 },
+        });
+    }
+    let by = *random.pick(&asked);
+    let from = *random.pick(&model.waiting(by));
+    Some(Act::Answer { by, from, accepts: random.below(3) > 0 })
 }
 
 fn other(random: &mut SeededRandom, by: User) -> User {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `model` | the visibility rules, without sockets and time |
 //! | `threads` | the rules of comments |
+//! | `locks` | the rules of locked accounts |
 //! | `actions` | user actions: the effect on the model, and the request |
 //! | `plan`, `choices` | the random choice of the next step |
 //! | `steps` | the execution of steps |
@@ -19,6 +20,7 @@ mod actions;
 mod check;
 mod choices;
 mod comments;
+mod locks;
 mod model;
 mod plan;
 mod steps;

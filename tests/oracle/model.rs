@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::locks::Locks;
 pub(crate) use crate::threads::Comment;
 
 pub(crate) const USERS: [&str; 6] = ["ann", "bo", "cy", "dee", "eve", "flo"];
@@ -65,7 +66,7 @@ pub(crate) enum Mark {
 pub(crate) struct Model {
     /// The number of the change that made each edge: lists are sorted latest first.
     edges: BTreeMap<(Edge, User, User), usize>,
-    changes: usize,
+    pub(crate) changes: usize,
     /// The existing posts, by id. Ids increase with time.
     pub(crate) posts: BTreeMap<u64, Post>,
     pub(crate) deleted: Vec<u64>,
@@ -75,6 +76,7 @@ pub(crate) struct Model {
     pub(crate) emptied: BTreeSet<u64>,
     /// The users that the backend suspended.
     pub(crate) suspended: BTreeSet<User>,
+    pub(crate) locks: Locks,
     /// The number of the change that made each mark.
     marks: BTreeMap<(Mark, User, u64), usize>,
     /// The posts that a timeline must show by now: they were present at a quiet point, or a response guaranteed them.
@@ -125,12 +127,13 @@ impl Model {
             return false;
         }
         let follows = self.has(Edge::Follow, reader, author);
+        let is_open = !self.is_locked_for(reader, author);
         let meant = match &post.visibility {
-            Visibility::Public => true,
+            Visibility::Public => is_open,
             Visibility::Followers => follows,
             Visibility::Friends => follows && self.has(Edge::Follow, author, reader),
             Visibility::OnlyTo(those) => follows && those.contains(&reader),
-            Visibility::NotTo(those) => !those.contains(&reader),
+            Visibility::NotTo(those) => is_open && !those.contains(&reader),
         };
         let muted = surface == ViewContext::Listed && self.has(Edge::Mute, reader, author);
         meant && !muted && !self.has(Edge::Hide, author, reader) && !self.blocked(reader, author)
@@ -293,6 +296,8 @@ impl Model {
         if edge == Edge::Block && on {
             self.edges.remove(&(Edge::Follow, from, to));
             self.edges.remove(&(Edge::Follow, to, from));
+            self.locks.end(from, to);
+            self.locks.end(to, from);
         }
         // Posts that may return to a timeline are not guaranteed to be there at once.
         let posts = &self.posts;

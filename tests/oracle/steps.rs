@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::actions::{Act, Call};
 use crate::check::{self, Verdict, get, is_passing};
 use crate::comments;
-use crate::model::{Mark, Model, USERS, User};
+use crate::model::{Edge, Mark, Model, USERS, User};
 use crate::plan::{Deed, How, Plan, Step};
 use crate::random::SeededRandom;
 use crate::reader::Arrival;
@@ -275,6 +275,9 @@ impl Run {
 
     /// Waits until an acknowledged like is settled. Otherwise the next step could change whether the like is valid.
     async fn settle(&self, act: &Act) {
+        if let Act::Lock { user, on: false } = act {
+            return self.settle_unlock(user).await;
+        }
         let Act::Mark { mark, by, id, on, .. } = act else { return };
         let until = Instant::now() + PATIENCE;
         loop {
@@ -293,6 +296,24 @@ impl Run {
             let Err(difference) = seen else { return };
             assert!(Instant::now() < until, "{act:?} is not settled: {difference}");
             tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Waits until all who asked a user follow them: an unlock accepts them after its answer.
+    async fn settle_unlock(&self, user: User) {
+        let followers = self.model.those_to(Edge::Follow, user);
+        let until = Instant::now() + PATIENCE;
+        for node in &self.world.nodes {
+            loop {
+                let items = check::pages(node, user, &format!("/users/{user}/followers"), 50).await.expect("a list");
+                let mut expected = self.model.without_blocked(user, followers.clone());
+                expected.retain(|follower| !check::names(&items).contains(follower));
+                if expected.is_empty() {
+                    break;
+                }
+                assert!(Instant::now() < until, "{user} is unlocked, and {expected:?} do not follow");
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
         }
     }
 

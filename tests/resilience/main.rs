@@ -18,6 +18,7 @@ mod invalidation;
 mod ledger_crashes;
 mod likers;
 mod likes;
+mod locks;
 mod logs;
 mod model;
 mod model_operations;

@@ -1089,6 +1089,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/users/me/followers/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Ends the follow of a follower, or the request of a user. The user is not told. */
+        delete: operations["users.remove_follower"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/users/me/friends": {
         parameters: {
             query?: never;
@@ -1135,6 +1152,58 @@ export interface paths {
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/users/me/requested": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the users that the caller asks to follow, latest first. */
+        get: operations["users.requested"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/users/me/requests": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the users who ask to follow the caller, whose account is locked, latest first. */
+        get: operations["users.requests"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/users/me/requests/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Accepts a request: the user follows the caller. */
+        put: operations["users.accept"];
+        post?: never;
+        /** Rejects a request. The user is not told. A new request within 24 hours is shown after them. */
+        delete: operations["users.reject"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1217,10 +1286,10 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        /** Follows a user. Their posts appear in the timeline at once. */
+        /** Follows a user. Their posts appear in the timeline at once. If the account is locked, the user is asked. */
         put: operations["users.follow"];
         post?: never;
-        /** Unfollows a user. Their posts disappear from the timeline at once. */
+        /** Unfollows a user, or withdraws the request to follow. Their posts disappear from the timeline at once. */
         delete: operations["users.unfollow"];
         options?: never;
         head?: never;
@@ -2203,13 +2272,15 @@ export interface components {
             hiding: boolean;
             muting: boolean;
             notify: boolean;
+            requested: boolean;
+            requested_by: boolean;
         };
         Empty: Record<string, never>;
         Error: {
             error: components["schemas"]["ErrorDetail"];
         };
         /** @enum {string} */
-        ErrorCode: "invalid" | "unauthorized" | "forbidden" | "not_found" | "conflict" | "in_progress" | "too_large" | "limit_exceeded" | "idempotency_conflict" | "rate_limited" | "too_many_requests" | "internal" | "busy" | "unavailable" | "method_not_allowed" | "timeout";
+        ErrorCode: "invalid" | "unauthorized" | "forbidden" | "locked" | "not_found" | "conflict" | "in_progress" | "too_large" | "limit_exceeded" | "idempotency_conflict" | "rate_limited" | "too_many_requests" | "internal" | "busy" | "unavailable" | "method_not_allowed" | "timeout";
         ErrorDetail: {
             code: components["schemas"]["ErrorCode"];
             field?: string;
@@ -2335,6 +2406,11 @@ export interface components {
         FavouriteStatusList: {
             items: components["schemas"]["FavouriteStatus"][];
         };
+        Follow: {
+            state: components["schemas"]["FollowState"];
+        };
+        /** @enum {string} */
+        FollowState: "following" | "requested";
         /** @enum {string} */
         GoneReason: "deleted" | "unfollowed" | "hidden";
         HistoryPosition: {
@@ -2518,7 +2594,7 @@ export interface components {
             created_at: number;
             id: components["schemas"]["NotificationId"];
             /** @enum {string} */
-            kind: "like" | "comment" | "reply" | "follow" | "mention";
+            kind: "like" | "comment" | "reply" | "follow" | "mention" | "request" | "accepted";
             object?: components["schemas"]["NotificationSubject"];
             people: components["schemas"]["Person"][];
             position: components["schemas"]["NotificationPosition"];
@@ -2746,7 +2822,7 @@ export interface components {
             count: number;
             id: components["schemas"]["NotificationId"];
             /** @enum {string} */
-            kind: "like" | "comment" | "reply" | "follow" | "mention";
+            kind: "like" | "comment" | "reply" | "follow" | "mention" | "request" | "accepted";
             object?: components["schemas"]["OutletObject"];
             /** Format: int64 */
             updated_at: number;
@@ -2969,6 +3045,7 @@ export interface components {
             /** Format: int64 */
             following: number;
             id: components["schemas"]["UserId"];
+            locked: boolean;
             name: string;
             /** Format: int64 */
             posts: number;
@@ -2981,6 +3058,7 @@ export interface components {
             } | null;
             /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
             idempotency_key?: string;
+            locked?: boolean;
             name?: string;
         };
         Publication: {
@@ -3023,14 +3101,18 @@ export interface components {
             offset?: number;
         };
         PushKinds: {
+            accepted: boolean;
             comment: boolean;
             follow: boolean;
             like: boolean;
             mention: boolean;
             post: boolean;
             reply: boolean;
+            request: boolean;
         };
         PushKindsInput: {
+            /** @default true */
+            accepted?: boolean;
             /** @default true */
             comment?: boolean;
             /** @default true */
@@ -3043,6 +3125,8 @@ export interface components {
             post?: boolean;
             /** @default true */
             reply?: boolean;
+            /** @default true */
+            request?: boolean;
         };
         PushPreferences: {
             /** Format: int32 */
@@ -3061,12 +3145,14 @@ export interface components {
             idempotency_key?: string;
             /**
              * @default {
+             *       "accepted": true,
              *       "comment": true,
              *       "follow": true,
              *       "like": true,
              *       "mention": true,
              *       "post": true,
-             *       "reply": true
+             *       "reply": true,
+             *       "request": true
              *     }
              */
             kinds?: components["schemas"]["PushKindsInput"];
@@ -3371,6 +3457,7 @@ export interface components {
                 [key: string]: unknown;
             };
             id: components["schemas"]["UserId"];
+            locked: boolean;
             name: string;
         };
         UserExport: {
@@ -3378,6 +3465,7 @@ export interface components {
             comments?: components["schemas"]["Comment"][];
             devices?: components["schemas"]["Device"][];
             favourites?: components["schemas"]["ExportedFavourite"][];
+            follow_requests?: components["schemas"]["ExportedUserRow"][];
             followers?: components["schemas"]["ExportedFollower"][];
             following?: components["schemas"]["ExportedUserRow"][];
             has_password?: boolean;
@@ -3443,6 +3531,14 @@ export interface components {
             };
         };
         Forbidden: {
+            headers: {
+                [name: string]: string | number | undefined;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        ForbiddenOrLocked: {
             headers: {
                 [name: string]: string | number | undefined;
             };
@@ -6521,12 +6617,14 @@ export interface operations {
                      * @example {
                      *       "daily_cap": 1,
                      *       "kinds": {
+                     *         "accepted": true,
                      *         "comment": true,
                      *         "follow": true,
                      *         "like": true,
                      *         "mention": true,
                      *         "post": true,
-                     *         "reply": true
+                     *         "reply": true,
+                     *         "request": true
                      *       },
                      *       "private": true
                      *     }
@@ -6575,12 +6673,14 @@ export interface operations {
                      * @example {
                      *       "daily_cap": 1,
                      *       "kinds": {
+                     *         "accepted": true,
                      *         "comment": true,
                      *         "follow": true,
                      *         "like": true,
                      *         "mention": true,
                      *         "post": true,
-                     *         "reply": true
+                     *         "reply": true,
+                     *         "request": true
                      *       },
                      *       "private": true
                      *     }
@@ -7220,6 +7320,7 @@ export interface operations {
                      * @example {
                      *       "created_at": 1795236753868,
                      *       "id": "ann",
+                     *       "locked": true,
                      *       "name": "ann"
                      *     }
                      */
@@ -7280,6 +7381,44 @@ export interface operations {
             429: components["responses"]["RateLimitedOrTooManyRequests"];
             500: components["responses"]["Internal"];
             503: components["responses"]["BusyOrUnavailable"];
+        };
+    };
+    "users.remove_follower": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path: {
+                id: components["schemas"]["UserId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
         };
     };
     "users.friends": {
@@ -7411,6 +7550,169 @@ export interface operations {
             503: components["responses"]["BusyOrUnavailable"];
         };
     };
+    "users.requested": {
+        parameters: {
+            query?: {
+                cursor?: string;
+                limit?: number;
+            };
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "created_at": 1795236753868,
+                     *           "id": "ann",
+                     *           "name": "ann"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["UserPage"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
+        };
+    };
+    "users.requests": {
+        parameters: {
+            query?: {
+                cursor?: string;
+                limit?: number;
+            };
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "created_at": 1795236753868,
+                     *           "id": "ann",
+                     *           "name": "ann"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["UserPage"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
+        };
+    };
+    "users.accept": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path: {
+                id: components["schemas"]["UserId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "users.reject": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path: {
+                id: components["schemas"]["UserId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     "users.suggest": {
         parameters: {
             query?: {
@@ -7484,11 +7786,14 @@ export interface operations {
                      *         "following": true,
                      *         "hiding": true,
                      *         "muting": true,
-                     *         "notify": true
+                     *         "notify": true,
+                     *         "requested": true,
+                     *         "requested_by": true
                      *       },
                      *       "followers": 0,
                      *       "following": 0,
                      *       "id": "ann",
+                     *       "locked": true,
                      *       "name": "ann",
                      *       "posts": 0
                      *     }
@@ -7630,7 +7935,7 @@ export interface operations {
             };
             400: components["responses"]["Invalid"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
+            403: components["responses"]["ForbiddenOrLocked"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimitedOrTooManyRequests"];
             500: components["responses"]["Internal"];
@@ -7659,8 +7964,12 @@ export interface operations {
                     [name: string]: string | number | undefined;
                 };
                 content: {
-                    /** @example {} */
-                    "application/json": components["schemas"]["Empty"];
+                    /**
+                     * @example {
+                     *       "state": "following"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Follow"];
                 };
             };
             400: components["responses"]["Invalid"];
@@ -7754,7 +8063,7 @@ export interface operations {
             };
             400: components["responses"]["Invalid"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
+            403: components["responses"]["ForbiddenOrLocked"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimitedOrTooManyRequests"];
             500: components["responses"]["Internal"];
@@ -7800,7 +8109,7 @@ export interface operations {
             };
             400: components["responses"]["Invalid"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
+            403: components["responses"]["ForbiddenOrLocked"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimitedOrTooManyRequests"];
             500: components["responses"]["Internal"];
@@ -7936,7 +8245,7 @@ export interface operations {
             };
             400: components["responses"]["Invalid"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
+            403: components["responses"]["ForbiddenOrLocked"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimitedOrTooManyRequests"];
             500: components["responses"]["Internal"];
@@ -8150,7 +8459,7 @@ export interface operations {
             };
             400: components["responses"]["Invalid"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
+            403: components["responses"]["ForbiddenOrLocked"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimitedOrTooManyRequests"];
             500: components["responses"]["Internal"];
@@ -8196,7 +8505,7 @@ export interface operations {
             };
             400: components["responses"]["Invalid"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
+            403: components["responses"]["ForbiddenOrLocked"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimitedOrTooManyRequests"];
             500: components["responses"]["Internal"];

@@ -112,35 +112,55 @@ pub(super) fn rows() -> Vec<Operation> {
 
         /// Lists all posts of an author, newest first.
         "users.posts"     Get    "/users/{id}/posts"     200 Reader Read(2)
-            => posts.by_author(AuthorList) -> PostPage, NOT_FOUND;
+            => posts.by_author(AuthorList) -> PostPage, NOT_FOUND, LOCKED;
 
         /// Lists the posts that a user likes, newest post first.
         "users.likes"     Get    "/users/{id}/likes"     200 Reader Read(2)
-            => posts.liked_by(AuthorList) -> PostPage, NOT_FOUND;
+            => posts.liked_by(AuthorList) -> PostPage, NOT_FOUND, LOCKED;
 
         /// Lists the comments that a user wrote, newest first.
         "users.comments"  Get    "/users/{id}/comments"  200 Reader Read(2)
-            => comment_reader.by_author(UserList) -> posts::CommentPage, NOT_FOUND;
+            => comment_reader.by_author(UserList) -> posts::CommentPage, NOT_FOUND, LOCKED;
 
-        /// Follows a user. Their posts appear in the timeline at once.
+        /// Follows a user. Their posts appear in the timeline at once. If the account is locked, the user is asked.
         "users.follow"    Put    "/users/{id}/follow"    200 User   Write(Follows)
-            => follows.follow(OneUser) -> Done, NOT_FOUND, CONFLICT, LIMIT_EXCEEDED;
+            => follows.follow(OneUser) -> people::FollowReply, NOT_FOUND, CONFLICT, LIMIT_EXCEEDED;
 
-        /// Unfollows a user. Their posts disappear from the timeline at once.
+        /// Unfollows a user, or withdraws the request to follow. Their posts disappear from the timeline at once.
         "users.unfollow"  Delete "/users/{id}/follow"    200 User   Write(Follows)
             => follows.unfollow(OneUser) -> Done, NOT_FOUND;
 
+        /// Lists the users who ask to follow the caller, whose account is locked, latest first.
+        "users.requests"  Get    "/users/me/requests"    200 User   Read(2)
+            => requests.incoming(OwnList) -> UserPage;
+
+        /// Lists the users that the caller asks to follow, latest first.
+        "users.requested" Get    "/users/me/requested"   200 User   Read(2)
+            => requests.outgoing(OwnList) -> UserPage;
+
+        /// Accepts a request: the user follows the caller.
+        "users.accept"    Put    "/users/me/requests/{id}" 200 User Write(Follows)
+            => requests.accept(OneUser) -> Done, NOT_FOUND;
+
+        /// Rejects a request. The user is not told. A new request within 24 hours is shown after them.
+        "users.reject"    Delete "/users/me/requests/{id}" 200 User Write(Follows)
+            => requests.reject(OneUser) -> Done;
+
+        /// Ends the follow of a follower, or the request of a user. The user is not told.
+        "users.remove_follower" Delete "/users/me/followers/{id}" 200 User Write(Follows)
+            => requests.remove_follower(OneUser) -> Done;
+
         /// Lists the followers of a user, latest first.
         "users.followers" Get    "/users/{id}/followers" 200 Reader Read(2)
-            => follows.followers(UserList) -> UserPage, NOT_FOUND;
+            => follows.followers(UserList) -> UserPage, NOT_FOUND, LOCKED;
 
         /// Lists the users that a user follows, latest first.
         "users.following" Get    "/users/{id}/following" 200 Reader Read(2)
-            => follows.following(UserList) -> UserPage, NOT_FOUND;
+            => follows.following(UserList) -> UserPage, NOT_FOUND, LOCKED;
 
         /// Lists the users that the caller follows and that follow a user, latest first.
         "users.shared"    Get    "/users/{id}/shared"    200 User   Read(5)
-            => follows.shared(UserList) -> UserPage, NOT_FOUND;
+            => follows.shared(UserList) -> UserPage, NOT_FOUND, LOCKED;
 
         /// Lists the caller's friends: users who follow each other, latest first.
         "users.friends"   Get    "/users/me/friends"     200 User   Read(5)

@@ -242,7 +242,8 @@ impl Invalidated for PostCache {
             Invalidation::Comment(_)
             | Invalidation::Relation(..)
             | Invalidation::Erased(_)
-            | Invalidation::Standing(_) => {}
+            | Invalidation::Standing(_)
+            | Invalidation::Locked(_) => {}
         }
     }
 

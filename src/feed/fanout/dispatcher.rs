@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::follower_scanner::{FollowerScan, FollowerScanner};
+use super::lock_job;
 use super::running_job::{JobOutcome, RunningJob};
 use crate::broker::{Append, Invalidation, PageRecipients, Signal};
 use crate::feed::base::Base;
@@ -89,6 +90,7 @@ impl Dispatcher {
                 }
                 self.pull(job.id, author, &entry, false).await
             }
+            Work::LockChanged { accept_through, .. } => lock_job::run(&self.base, job, *accept_through, running).await,
             Work::Edge { .. } => Ok(match self.edges.run(job, queued.is_repeated).await? {
                 EdgeOutcome::Done => JobOutcome::Done,
                 EdgeOutcome::Repeat => JobOutcome::Repeat,

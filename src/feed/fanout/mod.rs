@@ -15,11 +15,13 @@
 //! | `job_sync.rs` | loads jobs that wait in the ledger, removes finished ones, raises the floors of partitions |
 //! | `dispatcher.rs` | runs each kind of job, and appends to the logs of profiles, topics and posts |
 //! | `follower_scanner.rs` | scans the followers page by page, connected ones first, and writes to their inboxes |
+//! | `lock_job.rs` | what follows when an account is locked or unlocked |
 //! | `pull_log.rs` | posts of authors with too many followers |
 
 mod dispatcher;
 mod follower_scanner;
 mod job_sync;
+mod lock_job;
 mod pull_log;
 mod running_job;
 

@@ -127,7 +127,9 @@ impl Notifications {
                 self.base.posts.invalidate(*post);
             }
             DomainEvent::CommentDeleted { comment, .. } => self.base.contexts.invalidate(*comment),
-            DomainEvent::Followed { follower, followee } | DomainEvent::Unfollowed { follower, followee } => {
+            DomainEvent::Followed { follower, followee }
+            | DomainEvent::FollowAccepted { follower, followee }
+            | DomainEvent::Unfollowed { follower, followee } => {
                 relation(follower, followee);
             }
             DomainEvent::Restricted { maker, target } => relation(maker, target),
@@ -205,7 +207,10 @@ impl Notifications {
             let subjects = self.base.notification_renderer.subjects(&owner, objects.into_iter()).await?;
             again.extend(actions.into_iter().filter_map(|(kind, by)| {
                 let exists = match kind {
-                    NotificationKind::Like(_) | NotificationKind::Follow => !gone.contains(&(kind, by.clone())),
+                    NotificationKind::Like(_)
+                    | NotificationKind::Follow
+                    | NotificationKind::Request
+                    | NotificationKind::Accepted => !gone.contains(&(kind, by.clone())),
                     NotificationKind::Mention(_) => subjects.has(kind),
                     NotificationKind::Comment(_) | NotificationKind::Reply(_) => false,
                 };
@@ -292,7 +297,12 @@ impl Endings {
             }
             DomainEvent::Unfollowed { follower, followee } => {
                 self.ended.push(ended(followee, NotificationKind::Follow, follower));
+                self.ended.push(ended(follower, NotificationKind::Accepted, followee));
                 self.people.insert((follower.clone(), followee.clone()));
+            }
+            DomainEvent::FollowRequestEnded { follower, followee }
+            | DomainEvent::FollowAccepted { follower, followee } => {
+                self.ended.push(ended(followee, NotificationKind::Request, follower));
             }
             DomainEvent::Restricted { maker, target } => {
                 self.people.insert((maker.clone(), target.clone()));

@@ -110,6 +110,12 @@ impl EventWorker {
                 DomainEvent::Followed { follower, followee } => {
                     notifications.push(PendingNotification::new(followee, NotificationKind::Follow, follower));
                 }
+                DomainEvent::FollowRequested { follower, followee } => {
+                    notifications.push(PendingNotification::new(followee, NotificationKind::Request, follower));
+                }
+                DomainEvent::FollowAccepted { follower, followee } => {
+                    notifications.push(PendingNotification::new(follower, NotificationKind::Accepted, followee));
+                }
                 // Likes are expanded above, reverts published below. The next ones end notifications, the others
                 // concern the outlet alone.
                 DomainEvent::Liked { .. }
@@ -123,6 +129,7 @@ impl EventWorker {
                 | DomainEvent::UserSuspended { .. }
                 | DomainEvent::ReportCreated { .. }
                 | DomainEvent::Unfollowed { .. }
+                | DomainEvent::FollowRequestEnded { .. }
                 | DomainEvent::Notified { .. }
                 | DomainEvent::UserConnected { .. }
                 | DomainEvent::UserAway { .. }

@@ -186,7 +186,7 @@ pub(crate) struct OutletNotification<'a> {
     /// Its id; it stays while more people do the same.
     pub(super) id: NotificationId,
     /// The kind of action.
-    #[schemars(extend("enum" = ["like", "comment", "reply", "follow", "mention"]))]
+    #[schemars(extend("enum" = ["like", "comment", "reply", "follow", "mention", "request", "accepted"]))]
     pub(super) kind: &'static str,
     /// The object of the action; absent for `follow`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -262,6 +262,7 @@ pub(super) fn owner_of(event: &DomainEvent) -> Option<EventOwner> {
         | DomainEvent::UserSuspended { user, .. }
         | DomainEvent::ReportCreated { reporter: user, .. }
         | DomainEvent::Followed { follower: user, .. }
+        | DomainEvent::FollowAccepted { follower: user, .. }
         | DomainEvent::Unfollowed { follower: user, .. }
         | DomainEvent::Notified { to: user, .. }
         | DomainEvent::UserConnected { user }
@@ -275,6 +276,8 @@ pub(super) fn owner_of(event: &DomainEvent) -> Option<EventOwner> {
         | DomainEvent::Liked { .. }
         | DomainEvent::Unliked { .. }
         | DomainEvent::LikeReverted { .. }
+        | DomainEvent::FollowRequested { .. }
+        | DomainEvent::FollowRequestEnded { .. }
         | DomainEvent::Restricted { .. } => None,
     }
 }
@@ -299,7 +302,9 @@ fn public_form<'a>(event: &'a DomainEvent, at: Millis, groups: &'a Groups) -> Op
         DomainEvent::ReportCreated { reporter, report, target, reason } => {
             OutletEvent::ReportCreated { at, user: reporter, report: *report, target, reason: *reason }
         }
-        DomainEvent::Followed { follower, followee } => OutletEvent::FollowCreated { at, user: follower, followee },
+        DomainEvent::Followed { follower, followee } | DomainEvent::FollowAccepted { follower, followee } => {
+            OutletEvent::FollowCreated { at, user: follower, followee }
+        }
         DomainEvent::Unfollowed { follower, followee } => OutletEvent::FollowDeleted { at, user: follower, followee },
         DomainEvent::Notified { to, notification } => {
             let group = groups.get(&(to.clone(), *notification))?;
@@ -317,6 +322,8 @@ fn public_form<'a>(event: &'a DomainEvent, at: Millis, groups: &'a Groups) -> Op
         | DomainEvent::Liked { .. }
         | DomainEvent::Unliked { .. }
         | DomainEvent::LikeReverted { .. }
+        | DomainEvent::FollowRequested { .. }
+        | DomainEvent::FollowRequestEnded { .. }
         | DomainEvent::Restricted { .. } => {
             return None;
         }

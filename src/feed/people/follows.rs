@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use crate::feed::base::Base;
 use crate::feed::call::Caller;
 use crate::feed::error::{FeedError, NO_USER, Result};
@@ -9,8 +12,26 @@ use crate::feed::input::{Done, OneUser, OwnList, UserList, UserPage};
 use crate::feed::paging::UserPageBuilder;
 use crate::feed::runtime::now;
 use crate::feed::timelines::{EdgeChange, EdgeJobs};
-use crate::ledger::{EventConsumer, FollowOutcome};
+use crate::ledger::{EventConsumer, FollowOutcome, MAX_REQUESTS_BY, MAX_REQUESTS_TO};
 use crate::model::{Standing, UserId};
+
+/// What a follow became.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum FollowState {
+    /// The caller follows the user.
+    Following,
+    /// The account is locked: the user is asked.
+    Requested,
+}
+
+/// The reply to a follow.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Follow")]
+pub(crate) struct FollowReply {
+    /// `following`, or `requested` where the account is locked and the user has not answered.
+    state: FollowState,
+}
 
 /// The follows of a user that are listed.
 #[derive(Clone, Copy)]
@@ -33,7 +54,7 @@ impl Follows {
         Self { base, edges }
     }
 
-    pub(crate) async fn follow(&self, caller: Caller, user: OneUser) -> Result<Done> {
+    pub(crate) async fn follow(&self, caller: Caller, user: OneUser) -> Result<FollowReply> {
         let reader = caller.user()?;
         if *reader == user.id {
             return Err(FeedError::invalid("id", "nobody follows themselves"));
@@ -42,21 +63,26 @@ impl Follows {
             return Err(NO_USER);
         }
         let most = self.base.options.limits.follows;
+        let full = |what, most| Err(FeedError::LimitExceeded { field: "id", what, most });
         let job = match self.base.ledger.follow(reader, &user.id, now(), most).await? {
             FollowOutcome::New(job) => Some(job),
             FollowOutcome::Unchanged => None,
+            FollowOutcome::Requested => {
+                self.base.events.wake(EventConsumer::Notifications);
+                return Ok(FollowReply { state: FollowState::Requested });
+            }
             FollowOutcome::NoUser | FollowOutcome::Blocked => return Err(NO_USER),
             FollowOutcome::Blocks => return Err(FeedError::Conflict { field: "id", message: "you block them" }),
-            FollowOutcome::Full => {
-                return Err(FeedError::LimitExceeded { field: "id", what: "people one follows", most });
-            }
+            FollowOutcome::Full => return full("people one follows", most),
+            FollowOutcome::TooManyRequests => return full("people one asks to follow", MAX_REQUESTS_BY),
+            FollowOutcome::AskedTooOften => return full("people who ask to follow a user", MAX_REQUESTS_TO),
         };
         let is_new = job.is_some();
         self.edges.apply(reader, &user.id, EdgeChange::Opens, job).await?;
         if is_new {
             self.base.events.wake(EventConsumer::Notifications);
         }
-        Ok(Done {})
+        Ok(FollowReply { state: FollowState::Following })
     }
 
     pub(crate) async fn unfollow(&self, caller: Caller, user: OneUser) -> Result<Done> {
@@ -90,6 +116,9 @@ impl Follows {
         let (limit, cursor) = list.page.decode()?;
         if !self.base.visibility.can_see_profile(caller.reader(), &list.id).await? {
             return Err(NO_USER);
+        }
+        if !self.base.visibility.is_open_to(caller.reader(), &list.id).await? {
+            return Err(FeedError::Locked);
         }
         let mut page = UserPageBuilder::new(cursor, limit);
         while let Some((before, count)) = page.wants_users() {

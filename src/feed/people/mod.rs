@@ -5,10 +5,12 @@
 
 mod follows;
 mod profiles;
+mod requests;
 mod restrictions;
 mod search;
 
-pub(crate) use follows::Follows;
+pub(crate) use follows::{FollowReply, Follows};
 pub(crate) use profiles::{ProfileUpdate, Profiles};
+pub(crate) use requests::FollowRequests;
 pub(crate) use restrictions::Restrictions;
 pub(crate) use search::{SuggestionPage, UserSearch};

@@ -13,8 +13,8 @@ use crate::feed::error::{FeedError, NO_USER, Result};
 use crate::feed::input::{Done, OneUser, checked_name, is_media_url};
 use crate::feed::patch::{clearable, present};
 use crate::feed::runtime::now;
-use crate::ledger::ProfileChange;
-use crate::model::{NESTED_TOO_DEEP, Profile, Standing, UserDetails, is_shallow};
+use crate::ledger::{LockOutcome, ProfileChange};
+use crate::model::{NESTED_TOO_DEEP, Profile, Standing, UserDetails, UserId, is_shallow};
 use crate::net::OwnHosts;
 use crate::text::is_blank;
 
@@ -45,6 +45,10 @@ pub(crate) struct ProfileUpdate {
     #[serde(default, deserialize_with = "present")]
     #[schemars(transform = clearable)]
     data: Option<Option<Map<String, Value>>>,
+    /// Whether the account is locked: its public posts are for followers, and followers are accepted one by one. An
+    /// unlock accepts all requests.
+    #[serde(default)]
+    locked: Option<bool>,
 }
 
 fn checked_avatar(url: Option<String>, hosts: &OwnHosts) -> Result<Option<String>> {
@@ -101,18 +105,37 @@ impl Profiles {
         if !self.base.visibility.can_see_profile(viewer, &user.id).await? {
             return Err(NO_USER);
         }
-        self.base.ledger.profile(&user.id, viewer).await?.ok_or(NO_USER)
+        self.base.ledger.profile(&user.id, viewer, now()).await?.ok_or(NO_USER)
     }
 
     pub(crate) async fn update(&self, caller: Caller, change: ProfileUpdate) -> Result<UserDetails> {
         let user = caller.user()?;
+        let locked = change.locked;
         let change = ProfileChange {
             name: change.name.as_deref().map(checked_name).transpose()?,
             avatar: change.avatar.map(|url| checked_avatar(url, &self.base.options.own_hosts)).transpose()?,
             bio: change.bio.map(checked_bio).transpose()?,
             data: change.data.map(checked_data).transpose()?,
         };
+        if let Some(locked) = locked {
+            self.set_locked(user, locked).await?;
+        }
         self.base.ledger.update_user(user, &change).await?.ok_or(NO_USER)
+    }
+
+    /// Locks or unlocks an account, and waits until that is in force on every node.
+    async fn set_locked(&self, user: &UserId, locked: bool) -> Result<()> {
+        let turn = self.base.jobs.begin_write(user).await;
+        let job = match self.base.ledger.set_locked(user, locked, now()).await? {
+            LockOutcome::Changed(job) => Some(job),
+            LockOutcome::Unchanged => None,
+            LockOutcome::NoUser => return Err(NO_USER),
+        };
+        // An earlier attempt may have been stored, and not announced.
+        let invalidated = self.base.invalidator.announce(&[Invalidation::Locked(user.clone())]).await;
+        self.base.jobs.submit(job, turn);
+        self.base.invalidator.confirm(invalidated?).await;
+        Ok(())
     }
 
     pub(crate) async fn enable_post_alerts(&self, caller: Caller, author: OneUser) -> Result<Done> {

@@ -24,7 +24,7 @@ use super::expand::ExpandField;
 use super::input::{AuthorList, Done, OnePost, PostFeed, PostPage, PostsByIds, ReadPost, check_ids};
 use super::paging::{PageBuilder, PostPageBuilder};
 use super::runtime::now;
-use super::visibility::{ViewContext, check_profile, shows_content};
+use super::visibility::{ViewContext, check_lists, shows_content};
 use crate::broker::Invalidation;
 use crate::feed::base::Base;
 use crate::ledger::{EventConsumer, JOBS, VisiblePosts};
@@ -110,14 +110,7 @@ impl PostService {
         let mut page = PostPageBuilder::with_max_reads(cursor, limit, MAX_READS);
         while let Some((before, count)) = page.wants_posts() {
             let ids = self.base.ledger.public_posts(before, count).await?;
-            page.take_posts(
-                &ids,
-                &self
-                    .base
-                    .visibility
-                    .visible_posts(caller.reader(), ViewContext::Discovery, ids.iter().copied())
-                    .await?,
-            );
+            page.take_posts(&ids, &self.base.visibility.posts_for_all(caller.reader(), ids.iter().copied()).await?);
         }
         let (items, next) = page.finish();
         self.base.post_renderer.render_page(caller.reader(), &items, next, &expand).await
@@ -146,7 +139,7 @@ impl PostService {
 
     pub(crate) async fn by_author(&self, caller: Caller, list: AuthorList) -> Result<PostPage> {
         let ((limit, cursor), expand) = (list.page.decode()?, list.expand.decode()?);
-        check_profile(&*self.base.ledger, &self.base.visibility, caller.reader(), &list.id).await?;
+        check_lists(&*self.base.ledger, &self.base.visibility, caller.reader(), &list.id).await?;
         let mut page = PostPageBuilder::new(cursor, limit);
         while let Some((before, count)) = page.wants_posts() {
             let VisiblePosts { posts: ids, stopped_at } =

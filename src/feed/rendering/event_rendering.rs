@@ -56,8 +56,7 @@ impl EventRenderer {
         let readers_by_author = readers_by_author.iter().map(|(author, readers)| (*author, readers.iter().copied()));
         let relations = self.base.relations.get_by_author(readers_by_author).await?;
         let restricted = self.base.relations.restricted_authors(authors).await?;
-        let stranger = |author: &UserId| (author.clone(), self.base.relations.of_stranger(author));
-        let strangers = restricted.iter().map(stranger).collect();
+        let strangers = self.base.relations.of_strangers(restricted.iter().cloned()).await?;
         let notifications = self.render_notifications(entries).await?;
         let comments = self.comments.render(entries.iter().map(|(_, entry)| *entry)).await?;
         let actors = entries.iter().flat_map(|(_, entry)| people_above(entry));

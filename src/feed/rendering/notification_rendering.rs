@@ -12,6 +12,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::people::load_people;
 use crate::feed::error::Result;
+use crate::feed::runtime::now;
 use crate::feed::visibility::{CommentContexts, ViewContext, VisibilityPolicy};
 use crate::ledger::{Ledger, NotificationGroup};
 use crate::model::{
@@ -202,7 +203,8 @@ impl NotificationRenderer {
         Ok(VisibleSubjects { subjects, mentioning })
     }
 
-    /// The likes and follows among these actions that were taken back. Up to two ledger calls.
+    /// The likes, follows and requests among these actions that were taken back or answered. Up to two ledger calls,
+    /// and one for requests.
     ///
     /// # Errors
     /// If the ledger cannot be read.
@@ -212,20 +214,31 @@ impl NotificationRenderer {
         mut actions: HashSet<(NotificationKind, UserId)>,
     ) -> Result<HashSet<(NotificationKind, UserId)>> {
         let mut likes = Vec::new();
-        let mut followers = HashSet::new();
+        let (mut followers, mut accepted_by, mut requests) = (HashSet::new(), HashSet::new(), HashSet::new());
         for (kind, person) in &actions {
             match kind {
                 NotificationKind::Like(object) => likes.push((*object, person.clone())),
                 NotificationKind::Follow => drop(followers.insert(person.clone())),
+                NotificationKind::Accepted => drop(accepted_by.insert(person.clone())),
+                NotificationKind::Request => drop(requests.insert(person.clone())),
                 NotificationKind::Comment(_) | NotificationKind::Reply(_) | NotificationKind::Mention(_) => {}
             }
         }
         let likes = if likes.is_empty() { likes } else { self.ledger.likes_among(&likes).await? };
         let likes: HashSet<(ContentId, UserId)> = likes.into_iter().collect();
         let followers = self.visibility.followers_among(user, followers).await?;
+        let accepted_by = self.visibility.followees_among(user, accepted_by).await?;
+        let requests: HashSet<UserId> = if requests.is_empty() {
+            requests
+        } else {
+            let asking: Vec<UserId> = requests.into_iter().collect();
+            self.ledger.requests_among(user, &asking, now()).await?.into_iter().collect()
+        };
         actions.retain(|(kind, person)| match kind {
             NotificationKind::Like(object) => !likes.contains(&(*object, person.clone())),
             NotificationKind::Follow => !followers.contains(person),
+            NotificationKind::Accepted => !accepted_by.contains(person),
+            NotificationKind::Request => !requests.contains(person),
             NotificationKind::Comment(_) | NotificationKind::Reply(_) | NotificationKind::Mention(_) => false,
         });
         Ok(actions)

@@ -60,17 +60,19 @@ impl AccessContext<'_> {
         if self.reader == Some(author) {
             return true;
         }
-        let Relation { follows, followed, .. } = self.relation;
+        let Relation { follows, followed, locked, .. } = self.relation;
         if !self.can_see_user(author) || (self.view.is_timeline() && !follows) {
             return false;
         }
         let named = |names: &[UserId]| self.reader.is_some_and(|reader| names.contains(reader));
+        // What an author of a locked account wrote for all is for their followers, also what was written before.
+        let is_open = !locked || follows;
         match visibility {
-            Visibility::Public => true,
+            Visibility::Public => is_open,
             Visibility::Followers => follows,
             Visibility::Friends => follows && followed,
             Visibility::OnlyTo(names) => follows && named(names),
-            Visibility::NotTo(names) => !named(names),
+            Visibility::NotTo(names) => is_open && !named(names),
         }
     }
 }
@@ -90,6 +92,7 @@ mod tests {
         muted: false,
         blocks: false,
         blocked: false,
+        locked: false,
         standing: Standing::Active,
     };
     const FOLLOWER: Relation = Relation { follows: true, ..NOTHING };
@@ -176,6 +179,30 @@ mod tests {
         }
         let blocked = of(Relation { blocked: true, ..FOLLOWER }, Standing::Limited);
         assert_eq!(contexts(Some("ann"), blocked), "-----");
+    }
+
+    #[test]
+    fn visibility_of_locked_accounts() {
+        let locked = |relation: Relation| Relation { locked: true, ..relation };
+        // The same as in `visibility_by_relation_and_context`, without the first and the last but one for strangers.
+        let rows = [
+            ("a stranger", Some("ann"), NOTHING, "-------", "-------"),
+            ("nobody", None, NOTHING, "-------", "-------"),
+            ("followed only", Some("ann"), FOLLOWED, "-------", "-------"),
+            ("a follower", Some("ann"), FOLLOWER, "++-+--+", "++-+--+"),
+            ("a friend", Some("ann"), FRIEND, "++++--+", "++++--+"),
+            ("the author", Some("bo"), NOTHING, "+++++++", "+++++++"),
+        ];
+        for (name, reader, relation, direct, timeline) in rows {
+            for view in [ViewContext::Direct, ViewContext::Unrequested, ViewContext::Discovery] {
+                assert_eq!(seen(reader, locked(relation), view), direct, "{name}, {view:?}");
+            }
+            assert_eq!(seen(reader, locked(relation), ViewContext::Timeline), timeline, "{name}, timeline");
+        }
+        // Comments and likes of locked users are seen as those of others.
+        let (ann, bo) = (id("ann"), id("bo"));
+        let access = AccessContext { reader: Some(&ann), relation: locked(NOTHING), view: ViewContext::Unrequested };
+        assert!(access.can_see_user(&bo));
     }
 
     #[test]

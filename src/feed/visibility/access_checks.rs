@@ -9,14 +9,16 @@ use crate::broker::Invalidation;
 use crate::feed::invalidation::Invalidated;
 use crate::model::UserId;
 
-/// Users that are checked individually; beyond this number, all connections are checked.
+/// Users, and authors, that are checked individually; beyond this number, all connections are checked.
 const MAX_PENDING_USERS: usize = 10_000;
 
 /// The users whose access to posts and profiles may have changed.
 #[derive(Debug, Default)]
 pub(crate) struct PendingAccessChecks {
-    /// These users.
+    /// These users: all of their subscriptions.
     pub(crate) users: HashSet<UserId>,
+    /// The subscribers of the profiles and posts of these authors.
+    pub(crate) authors: HashSet<UserId>,
     /// All users.
     pub(crate) all: bool,
 }
@@ -44,20 +46,16 @@ impl AccessChecks {
 }
 
 impl Invalidated for AccessChecks {
-    /// Submits both users of a relation, or all users after a change of a standing. A changed post needs no check: its
-    /// channel says that it is gone.
+    /// Submits both users of a relation, or the author whose standing or lock changed. A changed post needs no check:
+    /// its channel says that it is gone.
     fn apply(&self, change: &Invalidation) {
-        if let Invalidation::Standing(_) = change {
-            // Anybody may be subscribed to the user's posts.
-            return self.check_all();
-        }
-        let Invalidation::Relation(one, other) = change else { return };
         let mut pending = self.pending.lock();
-        if pending.users.len() < MAX_PENDING_USERS {
-            pending.users.extend([one.clone(), other.clone()]);
-        } else {
-            pending.all = true;
+        match change {
+            Invalidation::Relation(one, other) => pending.users.extend([one.clone(), other.clone()]),
+            Invalidation::Standing(author) | Invalidation::Locked(author) => pending.authors.extend([author.clone()]),
+            _ => return,
         }
+        pending.all |= pending.users.len().max(pending.authors.len()) > MAX_PENDING_USERS;
         drop(pending);
         self.changed.notify_one();
     }

@@ -121,7 +121,8 @@ impl Invalidated for CommentContexts {
             Invalidation::Post(_)
             | Invalidation::Relation(..)
             | Invalidation::Erased(_)
-            | Invalidation::Standing(_) => {}
+            | Invalidation::Standing(_)
+            | Invalidation::Locked(_) => {}
         }
     }
 

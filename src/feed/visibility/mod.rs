@@ -27,6 +27,6 @@ pub(crate) use access_checks::AccessChecks;
 pub(crate) use comment_context::{CommentContext, CommentContexts};
 pub(crate) use follower_cache::FollowerCache;
 pub(crate) use policy::VisibilityPolicy;
-pub(crate) use profile_access::{check_profile, shows_content};
+pub(crate) use profile_access::{check_lists, check_profile, shows_content};
 pub(crate) use recipients::Recipients;
 pub(crate) use relations::{RelationCache, RelationMap};

@@ -163,6 +163,14 @@ impl PairCache {
         }
     }
 
+    /// Removes all pairs of an author.
+    pub(super) fn invalidate_author(&self, author: &UserId) {
+        let mut shard = self.shards[self.shard_of(author)].lock();
+        shard.invalidations += 1;
+        shard.young.remove(author);
+        shard.old.remove(author);
+    }
+
     /// Drops all pairs, and discards all fetches under way.
     pub(super) fn invalidate_all(&self) {
         for shard in &self.shards {
@@ -187,6 +195,7 @@ mod tests {
         muted: false,
         blocks: false,
         blocked: false,
+        locked: false,
         standing: crate::model::Standing::Active,
     };
     const MINUTE: Duration = Duration::from_secs(60);

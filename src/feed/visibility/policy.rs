@@ -51,10 +51,14 @@ impl VisibilityPolicy {
         }
         let authors: HashSet<UserId> =
             closed.iter().filter_map(|id| Some(posts.get(id)?.post.author.clone())).collect();
+        let strangers =
+            if reader.is_none() { self.relations.of_strangers(authors.clone()).await? } else { HashMap::new() };
         let mut relations = self.relations_to(reader, authors).await?;
         let sees = |relations: &RelationMap, cached: &CachedPost| {
             let author = &cached.post.author;
-            let access = AccessContext { reader, relation: self.relation(relations, reader, author), view };
+            let stranger = strangers.get(author).copied();
+            let relation = stranger.unwrap_or_else(|| self.relation(relations, reader, author));
+            let access = AccessContext { reader, relation, view };
             !closed.contains(&cached.post.id) || access.can_see(author, &cached.post.visibility)
         };
         if let Some(reader) = reader {
@@ -65,6 +69,23 @@ impl VisibilityPolicy {
             }
         }
         posts.retain(|_, cached| sees(&relations, cached));
+        Ok(posts)
+    }
+
+    /// The existing posts among `ids` that are offered to all readers and that `reader` may see.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(crate) async fn posts_for_all(
+        &self,
+        reader: Option<&UserId>,
+        ids: impl IntoIterator<Item = PostId>,
+    ) -> Result<HashMap<PostId, Arc<CachedPost>>> {
+        let mut posts = self.visible_posts(reader, ViewContext::Discovery, ids).await?;
+        let authors: HashSet<UserId> = posts.values().map(|cached| cached.post.author.clone()).collect();
+        // Their public posts are for followers.
+        let locked = self.relations.locked_among(authors).await?;
+        posts.retain(|_, cached| !locked.contains(&cached.post.author));
         Ok(posts)
     }
 
@@ -94,7 +115,11 @@ impl VisibilityPolicy {
         posts: impl Iterator<Item = &'a Arc<CachedPost>> + Clone + Send,
     ) -> Result<HashSet<PostId>> {
         let authors: HashSet<UserId> = posts.clone().map(|cached| cached.post.author.clone()).collect();
-        let restricted = self.relations.restricted_authors(authors).await?;
+        let restricted = if view.is_timeline() {
+            self.relations.restricted_in_timelines(authors).await?
+        } else {
+            self.relations.restricted_authors(authors).await?
+        };
         let followees = match (reader, view) {
             (Some(reader), ViewContext::Timeline | ViewContext::Inbox) => self.relations.followees(reader).await?,
             _ => None,
@@ -133,6 +158,16 @@ impl VisibilityPolicy {
     pub(crate) async fn followers_among(&self, user: &UserId, mut people: HashSet<UserId>) -> Result<HashSet<UserId>> {
         let relations = self.relations_to(Some(user), people.iter().cloned()).await?;
         people.retain(|person| self.relation(&relations, Some(user), person).followed);
+        Ok(people)
+    }
+
+    /// The users among `people` that a user follows.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(crate) async fn followees_among(&self, user: &UserId, mut people: HashSet<UserId>) -> Result<HashSet<UserId>> {
+        let relations = self.relations_to(Some(user), people.iter().cloned()).await?;
+        people.retain(|person| self.relation(&relations, Some(user), person).follows);
         Ok(people)
     }
 
@@ -260,6 +295,25 @@ impl VisibilityPolicy {
             Some(reader) if reader != user => !self.relations.between(reader, user).await?.blocked,
             _ => true,
         })
+    }
+
+    /// Whether a reader may read what a user wrote, likes and follows: the account is open, or the reader follows it.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(crate) async fn is_open_to(&self, reader: Option<&UserId>, user: &UserId) -> Result<bool> {
+        if reader == Some(user) || !self.relations.is_locked(user).await? {
+            return Ok(true);
+        }
+        let Some(reader) = reader else { return Ok(false) };
+        let relation = self.relations.between(reader, user).await?;
+        if relation.follows || !relation.locked {
+            return Ok(true);
+        }
+        // A cached relation may be from before the follow.
+        let pair = (reader.clone(), user.clone());
+        let relations = self.relations.reload(HashSet::from([pair])).await?;
+        Ok(relations.get(reader, user).is_some_and(|relation| relation.follows || !relation.locked))
     }
 
     /// Omits erased and suspended users, and users that block the reader or that the reader blocks. Users that hide

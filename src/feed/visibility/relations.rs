@@ -1,6 +1,6 @@
 //! The relations between readers and authors, cached: every delivery needs them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::feed::caching::{CoherentCache, FillTicket};
 use crate::feed::error::Result;
 use crate::feed::identity::Standings;
 use crate::feed::invalidation::Invalidated;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, RestrictedAuthor};
 use crate::model::{Relation, Standing, UserId, Visibility};
 
 /// How long a relation is cached. A change that hides content is in force on every node before its reply. If Redis is
@@ -27,6 +27,15 @@ const MAX_AUTHORS: u64 = 100_000;
 
 /// The maximal number of pairs of one ledger call, which takes some milliseconds.
 const MAX_PAIRS_PER_CALL: usize = 5_000;
+
+/// Why the public posts of an author are not visible to all readers alike.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct AuthorFlags {
+    /// There are restrictions between the author and some users, or the standing of the author is not active.
+    restricted: bool,
+    /// The account is locked.
+    locked: bool,
+}
 
 /// Relations by author and reader.
 #[derive(Debug, Default)]
@@ -61,8 +70,8 @@ pub(crate) struct RelationCache {
     ledger: Arc<dyn Ledger>,
     standings: Arc<Standings>,
     pairs: PairCache,
-    /// Whether an author has restrictions: hides, mutes or blocks that affect the visibility of the author's posts.
-    restricted: CoherentCache<UserId, bool>,
+    /// The flags of authors, without their standing.
+    flags: CoherentCache<UserId, AuthorFlags>,
     followees: FolloweeCache,
 }
 
@@ -74,7 +83,7 @@ impl RelationCache {
             followees: FolloweeCache::new(Arc::clone(&ledger), Arc::clone(lease)),
             ledger,
             pairs: PairCache::new(Arc::clone(lease), MAX_PAIRS, TTL),
-            restricted: CoherentCache::new(Arc::clone(lease), MAX_AUTHORS, TTL),
+            flags: CoherentCache::new(Arc::clone(lease), MAX_AUTHORS, TTL),
         }
     }
 
@@ -177,10 +186,45 @@ impl RelationCache {
         Ok(())
     }
 
-    /// The relation of an anonymous client to an author, or of a reader who has none: only the standing of the author.
-    /// Call it after [`catch_up_standings`](Self::catch_up_standings), or after a method that loads relations.
+    /// The relation of an anonymous client to an author, or of a reader who has none, as far as the standing of the
+    /// author decides it: accounts count as open. Call it after [`catch_up_standings`](Self::catch_up_standings), or
+    /// after a method that loads relations.
     pub(crate) fn of_stranger(&self, author: &UserId) -> Relation {
         Relation { standing: self.standings.of(author), ..Relation::default() }
+    }
+
+    /// The relations of a reader who has none, such as an anonymous client, to authors.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(crate) async fn of_strangers(
+        &self,
+        authors: impl IntoIterator<Item = UserId> + Clone,
+    ) -> Result<HashMap<UserId, Relation>> {
+        let flags = self.flags_of(authors.clone()).await?;
+        let relation = |author: UserId| {
+            let locked = flags.get(&author).is_some_and(|flags| flags.locked);
+            let relation = Relation { locked, ..self.of_stranger(&author) };
+            (author, relation)
+        };
+        Ok(authors.into_iter().map(relation).collect())
+    }
+
+    /// Whether the account of a user is locked.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(crate) async fn is_locked(&self, user: &UserId) -> Result<bool> {
+        Ok(self.flags_of([user.clone()]).await?.values().any(|flags| flags.locked))
+    }
+
+    /// The users among these whose accounts are locked.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(crate) async fn locked_among(&self, users: impl IntoIterator<Item = UserId>) -> Result<HashSet<UserId>> {
+        let flags = self.flags_of(users).await?;
+        Ok(flags.into_iter().filter(|(_, flags)| flags.locked).map(|(user, _)| user).collect())
     }
 
     /// The standing of a user.
@@ -200,19 +244,20 @@ impl RelationCache {
         self.standings.catch_up().await
     }
 
-    /// Whether an author has restrictions, or a standing that is not active; `None` if it is not known.
+    /// Whether an author has restrictions, a locked account, or a standing that is not active; `None` if it is not
+    /// known.
     pub(crate) fn has_restrictions(&self, author: &UserId) -> Option<bool> {
         if !self.standings.is_current() {
             return None;
         }
         match self.standings.of(author) {
-            Standing::Active => self.restricted.reader().get(author),
+            Standing::Active => self.flags.reader().get(author).map(|flags| flags != AuthorFlags::default()),
             Standing::Limited | Standing::Suspended => Some(true),
         }
     }
 
-    /// The authors among `authors` with restrictions, or with a standing that is not active: their public posts are not
-    /// visible to all readers.
+    /// The authors among `authors` with restrictions, with a locked account, or with a standing that is not active:
+    /// their public posts are not visible to all readers.
     ///
     /// # Errors
     /// If the ledger cannot be read.
@@ -220,31 +265,50 @@ impl RelationCache {
         &self,
         authors: impl IntoIterator<Item = UserId>,
     ) -> Result<HashSet<UserId>> {
+        Ok(self.flags_of(authors).await?.into_keys().collect())
+    }
+
+    /// The same for timelines: a locked account makes no difference to followers.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(crate) async fn restricted_in_timelines(
+        &self,
+        authors: impl IntoIterator<Item = UserId>,
+    ) -> Result<HashSet<UserId>> {
+        let flags = self.flags_of(authors).await?;
+        Ok(flags.into_iter().filter(|(_, flags)| flags.restricted).map(|(author, _)| author).collect())
+    }
+
+    /// The flags of authors who have any.
+    async fn flags_of(&self, authors: impl IntoIterator<Item = UserId>) -> Result<UserMap<AuthorFlags>> {
         self.standings.catch_up().await?;
-        let mut found = HashSet::new();
+        let mut found = UserMap::default();
         let mut missing = HashSet::new();
-        let cached = self.restricted.reader();
+        let cached = self.flags.reader();
         for author in authors {
-            if self.standings.of(&author) != Standing::Active {
-                found.insert(author);
-                continue;
-            }
             match cached.get(&author) {
-                Some(true) => drop(found.insert(author)),
-                Some(false) => {}
+                Some(flags) => drop(found.insert(author, flags)),
                 None => drop(missing.insert(author)),
             }
         }
         if !missing.is_empty() {
             let missing: Vec<UserId> = missing.into_iter().collect();
-            let tickets: Vec<_> = missing.iter().map(|author| self.restricted.ticket(author)).collect();
-            let restricted: HashSet<UserId> =
-                self.ledger.users_with_restrictions(&missing).await?.into_iter().collect();
-            for (author, ticket) in missing.iter().zip(tickets) {
-                self.restricted.fill(author.clone(), ticket, restricted.contains(author));
+            let tickets: Vec<_> = missing.iter().map(|author| self.flags.ticket(author)).collect();
+            let restricted = self.ledger.restricted_authors(&missing).await?.into_iter();
+            let mut restricted: UserMap<AuthorFlags> = restricted
+                .map(|RestrictedAuthor { author, restricted, locked }| (author, AuthorFlags { restricted, locked }))
+                .collect();
+            for (author, ticket) in missing.into_iter().zip(tickets) {
+                let flags = restricted.remove(&author).unwrap_or_default();
+                self.flags.fill(author.clone(), ticket, flags);
+                found.insert(author, flags);
             }
-            found.extend(restricted);
         }
+        found.retain(|author, flags| {
+            flags.restricted |= self.standings.of(author) != Standing::Active;
+            *flags != AuthorFlags::default()
+        });
         Ok(found)
     }
 
@@ -267,9 +331,13 @@ impl Invalidated for RelationCache {
                 self.pairs.invalidate(one, other);
                 self.pairs.invalidate(other, one);
                 for user in [one, other] {
-                    self.restricted.invalidate(user);
+                    self.flags.invalidate(user);
                     self.followees.invalidate(user);
                 }
+            }
+            Invalidation::Locked(author) => {
+                self.pairs.invalidate_author(author);
+                self.flags.invalidate(author);
             }
             Invalidation::User(_) => self.clear(),
             Invalidation::Post(_) | Invalidation::Comment(_) | Invalidation::Erased(_) | Invalidation::Standing(_) => {}
@@ -278,7 +346,7 @@ impl Invalidated for RelationCache {
 
     fn clear(&self) {
         self.pairs.invalidate_all();
-        self.restricted.invalidate_all();
+        self.flags.invalidate_all();
         self.followees.invalidate_all();
     }
 }

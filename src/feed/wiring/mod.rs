@@ -32,7 +32,7 @@ use super::notifications::{Conversations, EventWorker, Notifications};
 use super::options::FeedOptions;
 use super::outlet::Outlet;
 use super::pause_detector::PauseDetector;
-use super::people::{Follows, Profiles, Restrictions, UserSearch};
+use super::people::{FollowRequests, Follows, Profiles, Restrictions, UserSearch};
 use super::posts::{CommentReader, CommentService, PostEditor, PostService};
 use super::pushes::{LiveSockets, PushReview};
 use super::rate_limits::RateLimits;
@@ -236,6 +236,7 @@ impl Feed {
             pushes: PushReview::new(base.clone(), revocations.clone()),
             user_search: UserSearch::new(base.clone()),
             follows: Follows::new(base.clone(), timelines.edges.clone()),
+            requests: FollowRequests::new(base.clone(), timelines.edges.clone()),
             restrictions: Restrictions::new(base.clone(), timelines.edges.clone()),
             suspensions: Suspensions::new(base.clone()),
             removals: Removals::new(base.clone(), comments.clone()),

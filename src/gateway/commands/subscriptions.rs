@@ -169,7 +169,10 @@ impl Subscriptions {
     async fn can_see(&self, user: Option<&UserId>, channel: &Channel) -> Result<bool, FeedError> {
         match channel {
             Channel::Post(post) => self.base.visibility.can_see_post(user, *post).await,
-            Channel::User(author) => self.base.visibility.can_see_profile(user, author).await,
+            Channel::User(author) => {
+                let Base { visibility, .. } = &*self.base;
+                Ok(visibility.can_see_profile(user, author).await? && visibility.is_open_to(user, author).await?)
+            }
             _ => Ok(true),
         }
     }

@@ -48,6 +48,12 @@ impl RoomTable {
         self.get(channel).map_or_else(Vec::new, |room| room.members_before(before))
     }
 
+    /// The send queues of the subscribers of all channels with a name for which a condition holds.
+    pub(crate) fn members_of(&self, condition: impl Fn(&str) -> bool) -> Vec<Arc<Outbox>> {
+        let rooms = self.filter(|room| condition(room.name()));
+        rooms.iter().flat_map(|room| room.members_before(Millis::MAX)).collect()
+    }
+
     /// The number of rooms.
     pub(crate) fn len(&self) -> usize {
         self.rooms.len()

@@ -4,21 +4,20 @@ use async_trait::async_trait;
 use tokio_postgres::Row;
 
 use super::columns::{at, count, id_at, integer, natural, one};
-use super::events::{NewEvent, with_event};
+use super::events::NewEvent;
 use super::relations::with_relations;
 use super::statements::Parameters;
 use super::{PostgresLedger, jobs, relations};
 use crate::ledger::edges::Edge;
 use crate::ledger::{
-    EdgeWork, FollowOutcome, FollowStore, LedgerError, ListPage, MergeSource, NewJob, Result, job_plan,
+    EdgeWork, FollowOutcome, FollowStore, LedgerError, ListPage, MAX_REQUESTS_BY, MAX_REQUESTS_TO, MergeSource, NewJob,
+    REQUEST_QUIET, Result, job_plan,
 };
-use crate::model::{DomainEvent, Millis, PostId, User, UserId};
+use crate::model::{Millis, PostId, User, UserId};
 
-const FOLLOW: &str =
-    with_event!("outcome, job", "feedline_follow($1, $2, $3, $4, $7)", "outcome = 'new'", "$4", "$5", "$6");
+const FOLLOW: &str = "SELECT outcome, job FROM feedline_follow($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
 
-const UNFOLLOW: &str =
-    with_event!("job", "feedline_unfollow($1, $2, $3, $4) AS made (job)", "job IS NOT NULL", "$4", "$5", "$6");
+const UNFOLLOW: &str = "SELECT feedline_unfollow($1, $2, $3, $4, $5, $6)";
 
 pub(super) const FOLLOWERS: &str = "\
     SELECT coalesce(u.handle, u.id), u.name, u.avatar, u.created_at, f.seq
@@ -71,18 +70,28 @@ impl FollowStore for PostgresLedger {
     ) -> Result<FollowOutcome> {
         let work = job_plan::edge_changed(EdgeWork::Follow, &Edge::new(follower, followee));
         let job = jobs::new_job(&work)?;
-        let at_time = integer(now);
-        let event = DomainEvent::Followed { follower: follower.clone(), followee: followee.clone() };
-        let event = NewEvent::new(Some(&event), self.outlet)?;
-        let from = follower.as_str();
-        let to = followee.as_str();
-        let max_follows = integer(max_follows);
-        let parameters: Parameters<'_> = &[&from, &to, &job, &at_time, &event.text, &event.pending, &max_follows];
+        let edge = Edge::new(follower, followee);
+        let (events, pending) = NewEvent::all(&[edge.followed(), edge.requested(), edge.request_ended()], self.outlet)?;
+        let parameters: Parameters<'_> = &[
+            &follower.as_str(),
+            &followee.as_str(),
+            &job,
+            &integer(now),
+            &integer(max_follows),
+            &integer(REQUEST_QUIET),
+            &integer(MAX_REQUESTS_BY),
+            &integer(MAX_REQUESTS_TO),
+            &events,
+            &pending,
+        ];
         let rows = self.pool.write(FOLLOW, parameters).await?;
         let row = one(&rows)?;
         match at(row, 0)? {
             "new" => jobs::submitted(&at::<Vec<i64>>(row, 1)?, work, now).map(FollowOutcome::New),
             "unchanged" => Ok(FollowOutcome::Unchanged),
+            "requested" => Ok(FollowOutcome::Requested),
+            "too_many_requests" => Ok(FollowOutcome::TooManyRequests),
+            "asked_too_often" => Ok(FollowOutcome::AskedTooOften),
             "full" => Ok(FollowOutcome::Full),
             "no_user" => Ok(FollowOutcome::NoUser),
             "blocked" => Ok(FollowOutcome::Blocked),
@@ -94,12 +103,10 @@ impl FollowStore for PostgresLedger {
     async fn unfollow(&self, follower: &UserId, followee: &UserId, now: Millis) -> Result<Option<NewJob>> {
         let work = job_plan::edge_changed(EdgeWork::Unfollow, &Edge::new(follower, followee));
         let job = jobs::new_job(&work)?;
-        let at_time = integer(now);
-        let event = DomainEvent::Unfollowed { follower: follower.clone(), followee: followee.clone() };
-        let event = NewEvent::new(Some(&event), self.outlet)?;
-        let from = follower.as_str();
-        let to = followee.as_str();
-        let parameters: Parameters<'_> = &[&from, &to, &job, &at_time, &event.text, &event.pending];
+        let edge = Edge::new(follower, followee);
+        let (events, pending) = NewEvent::all(&[edge.unfollowed(), edge.request_ended()], self.outlet)?;
+        let parameters: Parameters<'_> =
+            &[&follower.as_str(), &followee.as_str(), &job, &integer(now), &events, &pending];
         let rows = self.pool.write(UNFOLLOW, parameters).await?;
         at::<Option<Vec<i64>>>(one(&rows)?, 0)?.map(|numbers| jobs::submitted(&numbers, work, now)).transpose()
     }
@@ -138,8 +145,8 @@ impl FollowStore for PostgresLedger {
 }
 
 fn merge_source(row: &Row) -> Result<MergeSource> {
-    let posts: Option<Vec<i64>> = at(row, 6)?;
-    let visibilities: Option<Vec<&str>> = at(row, 7)?;
+    let posts: Option<Vec<i64>> = at(row, 7)?;
+    let visibilities: Option<Vec<&str>> = at(row, 8)?;
     let posts = posts.into_iter().flatten().map(|post| PostId(natural(post)));
     Ok(MergeSource::new(relations::relation(row)?, posts.zip(visibilities.into_iter().flatten())))
 }

@@ -50,6 +50,12 @@ impl NewEvent {
         let event = event.filter(|_| pending != 0);
         Ok(Self { text: event.map(json_text).transpose()?, pending })
     }
+
+    /// Several events as two arrays: their texts, and their consumers.
+    pub(super) fn all(events: &[DomainEvent], outlet: bool) -> Result<(Vec<Option<String>>, Vec<i32>)> {
+        let events = events.iter().map(|event| Self::new(Some(event), outlet));
+        Ok(events.collect::<Result<Vec<_>>>()?.into_iter().map(|event| (event.text, event.pending)).unzip())
+    }
 }
 
 /// Builds a statement that calls the function `$made`, returns its `$columns`, and stores an event in the same

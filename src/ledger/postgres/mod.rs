@@ -30,6 +30,7 @@ mod erasures;
 mod errors;
 mod events;
 mod favourites;
+mod follow_requests;
 mod hydration;
 mod idempotency;
 mod jobs;

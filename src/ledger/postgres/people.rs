@@ -34,7 +34,8 @@ const ORIGIN: &str = "\
     SELECT coalesce(handle, id), EXISTS (SELECT FROM accounts WHERE \"user\" = $1) FROM users WHERE id = $1";
 
 const UPDATE: &str = "\
-    SELECT id, name, avatar, created_at, bio, data FROM feedline_update_profile($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+    SELECT id, name, avatar, created_at, bio, data, locked
+    FROM feedline_update_profile($1, $2, $3, $4, $5, $6, $7, $8, $9)";
 
 /// A scan of the terms in order. A user with two matching terms is returned once, at the lesser term.
 pub(super) const SEARCH: &str = "\
@@ -83,12 +84,14 @@ pub(super) const PROFILE: &str = "\
         ) listed) AS not_to
     )
     SELECT coalesce(u.handle, u.id), u.name, u.avatar, u.created_at, u.followers, u.following,
-           CASE WHEN u.id = $2 THEN u.posts WHEN e.restricted_by OR e.blocking THEN 0 ELSE u.posts
+           CASE WHEN u.id = $2 THEN u.posts WHEN e.restricted_by OR e.blocking OR (u.locked AND NOT e.following) THEN 0
+           ELSE u.posts
                - CASE WHEN e.following THEN 0 ELSE coalesce(a.followers, 0) END
                - CASE WHEN e.following AND e.followed_by THEN 0 ELSE coalesce(a.friends, 0) END
                - (coalesce(a.only_to, 0) - CASE WHEN e.following THEN named.only_to ELSE 0 END)
                - CASE WHEN named.not_to > $3 THEN coalesce(a.not_to, 0) ELSE named.not_to END
-           END, e.following, e.followed_by, e.hiding, e.muting, e.blocking, e.notify, p.bio, p.data
+           END, e.following, e.followed_by, e.hiding, e.muting, e.blocking, e.notify, p.bio, p.data,
+           u.locked, e.requested, e.requested_by
     FROM users u LEFT JOIN LATERAL (
         SELECT followers, friends, only_to, not_to FROM audience_counts WHERE author = u.id OFFSET 0
     ) a ON true LEFT JOIN LATERAL (
@@ -101,7 +104,10 @@ pub(super) const PROFILE: &str = "\
         EXISTS (SELECT FROM restrictions WHERE maker = $2 AND kind = 'block' AND target = $1) AS blocking,
         EXISTS (SELECT FROM restrictions WHERE maker = $1 AND kind = 'hide' AND target = $2)
             OR EXISTS (SELECT FROM restrictions WHERE maker = $1 AND kind = 'block' AND target = $2) AS restricted_by,
-        EXISTS (SELECT FROM post_alerts WHERE owner = $2 AND author = $1) AS notify OFFSET 0
+        EXISTS (SELECT FROM post_alerts WHERE owner = $2 AND author = $1) AS notify,
+        EXISTS (SELECT FROM follow_requests WHERE followee = $1 AND follower = $2) AS requested,
+        EXISTS (SELECT FROM follow_requests WHERE followee = $2 AND follower = $1 AND shown_at <= $4) AS requested_by
+        OFFSET 0
     ) e WHERE u.id = $1 AND u.erased_at IS NULL";
 
 #[async_trait]
@@ -136,9 +142,9 @@ impl PeopleStore for PostgresLedger {
         Ok(readable("users", &self.pool.read(USERS, &[&texts(ids)]).await?, user))
     }
 
-    async fn profile(&self, user: &UserId, viewer: Option<&UserId>) -> Result<Option<Profile>> {
+    async fn profile(&self, user: &UserId, viewer: Option<&UserId>, now: Millis) -> Result<Option<Profile>> {
         let viewer = viewer.map(UserId::as_str);
-        let rows = self.pool.read(PROFILE, &[&user.as_str(), &viewer, &count(MAX_NAMED)]).await?;
+        let rows = self.pool.read(PROFILE, &[&user.as_str(), &viewer, &count(MAX_NAMED), &integer(now)]).await?;
         rows.first().map(profile).transpose()
     }
 
@@ -154,7 +160,7 @@ impl PeopleStore for PostgresLedger {
         let parameters: Parameters<'_> =
             &[&user.as_str(), &name, &terms, &moves, &avatar, &sets_bio, &bio, &sets_data, &data];
         let rows = self.pool.write(UPDATE, parameters).await?;
-        let details = |row| Ok(UserDetails { user: columns::user(row)?, about: about(row, 4)? });
+        let details = |row| Ok(UserDetails { user: columns::user(row)?, about: about(row, 4)?, locked: at(row, 6)? });
         rows.first().map(details).transpose()
     }
 
@@ -202,12 +208,15 @@ fn profile(row: &Row) -> Result<Profile> {
     Ok(Profile {
         user: user(row)?,
         about: about(row, 13)?,
+        locked: at(row, 15)?,
         followers: natural_at(row, 4)?,
         following: natural_at(row, 5)?,
         posts: natural_at(row, 6)?,
         edges: Edges {
             following: at(row, 7)?,
             followed_by: at(row, 8)?,
+            requested: at(row, 16)?,
+            requested_by: at(row, 17)?,
             hiding: at(row, 9)?,
             muting: at(row, 10)?,
             blocking: at(row, 11)?,

@@ -9,7 +9,9 @@ use super::rows::readable;
 use super::statements::Parameters;
 use super::{PostgresLedger, jobs, relations};
 use crate::ledger::edges::Edge;
-use crate::ledger::{EdgeWork, EventConsumer, NewJob, RestrictedUser, RestrictionStore, Result, Work, job_plan};
+use crate::ledger::{
+    EdgeWork, EventConsumer, NewJob, RestrictedAuthor, RestrictedUser, RestrictionStore, Result, Work, job_plan,
+};
 use crate::model::{DomainEvent, Millis, Relation, Restriction, UserId};
 
 /// Writes an event, and one for each follow that ends.
@@ -26,10 +28,14 @@ pub(super) const RESTRICTED: &str = "\
     JOIN users u ON u.id = r.target ORDER BY r.at DESC, r.target DESC";
 
 pub(super) const WITH_RESTRICTIONS: &str = "\
-    SELECT id FROM unnest($1::text[]) AS t (id)
-    WHERE EXISTS (SELECT FROM restrictions WHERE maker = id AND kind = 'hide' OFFSET 0)
-       OR EXISTS (SELECT FROM restrictions WHERE maker = id AND kind = 'block' OFFSET 0)
-       OR EXISTS (SELECT FROM restricted_by WHERE target = id AND kind IN ('mute', 'block') OFFSET 0)";
+    SELECT * FROM (
+        SELECT t.id, EXISTS (SELECT FROM restrictions WHERE maker = t.id AND kind = 'hide' OFFSET 0)
+                OR EXISTS (SELECT FROM restrictions WHERE maker = t.id AND kind = 'block' OFFSET 0)
+                OR EXISTS (SELECT FROM restricted_by WHERE target = t.id AND kind IN ('mute', 'block') OFFSET 0)
+                AS restricted,
+            EXISTS (SELECT FROM users WHERE users.id = t.id AND users.locked OFFSET 0) AS locked
+        FROM unnest($1::text[]) AS t (id)
+    ) author WHERE restricted OR locked";
 
 /// The events of the follows that a restriction may end, as JSON, and their consumers.
 fn ended_follows(edges: &[Edge], outlet: bool) -> Result<(Vec<String>, i32)> {
@@ -111,11 +117,13 @@ impl RestrictionStore for PostgresLedger {
         self.pool.read(relations::RELATIONS, &[&readers, &authors]).await?.iter().map(relations::relation).collect()
     }
 
-    async fn users_with_restrictions(&self, authors: &[UserId]) -> Result<Vec<UserId>> {
+    async fn restricted_authors(&self, authors: &[UserId]) -> Result<Vec<RestrictedAuthor>> {
         let mut wanted = texts(authors);
         wanted.sort_unstable();
         wanted.dedup();
-        Ok(readable("restrictions", &self.pool.read(WITH_RESTRICTIONS, &[&wanted]).await?, |row| id_at(row, 0)))
+        let restricted =
+            |row: &Row| Ok(RestrictedAuthor { author: id_at(row, 0)?, restricted: at(row, 1)?, locked: at(row, 2)? });
+        Ok(readable("restrictions", &self.pool.read(WITH_RESTRICTIONS, &[&wanted]).await?, restricted))
     }
 }
 

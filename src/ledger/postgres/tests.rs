@@ -110,7 +110,7 @@ async fn every_list_is_read_from_one_partition_in_its_order() {
         (posts::RESTRICTED_IN_TIMELINE, "'u', 9"),
         (people::SEARCH, "'a', 'b', 'a', '', 9"),
         (people::SECOND_DEGREE, "'u', 9, 9, 9"),
-        (people::PROFILE, "'u', 'v', 9"),
+        (people::PROFILE, "'u', 'v', 9, 9"),
         (visible_posts::VISIBLE, "'u', 'v', 9, 9, 9"),
         (favourites::COMMON, "'u', 'post', 9, 'v', 9"),
         (favourites::COMMON_COUNT, "'u', 'v', 'post'"),
@@ -287,7 +287,7 @@ async fn page_cost_does_not_depend_on_hidden_posts() {
     for is_analyzed in [false, true] {
         let mut most = (0.0, 0.0);
         for author in authors {
-            let profile = cost(&ledger, people::PROFILE, &format!("'{author}', 'v', 1000")).await;
+            let profile = cost(&ledger, people::PROFILE, &format!("'{author}', 'v', 1000, 9")).await;
             let page = cost(&ledger, visible_posts::VISIBLE, &format!("'{author}', {page}")).await;
             if author == "open" {
                 most = (3.0 * profile.rows + 10.0, 3.0 * page.rows);

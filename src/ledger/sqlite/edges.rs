@@ -5,10 +5,10 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::people::listed;
 use super::rows::{ids_json, post_id_at, user_id_at};
-use super::{SqliteLedger, UNLIMITED, count, events, integer, jobs, readable, readable_page, relations};
+use super::{SqliteLedger, UNLIMITED, count, events, integer, jobs, open_requests, readable, readable_page, relations};
 use crate::ledger::edges::Edge;
 use crate::ledger::{EdgeWork, FollowOutcome, FollowStore, ListPage, MergeSource, NewJob, Result, job_plan};
-use crate::model::{DomainEvent, Millis, Relation, User, UserId};
+use crate::model::{Millis, Relation, User, UserId};
 
 #[async_trait]
 impl FollowStore for SqliteLedger {
@@ -98,7 +98,8 @@ fn follow(
         return Ok(FollowOutcome::NoUser);
     }
     let relations = relations::read(db, &[(edge.reader.clone(), edge.author.clone())])?;
-    match relations.first().copied().unwrap_or_default() {
+    let relation = relations.first().copied().unwrap_or_default();
+    match relation {
         Relation { blocked: true, .. } => return Ok(FollowOutcome::Blocked),
         Relation { blocks: true, .. } => return Ok(FollowOutcome::Blocks),
         Relation { follows: true, .. } => return Ok(FollowOutcome::Unchanged),
@@ -107,13 +108,18 @@ fn follow(
     if following_count(db, &edge.reader)? >= max_follows {
         return Ok(FollowOutcome::Full);
     }
+    if relation.locked {
+        return open_requests::add(db, edge, now, outlet);
+    }
     make(db, edge, now)?;
-    let event = DomainEvent::Followed { follower: edge.reader.clone(), followee: edge.author.clone() };
-    events::append(db, Some(&event), now, outlet)?;
+    // The account was unlocked, and the job that accepts its requests has not come to this one.
+    open_requests::end(db, edge, now, outlet)?;
+    events::append(db, Some(&edge.followed()), now, outlet)?;
     jobs::create(db, job_plan::edge_changed(EdgeWork::Follow, edge), now).map(FollowOutcome::New)
 }
 
 pub(super) fn unfollow(db: &Connection, edge: &Edge, now: Millis, outlet: bool) -> rusqlite::Result<Option<NewJob>> {
+    open_requests::end(db, edge, now, outlet)?;
     if !end(db, edge)? {
         return Ok(None);
     }
@@ -133,8 +139,7 @@ pub(super) fn end(db: &Connection, edge: &Edge) -> rusqlite::Result<bool> {
 
 /// Writes the event of a follow that ended.
 pub(super) fn tell_of_end(db: &Connection, edge: &Edge, now: Millis, outlet: bool) -> rusqlite::Result<()> {
-    let event = DomainEvent::Unfollowed { follower: edge.reader.clone(), followee: edge.author.clone() };
-    events::append(db, Some(&event), now, outlet)
+    events::append(db, Some(&edge.unfollowed()), now, outlet)
 }
 
 fn tally(db: &Connection, edge: &Edge, change: i64) -> rusqlite::Result<()> {

@@ -216,6 +216,14 @@ fn notices(db: &Connection, user: &UserId, limit: usize) -> rusqlite::Result<Vec
 const REST: &[Rows] = &[
     ("restrictions", "maker, kind, target", "restrictions WHERE maker = ?1"),
     ("restrictions", "maker, kind, target", "restrictions INDEXED BY restrictions_target WHERE target = ?1"),
+    ("follow_requests", "seq", "follow_requests INDEXED BY follow_requests_by WHERE follower = ?1"),
+    ("follow_requests", "seq", "follow_requests INDEXED BY follow_requests_to WHERE followee = ?1"),
+    ("follow_rejections", "followee, follower", "follow_rejections WHERE followee = ?1"),
+    (
+        "follow_rejections",
+        "followee, follower",
+        "follow_rejections INDEXED BY follow_rejections_by WHERE follower = ?1",
+    ),
     ("post_alerts", "user, author", "post_alerts WHERE user = ?1"),
     ("post_alerts", "user, author", "post_alerts INDEXED BY post_alerts_author WHERE author = ?1"),
     ("notification_people", "notification, person", PEOPLE),

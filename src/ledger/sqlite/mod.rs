@@ -25,6 +25,7 @@ mod erasures;
 mod errors;
 mod events;
 mod favourites;
+mod follow_requests;
 mod idempotency;
 mod jobs;
 mod lane;
@@ -36,6 +37,7 @@ mod notification_people;
 mod notification_removal;
 mod notifications;
 mod open;
+mod open_requests;
 mod outlet_log;
 mod people;
 mod personal;
@@ -307,7 +309,7 @@ mod tests {
         let costs = ledger.read(move |db| {
             Ok(authors.map(|author| {
                 let page = steps(db, visible_posts::VISIBLE, rusqlite::params![author, "v", 1_i64 << 40, 21, 1_000]);
-                (author, steps(db, people::PROFILE, rusqlite::params![author, "v", 1_000]), page)
+                (author, steps(db, people::PROFILE, rusqlite::params![author, "v", 1_000, 9]), page)
             }))
         });
         let costs = costs.await.expect("steps");

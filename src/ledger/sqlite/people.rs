@@ -51,10 +51,10 @@ impl PeopleStore for SqliteLedger {
         self.read(move |db| users(db, &ids)).await
     }
 
-    async fn profile(&self, user: &UserId, viewer: Option<&UserId>) -> Result<Option<Profile>> {
+    async fn profile(&self, user: &UserId, viewer: Option<&UserId>, now: Millis) -> Result<Option<Profile>> {
         let user = user.clone();
         let viewer = viewer.cloned();
-        self.read(move |db| profile(db, &user, viewer.as_ref())).await
+        self.read(move |db| profile(db, &user, viewer.as_ref(), now)).await
     }
 
     async fn update_user(&self, user: &UserId, change: &ProfileChange) -> Result<Option<UserDetails>> {
@@ -163,10 +163,11 @@ fn add_search_terms(db: &Connection, id: &str, name: &str) -> rusqlite::Result<(
 fn update(db: &Connection, id: &UserId, change: &ProfileChange) -> rusqlite::Result<Option<UserDetails>> {
     let sql = "UPDATE users SET name = coalesce(?2, name), avatar = CASE WHEN ?3 THEN ?4 ELSE avatar END \
                WHERE id = ?1 AND erased_at IS NULL \
-               RETURNING coalesce(handle, id), name, avatar, created_at";
+               RETURNING coalesce(handle, id), name, avatar, created_at, locked";
     let row =
         params![id.as_str(), change.name, change.avatar.is_some(), change.avatar.as_ref().and_then(Option::as_ref)];
-    let Some(user) = db.prepare_cached(sql)?.query_row(row, user).optional()? else { return Ok(None) };
+    let updated = |row: &Row<'_>| Ok((user(row)?, row.get(4)?));
+    let Some((user, locked)) = db.prepare_cached(sql)?.query_row(row, updated).optional()? else { return Ok(None) };
     if let Some(name) = &change.name {
         db.prepare_cached("DELETE FROM user_terms WHERE user = ?1")?.execute([id.as_str()])?;
         add_search_terms(db, id.as_str(), name)?;
@@ -176,7 +177,7 @@ fn update(db: &Connection, id: &UserId, change: &ProfileChange) -> rusqlite::Res
     }
     let sql = "SELECT bio, data FROM profiles WHERE user = ?1";
     let about = db.prepare_cached(sql)?.query_row([id.as_str()], |row| about(row, 0)).optional()?;
-    Ok(Some(UserDetails { user, about: about.unwrap_or_default() }))
+    Ok(Some(UserDetails { user, about: about.unwrap_or_default(), locked }))
 }
 
 fn update_about(db: &Connection, id: &UserId, change: &ProfileChange) -> rusqlite::Result<()> {
@@ -252,12 +253,14 @@ pub(super) const PROFILE: &str = "WITH named AS MATERIALIZED (SELECT \
         (SELECT count(*) FROM (SELECT 1 FROM audience_posts \
             WHERE author = ?1 AND kind = 'not_to' AND viewer = ?2 LIMIT ?3 + 1)) AS not_to) \
     SELECT coalesce(u.handle, u.id), u.name, u.avatar, u.created_at, u.followers, u.following, \
-    CASE WHEN u.id = ?2 THEN u.posts WHEN e.restricted_by OR e.blocking THEN 0 ELSE u.posts \
+    CASE WHEN u.id = ?2 THEN u.posts WHEN e.restricted_by OR e.blocking OR (u.locked AND NOT e.following) THEN 0 \
+        ELSE u.posts \
         - CASE WHEN e.following THEN 0 ELSE coalesce(a.followers, 0) END \
         - CASE WHEN e.following AND e.followed_by THEN 0 ELSE coalesce(a.friends, 0) END \
         - (coalesce(a.only_to, 0) - CASE WHEN e.following THEN named.only_to ELSE 0 END) \
         - CASE WHEN named.not_to > ?3 THEN coalesce(a.not_to, 0) ELSE named.not_to END \
-    END, e.following, e.followed_by, e.hiding, e.muting, e.blocking, e.notify, p.bio, p.data \
+    END, e.following, e.followed_by, e.hiding, e.muting, e.blocking, e.notify, p.bio, p.data, \
+    u.locked, e.requested, e.requested_by \
     FROM users u CROSS JOIN named LEFT JOIN audience_counts a ON a.author = u.id \
     LEFT JOIN profiles p ON p.user = u.id CROSS JOIN (SELECT \
         EXISTS (SELECT 1 FROM follows WHERE follower = ?2 AND followee = ?1) AS following, \
@@ -267,20 +270,31 @@ pub(super) const PROFILE: &str = "WITH named AS MATERIALIZED (SELECT \
         EXISTS (SELECT 1 FROM restrictions WHERE maker = ?2 AND kind = 'block' AND target = ?1) AS blocking, \
         EXISTS (SELECT 1 FROM restrictions WHERE maker = ?1 AND kind IN ('hide', 'block') AND target = ?2) \
             AS restricted_by, \
-        EXISTS (SELECT 1 FROM post_alerts WHERE user = ?2 AND author = ?1) AS notify \
+        EXISTS (SELECT 1 FROM post_alerts WHERE user = ?2 AND author = ?1) AS notify, \
+        EXISTS (SELECT 1 FROM follow_requests WHERE followee = ?1 AND follower = ?2) AS requested, \
+        EXISTS (SELECT 1 FROM follow_requests WHERE followee = ?2 AND follower = ?1 AND shown_at <= ?4) \
+            AS requested_by \
     ) e WHERE u.id = ?1 AND u.erased_at IS NULL";
 
-pub(super) fn profile(db: &Connection, id: &UserId, viewer: Option<&UserId>) -> rusqlite::Result<Option<Profile>> {
+pub(super) fn profile(
+    db: &Connection,
+    id: &UserId,
+    viewer: Option<&UserId>,
+    now: Millis,
+) -> rusqlite::Result<Option<Profile>> {
     let read = |row: &Row<'_>| {
         Ok(Profile {
             user: user(row)?,
             about: about(row, 13)?,
+            locked: row.get(15)?,
             followers: super::natural(row.get(4)?),
             following: super::natural(row.get(5)?),
             posts: super::natural(row.get(6)?),
             edges: Edges {
                 following: row.get(7)?,
                 followed_by: row.get(8)?,
+                requested: row.get(16)?,
+                requested_by: row.get(17)?,
                 hiding: row.get(9)?,
                 muting: row.get(10)?,
                 blocking: row.get(11)?,
@@ -288,7 +302,7 @@ pub(super) fn profile(db: &Connection, id: &UserId, viewer: Option<&UserId>) -> 
             },
         })
     };
-    let wanted = params![id.as_str(), viewer.map(UserId::as_str), count(MAX_NAMED)];
+    let wanted = params![id.as_str(), viewer.map(UserId::as_str), count(MAX_NAMED), integer(now)];
     db.prepare_cached(PROFILE)?.query_row(wanted, read).optional()
 }
 

@@ -159,7 +159,7 @@ pub(super) fn posts(db: &Connection, ids: &[PostId]) -> rusqlite::Result<Vec<Pos
     readable("posts", db.prepare_cached(sql)?.query([json_text(ids)?])?, |row| body(row, 1))
 }
 
-fn body(row: &Row<'_>, column: usize) -> rusqlite::Result<Post> {
+pub(super) fn body(row: &Row<'_>, column: usize) -> rusqlite::Result<Post> {
     serde_json::from_str(row.get_ref(column)?.as_str()?)
         .map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error.into()))
 }

@@ -6,8 +6,8 @@ use rusqlite::{Connection, Row, params};
 use super::people::user;
 use super::rows::{ids_json, user_id_at};
 use super::{SqliteLedger, UNLIMITED, integer, jobs, natural, readable, readable_page};
-use super::{edges, events, relations};
-use crate::ledger::{EdgeWork, NewJob, RestrictedUser, RestrictionStore, Result, job_plan};
+use super::{edges, events, open_requests, relations};
+use crate::ledger::{EdgeWork, NewJob, RestrictedAuthor, RestrictedUser, RestrictionStore, Result, job_plan};
 use crate::model::{DomainEvent, Millis, Relation, Restriction, UserId};
 
 #[async_trait]
@@ -57,9 +57,9 @@ impl RestrictionStore for SqliteLedger {
         self.read(move |db| relations::read(db, &pairs)).await
     }
 
-    async fn users_with_restrictions(&self, authors: &[UserId]) -> Result<Vec<UserId>> {
+    async fn restricted_authors(&self, authors: &[UserId]) -> Result<Vec<RestrictedAuthor>> {
         let authors = authors.to_vec();
-        self.read(move |db| users_with_restrictions(db, &authors)).await
+        self.read(move |db| restricted_authors(db, &authors)).await
     }
 }
 
@@ -86,8 +86,11 @@ fn restrict(db: &Connection, key: &RestrictionKey, now: Millis, outlet: bool) ->
     events::append(db, Some(&event), now, outlet)?;
     let mut made = Vec::new();
     for edge in job_plan::restricted_inboxes(key.restriction, &key.maker, &key.target) {
-        if job_plan::ends_follows(key.restriction) && edges::end(db, &edge)? {
-            edges::tell_of_end(db, &edge, now, outlet)?;
+        if job_plan::ends_follows(key.restriction) {
+            open_requests::remove(db, &edge, None)?;
+            if edges::end(db, &edge)? {
+                edges::tell_of_end(db, &edge, now, outlet)?;
+            }
         }
         made.push(jobs::create(db, job_plan::edge_changed(EdgeWork::Detach, &edge), now)?);
     }
@@ -115,14 +118,17 @@ pub(super) const RESTRICTED: &str = "SELECT coalesce(u.handle, u.id), u.name, u.
 
 pub(super) const WITH_RESTRICTIONS: &str = "\
     WITH author AS MATERIALIZED (SELECT DISTINCT value AS id FROM json_each(?1)) \
-    SELECT id FROM author \
-    WHERE EXISTS (SELECT 1 FROM restrictions WHERE maker = id AND kind IN ('hide', 'block')) \
-        OR EXISTS (SELECT 1 FROM restrictions WHERE target = id AND kind IN ('mute', 'block'))";
+    SELECT id, EXISTS (SELECT 1 FROM restrictions WHERE maker = author.id AND kind IN ('hide', 'block')) \
+            OR EXISTS (SELECT 1 FROM restrictions WHERE target = author.id AND kind IN ('mute', 'block')) \
+            AS restricted, \
+        EXISTS (SELECT 1 FROM users INDEXED BY users_locked WHERE users.id = author.id AND users.locked) AS is_locked \
+    FROM author WHERE restricted OR is_locked";
 
-fn users_with_restrictions(db: &Connection, authors: &[UserId]) -> rusqlite::Result<Vec<UserId>> {
-    readable("restrictions", db.prepare_cached(WITH_RESTRICTIONS)?.query([ids_json(authors)?])?, |row| {
-        user_id_at(row, 0)
-    })
+fn restricted_authors(db: &Connection, authors: &[UserId]) -> rusqlite::Result<Vec<RestrictedAuthor>> {
+    let restricted = |row: &Row<'_>| {
+        Ok(RestrictedAuthor { author: user_id_at(row, 0)?, restricted: row.get(1)?, locked: row.get(2)? })
+    };
+    readable("restrictions", db.prepare_cached(WITH_RESTRICTIONS)?.query([ids_json(authors)?])?, restricted)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::rows::post_id_at;
-use super::{SqliteLedger, count, integer, natural};
+use super::{SqliteLedger, count, integer, natural, open_requests};
 use crate::ledger::{MAX_MOVED_TOPICS, Result, Topic, TopicCursor, TopicStore, fold, past};
 use crate::model::{Post, PostId, Visibility};
 
@@ -38,7 +38,10 @@ impl TopicStore for SqliteLedger {
 
 /// Adds a post to its topics.
 pub(super) fn enter(db: &Connection, post: &Post) -> rusqlite::Result<()> {
-    let public = post.visibility == Visibility::Public;
+    if post.topics.is_empty() {
+        return Ok(());
+    }
+    let public = post.visibility == Visibility::Public && !open_requests::is_locked(db, &post.author)?;
     for topic in &post.topics {
         let row = params![topic, integer(post.id.0), public];
         let entered = db

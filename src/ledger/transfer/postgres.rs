@@ -27,6 +27,8 @@ const SEQUENCES: &str = "\
         pg_sequence_last_value(pg_get_serial_sequence('quarantine', 'id')::regclass)));
     SELECT setval(pg_get_serial_sequence('reports', 'id'), greatest(1, (SELECT max(id) FROM reports),
         pg_sequence_last_value(pg_get_serial_sequence('reports', 'id')::regclass)));
+    SELECT setval(pg_get_serial_sequence('follow_requests', 'seq'), greatest(1, (SELECT max(seq) FROM follow_requests),
+        pg_sequence_last_value(pg_get_serial_sequence('follow_requests', 'seq')::regclass)));
     UPDATE revocations_end SET seq = greatest(seq, (SELECT max(seq) FROM revocations),
         (SELECT max(seq) FROM standings));
     ANALYZE";

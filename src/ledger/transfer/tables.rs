@@ -43,6 +43,7 @@ pub(super) const TABLES: &[Table] = &[
             ("followers", Number),
             ("following", Number),
             ("posts", Number),
+            ("locked", Flag),
             ("erased_at", Number),
         ],
     ),
@@ -72,6 +73,11 @@ pub(super) const TABLES: &[Table] = &[
         columns: &[("seq", Number), ("follower", Text), ("followee", Text), ("at", Number)],
         copies: &["followers (followee, follower, seq) SELECT v->>'followee', v->>'follower', (v->>'seq')::bigint"],
     },
+    table(
+        "follow_requests",
+        &[("seq", Number), ("follower", Text), ("followee", Text), ("at", Number), ("shown_at", Number)],
+    ),
+    table("follow_rejections", &[("followee", Text), ("follower", Text), ("at", Number)]),
     Table {
         name: "restrictions",
         columns: &[("maker", Text), ("target", Text), ("kind", Text), ("at", Number)],

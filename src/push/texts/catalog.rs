@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::builtin::BUILTIN;
 use super::locale;
 use super::template::{Placeholder, Template};
+use super::text_kind::TextKind;
 use crate::push::providers::truncate;
 use crate::text::is_blank;
 
@@ -13,29 +14,6 @@ const MAX_NAME_CHARS: usize = 50;
 
 /// The maximum length of the beginning of a post or comment, in characters. Devices show less.
 const MAX_TEXT_CHARS: usize = 300;
-
-/// The event that a text describes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum TextKind {
-    /// A mention of the receiver.
-    Mention,
-    /// A reply to a comment of the receiver.
-    Reply,
-    /// A comment on a post of the receiver.
-    Comment,
-    /// A like of a post or comment of the receiver.
-    Like,
-    /// A new follower.
-    Follow,
-    /// A post of someone whose posts the receiver asked for.
-    Post,
-    /// Several notifications in one.
-    Digest,
-    /// Any of these, for receivers who asked for private notifications: no names and no content.
-    Private,
-    /// A test of the delivery.
-    Test,
-}
 
 /// Which template of a kind is used: by the number of people, and of notifications in a digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -106,54 +84,20 @@ pub struct Texts {
     templates: HashMap<(String, TextKind, Field, Variant), Template>,
 }
 
-impl TextKind {
-    /// All kinds.
-    pub const ALL: [Self; 9] = [
-        Self::Mention,
-        Self::Reply,
-        Self::Comment,
-        Self::Like,
-        Self::Follow,
-        Self::Post,
-        Self::Digest,
-        Self::Private,
-        Self::Test,
-    ];
-
-    /// The name of the kind in the configuration.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Mention => "mention",
-            Self::Reply => "reply",
-            Self::Comment => "comment",
-            Self::Like => "like",
-            Self::Follow => "follow",
-            Self::Post => "post",
-            Self::Digest => "digest",
-            Self::Private => "private",
-            Self::Test => "test",
-        }
-    }
-
-    fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
-    }
-
+impl Variant {
     /// The values that a template may contain. `{others}` only where there are others.
-    fn placeholders(self, variant: Variant) -> &'static [Placeholder] {
+    fn placeholders(self, kind: TextKind) -> &'static [Placeholder] {
         use Placeholder::{App, Count, Name, Others, Text};
-        match (self, variant) {
-            (Self::Private | Self::Test, _) => &[App],
-            (Self::Digest, _) => &[App, Count],
-            (Self::Follow, Variant::One) => &[App, Name, Count],
-            (Self::Follow, _) => &[App, Name, Count, Others],
-            (_, Variant::One) => &[App, Name, Count, Text],
+        match (kind, self) {
+            (TextKind::Private | TextKind::Test, _) => &[App],
+            (TextKind::Digest, _) => &[App, Count],
+            (TextKind::Follow | TextKind::Request | TextKind::Accepted, Self::One) => &[App, Name, Count],
+            (TextKind::Follow | TextKind::Request | TextKind::Accepted, _) => &[App, Name, Count, Others],
+            (_, Self::One) => &[App, Name, Count, Text],
             (_, _) => &[App, Name, Count, Others, Text],
         }
     }
-}
 
-impl Variant {
     fn of(count: u64) -> Self {
         match count {
             0 | 1 => Self::One,
@@ -258,7 +202,7 @@ impl Texts {
                 "is unknown: templates are `title`, `title_two`, `title_many`, `body`, `body_two`, `body_many`".into(),
             )
         })?;
-        let template = Template::parse(text, kind.placeholders(variant)).map_err(error)?;
+        let template = Template::parse(text, variant.placeholders(kind)).map_err(error)?;
         self.templates.insert((tag, kind, field, variant), template);
         Ok(())
     }
@@ -361,7 +305,7 @@ mod tests {
             for (key, variant, count) in
                 [("", Variant::One, 1), ("_two", Variant::Two, 2), ("_many", Variant::Many, 13)]
             {
-                let allowed = kind.placeholders(variant);
+                let allowed = variant.placeholders(*kind);
                 let template: String = allowed.iter().map(|it| format!("<{{{}}}>", it.name())).collect();
                 let toml =
                     format!("[{language}.{}]\ntitle{key} = {template:?}\nbody{key} = {template:?}\n", kind.name());

@@ -7,10 +7,13 @@
 //! | `catalog.rs` | all templates, and the choice of one |
 //! | `locale.rs` | the languages that a device accepts, best first |
 //! | `template.rs` | texts with placeholders |
+//! | `text_kind.rs` | the kinds of texts |
 
 mod builtin;
 mod catalog;
 mod locale;
 mod template;
+mod text_kind;
 
-pub use catalog::{NotificationText, TextError, TextInput, TextKind, Texts, TextsConfig};
+pub use catalog::{NotificationText, TextError, TextInput, Texts, TextsConfig};
+pub use text_kind::TextKind;

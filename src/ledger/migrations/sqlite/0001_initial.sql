@@ -14,9 +14,13 @@ CREATE TABLE users (
     followers  INTEGER NOT NULL DEFAULT 0,
     following  INTEGER NOT NULL DEFAULT 0,
     posts      INTEGER NOT NULL DEFAULT 0,
+    -- Followers of a locked account are accepted one by one, and its public posts are for them only.
+    locked     INTEGER NOT NULL DEFAULT 0,
     -- Set for erased users. The row stays as a tombstone, so that nobody else can take the id.
     erased_at  INTEGER
 ) WITHOUT ROWID;
+-- Few accounts are locked, so a look-up of one that is not costs little.
+CREATE INDEX users_locked ON users (id) WHERE locked;
 
 -- The text and data of profiles. They are read for profiles only, so the rows of `users`, which every list reads, stay
 -- short. Users with neither have no row.
@@ -105,6 +109,28 @@ CREATE INDEX follows_fanout ON follows (followee, follower);
 -- The two lists. An index ends with the rowid, so each is in the order of `seq` for each user.
 CREATE INDEX follows_out ON follows (follower);
 CREATE INDEX follows_in ON follows (followee);
+
+-- Open requests to follow users whose accounts are locked. Before `shown_at` the followee does not see the request.
+CREATE TABLE follow_requests (
+    seq      INTEGER PRIMARY KEY AUTOINCREMENT,
+    follower TEXT NOT NULL REFERENCES users (id),
+    followee TEXT NOT NULL REFERENCES users (id),
+    at       INTEGER NOT NULL,
+    shown_at INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX follow_requests_edge ON follow_requests (followee, follower);
+-- The two lists. An index ends with the rowid, so each is in the order of `seq` for each user.
+CREATE INDEX follow_requests_to ON follow_requests (followee);
+CREATE INDEX follow_requests_by ON follow_requests (follower);
+
+-- The last rejection of each pair. It delays the next request.
+CREATE TABLE follow_rejections (
+    followee TEXT NOT NULL REFERENCES users (id),
+    follower TEXT NOT NULL REFERENCES users (id),
+    at       INTEGER NOT NULL,
+    PRIMARY KEY (followee, follower)
+) WITHOUT ROWID;
+CREATE INDEX follow_rejections_by ON follow_rejections (follower);
 
 -- Restrictions between two users. `maker` hides their posts from `target` (hide), does not see those of `target`
 -- (mute), or both (block).

@@ -158,6 +158,10 @@ BEGIN
     FOR rest IN SELECT * FROM (VALUES
         ('restrictions', 'maker, kind, target', 'maker = $1', 'restricted_by'),
         ('restricted_by', 'target, kind, maker', 'target = $1', 'restrictions'),
+        ('follow_requests', 'seq', 'follower = $1', NULL),
+        ('follow_requests', 'seq', 'followee = $1', NULL),
+        ('follow_rejections', 'followee, follower', 'followee = $1', NULL),
+        ('follow_rejections', 'followee, follower', 'follower = $1', NULL),
         ('post_alerts', 'owner, author', 'owner = $1', 'post_alerts_of'),
         ('post_alerts_of', 'author, owner', 'author = $1', 'post_alerts'),
         ('notification_people', 'owner, notification, person', 'owner = $1', NULL),

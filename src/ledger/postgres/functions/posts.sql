@@ -7,9 +7,11 @@ CREATE OR REPLACE FUNCTION feedline_create_post(
     p_post bigint, p_author text, p_topics text[], p_visibility text, p_public boolean, p_body text, p_job text,
     p_now bigint, p_folded text[], OUT outcome text, OUT job bigint[]
 ) LANGUAGE plpgsql AS $$
+DECLARE
+    is_locked boolean;
 BEGIN
     -- This locks the row of the author first, as all writers of posts do.
-    UPDATE users SET posts = posts + 1 WHERE id = p_author;
+    UPDATE users SET posts = posts + 1 WHERE id = p_author RETURNING locked INTO is_locked;
     IF NOT FOUND THEN
         outcome := 'no author';
         RETURN;
@@ -27,7 +29,7 @@ BEGIN
     END IF;
     INSERT INTO author_posts (author, post) VALUES (p_author, p_post);
     IF cardinality(p_topics) > 0 THEN
-        PERFORM feedline_replace_topics(p_post, '{}', p_topics, p_folded, p_public);
+        PERFORM feedline_replace_topics(p_post, '{}', p_topics, p_folded, p_public AND NOT is_locked);
     END IF;
     job := feedline_submit_job(p_job, p_now);
     outcome := 'stored';
@@ -59,7 +61,8 @@ BEGIN
         RETURN;
     END IF;
     UPDATE posts SET topics = p_topics, visibility = p_visibility, body = p_body WHERE id = p_post;
-    PERFORM feedline_replace_topics(p_post, old_topics, p_topics, p_folded, p_public);
+    PERFORM feedline_replace_topics(p_post, old_topics, p_topics, p_folded,
+        p_public AND NOT (SELECT locked FROM users WHERE id = p_author));
     FOREACH job IN ARRAY p_jobs LOOP
         submitted := submitted || feedline_submit_job(job, p_now);
     END LOOP;

@@ -2,7 +2,8 @@
 -- Restrictions between two users. The caller decides which inboxes they concern (those of `p_readers`, each with the
 -- posts of the author at the same place of `p_authors`), and the job of each.
 
--- Creates a restriction and submits the jobs. If `p_ends_follows`, the readers do not follow the authors any more.
+-- Creates a restriction and submits the jobs. If `p_ends_follows`, the readers neither follow the authors any
+-- more nor ask to.
 -- Returns the numbers of the jobs, two each; NULL: the restriction existed.
 CREATE OR REPLACE FUNCTION feedline_restrict(
     p_kind text, p_maker text, p_target text, p_readers text[], p_authors text[], p_ends_follows boolean, p_jobs text[],
@@ -20,6 +21,7 @@ BEGIN
     FOR n IN 1 .. array_length(p_readers, 1) LOOP
         IF p_ends_follows THEN
             PERFORM feedline_remove_follow(p_readers[n], p_authors[n]);
+            DELETE FROM follow_requests WHERE followee = p_authors[n] AND follower = p_readers[n];
         END IF;
         submitted := submitted || feedline_submit_job(p_jobs[n], p_now);
     END LOOP;

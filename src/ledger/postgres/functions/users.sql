@@ -35,7 +35,7 @@ END $$;
 CREATE OR REPLACE FUNCTION feedline_update_profile(
     p_user text, p_name text, p_terms text[], p_sets_avatar boolean, p_avatar text, p_sets_bio boolean, p_bio text,
     p_sets_data boolean, p_data text
-) RETURNS TABLE (id text, name text, avatar text, created_at bigint, bio text, data text)
+) RETURNS TABLE (id text, name text, avatar text, created_at bigint, bio text, data text, locked boolean)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
@@ -56,7 +56,7 @@ BEGIN
             data = CASE WHEN p_sets_data THEN p_data ELSE p.data END;
         DELETE FROM profiles WHERE owner = p_user AND profiles.bio IS NULL AND profiles.data IS NULL;
     END IF;
-    RETURN QUERY SELECT coalesce(u.handle, u.id)::text, u.name, u.avatar, u.created_at, p.bio, p.data
+    RETURN QUERY SELECT coalesce(u.handle, u.id)::text, u.name, u.avatar, u.created_at, p.bio, p.data, u.locked
     FROM users u LEFT JOIN profiles p ON p.owner = u.id WHERE u.id = p_user;
 END $$;
 

@@ -1,0 +1,69 @@
+//! The job of an account that was locked or unlocked.
+//!
+//! Pages and live deliveries follow the lock itself, before its answer. This is what takes longer: the counts of
+//! topics, and after an unlock the requests. Both can be done again from the beginning: posts that agree with the lock
+//! and requests that were accepted are not found again.
+
+use super::running_job::{JobOutcome, RunningJob};
+use crate::feed::base::Base;
+use crate::feed::error::Result;
+use crate::feed::runtime::now;
+use crate::ledger::{EventConsumer, Job};
+use crate::model::{PostId, UserId};
+
+/// The posts that are compared by a call.
+const POSTS_PER_PAGE: usize = 500;
+
+/// The requests that are read by a call.
+const REQUESTS_PER_PAGE: usize = 100;
+
+/// Updates the topics of the author's posts, and accepts the requests up to `accept_through`, the oldest first.
+///
+/// # Errors
+/// If the ledger cannot be reached: the attempt is repeated.
+pub(super) async fn run(
+    base: &Base,
+    job: &Job,
+    accept_through: Option<u64>,
+    running: &RunningJob,
+) -> Result<JobOutcome> {
+    let author = job.work.author();
+    if !sync_topics(base, author, running).await? {
+        return Ok(JobOutcome::Fenced);
+    }
+    match accept_through {
+        Some(through) if !accept_requests(base, job, through, running).await? => Ok(JobOutcome::Fenced),
+        _ => Ok(JobOutcome::Done),
+    }
+}
+
+/// Returns `false` if another process may own the partition.
+async fn sync_topics(base: &Base, author: &UserId, running: &RunningJob) -> Result<bool> {
+    let mut before = PostId::MAX;
+    while running.tokens.are_valid() {
+        let (posts, last) = base.ledger.posts_out_of_sync(author, before, POSTS_PER_PAGE).await?;
+        for post in posts {
+            base.ledger.sync_topics(author, &post).await?;
+        }
+        let Some(last) = last else { return Ok(true) };
+        before = last;
+    }
+    Ok(false)
+}
+
+/// The same. Each follow has a job of its own, which comes after this one.
+async fn accept_requests(base: &Base, job: &Job, through: u64, running: &RunningJob) -> Result<bool> {
+    let author = job.work.author();
+    while running.tokens.are_valid() {
+        let requests = base.ledger.oldest_requests(author, through, REQUESTS_PER_PAGE).await?;
+        if requests.is_empty() {
+            return Ok(true);
+        }
+        for request in requests {
+            base.ledger.accept_request(&request.follower, author, now(), None).await?;
+        }
+        base.events.wake(EventConsumer::Notifications);
+        base.jobs.wake_owner(job.partition());
+    }
+    Ok(false)
+}
