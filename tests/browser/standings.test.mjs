@@ -37,7 +37,7 @@ test("the author of a removed post sees it with the reason, live and on every pa
   await go(ann, "/");
   await shows(ann, ["A post of Ann", "A post of Bo"]);
   await go(bo, `/post/${post.id}`);
-  await bo.sees("post-body", "A post of Bo");
+  await bo.sees(".thread-post", "A post of Bo");
   await moderate("PUT", `/posts/${post.id}/removal`, { reason: "Sells sugar" });
   await bo.sees(".thread-post .notice", "Removed by the moderators. Only you see it. Sells sugar");
   await shows(ann, ["A post of Ann"]);
