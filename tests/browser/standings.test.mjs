@@ -29,7 +29,8 @@ async function moderate(method, path, body) {
   assert.equal(status, 200, `${method} ${path}`);
 }
 
-const isThere = (browser, query) => browser.run((one) => document.querySelector(one)?.checkVisibility() ?? false, query);
+const isThere = (browser, query) =>
+  browser.run((one) => document.querySelector(one)?.checkVisibility() ?? false, query);
 const labels = (browser) => browser.texts(".menu [role^=menuitem]");
 
 test("the author of a removed post sees it with the reason, live and on every page, and cannot edit it", async () => {
@@ -138,7 +139,7 @@ test("a suspended user gets a banner, reads on, and writes nothing", async () =>
   await go(bo, "/");
   await bo.type("post-text", "From behind bars");
   await bo.click("post-submit");
-  await bo.sees("[data-testid=post] .notice", "This was not posted: Your account is suspended: you cannot do this now.");
+  await bo.sees("[data-testid=post] .notice", "This was not posted: Your account is suspended");
   await bo.click("put-back");
   const draft = () => bo.run(() => document.querySelector("[data-testid=post-text]").value);
   await bo.until(draft, (now) => now === "From behind bars", "the text is back");
