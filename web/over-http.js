@@ -27,6 +27,8 @@ const READS = {
   "users.following": "/users/{id}/following",
   "users.shared": "/users/{id}/shared",
   "users.friends": "/users/me/friends",
+  "users.requests": "/users/me/requests",
+  "users.requested": "/users/me/requested",
   "users.muted": "/users/me/muted",
   "users.hidden": "/users/me/hidden",
   "users.blocked": "/users/me/blocked",

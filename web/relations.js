@@ -2,11 +2,13 @@
 
 /**
  * Follows, mutes, hides from or blocks a user, or takes that back: `verb` is the name of the operation after `users.`.
+ * Answers as the operation does.
  */
 export async function setRelation(app, verb, id) {
-  await app.client.connection.rpc(`users.${verb}`, { id });
+  const reply = await app.client.connection.rpc(`users.${verb}`, { id });
   if (changesVisibility(verb)) app.client.notifications.reload();
   app.relations.emit(id, verb);
+  return reply;
 }
 
 /** Whether it changes which posts and comments the user sees. */

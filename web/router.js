@@ -9,6 +9,19 @@ import { closeLayers, untilReturned } from "./layers.js";
 
 const KEPT_VIEWS = 8;
 
+/** The views whose address is their name. */
+const PLAIN = [
+  "explore",
+  "topics",
+  "notifications",
+  "requests",
+  "favourites",
+  "settings",
+  "moderation",
+  "sign-in",
+  "sign-up",
+];
+
 const part = encodeURIComponent;
 
 /** The addresses of the views. */
@@ -22,6 +35,7 @@ export const paths = {
   notifications: () => `${BASE}/notifications`,
   favourites: () => `${BASE}/favourites`,
   search: (query) => `${BASE}/search${query ? `?q=${part(query)}` : ""}`,
+  requests: () => `${BASE}/requests`,
   settings: () => `${BASE}/settings`,
   push: () => `${BASE}/settings/push`,
   gate: (name) => `${BASE}/${name}`,
@@ -40,8 +54,7 @@ export function parse(location) {
   if (name === "topic" && params.length === 1) return { name, params: { name: params[0] } };
   if (name === "search") return { name, params: { query: query.get("q") ?? "" } };
   if (name === "settings" && params.length === 1 && params[0] === "push") return { name: "push", params: {} };
-  const plain = ["explore", "topics", "notifications", "favourites", "settings", "moderation", "sign-in", "sign-up"];
-  if (plain.includes(name) && params.length === 0) return { name, params: {} };
+  if (PLAIN.includes(name) && params.length === 0) return { name, params: {} };
   return { name: "not-found", params: {} };
 }
 

@@ -83,6 +83,7 @@ async function open(data) {
 
 /** The address of what a push is about. Private pushes do not say. */
 function pathOf({ post, comment, type }) {
+  if (type === "request") return `${SCOPE}requests`;
   if (!isId(post) || type === "follow") return `${SCOPE}notifications`;
   return `${SCOPE}post/${post}${isId(comment) ? `?comment=${comment}` : ""}`;
 }

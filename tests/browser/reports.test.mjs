@@ -192,7 +192,10 @@ test("the dialog fits, has no findings, and speaks Chinese", async () => {
 
 test("the texts of the second script are there in both languages, with the same values", async () => {
   assert.deepEqual(Object.keys(moreZh), Object.keys(moreEn));
-  const values = (text) => [...new Set([...text.matchAll(/\{(\w+)\}/g)].map(([, name]) => name))].sort();
+  const values = (entry) => {
+    const text = entry.other ?? entry;
+    return [...new Set([...text.matchAll(/\{(\w+)\}/g)].map(([, name]) => name))].sort();
+  };
   for (const [key, text] of Object.entries(moreEn)) assert.deepEqual(values(moreZh[key]), values(text), key);
   assert.deepEqual(Object.keys(moreEn).filter((key) => key in en), [], "a text is in one table");
   const web = fileURLToPath(new URL("../../web/", import.meta.url));

@@ -49,7 +49,7 @@ export class SuggestionsPanel extends Panel {
 export async function suggestions(app, limit) {
   const { items } = await app.client.connection.rpc("users.suggest", { limit });
   return items.map((person) =>
-    personLink(person, { hint: t("mutual", { n: person.mutual }), control: followButton(app, person, false) }),
+    personLink(person, { hint: t("mutual", { n: person.mutual }), control: followButton(app, person) }),
   );
 }
 

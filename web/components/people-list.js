@@ -4,7 +4,7 @@ import { h } from "../dom.js";
 import { t } from "../i18n/index.js";
 import { openDialog } from "./dialog.js";
 import { PagedList } from "./paged-list.js";
-import { personLink, toggleButton } from "./person.js";
+import { FOLLOWING, personLink, toggleButton } from "./person.js";
 import { empty } from "./states.js";
 
 const PAGE = 30;
@@ -53,7 +53,7 @@ export function restrictionLists(app) {
 function undoButton(app, person, verb) {
   const { name } = person;
   return toggleButton(app, person, {
-    on: true,
+    state: FOLLOWING,
     states: [
       { text: t(`${verb}.short`), label: t(`${verb}.name`, { name }), verb },
       { text: t(`un${verb}.short`), label: t(`un${verb}.name`, { name }), verb: `un${verb}` },

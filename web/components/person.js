@@ -25,60 +25,68 @@ export function personLink(person, { hint, control, size } = {}) {
   return h("div", { class: "person", data: { user: person.id, testid: "person" } }, link, control);
 }
 
-/** Follows, and unfollows. `changed(following)` is called when the server has done it. */
-export function followButton(app, person, following, changed = () => {}) {
+/** What is between the user and another one, as states of a button. */
+export const FREE = 0;
+export const FOLLOWING = 1;
+export const REQUESTED = 2;
+
+/** Follows or asks to follow, and takes that back. `state` is what is so now. */
+export function followButton(app, person, state) {
   const { name } = person;
-  const done = (on) => {
-    changed(on);
+  const changed = (now, before) => {
     // Who follows again meanwhile has taken it back already.
     const isOn = () => element.getAttribute("aria-pressed") === "true";
-    if (!on) app.toast(t("unfollowed.name", { name }), () => isOn() || element.click());
+    const key = before === REQUESTED ? "withdrawn.name" : "unfollowed.name";
+    if (now === FREE) app.toast(t(key, { name }), () => isOn() || element.click());
   };
   const element = toggleButton(app, person, {
-    on: following,
+    state,
     states: [
       { text: t("follow"), label: t("follow.name", { name }), verb: "follow" },
       { text: t("following"), label: t("following.name", { name }), verb: "unfollow" },
+      { text: t("requested"), label: t("requested.name", { name }), verb: "unfollow" },
     ],
     testid: "follow",
-    changed: done,
+    changed,
   });
   return element;
 }
 
 /**
- * A button between two states, off and on: each has its text and label, and the verb of what a click does. With
- * `drawing`, it shows that icon instead of a text. It changes at once, and back if the server refuses.
+ * A button between two states, off and on, or also asked for: each has its text and label, and the verb of what a click
+ * does. With `drawing`, it shows that icon instead of a text. It changes at once, and back if the server refuses.
+ * `changed(now, before)` is called when the server has done it.
  */
-export function toggleButton(app, person, { on, states, testid, drawing, changed = () => {} }) {
+export function toggleButton(app, person, { state = FREE, states, testid, drawing, changed = () => {} }) {
   const element = button({ class: "button follow", data: { testid }, onclick: () => toggle() });
   const words = h("span");
   let isBusy = false;
   element.append(...(drawing ? [icon(drawing)] : [words]));
-  const render = () => {
-    const { text, label } = states[Number(on)];
+  const show = (now) => {
+    state = now;
+    const { text, label } = states[state];
     words.textContent = text;
-    element.setAttribute("aria-pressed", String(on));
+    element.setAttribute("aria-pressed", String(state !== FREE));
     element.setAttribute("aria-label", label);
   };
   const toggle = async () => {
     // Not disabled meanwhile: that would lose the focus.
     if (isBusy) return;
     isBusy = true;
-    const { verb } = states[Number(on)];
-    on = !on;
-    render();
+    const before = state;
+    const { verb } = states[before];
+    show(before !== FREE ? FREE : person.locked ? REQUESTED : FOLLOWING);
     try {
-      await setRelation(app, verb, person.id);
-      changed(on);
+      const reply = await setRelation(app, verb, person.id);
+      if (reply?.state) show(reply.state === "requested" ? REQUESTED : FOLLOWING);
+      changed(state, before);
     } catch (error) {
-      on = !on;
-      render();
+      show(before);
       app.toast(messageOf(error));
     } finally {
       isBusy = false;
     }
   };
-  render();
+  show(state);
   return element;
 }

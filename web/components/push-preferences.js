@@ -2,18 +2,19 @@
 
 import { h } from "../dom.js";
 import { t } from "../i18n/index.js";
+import { tm } from "../i18n/more.js";
 import { messageOf } from "./states.js";
 
-const KINDS = ["mention", "reply", "comment", "like", "follow", "post"];
+const KINDS = ["mention", "reply", "comment", "like", "follow", "request", "accepted", "post"];
 /** Quiet hours before somebody chose any. */
 const NIGHT = { from: "22:00", to: "07:00" };
 const MAX_DAILY = 1000;
 
 /** A form with these preferences; it saves all of them together. */
 export function preferencesForm(app, { kinds, private: isPrivate, quiet_hours: quiet, daily_cap: cap }) {
-  const ofKind = (kind) => tick(`push-${kind}`, t(`push.kind.${kind}`), kinds[kind]);
+  const ofKind = (kind) => tick(`push-${kind}`, tm(`push.kind.${kind}`), kinds[kind]);
   const ticks = Object.fromEntries(KINDS.map((kind) => [kind, ofKind(kind)]));
-  const discreet = tick("push-private", t("push.private"), isPrivate, t("push.private.hint"));
+  const discreet = tick("push-private", tm("push.private"), isPrivate, tm("push.private.hint"));
   const hours = quietHours(quiet);
   const number = h("input", {
     class: "input short",
@@ -33,13 +34,13 @@ export function preferencesForm(app, { kinds, private: isPrivate, quiet_hours: q
   const form = h(
     "form",
     { class: "form", novalidate: true },
-    group("ticks many", t("push.kinds"), ...KINDS.map((kind) => ticks[kind].element)),
-    group("ticks", t("push.text"), discreet.element),
+    group("ticks many", tm("push.kinds"), ...KINDS.map((kind) => ticks[kind].element)),
+    group("ticks", tm("push.text"), discreet.element),
     hours.element,
     h(
       "div",
       { class: "field" },
-      h("label", { for: "push-cap" }, t("push.cap"), h("span", { class: "meta", text: ` ${t("push.cap.hint")}` })),
+      h("label", { for: "push-cap" }, tm("push.cap"), h("span", { class: "meta", text: ` ${tm("push.cap.hint")}` })),
       number,
     ),
     h("div", { class: "form-foot" }, save, error, done),
@@ -52,8 +53,8 @@ export function preferencesForm(app, { kinds, private: isPrivate, quiet_hours: q
   const valid = () => {
     for (const input of form.querySelectorAll("[aria-invalid]")) input.removeAttribute("aria-invalid");
     const bad = hours.invalid();
-    if (bad) complain(bad, t("push.quiet.wrong"));
-    else if (!number.validity.valid) complain(number, t("push.cap.wrong", { n: MAX_DAILY }));
+    if (bad) complain(bad, tm("push.quiet.wrong"));
+    else if (!number.validity.valid) complain(number, tm("push.cap.wrong", { n: MAX_DAILY }));
     else return true;
     return false;
   };
@@ -89,7 +90,7 @@ function tick(id, text, checked, hint) {
 
 /** Begin, end and time zone of the quiet hours; they are shown while they are wanted. */
 function quietHours(quiet) {
-  const wanted = tick("push-quiet", t("push.quiet.on"), quiet, t("push.quiet.hint"));
+  const wanted = tick("push-quiet", tm("push.quiet.on"), quiet, tm("push.quiet.hint"));
   const time = (name) =>
     h("input", {
       class: "input short",
@@ -105,16 +106,16 @@ function quietHours(quiet) {
   const fields = h(
     "div",
     { class: "quiet-fields" },
-    field(from, t("push.quiet.from")),
-    field(to, t("push.quiet.to")),
-    field(zone, t("push.quiet.zone")),
+    field(from, tm("push.quiet.from")),
+    field(to, tm("push.quiet.to")),
+    field(zone, tm("push.quiet.zone")),
   );
   const render = () => (fields.hidden = !wanted.input.checked);
   wanted.input.addEventListener("change", render);
   render();
   const isOn = () => wanted.input.checked;
   return {
-    element: group("ticks", t("push.quiet"), wanted.element, fields),
+    element: group("ticks", tm("push.quiet"), wanted.element, fields),
     /** The input that is not right, if one is. */
     invalid: () => isOn() && (!from.value ? from : !to.value || from.value === to.value ? to : null),
     value: () => {
@@ -133,7 +134,7 @@ function zoneChoice(current) {
   const select = h(
     "select",
     { class: "input", id: "push-zone", data: { testid: "push-zone" } },
-    h("option", { value: "", text: t("push.quiet.device") }),
+    h("option", { value: "", text: tm("push.quiet.device") }),
     ...options,
   );
   select.value = current;

@@ -110,6 +110,7 @@ export class Shell {
         (name === "profile" && own) ||
         (name === "topics" && route.name === "topic") ||
         (name === "explore" && route.name === "search") ||
+        (name === "notifications" && route.name === "requests") ||
         (name === "settings" && route.name === "push");
       if (current) link.setAttribute("aria-current", "page");
       else link.removeAttribute("aria-current");

@@ -61,6 +61,8 @@ export const isUnreachable = (error) => OUT_OF_REACH.includes(error?.reason) || 
 
 /** An error, and a way to try again. What could not be reached waits for the line, and is then loaded by itself. */
 export function failure(error, retry) {
+  // Asking again changes nothing.
+  if (error?.reason === "locked") return empty(messageOf(error));
   const again = retry && button({ class: "button", text: t("retry"), onclick: retry });
   const waits = isUnreachable(error) && Boolean(retry);
   const box = waits ? empty(t("waiting"), "", again) : empty(t("failed"), messageOf(error), again);

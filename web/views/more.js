@@ -14,6 +14,7 @@ import { moderationView } from "./moderation.js";
 import { notificationsView } from "./notifications.js";
 import { profileView } from "./profile.js";
 import { pushView } from "./push.js";
+import { requestsView } from "./requests.js";
 import { settingsView } from "./settings.js";
 import { threadView } from "./thread.js";
 
@@ -27,6 +28,7 @@ export const views = {
   notifications: notificationsView,
   favourites: favouritesView,
   search: searchView,
+  requests: requestsView,
   settings: settingsView,
   push: pushView,
   moderation: moderationView,

@@ -5,15 +5,18 @@ import { remember } from "../feedline/bounded.js";
 import { timeElement } from "../format.js";
 import { icon } from "../icons.js";
 import { t, tNodes } from "../i18n/index.js";
+import { tm } from "../i18n/more.js";
 import { paths } from "../router.js";
 import { avatar } from "../components/avatar.js";
+import { countRequests, watchRequests } from "../components/requests.js";
 import { empty, failure, showWhenSlow, skeletons } from "../components/states.js";
 
 /** How many excerpts are kept, and of how many objects one request reads them. */
 const MAX_EXCERPTS = 200;
 const MAX_IDS = 100;
+const MAX_FACES = 6;
 
-const ICONS = { like: "heart", comment: "comment", reply: "reply", follow: "person", mention: "at" };
+const ICONS = { like: "heart", comment: "comment", reply: "reply", follow: "person", mention: "at", request: "lock", accepted: "person" };
 
 export function notificationsView(app) {
   const { notifications } = app.client;
@@ -25,11 +28,12 @@ export function notificationsView(app) {
   });
   const list = h("div", { data: { testid: "notifications" } });
   const foot = h("div", { class: "feed-end" });
-  const name = { "aria-label": t("push"), title: t("push") };
+  const name = { "aria-label": tm("push"), title: tm("push") };
   const setUp = h("a", { class: "icon-button", href: paths.push(), ...name }, icon("gear"));
   const bar = h("div", { class: "search-bar" }, h("span", { class: "meta", role: "status" }), read, setUp);
   bar.firstChild.style.flex = "1";
-  const card = h("section", { class: "card feed notifications" }, bar, list, foot);
+  const asking = requestsRow(app);
+  const card = h("section", { class: "card feed notifications" }, bar, asking.element, list, foot);
   const rows = new Map();
   const excerpts = new Excerpts(app, () => showGroups(rows, notifications.items, excerpts));
 
@@ -62,7 +66,7 @@ export function notificationsView(app) {
     }
     if (!loaded) render();
   };
-  const stop = notifications.on("change", changed);
+  const stopList = notifications.on("change", changed);
   changed();
   return {
     title: t("notifications"),
@@ -70,9 +74,43 @@ export function notificationsView(app) {
     resume: () => {
       render();
       notifications.markSeen();
+      asking.read();
     },
-    stop,
+    stop: () => {
+      stopList();
+      asking.stop();
+    },
   };
+}
+
+/** Says how many people ask to follow the user, and leads to them. */
+function requestsRow(app) {
+  const element = h("div");
+  const read = async () => {
+    const found = await countRequests(app).catch(() => null);
+    if (!found) return;
+    const { people, number, isMore } = found;
+    const hadFocus = element.contains(document.activeElement);
+    const text = tm(isMore ? "requests.more" : "requests.waiting", { n: number });
+    const row = h(
+      "a",
+      { class: "notification", href: paths.requests(), data: { testid: "requests-row" } },
+      h("span", { class: "kind", "aria-hidden": "true" }, icon("lock")),
+      h(
+        "div",
+        {},
+        h("div", { class: "faces" }, ...people.slice(0, MAX_FACES).map((person) => avatar(person, "tiny"))),
+        h("p", { class: "sum" }, h("strong", { text })),
+      ),
+    );
+    element.replaceChildren(...(number > 0 ? [row] : []));
+    if (hadFocus) element.firstChild?.focus();
+  };
+  const stops = [
+    watchRequests(app, ["request"], null, read),
+    app.relations.on((_, verb) => ["accept", "reject", "block"].includes(verb) && read()),
+  ];
+  return { element, read, stop: () => stops.forEach((stop) => stop()) };
 }
 
 /** The post that a notification belongs to; undefined for a follow. */
@@ -168,7 +206,7 @@ function reconcile(list, rows, items, make) {
 
 function row(app, item) {
   const { kind, people, count, object, updated_at: at, read } = item;
-  const faces = h("div", { class: "faces" }, ...people.slice(0, 6).map((person) => avatar(person, "tiny")));
+  const faces = h("div", { class: "faces" }, ...people.slice(0, MAX_FACES).map((person) => avatar(person, "tiny")));
   const name = people.length > 0 ? h("strong", {}, bidi(people[0].name)) : "";
   const others = count - 1;
   const second = people[1] && h("strong", {}, bidi(people[1].name));
@@ -201,7 +239,9 @@ function row(app, item) {
 
 function hrefOf(app, item) {
   const { people, count } = item;
+  if (item.kind === "request") return paths.requests();
+  const list = item.kind === "accepted" ? "following" : "followers";
   if (!item.object)
-    return count === 1 && people.length === 1 ? paths.user(people[0].id) : paths.user(app.session.user, "followers");
+    return count === 1 && people.length === 1 ? paths.user(people[0].id) : paths.user(app.session.user, list);
   return paths.post(postOf(item), commentOf(item));
 }

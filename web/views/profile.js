@@ -4,8 +4,9 @@ import { bidi, button, h } from "../dom.js";
 import { count, day } from "../format.js";
 import { icon } from "../icons.js";
 import { t, tNodes } from "../i18n/index.js";
+import { tm } from "../i18n/more.js";
 import { PostPages } from "../post-pages.js";
-import { changesVisibility } from "../relations.js";
+import { changesVisibility, setRelation } from "../relations.js";
 import { paths } from "../router.js";
 import { avatar } from "../components/avatar.js";
 import { commentRow } from "../components/comment-row.js";
@@ -13,11 +14,12 @@ import { Feed } from "../components/feed.js";
 import { openMenu } from "../components/menu.js";
 import { PagedList } from "../components/paged-list.js";
 import { peopleList } from "../components/people-list.js";
-import { followButton, toggleButton } from "../components/person.js";
+import { FOLLOWING, followButton, FREE, REQUESTED, toggleButton } from "../components/person.js";
 import { reportItem } from "../components/report.js";
+import { requestNotice, watchRequests } from "../components/requests.js";
 import { empty, failure, showWhenSlow, skeletons } from "../components/states.js";
 import { fillText } from "../components/text.js";
-import { changeRelation } from "../components/undo.js";
+import { changeRelation, doWithUndo } from "../components/undo.js";
 import { notFound } from "./not-found.js";
 
 /** What is below the card: by the last part of the address. */
@@ -39,22 +41,50 @@ export function profileView(app, { id, tab }) {
     return { title: t("not-found"), element: h("div", { class: "view" }, h("section", { class: "card" }, notFound())) };
   const card = h("section", { class: "card profile", "aria-busy": "true", data: { testid: "profile" } });
   card.style.minHeight = "209px";
-  const { element, feed, timeline, ready } = TABS[tab](app, id, tab);
+  /** What is below the card. */
+  let lists = TABS[tab](app, id, tab);
+  const closeLists = () => {
+    lists.feed?.close();
+    lists.timeline?.close();
+  };
+  const replaceLists = (fresh) => {
+    const hadFocus = lists.element.contains(document.activeElement) && document.activeElement.dataset.testid;
+    closeLists();
+    lists.element.replaceWith(fresh.element);
+    lists = fresh;
+    if (hadFocus) lists.element.querySelector(`[data-testid="${hadFocus}"]`)?.focus({ preventScroll: true });
+  };
   const view = {
     title: app.client.people.get(id).name,
-    feed,
-    element: h("div", { class: "view" }, card, element),
-    ready,
-    resume: () => feed?.resume(),
-    pause: () => feed?.pause(),
+    get feed() {
+      return lists.feed;
+    },
+    element: h("div", { class: "view" }, card, lists.element),
+    ready: lists.ready,
+    resume: () => lists.feed?.resume(),
+    pause: () => lists.feed?.pause(),
     stop: () => {
       for (const stop of stops) stop();
-      feed?.close();
-      timeline?.close();
+      leave();
+      closeLists();
     },
   };
+  const { connection } = app.client;
+  // The server ends the subscription when the profile can no longer be seen, or its lists.
+  const join = () => connection.subscribe(`user:${id}`, { unsubscribed: () => load() });
+  let leave = join();
+  /** Only followers see the lists of a private account. */
+  const showLists = (profile) => {
+    const isClosed = profile.locked && !own && !profile.edges.following;
+    if (isClosed) return replaceLists({ element: closedLists(app, profile), isClosed });
+    if (!lists.isClosed) return;
+    replaceLists(TABS[tab](app, id, tab));
+    if (app.view === view) lists.feed?.resume();
+    leave();
+    leave = join();
+  };
   const load = async () => {
-    const { connection, people } = app.client;
+    const { people } = app.client;
     const shown = card.childElementCount > 0 ? () => {} : showWhenSlow(card, () => skeletons(1, "person"));
     try {
       // Asked for together and shown together, so that nothing moves.
@@ -68,7 +98,9 @@ export function profileView(app, { id, tab }) {
       // The buttons are made anew: the focus stays on the one that was used.
       const focused = card.contains(document.activeElement) && document.activeElement.dataset.testid;
       show(app, card, profile, shared, tab);
-      if (focused) card.querySelector(`[data-testid="${focused}"]`)?.focus({ preventScroll: true });
+      const same = focused && card.querySelector(`[data-testid="${focused}"]`);
+      if (focused) (same ?? card.querySelector("[data-testid=follow]"))?.focus({ preventScroll: true });
+      showLists(profile);
     } catch (error) {
       await shown();
       if (error.code !== 404) return card.replaceChildren(failure(error, load));
@@ -77,18 +109,15 @@ export function profileView(app, { id, tab }) {
       view.element.replaceChildren(h("section", { class: "card" }, notFound()));
     }
   };
-  const { connection } = app.client;
   const stops = [
     app.relations.on((other, verb) => {
       if (other !== id) return;
       load();
       // Feeds read themselves anew, other lists do not.
-      if (feed || !changesVisibility(verb)) return;
-      const { element: fresh } = TABS[tab](app, id, tab);
-      view.element.lastChild.replaceWith(fresh);
+      if (lists.feed || lists.isClosed || !changesVisibility(verb)) return;
+      replaceLists(TABS[tab](app, id, tab));
     }),
-    // The server ends the subscription when the profile can no longer be seen.
-    connection.subscribe(`user:${id}`, { unsubscribed: load }),
+    own ? () => {} : watchRequests(app, ["request", "accepted", "follow"], id, load),
   ];
   load();
   return view;
@@ -126,7 +155,7 @@ function peopleOf(app, id, tab) {
   // The caller's own lists take no id.
   const params = tab === "friends" ? {} : { id };
   const followed = tab === "shared" || (id === app.session.user && tab !== "followers");
-  const control = (person) => followed && followButton(app, person, true);
+  const control = (person) => followed && followButton(app, person, FOLLOWING);
   const { element, ready } = peopleList(app, `users.${tab}`, params, t(`${tab}.empty`), control);
   return { element, ready };
 }
@@ -149,7 +178,7 @@ function show(app, card, profile, shared, tab) {
       ]
     : [
         !edges.blocking && (edges.following || edges.notify) && bell(app, profile),
-        !edges.blocking && followButton(app, profile, edges.following),
+        !edges.blocking && followButton(app, profile, followState(edges)),
         relationMenu(app, profile),
       ];
   const about = [
@@ -165,7 +194,7 @@ function show(app, card, profile, shared, tab) {
       h(
         "div",
         { class: "profile-name" },
-        h("h2", { data: { testid: "profile-name" } }, bidi(name)),
+        h("h2", { data: { testid: "profile-name" } }, bidi(name), profile.locked && lockIcon()),
         h("p", { class: "meta", text: `@${id}` }),
         h("p", { class: "meta", text: about.filter(Boolean).join(" · ") }),
       ),
@@ -174,9 +203,25 @@ function show(app, card, profile, shared, tab) {
     ...(bio ? [bioOf(bio)] : []),
     figures(profile, tab, own),
     ...(shared?.items.length > 0 ? [sharedLine(id, shared)] : []),
+    ...(edges.requested_by ? [requestNotice(app, profile)] : []),
     ...(hint ? [h("p", { class: "notice" }, h("span", { text: hint }))] : []),
     tabs(profile, tab),
   );
+}
+
+const followState = ({ following, requested }) => (following ? FOLLOWING : requested ? REQUESTED : FREE);
+
+function lockIcon() {
+  const properties = { class: "lock", role: "img", "aria-label": tm("locked"), title: tm("locked") };
+  return h("span", { ...properties, data: { testid: "lock" } }, icon("lock"));
+}
+
+/** Stands for the lists of a private account, for those who do not follow it. */
+function closedLists(app, profile) {
+  const { edges } = profile;
+  const text = edges.blocking ? "" : tm(edges.requested ? "locked.requested" : "locked.ask");
+  const follow = !edges.blocking && followButton(app, profile, followState(edges));
+  return h("section", { class: "card", data: { testid: "locked" } }, empty(t("error.locked"), text, follow));
 }
 
 function bioOf(bio) {
@@ -222,14 +267,14 @@ function sharedLine(id, { items, next }) {
 /** Asks for a push with each post of an author. */
 function bell(app, { id, name, edges }) {
   return toggleButton(app, { id }, {
-    on: edges.notify,
+    state: Number(edges.notify),
     states: [
       { text: "", label: t("notify.name", { name }), verb: "notify" },
       { text: "", label: t("unnotify.name", { name }), verb: "unnotify" },
     ],
     drawing: "bell",
     testid: "bell",
-    changed: (on) => app.toast(t(on ? "notify.done" : "relation.undone", { name })),
+    changed: (state) => app.toast(t(state ? "notify.done" : "relation.undone", { name })),
   });
 }
 
@@ -255,6 +300,14 @@ function relationMenu(app, profile) {
         testid: "block",
         run: () => change("block"),
       };
+  const remove = edges.followed_by && {
+    label: tm("follower.remove", { name }),
+    hint: tm("follower.remove.hint"),
+    confirm: tm("follower.remove.sure"),
+    testid: "remove-follower",
+    run: () =>
+      doWithUndo(app, () => setRelation(app, "remove_follower", id), tm("follower.removed", { name })),
+  };
   const element = button(
     {
       class: "button",
@@ -266,6 +319,7 @@ function relationMenu(app, profile) {
         openMenu(element, t("more"), [
           choice(edges.muting, "mute", "unmute", "mute.hint"),
           choice(edges.hiding, "hide", "unhide", "hide.hint"),
+          remove,
           reportItem(app, { user: id }),
           block,
         ]),

@@ -3,6 +3,7 @@
 import { button, h, setText } from "../dom.js";
 import { timeElement } from "../format.js";
 import { t } from "../i18n/index.js";
+import { tm } from "../i18n/more.js";
 import { confirmDialog } from "../components/dialog.js";
 import { preferencesForm } from "../components/push-preferences.js";
 import { failure, messageOf, showWhenSlow, skeletons } from "../components/states.js";
@@ -27,8 +28,8 @@ export function pushView(app) {
   const here = h("div", { class: "push-here", data: { testid: "push-here" } });
   const devices = h("div", { data: { testid: "devices" } });
   const preferences = h("div");
-  const what = section(t("push.what"), preferences);
-  const all = section(t("push.devices"), h("p", { text: t("push.devices.text") }), devices);
+  const what = section(tm("push.what"), preferences);
+  const all = section(tm("push.devices"), h("p", { text: tm("push.devices.text") }), devices);
   const list = async () => {
     try {
       const { items } = await app.client.connection.rpc("devices.list");
@@ -63,8 +64,8 @@ export function pushView(app) {
   });
   what.hidden = all.hidden = true;
   const view = {
-    title: t("push"),
-    element: h("div", { class: "view" }, section(t("push.here"), here), what, all),
+    title: tm("push"),
+    element: h("div", { class: "view" }, section(tm("push.here"), here), what, all),
     ready: load(),
     stop,
   };
@@ -95,12 +96,12 @@ class HereControl {
     const state = this.#state();
     this.#word.dataset.state = state;
     const user = push.owner?.user ?? "";
-    setText(this.#words, this.#isBusy ? t("push.busy") : t(`push.state.${state}`, { user }));
+    setText(this.#words, this.#isBusy ? tm("push.busy") : tm(`push.state.${state}`, { user }));
     const focused = this.#controls.contains(document.activeElement);
     this.#controls.replaceChildren(
-      ...(state === "on" ? [this.#button(t("push.off.do"), () => push.disable())] : []),
+      ...(state === "on" ? [this.#button(tm("push.off.do"), () => push.disable())] : []),
       ...(["off", "other"].includes(state)
-        ? [this.#button(t("push.on.do"), () => push.enable(this.#key), "primary")]
+        ? [this.#button(tm("push.on.do"), () => push.enable(this.#key), "primary")]
         : []),
     );
     if (focused) this.#controls.firstChild?.focus();
@@ -135,7 +136,7 @@ class HereControl {
       await turn();
     } catch (error) {
       this.#problem.textContent =
-        error instanceof PushError ? t(`push.problem.${error.reason}`) : messageOf(error);
+        error instanceof PushError ? tm(`push.problem.${error.reason}`) : messageOf(error);
     } finally {
       this.#isBusy = false;
       this.render();
@@ -145,20 +146,20 @@ class HereControl {
 }
 
 function deviceRows(app, items, changed) {
-  if (items.length === 0) return [h("p", { text: t("push.devices.none") })];
+  if (items.length === 0) return [h("p", { text: tm("push.devices.none") })];
   return [h("ul", { class: "devices" }, ...items.map((device) => deviceRow(app, device, changed)))];
 }
 
 function deviceRow(app, { id, platform, app_version: version, time_zone: zone, seen_at: seenAt }, changed) {
   const isHere = id === app.push.device && app.push.isOn;
-  const name = version ?? PLATFORMS[platform] ?? t("push.device.server");
+  const name = version ?? PLATFORMS[platform] ?? tm("push.device.server");
   const remove = async () => {
     if (isHere) await app.push.disable();
     else await app.client.connection.rpc("devices.remove", { id });
     await changed();
   };
-  const hints = [isHere && t("push.device.here"), version && PLATFORMS[platform], zone].filter(Boolean).join(" · ");
-  const ask = () => confirmDialog(t("push.device.remove"), t("push.device.sure", { name }), t("remove"), remove);
+  const hints = [isHere && tm("push.device.here"), version && PLATFORMS[platform], zone].filter(Boolean).join(" · ");
+  const ask = () => confirmDialog(tm("push.device.remove"), tm("push.device.sure", { name }), t("remove"), remove);
   return h(
     "li",
     { class: "person", data: { testid: "device", id } },
@@ -166,12 +167,12 @@ function deviceRow(app, { id, platform, app_version: version, time_zone: zone, s
       "span",
       { class: "person-name" },
       h("span", { class: "name", text: name }),
-      h("span", { class: "meta" }, hints && `${hints} · `, t("push.device.seen"), " ", timeElement(seenAt)),
+      h("span", { class: "meta" }, hints && `${hints} · `, tm("push.device.seen"), " ", timeElement(seenAt)),
     ),
     button({
       class: "button",
       text: t("remove"),
-      "aria-label": t("push.device.remove.name", { name }),
+      "aria-label": tm("push.device.remove.name", { name }),
       data: { testid: "device-remove" },
       onclick: ask,
     }),
@@ -181,13 +182,13 @@ function deviceRow(app, { id, platform, app_version: version, time_zone: zone, s
 /** The part of the settings: the way here, and the devices; a sentence where the server does not push. */
 export function pushSection(app) {
   const element = h("div", { class: "push-here", data: { testid: "push-settings" } });
-  const open = h("a", { class: "button", href: paths.push(), text: t("push.open"), data: { testid: "open-push" } });
+  const open = h("a", { class: "button", href: paths.push(), text: tm("push.open"), data: { testid: "open-push" } });
   const load = async () => {
     const shown = showWhenSlow(element, () => skeletons(1, "line"));
     try {
       const { devices, isServed } = await readPush(app);
       await shown();
-      const sentence = h("p", { text: t(isServed ? "push.lead" : "push.state.unserved") });
+      const sentence = h("p", { text: tm(isServed ? "push.lead" : "push.state.unserved") });
       element.replaceChildren(sentence, ...(isServed ? [h("div", {}, open)] : []));
       if (devices.length > 0) element.append(...deviceRows(app, devices, load));
     } catch (error) {

@@ -2,6 +2,7 @@
 
 import { button, h } from "../dom.js";
 import { t } from "../i18n/index.js";
+import { tm } from "../i18n/more.js";
 import { isLoadable } from "../components/media.js";
 import { languageChoice, themeChoice } from "../components/choices.js";
 import { confirmDialog } from "../components/dialog.js";
@@ -29,12 +30,13 @@ export function settingsView(app) {
       "div",
       { class: "view" },
       section(t("settings.profile"), profileForm(app)),
+      section(tm("privacy"), privateSwitch(app)),
       section(t("settings.theme"), themeChoice()),
       section(
         t("settings.language"),
         languageChoice(() => app.refresh()),
       ),
-      section(t("push"), push.element),
+      section(tm("push"), push.element),
       section(t("settings.people"), h("div", {}, ...restrictionLists(app))),
       section(t("settings.password"), passwordForm(call)),
       section(
@@ -130,6 +132,54 @@ function profileForm(app) {
     return t("saved");
   };
   return form(fields, t("save"), save, "save-profile");
+}
+
+/** Whether only those whom the user accepts follow, and see posts. */
+function privateSwitch(app) {
+  const { connection } = app.client;
+  const input = h("input", {
+    type: "checkbox",
+    role: "switch",
+    id: "settings-private",
+    disabled: true,
+    "aria-describedby": "settings-private-hint",
+    data: { testid: "settings-private" },
+  });
+  const status = h("p", { class: "done", role: "status", data: { testid: "private-done" } });
+  const error = h("p", { class: "error", role: "alert", data: { testid: "private-error" } });
+  const set = async (locked) => {
+    await connection.rpc("users.update", { locked });
+    input.checked = locked;
+    status.textContent = tm(locked ? "private.on" : "private.off.done");
+  };
+  const read = async () => {
+    try {
+      const { locked = false } = await connection.insist(() => connection.rpc("users.get", { id: app.session.user }));
+      input.checked = locked;
+      input.disabled = false;
+    } catch (failure) {
+      error.textContent = messageOf(failure);
+    }
+  };
+  input.addEventListener("change", async () => {
+    status.textContent = error.textContent = "";
+    const wanted = input.checked;
+    if (!wanted) {
+      // It stays on until that is confirmed.
+      input.checked = true;
+      return confirmDialog(tm("private.off"), tm("private.off.text"), tm("private.off"), () => set(false));
+    }
+    try {
+      await set(true);
+    } catch (failure) {
+      input.checked = false;
+      error.textContent = messageOf(failure);
+    }
+  });
+  read();
+  const name = h("label", { for: input.id, text: tm("private") });
+  const hint = h("span", { class: "meta", id: "settings-private-hint", text: tm("private.hint") });
+  return h("div", {}, h("div", { class: "tick" }, input, h("span", {}, name, hint)), status, error);
 }
 
 function passwordForm(call) {
