@@ -157,7 +157,7 @@ test("requests are counted above the notifications, listed, and answered", async
   await ann.click("requests-row");
   await ann.sees("requests", "Di Prima");
   assert.equal(await ann.run(() => location.pathname), "/requests");
-  await ann.sees("main h1", "Requests to follow");
+  await ann.sees("main h1", "Follow requests");
   const names = () => ann.texts("[data-testid=requests] .name");
   assert.deepEqual(await names(), ["Di Prima", "Bo Diddley"]);
   await as("ed", "PUT", "/users/ann/follow");

@@ -213,6 +213,9 @@ test("a push is shown, replaced by its tag, and opens what it is about", async (
   await shows(ann, ["Push 3|hello|notification-3", "Feedline||unreadable"]);
   await click(ann, "notification-3");
   await ann.until(() => ann.run(() => location.pathname), (now) => now === "/notifications", "a private push");
+  await deliver(ann, alert(4, { data: { notification: "100", type: "request" } }));
+  await click(ann, "notification-4");
+  await ann.until(() => ann.run(() => location.pathname), (now) => now === "/requests", "a request to follow");
 });
 
 test("a clear withdraws what was read elsewhere, and leaves the rest", async () => {
@@ -244,7 +247,7 @@ test("the preferences are saved, and read back", async () => {
   await go(ann, "/settings");
   await ann.click("open-push");
   await ann.sees("push-save", "Save");
-  for (const name of ["push-like", "push-private", "push-quiet"]) await ann.click(name);
+  for (const name of ["push-like", "push-accepted", "push-private", "push-quiet"]) await ann.click(name);
   await ann.run(() => {
     const set = (id, value) => (document.getElementById(id).value = value);
     set("push-from", "23:15");
@@ -254,7 +257,8 @@ test("the preferences are saved, and read back", async () => {
   });
   await ann.click("push-save");
   await ann.sees("push-saved", "Saved.");
-  const kinds = { mention: true, reply: true, comment: true, like: false, follow: true, post: true };
+  const shared = { mention: true, reply: true, comment: true, like: false, follow: true, post: true };
+  const kinds = { ...shared, request: true, accepted: false };
   const quiet = { from: "23:15", to: "06:45", time_zone: "Asia/Shanghai" };
   const wanted = { kinds, private: true, quiet_hours: quiet, daily_cap: 12 };
   assert.deepEqual(await server.callAs("ann", "GET", "/push/preferences"), wanted);

@@ -1,4 +1,4 @@
-// Who may see a post: its name, and the picker.
+// Who may see a post, and who may comment on it: the names, and the pickers.
 
 import { button, h } from "../dom.js";
 import { icon } from "../icons.js";
@@ -6,6 +6,13 @@ import { t } from "../i18n/index.js";
 import { openMenu } from "./menu.js";
 
 const PLAIN = ["public", "followers", "friends"];
+/** Who may comment, with the keys of their names. */
+const POLICIES = {
+  everyone: "audience.public",
+  followers: "audience.followers",
+  mentioned: "policy.mentioned",
+  nobody: "nobody",
+};
 
 /** The name of an audience. Its readers do not learn who else is named: they get an empty list. */
 export function audienceName(visibility) {
@@ -80,5 +87,46 @@ export class AudiencePicker {
       done: (users) => this.#choose({ [kind]: users }),
       closed: () => this.element.focus(),
     });
+  }
+}
+
+/** A button that opens the choice of who can comment, and names those whose choice is not everyone. */
+export class PolicyPicker {
+  value;
+  #chosen;
+  #label = h("span");
+  element;
+
+  /** `chosen()` is called when the user has chosen another. */
+  constructor(chosen = () => {}) {
+    this.#chosen = chosen;
+    const properties = { class: "audience", "aria-haspopup": "menu", "aria-expanded": "false" };
+    this.element = button(
+      { ...properties, data: { testid: "policy" }, onclick: () => this.#pick() },
+      icon("comment"),
+      this.#label,
+    );
+    this.set();
+  }
+
+  set(policy = "everyone") {
+    this.value = policy;
+    const name = t(POLICIES[policy]);
+    this.#label.textContent = policy === "everyone" ? "" : name;
+    this.element.title = `${t("policy")}: ${name}`;
+    this.element.setAttribute("aria-label", this.element.title);
+  }
+
+  #pick() {
+    const items = Object.entries(POLICIES).map(([policy, key]) => ({
+      label: t(key),
+      checked: this.value === policy,
+      testid: `policy-${policy}`,
+      run: () => {
+        this.set(policy);
+        this.#chosen();
+      },
+    }));
+    openMenu(this.element, t("policy"), items);
   }
 }

@@ -30,6 +30,7 @@ export class CommentCard {
   #thread;
   #level;
   #like;
+  #answer;
   #replies = h("div", { class: "replies" });
   #expand = button({ class: "link expand", data: { testid: "expand" }, onclick: () => this.#more() });
   #cursor = undefined;
@@ -42,7 +43,7 @@ export class CommentCard {
   rereading = null;
 
   /**
-   * `thread` has the `author` of the post, the `order`, and `all` cards that are shown, by id. `level` says how many
+   * `thread` has the `author` of the post, whether the user `mayReply`, the `order`, and `all` cards that are shown, by id. `level` says how many
    * comments are above it.
    */
   constructor(app, comment, thread, level = 0) {
@@ -64,6 +65,7 @@ export class CommentCard {
     if (!this.#comment.author) return;
     setText(this.#name, withoutDirections(this.#app.client.people.get(this.#comment.author).name));
     this.#like.update(this.#comment);
+    show(this.#answer, this.#thread.mayReply);
   }
 
   /** Likes were settled. */
@@ -187,11 +189,12 @@ export class CommentCard {
     show(this.#edited, Boolean(this.#comment.edited_at));
     this.#showRemoval();
     const open = () => this.#reply()?.focus();
-    const reply = button(
+    this.#answer = button(
       { class: "action", "aria-label": t("comment.reply"), data: { testid: "reply" }, onclick: open },
       icon("reply"),
     );
-    const actions = h("div", { class: "actions" }, this.#like.element, reply, this.#menu());
+    show(this.#answer, this.#thread.mayReply);
+    const actions = h("div", { class: "actions" }, this.#like.element, this.#answer, this.#menu());
     this.element.setAttribute("aria-label", t("comment.by", { name: person.name }));
     this.element.replaceChildren(
       avatarLink(person),

@@ -5,7 +5,7 @@ import { draftAt, keepDraft } from "../drafts.js";
 import { icon } from "../icons.js";
 import { t } from "../i18n/index.js";
 import { isBlank, written } from "../text.js";
-import { AudiencePicker } from "./audience.js";
+import { AudiencePicker, PolicyPicker } from "./audience.js";
 import { avatar } from "./avatar.js";
 import { MentionCompletion } from "./completion.js";
 import { openDialog } from "./dialog.js";
@@ -29,6 +29,7 @@ export class Compose {
   #media = new MediaField();
   #place = new PlaceField();
   #audience;
+  #policy;
   element;
 
   constructor(app, place, { sent = () => {}, bare = false } = {}) {
@@ -36,6 +37,7 @@ export class Compose {
     this.#sent = sent;
     this.#draftPlace = place;
     this.#audience = new AudiencePicker(app, () => this.#keep());
+    this.#policy = new PolicyPicker(() => this.#keep());
     const search = (q) => app.client.connection.rpc("users.search", { q, limit: 6 }).then(({ items }) => items);
     const completion = new MentionCompletion(this.#text, search);
     const foot = h(
@@ -53,6 +55,7 @@ export class Compose {
       ),
       this.#place.toggle,
       this.#audience.element,
+      this.#policy.element,
       this.#limit.element,
       h("button", { type: "submit", class: "button primary", text: t("post"), data: { testid: "post-submit" } }),
     );
@@ -108,17 +111,18 @@ export class Compose {
     this.focus();
   }
 
-  #fill({ text = "", media = [], location = null, visibility = "public" }) {
+  #fill({ text = "", media = [], location = null, visibility = "public", comment_policy: policy }) {
     this.#text.value = text;
     this.#media.set(media);
     this.#place.set(location);
     this.#audience.set(visibility);
+    this.#policy.set(policy);
     this.#count();
   }
 
   get #draft() {
     const [media, location, visibility] = [this.#media.value, this.#place.value, this.#audience.value];
-    return { text: this.#text.value, media, location, visibility };
+    return { text: this.#text.value, media, location, visibility, comment_policy: this.#policy.value };
   }
 
   /** A click may end the session. */
@@ -160,8 +164,9 @@ export class Compose {
 }
 
 /** Leaves out what was not filled in. */
-function compact({ text, media, location, visibility }) {
-  return { text, visibility, ...(media.length > 0 && { media }), ...(location && { location }) };
+function compact({ text, media, location, visibility, comment_policy }) {
+  const policy = comment_policy !== "everyone" && { comment_policy };
+  return { text, visibility, ...policy, ...(media.length > 0 && { media }), ...(location && { location }) };
 }
 
 /** Opens the form in a dialog; what is not sent is kept for the next time. */

@@ -7,8 +7,8 @@ import { openDialog } from "./dialog.js";
 import { messageOf } from "./states.js";
 import { TextLimit } from "./text-limit.js";
 
-/** Opens it with a text; `save(text)` resolves when the server has stored it. */
-export function editDialog(title, text, save) {
+/** Opens it with a text; `save(text)` resolves when the server has stored it. `extra` is a control below the text. */
+export function editDialog(title, text, save, extra = null) {
   const field = h("textarea", {
     class: "input",
     rows: 5,
@@ -25,7 +25,7 @@ export function editDialog(title, text, save) {
     text: t("save"),
     data: { testid: "edit-submit" },
   });
-  const form = h("form", { class: "form" }, field, error, h("div", { class: "dialog-foot" }, limit.element, submit));
+  const form = h("form", { class: "form" }, field, error, h("div", { class: "dialog-foot" }, extra, limit.element, submit));
   const dialog = openDialog(title, form);
   form.addEventListener("submit", async (event) => {
     event.preventDefault();

@@ -40,7 +40,7 @@ export function restrictionLists(app) {
     );
     box.addEventListener("toggle", () => {
       if (!box.open) return;
-      const { element } = peopleList(app, `users.${kind}`, {}, t("settings.nobody"), control);
+      const { element } = peopleList(app, `users.${kind}`, {}, t("nobody"), control);
       element.classList.remove("card");
       place.replaceChildren(element);
     });

@@ -3,6 +3,7 @@
 import { remember } from "../feedline/bounded.js";
 import { t } from "../i18n/index.js";
 import { paths } from "../router.js";
+import { PolicyPicker } from "./audience.js";
 import { editDialog } from "./edit-dialog.js";
 import { openMenu } from "./menu.js";
 import { peopleDialog } from "./people-list.js";
@@ -29,8 +30,14 @@ export function postMenu(app, anchor, post, timeline, person) {
     const { id } = post;
     // Not every list is live: what was done here is shown in the one where it was done, too.
     const apply = (event) => [...new Set([app.client.timeline, timeline])].forEach((list) => list?.apply(event));
-    const edit = async (text) =>
-      apply({ type: "edited", post: await app.client.connection.rpc("posts.edit", { id, text }) });
+    const policy = new PolicyPicker();
+    policy.set(post.comment_policy);
+    const before = policy.value;
+    const edit = async (text) => {
+      const comments = policy.value !== before && { comment_policy: policy.value };
+      const edited = await app.client.connection.rpc("posts.edit", { id, text, ...comments });
+      apply({ type: "edited", post: { comment_policy: undefined, ...edited } });
+    };
     const remove = async () => {
       await app.client.connection.rpc("posts.delete", { id });
       apply({ type: "gone", id, reason: "deleted" });
@@ -39,7 +46,7 @@ export function postMenu(app, anchor, post, timeline, person) {
       !post.removed && {
         label: t("post.edit"),
         testid: "edit",
-        run: () => editDialog(t("post.edit"), post.text, edit),
+        run: () => editDialog(t("post.edit"), post.text, edit, policy.element),
       },
       link,
       likers,

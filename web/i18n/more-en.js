@@ -147,7 +147,7 @@ export const moreEn = {
   locked: "Private account",
   "locked.ask": "Ask to follow to see what they post.",
   "locked.requested": "You asked to follow. You see what they post once they accept.",
-  requests: "Requests to follow",
+  requests: "Follow requests",
   "requests.which": "Which requests",
   "requests.mine": "To you",
   "requests.asked": "By you",
@@ -174,4 +174,7 @@ export const moreEn = {
   "follower.remove.hint": "they are not told",
   "follower.remove.sure": "Remove for sure?",
   "follower.removed": "{name} no longer follows you.",
+  "closed.followers": "Only followers of {name} can comment.",
+  "closed.mentioned": "Only people mentioned in the post can comment.",
+  "closed.nobody": "Nobody can comment on this post.",
 };

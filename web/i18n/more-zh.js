@@ -173,4 +173,7 @@ export const moreZh = {
   "follower.remove.hint": "对方不会收到通知",
   "follower.remove.sure": "确定移除？",
   "follower.removed": "{name} 不再关注你。",
+  "closed.followers": "只有 {name} 的关注者可以评论。",
+  "closed.mentioned": "只有帖子中提到的人可以评论。",
+  "closed.nobody": "这条帖子不能评论。",
 };

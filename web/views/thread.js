@@ -2,6 +2,7 @@
 
 import { button, h, show } from "../dom.js";
 import { t } from "../i18n/index.js";
+import { tm } from "../i18n/more.js";
 import { CommentForm } from "../components/comment-form.js";
 import { CommentCard } from "../components/comment.js";
 import { PagedList } from "../components/paged-list.js";
@@ -32,8 +33,14 @@ class Thread {
   #post = null;
   #target;
   #card = null;
-  /** What the comments share: the author of the post, the order ("newest" or "oldest" first), the cards by id. */
-  #thread = { author: "", order: "oldest", all: new Map(), unfolds: 0 };
+  /** The form of a comment, or the sentence that stands for it, and the policy that says so. */
+  #form = null;
+  #closed = null;
+  /**
+   * What the comments share: the author of the post, whether the user may reply, the order ("newest" or "oldest"
+   * first), the cards by id.
+   */
+  #thread = { author: "", mayReply: true, order: "oldest", all: new Map(), unfolds: 0 };
   #list = null;
   #choice = null;
   /** Stands for the list that is shown. */
@@ -54,8 +61,11 @@ class Thread {
     this.#id = id;
     this.#target = target;
     this.ready = this.#load();
-    // A block takes the post or comments away, and may bring them back.
-    this.#stopRelations = app.relations.on((_, verb) => changesVisibility(verb) && this.#refresh());
+    // A block takes the post or comments away, and may bring them back. Followers of the author may comment on more.
+    const isOfAuthor = (user) => user === this.#post?.author;
+    this.#stopRelations = app.relations.on((user, verb) => {
+      if (changesVisibility(verb) || isOfAuthor(user)) this.#refresh();
+    });
   }
 
   stop() {
@@ -124,16 +134,35 @@ class Thread {
     this.#card = new PostCard(this.#app, this.#entry());
     this.#card.element.classList.add("thread-post");
     this.#card.showWhole();
-    const form = new CommentForm(this.#app, this.#id, null, (comment) => this.#arrived(comment));
+    this.#closed = null;
+    this.#showForm();
     this.#list = this.#makeList();
-    this.write = () => form.focus();
+    this.write = () => this.#form.focus();
     this.#place.replaceChildren(
       h("div", { class: "rail", "aria-hidden": "true" }),
       this.#card.element,
-      form.element,
+      this.#form.element ?? this.#form,
       this.#orderChoice(),
       this.#list.element,
     );
+  }
+
+  /** Shows the form of a comment; where the user may not comment, who can. */
+  #showForm() {
+    const { author, can_comment: may = true, comment_policy: policy } = this.#post;
+    const closed = may ? "" : policy;
+    if (closed === this.#closed) return;
+    this.#closed = closed;
+    this.#thread.mayReply = may;
+    for (const card of this.#thread.all.values()) card.refresh();
+    const before = this.#form?.element ?? this.#form;
+    const hadFocus = before?.contains(document.activeElement);
+    const { name } = this.#app.client.people.get(author);
+    const sentence = () =>
+      h("p", { class: "closed", tabindex: -1, text: tm(`closed.${closed}`, { name }), data: { testid: "closed" } });
+    this.#form = may ? new CommentForm(this.#app, this.#id, null, (comment) => this.#arrived(comment)) : sentence();
+    before?.replaceWith(this.#form.element ?? this.#form);
+    if (hadFocus) this.#form.focus({ preventScroll: true });
   }
 
   /** Reads the post and the comments that are shown anew, in place: what is being written stays, and so does focus. */
@@ -147,7 +176,7 @@ class Thread {
       const { comments, next } = await connection.insist(() => this.#readShown());
       // The post ended meanwhile, or another order was chosen.
       if (reading !== this.#reading) return;
-      this.#change({ removed: null, ...post });
+      this.#change({ removed: null, comment_policy: undefined, ...post });
       const { all } = this.#thread;
       const cards = comments.map((comment) => all.get(comment.id)?.reread(comment) ?? this.#make(comment));
       const rows = cards.map(({ element }) => element);
@@ -235,7 +264,7 @@ class Thread {
       await Promise.race([Promise.all(cards.map((card) => card.unfold())), late]);
       return { rows: cards.map(({ element }) => element), next };
     };
-    const none = () => empty(t("thread.empty"), t("thread.empty.text"));
+    const none = () => empty(t("thread.empty"), this.#thread.mayReply && t("thread.empty.text"));
     const list = new PagedList(load, none, { testid: "comment-list", shape: "post" });
     list.element.classList.remove("card");
     return list;
@@ -286,14 +315,21 @@ class Thread {
     } else if (event.type === "edited" && event.comment) {
       this.#app.client.people.add(event.people ?? {});
       this.#thread.all.get(event.comment.id)?.edited(event.comment);
-    } else if (event.type === "edited" && event.post.author === this.#app.session.user) {
-      // Others are not told whether moderators removed it.
+    } else if (event.type === "edited" && this.#changesFlags(event.post)) {
       this.#refresh();
     } else if (event.type === "edited") {
       const { liked, favourited } = this.#post;
       this.#change({ ...event.post, liked, favourited, people: undefined });
     } else if (event.type === "gone" && event.comment) this.#gone(event);
     else if (event.type === "gone") this.#end(empty(t("thread.gone"), t("thread.gone.text")));
+  }
+
+  /**
+   * What is pushed is the same for everyone: it does not say whether moderators removed the post, nor whether the reader
+   * may comment.
+   */
+  #changesFlags({ author, comment_policy: policy }) {
+    return author === this.#app.session.user || policy !== this.#post.comment_policy || policy === "mentioned";
   }
 
   #settled({ id, liked, likes, version = this.#version }) {
@@ -304,6 +340,7 @@ class Thread {
   #change(change) {
     this.#post = { ...this.#post, ...change };
     this.#card.update(this.#entry());
+    this.#showForm();
     this.#showChoice();
   }
 
