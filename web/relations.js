@@ -2,10 +2,10 @@
 
 /**
  * Follows, mutes, hides from or blocks a user, or takes that back: `verb` is the name of the operation after `users.`.
- * Answers as the operation does.
+ * `more` has other members of its input. Answers as the operation does.
  */
-export async function setRelation(app, verb, id) {
-  const reply = await app.client.connection.rpc(`users.${verb}`, { id });
+export async function setRelation(app, verb, id, more) {
+  const reply = await app.client.connection.rpc(`users.${verb}`, { id, ...more });
   if (changesVisibility(verb)) app.client.notifications.reload();
   app.relations.emit(id, verb);
   return reply;

@@ -7,13 +7,14 @@ import { PolicyPicker } from "./audience.js";
 import { editDialog } from "./edit-dialog.js";
 import { openMenu } from "./menu.js";
 import { peopleDialog } from "./people-list.js";
+import { pinItem } from "./pins.js";
 import { reportItem } from "./report.js";
-import { changeRelation, doWithUndo } from "./undo.js";
+import { changeRelation, doWithUndo, muteForItem } from "./undo.js";
 
 const MAX_MUTINGS = 200;
 
 /** Opens the menu of a post. */
-export function postMenu(app, anchor, post, timeline, person) {
+export async function postMenu(app, anchor, post, timeline, person) {
   const own = post.author === app.session.user;
   const change = (verb) => changeRelation(app, verb, person);
   const link = {
@@ -42,12 +43,15 @@ export function postMenu(app, anchor, post, timeline, person) {
       await app.client.connection.rpc("posts.delete", { id });
       apply({ type: "gone", id, reason: "deleted" });
     };
+    const pin = !post.removed && (await pinItem(app, post));
+    if (!anchor.isConnected) return;
     openMenu(anchor, t("more"), [
       !post.removed && {
         label: t("post.edit"),
         testid: "edit",
         run: () => editDialog(t("post.edit"), post.text, edit, policy.element),
       },
+      pin,
       link,
       likers,
       mute,
@@ -77,6 +81,7 @@ export function postMenu(app, anchor, post, timeline, person) {
       testid: "mute",
       run: () => change("mute"),
     },
+    muteForItem(app, anchor, person),
     {
       label: t("hide.name", { name: person.name }),
       hint: t("hide.hint"),

@@ -1,7 +1,9 @@
 // What is done to other users, said in a toast that can take it back.
 
 import { t } from "../i18n/index.js";
+import { tm } from "../i18n/more.js";
 import { setRelation } from "../relations.js";
+import { openMenu } from "./menu.js";
 import { messageOf } from "./states.js";
 
 /** What is said when it was done, by the verb of the operation. */
@@ -19,8 +21,8 @@ export async function doWithUndo(app, work, done, undo) {
   }
 }
 
-/** Unfollows, mutes, hides from or blocks a person, or takes that back. */
-export function changeRelation(app, verb, { id, name }) {
+/** Unfollows, mutes, hides from or blocks a person, or takes that back. `more` is what the operation takes besides. */
+export function changeRelation(app, verb, { id, name }, more) {
   let wasFollowed = false;
   const work = async () => {
     // A block ends follows: its way back restores that of the reader.
@@ -29,7 +31,7 @@ export function changeRelation(app, verb, { id, name }) {
       const profile = await app.client.connection.rpc("users.get", { id }).catch(() => null);
       wasFollowed = profile?.edges.following ?? false;
     }
-    await setRelation(app, verb, id);
+    await setRelation(app, verb, id, more);
   };
   const undo = async () => {
     await setRelation(app, opposite(verb), id);
@@ -37,3 +39,22 @@ export function changeRelation(app, verb, { id, name }) {
   };
   return doWithUndo(app, work, t(DONE[verb] ?? "relation.undone", { name }), undo);
 }
+
+const DAY_MS = 86_400_000;
+/** For how many days somebody may be muted; null: for good. */
+const SPANS = { day: 1, week: 7, good: null };
+
+/** The item of the menu of `anchor` that asks for how long a person is muted. */
+export const muteForItem = (app, anchor, person) => ({
+  label: tm("mute.for"),
+  testid: "mute-for",
+  run: () => {
+    const mute = (days) => changeRelation(app, "mute", person, days && { until: Date.now() + days * DAY_MS });
+    const choices = Object.entries(SPANS).map(([span, days]) => ({
+      label: tm(`mute.${span}`),
+      testid: `mute-${span}`,
+      run: () => mute(days),
+    }));
+    openMenu(anchor, tm("mute.for"), choices);
+  },
+});

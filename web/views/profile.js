@@ -14,17 +14,19 @@ import { Feed } from "../components/feed.js";
 import { openMenu } from "../components/menu.js";
 import { PagedList } from "../components/paged-list.js";
 import { peopleList } from "../components/people-list.js";
+import { notePins, PinnedPosts } from "../components/pins.js";
 import { FOLLOWING, followButton, FREE, REQUESTED, toggleButton } from "../components/person.js";
 import { reportItem } from "../components/report.js";
 import { requestNotice, watchRequests } from "../components/requests.js";
 import { empty, failure, showWhenSlow, skeletons } from "../components/states.js";
 import { fillText } from "../components/text.js";
-import { changeRelation, doWithUndo } from "../components/undo.js";
+import { changeRelation, doWithUndo, muteForItem } from "../components/undo.js";
 import { notFound } from "./not-found.js";
 
 /** What is below the card: by the last part of the address. */
 const TABS = {
   posts: postsOf,
+  media: mediaOf,
   comments: commentsOf,
   likes: likesOf,
   followers: peopleOf,
@@ -46,6 +48,7 @@ export function profileView(app, { id, tab }) {
   const closeLists = () => {
     lists.feed?.close();
     lists.timeline?.close();
+    lists.stop?.();
   };
   const replaceLists = (fresh) => {
     const hadFocus = lists.element.contains(document.activeElement) && document.activeElement.dataset.testid;
@@ -76,9 +79,11 @@ export function profileView(app, { id, tab }) {
   /** Only followers see the lists of a private account. */
   const showLists = (profile) => {
     const isClosed = profile.locked && !own && !profile.edges.following;
+    if (!isClosed) lists.pinned?.read(profile.pinned);
     if (isClosed) return replaceLists({ element: closedLists(app, profile), isClosed });
     if (!lists.isClosed) return;
     replaceLists(TABS[tab](app, id, tab));
+    lists.pinned?.read(profile.pinned);
     if (app.view === view) lists.feed?.resume();
     leave();
     leave = join();
@@ -91,6 +96,7 @@ export function profileView(app, { id, tab }) {
       const sharing = own ? null : connection.rpc("users.shared", { id, limit: NAMED }).catch(() => null);
       const profile = await connection.rpc("users.get", { id });
       people.add({ [id]: { id, name: profile.name, avatar: profile.avatar } });
+      if (own) notePins(app, profile.pinned);
       view.title = profile.name;
       view.onTitle?.();
       const shared = await sharing;
@@ -131,7 +137,25 @@ function feedOf(app, timeline, label, none) {
 function postsOf(app, id) {
   const timeline = app.client.openTimeline({ method: "users.posts", params: { id }, channel: `user:${id}` });
   const own = id === app.session.user;
-  return feedOf(app, timeline, t("profile.posts"), t(own ? "profile.empty.own" : "profile.empty"));
+  const { feed, element } = feedOf(app, timeline, t("profile.posts"), t(own ? "profile.empty.own" : "profile.empty"));
+  const pinned = new PinnedPosts(app);
+  const publication = ({ data }) => pinned.apply(data);
+  const leave = app.client.connection.subscribe(`user:${id}`, { publication });
+  const stop = () => {
+    leave();
+    pinned.close();
+  };
+  return { timeline, feed, pinned, stop, element: h("div", { class: "view" }, pinned.element, element) };
+}
+
+function mediaOf(app, id) {
+  const timeline = app.client.openTimeline({ method: "users.posts", params: { id, only: "media" } });
+  // The channel has the other posts, too.
+  const stop = app.client.connection.subscribe(`user:${id}`, {
+    publication: ({ data }) => (data.type !== "post" || data.post.media?.length > 0) && timeline.apply(data),
+    subscribed: ({ wasRecovering, recovered }) => wasRecovering && !recovered && timeline.reload(),
+  });
+  return { ...feedOf(app, timeline, tm("profile.media"), tm("profile.media.empty")), stop };
 }
 
 function likesOf(app, id) {
@@ -241,7 +265,7 @@ function figures({ id, followers, following }, tab, own) {
 }
 
 function tabs({ id, posts }, tab) {
-  const links = ["posts", "comments", "likes"].map((key) =>
+  const links = ["posts", "media", "comments", "likes"].map((key) =>
     h(
       "a",
       {
@@ -249,7 +273,7 @@ function tabs({ id, posts }, tab) {
         "aria-current": tab === key ? "page" : null,
         data: { testid: `tab-${key}` },
       },
-      t(`profile.${key}`),
+      tm(`profile.${key}`),
       key === "posts" && h("span", { class: "meta", text: ` ${count(posts)}` }),
     ),
   );
@@ -318,6 +342,7 @@ function relationMenu(app, profile) {
       onclick: () =>
         openMenu(element, t("more"), [
           choice(edges.muting, "mute", "unmute", "mute.hint"),
+          !edges.muting && muteForItem(app, element, { id, name }),
           choice(edges.hiding, "hide", "unhide", "hide.hint"),
           remove,
           reportItem(app, { user: id }),
