@@ -91,6 +91,7 @@ pub(super) fn post(id: PostId, author: &UserId) -> Post {
         platform: None,
         removed: None,
         visibility: Visibility::Public,
+        comment_policy: feedline::model::CommentPolicy::Everyone,
         data: None,
         created_at: id.time(),
         edited_at: None,

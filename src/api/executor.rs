@@ -19,6 +19,9 @@ pub struct Executor {
     heavy: HeavyReads,
 }
 
+/// Writes that a suspended user still may do: they end what the user has here.
+const LEAVING: [&str; 3] = ["sessions.delete", "accounts.delete", "devices.remove"];
+
 impl Executor {
     /// An executor for this feed: see [`start`](Self::start).
     pub fn new(feed: Arc<Feed>) -> Self {
@@ -51,7 +54,8 @@ impl Executor {
         {
             return Err(FeedError::Forbidden("only a backend does this: send X-API-Key, and no X-User"));
         }
-        if let (Some(user), false) = (&user, matches!(operation.effect, Effect::Read(_))) {
+        let is_read = matches!(operation.effect, Effect::Read(_)) || LEAVING.contains(&operation.name);
+        if let (Some(user), false) = (&user, is_read) {
             identity.refuse_suspended(user).await?;
         }
         request.caller = user.map_or(Caller::Anonymous, Caller::User);

@@ -227,7 +227,7 @@ impl Seeder<'_> {
         let object = ObjectId::parse(&post.id.to_string()).ok_or_else(wrong)?;
         for person in &written.favourites {
             let at = post.created_at + (now - post.created_at) / 2;
-            self.ledger.add_favourite(&user(person)?, &kind, &object, at, MAX_FAVOURITES).await?;
+            self.ledger.add_favourite(&user(person)?, &kind, &object, at, MAX_FAVOURITES, false).await?;
         }
         Ok(())
     }

@@ -125,6 +125,9 @@ struct ExportedRestriction {
     user: UserId,
     /// When it was made, in Unix milliseconds.
     at: Millis,
+    /// When a mute ends by itself, in Unix milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until: Option<Millis>,
 }
 
 /// The kind of a restriction.

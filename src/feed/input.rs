@@ -10,7 +10,7 @@ use super::error::{FeedError, Result};
 use super::expand::{ExpandRequest, PageItem};
 use super::paging::{PageCursor, PageRequest};
 use super::query_values::list;
-use crate::model::{CommentId, Person, PostId, User, UserId};
+use crate::model::{CommentId, Person, Post, PostId, User, UserId};
 use crate::text::{fold, is_blank};
 
 /// A user.
@@ -96,7 +96,7 @@ pub(crate) struct UserList {
     pub(crate) page: PageRequest,
 }
 
-/// A page of the posts that a user wrote, or likes.
+/// A page of the posts that a user likes.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AuthorList {
@@ -106,6 +106,53 @@ pub(crate) struct AuthorList {
     pub(crate) page: PageRequest,
     #[serde(flatten)]
     pub(crate) expand: ExpandRequest,
+}
+
+/// A kind of posts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum PostKind {
+    /// With pictures, films or sounds.
+    Media,
+}
+
+impl PostKind {
+    fn includes(self, post: &Post) -> bool {
+        match self {
+            Self::Media => !post.media.is_empty(),
+        }
+    }
+}
+
+/// A page of the posts that a user wrote.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AuthorPosts {
+    /// The user's id.
+    pub(crate) id: UserId,
+    /// Only posts of this kind. A page can then be short or empty, and still have a `next`.
+    #[serde(default)]
+    pub(crate) only: Option<PostKind>,
+    /// No posts of these kinds.
+    #[serde(default, deserialize_with = "list")]
+    #[schemars(with = "Vec<PostKind>")]
+    pub(crate) without: Vec<PostKind>,
+    #[serde(flatten)]
+    pub(crate) page: PageRequest,
+    #[serde(flatten)]
+    pub(crate) expand: ExpandRequest,
+}
+
+impl AuthorPosts {
+    /// Whether only some kinds of posts are wanted.
+    pub(crate) fn is_selective(&self) -> bool {
+        self.only.is_some() || !self.without.is_empty()
+    }
+
+    /// Whether the list is to have a post.
+    pub(crate) fn wants(&self, post: &Post) -> bool {
+        self.only.is_none_or(|kind| kind.includes(post)) && !self.without.iter().any(|kind| kind.includes(post))
+    }
 }
 
 /// A page of the likers of a post.

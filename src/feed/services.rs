@@ -51,7 +51,7 @@ pub struct Feed {
     pub(crate) user_search: UserSearch,
     pub(crate) follows: Follows,
     pub(crate) requests: FollowRequests,
-    pub(crate) restrictions: Restrictions,
+    pub(crate) restrictions: Arc<Restrictions>,
     pub(crate) suspensions: Suspensions,
     pub(crate) removals: Removals,
     pub(crate) reports: Reports,
@@ -142,6 +142,7 @@ impl Feed {
         self.base.owner.start().await;
         self.base.events.start();
         self.event_worker.start();
+        self.restrictions.start();
         self.like_intake.start();
         self.settlers.start();
         self.device_usage.start();

@@ -14,6 +14,8 @@ pub struct Favourite {
     pub id: ObjectId,
     /// When it was added, in Unix milliseconds.
     pub at: Millis,
+    /// Whether nobody else is to know of it.
+    pub private: bool,
 }
 
 /// A user with an object among their favourites.
@@ -43,7 +45,9 @@ pub enum FavouriteOutcome {
 #[async_trait]
 pub trait FavouriteStore: Send + Sync {
     /// Adds an object. If the user has it already, its first time stays, even if the user has `most` objects of the
-    /// type or more. The caller has checked that the user exists.
+    /// type or more; `private` replaces its former state. The holders of an object and their number, the common
+    /// favourites and [`PostCounts::favourites`](crate::model::PostCounts) are without private favourites. The caller
+    /// has checked that the user exists.
     async fn add_favourite(
         &self,
         user: &UserId,
@@ -51,6 +55,7 @@ pub trait FavouriteStore: Send + Sync {
         id: &ObjectId,
         now: Millis,
         most: u64,
+        private: bool,
     ) -> Result<FavouriteOutcome>;
 
     /// Removes one object. Returns whether it was a favourite.

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::Result;
-use crate::model::{Millis, Profile, User, UserDetails, UserId, UserOrigin};
+use crate::model::{Millis, PostId, Profile, User, UserDetails, UserId, UserOrigin};
 pub use crate::text::fold;
 
 /// A new account.
@@ -51,6 +51,8 @@ pub struct ProfileChange {
     pub bio: Option<Option<String>>,
     /// The new data of the application, if it changes; `Some(None)` removes it.
     pub data: Option<Option<Map<String, Value>>>,
+    /// The new posts that are shown first, if they change.
+    pub pinned: Option<Vec<PostId>>,
 }
 
 /// A user whose id, or a word of whose name, begins with the search term.

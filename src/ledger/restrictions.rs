@@ -57,6 +57,16 @@ pub trait RestrictionStore: Send + Sync {
         now: Millis,
     ) -> Result<Option<Vec<NewJob>>>;
 
+    /// Sets when a mute ends by itself; `None`: never. Changes nothing if there is no such mute.
+    async fn set_mute_end(&self, maker: &UserId, target: &UserId, until: Option<Millis>) -> Result<()>;
+
+    /// Mutes that end by themselves and are over at `now`: each maker with the muted user, `limit` at most, the one
+    /// that ended first at the beginning.
+    async fn due_mutes(&self, now: Millis, limit: usize) -> Result<Vec<(UserId, UserId)>>;
+
+    /// As [`unrestrict`](Self::unrestrict), for a mute that ends by itself and is over at `now`.
+    async fn end_due_mute(&self, maker: &UserId, target: &UserId, now: Millis) -> Result<Option<Vec<NewJob>>>;
+
     /// The users that `maker` restricts in this way, latest first, equal times in descending order of id. Begins after
     /// the time and id `after`. The cost depends on `limit`, not on the length of the list.
     async fn restricted(

@@ -46,7 +46,9 @@ pub use notification::{DeliveredNotification, Notification, NotificationSubject}
 pub use notification_kind::NotificationKind;
 pub(crate) use nulls::{remove_nulls, without_nulls};
 pub use object::{ObjectId, ObjectType};
-pub use post::{FormerPost, Location, Media, MediaKind, Post, PostCounts, PostFlags, Removal, ShownPost, Visibility};
+pub use post::{
+    CommentPolicy, FormerPost, Location, Media, MediaKind, Post, PostCounts, PostFlags, Removal, ShownPost, Visibility,
+};
 pub use relation::{Relation, Restriction};
 pub use removal::RemovedComment;
 pub use report::{Report, ReportAction, ReportId, ReportReason, ReportTarget};

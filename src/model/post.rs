@@ -41,6 +41,27 @@ impl Visibility {
     }
 }
 
+/// Who may comment on a post, of those who can see it. Its author always may.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CommentPolicy {
+    /// All.
+    #[default]
+    Everyone,
+    /// The followers of the author.
+    Followers,
+    /// The users that the post mentions.
+    Mentioned,
+    /// Nobody.
+    Nobody,
+}
+
+impl CommentPolicy {
+    fn is_everyone(&self) -> bool {
+        *self == Self::Everyone
+    }
+}
+
 /// The kind of a piece of media.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -113,6 +134,9 @@ pub struct Post {
     /// The users that can see it.
     #[serde(default)]
     pub visibility: Visibility,
+    /// Who may comment, of those who can see it; absent: `everyone`.
+    #[serde(default, skip_serializing_if = "CommentPolicy::is_everyone")]
+    pub comment_policy: CommentPolicy,
     /// Additional data of the application.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Map<String, Value>>,
@@ -160,7 +184,7 @@ pub struct PostCounts {
 }
 
 /// The reader's own actions on a post.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PostFlags {
     /// The reader likes it.
     pub liked: bool,
@@ -169,6 +193,14 @@ pub struct PostFlags {
     /// The reader receives no notifications of what happens under it; absent if they do.
     #[serde(default, skip_serializing_if = "is_false")]
     pub muted: bool,
+    /// The reader may comment. Ledgers leave it `true`.
+    pub can_comment: bool,
+}
+
+impl Default for PostFlags {
+    fn default() -> Self {
+        Self { liked: false, favourited: false, muted: false, can_comment: true }
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

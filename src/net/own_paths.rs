@@ -4,7 +4,7 @@
 //! base path from.
 
 /// Those of the views of the page. `web/router.js` has the same list.
-const VIEWS: [&str; 11] = [
+const VIEWS: [&str; 13] = [
     "post",
     "user",
     "topic",
@@ -16,6 +16,8 @@ const VIEWS: [&str; 11] = [
     "settings",
     "sign-in",
     "sign-up",
+    "moderation",
+    "requests",
 ];
 
 /// Those of the API, the sockets and the probes.

@@ -7,6 +7,7 @@ mod base_path;
 mod callers;
 mod cent;
 mod channels;
+mod choices;
 mod clocks;
 mod close_codes;
 mod comment_edits;

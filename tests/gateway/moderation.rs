@@ -162,6 +162,11 @@ async fn nothing_of_suspended_users_is_seen(server: &Server) {
         let answer = server.call("offender", method, &path, &body).await;
         assert_eq!(answer.status, 403, "{method} {path}: {answer:?}");
     }
+    // What ends something of the offender's own is no write of theirs.
+    for (method, path) in [("DELETE", "/sessions"), ("DELETE", "/devices/phone")] {
+        let answer = server.call("offender", method, path, &Value::Null).await;
+        assert!(answer.status.is_success(), "{method} {path}: {answer:?}");
+    }
     unsuspend(server, "offender").await;
     assert_eq!(pages(server, &scene).await, before, "all pages are as before");
     server.post("offender", "I am back").await;
@@ -422,4 +427,24 @@ async fn removed_comments_are_shown_as_deleted_ones_until_they_are_restored() {
     assert_eq!((&back["data"]["type"], &back["data"]["comment"]["text"]), (&json!("edited"), &json!("offender says")));
     assert_eq!(server.done("fan", "GET", &path, &Value::Null).await, before);
     assert_eq!(moderate(&server, "PUT", "/comments/77/removal", &Value::Null).await.status, 404);
+}
+
+#[tokio::test]
+async fn authors_see_a_removal_live_as_on_pages() {
+    let server = Server::start().await;
+    let scene = Scene::set(&server).await;
+    let mut author = Client::connect(&server, "offender").await;
+    let channel = format!("post:{}", scene.post);
+    author.subscribe(&channel).await;
+    let path = format!("/posts/{}/removal", scene.post);
+    set(&server, "PUT", &path, &json!({ "reason": "spam" })).await;
+    let told = author.publication(&channel).await["data"].take();
+    assert_eq!((&told["type"], &told["post"]["removed"]), (&json!("edited"), &json!({ "reason": "spam" })), "{told}");
+    assert_eq!((&told["post"]["visibility"], told["post"].get("edited_at")), (&json!("public"), None), "{told}");
+    let comment = json!({ "text": "why?" });
+    let answer = server.call("offender", "POST", &format!("/posts/{}/comments", scene.post), &comment).await;
+    assert_eq!(answer.status, 403, "nobody comments on a removed post: {answer:?}");
+    set(&server, "DELETE", &path, &Value::Null).await;
+    let back = author.push_of(&channel, "pub").await["data"].take();
+    assert!(back["post"].get("removed").is_none(), "{back}");
 }

@@ -22,11 +22,11 @@ async fn posts_are_counted_and_flagged_in_one_round_trip_each(ledger: Any) {
         publish(&*ledger, number, "ann").await;
     }
     for (user, number) in [("ann", 1), ("bo", 1), ("cy", 1), ("bo", 77)] {
-        ledger.add_favourite(&id(user), &posts, &ObjectId::from(PostId(number)), NOW, 9).await.unwrap();
+        ledger.add_favourite(&id(user), &posts, &ObjectId::from(PostId(number)), NOW, 9, false).await.unwrap();
     }
     // Objects of another type with the same ids do not affect posts.
     let videos = ObjectType::parse("video").unwrap();
-    ledger.add_favourite(&id("ann"), &videos, &ObjectId::parse("2").unwrap(), NOW, 9).await.unwrap();
+    ledger.add_favourite(&id("ann"), &videos, &ObjectId::parse("2").unwrap(), NOW, 9, false).await.unwrap();
 
     let asked: Vec<PostId> = [1, 1, 3].into_iter().chain(10..5_000).map(PostId).collect();
     let before = ledger.round_trips();

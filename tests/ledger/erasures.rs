@@ -210,7 +210,7 @@ async fn posts_are_erased_with_their_content_in_bounded_steps(ledger: Any) {
     like(&*ledger, &[("bo", ContentId::Post(PostId(1))), ("cy", ContentId::Post(PostId(1)))]).await;
     like(&*ledger, &[("cy", ContentId::Comment(CommentId(11))), ("bo", ContentId::Comment(CommentId(11)))]).await;
     let (kind, object) = (ObjectType::parse("post").expect("a type"), ObjectId::parse("1").expect("an id"));
-    ledger.add_favourite(&id("bo"), &kind, &object, NOW, 9).await.expect("an answer");
+    ledger.add_favourite(&id("bo"), &kind, &object, NOW, 9, false).await.expect("an answer");
     delete(&*ledger, 1, "ann").await.expect("a job");
     delete(&*ledger, 2, "ann").await.expect("a job");
 

@@ -18,6 +18,7 @@ conformance! {
     deleted_posts_leave_favourites_in_steps
     pages_are_exact_within_one_millisecond
     favourites_match_a_model
+    private_favourites_are_of_their_owner_alone
 }
 
 type Any = Arc<dyn Ledger>;
@@ -33,7 +34,7 @@ fn object(text: &str) -> ObjectId {
 }
 
 async fn add(ledger: &dyn Ledger, user: &str, of: &str, text: &str, at: u64) -> FavouriteOutcome {
-    ledger.add_favourite(&id(user), &kind(of), &object(text), at, MAX_FAVOURITES).await.expect("an answer")
+    ledger.add_favourite(&id(user), &kind(of), &object(text), at, MAX_FAVOURITES, false).await.expect("an answer")
 }
 
 async fn remove(ledger: &dyn Ledger, user: &str, of: &str, text: &str) -> bool {
@@ -92,7 +93,9 @@ async fn adding_again_keeps_the_first_timestamp(ledger: Any) {
     let holders = ledger.holders(&kind("video"), &object("a"), None, 9).await.unwrap();
     let who: Vec<_> = holders.iter().map(|holder| (holder.user.name.as_str(), holder.at)).collect();
     assert_eq!(who, [("Bo", NOW + 3), ("Ann", NOW)]);
-    assert!(ledger.add_favourite(&id("nobody"), &kind("video"), &object("a"), NOW, MAX_FAVOURITES).await.is_err());
+    assert!(
+        ledger.add_favourite(&id("nobody"), &kind("video"), &object("a"), NOW, MAX_FAVOURITES, false).await.is_err()
+    );
     assert_eq!(ledger.holders_count(&kind("video"), &object("a")).await.unwrap(), 2, "nothing of it was stored");
 }
 
@@ -118,8 +121,9 @@ async fn removing_affects_one_object(ledger: Any) {
 
 async fn favourites_of_each_type_are_limited(ledger: Any) {
     users(&*ledger, &["ann"]).await;
-    let add =
-        async |of, text, most| ledger.add_favourite(&id("ann"), &kind(of), &object(text), NOW, most).await.unwrap();
+    let add = async |of, text, most| {
+        ledger.add_favourite(&id("ann"), &kind(of), &object(text), NOW, most, false).await.unwrap()
+    };
     assert_eq!(add("video", "a", 2).await, FavouriteOutcome::Since(NOW));
     assert_eq!(add("video", "b", 2).await, FavouriteOutcome::Since(NOW));
     assert_eq!(add("video", "c", 2).await, FavouriteOutcome::Full);
@@ -257,4 +261,42 @@ async fn favourites_match_a_model(ledger: Any) {
             }
         }
     }
+}
+
+async fn private_favourites_are_of_their_owner_alone(ledger: Any) {
+    users(&*ledger, &["ann", "bo"]).await;
+    publish(&*ledger, 1, "ann").await;
+    let put = async |user: &str, text: &str, private| {
+        ledger.add_favourite(&id(user), &kind("post"), &object(text), NOW, 9, private).await.expect("an answer")
+    };
+    let seen = async || {
+        let (post, posts) = (object("1"), kind("post"));
+        let counts = ledger.hydrate(None, &[PostId(1)], &[]).await.expect("counts").counts;
+        let common = ledger.common_favourites(&id("bo"), &id("ann"), &posts, None, 9).await.expect("favourites");
+        let many = ledger.common_favourites_count(&id("ann"), &id("bo"), &posts).await.expect("a count");
+        assert_eq!(common.len() as u64, many);
+        let holders = holders(&*ledger, "post", "1", 9).await.len() as u64;
+        assert_eq!(ledger.holders_count(&posts, &post).await.expect("a count"), holders);
+        assert_eq!(counts.first().map_or(0, |(_, counts)| counts.favourites), holders);
+        (holders, many)
+    };
+    assert_eq!(put("ann", "1", false).await, FavouriteOutcome::Since(NOW));
+    for (private, expected) in [(true, (1, 0)), (true, (1, 0)), (false, (2, 1)), (true, (1, 0))] {
+        assert_eq!(put("bo", "1", private).await, FavouriteOutcome::Since(NOW), "the first time stays");
+        assert_eq!(seen().await, expected, "bo's favourite is private: {private}");
+        let own = list(&*ledger, "bo", "post", 9).await;
+        assert_eq!(own.iter().map(|own| own.private).collect::<Vec<_>>(), [private]);
+        assert_eq!(ledger.favourites_count(&id("bo"), &kind("post")).await.expect("a count"), 1);
+    }
+    let flags = ledger.hydrate(Some(&id("bo")), &[PostId(1)], &[]).await.expect("flags").flags;
+    assert!(flags[0].1.favourited, "its owner sees it");
+    assert!(remove(&*ledger, "bo", "post", "1").await);
+    assert_eq!(seen().await, (1, 0));
+    put("bo", "1", true).await;
+    assert!(remove(&*ledger, "ann", "post", "1").await);
+    assert_eq!(seen().await, (0, 0));
+    // A deleted post leaves private favourites, too.
+    assert_eq!(ledger.forget_object(&kind("post"), &object("1"), 9).await.expect("a number"), 1);
+    assert!(list(&*ledger, "bo", "post", 9).await.is_empty());
+    assert_eq!(seen().await, (0, 0));
 }

@@ -179,9 +179,9 @@ async fn concurrent_changes_of_posts_at_two_nodes_are_counted() {
             let posts = ObjectType::parse("post").unwrap();
             for number in [8, on, 3] {
                 let (ann, object) = (id("ann"), ObjectId::from(PostId(number)));
-                ledger.add_favourite(&ann, &posts, &object, NOW, 99).await.unwrap();
+                ledger.add_favourite(&ann, &posts, &object, NOW, 99, false).await.unwrap();
                 ledger.remove_favourite(&ann, &posts, &object).await.unwrap();
-                ledger.add_favourite(&ann, &posts, &object, NOW, 99).await.unwrap();
+                ledger.add_favourite(&ann, &posts, &object, NOW, 99, false).await.unwrap();
             }
             if round % 3 > 0 {
                 ledger.delete_comment(reply.id, None, 0).await.unwrap().expect("it is there");

@@ -65,7 +65,7 @@ async fn fill(ledger: &dyn Ledger) {
         [("ann", "book", "a-b"), ("ann", "book", "c"), ("ann", "post", "12"), ("bo", "post", "1")]
     {
         let (kind, object) = (ObjectType::parse(kind).expect("a type"), ObjectId::parse(object).expect("an id"));
-        ledger.add_favourite(&id(user), &kind, &object, NOW, 9).await.expect("an answer");
+        ledger.add_favourite(&id(user), &kind, &object, NOW, 9, false).await.expect("an answer");
     }
     for other in ["bo", "cy", "dee"] {
         follow(ledger, &id("ann"), &id(other)).await;

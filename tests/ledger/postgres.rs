@@ -56,7 +56,7 @@ async fn removed_favourites_leave_no_rows() {
     let object = ObjectId::parse("a").expect("an id");
     for _ in 0..2 {
         for user in ["ann", "bo"] {
-            ledger.add_favourite(&id(user), &kind, &object, NOW, 9).await.unwrap();
+            ledger.add_favourite(&id(user), &kind, &object, NOW, 9, false).await.unwrap();
             assert_eq!(ledger.favourites_count(&id(user), &kind).await.unwrap(), 1);
         }
         for user in ["ann", "bo"] {
@@ -272,7 +272,7 @@ async fn write_rows_of_all_tables(ledger: &PostgresLedger, people: &[UserId]) {
             let (other, at) = (&people[(number + step) % people.len()], 1 + (number + step) as u64 % 24);
             follow(ledger, one, other).await;
             ledger.restrict(Restriction::Mute, one, other, NOW).await.unwrap();
-            ledger.add_favourite(one, &kind, &ObjectId::from(PostId(at)), NOW, 99).await.unwrap();
+            ledger.add_favourite(one, &kind, &ObjectId::from(PostId(at)), NOW, 99, false).await.unwrap();
             let what = NotificationKind::Like(ContentId::Post(PostId(at)));
             let happening = NotificationEvent { kind: what, by: other.clone(), event: 0, comment: None };
             ledger.notify(one, &[happening], NOW, 60_000).await.unwrap();

@@ -25,14 +25,14 @@ async fn removed_favourites_leave_no_rows() {
         db.query_row(sql, [], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))).unwrap()
     };
     for user in ["ann", "bo"] {
-        ledger.add_favourite(&id(user), &kind, &object, NOW, 9).await.unwrap();
+        ledger.add_favourite(&id(user), &kind, &object, NOW, 9, false).await.unwrap();
     }
     assert_eq!(rows(), (2, 1));
     ledger.remove_favourite(&id("ann"), &kind, &object).await.unwrap();
     assert_eq!(rows(), (1, 1));
     ledger.remove_favourite(&id("bo"), &kind, &object).await.unwrap();
     assert_eq!(rows(), (0, 0));
-    ledger.add_favourite(&id("ann"), &kind, &object, NOW, 9).await.unwrap();
+    ledger.add_favourite(&id("ann"), &kind, &object, NOW, 9, false).await.unwrap();
     assert_eq!(ledger.favourites_count(&id("ann"), &kind).await.unwrap(), 1);
 }
 

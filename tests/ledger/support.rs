@@ -134,6 +134,7 @@ pub(crate) fn post(number: u64, author: &str, topics: &[&str]) -> Post {
         platform: None,
         removed: None,
         visibility: Visibility::Public,
+        comment_policy: feedline::model::CommentPolicy::Everyone,
         data: None,
         created_at: NOW + number,
         edited_at: None,

@@ -48,6 +48,7 @@ pub(crate) fn posts(many: usize) -> Vec<Post> {
             platform: None,
             removed: None,
             visibility: Visibility::Public,
+            comment_policy: feedline::model::CommentPolicy::Everyone,
             data: None,
             created_at,
             edited_at: None,

@@ -11,6 +11,10 @@ async fn received(client: &mut Client, user: &str) -> Value {
     client.publication(&format!("notifications:{user}")).await["data"].take()
 }
 
+/// The first node, which takes all partitions, shares them with the second at a renewal of its lease: not within the
+/// test.
+const KEYS: [(&str, &str); 1] = [("fanout.lease", "300s")];
+
 async fn check_receipts_from_another_nodes_settler(field: Field) {
     // The first node has all partitions.
     let [settler, other] = &field.nodes[..] else { panic!("two nodes") };
@@ -46,10 +50,10 @@ async fn check_receipts_from_another_nodes_settler(field: Field) {
 
 #[tokio::test]
 async fn receipts_from_another_nodes_settler_reach_the_requesting_connection_on_redis() {
-    check_receipts_from_another_nodes_settler(Field::redis(2, &[]).await).await;
+    check_receipts_from_another_nodes_settler(Field::redis(2, &KEYS).await).await;
 }
 
 #[tokio::test]
 async fn receipts_from_another_nodes_settler_reach_the_requesting_connection_on_postgres() {
-    check_receipts_from_another_nodes_settler(Field::postgres(2, &[]).await).await;
+    check_receipts_from_another_nodes_settler(Field::postgres(2, &KEYS).await).await;
 }

@@ -1373,7 +1373,7 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        /** Removes a user's posts from the caller's timeline, topics and notifications. */
+        /** Removes a user's posts from the caller's timeline, topics and notifications, until a time or for good. */
         put: operations["users.mute"];
         post?: never;
         /** Ends muting. Posts of a followed user return. */
@@ -1408,7 +1408,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists all posts of an author, newest first. */
+        /** Lists the posts of an author, newest first. */
         get: operations["users.posts"];
         put?: never;
         post?: never;
@@ -2164,6 +2164,8 @@ export interface components {
                 [key: string]: components["schemas"]["Person"];
             };
         };
+        /** @enum {string} */
+        CommentPolicy: "everyone" | "followers" | "mentioned" | "nobody";
         CommentRemoval: {
             reason?: string;
         };
@@ -2286,8 +2288,6 @@ export interface components {
             field?: string;
             message: string;
         };
-        /** @enum {string} */
-        ExpandField: "likers" | "comments" | "people";
         ExportUserReply: {
             error?: components["schemas"]["ServerError"];
             result?: components["schemas"]["UserExport"];
@@ -2318,6 +2318,7 @@ export interface components {
         };
         ExportedPost: {
             author: components["schemas"]["UserId"];
+            comment_policy?: components["schemas"]["CommentPolicy"];
             /** Format: int64 */
             created_at: number;
             data?: {
@@ -2355,6 +2356,8 @@ export interface components {
             /** Format: int64 */
             at: number;
             kind: components["schemas"]["ExportedRestrictionKind"];
+            /** Format: int64 */
+            until?: number;
             user: components["schemas"]["UserId"];
         };
         /** @enum {string} */
@@ -2369,6 +2372,7 @@ export interface components {
             created_at: number;
             id: string;
             post?: components["schemas"]["PostWithPreview"];
+            private?: boolean;
         };
         FavouriteCount: {
             /** Format: int64 */
@@ -2553,6 +2557,18 @@ export interface components {
         };
         /** @enum {string} */
         MediaKind: "image" | "video" | "audio";
+        Mute: {
+            /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+            idempotency_key?: string;
+            /** Format: int64 */
+            until?: number;
+        };
+        NewFavourite: {
+            /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+            idempotency_key?: string;
+            /** @default false */
+            private?: boolean;
+        };
         Node: {
             name: string;
             /** Format: int64 */
@@ -2855,6 +2871,8 @@ export interface components {
         };
         Post: {
             author: components["schemas"]["UserId"];
+            can_comment?: boolean;
+            comment_policy?: components["schemas"]["CommentPolicy"];
             /** Format: int64 */
             comments: number;
             /** Format: int64 */
@@ -2905,6 +2923,8 @@ export interface components {
             type: "post";
         };
         PostDraft: {
+            /** @default everyone */
+            comment_policy?: components["schemas"]["CommentPolicy"];
             data?: {
                 [key: string]: unknown;
             };
@@ -2922,6 +2942,7 @@ export interface components {
             visibility?: components["schemas"]["Visibility"];
         };
         PostEdit: {
+            comment_policy?: components["schemas"]["CommentPolicy"];
             data?: {
                 [key: string]: unknown;
             } | null;
@@ -2972,6 +2993,7 @@ export interface components {
         };
         /** Format: int64 */
         PostId: number;
+        PostKind: "media";
         PostPage: {
             items: components["schemas"]["PostWithPreview"][];
             next?: string;
@@ -2984,6 +3006,8 @@ export interface components {
         };
         PostWithPreview: {
             author: components["schemas"]["UserId"];
+            can_comment?: boolean;
+            comment_policy?: components["schemas"]["CommentPolicy"];
             /** Format: int64 */
             comments: number;
             /** Format: int64 */
@@ -3047,6 +3071,7 @@ export interface components {
             id: components["schemas"]["UserId"];
             locked: boolean;
             name: string;
+            pinned?: components["schemas"]["PostId"][];
             /** Format: int64 */
             posts: number;
         };
@@ -3060,6 +3085,7 @@ export interface components {
             idempotency_key?: string;
             locked?: boolean;
             name?: string;
+            pinned?: components["schemas"]["PostId"][];
         };
         Publication: {
             data: unknown;
@@ -3242,6 +3268,7 @@ export interface components {
         } | {
             comment: components["schemas"]["CommentId"];
         };
+        RequestedPart: string;
         /** @enum {string} */
         RevertReason: "gone" | "hidden" | "failed";
         RevokeTokenReply: {
@@ -3286,6 +3313,8 @@ export interface components {
         };
         SinglePost: {
             author: components["schemas"]["UserId"];
+            can_comment?: boolean;
+            comment_policy?: components["schemas"]["CommentPolicy"];
             /** Format: int64 */
             comments: number;
             /** Format: int64 */
@@ -3459,6 +3488,7 @@ export interface components {
             id: components["schemas"]["UserId"];
             locked: boolean;
             name: string;
+            pinned?: components["schemas"]["PostId"][];
         };
         UserExport: {
             comment_likes?: components["schemas"]["ExportedCommentRow"][];
@@ -5439,7 +5469,7 @@ export interface operations {
             query?: {
                 cursor?: string;
                 limit?: number;
-                with?: components["schemas"]["ExpandField"][];
+                with?: components["schemas"]["RequestedPart"][];
             };
             header?: {
                 /** @example ann */
@@ -5539,7 +5569,7 @@ export interface operations {
             query?: {
                 cursor?: string;
                 limit?: number;
-                with?: components["schemas"]["ExpandField"][];
+                with?: components["schemas"]["RequestedPart"][];
             };
             header?: {
                 /** @example ann */
@@ -5633,7 +5663,16 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "idempotency_key": "0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11"
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewFavourite"];
+            };
+        };
         responses: {
             200: {
                 headers: {
@@ -5859,7 +5898,7 @@ export interface operations {
         parameters: {
             query: {
                 ids: components["schemas"]["PostId"][];
-                with?: components["schemas"]["ExpandField"][];
+                with?: components["schemas"]["RequestedPart"][];
             };
             header?: {
                 /** @example ann */
@@ -5971,7 +6010,7 @@ export interface operations {
             query?: {
                 cursor?: string;
                 limit?: number;
-                with?: components["schemas"]["ExpandField"][];
+                with?: components["schemas"]["RequestedPart"][];
             };
             header?: {
                 /** @example ann */
@@ -6024,7 +6063,7 @@ export interface operations {
     "posts.get": {
         parameters: {
             query?: {
-                with?: components["schemas"]["ExpandField"][];
+                with?: components["schemas"]["RequestedPart"][];
             };
             header?: {
                 /** @example ann */
@@ -6931,7 +6970,7 @@ export interface operations {
             query?: {
                 cursor?: string;
                 limit?: number;
-                with?: components["schemas"]["ExpandField"][];
+                with?: components["schemas"]["RequestedPart"][];
             };
             header?: {
                 /** @example ann */
@@ -7191,7 +7230,7 @@ export interface operations {
             query?: {
                 cursor?: string;
                 limit?: number;
-                with?: components["schemas"]["ExpandField"][];
+                with?: components["schemas"]["RequestedPart"][];
             };
             header?: {
                 /** @example ann */
@@ -8199,7 +8238,7 @@ export interface operations {
             query?: {
                 cursor?: string;
                 limit?: number;
-                with?: components["schemas"]["ExpandField"][];
+                with?: components["schemas"]["RequestedPart"][];
             };
             header?: {
                 /** @example ann */
@@ -8267,7 +8306,16 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "idempotency_key": "0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11"
+                 *     }
+                 */
+                "application/json": components["schemas"]["Mute"];
+            };
+        };
         responses: {
             200: {
                 headers: {
@@ -8413,7 +8461,9 @@ export interface operations {
             query?: {
                 cursor?: string;
                 limit?: number;
-                with?: components["schemas"]["ExpandField"][];
+                only?: components["schemas"]["PostKind"];
+                with?: components["schemas"]["RequestedPart"][];
+                without?: components["schemas"]["PostKind"][];
             };
             header?: {
                 /** @example ann */

@@ -21,8 +21,8 @@ use super::operation::{Access, Operation, Verb};
 use crate::api::ErrorKind;
 use crate::feed::RateClass::{Comments, Follows, Likes, Posts, Reports, Writes};
 use crate::feed::input::{
-    AuthorList, CommentLikerList, CommentList, CommentsByIds, Done, NoInput, OneComment, OnePost, OneUser, OwnList,
-    PostFeed, PostList, PostPage, PostsByIds, ReadPost, Search, TopicIndex, TopicList, UserList, UserPage,
+    AuthorList, AuthorPosts, CommentLikerList, CommentList, CommentsByIds, Done, NoInput, OneComment, OnePost, OneUser,
+    OwnList, PostFeed, PostList, PostPage, PostsByIds, ReadPost, Search, TopicIndex, TopicList, UserList, UserPage,
 };
 use crate::feed::{
     devices, erasure, expand, export, favourites, identity, likes, moderation, notifications, people, posts, timelines,
@@ -110,9 +110,9 @@ pub(super) fn rows() -> Vec<Operation> {
         "users.unnotify"  Delete "/users/{id}/notify"    200 User   Write(Follows)
             => profiles.disable_post_alerts(OneUser) -> Done, NOT_FOUND;
 
-        /// Lists all posts of an author, newest first.
+        /// Lists the posts of an author, newest first.
         "users.posts"     Get    "/users/{id}/posts"     200 Reader Read(2)
-            => posts.by_author(AuthorList) -> PostPage, NOT_FOUND, LOCKED;
+            => posts.by_author(AuthorPosts) -> PostPage, NOT_FOUND, LOCKED;
 
         /// Lists the posts that a user likes, newest post first.
         "users.likes"     Get    "/users/{id}/likes"     200 Reader Read(2)
@@ -174,9 +174,9 @@ pub(super) fn rows() -> Vec<Operation> {
         "users.unhide"    Delete "/users/{id}/hide"      200 User   Write(Follows)
             => restrictions.unhide(OneUser) -> Done, NOT_FOUND;
 
-        /// Removes a user's posts from the caller's timeline, topics and notifications.
+        /// Removes a user's posts from the caller's timeline, topics and notifications, until a time or for good.
         "users.mute"      Put    "/users/{id}/mute"      200 User   Write(Follows)
-            => restrictions.mute(OneUser) -> Done, NOT_FOUND;
+            => restrictions.mute(people::Mute) -> Done, NOT_FOUND;
 
         /// Ends muting. Posts of a followed user return.
         "users.unmute"    Delete "/users/{id}/mute"      200 User   Write(Follows)
@@ -374,7 +374,7 @@ pub(super) fn rows() -> Vec<Operation> {
 
         /// Adds an object of any type to the caller's favourites. Adding again keeps the first time.
         "favourites.add"     Put    "/favourites/{type}/{id}"          200 User   Write(Writes)
-            => favourites.add(favourites::OneObject) -> favourites::FavouriteItem, NOT_FOUND, LIMIT_EXCEEDED;
+            => favourites.add(favourites::NewFavourite) -> favourites::FavouriteItem, NOT_FOUND, LIMIT_EXCEEDED;
 
         /// Removes an object from the caller's favourites.
         "favourites.remove"  Delete "/favourites/{type}/{id}"          200 User   Write(Writes)

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 pub(crate) use types::{
     Checked, CheckedObjects, CommonList, CommonPage, FavouriteCount, FavouriteItem, FavouriteList, FavouritePage,
-    HolderItem, HolderList, HolderPage, Objects, OneObject, OneType,
+    HolderItem, HolderList, HolderPage, NewFavourite, Objects, OneObject, OneType,
 };
 
 use super::call::Caller;
@@ -50,15 +50,17 @@ impl FavouriteService {
         Self { base }
     }
 
-    pub(crate) async fn add(&self, caller: Caller, object: OneObject) -> Result<FavouriteItem> {
+    pub(crate) async fn add(&self, caller: Caller, object: NewFavourite) -> Result<FavouriteItem> {
         let user = caller.user()?;
         let id = named(&object.kind, object.id)?;
         if let Some(post) = post_of(&object.kind, &id) {
             self.base.visibility.post(Some(user), post).await?;
         }
         let most = self.base.options.limits.favourites;
-        match self.base.ledger.add_favourite(user, &object.kind, &id, now(), most).await? {
-            FavouriteOutcome::Since(created_at) => Ok(FavouriteItem { id, created_at, post: None }),
+        match self.base.ledger.add_favourite(user, &object.kind, &id, now(), most, object.private).await? {
+            FavouriteOutcome::Since(created_at) => {
+                Ok(FavouriteItem { id, created_at, private: object.private, post: None })
+            }
             FavouriteOutcome::Full => {
                 Err(FeedError::LimitExceeded { field: "id", what: "favourites of one type", most })
             }
@@ -171,6 +173,7 @@ impl FavouriteService {
         let item = |shown: ShownFavourite| FavouriteItem {
             id: shown.favourite.id,
             created_at: shown.favourite.at,
+            private: shown.favourite.private,
             post: rendered_posts.next(),
         };
         Ok(FavouritePage {

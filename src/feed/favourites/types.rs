@@ -21,6 +21,20 @@ pub(crate) struct OneObject {
     pub(super) id: ObjectId,
 }
 
+/// An object that becomes a favourite.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewFavourite {
+    /// Its type: `post`, or any of the application's own.
+    #[serde(rename = "type")]
+    pub(super) kind: ObjectType,
+    /// Its id.
+    pub(super) id: ObjectId,
+    /// Whether nobody else is to know of it: it is in no list and no count of others.
+    #[serde(default)]
+    pub(super) private: bool,
+}
+
 /// A type of objects.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -93,6 +107,9 @@ pub(crate) struct FavouriteItem {
     pub(super) id: ObjectId,
     /// When it was added, in Unix milliseconds.
     pub(super) created_at: Millis,
+    /// Whether nobody else is to know of it; absent: it is not private.
+    #[serde(skip_serializing_if = "is_public")]
+    pub(super) private: bool,
     /// The post, if the object is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<PageItem>")]
@@ -172,4 +189,9 @@ pub(crate) struct HolderPage {
     /// The `cursor` of the next page; absent at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) next: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_public(private: &bool) -> bool {
+    !*private
 }

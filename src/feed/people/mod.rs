@@ -12,5 +12,5 @@ mod search;
 pub(crate) use follows::{FollowReply, Follows};
 pub(crate) use profiles::{ProfileUpdate, Profiles};
 pub(crate) use requests::FollowRequests;
-pub(crate) use restrictions::Restrictions;
+pub(crate) use restrictions::{Mute, Restrictions};
 pub(crate) use search::{SuggestionPage, UserSearch};

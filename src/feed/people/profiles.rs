@@ -11,10 +11,11 @@ use crate::feed::base::Base;
 use crate::feed::call::Caller;
 use crate::feed::error::{FeedError, NO_USER, Result};
 use crate::feed::input::{Done, OneUser, checked_name, is_media_url};
-use crate::feed::patch::{clearable, present};
+use crate::feed::patch::{clearable, present, settable};
 use crate::feed::runtime::now;
+use crate::feed::visibility::ViewContext;
 use crate::ledger::{LockOutcome, ProfileChange};
-use crate::model::{NESTED_TOO_DEEP, Profile, Standing, UserDetails, UserId, is_shallow};
+use crate::model::{NESTED_TOO_DEEP, PostId, Profile, Standing, UserDetails, UserId, is_shallow};
 use crate::net::OwnHosts;
 use crate::text::is_blank;
 
@@ -25,6 +26,9 @@ const MAX_POST_ALERTS: u64 = 1_000;
 /// The maximal number of characters of a bio, and of bytes of a profile's data.
 const MAX_BIO: usize = 500;
 const MAX_DATA: usize = 1 << 10;
+
+/// The maximal number of posts that a profile shows first.
+const MAX_PINNED: usize = 5;
 
 /// A change of the caller's profile. Absent members keep their values.
 #[derive(Deserialize, JsonSchema)]
@@ -45,9 +49,14 @@ pub(crate) struct ProfileUpdate {
     #[serde(default, deserialize_with = "present")]
     #[schemars(transform = clearable)]
     data: Option<Option<Map<String, Value>>>,
+    /// The caller's own posts that the profile shows first, 5 at most, in their order; `[]` removes them.
+    #[serde(default)]
+    #[schemars(with = "Vec<PostId>", transform = settable)]
+    pinned: Option<Vec<PostId>>,
     /// Whether the account is locked: its public posts are for followers, and followers are accepted one by one. An
     /// unlock accepts all requests.
     #[serde(default)]
+    #[schemars(with = "bool", transform = settable)]
     locked: Option<bool>,
 }
 
@@ -105,7 +114,34 @@ impl Profiles {
         if !self.base.visibility.can_see_profile(viewer, &user.id).await? {
             return Err(NO_USER);
         }
-        self.base.ledger.profile(&user.id, viewer, now()).await?.ok_or(NO_USER)
+        let mut profile = self.base.ledger.profile(&user.id, viewer, now()).await?.ok_or(NO_USER)?;
+        self.retain_visible(viewer, &mut profile.about.pinned).await?;
+        Ok(profile)
+    }
+
+    /// Keeps the posts that the reader may see, in their order.
+    async fn retain_visible(&self, reader: Option<&UserId>, pinned: &mut Vec<PostId>) -> Result<()> {
+        if !pinned.is_empty() {
+            let ids = pinned.iter().copied();
+            let visible = self.base.visibility.visible_posts(reader, ViewContext::Direct, ids).await?;
+            pinned.retain(|id| visible.contains_key(id));
+        }
+        Ok(())
+    }
+
+    /// Checks that these are posts of the user, each once.
+    async fn checked_pinned(&self, user: &UserId, pinned: Vec<PostId>) -> Result<Vec<PostId>> {
+        if pinned.len() > MAX_PINNED {
+            let most = MAX_PINNED as u64;
+            return Err(FeedError::LimitExceeded { field: "pinned", what: "posts that a profile shows first", most });
+        }
+        let posts = self.base.posts.get(pinned.iter().copied()).await?;
+        let is_own = |id: &PostId| posts.get(id).is_some_and(|cached| cached.post.author == *user);
+        let is_repeated = (1..pinned.len()).any(|n| pinned[..n].contains(&pinned[n]));
+        if is_repeated || !pinned.iter().all(is_own) {
+            return Err(FeedError::invalid("pinned", "a profile shows posts of its own user first, each once"));
+        }
+        Ok(pinned)
     }
 
     pub(crate) async fn update(&self, caller: Caller, change: ProfileUpdate) -> Result<UserDetails> {
@@ -116,6 +152,10 @@ impl Profiles {
             avatar: change.avatar.map(|url| checked_avatar(url, &self.base.options.own_hosts)).transpose()?,
             bio: change.bio.map(checked_bio).transpose()?,
             data: change.data.map(checked_data).transpose()?,
+            pinned: match change.pinned {
+                Some(pinned) => Some(self.checked_pinned(user, pinned).await?),
+                None => None,
+            },
         };
         if let Some(locked) = locked {
             self.set_locked(user, locked).await?;

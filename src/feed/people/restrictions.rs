@@ -1,6 +1,10 @@
 //! Restrictions: hide, mute and block, and their effect on timelines.
 
 use std::sync::Arc;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use crate::feed::base::Base;
 use crate::feed::call::Caller;
@@ -10,10 +14,25 @@ use crate::feed::paging::{PageBuilder, TimedUser};
 use crate::feed::runtime::now;
 use crate::feed::timelines::{EdgeChange, EdgeJobs};
 use crate::ledger::EventConsumer;
-use crate::model::{Restriction, UserId};
+use crate::model::{Millis, Restriction, UserId};
 
 /// The last user of a page of restricted users.
 type AfterRestriction = TimedUser<'r'>;
+
+/// A mute.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Mute {
+    /// The user's id.
+    id: UserId,
+    /// When it ends by itself, in Unix milliseconds; absent: it does not.
+    #[serde(default)]
+    until: Option<Millis>,
+}
+
+/// How often mutes that are over are looked for, and how many are ended by one look.
+const DUE_INTERVAL: Duration = Duration::from_secs(2);
+const DUE_BATCH: usize = 100;
 
 /// Manages restrictions between users.
 pub(crate) struct Restrictions {
@@ -27,6 +46,28 @@ impl Restrictions {
         Self { base, edges }
     }
 
+    /// Ends mutes at their time until the process stops. The owner of `events/notifications` does it.
+    pub(crate) fn start(self: &Arc<Self>) {
+        self.base.runtime.supervise("mute_ends", self, |restrictions| async move {
+            while restrictions.base.runtime.sleep(DUE_INTERVAL.mul_f64(rand::random_range(0.8..1.2))).await {
+                if let Err(error) = restrictions.end_due_mutes().await {
+                    tracing::debug!(%error, "mutes that are over stay for now");
+                }
+            }
+        });
+    }
+
+    async fn end_due_mutes(&self) -> Result<()> {
+        if !self.base.events.is_owner(EventConsumer::Notifications) {
+            return Ok(());
+        }
+        for (maker, target) in self.base.ledger.due_mutes(now(), DUE_BATCH).await? {
+            let jobs = self.base.ledger.end_due_mute(&maker, &target, now()).await?;
+            self.edges.apply(&maker, &target, EdgeChange::Opens, jobs.unwrap_or_default()).await?;
+        }
+        Ok(())
+    }
+
     pub(crate) async fn hide(&self, caller: Caller, user: OneUser) -> Result<Done> {
         self.restrict(caller.user()?, Restriction::Hide, &user.id).await
     }
@@ -35,8 +76,15 @@ impl Restrictions {
         self.lift(caller.user()?, Restriction::Hide, &user.id).await
     }
 
-    pub(crate) async fn mute(&self, caller: Caller, user: OneUser) -> Result<Done> {
-        self.restrict(caller.user()?, Restriction::Mute, &user.id).await
+    /// A repeat replaces the end.
+    pub(crate) async fn mute(&self, caller: Caller, mute: Mute) -> Result<Done> {
+        let maker = caller.user()?;
+        if mute.until.is_some_and(|until| until <= now() || i64::try_from(until).is_err()) {
+            return Err(FeedError::invalid("until", "until is a time in the future, in Unix milliseconds"));
+        }
+        let done = self.restrict(maker, Restriction::Mute, &mute.id).await?;
+        self.base.ledger.set_mute_end(maker, &mute.id, mute.until).await?;
+        Ok(done)
     }
 
     pub(crate) async fn unmute(&self, caller: Caller, user: OneUser) -> Result<Done> {

@@ -65,7 +65,13 @@ impl CommentService {
         let caller = &call.caller;
         let author = caller.user()?;
         self.check_comment(&draft.text)?;
-        self.base.visibility.post(caller.reader(), draft.id).await?;
+        let cached = self.base.visibility.post(caller.reader(), draft.id).await?;
+        if cached.post.removed.is_some() {
+            return Err(FeedError::Forbidden("this post was removed"));
+        }
+        if !self.base.visibility.closed_to_comments(author, [&*cached]).await?.is_empty() {
+            return Err(FeedError::Forbidden("the author of this post has limited who may comment"));
+        }
         let above = match draft.reply_to {
             Some(parent) => {
                 let (parent, above) = self.comment(caller, draft.id, parent).await?;

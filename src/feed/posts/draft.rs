@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::feed::error::{FeedError, Result};
 use crate::feed::input::{TOPIC_RULE, is_media_url};
 use crate::feed::options::LimitsConfig;
-use crate::model::{Location, Media, NESTED_TOO_DEEP, Post, PostId, UserId, Visibility, is_shallow};
+use crate::model::{CommentPolicy, Location, Media, NESTED_TOO_DEEP, Post, PostId, UserId, Visibility, is_shallow};
 use crate::net::OwnHosts;
 use crate::text::{TextToken, has_marks, is_blank, tokens, topic_name};
 
@@ -40,6 +40,9 @@ pub(crate) struct Draft {
     /// The visibility of the post.
     #[serde(default, deserialize_with = "audience")]
     pub(crate) visibility: Visibility,
+    /// Who may comment on it, of those who can see it.
+    #[serde(default)]
+    pub(crate) comment_policy: CommentPolicy,
     /// Data of the application.
     #[serde(default)]
     pub(crate) data: Option<Map<String, Value>>,
@@ -105,6 +108,7 @@ impl Draft {
             mentions,
             platform: self.platform,
             visibility: self.visibility,
+            comment_policy: self.comment_policy,
             data: self.data,
             created_at: id.time(),
             removed: None,

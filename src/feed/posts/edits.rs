@@ -17,7 +17,7 @@ use crate::feed::error::{FeedError, NO_POST, Result};
 use crate::feed::patch::{clearable, present, settable};
 use crate::feed::runtime::now;
 use crate::ledger::{EditOutcome, EventConsumer};
-use crate::model::{DomainEvent, Location, Media, Post, PostId, UserId, Visibility};
+use crate::model::{CommentPolicy, DomainEvent, Location, Media, Post, PostId, UserId, Visibility};
 
 /// The number of locks for edits: edits of posts with different locks run concurrently.
 const EDIT_LOCKS: usize = 64;
@@ -59,6 +59,10 @@ pub(crate) struct Edit {
     #[serde(default, deserialize_with = "present_audience")]
     #[schemars(with = "Visibility", transform = settable)]
     visibility: Option<Visibility>,
+    /// Who may comment on it, of those who can see it. Comments that are there stay.
+    #[serde(default)]
+    #[schemars(with = "CommentPolicy", transform = settable)]
+    comment_policy: Option<CommentPolicy>,
     /// Data of the application.
     #[serde(default, deserialize_with = "present")]
     #[schemars(transform = clearable)]
@@ -82,6 +86,7 @@ impl Edit {
             topics: self.topics.unwrap_or(topics),
             platform: post.platform,
             visibility: self.visibility.unwrap_or(post.visibility),
+            comment_policy: self.comment_policy.unwrap_or(post.comment_policy),
             data: self.data.unwrap_or(post.data),
         }
     }

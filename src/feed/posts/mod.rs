@@ -20,8 +20,7 @@ pub(crate) use edits::{Edit, PostEditor};
 use super::call::{Call, Caller};
 use super::content::{CachedPost, append_members, with_counts};
 use super::error::{FeedError, NO_POST, Result};
-use super::expand::ExpandField;
-use super::input::{AuthorList, Done, OnePost, PostFeed, PostPage, PostsByIds, ReadPost, check_ids};
+use super::input::{AuthorList, AuthorPosts, Done, OnePost, PostFeed, PostPage, PostsByIds, ReadPost, check_ids};
 use super::paging::{PageBuilder, PostPageBuilder};
 use super::runtime::now;
 use super::visibility::{ViewContext, check_lists, shows_content};
@@ -91,7 +90,7 @@ impl PostService {
         let PostPage { mut items, people, .. } =
             self.base.post_renderer.render_page(caller.reader(), &[cached], None, &expand).await?;
         let post = items.pop().ok_or(NO_POST)?;
-        if expand.has(ExpandField::People) { append_members(&post, &People { people }) } else { Ok(post) }
+        if expand.people { append_members(&post, &People { people }) } else { Ok(post) }
     }
 
     pub(crate) async fn many(&self, caller: Caller, list: PostsByIds) -> Result<PostPage> {
@@ -137,17 +136,18 @@ impl PostService {
         Ok(Done {})
     }
 
-    pub(crate) async fn by_author(&self, caller: Caller, list: AuthorList) -> Result<PostPage> {
+    pub(crate) async fn by_author(&self, caller: Caller, list: AuthorPosts) -> Result<PostPage> {
         let ((limit, cursor), expand) = (list.page.decode()?, list.expand.decode()?);
         check_lists(&*self.base.ledger, &self.base.visibility, caller.reader(), &list.id).await?;
-        let mut page = PostPageBuilder::new(cursor, limit);
+        let max_reads = if list.is_selective() { MAX_READS } else { usize::MAX };
+        let mut page = PostPageBuilder::with_max_reads(cursor, limit, max_reads);
         while let Some((before, count)) = page.wants_posts() {
             let VisiblePosts { posts: ids, stopped_at } =
                 self.base.ledger.visible_posts(&list.id, caller.reader(), before, count).await?;
-            page.take_posts(
-                &ids,
-                &self.base.visibility.visible_posts(caller.reader(), ViewContext::Direct, ids.iter().copied()).await?,
-            );
+            let mut visible =
+                self.base.visibility.visible_posts(caller.reader(), ViewContext::Direct, ids.iter().copied()).await?;
+            visible.retain(|_, cached| list.wants(&cached.post));
+            page.take_posts(&ids, &visible);
             if let Some(post) = stopped_at {
                 page.stop_at(post);
             }

@@ -15,7 +15,9 @@ use foldhash::fast::RandomState;
 
 use super::comment_rendering::CommentRenderer;
 use super::notification_rendering::RenderedNotification;
-use super::render_context::{Audience, Encoded, RenderContext, Viewer, people_above, post_kind, referenced_posts};
+use super::render_context::{
+    Audience, Encoded, RenderContext, Viewer, is_for_author, people_above, post_kind, referenced_posts,
+};
 use crate::broker::{CACHE_LEASE, CacheLease};
 use crate::feed::base::Base;
 use crate::feed::content::{CachedPost, PostMap};
@@ -219,7 +221,7 @@ fn encode(
         };
         let id = cached.post.id;
         let author = &cached.post.author;
-        let own = cached.differs_for_author() && audience.owner() == Some(author);
+        let own = cached.differs_for_author() && is_for_author(audience, cached);
         let (encoded, reader) = if own { (&mut pushes_to_author, Some(author)) } else { (&mut pushes, None) };
         if let Vacant(place) = encoded.entry((id, kind)) {
             place.insert(cached.push_for(reader, kind, counts.get(&id).copied())?);

@@ -9,16 +9,10 @@ use std::sync::Arc;
 
 use crate::feed::content::CachedPost;
 use crate::feed::error::Result;
-use crate::feed::expand::{Expand, ExpandField, PostPreview};
+use crate::feed::expand::{Expand, PostPreview};
 use crate::feed::visibility::VisibilityPolicy;
 use crate::ledger::{Ledger, PreviewLimits, PreviewRows};
 use crate::model::{Comment, PostId, Relation, UserId};
-
-/// The maximal number of likers of a preview.
-const MAX_LIKERS: usize = 8;
-
-/// The maximal number of comments of a preview.
-const MAX_COMMENTS: usize = 3;
 
 /// The factor by which more rows are read, because the reader may not see all of them. If too few are visible, the
 /// preview is shorter: further reads would make the cost depend on the reader.
@@ -42,17 +36,17 @@ impl Expansion {
     }
 
     /// Adds the likes and comments of users that the reader may see.
-    fn add(&mut self, newest: PreviewRows, visible: &HashSet<UserId>) {
+    fn add(&mut self, newest: PreviewRows, visible: &HashSet<UserId>, expand: Expand) {
         for (post, liker) in newest.likers {
             let likers = self.previews.get_mut(&post).and_then(|preview| preview.likers.as_mut());
-            if let Some(likers) = likers.filter(|likers| likers.len() < MAX_LIKERS && visible.contains(&liker)) {
+            if let Some(likers) = likers.filter(|likers| likers.len() < expand.likers && visible.contains(&liker)) {
                 likers.push(liker);
             }
         }
         for comment in newest.comments {
             let comments = self.previews.get_mut(&comment.post).and_then(|preview| preview.newest_comments.as_mut());
             let is_visible = comment.author.as_ref().is_none_or(|author| visible.contains(author));
-            if let Some(comments) = comments.filter(|comments| comments.len() < MAX_COMMENTS && is_visible) {
+            if let Some(comments) = comments.filter(|comments| comments.len() < expand.comments && is_visible) {
                 comments.push(comment);
             }
         }
@@ -78,25 +72,24 @@ impl Expansion {
         visibility: &VisibilityPolicy,
         reader: Option<&UserId>,
         posts: &[Arc<CachedPost>],
-        expand: &Expand,
+        expand: Expand,
     ) -> Result<Self> {
         let mut expansion = Self::default();
-        let likers = expand.has(ExpandField::Likers);
-        let comments = expand.has(ExpandField::Comments);
-        if (likers || comments) && !posts.is_empty() {
+        let Expand { likers, comments, people } = expand;
+        if likers + comments > 0 && !posts.is_empty() {
             let ids: Vec<PostId> = posts.iter().map(|cached| cached.post.id).collect();
-            let wanted = |is_wanted: bool, most: usize| if is_wanted { most * OVERREAD_FACTOR } else { 0 };
-            let most = PreviewLimits { likers: wanted(likers, MAX_LIKERS), comments: wanted(comments, MAX_COMMENTS) };
+            let most = PreviewLimits { likers: likers * OVERREAD_FACTOR, comments: comments * OVERREAD_FACTOR };
             let newest = ledger.newest_previews(&ids, most).await?;
             let authors = newest.comments.iter().filter_map(|comment| comment.author.as_ref());
             let actors = newest.likers.iter().map(|(_, liker)| liker).chain(authors).cloned().collect();
             // As in the lists themselves, mutes do not apply.
             let visible = visibility.filter_users(reader, actors, |relation| !relation.is_barred()).await?;
-            let empty = PostPreview { likers: likers.then(Vec::new), newest_comments: comments.then(Vec::new) };
+            let empty =
+                PostPreview { likers: (likers > 0).then(Vec::new), newest_comments: (comments > 0).then(Vec::new) };
             expansion.previews = ids.into_iter().map(|id| (id, empty.clone())).collect();
-            expansion.add(newest, &visible);
+            expansion.add(newest, &visible, expand);
         }
-        if expand.has(ExpandField::People) {
+        if people {
             let in_posts = posts.iter().flat_map(|cached| cached.post.mentions.iter().take(MAX_MENTIONED));
             let in_comments = expansion.comments().flat_map(|comment| comment.mentions.iter().take(MAX_MENTIONED));
             let mentioned: HashSet<UserId> = in_posts.chain(in_comments).cloned().collect();

@@ -67,7 +67,7 @@ impl PostRenderer {
         next: Option<PostId>,
         expand: &Expand,
     ) -> Result<PostPage> {
-        let expansion = Expansion::load(&*self.ledger, &self.visibility, reader, posts, expand).await?;
+        let expansion = Expansion::load(&*self.ledger, &self.visibility, reader, posts, *expand).await?;
         let authors = posts.iter().map(|cached| &cached.post.author);
         let people: HashSet<&UserId> = authors.chain(expansion.people.iter()).collect();
         let people: Vec<UserId> = people.into_iter().cloned().collect();
@@ -89,9 +89,16 @@ impl PostRenderer {
         let Hydration { counts, flags, people } = self.ledger.hydrate(reader, &ids, people).await?;
         let counts: HashMap<PostId, PostCounts> = counts.into_iter().collect();
         let flags: HashMap<PostId, PostFlags> = flags.into_iter().collect();
+        let closed = match reader {
+            Some(reader) => self.visibility.closed_to_comments(reader, posts.iter().map(|cached| &**cached)).await?,
+            None => HashSet::new(),
+        };
         let render = |cached: &Arc<CachedPost>| {
             let id = &cached.post.id;
-            let flags = reader.map(|_| flags.get(id).copied().unwrap_or_default());
+            let flags = reader.map(|_| {
+                let flags = flags.get(id).copied().unwrap_or_default();
+                PostFlags { can_comment: !closed.contains(id), ..flags }
+            });
             let counts = counts.get(id).copied().unwrap_or_default();
             append_members(cached.json_for(reader), &Appended { counts, flags, preview: expansion.preview(*id) })
         };

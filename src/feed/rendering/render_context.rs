@@ -162,7 +162,7 @@ impl RenderContext {
                 }
                 (Some(cached), _) => {
                     let key = (*id, post_kind(entry)?);
-                    let own = self.pushes_to_author.get(&key).filter(|_| audience.owner() == Some(&cached.post.author));
+                    let own = self.pushes_to_author.get(&key).filter(|_| is_for_author(audience, cached));
                     own.or_else(|| self.pushes.get(&key)).cloned()
                 }
             },
@@ -257,6 +257,12 @@ pub(super) type Encoded = HashMap<(PostId, PostEventKind), Bytes, RandomState>;
 /// The members of the publication that removes a post from a client.
 fn gone(id: PostId, reason: GoneReason) -> Bytes {
     Event::PostGone { id, reason }.encode()
+}
+
+/// Whether only the author of a post receives it on a channel: the timeline is the author's own, or the post is
+/// removed.
+pub(super) fn is_for_author(audience: &Audience, cached: &CachedPost) -> bool {
+    audience.owner() == Some(&cached.post.author) || cached.post.removed.is_some()
 }
 
 /// The kind of event of an entry that shows a post.

@@ -237,7 +237,7 @@ impl Feed {
             user_search: UserSearch::new(base.clone()),
             follows: Follows::new(base.clone(), timelines.edges.clone()),
             requests: FollowRequests::new(base.clone(), timelines.edges.clone()),
-            restrictions: Restrictions::new(base.clone(), timelines.edges.clone()),
+            restrictions: Arc::new(Restrictions::new(base.clone(), timelines.edges.clone())),
             suspensions: Suspensions::new(base.clone()),
             removals: Removals::new(base.clone(), comments.clone()),
             reports: Reports::new(base.clone(), comment_reader.clone()),

@@ -62,6 +62,7 @@ fn post(author: UserId, text: &str, edited_at: Option<Millis>) -> Option<Box<Raw
         platform: None,
         removed: None,
         visibility: Visibility::Public,
+        comment_policy: crate::model::CommentPolicy::Everyone,
         data: None,
         created_at: TIME,
         edited_at,

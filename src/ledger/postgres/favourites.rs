@@ -11,34 +11,35 @@ use super::statements::Parameters;
 use crate::ledger::{Favourite, FavouriteHolder, FavouriteOutcome, FavouriteStore, LedgerError, Result};
 use crate::model::{Millis, ObjectId, ObjectType, UserId};
 
-const ADD: &str = "SELECT outcome, since FROM feedline_add_favourite($1, $2, $3, $4, $5, $6)";
+const ADD: &str = "SELECT outcome, since FROM feedline_add_favourite($1, $2, $3, $4, $5, $6, $7)";
 
 const REMOVE: &str = "SELECT feedline_remove_favourites(ARRAY[$1], $2, $3, $4)";
 
 const FORGET: &str = "SELECT feedline_forget_object($1, $2, $3, $4)";
 
 pub(super) const LIST: &str = "\
-    SELECT seq, object, at FROM favourites WHERE owner = $1 AND type = $2 AND seq < $3 ORDER BY seq DESC LIMIT $4";
+    SELECT seq, object, at, private FROM favourites
+    WHERE owner = $1 AND type = $2 AND seq < $3 ORDER BY seq DESC LIMIT $4";
 
 const COUNT: &str = "SELECT count FROM favourites_of_users WHERE owner = $1 AND type = $2";
 
 pub(super) const AMONG: &str = "\
-    SELECT seq, object, at FROM favourites WHERE owner = $1 AND type = $2 AND object = ANY ($3)";
+    SELECT seq, object, at, private FROM favourites WHERE owner = $1 AND type = $2 AND object = ANY ($3)";
 
 pub(super) const HOLDERS: &str = "\
     SELECT coalesce(u.handle, u.id), u.name, u.avatar, u.created_at, f.seq, f.at FROM (
         SELECT owner, seq, at FROM favourite_holders
-        WHERE type = $1 AND object = $2 AND seq < $3 ORDER BY seq DESC LIMIT $4
+        WHERE type = $1 AND object = $2 AND seq < $3 AND NOT private ORDER BY seq DESC LIMIT $4
     ) f
     JOIN users u ON u.id = f.owner ORDER BY f.seq DESC";
 
 const HOLDERS_COUNT: &str = "SELECT count FROM favourites_of_objects WHERE type = $1 AND object = $2";
 
 pub(super) const COMMON: &str = "\
-    SELECT one.seq, one.object, one.at FROM favourites one CROSS JOIN LATERAL (
-        SELECT FROM favourites WHERE owner = $4 AND type = $2 AND object = one.object OFFSET 0
+    SELECT one.seq, one.object, one.at, one.private FROM favourites one CROSS JOIN LATERAL (
+        SELECT FROM favourites WHERE owner = $4 AND type = $2 AND object = one.object AND NOT private OFFSET 0
     ) other
-    WHERE one.owner = $1 AND one.type = $2 AND one.seq < $3 ORDER BY one.seq DESC LIMIT $5";
+    WHERE one.owner = $1 AND one.type = $2 AND one.seq < $3 AND NOT one.private ORDER BY one.seq DESC LIMIT $5";
 
 pub(super) const COMMON_COUNT: &str = "\
     WITH has AS MATERIALIZED (
@@ -47,9 +48,9 @@ pub(super) const COMMON_COUNT: &str = "\
     )
     SELECT count(*) FROM favourites fewer CROSS JOIN LATERAL (
         SELECT FROM favourites WHERE owner = (SELECT id FROM has ORDER BY many DESC, place DESC LIMIT 1)
-            AND type = $3 AND object = fewer.object OFFSET 0
+            AND type = $3 AND object = fewer.object AND NOT private OFFSET 0
     ) more
-    WHERE fewer.owner = (SELECT id FROM has ORDER BY many, place LIMIT 1) AND fewer.type = $3";
+    WHERE fewer.owner = (SELECT id FROM has ORDER BY many, place LIMIT 1) AND fewer.type = $3 AND NOT fewer.private";
 
 /// The post that an object stands for: `None` if the object has another type, -1 if its id is not that of a post.
 fn post(kind: &ObjectType, id: &ObjectId) -> Option<i64> {
@@ -65,12 +66,14 @@ impl FavouriteStore for PostgresLedger {
         id: &ObjectId,
         now: Millis,
         most: u64,
+        private: bool,
     ) -> Result<FavouriteOutcome> {
         let kind_text = kind.as_str();
         let object = id.as_str();
         let post = post(kind, id);
-        let rows =
-            self.pool.write(ADD, &[&user.as_str(), &kind_text, &object, &post, &integer(now), &integer(most)]).await?;
+        let parameters: Parameters<'_> =
+            &[&user.as_str(), &kind_text, &object, &post, &integer(now), &integer(most), &private];
+        let rows = self.pool.write(ADD, parameters).await?;
         let row = one(&rows)?;
         Ok(match at(row, 0)? {
             "since" => FavouriteOutcome::Since(natural_at(row, 1)?),
@@ -162,5 +165,5 @@ impl FavouriteStore for PostgresLedger {
 fn favourite(row: &Row) -> Result<Favourite> {
     let text: &str = at(row, 1)?;
     let id = ObjectId::parse(text).ok_or_else(|| LedgerError::Failed(format!("{text:?} is no object's id")))?;
-    Ok(Favourite { seq: at(row, 0)?, id, at: natural_at(row, 2)? })
+    Ok(Favourite { seq: at(row, 0)?, id, at: natural_at(row, 2)?, private: at(row, 3)? })
 }

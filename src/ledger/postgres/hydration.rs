@@ -198,7 +198,8 @@ impl Loaded {
                 self.counts.insert(PostId(natural_at(row, 3)?), counts(row, 5)?);
             }
             "flags" => {
-                let flags = PostFlags { liked: at(row, 8)?, favourited: at(row, 9)?, muted: at(row, 10)? };
+                let flags =
+                    PostFlags { liked: at(row, 8)?, favourited: at(row, 9)?, muted: at(row, 10)?, can_comment: true };
                 return Ok(Some((natural_at(row, 3)?, flags)));
             }
             other => return Err(LedgerError::Failed(format!("a page with {other}"))),

@@ -1,6 +1,7 @@
 //! Users and accounts.
 
 use async_trait::async_trait;
+use serde::de::DeserializeOwned;
 use tokio_postgres::Row;
 
 use super::PostgresLedger;
@@ -34,8 +35,8 @@ const ORIGIN: &str = "\
     SELECT coalesce(handle, id), EXISTS (SELECT FROM accounts WHERE \"user\" = $1) FROM users WHERE id = $1";
 
 const UPDATE: &str = "\
-    SELECT id, name, avatar, created_at, bio, data, locked
-    FROM feedline_update_profile($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+    SELECT id, name, avatar, created_at, bio, data, pinned, locked
+    FROM feedline_update_profile($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
 
 /// A scan of the terms in order. A user with two matching terms is returned once, at the lesser term.
 pub(super) const SEARCH: &str = "\
@@ -91,11 +92,11 @@ pub(super) const PROFILE: &str = "\
                - (coalesce(a.only_to, 0) - CASE WHEN e.following THEN named.only_to ELSE 0 END)
                - CASE WHEN named.not_to > $3 THEN coalesce(a.not_to, 0) ELSE named.not_to END
            END, e.following, e.followed_by, e.hiding, e.muting, e.blocking, e.notify, p.bio, p.data,
-           u.locked, e.requested, e.requested_by
+           p.pinned, u.locked, e.requested, e.requested_by
     FROM users u LEFT JOIN LATERAL (
         SELECT followers, friends, only_to, not_to FROM audience_counts WHERE author = u.id OFFSET 0
     ) a ON true LEFT JOIN LATERAL (
-        SELECT bio, data FROM profiles WHERE owner = u.id OFFSET 0
+        SELECT bio, data, pinned FROM profiles WHERE owner = u.id OFFSET 0
     ) p ON true CROSS JOIN named CROSS JOIN LATERAL (SELECT
         EXISTS (SELECT FROM follows WHERE follower = $2 AND followee = $1) AS following,
         EXISTS (SELECT FROM follows WHERE follower = $1 AND followee = $2) AS followed_by,
@@ -157,10 +158,23 @@ impl PeopleStore for PostgresLedger {
         let data = change.data.as_ref().and_then(Option::as_ref).map(json_text).transpose()?;
         let sets_bio = change.bio.is_some();
         let sets_data = change.data.is_some();
-        let parameters: Parameters<'_> =
-            &[&user.as_str(), &name, &terms, &moves, &avatar, &sets_bio, &bio, &sets_data, &data];
+        let sets_pinned = change.pinned.is_some();
+        let pinned = change.pinned.as_ref().filter(|pinned| !pinned.is_empty()).map(json_text).transpose()?;
+        let parameters: Parameters<'_> = &[
+            &user.as_str(),
+            &name,
+            &terms,
+            &moves,
+            &avatar,
+            &sets_bio,
+            &bio,
+            &sets_data,
+            &data,
+            &sets_pinned,
+            &pinned,
+        ];
         let rows = self.pool.write(UPDATE, parameters).await?;
-        let details = |row| Ok(UserDetails { user: columns::user(row)?, about: about(row, 4)?, locked: at(row, 6)? });
+        let details = |row| Ok(UserDetails { user: columns::user(row)?, about: about(row, 4)?, locked: at(row, 7)? });
         rows.first().map(details).transpose()
     }
 
@@ -197,26 +211,30 @@ fn origin(row: &Row) -> Result<KnownUser> {
     Ok(KnownUser { id: id_at(row, 0)?, origin })
 }
 
-/// Reads `bio, data`, starting at a column.
+/// Reads `bio, data, pinned`, starting at a column.
 fn about(row: &Row, first: usize) -> Result<About> {
-    let data: Option<&str> = at(row, first + 1)?;
-    let parse = |text| serde_json::from_str(text).map_err(|error| LedgerError::Failed(format!("a profile: {error}")));
-    Ok(About { bio: at(row, first)?, data: data.map(parse).transpose()? })
+    fn json<T: DeserializeOwned>(row: &Row, column: usize) -> Result<Option<T>> {
+        let parse =
+            |text| serde_json::from_str(text).map_err(|error| LedgerError::Failed(format!("a profile: {error}")));
+        at::<Option<&str>>(row, column)?.map(parse).transpose()
+    }
+    let pinned = json(row, first + 2)?.unwrap_or_default();
+    Ok(About { bio: at(row, first)?, data: json(row, first + 1)?, pinned })
 }
 
 fn profile(row: &Row) -> Result<Profile> {
     Ok(Profile {
         user: user(row)?,
         about: about(row, 13)?,
-        locked: at(row, 15)?,
+        locked: at(row, 16)?,
         followers: natural_at(row, 4)?,
         following: natural_at(row, 5)?,
         posts: natural_at(row, 6)?,
         edges: Edges {
             following: at(row, 7)?,
             followed_by: at(row, 8)?,
-            requested: at(row, 16)?,
-            requested_by: at(row, 17)?,
+            requested: at(row, 17)?,
+            requested_by: at(row, 18)?,
             hiding: at(row, 9)?,
             muting: at(row, 10)?,
             blocking: at(row, 11)?,

@@ -68,12 +68,13 @@ pub(super) const fn by_number(data: PersonalData) -> Option<&'static str> {
 pub(super) const fn by_texts(data: PersonalData) -> Option<&'static str> {
     Some(match data {
         PersonalData::Favourites => {
-            "SELECT type || ' ' || object, json_build_object('type', type, 'id', object, 'at', at)::text, NULL
+            "SELECT type || ' ' || object, json_strip_nulls(json_build_object('type', type, 'id', object, 'at', at,
+             'private', CASE WHEN private THEN true END))::text, NULL
              FROM favourites WHERE owner = $1 AND (type, object) > ($2, $3) ORDER BY type, object LIMIT $4"
         }
         PersonalData::Restrictions => {
-            "SELECT kind || ' ' || target, json_build_object('kind', kind, 'user',
-             coalesce((SELECT handle FROM users WHERE id = target), target), 'at', at)::text, target
+            "SELECT kind || ' ' || target, json_strip_nulls(json_build_object('kind', kind, 'user',
+             coalesce((SELECT handle FROM users WHERE id = target), target), 'at', at, 'until', until))::text, target
              FROM restrictions WHERE maker = $1 AND (kind, target) > ($2, $3) ORDER BY kind, target LIMIT $4"
         }
         PersonalData::PostAlerts => {

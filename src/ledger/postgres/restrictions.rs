@@ -17,7 +17,12 @@ use crate::model::{DomainEvent, Millis, Relation, Restriction, UserId};
 /// Writes an event, and one for each follow that ends.
 const RESTRICT: &str = "SELECT feedline_restrict_with_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
 
-const UNRESTRICT: &str = "SELECT feedline_unrestrict($1, $2, $3, $4, $5, $6, $7)";
+const UNRESTRICT: &str = "SELECT feedline_unrestrict($1, $2, $3, $4, $5, $6, $7, $8)";
+
+const SET_MUTE_END: &str = "UPDATE restrictions SET until = $3 WHERE maker = $1 AND kind = 'mute' AND target = $2";
+
+pub(super) const DUE_MUTES: &str =
+    "SELECT maker, target FROM restrictions WHERE until <= $1 AND kind = 'mute' ORDER BY until LIMIT $2";
 
 pub(super) const RESTRICTED: &str = "\
     SELECT coalesce(u.handle, u.id), u.name, u.avatar, u.created_at, r.at
@@ -84,19 +89,21 @@ impl RestrictionStore for PostgresLedger {
         target: &UserId,
         now: Millis,
     ) -> Result<Option<Vec<NewJob>>> {
-        let inboxes = job_plan::restricted_inboxes(restriction, maker, target);
-        let inboxes = InboxJobs::new(&inboxes, EdgeWork::Follow)?;
-        let parameters: Parameters<'_> = &[
-            &restriction.as_str(),
-            &maker.as_str(),
-            &target.as_str(),
-            &inboxes.readers,
-            &inboxes.authors,
-            &inboxes.jobs,
-            &integer(now),
-        ];
-        let rows = self.pool.write(UNRESTRICT, parameters).await?;
-        inboxes.submitted(&rows, now)
+        self.end_restriction(restriction, maker, target, now, None).await
+    }
+
+    async fn set_mute_end(&self, maker: &UserId, target: &UserId, until: Option<Millis>) -> Result<()> {
+        let until = until.map(integer);
+        self.pool.write(SET_MUTE_END, &[&maker.as_str(), &target.as_str(), &until]).await.map(drop)
+    }
+
+    async fn due_mutes(&self, now: Millis, limit: usize) -> Result<Vec<(UserId, UserId)>> {
+        let due = |row: &Row| Ok((id_at(row, 0)?, id_at(row, 1)?));
+        self.readable_page("restrictions", DUE_MUTES, &[&integer(now)], limit, due).await
+    }
+
+    async fn end_due_mute(&self, maker: &UserId, target: &UserId, now: Millis) -> Result<Option<Vec<NewJob>>> {
+        self.end_restriction(Restriction::Mute, maker, target, now, Some(now)).await
     }
 
     async fn restricted(
@@ -124,6 +131,33 @@ impl RestrictionStore for PostgresLedger {
         let restricted =
             |row: &Row| Ok(RestrictedAuthor { author: id_at(row, 0)?, restricted: at(row, 1)?, locked: at(row, 2)? });
         Ok(readable("restrictions", &self.pool.read(WITH_RESTRICTIONS, &[&wanted]).await?, restricted))
+    }
+}
+
+impl PostgresLedger {
+    /// Ends a restriction. `due`: only if it ends by itself, at this time at the latest.
+    async fn end_restriction(
+        &self,
+        restriction: Restriction,
+        maker: &UserId,
+        target: &UserId,
+        now: Millis,
+        due: Option<Millis>,
+    ) -> Result<Option<Vec<NewJob>>> {
+        let inboxes = job_plan::restricted_inboxes(restriction, maker, target);
+        let inboxes = InboxJobs::new(&inboxes, EdgeWork::Follow)?;
+        let parameters: Parameters<'_> = &[
+            &restriction.as_str(),
+            &maker.as_str(),
+            &target.as_str(),
+            &inboxes.readers,
+            &inboxes.authors,
+            &inboxes.jobs,
+            &integer(now),
+            &due.map(integer),
+        ];
+        let rows = self.pool.write(UNRESTRICT, parameters).await?;
+        inboxes.submitted(&rows, now)
     }
 }
 

@@ -411,6 +411,7 @@ async fn committing_calls_finish_without_their_caller() {
         platform: None,
         removed: None,
         visibility: Visibility::Public,
+        comment_policy: crate::model::CommentPolicy::Everyone,
         data: None,
         created_at: 1,
         edited_at: None,

@@ -45,7 +45,7 @@ pub(super) fn flags(db: &Connection, reader: &UserId, ids: &[PostId]) -> rusqlit
                EXISTS (SELECT 1 FROM muted_conversations WHERE user = ?1 AND post = value) \
                FROM (SELECT DISTINCT value FROM json_each(?2))";
     let read = |row: &rusqlite::Row<'_>| {
-        let flags = PostFlags { liked: row.get(1)?, favourited: row.get(2)?, muted: row.get(3)? };
+        let flags = PostFlags { liked: row.get(1)?, favourited: row.get(2)?, muted: row.get(3)?, can_comment: true };
         Ok((post_id_at(row, 0)?, flags))
     };
     let mut statement = db.prepare_cached(sql)?;

@@ -18,9 +18,10 @@ impl FavouriteStore for SqliteLedger {
         id: &ObjectId,
         now: Millis,
         most: u64,
+        private: bool,
     ) -> Result<FavouriteOutcome> {
         let favour = FavouriteKey::new(user, kind, id);
-        self.write(move |db| add(db, &favour, now, most)).await
+        self.write(move |db| add(db, &favour, now, most, private)).await
     }
 
     async fn remove_favourite(&self, user: &UserId, kind: &ObjectType, id: &ObjectId) -> Result<bool> {
@@ -149,33 +150,33 @@ impl FavouriteKey {
     }
 }
 
-const LIST: &str = "SELECT seq, object, at FROM favourites INDEXED BY favourites_of \
+const LIST: &str = "SELECT seq, object, at, private FROM favourites INDEXED BY favourites_of \
     WHERE user = ?1 AND type = ?2 AND seq < ?3 ORDER BY seq DESC LIMIT ?4";
 
-const AMONG: &str = "SELECT seq, object, at FROM favourites INDEXED BY favourites_one \
+const AMONG: &str = "SELECT seq, object, at, private FROM favourites INDEXED BY favourites_one \
     WHERE user = ?1 AND type = ?2 AND object IN (SELECT value FROM json_each(?3))";
 
 const HOLDERS: &str = "SELECT coalesce(u.handle, u.id), u.name, u.avatar, u.created_at, f.seq, f.at \
     FROM favourites f INDEXED BY favourites_holders CROSS JOIN users u ON u.id = f.user \
-    WHERE f.type = ?1 AND f.object = ?2 AND f.seq < ?3 ORDER BY f.seq DESC LIMIT ?4";
+    WHERE f.type = ?1 AND f.object = ?2 AND f.seq < ?3 AND NOT f.private ORDER BY f.seq DESC LIMIT ?4";
 
-const COMMON: &str = "SELECT one.seq, one.object, one.at FROM favourites one INDEXED BY favourites_of \
+const COMMON: &str = "SELECT one.seq, one.object, one.at, one.private FROM favourites one INDEXED BY favourites_of \
     CROSS JOIN favourites other INDEXED BY favourites_one \
-    ON other.user = ?5 AND other.type = ?2 AND other.object = one.object \
-    WHERE one.user = ?1 AND one.type = ?2 AND one.seq < ?3 ORDER BY one.seq DESC LIMIT ?4";
+    ON other.user = ?5 AND other.type = ?2 AND other.object = one.object AND NOT other.private \
+    WHERE one.user = ?1 AND one.type = ?2 AND one.seq < ?3 AND NOT one.private ORDER BY one.seq DESC LIMIT ?4";
 
 const COMMON_COUNT: &str = "SELECT count(*) FROM favourites fewer INDEXED BY favourites_one \
     CROSS JOIN favourites more INDEXED BY favourites_one \
-    ON more.user = ?3 AND more.type = ?2 AND more.object = fewer.object \
-    WHERE fewer.user = ?1 AND fewer.type = ?2";
+    ON more.user = ?3 AND more.type = ?2 AND more.object = fewer.object AND NOT more.private \
+    WHERE fewer.user = ?1 AND fewer.type = ?2 AND NOT fewer.private";
 
-/// Reads `seq, object, at`.
+/// Reads `seq, object, at, private`.
 fn favourite(row: &Row<'_>) -> rusqlite::Result<Favourite> {
     let text = row.get_ref(1)?.as_str()?;
     let id = ObjectId::parse(text).ok_or_else(|| {
         rusqlite::Error::FromSqlConversionFailure(1, Type::Text, format!("{text:?} is no object's id").into())
     })?;
-    Ok(Favourite { seq: row.get(0)?, id, at: natural(row.get(2)?) })
+    Ok(Favourite { seq: row.get(0)?, id, at: natural(row.get(2)?), private: row.get(3)? })
 }
 
 fn of_user(db: &Connection, user: &str, kind: &str) -> rusqlite::Result<u64> {
@@ -184,10 +185,23 @@ fn of_user(db: &Connection, user: &str, kind: &str) -> rusqlite::Result<u64> {
     Ok(found.map_or(0, natural))
 }
 
-fn add(db: &Connection, favour: &FavouriteKey, now: Millis, most: u64) -> rusqlite::Result<FavouriteOutcome> {
-    let known = "SELECT at FROM favourites WHERE user = ?1 AND type = ?2 AND object = ?3";
-    let known: Option<i64> = db.prepare_cached(known)?.query_row(favour.key(), |row| row.get(0)).optional()?;
-    if let Some(at) = known {
+fn add(
+    db: &Connection,
+    favour: &FavouriteKey,
+    now: Millis,
+    most: u64,
+    private: bool,
+) -> rusqlite::Result<FavouriteOutcome> {
+    let known = "SELECT at, private FROM favourites WHERE user = ?1 AND type = ?2 AND object = ?3";
+    let known = db.prepare_cached(known)?.query_row(favour.key(), |row| Ok((row.get(0)?, row.get(1)?)));
+    let known: Option<(i64, bool)> = known.optional()?;
+    if let Some((at, was_private)) = known {
+        if was_private != private {
+            let sql = "UPDATE favourites SET private = ?4 WHERE user = ?1 AND type = ?2 AND object = ?3";
+            let [user, kind, object] = favour.key();
+            db.prepare_cached(sql)?.execute(params![user, kind, object, private])?;
+            tally_object(db, &favour.kind, &favour.id, if private { -1 } else { 1 })?;
+        }
         return Ok(FavouriteOutcome::Since(natural(at)));
     }
     if favour.kind.is_post() {
@@ -201,42 +215,37 @@ fn add(db: &Connection, favour: &FavouriteKey, now: Millis, most: u64) -> rusqli
         return Ok(FavouriteOutcome::Full);
     }
     let [user, kind, object] = favour.key();
-    db.prepare_cached("INSERT INTO favourites (user, type, object, at) VALUES (?1, ?2, ?3, ?4)")?.execute(params![
-        user,
-        kind,
-        object,
-        integer(now)
-    ])?;
+    let sql = "INSERT INTO favourites (user, type, object, at, private) VALUES (?1, ?2, ?3, ?4, ?5)";
+    db.prepare_cached(sql)?.execute(params![user, kind, object, integer(now), private])?;
     tally_user(db, user, kind, 1)?;
-    tally_object(db, &favour.kind, &favour.id, 1)?;
+    tally_object(db, &favour.kind, &favour.id, i64::from(!private))?;
     Ok(FavouriteOutcome::Since(now))
 }
 
 fn remove(db: &Connection, favour: &FavouriteKey) -> rusqlite::Result<bool> {
-    let sql = "DELETE FROM favourites WHERE user = ?1 AND type = ?2 AND object = ?3";
-    let removed = db.prepare_cached(sql)?.execute(favour.key())? == 1;
-    if removed {
+    let sql = "DELETE FROM favourites WHERE user = ?1 AND type = ?2 AND object = ?3 RETURNING private";
+    let removed: Option<bool> = db.prepare_cached(sql)?.query_row(favour.key(), |row| row.get(0)).optional()?;
+    if let Some(private) = removed {
         tally_user(db, favour.user.as_str(), favour.kind.as_str(), -1)?;
-        tally_object(db, &favour.kind, &favour.id, -1)?;
+        tally_object(db, &favour.kind, &favour.id, -i64::from(!private))?;
     }
-    Ok(removed)
+    Ok(removed.is_some())
 }
 
 pub(super) fn forget(db: &Connection, kind: &ObjectType, id: &ObjectId, limit: usize) -> rusqlite::Result<usize> {
-    let sql = "SELECT seq, user FROM favourites INDEXED BY favourites_holders \
+    let sql = "SELECT seq, user, private FROM favourites INDEXED BY favourites_holders \
                WHERE type = ?1 AND object = ?2 LIMIT ?3";
     let wanted = params![kind.as_str(), id.as_str(), count(limit)];
-    let held: Vec<(i64, String)> = db
+    let held: Vec<(i64, String, bool)> = db
         .prepare_cached(sql)?
-        .query_map(wanted, |row| Ok((row.get(0)?, row.get(1)?)))?
+        .query_map(wanted, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
         .collect::<rusqlite::Result<_>>()?;
-    for (seq, user) in &held {
+    for (seq, user, _) in &held {
         db.prepare_cached("DELETE FROM favourites WHERE seq = ?1")?.execute([seq])?;
         tally_user(db, user, kind.as_str(), -1)?;
     }
-    if !held.is_empty() {
-        tally_object(db, kind, id, -count(held.len()))?;
-    }
+    let public = held.iter().filter(|(.., private)| !private).count();
+    tally_object(db, kind, id, -count(public))?;
     Ok(held.len())
 }
 
@@ -249,7 +258,11 @@ fn tally_user(db: &Connection, user: &str, kind: &str, change: i64) -> rusqlite:
     db.prepare_cached(sql)?.execute(params![user, kind]).map(drop)
 }
 
+/// Changes the number of users who have an object among their favourites that are not private.
 fn tally_object(db: &Connection, kind: &ObjectType, id: &ObjectId, change: i64) -> rusqlite::Result<()> {
+    if change == 0 {
+        return Ok(());
+    }
     let sql = "INSERT INTO favourites_of_objects (type, object, count) VALUES (?1, ?2, ?3) \
                ON CONFLICT DO UPDATE SET count = count + excluded.count";
     db.prepare_cached(sql)?.execute(params![kind.as_str(), id.as_str(), change])?;

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, Rows, params};
+use serde::de::DeserializeOwned;
 
 use super::rows::{ids_json, user_id_at};
 use super::{SqliteLedger, UNLIMITED, count, integer, json_text, readable, readable_page, suggest};
@@ -172,33 +173,40 @@ fn update(db: &Connection, id: &UserId, change: &ProfileChange) -> rusqlite::Res
         db.prepare_cached("DELETE FROM user_terms WHERE user = ?1")?.execute([id.as_str()])?;
         add_search_terms(db, id.as_str(), name)?;
     }
-    if change.bio.is_some() || change.data.is_some() {
+    if change.bio.is_some() || change.data.is_some() || change.pinned.is_some() {
         update_about(db, id, change)?;
     }
-    let sql = "SELECT bio, data FROM profiles WHERE user = ?1";
+    let sql = "SELECT bio, data, pinned FROM profiles WHERE user = ?1";
     let about = db.prepare_cached(sql)?.query_row([id.as_str()], |row| about(row, 0)).optional()?;
     Ok(Some(UserDetails { user, about: about.unwrap_or_default(), locked }))
 }
 
 fn update_about(db: &Connection, id: &UserId, change: &ProfileChange) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO profiles (user, bio, data) VALUES (?1, ?3, ?5) ON CONFLICT (user) DO UPDATE \
-               SET bio = CASE WHEN ?2 THEN ?3 ELSE bio END, data = CASE WHEN ?4 THEN ?5 ELSE data END";
+    let sql = "INSERT INTO profiles (user, bio, data, pinned) VALUES (?1, ?3, ?5, ?7) ON CONFLICT (user) DO UPDATE \
+               SET bio = CASE WHEN ?2 THEN ?3 ELSE bio END, data = CASE WHEN ?4 THEN ?5 ELSE data END, \
+                   pinned = CASE WHEN ?6 THEN ?7 ELSE pinned END";
     let data = change.data.as_ref().and_then(Option::as_ref).map(json_text).transpose()?;
     let bio = change.bio.as_ref().and_then(Option::as_ref);
-    let row = params![id.as_str(), change.bio.is_some(), bio, change.data.is_some(), data];
+    let pinned = change.pinned.as_ref().filter(|pinned| !pinned.is_empty()).map(json_text).transpose()?;
+    let sets = [change.bio.is_some(), change.data.is_some(), change.pinned.is_some()];
+    let row = params![id.as_str(), sets[0], bio, sets[1], data, sets[2], pinned];
     db.prepare_cached(sql)?.execute(row)?;
-    let sql = "DELETE FROM profiles WHERE user = ?1 AND bio IS NULL AND data IS NULL";
+    let sql = "DELETE FROM profiles WHERE user = ?1 AND bio IS NULL AND data IS NULL AND pinned IS NULL";
     db.prepare_cached(sql)?.execute([id.as_str()]).map(drop)
 }
 
-/// Reads `bio, data`, starting at a column.
+/// Reads `bio, data, pinned`, starting at a column.
 fn about(row: &Row<'_>, first: usize) -> rusqlite::Result<About> {
-    let data: Option<String> = row.get(first + 1)?;
-    let parse = |text: String| {
-        serde_json::from_str(&text)
-            .map_err(|error| rusqlite::Error::FromSqlConversionFailure(first + 1, Type::Text, error.into()))
-    };
-    Ok(About { bio: row.get(first)?, data: data.map(parse).transpose()? })
+    fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<T>> {
+        let text: Option<String> = row.get(column)?;
+        let parse = |text: String| {
+            serde_json::from_str(&text)
+                .map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error.into()))
+        };
+        text.map(parse).transpose()
+    }
+    let pinned = json(row, first + 2)?.unwrap_or_default();
+    Ok(About { bio: row.get(first)?, data: json(row, first + 1)?, pinned })
 }
 
 /// A scan of the terms in order. A user with two matching terms is returned once, at the lesser term.
@@ -260,7 +268,7 @@ pub(super) const PROFILE: &str = "WITH named AS MATERIALIZED (SELECT \
         - (coalesce(a.only_to, 0) - CASE WHEN e.following THEN named.only_to ELSE 0 END) \
         - CASE WHEN named.not_to > ?3 THEN coalesce(a.not_to, 0) ELSE named.not_to END \
     END, e.following, e.followed_by, e.hiding, e.muting, e.blocking, e.notify, p.bio, p.data, \
-    u.locked, e.requested, e.requested_by \
+    p.pinned, u.locked, e.requested, e.requested_by \
     FROM users u CROSS JOIN named LEFT JOIN audience_counts a ON a.author = u.id \
     LEFT JOIN profiles p ON p.user = u.id CROSS JOIN (SELECT \
         EXISTS (SELECT 1 FROM follows WHERE follower = ?2 AND followee = ?1) AS following, \
@@ -286,15 +294,15 @@ pub(super) fn profile(
         Ok(Profile {
             user: user(row)?,
             about: about(row, 13)?,
-            locked: row.get(15)?,
+            locked: row.get(16)?,
             followers: super::natural(row.get(4)?),
             following: super::natural(row.get(5)?),
             posts: super::natural(row.get(6)?),
             edges: Edges {
                 following: row.get(7)?,
                 followed_by: row.get(8)?,
-                requested: row.get(16)?,
-                requested_by: row.get(17)?,
+                requested: row.get(17)?,
+                requested_by: row.get(18)?,
                 hiding: row.get(9)?,
                 muting: row.get(10)?,
                 blocking: row.get(11)?,

@@ -65,13 +65,15 @@ const fn by_number(data: PersonalData) -> Option<&'static str> {
 const fn by_texts(data: PersonalData) -> Option<&'static str> {
     Some(match data {
         PersonalData::Favourites => {
-            "SELECT type || ' ' || object, json_object('type', type, 'id', object, 'at', at), NULL \
+            "SELECT type || ' ' || object, json_patch(json_object('type', type, 'id', object, 'at', at), \
+             json_object('private', CASE WHEN private THEN json('true') END)), NULL \
              FROM favourites INDEXED BY favourites_one \
              WHERE user = ?1 AND (type, object) > (?2, ?3) ORDER BY type, object LIMIT ?4"
         }
         PersonalData::Restrictions => {
-            "SELECT kind || ' ' || target, json_object('kind', kind, 'user', \
-             coalesce((SELECT handle FROM users WHERE id = target), target), 'at', at), target \
+            "SELECT kind || ' ' || target, json_patch(json_object('kind', kind, 'user', \
+             coalesce((SELECT handle FROM users WHERE id = target), target), 'at', at), \
+             json_object('until', until)), target \
              FROM restrictions WHERE maker = ?1 AND (kind, target) > (?2, ?3) ORDER BY kind, target LIMIT ?4"
         }
         PersonalData::PostAlerts => {

@@ -32,7 +32,32 @@ impl RestrictionStore for SqliteLedger {
         now: Millis,
     ) -> Result<Option<Vec<NewJob>>> {
         let key = RestrictionKey::new(restriction, maker, target);
-        self.write(move |db| unrestrict(db, &key, now)).await
+        self.write(move |db| unrestrict(db, &key, now, None)).await
+    }
+
+    async fn set_mute_end(&self, maker: &UserId, target: &UserId, until: Option<Millis>) -> Result<()> {
+        let (maker, target) = (maker.clone(), target.clone());
+        self.write(move |db| {
+            let sql = "UPDATE restrictions SET until = ?3 WHERE maker = ?1 AND kind = 'mute' AND target = ?2";
+            let row = params![maker.as_str(), target.as_str(), until.map(integer)];
+            db.prepare_cached(sql)?.execute(row).map(drop)
+        })
+        .await
+    }
+
+    async fn due_mutes(&self, now: Millis, limit: usize) -> Result<Vec<(UserId, UserId)>> {
+        self.read(move |db| {
+            let sql = "SELECT maker, target FROM restrictions INDEXED BY restrictions_due \
+                       WHERE until <= ?1 AND kind = 'mute' ORDER BY until";
+            let due = |row: &Row<'_>| Ok((user_id_at(row, 0)?, user_id_at(row, 1)?));
+            readable_page("restrictions", db.prepare_cached(sql)?.query([integer(now)])?, limit, due)
+        })
+        .await
+    }
+
+    async fn end_due_mute(&self, maker: &UserId, target: &UserId, now: Millis) -> Result<Option<Vec<NewJob>>> {
+        let key = RestrictionKey::new(Restriction::Mute, maker, target);
+        self.write(move |db| unrestrict(db, &key, now, Some(now))).await
     }
 
     async fn restricted(
@@ -97,9 +122,16 @@ fn restrict(db: &Connection, key: &RestrictionKey, now: Millis, outlet: bool) ->
     Ok(Some(made))
 }
 
-fn unrestrict(db: &Connection, key: &RestrictionKey, now: Millis) -> rusqlite::Result<Option<Vec<NewJob>>> {
-    let sql = "DELETE FROM restrictions WHERE maker = ?1 AND kind = ?2 AND target = ?3";
-    let row = [key.maker.as_str(), key.restriction.as_str(), key.target.as_str()];
+/// Ends a restriction. `due`: only if it ends by itself, at this time at the latest.
+fn unrestrict(
+    db: &Connection,
+    key: &RestrictionKey,
+    now: Millis,
+    due: Option<Millis>,
+) -> rusqlite::Result<Option<Vec<NewJob>>> {
+    let sql = "DELETE FROM restrictions \
+               WHERE maker = ?1 AND kind = ?2 AND target = ?3 AND (?4 IS NULL OR until <= ?4)";
+    let row = params![key.maker.as_str(), key.restriction.as_str(), key.target.as_str(), due.map(integer)];
     if db.prepare_cached(sql)?.execute(row)? == 0 {
         return Ok(None);
     }

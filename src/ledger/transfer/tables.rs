@@ -47,7 +47,7 @@ pub(super) const TABLES: &[Table] = &[
             ("erased_at", Number),
         ],
     ),
-    table("profiles", &[("user", Text), ("bio", Text), ("data", Text)]),
+    table("profiles", &[("user", Text), ("bio", Text), ("data", Text), ("pinned", Text)]),
     table("accounts", &[("user", Text), ("password", Text), ("generation", Number)]),
     table("user_terms", &[("term", Text), ("user", Text)]),
     table(
@@ -80,7 +80,7 @@ pub(super) const TABLES: &[Table] = &[
     table("follow_rejections", &[("followee", Text), ("follower", Text), ("at", Number)]),
     Table {
         name: "restrictions",
-        columns: &[("maker", Text), ("target", Text), ("kind", Text), ("at", Number)],
+        columns: &[("maker", Text), ("target", Text), ("kind", Text), ("at", Number), ("until", Number)],
         copies: &["restricted_by (target, kind, maker) SELECT v->>'target', v->>'kind', v->>'maker'"],
     },
     Table {
@@ -148,9 +148,17 @@ pub(super) const TABLES: &[Table] = &[
     table("comment_likes", &[("user", Text), ("comment", Number), ("at", Number)]),
     Table {
         name: "favourites",
-        columns: &[("seq", Number), ("user", Text), ("type", Text), ("object", Text), ("at", Number)],
-        copies: &["favourite_holders (type, object, owner, seq, at) \
-                   SELECT v->>'of', v->>'object', v->>'user', (v->>'seq')::bigint, (v->>'at')::bigint"],
+        columns: &[
+            ("seq", Number),
+            ("user", Text),
+            ("type", Text),
+            ("object", Text),
+            ("at", Number),
+            ("private", Flag),
+        ],
+        copies: &["favourite_holders (type, object, owner, seq, at, private) \
+                   SELECT v->>'of', v->>'object', v->>'user', (v->>'seq')::bigint, (v->>'at')::bigint, \
+                   (v->>'private')::boolean"],
     },
     table("favourites_of_users", &[("user", Text), ("type", Text), ("count", Number)]),
     table("favourites_of_objects", &[("type", Text), ("object", Text), ("count", Number)]),

@@ -37,7 +37,9 @@ CREATE TABLE profiles (
     owner text COLLATE "C" PRIMARY KEY,
     bio   text,
     -- A JSON object, as text: jsonb takes no NUL.
-    data  text
+    data  text,
+    -- A JSON array of post ids; NULL: none.
+    pinned text
 ) WITH (fillfactor = 80);
 
 -- Users who sign in with a password. All others come with a token of an application.
@@ -164,12 +166,15 @@ CREATE TABLE restrictions (
     kind  text COLLATE "C" NOT NULL CHECK (kind IN ('hide', 'mute', 'block')),
     target  text COLLATE "C" NOT NULL,
     at    bigint NOT NULL,
+    -- When a mute ends by itself; NULL: never.
+    until bigint,
     PRIMARY KEY (maker, kind, target)
 ) PARTITION BY HASH (maker);
 -- The users that a user restricts, latest first. The time comes before the kind: otherwise look-ups of a pair might
 -- read this index instead of the primary key, and all restrictions of the user with it. For the same reason, look-ups
 -- of several kinds are one for each kind.
 CREATE INDEX restrictions_listed ON restrictions (maker, at, kind, target);
+CREATE INDEX restrictions_due ON restrictions (until) WHERE until IS NOT NULL;
 
 -- The same restrictions by the other user.
 CREATE TABLE restricted_by (
@@ -421,6 +426,8 @@ CREATE TABLE favourites (
     object text COLLATE "C" NOT NULL,
     seq    bigint NOT NULL,
     at     bigint NOT NULL,
+    -- Nobody else is to know of it.
+    private boolean NOT NULL DEFAULT false,
     PRIMARY KEY (owner, type, object)
 ) PARTITION BY HASH (owner);
 CREATE INDEX favourites_listed ON favourites (owner, type, seq);
@@ -432,9 +439,10 @@ CREATE TABLE favourite_holders (
     owner  text COLLATE "C" NOT NULL,
     seq    bigint NOT NULL,
     at     bigint NOT NULL,
+    private boolean NOT NULL DEFAULT false,
     PRIMARY KEY (type, object, owner)
 ) PARTITION BY HASH (type, object);
-CREATE INDEX favourite_holders_listed ON favourite_holders (type, object, seq);
+CREATE INDEX favourite_holders_listed ON favourite_holders (type, object, seq) WHERE NOT private;
 
 -- The number of favourites of a user, by type.
 CREATE TABLE favourites_of_users (

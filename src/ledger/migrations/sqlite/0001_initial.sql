@@ -28,7 +28,9 @@ CREATE TABLE profiles (
     user TEXT PRIMARY KEY NOT NULL REFERENCES users (id),
     bio  TEXT,
     -- A JSON object.
-    data TEXT
+    data TEXT,
+    -- A JSON array of post ids; NULL: none.
+    pinned TEXT
 );
 
 -- Users who sign in with a password. All others come with a token of an application.
@@ -139,8 +141,11 @@ CREATE TABLE restrictions (
     target  TEXT NOT NULL REFERENCES users (id),
     kind  TEXT NOT NULL CHECK (kind IN ('hide', 'mute', 'block')),
     at    INTEGER NOT NULL,
+    -- When a mute ends by itself; NULL: never.
+    until INTEGER,
     PRIMARY KEY (maker, kind, target)
 ) WITHOUT ROWID;
+CREATE INDEX restrictions_due ON restrictions (until) WHERE until IS NOT NULL;
 -- The restrictions against a user.
 CREATE INDEX restrictions_target ON restrictions (target, kind, maker);
 -- The users that a user restricts, latest first.
@@ -413,7 +418,9 @@ CREATE TABLE favourites (
     user   TEXT NOT NULL REFERENCES users (id),
     type   TEXT NOT NULL,
     object TEXT NOT NULL,
-    at     INTEGER NOT NULL
+    at     INTEGER NOT NULL,
+    -- Nobody else is to know of it.
+    private INTEGER NOT NULL DEFAULT 0
 );
 CREATE UNIQUE INDEX favourites_one ON favourites (user, type, object);
 -- The two lists. An index ends with the rowid, so each is in the order of `seq`.

@@ -1,16 +1,34 @@
 -- revision: 1
 -- Favourites.
 
--- Adds a favourite. `outcome`: `since` (with the time), `full`, `absent`. `p_post` is the id of the post if the type is
--- that of posts, -1 if it cannot be one; NULL for any other type. Locks: the count of the user, the post, the count of
--- the object.
+-- Adds `p_change` to the numbers of users who have an object among their favourites that are not private.
+CREATE OR REPLACE FUNCTION feedline_count_favourites(p_type text, p_object text, p_post bigint, p_change bigint)
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF p_change = 0 THEN
+        RETURN;
+    END IF;
+    INSERT INTO favourites_of_objects (type, object, count) VALUES (p_type, p_object, p_change)
+    ON CONFLICT (type, object) DO UPDATE SET count = favourites_of_objects.count + p_change;
+    -- Users choose types and ids: without favourites they leave nothing.
+    DELETE FROM favourites_of_objects WHERE type = p_type AND object = p_object AND count <= 0;
+    IF p_post IS NOT NULL THEN
+        INSERT INTO post_counts (post, favourites) VALUES (p_post, p_change)
+        ON CONFLICT (post) DO UPDATE SET favourites = post_counts.favourites + p_change;
+    END IF;
+END $$;
+
+-- Adds a favourite, or makes it private or public. `outcome`: `since` (with the time), `full`, `absent`. `p_post` is
+-- the id of the post if the type is that of posts, -1 if it cannot be one; NULL for any other type. Locks: the count
+-- of the user, the post, the count of the object.
 CREATE OR REPLACE FUNCTION feedline_add_favourite(
-    p_user text, p_type text, p_object text, p_post bigint, p_now bigint, p_max bigint,
+    p_user text, p_type text, p_object text, p_post bigint, p_now bigint, p_max bigint, p_private boolean,
     OUT outcome text, OUT since bigint
 ) LANGUAGE plpgsql AS $$
 DECLARE
     has bigint;
     new_seq bigint;
+    was_private boolean;
 BEGIN
     PERFORM FROM users WHERE id = p_user;
     IF NOT FOUND THEN
@@ -22,9 +40,16 @@ BEGIN
         -- Otherwise the last favourite was removed meanwhile.
         EXIT WHEN FOUND;
     END LOOP;
-    SELECT at INTO since FROM favourites WHERE owner = p_user AND type = p_type AND object = p_object;
+    SELECT at, private INTO since, was_private FROM favourites
+    WHERE owner = p_user AND type = p_type AND object = p_object;
     IF FOUND THEN
         outcome := 'since';
+        IF was_private <> p_private THEN
+            PERFORM feedline_count_favourites(p_type, p_object, p_post, CASE WHEN p_private THEN -1 ELSE 1 END);
+            UPDATE favourites SET private = p_private WHERE owner = p_user AND type = p_type AND object = p_object;
+            UPDATE favourite_holders SET private = p_private
+            WHERE type = p_type AND object = p_object AND owner = p_user;
+        END IF;
         RETURN;
     END IF;
     IF p_post IS NOT NULL THEN
@@ -40,16 +65,13 @@ BEGIN
         outcome := 'full';
         RETURN;
     END IF;
-    INSERT INTO favourites_of_objects (type, object, count) VALUES (p_type, p_object, 1)
-    ON CONFLICT (type, object) DO UPDATE SET count = favourites_of_objects.count + 1;
+    PERFORM feedline_count_favourites(p_type, p_object, p_post, CASE WHEN p_private THEN 0 ELSE 1 END);
     UPDATE favourites_of_users SET count = count + 1 WHERE owner = p_user AND type = p_type;
     new_seq := nextval('favourites_seq');
-    INSERT INTO favourites (owner, type, object, seq, at) VALUES (p_user, p_type, p_object, new_seq, p_now);
-    INSERT INTO favourite_holders (type, object, owner, seq, at) VALUES (p_type, p_object, p_user, new_seq, p_now);
-    IF p_post IS NOT NULL THEN
-        INSERT INTO post_counts (post, favourites) VALUES (p_post, 1)
-        ON CONFLICT (post) DO UPDATE SET favourites = post_counts.favourites + 1;
-    END IF;
+    INSERT INTO favourites (owner, type, object, seq, at, private)
+    VALUES (p_user, p_type, p_object, new_seq, p_now, p_private);
+    INSERT INTO favourite_holders (type, object, owner, seq, at, private)
+    VALUES (p_type, p_object, p_user, new_seq, p_now, p_private);
     outcome := 'since';
     since := p_now;
 END $$;
@@ -64,26 +86,27 @@ DECLARE
     locked text[];
     gone text[];
     many bigint;
+    many_public bigint;
 BEGIN
     SELECT array_agg(owner) INTO locked FROM (
         SELECT owner FROM favourites_of_users WHERE type = p_type AND owner = ANY (p_users)
         ORDER BY owner FOR NO KEY UPDATE
     ) t;
     WITH taken AS (
-        DELETE FROM favourites WHERE owner = ANY (locked) AND type = p_type AND object = p_object RETURNING owner
+        DELETE FROM favourites WHERE owner = ANY (locked) AND type = p_type AND object = p_object
+        RETURNING owner, private
     )
-    SELECT array_agg(owner) INTO gone FROM taken;
+    SELECT array_agg(owner), count(*) FILTER (WHERE NOT private) INTO gone, many_public FROM taken;
     many := coalesce(array_length(gone, 1), 0);
     IF many = 0 THEN
         RETURN 0;
     END IF;
-    UPDATE favourites_of_objects SET count = count - many WHERE type = p_type AND object = p_object;
-    -- Users choose types and ids: without favourites they leave nothing.
+    UPDATE favourites_of_objects SET count = count - many_public WHERE type = p_type AND object = p_object;
     DELETE FROM favourites_of_objects WHERE type = p_type AND object = p_object AND count <= 0;
     DELETE FROM favourite_holders WHERE type = p_type AND object = p_object AND owner = ANY (gone);
     UPDATE favourites_of_users SET count = count - 1 WHERE type = p_type AND owner = ANY (gone);
     DELETE FROM favourites_of_users WHERE type = p_type AND owner = ANY (gone) AND count <= 0;
-    UPDATE post_counts SET favourites = favourites - many WHERE post = p_post;
+    UPDATE post_counts SET favourites = favourites - many_public WHERE post = p_post;
     RETURN many;
 END $$;
 

@@ -28,16 +28,19 @@ BEGIN
     RETURN submitted;
 END $$;
 
--- Removes a restriction and submits the jobs of the readers who follow the author. Returns the numbers of the jobs, two
+-- Removes a restriction, and submits the jobs of the readers who follow the author. `p_due`, if it is not NULL: only if
+-- the restriction ends by itself, at this time at the latest. Returns the numbers of the jobs, two
 -- each, 0 for the other readers; NULL: there was no restriction.
 CREATE OR REPLACE FUNCTION feedline_unrestrict(
-    p_kind text, p_maker text, p_target text, p_readers text[], p_authors text[], p_jobs text[], p_now bigint
+    p_kind text, p_maker text, p_target text, p_readers text[], p_authors text[], p_jobs text[], p_now bigint,
+    p_due bigint
 ) RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
     submitted bigint[] := '{}';
 BEGIN
     PERFORM feedline_lock_users(p_maker, p_target);
-    DELETE FROM restrictions WHERE maker = p_maker AND kind = p_kind AND target = p_target;
+    DELETE FROM restrictions
+    WHERE maker = p_maker AND kind = p_kind AND target = p_target AND (p_due IS NULL OR until <= p_due);
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;

@@ -30,12 +30,14 @@ BEGIN
     SELECT coalesce(handle, id) INTO shown FROM users WHERE id = p_user;
 END $$;
 
--- Changes a user and the profile. The name and its search terms change unless they are NULL; the picture, the text and
--- the data change if `p_sets_...`. Returns nothing for an unknown or erased user.
+-- Changes a user and the profile. The name and its search terms change unless they are NULL; the picture, the text, the
+-- data and the posts that are shown first change if `p_sets_...`. Returns nothing for an unknown or erased user.
 CREATE OR REPLACE FUNCTION feedline_update_profile(
     p_user text, p_name text, p_terms text[], p_sets_avatar boolean, p_avatar text, p_sets_bio boolean, p_bio text,
-    p_sets_data boolean, p_data text
-) RETURNS TABLE (id text, name text, avatar text, created_at bigint, bio text, data text, locked boolean)
+    p_sets_data boolean, p_data text, p_sets_pinned boolean, p_pinned text
+) RETURNS TABLE (
+    id text, name text, avatar text, created_at bigint, bio text, data text, pinned text, locked boolean
+)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
@@ -50,13 +52,17 @@ BEGIN
         INSERT INTO user_terms (term, owner) SELECT term, p_user FROM unnest(p_terms || p_user) AS t (term)
         ON CONFLICT DO NOTHING;
     END IF;
-    IF p_sets_bio OR p_sets_data THEN
-        INSERT INTO profiles AS p (owner, bio, data) VALUES (p_user, p_bio, p_data) ON CONFLICT (owner) DO UPDATE
+    IF p_sets_bio OR p_sets_data OR p_sets_pinned THEN
+        INSERT INTO profiles AS p (owner, bio, data, pinned) VALUES (p_user, p_bio, p_data, p_pinned)
+        ON CONFLICT (owner) DO UPDATE
         SET bio = CASE WHEN p_sets_bio THEN p_bio ELSE p.bio END,
-            data = CASE WHEN p_sets_data THEN p_data ELSE p.data END;
-        DELETE FROM profiles WHERE owner = p_user AND profiles.bio IS NULL AND profiles.data IS NULL;
+            data = CASE WHEN p_sets_data THEN p_data ELSE p.data END,
+            pinned = CASE WHEN p_sets_pinned THEN p_pinned ELSE p.pinned END;
+        DELETE FROM profiles
+        WHERE owner = p_user AND profiles.bio IS NULL AND profiles.data IS NULL AND profiles.pinned IS NULL;
     END IF;
-    RETURN QUERY SELECT coalesce(u.handle, u.id)::text, u.name, u.avatar, u.created_at, p.bio, p.data, u.locked
+    RETURN QUERY
+    SELECT coalesce(u.handle, u.id)::text, u.name, u.avatar, u.created_at, p.bio, p.data, p.pinned, u.locked
     FROM users u LEFT JOIN profiles p ON p.owner = u.id WHERE u.id = p_user;
 END $$;
 
