@@ -32,6 +32,7 @@ use crate::outlet::{OutletTargets, OutletWorkers};
 pub use crate::push::push_providers;
 use crate::push::{PushBridge, PushConfig};
 use crate::reloadable::Reloadable;
+use crate::telemetry::Tracer;
 
 pub use self::doctor::{Finding, examine};
 use self::fingerprints::fingerprints;
@@ -101,6 +102,7 @@ impl App {
             issuer: SessionIssuer::new(&config.auth, secrets),
             revocations: Arc::clone(&revocations),
             metrics: Arc::clone(&metrics),
+            tracer: Tracer::start(&config.telemetry, &node_name(config))?,
             node: NodeDetails { fingerprints: fingerprints(config, secrets, &ledger_id), ..node_description(config) },
         };
         let feed = Feed::new(parts, feed_options(config));
@@ -219,6 +221,7 @@ impl App {
             }
         }
         self.feed.stop().await;
+        self.feed.base.tracer.stop().await;
         self.ledger.close().await;
     }
 }

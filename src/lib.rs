@@ -34,6 +34,7 @@
 //! | [`store_metrics`] | the time and the failures of calls to stores |
 //! | `store_outage` | the log lines of a store that is away |
 //! | `supervisor` | restarts background tasks that end |
+//! | [`telemetry`] | traces of requests, sent to a collector of OpenTelemetry |
 //! | `text` | mentions, topics and links in a text, normal forms, characters that nobody sees |
 //!
 //! The program `feedline` adds the command line (`cli`). The member `bench` of the workspace measures it.
@@ -71,4 +72,5 @@ pub mod shares;
 pub mod store_metrics;
 mod store_outage;
 mod supervisor;
+pub mod telemetry;
 mod text;

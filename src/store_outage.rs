@@ -1,4 +1,4 @@
-//! The log lines of a store's outage: one when it begins, one a minute, one when it ends.
+//! The log lines of a store's outage, or of another server's: one when it begins, one a minute, one when it ends.
 //!
 //! Calls report their outcomes. While a store is away, each part of the server that waits for it logs so, too; these
 //! lines are counted instead of written (`logs/repeats.rs`).
@@ -17,12 +17,14 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 const QUIET: Duration = Duration::from_secs(1);
 const QUIET_AFTER_REFUSAL: Duration = Duration::from_secs(5);
 
-/// The outage of one store, if there is one.
+/// The outage of one server, if there is one.
 #[derive(Debug)]
 pub(crate) struct OutageLog {
     store: &'static str,
+    /// Its name in a sentence.
+    name: &'static str,
     /// How errors of its outages begin, as users of the store log them.
-    errors: [&'static str; 2],
+    errors: &'static [&'static str],
     is_away: AtomicBool,
     outage: Mutex<Option<Outage>>,
 }
@@ -42,12 +44,16 @@ struct Outage {
 /// The error of an operation that waits for either store.
 pub(crate) const UNAVAILABLE: &str = "temporarily unavailable";
 
-static REDIS: OutageLog = OutageLog::new("redis", ["the broker is unreachable", "the broker refuses to work"]);
-static LEDGER: OutageLog = OutageLog::new("ledger", ["the ledger is unreachable", "the ledger refuses to work"]);
+static REDIS: OutageLog =
+    OutageLog::new("redis", "a store", &["the broker is unreachable", "the broker refuses to work"]);
+static LEDGER: OutageLog =
+    OutageLog::new("ledger", "a store", &["the ledger is unreachable", "the ledger refuses to work"]);
 
 impl OutageLog {
-    const fn new(store: &'static str, errors: [&'static str; 2]) -> Self {
-        Self { store, errors, is_away: AtomicBool::new(false), outage: Mutex::new(None) }
+    /// No outage. Log lines have `store` as a field, and begin with `name`. Lines of others whose error begins with one
+    /// of `errors` repeat the outage.
+    pub(crate) const fn new(store: &'static str, name: &'static str, errors: &'static [&'static str]) -> Self {
+        Self { store, name, errors, is_away: AtomicBool::new(false), outage: Mutex::new(None) }
     }
 
     /// That of Redis.
@@ -69,7 +75,7 @@ impl OutageLog {
             let began = Outage { began: now, last_failure: now, refuses, reported: now, failed_calls: 1, lines: 0 };
             *outage = Some(began);
             self.is_away.store(true, Ordering::Relaxed);
-            tracing::warn!(store = self.store, reason, "a store is away");
+            tracing::warn!(store = self.store, reason, "{} is away", self.name);
             return;
         };
         outage.refuses = refuses;
@@ -79,7 +85,8 @@ impl OutageLog {
             outage.reported = now;
             let Outage { began, failed_calls, lines, .. } = *outage;
             let seconds = now.duration_since(began).as_secs();
-            tracing::warn!(store = self.store, seconds, failed_calls, lines, reason, "a store is still away");
+            let name = self.name;
+            tracing::warn!(store = self.store, seconds, failed_calls, lines, reason, "{name} is still away");
         }
     }
 
@@ -96,7 +103,7 @@ impl OutageLog {
         if let Some(Outage { began, failed_calls, lines, .. }) = outage.take_if(is_quiet) {
             self.is_away.store(false, Ordering::Relaxed);
             let seconds = now.duration_since(began).as_secs();
-            tracing::info!(store = self.store, seconds, failed_calls, lines, "a store is back");
+            tracing::info!(store = self.store, seconds, failed_calls, lines, "{} is back", self.name);
         }
     }
 
@@ -140,7 +147,7 @@ mod tests {
     #[test]
     fn an_outage_covers_the_errors_of_its_store() {
         let away = |store, errors| {
-            let log = OutageLog::new(store, errors);
+            let log = OutageLog::new(store, "a store", errors);
             log.failed(&"refused", false, Instant::now());
             log
         };
@@ -160,7 +167,7 @@ mod tests {
 
     #[test]
     fn an_outage_ends_with_an_answer_after_a_quiet_moment() {
-        let log = OutageLog::new("ledger", LEDGER.errors);
+        let log = OutageLog::new("ledger", "a store", LEDGER.errors);
         let begin = Instant::now();
         log.answered(begin);
         log.failed(&"refused", false, begin);

@@ -74,19 +74,19 @@ impl Executor {
             Effect::Read(HEAVY_COST..) => Some(self.heavy.acquire(&request.caller, request.origin).await?),
             _ => None,
         };
-        let Request { caller, credential, origin, client, input, .. } = request;
+        let Request { caller, credential, origin, client, input, trace, .. } = request;
         let handler = Arc::clone(&operation.handler);
         let feed = Arc::clone(&self.feed);
         let Some(write) = write else {
             let reader = caller.reader().cloned();
-            let call = Call { caller, credential, origin, client, reserved: None, attempt: Attempt::First };
+            let call = Call { caller, credential, origin, client, reserved: None, attempt: Attempt::First, trace };
             let reply = handler(feed, call, input).await?;
             self.feed.base.rates.take_answer(reader.as_ref(), origin, reply.len())?;
             return Ok(reply);
         };
         let keys = Arc::clone(&self.keys);
         let run = move |reserved, attempt| {
-            handler(feed, Call { caller, credential, origin, client, reserved, attempt }, input)
+            handler(feed, Call { caller, credential, origin, client, reserved, attempt, trace }, input)
         };
         // The task continues if the client disconnects. Otherwise its key would stay in use without a running write.
         let reserves_id = matches!(operation.effect, Effect::Create(_));

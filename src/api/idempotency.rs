@@ -266,6 +266,7 @@ mod tests {
                 client: None,
                 key: Some("k".to_owned()),
                 input: json!({ "old": "correct horse", "new": "battery staple" }),
+                trace: None,
             };
             assert_eq!(take_key(operation, &mut request).unwrap().is_some(), takes_key, "{name}");
         }

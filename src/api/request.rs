@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::operations::{Input, Operation, Verb};
 use crate::feed::patch::CLEARABLE_MEMBERS;
 use crate::feed::{Caller, Credential, Origin};
-use crate::model::remove_nulls;
+use crate::model::{TraceContext, remove_nulls};
 
 /// A request for an operation.
 pub struct Request {
@@ -24,6 +24,8 @@ pub struct Request {
     pub key: Option<String>,
     /// The input of the operation.
     pub input: Input,
+    /// The span of the request, if its trace is recorded.
+    pub trace: Option<TraceContext>,
 }
 
 impl Request {

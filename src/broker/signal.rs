@@ -9,7 +9,7 @@ use super::QueueOffset;
 use super::connection_requests::{
     DisconnectRequest, NodeAnswer, NodeQuestion, RefreshRequest, ServerSubscription, UnsubscribeRequest,
 };
-use crate::model::{ContentId, Millis, NotificationId, PostId, Tally, UserId};
+use crate::model::{ContentId, Millis, NotificationId, PostId, Tally, TraceContext, UserId, lenient_trace};
 
 /// A message to all nodes. It is JSON between nodes: variants and members are added, never changed, since nodes of two
 /// versions run side by side during an update.
@@ -63,6 +63,14 @@ pub enum Signal {
     },
     /// A client sent commands to another node than that with its stream. For the latter alone.
     Emulated(EmulatedCommands),
+    /// The fan-out of a post begins whose trace is recorded.
+    PostTraced {
+        /// The post.
+        post: PostId,
+        /// The span that deliveries of the post belong below.
+        #[serde(deserialize_with = "lenient_trace")]
+        trace: Option<TraceContext>,
+    },
     /// The answer of every other node, also of one without their sockets.
     SocketsAnswered {
         /// The request.
@@ -237,6 +245,7 @@ mod tests {
                     posts: vec![(ann, PostId(17))],
                 },
             },
+            Signal::PostTraced { post: PostId(17), trace: Some(TraceContext { trace: 7, span: 9 }) },
             Signal::Emulated(EmulatedCommands { session: "s".into(), text: "{}\n{}".into(), binary: String::new() }),
         ];
         for signal in signals {

@@ -40,6 +40,7 @@ pub use crate::net::AllowedOrigins;
 pub use crate::push::PushConfig;
 pub use crate::settings::parse::parse_duration;
 pub use crate::settings::{ConfigError, Secret};
+pub use crate::telemetry::TelemetryConfig;
 pub use reload::ChangedKeys;
 pub use secrets::SecretsError;
 pub use server::{LogFormat, ServerConfig};
@@ -84,6 +85,8 @@ pub struct Config {
     pub limits: LimitsConfig,
     /// Rate limits per user and per address.
     pub rates: RatesConfig,
+    /// Traces for a collector.
+    pub telemetry: TelemetryConfig,
     /// Channels for the application's own data.
     pub namespaces: Vec<Namespace>,
 }
@@ -151,6 +154,7 @@ impl Config {
             hooks: HooksConfig::read(layers.section("hooks"), &server.origins, &names),
             limits: LimitsConfig::read_keys(&mut layers.section("limits")),
             rates: RatesConfig::read_keys(&mut layers.section("rates")),
+            telemetry: TelemetryConfig::read_keys(&mut layers.section("telemetry")),
             namespaces,
             server,
         };

@@ -54,6 +54,7 @@ impl Config {
             ("hooks", self.hooks.changed_keys(&other.hooks)),
             ("limits", self.limits.changed_keys(&other.limits)),
             ("rates", self.rates.changed_keys(&other.rates)),
+            ("telemetry", self.telemetry.changed_keys(&other.telemetry)),
         ];
         let keys = sections
             .into_iter()

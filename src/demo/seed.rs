@@ -206,7 +206,7 @@ impl Seeder<'_> {
         let draft = Draft { text: written.text.clone(), media: media.collect(), visibility, ..Draft::default() };
         let post =
             draft.into_post(&user(&written.by)?, id, &LIMITS).map_err(|error| SeedError::Content(error.to_string()))?;
-        self.ledger.create_post(&post).await?;
+        self.ledger.create_post(&post, None).await?;
         self.seeded.posts += 1;
         self.favourites(&post, written, now).await?;
         let readers: Vec<UserId> = self.people.iter().filter(|person| self.can_see(person, &post)).cloned().collect();

@@ -18,6 +18,7 @@ use super::work::{JobQueue, Owner};
 use crate::broker::Broker;
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
+use crate::telemetry::Tracer;
 
 /// What nearly all services use. Each holds the same one.
 pub(crate) struct Base {
@@ -27,6 +28,8 @@ pub(crate) struct Base {
     /// Runs background tasks.
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) metrics: Arc<Metrics>,
+    /// Records what requests cause.
+    pub(crate) tracer: Tracer,
     /// Makes the ids of posts and comments.
     pub(crate) ids: Arc<NodeIds>,
     /// Notices that one of the stores was replaced by a copy.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::error::{FeedError, Result};
 use crate::auth::{TokenIdentity, TokenKind};
 use crate::broker::Attempt;
-use crate::model::{PostId, UserId, UserOrigin};
+use crate::model::{PostId, TraceContext, UserId, UserOrigin};
 
 /// The caller of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,6 +113,8 @@ pub(crate) struct Call {
     pub(crate) reserved: Option<PostId>,
     /// Whether an earlier attempt under the same idempotency key may have run.
     pub(crate) attempt: Attempt,
+    /// The span of the request, if its trace is recorded.
+    pub(crate) trace: Option<TraceContext>,
 }
 
 impl From<Call> for Caller {

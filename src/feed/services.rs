@@ -200,6 +200,7 @@ impl Feed {
             Signal::LedgerReplaced => self.base.lineage.compare_soon(),
             Signal::RevocationsAppended => self.revocations.on_signal(),
             Signal::LikesSettled(settlement) => self.settlements.on_settled(settlement),
+            Signal::PostTraced { post, trace } => self.base.tracer.note_post(post, trace),
             Signal::ProbeSockets { request, items } => self.live_sockets.on_probe(request, items),
             Signal::SocketsAnswered { request, items } => self.live_sockets.on_answer(&request, items),
             // The gateway handles connections.

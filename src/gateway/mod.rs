@@ -332,6 +332,7 @@ fn command_runner(
             operations: Arc::clone(&parts.operations),
             executor: Arc::clone(&parts.executor),
             metrics: Arc::clone(metrics),
+            tracer: parts.feed.base.tracer.clone(),
             hooks: Arc::clone(&hooks),
         },
         hooks,

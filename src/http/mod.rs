@@ -5,7 +5,7 @@
 //! | `/connection/websocket`, `…/uni_websocket` | a WebSocket | [`crate::gateway::accept::upgrade`] |
 //! | `/connection/http_stream`, `…/sse`, `/emulation` | streams, and commands of their clients | `streams` |
 //! | `/api/v1/…` | the feed's operations, for users and backends | `operations`, `cors` |
-//! | | their callers, and the limit of concurrent requests | `authentication`, `in_flight` |
+//! | | their callers, the limit of concurrent requests, spans | `authentication`, `in_flight`, `request_span` |
 //! | `/api/openapi.json`, `/api/asyncapi.json` | the contract with clients | `contract` |
 //! | `/api/publish` …, `/api`, `/api/batch` | channels, for backends | `server_api` |
 //! | `/api/events` | the outlet, for backends | `outlet` |
@@ -53,6 +53,7 @@ mod per_base_path;
 mod probes;
 mod query;
 mod redirect;
+mod request_span;
 mod server_api;
 mod status;
 mod streams;
@@ -129,6 +130,7 @@ pub fn router(parts: HttpParts<'_>, probes: Router) -> Router {
     };
     let own_hosts = Arc::clone(&backends.feed.base.options.own_hosts);
     let metrics = Arc::clone(&backends.feed.base.metrics);
+    let tracer = backends.feed.base.tracer.clone();
     let events = events_poll::OutletApi { api_keys: api_keys.clone(), feed: Arc::clone(&backends.feed) };
     let status = status::StatusApi { api_keys: api_keys.clone(), feed: Arc::clone(&backends.feed) };
     let server_api = server_api_routes(backends);
@@ -138,6 +140,7 @@ pub fn router(parts: HttpParts<'_>, probes: Router) -> Router {
         authenticator: Authenticator { verifier: parts.verifier, api_keys },
         in_flight: InFlight::new(parts.trusted),
         metrics: Arc::clone(&metrics),
+        tracer,
     };
     let streams =
         Arc::new(StreamParts { streams: Arc::clone(gateway.streams()), emulation: Arc::clone(gateway.emulation()) });

@@ -15,10 +15,12 @@ use super::answers::{MAX_BODY_BYTES, json_answer};
 use super::authentication::Authenticator;
 use super::in_flight::{InFlight, Ticket};
 use super::query::read_query;
+use super::request_span;
 use crate::api::Executor;
 use crate::api::operations::{Access, Operation, Operations, Verb};
 use crate::feed::FeedError;
 use crate::metrics::Metrics;
+use crate::telemetry::{Span, Tracer};
 
 /// The operations, and the parts that run them.
 pub(super) struct OperationsApi {
@@ -28,6 +30,7 @@ pub(super) struct OperationsApi {
     /// Limits the concurrent requests of one caller.
     pub(super) in_flight: InFlight,
     pub(super) metrics: Arc<Metrics>,
+    pub(super) tracer: Tracer,
 }
 
 /// The route of the operation at this index of the table.
@@ -47,16 +50,19 @@ pub(super) fn route(index: usize, operation: &Operation) -> MethodRouter<Arc<Ope
 async fn serve(api: &Arc<OperationsApi>, index: usize, request: Request) -> Response<Body> {
     let operation = &api.operations.all()[index];
     let begun = Instant::now();
-    let answer = run(api, operation, request).await;
+    let mut span = Span::none();
+    let answer = run(api, operation, request, &mut span).await;
     let outcome = answer.as_ref().map_or_else(FeedError::code, |_| "ok");
     api.metrics.operation(operation.name, outcome, begun.elapsed());
-    match answer.and_then(|(answer, ticket)| ticket.into_body(answer)) {
+    let response = match answer.and_then(|(answer, ticket)| ticket.into_body(answer)) {
         Ok(body) => {
             let status = StatusCode::from_u16(operation.status).unwrap_or(StatusCode::OK);
             json_answer(status, body)
         }
         Err(error) => refuse(&error),
-    }
+    };
+    request_span::end(span, &response);
+    response
 }
 
 pub(super) fn refuse(error: &FeedError) -> Response<Body> {
@@ -72,13 +78,16 @@ async fn run(
     api: &Arc<OperationsApi>,
     operation: &Operation,
     request: Request,
+    span: &mut Span,
 ) -> Result<(bytes::Bytes, Ticket), FeedError> {
+    let begun = Instant::now();
     let (mut parts, body) = request.into_parts();
     api.authenticator.await_key(&parts).await?;
     let (caller, credential, origin) = match operation.access {
         Access::Open => api.authenticator.open_caller(&parts)?,
         Access::Reader | Access::User | Access::Backend => api.authenticator.caller(&parts)?,
     };
+    *span = request_span::begin(&api.tracer, &parts, operation.name, origin, begun);
     let ticket = api.in_flight.admit(&caller, origin)?;
     let key = key(operation, &parts.headers)?;
     let query = parts.uri.query().unwrap_or_default().to_owned();
@@ -91,7 +100,8 @@ async fn run(
     if let Ok(params) = RawPathParams::from_request_parts(&mut parts, &()).await {
         input.extend(params.iter().map(|(name, value)| (name.to_owned(), Value::from(value))));
     }
-    let asked = crate::api::Request { caller, credential, origin, client: None, key, input: Value::Object(input) };
+    let (input, trace) = (Value::Object(input), span.context());
+    let asked = crate::api::Request { caller, credential, origin, client: None, key, input, trace };
     Ok((api.executor.run(operation, asked).await?, ticket))
 }
 

@@ -3,11 +3,11 @@
 use super::edges::Edge;
 use super::jobs::{EdgeWork, VisibilityChange, Work};
 use super::standings::StandingChange;
-use crate::model::{DomainEvent, Post, PostId, Report, Restriction, Standing, UserId, Visibility};
+use crate::model::{DomainEvent, Post, PostId, Report, Restriction, Standing, TraceContext, UserId, Visibility};
 
-/// The job of a new post.
-pub(super) fn post_created(post: &Post) -> Work {
-    Work::Post { post: post.id, author: post.author.clone() }
+/// The job of a new post, as a part of a trace.
+pub(super) fn post_created(post: &Post, trace: Option<TraceContext>) -> Work {
+    Work::Post { post: post.id, author: post.author.clone(), trace }
 }
 
 /// The jobs of an edit, in order. If the visibility changed, the post leaves some inboxes and enters others.

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use super::{Fence, Result};
-use crate::model::{Millis, PostId, Relation, UserId, Visibility};
+use crate::model::{Millis, PostId, Relation, TraceContext, UserId, Visibility, lenient_trace};
 
 /// The work of a fan-out job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +18,9 @@ pub enum Work {
         post: PostId,
         /// Its author.
         author: UserId,
+        /// The span that caused the job, if its trace is recorded. Versions before it ignore it.
+        #[serde(default, deserialize_with = "lenient_trace", skip_serializing_if = "Option::is_none")]
+        trace: Option<TraceContext>,
     },
     /// A deleted post leaves the inboxes.
     Delete {
@@ -120,6 +123,20 @@ impl Work {
             | Self::HideAuthor { author, .. }
             | Self::LockChanged { author, .. }
             | Self::Edge { author, .. } => author,
+        }
+    }
+
+    /// The span that caused the work, if its trace is recorded.
+    pub fn trace(&self) -> Option<TraceContext> {
+        match self {
+            Self::Post { trace, .. } => *trace,
+            Self::Delete { .. }
+            | Self::Edit { .. }
+            | Self::RevokeVisibility { .. }
+            | Self::GrantVisibility { .. }
+            | Self::HideAuthor { .. }
+            | Self::LockChanged { .. }
+            | Self::Edge { .. } => None,
         }
     }
 }
@@ -242,6 +259,20 @@ pub trait JobStore: Send + Sync {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_trace_of_a_job_is_optional() {
+        let author = UserId::parse("ann").expect("an id");
+        let work = |trace| Work::Post { post: PostId(7), author: author.clone(), trace };
+        let plain = r#"{"post":{"post":7,"author":"ann"}}"#;
+        assert_eq!(serde_json::to_string(&work(None)).expect("JSON"), plain);
+        let context = TraceContext { trace: 0xa, span: 0xb };
+        let traced = serde_json::to_string(&work(Some(context))).expect("JSON");
+        assert_eq!(traced, plain.replace("}}", &format!(r#","trace":"{context}"}}}}"#)));
+        let read = |text: &str| serde_json::from_str::<Work>(text).expect("a job");
+        assert_eq!((read(plain), read(&traced)), (work(None), work(Some(context))));
+        assert_eq!(read(&traced.replace("00-", "??-")), work(None), "a malformed trace keeps no job from its work");
+    }
 
     #[test]
     fn authors_are_spread_over_all_partitions() {

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::{NewJob, Result};
-use crate::model::{DomainEvent, Millis, Post, PostId, UserId};
+use crate::model::{DomainEvent, Millis, Post, PostId, TraceContext, UserId};
 
 /// The range of a timeline to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,8 +72,8 @@ pub trait PostStore: Send + Sync {
     /// Stores a post, its topics, its [event](DomainEvent::post_created) and its fan-out job, in one
     /// transaction. Returns the job. Returns `None` and changes nothing if the author has this very post already, or
     /// had a post with its id that is deleted: the call is a repeat. The caller has checked that the author exists and
-    /// that no other post has the id; otherwise the call fails.
-    async fn create_post(&self, post: &Post) -> Result<Option<NewJob>>;
+    /// that no other post has the id; otherwise the call fails. The job is a part of `trace`, if that is recorded.
+    async fn create_post(&self, post: &Post, trace: Option<TraceContext>) -> Result<Option<NewJob>>;
 
     /// The greatest id of a post or comment, deleted posts included; [`PostId::ZERO`]: there is none. Takes a few
     /// look-ups in primary keys.

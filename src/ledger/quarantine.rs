@@ -228,7 +228,7 @@ mod tests {
             released_work(&content(&Work::RevokeVisibility { post, author: author.clone(), change })).unwrap();
         let work: Work = serde_json::from_str(&released).unwrap();
         assert_eq!(work, Work::RevokeVisibility { post, author: author.clone(), change: None });
-        assert_eq!(released_work(&content(&Work::Post { post, author })), None);
+        assert_eq!(released_work(&content(&Work::Post { post, author, trace: None })), None);
         for unreadable in ["", "{", "{}", r#"{"work":7}"#, r#"{"work":"{}"}"#] {
             assert_eq!(released_work(unreadable), None);
         }

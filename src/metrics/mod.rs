@@ -25,6 +25,7 @@ use crate::logs;
 use crate::model::Millis;
 use crate::store_metrics;
 use crate::supervisor;
+use crate::telemetry;
 
 use instruments::{
     ByClass, ByCode, ByKind, ByOperation, ByOutcome, ByReason, ByRoute, ByStatus, ByTransport, ByVersion, OfOperation,
@@ -249,6 +250,7 @@ impl Metrics {
         r.register("rate_limited", limited, self.rate_limited.clone());
         store_metrics::register(r);
         denials::register(r);
+        telemetry::register(r);
         r.register_with_unit(
             "publish_to_socket",
             "Time from the acceptance of a post to the send queues of sockets",

@@ -24,6 +24,7 @@ mod removal;
 mod report;
 mod standing;
 mod subscribe_override;
+mod trace;
 mod user;
 
 pub use channel::{AppChannel, Channel, ChannelKind, Retention, canonical_name, into_canonical_name};
@@ -54,6 +55,8 @@ pub use removal::RemovedComment;
 pub use report::{Report, ReportAction, ReportId, ReportReason, ReportTarget};
 pub use standing::Standing;
 pub use subscribe_override::{OverrideValue, SubscribeOverride, overridden};
+pub(crate) use trace::lenient as lenient_trace;
+pub use trace::{TraceContext, TraceParent};
 pub use user::{About, Edges, Person, Profile, User, UserDetails, UserOrigin};
 
 /// Milliseconds since the Unix epoch.

@@ -102,6 +102,19 @@ pub(crate) fn limit<T: TryFrom<u64>>(highest: u64) -> impl Fn(&ConfigValue) -> P
     }
 }
 
+/// A share: a number from 0 to 1.
+pub(crate) fn share(value: &ConfigValue) -> ParseResult<f64> {
+    let expected = |what: &str| format!("expected a number from 0 to 1, such as 0.01, not {what}");
+    let share = match &value.kind {
+        ValueKind::Float(share) => *share,
+        // No whole number of the range is rounded.
+        ValueKind::Integer(number) => *number as f64,
+        ValueKind::Env(text) => text.parse().map_err(|_| expected(&format!("{text:?}")))?,
+        other => return Err(expected(other.name())),
+    };
+    if (0.0..=1.0).contains(&share) { Ok(share) } else { Err(expected(&share.to_string())) }
+}
+
 /// A duration within a range.
 pub(crate) fn duration(range: RangeInclusive<&'static str>) -> impl Fn(&ConfigValue) -> ParseResult<Duration> {
     move |value| {

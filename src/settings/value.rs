@@ -31,7 +31,7 @@ pub(crate) enum ValueKind {
     Text(String),
     /// Values beyond the range of the type are saturated; no key has a range that large.
     Integer(i128),
-    Float,
+    Float(f64),
     Boolean(bool),
     Time,
     /// Occurs only in the JSON of an environment variable.
@@ -51,7 +51,7 @@ impl ValueKind {
         match self {
             Self::Text(_) | Self::Env(_) => "text",
             Self::Integer(_) => "a whole number",
-            Self::Float => "a fraction",
+            Self::Float(_) => "a fraction",
             Self::Boolean(_) => "true or false",
             Self::Time => "a date or time",
             Self::Null => "null",
@@ -68,7 +68,9 @@ impl ConfigValue {
         let kind = match json {
             Json::String(text) => ValueKind::Text(text),
             Json::Bool(flag) => ValueKind::Boolean(flag),
-            Json::Number(number) => number.as_i128().map_or(ValueKind::Float, ValueKind::Integer),
+            Json::Number(number) => number
+                .as_i128()
+                .map_or_else(|| ValueKind::Float(number.as_f64().unwrap_or(f64::NAN)), ValueKind::Integer),
             Json::Array(items) => {
                 ValueKind::List(items.into_iter().map(|item| Self::from_json(item, source)).collect())
             }
@@ -123,7 +125,7 @@ fn read_kind(text: &str, value: &DeValue<'_>) -> ValueKind {
         DeValue::Integer(integer) => {
             ValueKind::Integer(i128::from_str_radix(integer.as_str(), integer.radix()).unwrap_or(i128::MAX))
         }
-        DeValue::Float(_) => ValueKind::Float,
+        DeValue::Float(float) => ValueKind::Float(float.as_str().parse().unwrap_or(f64::NAN)),
         DeValue::Boolean(boolean) => ValueKind::Boolean(*boolean),
         DeValue::Datetime(_) => ValueKind::Time,
         DeValue::Array(items) => ValueKind::List(

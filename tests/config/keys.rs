@@ -165,6 +165,9 @@ const OTHERS: &[(&str, &str)] = &[
     ("rates.publications", "7"),
     ("rates.accounts", "7"),
     ("rates.sessions", "0"),
+    ("telemetry.otlp_url", "http://collector:4318"),
+    ("telemetry.sample", "0.5"),
+    ("telemetry.headers", "authorization: Bearer x"),
 ];
 
 /// Keys that are valid only with another one, and the value of that.

@@ -186,3 +186,45 @@ fn notifications_are_kept_for_ever_without_a_retention() {
         assert!(error.starts_with("config.toml:2:1: notifications.retention: expected a duration"), "{error}");
     }
 }
+
+#[test]
+fn the_collector_of_traces_has_an_address_and_credentials_in_headers() {
+    let collector = |url: &str| {
+        let telemetry = parse(&format!("[telemetry]\notlp_url = \"{url}\"\n")).unwrap().telemetry;
+        telemetry.otlp_url.map(String::from)
+    };
+    for (url, expected) in [
+        ("http://collector:4318", "http://collector:4318/v1/traces"),
+        ("https://otlp.example/tenant/", "https://otlp.example/tenant/v1/traces"),
+        ("https://otlp.example/v1/traces", "https://otlp.example/v1/traces"),
+    ] {
+        assert_eq!(collector(url).as_deref(), Some(expected));
+    }
+    assert_eq!(collector(""), None);
+    let headers = parse_env(&[("FEEDLINE__TELEMETRY__HEADERS", "authorization: Bearer hunter2,x-tenant:one")]).unwrap();
+    let headers = headers.telemetry.headers;
+    assert_eq!(
+        (&headers["authorization"], &headers["x-tenant"]),
+        (&"Bearer hunter2".parse().unwrap(), &"one".parse().unwrap())
+    );
+    assert!(!format!("{headers:?}").contains("hunter2"));
+    for (key, value, problem) in [
+        ("otlp_url", "\"grpc://collector:4317\"", "expected an address such as http://collector:4318"),
+        ("otlp_url", "\"http://ann:hunter2@collector\"", "telemetry.headers has the credentials"),
+        ("sample", "1.5", "expected a number from 0 to 1, such as 0.01, not 1.5"),
+        ("sample", "nan", "expected a number from 0 to 1"),
+        ("sample", "\"all\"", "expected a number from 0 to 1, such as 0.01, not text"),
+        ("headers", "[\"hunter2\"]", "expected headers such as"),
+        ("headers", "[\"host: hunter2\"]", "the header host cannot be set"),
+    ] {
+        let error = wrong(&format!("[telemetry]\n{key} = {value}\n"));
+        assert!(error.starts_with(&format!("config.toml:2:1: telemetry.{key}: ")), "{error}");
+        assert!(error.contains(problem) && !error.contains("hunter2"), "{error}");
+    }
+    for sample in ["0", "1", "0.25"] {
+        assert_eq!(
+            parse(&format!("[telemetry]\nsample = {sample}\n")).unwrap().telemetry.sample,
+            sample.parse::<f64>().unwrap()
+        );
+    }
+}

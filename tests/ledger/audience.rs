@@ -158,7 +158,7 @@ async fn audience_counts_follow_every_change<L: BulkLoad + 'static>(ledger: Arc<
                 let new = Post { visibility: some_visibility(&mut rng), ..post(model.last, author.as_str(), &[]) };
                 store(&*ledger, new.clone()).await.expect("a job");
                 // Repeating the call changes nothing.
-                assert!(ledger.create_post(&new).await.unwrap().is_none());
+                assert!(ledger.create_post(&new, None).await.unwrap().is_none());
                 model.posts.insert(model.last, new);
             }
         }

@@ -295,7 +295,7 @@ async fn posts_round_trip(ledger: Any) {
     full.data = json!({"price": 12.5, "deep": [{"a": null}]}).as_object().cloned();
     full.edited_at = Some(NOW + 9);
     let job = store(&*ledger, full.clone()).await.unwrap();
-    assert_eq!(job.work, Work::Post { post: PostId::MAX, author: id("ann") });
+    assert_eq!(job.work, Work::Post { post: PostId::MAX, author: id("ann"), trace: None });
     assert_eq!(job.created_at, full.created_at);
     publish(&*ledger, 1, "ann").await;
 
@@ -337,7 +337,7 @@ async fn deleted_posts_are_removed_from_every_list(ledger: Any) {
     assert!(ledger.topic_posts("u", PostId::MAX, 9).await.unwrap().is_empty());
     assert_eq!(timeline(&*ledger, &id("ann"), PostId::MAX, 9).await, [PostId(2)]);
     assert_eq!(ledger.profile(&id("ann"), None, 0).await.unwrap().unwrap().posts, 1);
-    let again = ledger.create_post(&post(1, "ann", &[])).await.unwrap();
+    let again = ledger.create_post(&post(1, "ann", &[]), None).await.unwrap();
     assert_eq!(again, None, "a deleted id cannot be created again");
     assert!(ledger.posts(&[PostId(1)]).await.unwrap().is_empty());
 }

@@ -53,7 +53,7 @@ async fn events_are_queued_with_their_write(ledger: Any) {
     assert!(pending(&*ledger).await.is_empty(), "a post without mentions writes no event");
     let mentioning = Post { mentions: ids(&["bo", "ann", "nobody"]), ..post(2, "ann", &[]) };
     store(&*ledger, mentioning.clone()).await.expect("a post");
-    let again = ledger.create_post(&mentioning).await.expect("an answer");
+    let again = ledger.create_post(&mentioning, None).await.expect("an answer");
     assert!(again.is_none(), "the same post again writes nothing");
     assert!(follow(&*ledger, &id("bo"), &id("ann")).await);
     assert!(!follow(&*ledger, &id("bo"), &id("ann")).await);

@@ -136,7 +136,7 @@ async fn old_keys_are_removed_in_steps(ledger: Any) {
 async fn posts_are_created_once(ledger: Any) {
     users(&*ledger, &["ann", "bo"]).await;
     publish(&*ledger, 1, "ann").await;
-    let again = ledger.create_post(&post(1, "ann", &[])).await.unwrap();
+    let again = ledger.create_post(&post(1, "ann", &[]), None).await.unwrap();
     assert_eq!(again, None);
     let mut other = post(1, "ann", &["t"]);
     other.text = "something else".into();

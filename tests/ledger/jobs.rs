@@ -106,7 +106,7 @@ async fn partitions_are_given_back(ledger: Any) {
 
 async fn jobs_name_the_job_before_them(ledger: Any) {
     users(&*ledger, &["ann", "bo"]).await;
-    let new = async |number, author: &str| ledger.create_post(&post(number, author, &[])).await.unwrap().unwrap();
+    let new = async |number, author: &str| ledger.create_post(&post(number, author, &[]), None).await.unwrap().unwrap();
     let first = new(1, "ann").await;
     let other = new(2, "bo").await;
     let second = new(3, "ann").await;

@@ -246,7 +246,7 @@ async fn concurrent_equal_calls_execute_once() {
         assert_eq!(ended.iter().filter(|ended| **ended).count(), 1);
     }
     let wanted = post(7, "ann", &["t"]);
-    let posted = join_all((0..8).map(|n| nodes[n % 2].create_post(&wanted))).await;
+    let posted = join_all((0..8).map(|n| nodes[n % 2].create_post(&wanted, None))).await;
     assert_eq!(posted.iter().filter(|posted| matches!(posted, Ok(Some(_)))).count(), 1);
     assert!(posted.iter().all(Result::is_ok), "the others hear that it was made before: {posted:?}");
     let said = comment(70, 7, 0);

@@ -149,7 +149,7 @@ pub(crate) async fn users(ledger: &dyn Ledger, texts: &[&str]) {
 
 /// Stores a post. Returns its job.
 pub(crate) async fn store(ledger: &dyn Ledger, post: Post) -> Result<Job, LedgerError> {
-    Ok(ledger.create_post(&post).await?.expect("a new post").job)
+    Ok(ledger.create_post(&post, None).await?.expect("a new post").job)
 }
 
 pub(crate) async fn publish(ledger: &dyn Ledger, number: u64, author: &str) -> Job {

@@ -147,7 +147,7 @@ impl Cluster {
     /// Stores posts with unclaimed fan-out jobs, `at_once` at a time. The authors must exist.
     pub(crate) async fn write_unclaimed(&self, posts: &[Post], at_once: usize) {
         for posts in posts.chunks(at_once) {
-            let created = posts.iter().map(|post| self.ledger.stores().create_post(post));
+            let created = posts.iter().map(|post| self.ledger.stores().create_post(post, None));
             for created in futures::future::join_all(created).await {
                 created.expect("a post").expect("a new post");
             }

@@ -43,6 +43,7 @@ mod restored;
 mod reverts;
 mod revocations;
 mod standings;
+mod traces;
 mod transfer;
 mod transports;
 

@@ -16,6 +16,7 @@ use crate::feed::visibility::Recipients;
 use crate::feed::work::QueuedJob;
 use crate::ledger::{JOBS, Job, JobId, PostAlertPage, VisibilityChange, Work};
 use crate::model::{Channel, Entry, GoneReason, Millis, PostId, PostRemoved, Retention, UserId, Visibility};
+use crate::telemetry::SpanKind;
 
 /// The users of a page of alerts. One transaction queues it.
 const ALERTS_PER_PAGE: usize = 500;
@@ -42,7 +43,7 @@ impl Dispatcher {
             return Ok(outcome);
         }
         match &job.work {
-            Work::Post { post, author } => self.fan_out_post(job, *post, author, running).await,
+            Work::Post { post, author, trace: _ } => self.fan_out_post(job, *post, author, running).await,
             Work::Delete { post, author, topics, visibility } => {
                 let removal = removed(*post, author, visibility, GoneReason::Deleted);
                 self.fan_out_deletion(job, removal, topics, running).await
@@ -112,14 +113,34 @@ impl Dispatcher {
         // A deleted post is not fanned out any further.
         let Some(cached) = self.base.posts.get([post]).await?.remove(&post) else { return Ok(JobOutcome::Done) };
         let entry = Entry::Post(post);
+        self.announce_trace(post, running).await;
         if running.is_unpublished() {
-            publish(&self.base, job.id, author, &cached.post.topics, &entry).await?;
+            let mut span = self.base.tracer.child(running.trace, "publish channels", SpanKind::Producer);
+            let published = publish(&self.base, job.id, author, &cached.post.topics, &entry).await;
+            if let Err(error) = &published {
+                span.fail(error.code());
+            }
+            span.end();
+            published?;
             running.has_published = true;
         }
-        let outcome = self.dispatch(&scan(job, &entry, Recipients::Viewers), running).await?;
+        let scan = FollowerScan { trace: running.trace, ..scan(job, &entry, Recipients::Viewers) };
+        let outcome = self.dispatch(&scan, running).await?;
         match (outcome, self.base.options.pushes.plan) {
             (JobOutcome::Done, Some(plan)) => self.queue_alerts(job, post, plan.grace, running).await,
             (outcome, _) => Ok(outcome),
+        }
+    }
+
+    /// Tells all nodes of the trace of a post, before the first hint of the post.
+    async fn announce_trace(&self, post: PostId, running: &RunningJob) {
+        let trace = running.trace;
+        if trace.is_none() {
+            return;
+        }
+        self.base.tracer.note_post(post, trace);
+        if let Err(error) = self.base.broker.signal(Signal::PostTraced { post, trace }).await {
+            tracing::debug!(%error, %post, "a trace was not signalled, deliveries of other nodes have no spans");
         }
     }
 
@@ -249,7 +270,7 @@ fn removed(post: PostId, author: &UserId, visibility: &Visibility, reason: GoneR
 
 /// A scan of the followers of a job's author.
 fn scan<'a>(job: &'a Job, entry: &'a Entry, recipients: Recipients<'a>) -> FollowerScan<'a> {
-    FollowerScan { author: job.work.author(), entry, recipients, created_at: job.created_at }
+    FollowerScan { author: job.work.author(), entry, recipients, created_at: job.created_at, trace: None }
 }
 
 /// Appends an entry to the profile of an author and to topics.

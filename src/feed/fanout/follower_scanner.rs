@@ -17,7 +17,8 @@ use crate::broker::{self, FanOut, FannedOut, JobProgress, PageRecipients};
 use crate::feed::base::Base;
 use crate::feed::error::{FeedError, Result};
 use crate::feed::visibility::Recipients;
-use crate::model::{Entry, Millis, UserId};
+use crate::model::{Entry, Millis, TraceContext, UserId};
+use crate::telemetry::{Span, SpanKind};
 
 /// The maximal number of concurrent pages of one job. With several, the broker works while the ledger is read.
 const MAX_CONCURRENT_PAGES: usize = 3;
@@ -36,6 +37,8 @@ pub(super) struct FollowerScan<'a> {
     pub(super) recipients: Recipients<'a>,
     /// When the job was created.
     pub(super) created_at: Millis,
+    /// The span of the job, if its trace is recorded.
+    pub(super) trace: Option<TraceContext>,
 }
 
 /// A page that the broker is writing.
@@ -235,6 +238,7 @@ impl FollowerScanner {
         let base = Arc::clone(&self.base);
         let tokens = tokens.clone();
         let created_at = scan.created_at;
+        let trace = scan.trace;
         let entry = scan.entry.clone();
         let author = scan.author.clone();
         Ok(self.base.runtime.spawn(async move {
@@ -247,7 +251,11 @@ impl FollowerScanner {
             let attempt = &tokens.attempt;
             let page = &page;
             let page = FanOut { attempt, page, entry: &entry, author: &author, users: &users, created_at };
-            base.broker.fan_out(page).await
+            let mut span = base.tracer.child(trace, "publish inboxes", SpanKind::Producer);
+            let written = base.broker.fan_out(page).await;
+            describe_page(&mut span, users.len(), &written);
+            span.end();
+            written
         }))
     }
 
@@ -263,5 +271,15 @@ impl FollowerScanner {
             }
             FannedOut::Fenced => Ok(false),
         }
+    }
+}
+
+/// Describes the write of one page.
+fn describe_page(span: &mut Span, inboxes: usize, written: &broker::Result<FannedOut>) {
+    span.set("messaging.batch.message_count", inboxes as u64);
+    match written {
+        Ok(FannedOut::Written(_)) => {}
+        Ok(FannedOut::Fenced) => span.fail("refused: a later attempt has begun"),
+        Err(_) => span.fail("not written"),
     }
 }

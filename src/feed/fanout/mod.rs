@@ -44,6 +44,7 @@ use crate::backoff::Backoff;
 use crate::feed::base::Base;
 use crate::ledger::{FANOUT_PARTITIONS, FailedWork, Fault};
 use crate::supervisor::OnPanic;
+use crate::telemetry::SpanKind;
 
 /// The first pause after a failed attempt; it doubles up to [`MAX_BACKOFF`].
 const MIN_BACKOFF: Duration = Duration::from_millis(50);
@@ -113,10 +114,18 @@ impl FanoutWorkers {
         let id = queued.job.id;
         let author = queued.job.work.author().clone();
         let fence = queued.fence.clone();
-        let mut running = RunningJob::new(&queued, self.base.jobs.partition(queued.job.partition()));
+        let mut span = self.base.tracer.child(queued.job.work.trace(), "process fanout", SpanKind::Consumer);
+        span.set("feedline.job", id.0);
+        let partition = self.base.jobs.partition(queued.job.partition());
+        let mut running = RunningJob::new(&queued, partition, span.context());
         // The job is loaded again.
         let _on_panic = OnPanic(|| self.base.jobs.ended(id, &author, &fence, JobEnd::Lost));
         let end = self.attempt_until_done(&queued, &mut running).await;
+        span.set("feedline.attempts", u64::from(running.tokens.attempt.retry) + 1);
+        if end != JobEnd::Done {
+            span.fail("not done here: it is loaded again, or quarantined");
+        }
+        span.end();
         // A writer that waits for a slot may begin.
         queued.slot = None;
         if end == JobEnd::Done {

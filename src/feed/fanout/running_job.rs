@@ -7,6 +7,7 @@ use crate::feed::base::Base;
 use crate::feed::error::Result;
 use crate::feed::work::{Partition, QueuedJob};
 use crate::ledger::Fence;
+use crate::model::TraceContext;
 
 /// The greatest number of an attempt that is tried after unknown ones.
 const MAX_RETRY: u32 = 1 << 18;
@@ -33,6 +34,8 @@ pub(super) struct RunningJob {
     pub(super) progress: JobProgress,
     /// Whether an earlier owner may have begun the job.
     is_loaded: bool,
+    /// The span of the job, if its trace is recorded.
+    pub(super) trace: Option<TraceContext>,
     /// Whether this process has appended the change to the logs of shared channels. They know a repeat for five minutes
     /// only.
     pub(super) has_published: bool,
@@ -53,13 +56,14 @@ pub(super) enum JobOutcome {
 
 impl RunningJob {
     /// The state of a job of a partition before the first attempt of this process.
-    pub(super) fn new(queued: &QueuedJob, partition: &Arc<Partition>) -> Self {
+    pub(super) fn new(queued: &QueuedJob, partition: &Arc<Partition>, trace: Option<TraceContext>) -> Self {
         let QueuedJob { job, fence, is_loaded, .. } = queued;
         let attempt = JobAttempt { job: job.id, generation: fence.generation, retry: 0, run: "".into() };
         Self {
             tokens: WriteTokens { partition: partition.clone(), fence: fence.clone(), attempt },
             progress: JobProgress::default(),
             is_loaded: *is_loaded,
+            trace,
             has_published: false,
         }
     }

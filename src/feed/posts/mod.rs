@@ -26,8 +26,10 @@ use super::runtime::now;
 use super::visibility::{ViewContext, check_lists, shows_content};
 use crate::broker::Invalidation;
 use crate::feed::base::Base;
-use crate::ledger::{EventConsumer, JOBS, VisiblePosts};
-use crate::model::{Person, PostCounts, PostFlags, PostId, UserId};
+use crate::feed::status::ledger_kind;
+use crate::ledger::{EventConsumer, JOBS, NewJob, VisiblePosts};
+use crate::model::{Person, Post, PostCounts, PostFlags, PostId, TraceContext, UserId};
+use crate::telemetry::SpanKind;
 
 /// The maximal number of reads for one page of everybody's posts, or of the posts that a user likes, if the reader may
 /// not see enough of them. After that the page is short, and its cursor continues.
@@ -57,12 +59,14 @@ impl PostService {
         UserId::respell(post.mentions.iter_mut().chain(post.visibility.named_mut()), &known);
         let ticket = self.base.posts.ticket(post.id);
         let turn = self.base.jobs.begin_write(author).await;
-        let Some(new) = self.base.ledger.create_post(&post).await? else {
+        let Some(new) = self.store(&post, call.trace).await? else {
             // An earlier attempt stored the post together with its job. Returns the same reply.
             let cached = CachedPost::new(post)?;
             return with_counts(cached.json_for(Some(author)), PostCounts::default(), Some(PostFlags::default()));
         };
         let cached = self.base.posts.insert_new(post, ticket)?;
+        // For the author's own sockets here, which may receive the post before its fan-out begins.
+        self.base.tracer.note_post(cached.post.id, call.trace);
         // Adds the post to the author's timeline before the reply. Records the number of the job concurrently, so that
         // the worker need not wait for it.
         let (merged, _noted) = tokio::join!(
@@ -78,6 +82,20 @@ impl PostService {
             if cached.post.mentions.is_empty() { EventConsumer::Outlet } else { EventConsumer::Notifications };
         self.base.events.wake(consumer);
         with_counts(cached.json_for(Some(author)), PostCounts::default(), Some(PostFlags::default()))
+    }
+
+    /// Commits a post and its job.
+    async fn store(&self, post: &Post, trace: Option<TraceContext>) -> Result<Option<NewJob>> {
+        let mut span = self.base.tracer.child(trace, "create_post", SpanKind::Client);
+        if span.is_recorded() {
+            span.set("db.system.name", ledger_kind(&self.base.ledger.place()));
+        }
+        let stored = self.base.ledger.create_post(post, trace).await;
+        if stored.is_err() {
+            span.fail("not committed");
+        }
+        span.end();
+        Ok(stored?)
     }
 
     pub(crate) async fn get(&self, caller: Caller, post: ReadPost) -> Result<Box<RawValue>> {

@@ -48,6 +48,7 @@ use crate::broker::{Broker, DurableQueue};
 use crate::ledger::{Ledger, NodeDetails};
 use crate::metrics::Metrics;
 use crate::reloadable::Reloadable;
+use crate::telemetry::Tracer;
 
 /// The kinds of work, as `/ready` names them. Each has a policy of its own, because only items of the same kind show
 /// that others succeed.
@@ -70,6 +71,8 @@ pub struct FeedParts {
     pub revocations: Arc<RevocationList>,
     /// The metrics of this process.
     pub metrics: Arc<Metrics>,
+    /// Records traces, if they are enabled.
+    pub tracer: Tracer,
     /// This node, as others see it.
     pub node: NodeDetails,
 }
@@ -77,7 +80,7 @@ pub struct FeedParts {
 impl Feed {
     /// Builds the services. Background tasks start with [`start`](Self::start).
     pub fn new(parts: FeedParts, options: FeedOptions) -> Arc<Self> {
-        let FeedParts { ledger, broker, queue, passwords, issuer, revocations, metrics, node } = parts;
+        let FeedParts { ledger, broker, queue, passwords, issuer, revocations, metrics, tracer, node } = parts;
         let lease = broker.cache_lease();
         let runtime = Runtime::new();
         let ids = Arc::new(NodeIds::new(broker.clone(), ledger.clone(), metrics.clone(), runtime.clone()));
@@ -168,6 +171,7 @@ impl Feed {
             broker,
             runtime,
             metrics,
+            tracer,
             ids,
             lineage,
             identity,

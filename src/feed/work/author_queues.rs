@@ -227,7 +227,7 @@ mod tests {
     }
 
     fn job(number: u64, author: &str) -> Job {
-        let work = Work::Post { post: PostId::ZERO, author: id(author) };
+        let work = Work::Post { post: PostId::ZERO, author: id(author), trace: None };
         Job { id: JobId(number), work, created_at: 0 }
     }
 

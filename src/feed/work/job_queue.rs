@@ -327,7 +327,7 @@ mod tests {
     /// The job of a user without others.
     fn job(number: u64) -> Job {
         let author = UserId::parse(&format!("user{number}")).unwrap();
-        Job { id: JobId(number), work: Work::Post { post: PostId::ZERO, author }, created_at: 0 }
+        Job { id: JobId(number), work: Work::Post { post: PostId::ZERO, author, trace: None }, created_at: 0 }
     }
 
     /// Adds jobs of all partitions.

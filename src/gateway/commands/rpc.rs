@@ -17,12 +17,14 @@ use crate::gateway::wire::message_format::MessageFormat;
 use crate::hooks::{HookAnswer, json_of};
 use crate::metrics::Metrics;
 use crate::protocol::{ErrorCode, Reply, ReplyBody, ReplyError, is_portable, to_portable};
+use crate::telemetry::{NewTrace, Tracer, Trust};
 
 /// Runs operations for clients.
 pub(crate) struct RpcRunner {
     pub(crate) operations: Arc<Operations>,
     pub(crate) executor: Arc<Executor>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) tracer: Tracer,
     pub(crate) hooks: Arc<HookRunner>,
 }
 
@@ -46,10 +48,23 @@ impl RpcRunner {
         let credential = credential_of(caller.reader(), call.token);
         let origin = Origin::Connection(call.address);
         let client = Some(call.client);
-        let request = Request { caller, credential, origin, client, key: None, input };
         let begun = Instant::now();
+        let mut span = self.tracer.begin(|| NewTrace {
+            name: format!("rpc {}", operation.name).into(),
+            parent: None,
+            trust: Trust::Client,
+            begun,
+        });
+        span.set("rpc.method", operation.name);
+        span.set("feedline.operation", operation.name);
+        let request = Request { caller, credential, origin, client, key: None, input, trace: span.context() };
         let result = self.executor.run(operation, request).await;
         let outcome = result.as_ref().map_or_else(FeedError::code, |_| "ok");
+        span.set("feedline.outcome", outcome);
+        if result.as_ref().is_err_and(|error| error.status() >= 500) {
+            span.fail(outcome);
+        }
+        span.end();
         self.metrics.operation(operation.name, outcome, begun.elapsed());
         match result.map(|output| String::from_utf8(output.into()).map(RawValue::from_string)) {
             Ok(Ok(Ok(data))) => CommandOutcome::done(call.id, ReplyBody::Rpc { data }),

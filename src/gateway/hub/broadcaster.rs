@@ -48,7 +48,8 @@ impl Broadcaster {
     }
 
     /// Sends a push to these clients. It is encoded once for each spelling of the channel's name, too.
-    pub(super) fn send<'a>(&self, recipients: impl Iterator<Item = Recipient<'a>>, push: Push<'a>) {
+    /// Returns the number of clients.
+    pub(super) fn send<'a>(&self, recipients: impl Iterator<Item = Recipient<'a>>, push: Push<'a>) -> u64 {
         let mut frames = PushFrames::new(push);
         let mut spelled: HashMap<&str, PushFrames<'_>> = HashMap::new();
         let mut deliveries = 0;
@@ -61,6 +62,7 @@ impl Broadcaster {
             self.queue(outbox, frames.get(outbox.format()).clone());
         }
         self.metrics.delivered(deliveries);
+        deliveries
     }
 
     /// Sends a frame to one client. It contains this number of publications.

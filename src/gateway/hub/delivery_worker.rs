@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::broadcaster::Broadcaster;
+use super::deliveries::Deliveries;
 use super::log_tracker::WaitingEntries;
 use super::room::Room;
 use super::room_queue::RoomQueue;
@@ -100,6 +101,8 @@ impl DeliveryWorker {
     /// receive them with another, and delivers.
     async fn deliver(&self, batch: &[Arc<Room>]) -> Result<(), FeedError> {
         let waiting: Vec<WaitingRoom<'_>> = batch.iter().filter_map(|room| Some((&**room, room.waiting()?))).collect();
+        let entries = waiting.iter().map(|(_, entries)| entries);
+        let mut deliveries = Deliveries::begin(&self.broadcaster, &self.base.tracer, entries);
         let mut context = self.load(&waiting).await?;
         for _ in 0..MAX_LOADS {
             // What changed while the stores answered is loaded again: a delivery is right at its moment.
@@ -108,7 +111,8 @@ impl DeliveryWorker {
             }
             context = self.load(&waiting).await?;
         }
-        waiting.iter().for_each(|(room, entries)| room.deliver(entries, &context, &self.broadcaster));
+        waiting.iter().for_each(|(room, entries)| room.deliver(entries, &context, &mut deliveries));
+        deliveries.end();
         Ok(())
     }
 

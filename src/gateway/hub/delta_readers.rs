@@ -31,18 +31,19 @@ impl DeltaReaders {
         self.readers.is_empty()
     }
 
-    /// Sends a publication to all members of the room. The patch is computed once, if a member can use it.
+    /// Sends a publication to all members of the room. The patch is computed once, if a member can use it. Returns the
+    /// number of members.
     pub(super) fn send(
         &mut self,
         recipients: PushRecipients<'_>,
         channel: &str,
         publication: (&[u8], PushPosition<'_>),
         broadcaster: &Broadcaster,
-    ) {
+    ) -> u64 {
         let (encoded, position) = publication;
         let Some(SplitMembers { data, rest }) = split_members(encoded) else {
             tracing::error!("a publication has no data");
-            return;
+            return 0;
         };
         let is_base = |key: &usize| self.readers.get(key) == Some(&true);
         let previous = self.previous.as_ref().filter(|_| self.readers.values().any(|has_base| *has_base));
@@ -50,16 +51,17 @@ impl DeltaReaders {
         let push = |event| Push { channel, event };
 
         let plain = recipients.select(|key, _| !self.readers.contains_key(&key));
-        broadcaster.send(plain, push(PushEvent::Publication { members: encoded, position }));
+        let mut sent = broadcaster.send(plain, push(PushEvent::Publication { members: encoded, position }));
         let whole =
             recipients.select(|key, _| self.readers.contains_key(&key) && (patched.is_none() || !is_base(&key)));
-        broadcaster.send(whole, push(PushEvent::Text { text: data, is_patch: false, rest, position }));
+        sent += broadcaster.send(whole, push(PushEvent::Text { text: data, is_patch: false, rest, position }));
         if let Some(text) = &patched {
             let with_base = recipients.select(|key, _| is_base(&key));
-            broadcaster.send(with_base, push(PushEvent::Text { text, is_patch: true, rest, position }));
+            sent += broadcaster.send(with_base, push(PushEvent::Text { text, is_patch: true, rest, position }));
         }
 
         self.previous = Some(data.to_owned());
         self.readers.values_mut().for_each(|has_base| *has_base = true);
+        sent
     }
 }

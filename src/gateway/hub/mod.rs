@@ -18,13 +18,14 @@
 //! | `special_members` | the members that get other pushes than the rest |
 //! | `delta_readers` | the members that receive patches |
 //! | `log_tracker` | the position of a room in its log |
-//! | `room_queue`, `delivery_worker` | rooms whose entries need rendering |
+//! | `room_queue`, `delivery_worker`, `deliveries` | rooms whose entries need rendering |
 //! | `broadcaster` | one push to many send queues |
 //! | `catch_up`, `recovery` | what a client missed |
 //! | `upkeep` | compares positions with logs, removes empty rooms |
 
 pub(crate) mod broadcaster;
 mod catch_up;
+mod deliveries;
 mod delivery_worker;
 mod delta_readers;
 pub(crate) mod log_reader;

@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use super::broadcaster::Broadcaster;
+use super::deliveries::Deliveries;
 use super::log_tracker::{LogTracker, Tracked, WaitingEntries};
 use super::member::{JoiningMember, RoomMember};
 use super::recipients::PushRecipients;
@@ -17,7 +18,7 @@ use super::room_link::{LinkChange, RoomLink};
 use super::room_update::RoomUpdate;
 use super::special_members::SpecialMembers;
 use crate::broker::{Broker, BrokerError, PresenceEvent, Slice};
-use crate::feed::{Audience, RenderContext, now};
+use crate::feed::{Audience, RenderContext};
 use crate::gateway::wire::outbox::Outbox;
 use crate::model::{Entry, Millis, Position, PositionRef, UserId};
 use crate::protocol::{Push, PushEvent};
@@ -310,8 +311,8 @@ impl Room {
 
     /// Delivers entries to the members who may receive them. If a client has joined whose relations are not loaded, the
     /// rest waits for the next look at the room.
-    pub(super) fn deliver(&self, waiting: &WaitingEntries, context: &RenderContext, broadcaster: &Broadcaster) {
-        let now = now();
+    pub(super) fn deliver(&self, waiting: &WaitingEntries, context: &RenderContext, deliveries: &mut Deliveries<'_>) {
+        let broadcaster = deliveries.broadcaster;
         let mut state = self.state.lock();
         // They continue when the lock is free.
         state.wake_waiting(&self.moved);
@@ -328,18 +329,18 @@ impl Room {
                 continue;
             }
             let Some(rendered) = rendered else { continue };
+            let mut sockets = 0;
             if rendered.is_public {
-                state.send(&self.name, &rendered.members, Some(*offset), broadcaster);
+                sockets = state.send(&self.name, &rendered.members, Some(*offset), broadcaster);
             } else if !recipients.is_empty() {
-                let recipients = state.recipients().of(&recipients);
                 let position = state.log.epoch().map(|epoch| (*offset, epoch));
                 let event = PushEvent::Publication { members: &rendered.members, position };
-                broadcaster.send(recipients, Push { channel: &self.name, event });
+                sockets = broadcaster.send(state.recipients().of(&recipients), Push { channel: &self.name, event });
             }
             if let Some(delivered) = context.delivered_notification(&self.audience, entry) {
                 broadcaster.ask_for_receipts(state.recipients().all().map(|it| it.outbox), delivered);
             }
-            broadcaster.record_latency(entry, now);
+            deliveries.delivered(entry, sockets);
         }
     }
 
@@ -350,19 +351,18 @@ impl Room {
 }
 
 impl RoomState {
-    /// Sends a publication to all members: with its offset, if it is in the log.
-    fn send(&mut self, channel: &str, members: &[u8], offset: Option<u64>, broadcaster: &Broadcaster) {
+    /// Sends a publication to all members: with its offset, if it is in the log. Returns their number.
+    fn send(&mut self, channel: &str, members: &[u8], offset: Option<u64>, broadcaster: &Broadcaster) -> u64 {
         let position = offset.and_then(|offset| Some((offset, self.log.epoch()?)));
         if let Some(special) = &mut self.special
             && !special.deltas.is_empty()
         {
             let SpecialMembers { deltas, spellings } = &mut **special;
             let recipients = PushRecipients { members: &self.members, spellings: Some(spellings) };
-            deltas.send(recipients, channel, (members, position), broadcaster);
-            return;
+            return deltas.send(recipients, channel, (members, position), broadcaster);
         }
         let event = PushEvent::Publication { members, position };
-        broadcaster.send(self.recipients().all(), Push { channel, event });
+        broadcaster.send(self.recipients().all(), Push { channel, event })
     }
 
     fn recipients(&self) -> PushRecipients<'_> {

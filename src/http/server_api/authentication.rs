@@ -39,5 +39,5 @@ pub(in crate::http) fn authenticate(keys: &ApiKeys, parts: &Parts) -> Result<Bac
         Some((user, credential)) => (Caller::User(user), credential),
         None => (Caller::Anonymous, Credential::Nothing),
     };
-    Ok(BackendCaller { caller, credential, origin: Origin::Backend })
+    Ok(BackendCaller { caller, credential, origin: Origin::Backend, trace: None })
 }

@@ -8,6 +8,7 @@ use crate::auth::ApiKeys;
 use crate::feed::{Caller, Credential, Feed, Origin};
 use crate::gateway::session::SessionOptions;
 use crate::gateway::{LogReader, NodeSurvey};
+use crate::model::TraceContext;
 use crate::reloadable::Reloadable;
 
 /// The server API, for backends.
@@ -31,4 +32,6 @@ pub(in crate::http) struct BackendCaller {
     pub(super) caller: Caller,
     pub(super) credential: Credential,
     pub(super) origin: Origin,
+    /// The span of the request, if its trace is recorded.
+    pub(super) trace: Option<TraceContext>,
 }

@@ -28,6 +28,7 @@ mod rpc;
 mod users;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Path, Request, State};
@@ -38,6 +39,8 @@ pub(super) use context::ServerApi;
 pub(super) use methods::{METHODS, Method, ServerError};
 
 use super::answers::{MAX_BODY_BYTES, json_answer, problem};
+use super::request_span;
+use crate::telemetry::Span;
 use answers::to_body;
 pub(super) use authentication::authenticate;
 use context::BackendCaller;
@@ -54,17 +57,30 @@ pub(super) async fn serve(
     let is_batch = method == "batch";
     let limit = if is_batch || method == "broadcast" { MAX_LARGE_BODY_BYTES } else { MAX_BODY_BYTES };
     let with_statuses = wants_statuses(request.headers());
-    let (caller, body) = match receive(&api, request, limit).await {
+    let (caller, body, span) = match receive(&api, request, &method, limit).await {
         Ok(received) => received,
         Err(response) => return response,
     };
+    let response = answer(&api, &caller, &method, &body, with_statuses).await;
+    request_span::end(span, &response);
+    response
+}
+
+async fn answer(
+    api: &ServerApi,
+    caller: &BackendCaller,
+    method: &str,
+    body: &[u8],
+    with_statuses: bool,
+) -> Response<Body> {
+    let is_batch = method == "batch";
     if !is_batch && !METHODS.iter().any(|known| known.name == method) {
         return problem(StatusCode::NOT_FOUND, "not_found", "there is no such method");
     }
     let answer = if is_batch {
-        commands::batch(&api, &caller, &body).await
+        commands::batch(api, caller, body).await
     } else {
-        dispatch::call(&api, &caller, &method, &body).await
+        dispatch::call(api, caller, method, body).await
     };
     match answer {
         // Its body has a form of its own.
@@ -76,24 +92,34 @@ pub(super) async fn serve(
 
 /// Serves `POST /api`.
 pub(super) async fn serve_sequence(State(api): State<Arc<ServerApi>>, request: Request) -> Response<Body> {
-    let (caller, body) = match receive(&api, request, MAX_LARGE_BODY_BYTES).await {
+    let (caller, body, span) = match receive(&api, request, "batch", MAX_LARGE_BODY_BYTES).await {
         Ok(received) => received,
         Err(response) => return response,
     };
-    match commands::sequence(&api, &caller, &body).await {
+    let response = match commands::sequence(&api, &caller, &body).await {
         Some(replies) => json_answer(StatusCode::OK, replies),
         None => problem(StatusCode::BAD_REQUEST, "invalid", "the body is a sequence of commands"),
-    }
+    };
+    request_span::end(span, &response);
+    response
 }
 
-/// Authenticates a request, and reads its body.
-async fn receive(api: &ServerApi, request: Request, limit: usize) -> Result<(BackendCaller, Bytes), Response<Body>> {
+/// Authenticates a request, begins its span, and reads its body.
+async fn receive(
+    api: &ServerApi,
+    request: Request,
+    method: &str,
+    limit: usize,
+) -> Result<(BackendCaller, Bytes, Span), Response<Body>> {
+    let begun = Instant::now();
     let (parts, body) = request.into_parts();
-    let caller = authenticate(&api.api_keys.get(), &parts).map_err(|refusal| *refusal)?;
+    let mut caller = authenticate(&api.api_keys.get(), &parts).map_err(|refusal| *refusal)?;
+    let span = request_span::begin(&api.feed.base.tracer, &parts, method, caller.origin, begun);
+    caller.trace = span.context();
     let too_large =
         |_| problem(StatusCode::PAYLOAD_TOO_LARGE, "too_large", "the body could not be read, or is too large");
     let body = to_bytes(body, limit).await.map_err(too_large)?;
-    Ok((caller, body))
+    Ok((caller, body, span))
 }
 
 /// Whether the backend wants errors as HTTP statuses.

@@ -44,9 +44,9 @@ pub(super) async fn rpc(api: &ServerApi, caller: &BackendCaller, body: &[u8]) ->
     let Some(operation) = api.operations.by_rpc(&method, has_input(&input)) else {
         return Err(ApiError::METHOD_NOT_FOUND);
     };
-    let BackendCaller { caller, credential, origin } = caller.clone();
+    let BackendCaller { caller, credential, origin, trace } = caller.clone();
     let input = Value::Object(input);
-    let request = Request { caller, credential, origin, client: None, key: None, input };
+    let request = Request { caller, credential, origin, client: None, key: None, input, trace };
     let output = api.executor.run(operation, request).await.map_err(|error| ApiError::of_operation(&error))?;
     let data = std::str::from_utf8(&output).map_err(|_| ErrorCode::INTERNAL)?;
     Ok(format!(r#"{{"data":{data}}}"#))

@@ -16,7 +16,7 @@ use crate::ledger::{
     EditOutcome, LedgerError, MAX_HIDDEN, NewJob, PostOwner, PostStore, Result, TimelineRange, VisiblePosts, fold,
     job_plan,
 };
-use crate::model::{DomainEvent, Millis, Post, PostId, UserId, Visibility, others};
+use crate::model::{DomainEvent, Millis, Post, PostId, TraceContext, UserId, Visibility, others};
 
 const CREATE: &str = with_event!(
     "outcome, job",
@@ -100,8 +100,8 @@ fn folded(post: &Post) -> Vec<String> {
 
 #[async_trait]
 impl PostStore for PostgresLedger {
-    async fn create_post(&self, post: &Post) -> Result<Option<NewJob>> {
-        let work = job_plan::post_created(post);
+    async fn create_post(&self, post: &Post, trace: Option<TraceContext>) -> Result<Option<NewJob>> {
+        let work = job_plan::post_created(post, trace);
         let (id, author, body, job) =
             (integer(post.id.0), post.author.as_str(), json_text(post)?, jobs::new_job(&work)?);
         let visibility = json_text(&post.visibility)?;

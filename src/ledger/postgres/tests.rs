@@ -418,7 +418,7 @@ async fn committing_calls_finish_without_their_caller() {
     };
     // Cancelled callers must not leave calls that count as in flight.
     for _ in 0..20 {
-        let mut call = Box::pin(ledger.create_post(&post));
+        let mut call = Box::pin(ledger.create_post(&post, None));
         let _ = futures::poll!(&mut call);
     }
     assert!(ledger.posts(&[]).await.expect("an answer").is_empty());

@@ -13,14 +13,14 @@ use super::{
 };
 use crate::ledger::quarantine::report_unreadable;
 use crate::ledger::{EditOutcome, NewJob, PostOwner, PostStore, Result, TimelineRange, VisiblePosts, job_plan};
-use crate::model::{DomainEvent, Millis, Post, PostId, UserId, others};
+use crate::model::{DomainEvent, Millis, Post, PostId, TraceContext, UserId, others};
 
 #[async_trait]
 impl PostStore for SqliteLedger {
-    async fn create_post(&self, post: &Post) -> Result<Option<NewJob>> {
+    async fn create_post(&self, post: &Post, trace: Option<TraceContext>) -> Result<Option<NewJob>> {
         let post = post.clone();
         let outlet = self.outlet;
-        self.write(move |db| create(db, &post, outlet)).await
+        self.write(move |db| create(db, &post, trace, outlet)).await
     }
 
     async fn greatest_id(&self) -> Result<PostId> {
@@ -105,12 +105,12 @@ impl PostStore for SqliteLedger {
     }
 }
 
-pub(super) fn create(db: &Connection, post: &Post, outlet: bool) -> rusqlite::Result<Option<NewJob>> {
+fn create(db: &Connection, post: &Post, trace: Option<TraceContext>, outlet: bool) -> rusqlite::Result<Option<NewJob>> {
     if !store(db, post)? {
         return Ok(None);
     }
     events::append(db, DomainEvent::post_created(post, outlet).as_ref(), post.created_at, outlet)?;
-    jobs::create(db, job_plan::post_created(post), post.created_at).map(Some)
+    jobs::create(db, job_plan::post_created(post, trace), post.created_at).map(Some)
 }
 
 /// Stores a post without a job. Returns `false` if its author has this post already, or had it and deleted it.

@@ -13,6 +13,8 @@ use tokio::task::{JoinHandle, JoinSet};
 /// A request that arrived.
 #[derive(Clone, Debug)]
 pub struct Delivery {
+    /// The path and query.
+    pub path: String,
     /// The headers, with names in lower case.
     pub headers: HashMap<String, String>,
     /// The body as it was sent.
@@ -70,6 +72,11 @@ impl WebhookReceiver {
         format!("http://127.0.0.1:{}/hook?key=secret", self.port)
     }
 
+    /// The URL of the root.
+    pub fn root(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
     /// All requests so far.
     pub fn deliveries(&self) -> Vec<Delivery> {
         self.deliveries.lock().clone()
@@ -115,6 +122,7 @@ async fn serve(mut socket: TcpStream, decide: Arc<Decide>, deliveries: Arc<Mutex
             }
         };
         let head = String::from_utf8_lossy(&buffer[..end]).into_owned();
+        let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
         let header =
             |line: &str| line.split_once(':').map(|(name, value)| (name.to_lowercase(), value.trim().to_owned()));
         let headers: HashMap<String, String> = head.lines().skip(1).filter_map(header).collect();
@@ -128,7 +136,7 @@ async fn serve(mut socket: TcpStream, decide: Arc<Decide>, deliveries: Arc<Mutex
         buffer.drain(..end + 4 + length);
         let json = serde_json::from_slice(&body).expect("JSON");
         let status = decide(&json);
-        deliveries.lock().push(Delivery { headers, body, json, status, at: Instant::now() });
+        deliveries.lock().push(Delivery { path, headers, body, json, status, at: Instant::now() });
         if status == 0 {
             return;
         }
