@@ -1,9 +1,9 @@
 //! Open ports and sockets.
 
-use std::fs::Permissions;
+use std::fs::{File, Permissions, TryLockError};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use socket2::SockRef;
@@ -30,6 +30,8 @@ pub enum BoundListener {
         path: PathBuf,
         /// The file at the path: another process may put its own there.
         file: Option<(u64, u64)>,
+        /// Held while this process has the socket.
+        _lock: File,
     },
 }
 
@@ -63,11 +65,13 @@ impl BoundListener {
                 }
             }
             ListenAddress::Socket(path) => {
+                // Of two processes that find an abandoned socket, one alone may replace it.
+                let _lock = lock_beside(path)?;
                 remove_abandoned(path).await?;
                 let listener = UnixListener::bind(path)?;
                 // For a proxy in the group of the file.
                 std::fs::set_permissions(path, Permissions::from_mode(0o660))?;
-                Ok(vec![Self::Socket { listener, path: path.clone(), file: file_of(path) }])
+                Ok(vec![Self::Socket { listener, path: path.clone(), file: file_of(path), _lock }])
             }
         }
     }
@@ -127,10 +131,57 @@ fn bind_port(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
+/// Locks the file `<path>.lock` for this process. The system ends the lock with the process. The file stays: a process
+/// that waits for a removed one could lock it together with another process that has made a new one.
+fn lock_beside(path: &Path) -> io::Result<File> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    let opened = File::options().write(true).create(true).truncate(false).mode(0o600).open(&name);
+    let explain = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", name.display()));
+    let lock = opened.map_err(explain)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(io::Error::new(io::ErrorKind::AddrInUse, "another process has its lock")),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
 /// Removes the socket that a killed process has left. One on which somebody listens stays, and so does any other file.
 async fn remove_abandoned(path: &Path) -> io::Result<()> {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
     let connected = UnixStream::connect(path).await;
     let is_abandoned = connected.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
     if is_socket && is_abandoned { std::fs::remove_file(path) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_two_processes_gets_an_abandoned_socket() {
+        const STARTS: usize = 4;
+        let folder = tempfile::tempdir().unwrap();
+        for number in 0..200 {
+            let path = folder.path().join(format!("{number}.sock"));
+            // As a killed server would leave it.
+            drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+            let address = ListenAddress::Socket(path.clone());
+            let together = std::sync::Barrier::new(STARTS);
+            let bind = || {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                together.wait();
+                let bound = runtime.block_on(BoundListener::bind(&address));
+                together.wait();
+                bound.map(drop).map_err(|error| error.kind())
+            };
+            let bound: Vec<_> = std::thread::scope(|scope| {
+                let starts: Vec<_> = (0..STARTS).map(|_| scope.spawn(bind)).collect();
+                starts.into_iter().map(|start| start.join().unwrap()).collect()
+            });
+            let refused = bound.iter().filter(|bound| **bound == Err(io::ErrorKind::AddrInUse)).count();
+            assert_eq!(refused, STARTS - 1, "{bound:?}");
+            assert!(!path.exists(), "it is removed with its listener");
+        }
+    }
 }
