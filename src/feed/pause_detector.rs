@@ -14,6 +14,9 @@ pub(crate) const TICK_INTERVAL: Duration = Duration::from_millis(100);
 /// A longer time between two ticks is a pause.
 const PAUSE: Duration = Duration::from_millis(500);
 
+/// A longer pause is logged: leases of work end meanwhile.
+const LOGGED_PAUSE: Duration = Duration::from_secs(5);
+
 /// Measures the time between ticks by two clocks: the wall clock continues while a virtual machine is suspended, and
 /// the monotonic clock shows a pause during which the wall clock was set back.
 pub(crate) struct PauseDetector(Mutex<LastTick>);
@@ -44,8 +47,15 @@ impl PauseDetector {
     fn observe(&self, monotonic: Instant, wall: SystemTime) -> Option<Instant> {
         let mut last = self.0.lock();
         let by_wall = wall.duration_since(last.wall).unwrap_or_default();
-        if by_wall.max(monotonic.duration_since(last.monotonic)) > PAUSE {
+        let paused = by_wall.max(monotonic.duration_since(last.monotonic));
+        if paused > PAUSE {
             last.resumed = Some(monotonic);
+        }
+        if paused > LOGGED_PAUSE {
+            tracing::warn!(
+                seconds = paused.as_secs(),
+                "this node was paused, or its clock was set forward; other nodes may have taken its work"
+            );
         }
         (last.monotonic, last.wall) = (monotonic, wall);
         last.resumed

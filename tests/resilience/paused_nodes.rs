@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::chaos;
 use crate::client::Client;
-use crate::cluster::{Cluster, done, pause, post, resume};
+use crate::cluster::{Cluster, done, pause, post, resume, until};
 use crate::proxy::Proxy;
 use crate::redis_server::RedisServer;
 use crate::server::{PATIENCE, Server};
@@ -157,4 +157,16 @@ async fn new_epochs_are_detected_by_isolated_nodes() {
     let (mut bo, timeline) = Client::recover(here, "bo", &scene.timeline).await;
     scene.timeline = move_on(&mut bo, "timeline:bo", &timeline, &posts, "here").await;
     scene.go(there, "there").await;
+}
+
+#[tokio::test]
+async fn a_node_logs_that_it_was_paused() {
+    let node = Server::start().await;
+    pause(&node);
+    tokio::time::sleep(Duration::from_millis(6_500)).await;
+    resume(&node);
+    until("the pause is logged", async || node.log().contains("this node was paused")).await;
+    let log = node.log();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains("this node was paused")).collect();
+    assert!(lines.len() == 1 && lines[0].contains("seconds=6"), "{log}");
 }
