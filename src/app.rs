@@ -34,7 +34,7 @@ use crate::push::{PushBridge, PushConfig};
 use crate::reloadable::Reloadable;
 use crate::telemetry::Tracer;
 
-pub use self::doctor::{Finding, examine};
+pub use self::doctor::{Finding, examine, expired_certificate};
 use self::fingerprints::fingerprints;
 pub use self::listeners::ServerAddresses;
 use self::listeners::{Listeners, Serving};
@@ -42,7 +42,7 @@ use self::options::{
     connection_limits, feed_options, listener_options, node_description, node_name, session_options, token_verifier,
 };
 use self::reload::ReloadableParts;
-pub use self::stores::{adopt_stores, deployment_status, open_broker, open_ledger};
+pub use self::stores::{adopt_stores, deployment_status, open_broker, open_ledger, open_paired_stores};
 
 /// A running server.
 pub struct App {
@@ -286,6 +286,9 @@ fn warn_of_risks(config: &Config) {
             "client.insecure is on: clients need no token, and may do everything on channels of the application; a \
              proxy in front of this server would open it to everybody"
         );
+    }
+    if let Some(expired) = expired_certificate(config) {
+        tracing::warn!("{expired}; renew it, and send SIGHUP");
     }
     if auth.hmac_secrets().into_iter().flatten().any(Secret::is_short) {
         tracing::warn!("a secret for tokens has less than 32 characters (auth.allow_short_secret): it can be guessed");

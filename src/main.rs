@@ -74,6 +74,9 @@ fn run(args: &Args) -> Result<(), Failure> {
             let config = config()?;
             feedline::app::push_providers(&config.push)?;
             feedline::app::outlet_targets(&config)?;
+            if let Some(expired) = feedline::app::expired_certificate(&config) {
+                return Err(anyhow::anyhow!(expired).into());
+            }
             cli::check_config(args.config.as_deref()).map_err(anyhow::Error::from)?;
         }
     }

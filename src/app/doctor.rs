@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
+use jiff::Timestamp;
+
 use super::stores::redis_options;
 use super::{outlet_targets, push_providers};
 use crate::broker::{InboxOptions, redis_rights};
@@ -160,6 +162,15 @@ async fn addresses(config: &Config, findings: &mut Vec<Finding>) {
             Err(error) => Finding::Missing(format!("{error:#}")),
         });
     }
+}
+
+/// The end of the certificate, if it has expired. One that cannot be read has no end here: a start says why.
+pub fn expired_certificate(config: &Config) -> Option<String> {
+    let file = &config.server.tls.as_ref()?.certificate;
+    let end = tls::file_expires_at(file).filter(|end| *end <= now() / 1_000)?;
+    let end = i64::try_from(end).ok().and_then(|end| Timestamp::from_second(end).ok());
+    let end = end.map_or_else(|| "long ago".to_owned(), |end| format!("on {end}"));
+    Some(format!("{} (server.tls_certificate) expired {end}: clients refuse it", file.display()))
 }
 
 /// What the end of a certificate means at this time, both in Unix seconds.

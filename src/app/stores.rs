@@ -6,11 +6,11 @@ use std::sync::Arc;
 use anyhow::Context as _;
 
 use crate::broker::{
-    Broker, DurableQueue, Flush, InboxOptions, Journal, MemoryBroker, RedisBroker, RedisOptions, redis_rights,
+    Broker, DurableQueue, Flush, InboxOptions, Journal, MemoryBroker, RedisBroker, RedisOptions, queue_backlog,
 };
 use crate::config::{BrokerUrl, Config, Durability, LedgerConfig, LedgerUrl};
-use crate::feed::{DeploymentStatus, adopt, ledger_kind, now};
-use crate::ledger::{Ledger, LedgerError, PostgresLedger, PostgresOptions, SqliteLedger, SqliteOptions};
+use crate::feed::{DeploymentStatus, WorkStatus, adopt, check_pairing, ledger_kind, now};
+use crate::ledger::{Ledger, LedgerError, PostgresLedger, PostgresOptions, SchemaMode, SqliteLedger, SqliteOptions};
 
 /// The broker, and the queue of deferred ledger writes. Redis serves as both; in a single process, the queue is a
 /// folder of files.
@@ -51,25 +51,31 @@ pub(super) fn redis_options(config: &Config, url: &str, inbox: InboxOptions) -> 
 
 /// The state of the deployment of a configuration. The memory of a process is not looked at.
 pub async fn deployment_status(config: &Config) -> DeploymentStatus {
+    let mut likes = None;
     let (name, state) = match &config.broker.url {
         BrokerUrl::Memory => ("memory", "ok".to_owned()),
         BrokerUrl::Redis(url) => {
             let inbox = InboxOptions { length: 1, idle: config.timeline.idle() };
-            let found = redis_rights(&redis_options(config, url, inbox)).await;
-            ("redis", found.map_or_else(|error| error.to_string(), |_| "ok".to_owned()))
+            match queue_backlog(&redis_options(config, url, inbox)).await {
+                Ok(backlog) => {
+                    likes = Some(WorkStatus::of_likes(backlog, now()));
+                    ("redis", "ok".to_owned())
+                }
+                Err(error) => ("redis", error.to_string()),
+            }
         }
     };
     let mut stores = BTreeMap::from([(name, state)]);
     let mut config = config.clone();
     config.ledger.connections = 1;
-    let ledger = match open_ledger(&config).await {
+    let ledger = match open_ledger_with(&config, SchemaMode::Check).await {
         Ok(ledger) => ledger,
         Err(error) => {
             stores.insert(ledger_kind(&config.ledger.url.to_string()), format!("{error:#}"));
             return DeploymentStatus::of_stores(stores);
         }
     };
-    let status = DeploymentStatus::read(&*ledger, stores, now()).await;
+    let status = DeploymentStatus::read(&*ledger, stores, likes, now()).await;
     ledger.close().await;
     status
 }
@@ -79,22 +85,51 @@ pub async fn deployment_status(config: &Config) -> DeploymentStatus {
 /// # Errors
 /// If it cannot be opened.
 pub async fn open_ledger(config: &Config) -> anyhow::Result<Arc<dyn Ledger>> {
+    open_ledger_with(config, SchemaMode::Migrate).await
+}
+
+async fn open_ledger_with(config: &Config, schema: SchemaMode) -> anyhow::Result<Arc<dyn Ledger>> {
     let durability = config.ledger.durability;
     let timeout = config.ledger.timeout;
     let outlet = config.outlet.is_enabled();
     let opened: Result<Arc<dyn Ledger>, LedgerError> = match &config.ledger.url {
         LedgerUrl::Sqlite(path) => {
-            let options = SqliteOptions { durability, timeout, outlet, ..SqliteOptions::new(path.clone()) };
+            let options = SqliteOptions { durability, timeout, outlet, schema, ..SqliteOptions::new(path.clone()) };
             SqliteLedger::open(options).await.map(|ledger| Arc::new(ledger) as _)
         }
         LedgerUrl::Postgres(url) => {
             let LedgerConfig { connections, prepared_statements, .. } = config.ledger;
             let options = PostgresOptions::new(url.clone());
-            let options = PostgresOptions { durability, timeout, connections, outlet, prepared_statements, ..options };
+            let options =
+                PostgresOptions { durability, timeout, connections, outlet, prepared_statements, schema, ..options };
             PostgresLedger::open(options).await.map(|ledger| Arc::new(ledger) as _)
         }
     };
     opened.context("cannot use the ledger (ledger.url)")
+}
+
+/// Opens the stores for a command that changes what nodes work on, and checks that they belong together. The memory of
+/// a node cannot be opened: there is no broker then.
+///
+/// # Errors
+/// If a store cannot be used, or belongs to another one.
+pub async fn open_paired_stores(config: &Config) -> anyhow::Result<(Option<Arc<dyn Broker>>, Arc<dyn Ledger>)> {
+    let ledger = open_ledger(config).await?;
+    if matches!(config.broker.url, BrokerUrl::Memory) {
+        return Ok((None, ledger));
+    }
+    let paired = async {
+        let (broker, _) = open_broker(config).await?;
+        check_pairing(&*ledger, &*broker).await?;
+        Ok(broker)
+    };
+    match paired.await {
+        Ok(broker) => Ok((Some(broker), ledger)),
+        Err(error) => {
+            ledger.close().await;
+            Err(error)
+        }
+    }
 }
 
 /// Records that the configured broker and ledger belong together. Returns where they are.

@@ -65,10 +65,10 @@ pub use self::memory::MemoryBroker;
 pub use self::outlet_copy::{OutletRecord, OutletStream};
 pub use self::permits::{Permit, PermitRequest, PermitStore};
 pub use self::presence::{PresenceStats, PresenceStore, PresentClient};
-pub use self::queue::{DurableQueue, QueueItem, QueueOffset, QueuePage, QueuedEntry};
+pub use self::queue::{DurableQueue, QueueBacklog, QueueItem, QueueOffset, QueuePage, QueuedEntry};
 #[cfg(feature = "bulk")]
 pub use self::redis::measured;
-pub use self::redis::{RedisBroker, RedisFindings, RedisOptions, redis_rights};
+pub use self::redis::{RedisBroker, RedisFindings, RedisOptions, queue_backlog, redis_rights};
 pub use self::signal::{EmulatedCommands, LiveItems, LiveItemsTaken, SettlementEvent, Signal};
 pub use self::tallies::{TALLY_TTL, TallyStore};
 use async_trait::async_trait;

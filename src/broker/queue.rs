@@ -18,7 +18,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::Result;
-use crate::model::Epoch;
+use crate::model::{Epoch, Millis};
 
 /// The offset of an entry in its partition. Later entries have greater offsets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -74,6 +74,15 @@ pub struct QueuedEntry {
     pub body: Bytes,
 }
 
+/// The entries that wait in all partitions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueBacklog {
+    /// Their number.
+    pub entries: u64,
+    /// When the oldest was appended, in Unix milliseconds; `None`: there is none.
+    pub oldest: Option<Millis>,
+}
+
 /// Entries of a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueuePage {
@@ -104,6 +113,11 @@ pub trait DurableQueue: Send + Sync + 'static {
 
     /// The number of entries in all partitions.
     async fn length(&self) -> Result<u64>;
+
+    /// The backlog. `None` if the engine does not know when entries were appended.
+    async fn backlog(&self) -> Result<Option<QueueBacklog>> {
+        Ok(None)
+    }
 }
 
 #[cfg(test)]

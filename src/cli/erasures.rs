@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Subcommand;
-use feedline::app::open_ledger;
+use feedline::app::{open_ledger, open_paired_stores};
 use feedline::config::Config;
 use feedline::feed::{ErasureLogContents, ErasureLogEntry, read_erasure_log};
 use feedline::ledger::{Ledger, RevocationKind};
@@ -36,11 +36,14 @@ pub(crate) enum ErasuresCommand {
 ///
 /// # Errors
 ///
-/// If the ledger or the log cannot be read, or the ledger cannot be written.
+/// If the ledger or the log cannot be read, the ledger cannot be written, or it does not belong to the broker.
 pub(crate) fn erasures(config: &Config, command: &ErasuresCommand) -> anyhow::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let ledger = open_ledger(config).await?;
+        let ledger = match command {
+            ErasuresCommand::List => open_ledger(config).await?,
+            ErasuresCommand::Apply { .. } => open_paired_stores(config).await?.1,
+        };
         let done = match command {
             ErasuresCommand::List => list(&*ledger).await,
             ErasuresCommand::Apply { file } => apply(&*ledger, file).await,

@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use anyhow::bail;
 use clap::{Args, Subcommand};
-use feedline::app::open_broker;
+use feedline::app::open_paired_stores;
 use feedline::config::{BrokerUrl, Config};
 use tokio::runtime::Builder;
 
@@ -29,7 +29,7 @@ pub(crate) enum OutletCommand {
 ///
 /// # Errors
 ///
-/// If there is no stream, or Redis cannot be used.
+/// If there is no stream, a store cannot be used, or the stores do not belong together.
 pub(crate) fn outlet(config: &Config, args: &OutletArgs) -> anyhow::Result<()> {
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     match args.command {
@@ -41,8 +41,13 @@ async fn refill(config: &Config) -> anyhow::Result<()> {
     if matches!(config.broker.url, BrokerUrl::Memory) {
         bail!("there is no stream: broker.url is \"memory:\"");
     }
-    let (broker, _) = open_broker(config).await?;
-    broker.drop_outlet_stream().await?;
+    let (broker, ledger) = open_paired_stores(config).await?;
+    let dropped = match broker {
+        Some(broker) => broker.drop_outlet_stream().await,
+        None => Ok(()),
+    };
+    ledger.close().await;
+    dropped?;
     writeln!(stdout(), "the stream is dropped; a node with outlet.stream fills it again")?;
     Ok(())
 }

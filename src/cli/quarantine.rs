@@ -5,7 +5,7 @@ use std::io::Write as _;
 use anyhow::bail;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
-use feedline::app::open_ledger;
+use feedline::app::{open_ledger, open_paired_stores};
 use feedline::config::Config;
 use feedline::feed::now;
 use feedline::ledger::{ERASURE, Ledger, QUARANTINE_KINDS, Quarantined, RetryOutcome};
@@ -77,11 +77,15 @@ enum Change {
 ///
 /// # Errors
 ///
-/// If the ledger cannot be used, or the item is not in quarantine.
+/// If the ledger cannot be used, or the item is not in quarantine; for a change, also if the stores do not belong
+/// together.
 pub(crate) fn quarantine(config: &Config, args: &QuarantineArgs) -> anyhow::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let ledger = open_ledger(config).await?;
+        let ledger = match &args.command {
+            QuarantineCommand::List { .. } | QuarantineCommand::Show { .. } => open_ledger(config).await?,
+            QuarantineCommand::Retry(_) | QuarantineCommand::Drop(_) => open_paired_stores(config).await?.1,
+        };
         let done = match &args.command {
             QuarantineCommand::List { kind, json } => list(&*ledger, kind.as_deref(), *json).await,
             QuarantineCommand::Show { kind, name } => show(&*ledger, kind, name).await,

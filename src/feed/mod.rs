@@ -75,7 +75,7 @@ pub(crate) use error::{StoredError, whole_seconds};
 pub(crate) use identity::{AuthorizationChecks, IdentityService};
 pub use identity::{ErasureLogContents, ErasureLogEntry, NewUser, PendingChecks, read_erasure_log};
 pub(crate) use likes::{SettledLike, SettlementListener, SettlementNews, UserLike};
-pub use nodes::{FINGERPRINTS, JoinError, adopt};
+pub use nodes::{FINGERPRINTS, JoinError, adopt, check_pairing};
 pub use options::{
     FanoutConfig, FeedOptions, LikesConfig, LimitsConfig, NotificationsConfig, PushOptions, RatesConfig, TimelineConfig,
 };

@@ -26,7 +26,7 @@ use super::visibility::AccessChecks;
 use super::web_push_key::WebPushPublicKey;
 use super::work::{QuarantinePolicy, StoreHealth, WorkKinds};
 use crate::auth::SessionIssuer;
-use crate::broker::Signal;
+use crate::broker::{QueueBacklog, Signal};
 
 /// The services of the feed. The table of operations calls the ones that clients use.
 pub struct Feed {
@@ -187,6 +187,11 @@ impl Feed {
     /// Asks both stores whether they work, and collects what the work of this process waits for.
     pub async fn store_health(&self) -> StoreHealth {
         StoreHealth::read(&self.work, &*self.base.ledger, &*self.base.broker).await
+    }
+
+    /// The queue of likes, if the broker can be reached and knows the ages of likes.
+    pub async fn likes_backlog(&self) -> Option<QueueBacklog> {
+        self.like_intake.queue().backlog().await.ok().flatten()
     }
 
     /// Handles a signal of any node.

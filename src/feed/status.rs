@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::broker::QueueBacklog;
 use crate::ledger::{EventConsumer, FANOUT_PARTITIONS, Ledger, Result};
 use crate::model::Millis;
 
@@ -51,6 +52,11 @@ pub struct WorkStatus {
 }
 
 impl WorkStatus {
+    /// The likes that wait to be settled and announced.
+    pub fn of_likes(QueueBacklog { entries, oldest }: QueueBacklog, now: Millis) -> Self {
+        Self::new(entries, oldest, now)
+    }
+
     fn new(waiting: u64, oldest: Option<Millis>, now: Millis) -> Self {
         let oldest_seconds = oldest.map_or(0, |oldest| now.saturating_sub(oldest) / 1_000);
         Self { waiting, oldest_seconds }
@@ -64,11 +70,19 @@ pub fn ledger_kind(place: &str) -> &'static str {
 
 impl DeploymentStatus {
     /// Reads the state from the ledger. If it cannot be read, `stores` says so, and the rest is empty.
-    pub async fn read(ledger: &dyn Ledger, mut stores: BTreeMap<&'static str, String>, now: Millis) -> Self {
+    ///
+    /// `likes` is the queue of likes, if that of its broker can be looked at.
+    pub async fn read(
+        ledger: &dyn Ledger,
+        mut stores: BTreeMap<&'static str, String>,
+        likes: Option<WorkStatus>,
+        now: Millis,
+    ) -> Self {
         let read = Self::read_rows(ledger, now).await;
         let trouble = read.as_ref().err().map(ToString::to_string);
         stores.insert(ledger_kind(&ledger.place()), trouble.unwrap_or_else(|| "ok".to_owned()));
-        let (nodes, work, quarantine) = read.unwrap_or_default();
+        let (nodes, mut work, quarantine) = read.unwrap_or_default();
+        work.extend(likes.map(|likes| ("likes".to_owned(), likes)));
         Self { nodes, stores, work, quarantine, failover: "none".to_owned() }
     }
 

@@ -10,7 +10,7 @@ use axum::http::{Response, StatusCode};
 use super::answers::json_answer;
 use super::server_api::authenticate;
 use crate::auth::ApiKeys;
-use crate::feed::{DeploymentStatus, Feed, now};
+use crate::feed::{DeploymentStatus, Feed, WorkStatus, now};
 use crate::reloadable::Reloadable;
 
 /// The parts that the answer is made of.
@@ -30,6 +30,7 @@ pub(super) async fn serve(State(api): State<Arc<StatusApi>>, request: Request) -
     let broker = if base.broker.place().starts_with("memory") { "memory" } else { "redis" };
     let trouble = health.stores.iter().find(|(name, _)| *name == "broker").and_then(|(_, trouble)| trouble.clone());
     let stores = BTreeMap::from([(broker, trouble.unwrap_or_else(|| "ok".to_owned()))]);
-    let status = DeploymentStatus::read(&*base.ledger, stores, now()).await;
+    let likes = api.feed.likes_backlog().await.map(|backlog| WorkStatus::of_likes(backlog, now()));
+    let status = DeploymentStatus::read(&*base.ledger, stores, likes, now()).await;
     json_answer(StatusCode::OK, serde_json::to_string(&status).unwrap_or_default())
 }

@@ -35,6 +35,7 @@ mod read_markers;
 mod reports;
 mod restrictions;
 mod revocations;
+mod schema_mode;
 mod sqlite;
 mod standings;
 mod topics;
@@ -96,6 +97,8 @@ pub use self::read_markers::ReadMarkerStore;
 pub use self::reports::ReportStore;
 pub use self::restrictions::{RestrictedAuthor, RestrictedUser, RestrictionStore};
 pub use self::revocations::{Revocation, RevocationKind, RevocationStore, SessionsEnd};
+pub use self::schema_mode::SchemaMode;
+use self::schema_mode::outdated;
 pub use self::sqlite::{
     CopyProgress, Durability, SqliteLedger, SqliteOptions, backup as sqlite_backup, restore as sqlite_restore,
 };

@@ -1,5 +1,6 @@
 //! The command line as users run it: in an empty directory, with an empty environment.
 
+mod check_config;
 mod demo;
 mod doctor;
 mod listening;

@@ -15,7 +15,7 @@ const REFUSED: Duration = Duration::from_secs(5);
 const AFTER_KILL: Duration = Duration::from_secs(15);
 
 fn start_beside(server: &Server, command: &str, folder: &Path, keys: &[(&str, &str)]) -> Child {
-    let mut program = server.program(&[command]);
+    let mut program = server.program(&command.split(' ').collect::<Vec<_>>());
     let data = folder.display().to_string();
     let own = [("server.listen", "127.0.0.1:0"), ("server.data_dir", &*data)];
     for (key, value) in own.iter().chain(keys) {
@@ -230,4 +230,26 @@ fn redis_forgets(servers: &[&RedisServer], file: &SharedFile, ledgers: &[&str]) 
             let _ = fs::remove_file(file.0.path().join(format!("{name}{end}")));
         }
     }
+}
+
+#[tokio::test]
+async fn commands_that_change_work_need_stores_that_belong_together() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (own, other) = (RedisServer::start(), RedisServer::start());
+    let ledger = format!("sqlite://{}", folder.path().join("feedline.db").display());
+    let first = Server::start_with(&[("broker.url", &own.url()), ("ledger.url", &ledger)]).await;
+    let log = folder.path().join("old.log");
+    fs::write(&log, "{\"user\":\"ann\",\"at\":1}\n").expect("a file");
+    other.ask("XADD feedline:outlet * a b");
+    let elsewhere = [("broker.url", &*other.url())];
+    let apply = format!("erasures apply {}", log.display());
+    for command in ["outlet refill", "quarantine retry --all", "quarantine drop --all", &apply] {
+        is_refused(&first, command, &elsewhere, &[&ledger, "feedline adopt"]);
+        let data = folder.path().join("data");
+        let done = start_beside(&first, command, &data, &[]).wait_with_output().expect("its output");
+        assert!(done.status.success(), "{command}: {}", text(&done));
+    }
+    assert_eq!(other.ask("XLEN feedline:outlet"), ":1", "the stream of another deployment");
+    let listed = start_beside(&first, "quarantine list", folder.path(), &elsewhere).wait_with_output();
+    assert!(listed.expect("its output").status.success(), "a look changes nothing");
 }

@@ -49,6 +49,7 @@ mod tallies;
 
 #[cfg(feature = "bulk")]
 pub use page_command::measured;
+pub use queue::queue_backlog;
 pub use rights::{RedisFindings, redis_rights};
 
 use std::sync::Arc;

@@ -6,16 +6,52 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use redis::Value;
 
-use super::RedisBroker;
 use super::commands::millis;
+use super::keys::Keys;
 use super::replies::{parse, strange};
+use super::rights::CommandConnection;
 use super::scripts::SCRIPTS;
+use super::{RedisBroker, RedisOptions};
 use crate::broker::epoch::new_epoch;
-use crate::broker::{DurableQueue, QueueItem, QueueOffset, QueuePage, QueuedEntry, Result};
+use crate::broker::{DurableQueue, QueueBacklog, QueueItem, QueueOffset, QueuePage, QueuedEntry, Result};
 use crate::model::Epoch;
 
 /// The number of partitions. After a change of the number, waiting entries would be read from the wrong partitions.
 const PARTITIONS: u16 = 8;
+
+/// The backlog of the queue, over a connection of its own: for commands.
+///
+/// # Errors
+/// If Redis cannot be reached, or refuses the login or the commands.
+pub async fn queue_backlog(options: &RedisOptions) -> Result<QueueBacklog> {
+    let CommandConnection { endpoint, mut connection, keys } = CommandConnection::open(options).await?;
+    let answers = async { backlog_commands(&keys).query_async::<Vec<Value>>(&mut connection).await };
+    parse_backlog(endpoint.in_time(answers).await?)
+}
+
+/// Reads the length and the first entry of each partition.
+fn backlog_commands(keys: &Keys) -> redis::Pipeline {
+    let mut pipe = redis::pipe();
+    for partition in 0..PARTITIONS {
+        let [_, stream, _] = keys.partition(partition);
+        pipe.cmd("XLEN").arg(&stream);
+        pipe.cmd("XRANGE").arg(stream).arg("-").arg("+").arg("COUNT").arg(1);
+    }
+    pipe
+}
+
+fn parse_backlog(answers: Vec<Value>) -> Result<QueueBacklog> {
+    let mut backlog = QueueBacklog::default();
+    let mut answers = answers.into_iter();
+    while let (Some(length), Some(first)) = (answers.next(), answers.next()) {
+        backlog.entries += parse::<u64>(length)?;
+        let first: Vec<Value> = parse(first)?;
+        // Redis generates the ids: they begin with the time.
+        let appended = first.into_iter().next().and_then(waiting).map(|entry| entry.place.major);
+        backlog.oldest = backlog.oldest.into_iter().chain(appended).min();
+    }
+    Ok(backlog)
+}
 
 /// How long the generation of an owner is kept after it trimmed. A ledger that was restored without notice counts
 /// generations from a lower one: its owners are refused for this time, not for good.
@@ -81,5 +117,9 @@ impl DurableQueue for RedisBroker {
         }
         let lengths: Vec<u64> = self.commands.send_pipeline(&pipe).await?;
         Ok(lengths.iter().sum())
+    }
+
+    async fn backlog(&self) -> Result<Option<QueueBacklog>> {
+        parse_backlog(self.commands.send_pipeline(&backlog_commands(&self.keys)).await?).map(Some)
     }
 }

@@ -1,5 +1,6 @@
 //! Which rights of its user in Redis Feedline lacks: `feedline doctor`.
 
+use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, RedisError, Value};
 
 use super::commands::RedisEndpoint;
@@ -60,24 +61,37 @@ pub struct RedisFindings {
     pub refused: Vec<String>,
 }
 
+/// A connection of a command, which subscribes to nothing.
+pub(super) struct CommandConnection {
+    pub(super) endpoint: RedisEndpoint,
+    pub(super) connection: MultiplexedConnection,
+    pub(super) keys: Keys,
+}
+
+impl CommandConnection {
+    pub(super) async fn open(options: &RedisOptions) -> Result<Self> {
+        let info = connection_info(&options.url)?;
+        let database = info.redis_settings().db();
+        let client = Client::open(info).map_err(|error| super::errors::classify(&error))?;
+        let endpoint = RedisEndpoint { client, timeout: options.timeout };
+        let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
+        let connecting = endpoint.client.get_multiplexed_async_connection_with_config(&config);
+        let connection = endpoint.in_time(connecting).await?;
+        Ok(Self { endpoint, connection, keys: Keys::new(&options.prefix, database) })
+    }
+}
+
 /// Connects, and asks for each command whether it is permitted. Nothing is executed: the commands are queued in a
 /// transaction that is discarded, and Redis checks rights as it queues.
 ///
 /// # Errors
 /// If Redis cannot be reached, refuses the login, or does not permit `MULTI`.
 pub async fn redis_rights(options: &RedisOptions) -> Result<RedisFindings> {
-    let info = connection_info(&options.url)?;
-    let database = info.redis_settings().db();
-    let client = Client::open(info).map_err(|error| super::errors::classify(&error))?;
-    let endpoint = RedisEndpoint { client, timeout: options.timeout };
-    let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-    let connecting = endpoint.client.get_multiplexed_async_connection_with_config(&config);
-    let mut connection = endpoint.in_time(connecting).await?;
+    let CommandConnection { endpoint, mut connection, keys } = CommandConnection::open(options).await?;
     let info: String = endpoint.in_time(redis::cmd("INFO").query_async(&mut connection)).await?;
     let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim();
     let eviction_policy = Some(field("maxmemory_policy:")).filter(|policy| !policy.is_empty()).map(str::to_owned);
     let version = field("redis_version:").to_owned();
-    let keys = Keys::new(&options.prefix, database);
     endpoint.in_time(redis::cmd("MULTI").query_async::<Value>(&mut connection)).await?;
     let mut refused = Vec::new();
     // Outside of a transaction, the last one is an error of another kind.

@@ -70,6 +70,11 @@ pub(crate) struct LikeIntake {
 }
 
 impl LikeIntake {
+    /// The queue.
+    pub(crate) fn queue(&self) -> &dyn DurableQueue {
+        &*self.queue
+    }
+
     /// An intake for this queue: see [`start`](Self::start).
     pub(crate) fn new(
         base: Arc<Base>,

@@ -295,6 +295,14 @@ pub async fn adopt(ledger: &dyn Ledger, broker: &dyn Broker) -> Result<[String; 
     Err(JoinError::Contended)
 }
 
+/// Checks that a ledger and a broker belong together, by their records of each other, as a start does. Changes nothing.
+///
+/// # Errors
+/// If they do not, or a store cannot be reached.
+pub async fn check_pairing(ledger: &dyn Ledger, broker: &dyn Broker) -> Result<(), JoinError> {
+    read_stores(ledger, broker).await?.pair().map(drop)
+}
+
 async fn read_stores(ledger: &dyn Ledger, broker: &dyn Broker) -> Result<Stores, JoinError> {
     // The broker first: a node renews its lease in the ledger before it shows the end of it in the broker.
     let of_broker = broker.identity().await?;

@@ -72,9 +72,18 @@ impl ServerCertificate {
     }
 }
 
+/// When the certificate in a file expires, in Unix seconds; `None` if it cannot be read.
+pub fn file_expires_at(file: &Path) -> Option<u64> {
+    expiry_of(certificates(file).ok()?.first()?)
+}
+
 /// When a certificate expires, in Unix seconds; `None` if it cannot be read.
 pub fn expires_at(key: &CertifiedKey) -> Option<u64> {
-    let certificate = Certificate::from_der(key.end_entity_cert().ok()?).ok()?;
+    expiry_of(key.end_entity_cert().ok()?)
+}
+
+fn expiry_of(certificate: &CertificateDer<'_>) -> Option<u64> {
+    let certificate = Certificate::from_der(certificate).ok()?;
     Some(certificate.tbs_certificate.validity.not_after.to_unix_duration().as_secs())
 }
 

@@ -10,7 +10,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::errors::{classify, text};
 use super::tls;
 use super::url::{PostgresUrl, Tls};
-use crate::ledger::{Durability, LedgerError, Result};
+use crate::ledger::{Durability, LedgerError, Result, SchemaMode};
 use crate::refusal::Refusal;
 
 /// The options of the PostgreSQL ledger.
@@ -30,6 +30,8 @@ pub struct PostgresOptions {
     pub outlet: bool,
     /// Whether statements are prepared once a connection; `false` behind a pooler in transaction mode.
     pub prepared_statements: bool,
+    /// What is done about a schema of another version.
+    pub schema: SchemaMode,
 }
 
 impl PostgresOptions {
@@ -44,6 +46,7 @@ impl PostgresOptions {
             patience: Duration::from_secs(600),
             outlet: false,
             prepared_statements: true,
+            schema: SchemaMode::Migrate,
         }
     }
 }

@@ -78,7 +78,7 @@ use self::pool::Pool;
 pub use self::rights::{PostgresFindings, postgres_rights};
 use self::timeline_reach::TimelineReach;
 pub use self::url::PostgresUrl;
-use super::{Ledger, LedgerError, Result};
+use super::{Ledger, LedgerError, Result, SchemaMode};
 
 /// Shows that the server answers, is no standby, and accepts writes.
 const PROBE: &str = "\
@@ -108,7 +108,10 @@ impl PostgresLedger {
     pub async fn open(options: PostgresOptions) -> Result<Self> {
         let mut endpoint = Endpoint::new(&options)?;
         endpoint.adapt_to_pooler().await?;
-        schema::migrate(&endpoint).await?;
+        match options.schema {
+            SchemaMode::Migrate => schema::migrate(&endpoint).await?,
+            SchemaMode::Check => schema::check(&endpoint).await?,
+        }
         let name = endpoint.name.clone();
         let place = options.url.to_string();
         let pool = Arc::new(Pool::open(endpoint, options.connections).await?);

@@ -5,7 +5,7 @@ use std::path::Path;
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::errors::explain;
-use crate::ledger::{LedgerError, Result};
+use crate::ledger::{LedgerError, Result, outdated};
 
 /// The migrations. The position in the list, from 1, is the schema version. Migrations are added, never changed.
 const MIGRATIONS: &[&str] = &[include_str!("../migrations/sqlite/0001_initial.sql")];
@@ -55,6 +55,19 @@ pub(super) fn check_version(db: &Connection, path: &Path) -> Result<usize> {
         return Err(LedgerError::Failed(format!("{}: {why}", path.display())));
     }
     Ok(current)
+}
+
+/// Refuses a schema of another version than this program's.
+///
+/// # Errors
+///
+/// Names both versions.
+pub(super) fn check_current(db: &Connection, path: &Path) -> Result<()> {
+    let current = check_version(db, path)?;
+    if current == MIGRATIONS.len() {
+        return Ok(());
+    }
+    Err(LedgerError::Failed(format!("{}: {}", path.display(), outdated(current, MIGRATIONS.len()))))
 }
 
 /// Whether the file is a ledger, of any version.

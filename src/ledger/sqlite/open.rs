@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::errors::explain;
 use super::migrations;
 use crate::backoff::Backoff;
-use crate::ledger::{LedgerError, Result};
+use crate::ledger::{LedgerError, Result, SchemaMode};
 
 /// The capacity of a connection's cache of prepared statements: larger than the number of statements.
 const STATEMENTS: usize = 256;
@@ -48,6 +48,8 @@ pub struct SqliteOptions {
     pub readers: usize,
     /// Whether writes put their events into the queue for the outlet.
     pub outlet: bool,
+    /// What is done about a schema of another version.
+    pub schema: SchemaMode,
 }
 
 impl SqliteOptions {
@@ -55,7 +57,14 @@ impl SqliteOptions {
     pub fn new(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
         let timeout = Duration::from_secs(5);
-        Self { path, durability: Durability::default(), timeout, readers: 2, outlet: false }
+        Self {
+            path,
+            durability: Durability::default(),
+            timeout,
+            readers: 2,
+            outlet: false,
+            schema: SchemaMode::Migrate,
+        }
     }
 
     /// How long SQLite waits for the lock of another process: less than the time limit of a call, so that the caller
@@ -68,6 +77,15 @@ impl SqliteOptions {
 /// Opens the connection that writes, and applies pending migrations.
 pub(super) fn writer(options: &SqliteOptions) -> Result<Connection> {
     let path = &options.path;
+    if options.schema == SchemaMode::Check {
+        if !path.exists() {
+            return Err(LedgerError::Failed(format!("{}: there is no ledger yet: a node makes it", path.display())));
+        }
+        let db = connect(options, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        migrations::check_current(&db, path)?;
+        configure(&db, options.durability).map_err(|error| explain(path, &error))?;
+        return Ok(db);
+    }
     create(path).map_err(|error| LedgerError::Failed(format!("{}: {error}", path.display())))?;
     let mut db = connect(options, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     // A file that is rejected keeps its content and its journal mode.

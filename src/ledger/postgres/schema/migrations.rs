@@ -8,7 +8,7 @@ use tokio_postgres::{Client, Error};
 
 use super::functions::{self, FUNCTIONS, FunctionFile};
 use crate::ledger::postgres::endpoint::Endpoint;
-use crate::ledger::{LedgerError, Result};
+use crate::ledger::{LedgerError, Result, outdated};
 
 /// One migration of the schema.
 pub(super) struct Migration {
@@ -70,6 +70,22 @@ impl From<Error> for MigrationError {
 /// Names the server and the reason. Transactions that were not committed have changed nothing.
 pub(in crate::ledger::postgres) async fn migrate(endpoint: &Endpoint) -> Result<()> {
     Schema { migrations: MIGRATIONS, functions: FUNCTIONS }.apply(endpoint).await
+}
+
+/// Refuses a schema that is older than this program, or that this program is too old for. Changes nothing.
+///
+/// # Errors
+///
+/// Names the server and both versions.
+pub(in crate::ledger::postgres) async fn check(endpoint: &Endpoint) -> Result<()> {
+    let client = endpoint.connect(|| ()).await?;
+    let (current, needs) = versions(&client).await.map_err(|error| endpoint.explain(&error))?;
+    let known = MIGRATIONS.len();
+    let [current, needs] = [current, needs].map(|version| usize::try_from(version).unwrap_or_default());
+    if current >= known && needs <= known {
+        return Ok(());
+    }
+    Err(LedgerError::Failed(format!("{}: {}", endpoint.name, outdated(current, known))))
 }
 
 impl Schema {

@@ -5,4 +5,4 @@ mod migrations;
 #[cfg(test)]
 mod tests;
 
-pub(super) use self::migrations::migrate;
+pub(super) use self::migrations::{check, migrate};
