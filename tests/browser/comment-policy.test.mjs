@@ -45,7 +45,8 @@ test("the choice is kept with a draft", async () => {
   await ann.click(".home [data-testid=policy]");
   await ann.click("policy-mentioned");
   await ann.reload();
-  await ann.until(() => nameOf(ann, ".home").catch(() => ""), (now) => now === "Who can comment: People you mention", "kept");
+  const kept = () => nameOf(ann, ".home").catch(() => "");
+  await ann.until(kept, (now) => now === "Who can comment: People you mention", "it is kept");
   await ann.run(() => (document.querySelector("[data-testid=post-text]").value = ""));
   await write(ann, "For @bo alone");
   const id = await idOf(ann, "For @bo alone");

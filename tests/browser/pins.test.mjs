@@ -1,4 +1,4 @@
-// What people choose for their profile and their timeline: pinned posts, the list of media, mutes that end by themselves.
+// What people choose for their profile and timeline: pinned posts, the list of media, mutes that end by themselves.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -91,7 +91,8 @@ test("an open profile closes when its owner makes it private, without an error a
     await bo.sees("locked", "Ask to follow to see what they post.");
     assert.equal(await exists(bo, "post-body"), false);
     await bo.sees("figure-followers", "1 follower");
-    assert.equal(await bo.run(() => document.querySelector("[data-testid=lock]").getAttribute("aria-label")), "Private account");
+    const name = await bo.run(() => document.querySelector("[data-testid=lock]").getAttribute("aria-label"));
+    assert.equal(name, "Private account");
     await lock("ann", false);
   }
   await lock("ann", true);

@@ -43,8 +43,8 @@ export class CommentCard {
   rereading = null;
 
   /**
-   * `thread` has the `author` of the post, whether the user `mayReply`, the `order`, and `all` cards that are shown, by id. `level` says how many
-   * comments are above it.
+   * `thread` has the `author` of the post, whether the user `mayReply`, the `order`, and `all` cards that are shown, by
+   * id. `level` says how many comments are above it.
    */
   constructor(app, comment, thread, level = 0) {
     this.#app = app;

@@ -25,7 +25,8 @@ export function editDialog(title, text, save, extra = null) {
     text: t("save"),
     data: { testid: "edit-submit" },
   });
-  const form = h("form", { class: "form" }, field, error, h("div", { class: "dialog-foot" }, extra, limit.element, submit));
+  const foot = h("div", { class: "dialog-foot" }, extra, limit.element, submit);
+  const form = h("form", { class: "form" }, field, error, foot);
   const dialog = openDialog(title, form);
   form.addEventListener("submit", async (event) => {
     event.preventDefault();

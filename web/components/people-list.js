@@ -2,6 +2,7 @@
 
 import { h } from "../dom.js";
 import { t } from "../i18n/index.js";
+import { tm } from "../i18n/more.js";
 import { openDialog } from "./dialog.js";
 import { PagedList } from "./paged-list.js";
 import { FOLLOWING, personLink, toggleButton } from "./person.js";
@@ -35,7 +36,7 @@ export function restrictionLists(app) {
     const box = h(
       "details",
       { class: "restricted", data: { testid: `list-${kind}` } },
-      h("summary", {}, t(`settings.${kind}`), h("span", { class: "meta", text: ` ${t(`settings.${kind}.hint`)}` })),
+      h("summary", {}, tm(`settings.${kind}`), h("span", { class: "meta", text: ` ${tm(`settings.${kind}.hint`)}` })),
       place,
     );
     box.addEventListener("toggle", () => {

@@ -1,7 +1,6 @@
 // Reporting a user, a post or a comment to the moderators.
 
 import { h } from "../dom.js";
-import { t } from "../i18n/index.js";
 import { tm } from "../i18n/more.js";
 import { written } from "../text.js";
 import { openDialog } from "./dialog.js";

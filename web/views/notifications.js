@@ -16,7 +16,15 @@ const MAX_EXCERPTS = 200;
 const MAX_IDS = 100;
 const MAX_FACES = 6;
 
-const ICONS = { like: "heart", comment: "comment", reply: "reply", follow: "person", mention: "at", request: "lock", accepted: "person" };
+const ICONS = {
+  like: "heart",
+  comment: "comment",
+  reply: "reply",
+  follow: "person",
+  mention: "at",
+  request: "lock",
+  accepted: "person",
+};
 
 export function notificationsView(app) {
   const { notifications } = app.client;

@@ -12,7 +12,7 @@ import { setRelation } from "../relations.js";
 const PAGE = 30;
 const MAX_PAGE = 100;
 
-/** The lists: their operation, the notifications that say that they have changed, and what stands at the end of a row. */
+/** The lists: their operation, what says that they have changed, and what stands at the end of a row. */
 const LISTS = {
   mine: {
     method: "users.requests",
@@ -49,10 +49,11 @@ export function requestsView(app) {
   };
   choose("mine");
   const choice = h("div", { class: "choices", role: "group", "aria-label": tm("requests.which") }, ...tabs);
+  const bar = h("div", { class: "search-bar" }, choice);
   return {
     title: tm("requests"),
     ready: shown.ready,
-    element: h("div", { class: "view" }, h("section", { class: "card" }, h("div", { class: "search-bar" }, choice), place)),
+    element: h("div", { class: "view" }, h("section", { class: "card" }, bar, place)),
     resume: () => shown.reread(),
     stop: () => shown.stop(),
   };

@@ -29,7 +29,7 @@ export function settingsView(app) {
     element: h(
       "div",
       { class: "view" },
-      section(t("settings.profile"), profileForm(app)),
+      section(tm("settings.profile"), profileForm(app)),
       section(tm("privacy"), privateSwitch(app)),
       section(t("settings.theme"), themeChoice()),
       section(
@@ -37,16 +37,16 @@ export function settingsView(app) {
         languageChoice(() => app.refresh()),
       ),
       section(tm("push"), push.element),
-      section(t("settings.people"), h("div", {}, ...restrictionLists(app))),
-      section(t("settings.password"), passwordForm(call)),
+      section(tm("settings.people"), h("div", {}, ...restrictionLists(app))),
+      section(tm("settings.password"), passwordForm(call)),
       section(
-        t("settings.sessions"),
+        tm("settings.sessions"),
         h("p", { text: sessionText(app.session) }),
-        h("p", { text: t("settings.sessions.text") }),
+        h("p", { text: tm("settings.sessions.text") }),
         h("div", { class: "choices" }, signOut(app), signOutEverywhere(app, call)),
       ),
-      section(t("settings.data"), h("p", { text: t("settings.data.text") }), exporter(app, call)),
-      section(t("settings.delete"), h("p", { text: t("settings.delete.text") }), deletion(app, call)),
+      section(tm("settings.data"), h("p", { text: tm("settings.data.text") }), exporter(app, call)),
+      section(tm("settings.delete"), h("p", { text: tm("settings.delete.text") }), deletion(app, call)),
     ),
   };
 }
@@ -100,19 +100,19 @@ class Refusal extends Error {}
 function profileForm(app) {
   let shown = app.me();
   const fields = [
-    { name: "name", label: t("settings.name"), maxlength: 100, autocomplete: "name", value: shown.name, dir: "auto" },
+    { name: "name", label: tm("settings.name"), maxlength: 100, autocomplete: "name", value: shown.name, dir: "auto" },
     {
       name: "avatar",
-      label: t("settings.avatar"),
-      hint: t("settings.avatar.hint"),
+      label: tm("settings.avatar"),
+      hint: tm("settings.avatar.hint"),
       type: "url",
       value: shown.avatar ?? "",
       placeholder: "https://",
     },
     {
       name: "bio",
-      label: t("settings.bio"),
-      hint: t("settings.bio.hint", { n: BIO_MOST }),
+      label: tm("settings.bio"),
+      hint: tm("settings.bio.hint", { n: BIO_MOST }),
       rows: 3,
       maxlength: BIO_MOST,
       value: shown.bio ?? "",
@@ -186,14 +186,14 @@ function passwordForm(call) {
   const fields = [
     {
       name: "old",
-      label: t("settings.password.old"),
+      label: tm("settings.password.old"),
       type: "password",
       autocomplete: "current-password",
       maxlength: PASSWORD_MOST,
     },
     {
       name: "new",
-      label: t("settings.password.new"),
+      label: tm("settings.password.new"),
       hint: t("password.rule"),
       type: "password",
       autocomplete: "new-password",
@@ -201,14 +201,14 @@ function passwordForm(call) {
     },
   ];
   const change = async (values, element) => {
-    if (values.old === "") throw new Refusal(t("settings.password.old.empty"));
+    if (values.old === "") throw new Refusal(tm("settings.password.old.empty"));
     const problem = passwordProblem(values.new);
     if (problem) throw new Refusal(problem);
     await call("PUT", "/accounts/password", values);
     element.reset();
-    return t("settings.password.done");
+    return tm("settings.password.done");
   };
-  return form(fields, t("settings.password.change"), change, "save-password");
+  return form(fields, tm("settings.password.change"), change, "save-password");
 }
 
 /** Since when and until when the session lasts, as its token says. */
@@ -216,9 +216,9 @@ function sessionText({ user, token }) {
   try {
     const claims = token.split(".")[1].replaceAll("-", "+").replaceAll("_", "/");
     const { iat, exp } = JSON.parse(atob(claims));
-    return t("settings.session", { user, from: day(iat * 1000), until: day(exp * 1000) });
+    return tm("settings.session", { user, from: day(iat * 1000), until: day(exp * 1000) });
   } catch {
-    return t("settings.session.plain", { user });
+    return tm("settings.session.plain", { user });
   }
 }
 
@@ -229,14 +229,14 @@ function signOut(app) {
 function signOutEverywhere(app, call) {
   const run = async () => {
     await call("DELETE", "/sessions?all=true");
-    app.leave(t("settings.everywhere.done"));
+    app.leave(tm("settings.everywhere.done"));
   };
   return button({
     class: "button",
-    text: t("settings.everywhere"),
+    text: tm("settings.everywhere"),
     data: { testid: "sign-out-everywhere" },
     onclick: () =>
-      confirmDialog(t("settings.everywhere"), t("settings.everywhere.text"), t("settings.everywhere"), run),
+      confirmDialog(tm("settings.everywhere"), tm("settings.everywhere.text"), tm("settings.everywhere"), run),
   });
 }
 
@@ -244,7 +244,7 @@ function exporter(app, call) {
   const status = h("span", { class: "meta", role: "status", data: { testid: "export-status" } });
   const element = button({
     class: "button",
-    text: t("settings.export"),
+    text: tm("settings.export"),
     data: { testid: "export" },
     onclick: async () => {
       element.disabled = true;
@@ -254,10 +254,10 @@ function exporter(app, call) {
           const page = await call("GET", `/accounts/export${cursor ? `?cursor=${encodeURIComponent(cursor)}` : ""}`);
           pages.push(page);
           cursor = page.next ?? undefined;
-          status.textContent = t("settings.export.pages", { n: pages.length });
+          status.textContent = tm("settings.export.pages", { n: pages.length });
         }
         save(`feedline-${app.session.user}.json`, JSON.stringify(pages, null, 2));
-        status.textContent = t("settings.export.done");
+        status.textContent = tm("settings.export.done");
       } catch (error) {
         status.textContent = messageOf(error);
       } finally {
@@ -285,24 +285,24 @@ function deletion(app, call) {
       maxlength: PASSWORD_MOST,
       data: { testid: "delete-password" },
     });
-    const label = h("label", { for: input.id, text: t("settings.password.old") });
+    const label = h("label", { for: input.id, text: tm("settings.password.old") });
     const run = async () => {
-      if (input.value === "") return t("settings.password.old.empty");
+      if (input.value === "") return tm("settings.password.old.empty");
       try {
         await signIn({ user: app.session.user, password: input.value });
       } catch (error) {
-        if (error.code === 401) return t("settings.password.wrong");
+        if (error.code === 401) return tm("settings.password.wrong");
         throw error;
       }
       await call("DELETE", "/accounts");
-      app.leave(t("settings.delete.done"));
+      app.leave(tm("settings.delete.done"));
     };
     const field = h("div", { class: "field" }, label, input);
-    confirmDialog(t("settings.delete"), t("settings.delete.sure"), t("settings.delete"), run, field);
+    confirmDialog(tm("settings.delete"), tm("settings.delete.sure"), tm("settings.delete"), run, field);
   };
   return h(
     "div",
     {},
-    button({ class: "button danger", text: t("settings.delete"), data: { testid: "delete-account" }, onclick: ask }),
+    button({ class: "button danger", text: tm("settings.delete"), data: { testid: "delete-account" }, onclick: ask }),
   );
 }
