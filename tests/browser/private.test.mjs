@@ -146,6 +146,28 @@ test("Follow asks, and pressed again it takes that back", async () => {
   await followIs(bo, "Requested");
 });
 
+test("the button in a list has the same three states", async () => {
+  const { bo } = scene;
+  await as("bo", "PUT", "/users/cy/follow");
+  await lock("cy", true);
+  await visit(bo, "/user/bo/following");
+  const button = '[data-user="cy"] [data-testid=follow]';
+  const text = async (wanted) => {
+    await bo.until(() => bo.texts(button), ([now]) => now === wanted, wanted);
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    assert.deepEqual(await bo.texts(button), [wanted], "it stays so");
+  };
+  await text("Following");
+  await bo.click(button);
+  await text("Follow");
+  await bo.click(button);
+  await text("Requested");
+  await bo.click(button);
+  await text("Follow");
+  assert.equal((await edges("bo", "cy")).requested, false);
+  await lock("cy", false);
+});
+
 test("requests are counted above the notifications, listed, and answered", async () => {
   const { ann, bo } = scene;
   await visit(ann, "/notifications");
