@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { DESKTOP, findings, fits, PHONE } from "./inspect.mjs";
-import { createAccount, go, stage } from "./people.mjs";
+import { createAccount, go, live, stage } from "./people.mjs";
 
 const ESCAPE = "\uE00C";
 
@@ -299,4 +299,12 @@ test("the views fit, have no findings, and speak Chinese", async () => {
   await ann.shot("private-zh");
   await go(ann, "/settings");
   await ann.click("choose-en");
+});
+
+test("the address of the requests opens them", async () => {
+  const { ann } = scene;
+  await ann.open(`${scene.server.origin}/requests`);
+  await live(ann);
+  await ann.sees("requests", "Cy Twombly");
+  await ann.sees("main h1", "Follow requests");
 });
