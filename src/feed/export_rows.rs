@@ -98,6 +98,9 @@ struct ExportedFavourite {
     id: ObjectId,
     /// When it was added, in Unix milliseconds.
     at: Millis,
+    /// `true`: nobody else is to know of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    private: Option<bool>,
 }
 
 /// Another user, and since when the row exists.

@@ -259,7 +259,8 @@ async fn what_a_device_says_of_itself_costs_no_registration() {
 async fn preferences_are_replaced_as_a_whole() {
     let server = Server::start().await;
     let read = async || server.done("ann", "GET", "/push/preferences", &Value::Null).await;
-    let kinds = json!({ "mention": true, "reply": true, "comment": true, "like": true, "follow": true, "post": true });
+    let kinds = json!({ "mention": true, "reply": true, "comment": true, "like": true, "follow": true, "request": true,
+        "accepted": true, "post": true });
     let defaults = json!({ "kinds": kinds, "private": false, "daily_cap": 100 });
     assert_eq!(read().await, defaults);
     let quiet = json!({ "from": "22:30", "to": "07:00", "time_zone": "Europe/Berlin" });

@@ -83,6 +83,11 @@ fn account_and_user_cases() -> Vec<Case> {
         ("users.following", json!({ "id": "ann", "limit": 1 })),
         ("users.shared", json!({ "id": "bo", "limit": 1 })),
         ("users.shared", json!({ "id": "nobody" })),
+        ("users.requests", json!({})),
+        ("users.requested", json!({ "limit": 1 })),
+        ("users.accept", json!({ "id": "nobody" })),
+        ("users.reject", json!({ "id": "bo" })),
+        ("users.remove_follower", json!({ "id": "nobody" })),
         ("users.friends", json!({ "limit": 1 })),
         ("users.friends", json!({ "cursor": "x" })),
         ("users.hidden", json!({})),
@@ -393,7 +398,8 @@ fn check_description(operation: &Operation, path: &str, described: &Value) {
         let element = match (list["name"].as_str(), id) {
             (Some("ids"), "comments.many") => "CommentId",
             (Some("ids"), _) => "PostId",
-            _ => "ExpandField",
+            (Some("without"), _) => "PostKind",
+            _ => "RequestedPart",
         };
         assert_eq!(list["schema"]["items"]["$ref"], format!("#/components/schemas/{element}"), "{id}");
     }

@@ -325,8 +325,8 @@ class Thread {
   }
 
   /**
-   * What is pushed is the same for everyone: it does not say whether moderators removed the post, nor whether the reader
-   * may comment.
+   * What is pushed is the same for everyone: it does not say whether moderators removed the post, nor whether the
+   * reader may comment.
    */
   #changesFlags({ author, comment_policy: policy }) {
     return author === this.#app.session.user || policy !== this.#post.comment_policy || policy === "mentioned";
