@@ -406,8 +406,9 @@ fn check_description(operation: &Operation, path: &str, described: &Value) {
     let lists = match id {
         "posts.many" => vec!["ids", "with"],
         "comments.many" => vec!["ids"],
-        "timeline.read" | "users.posts" | "topics.read" | "favourites.list" | "favourites.common" | "posts.get"
-        | "posts.explore" | "users.likes" => vec!["with"],
+        "users.posts" => vec!["with", "without"],
+        "timeline.read" | "topics.read" | "favourites.list" | "favourites.common" | "posts.get" | "posts.explore"
+        | "users.likes" => vec!["with"],
         _ => Vec::new(),
     };
     let named: Vec<_> = parameters.iter().filter(is_list).filter_map(|list| list["name"].as_str()).collect();

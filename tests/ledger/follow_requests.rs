@@ -8,7 +8,7 @@ use feedline::ledger::{
 };
 use feedline::model::{DomainEvent, Edges, PostId, Restriction, UserId, Visibility};
 
-use crate::support::{NOW, conformance, edit, follow, id, ids, post, publish, store, users};
+use crate::support::{NOW, conformance, edit, follow, id, ids, load_all, own_all, post, publish, store, users};
 
 conformance! {
     a_follow_of_a_locked_account_is_a_request
@@ -213,6 +213,11 @@ async fn an_unlock_names_the_requests_that_it_accepts(ledger: Any) {
     ask(&*ledger, "bo", "ann", NOW).await;
     ask(&*ledger, "cy", "ann", NOW).await;
     let through = lock(&*ledger, "ann", false).await.expect("a number");
+    // What another process loads is what this one was told.
+    let owned = own_all(&*ledger, "me").await;
+    let last = load_all(&*ledger, &owned).await.pop().expect("a job").job.expect("it can be read");
+    assert_eq!(last.work, Work::LockChanged { author: id("ann"), accept_through: Some(through) });
+    assert!(through > 0);
     // The job has not begun. One of them follows again, and is a follower at once.
     events(&*ledger).await;
     let outcome = ledger.follow(&id("cy"), &id("ann"), NOW, 9).await.expect("an answer");

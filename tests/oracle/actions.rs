@@ -174,7 +174,12 @@ impl Act {
             },
             Self::Comment(comment) => {
                 let Comment { author, post, reply_to, .. } = comment;
-                if model.finds(author, *post) && reply_to.is_none_or(|parent| model.finds_comment(author, parent)) {
+                // Only its author finds a removed post, and nobody comments on it.
+                if model.finds(author, *post) && model.posts[post].is_removed {
+                    403
+                } else if model.finds(author, *post)
+                    && reply_to.is_none_or(|parent| model.finds_comment(author, parent))
+                {
                     201
                 } else {
                     404

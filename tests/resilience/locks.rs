@@ -228,7 +228,7 @@ async fn a_lock_is_in_force_with_its_answer(cluster: Cluster) {
         assert!(shows(node, "f1", last, 0).await && shows(node, "f1", last, 1).await);
     }
     eprintln!("the lock was answered after {took:?}");
-    // The machine may be busy: the figure is in BENCHMARKS.
+    // The machine may be busy.
     assert!(took < Duration::from_secs(3), "{took:?}");
     until("the topic counts none of them", async || {
         done(&nodes[1], "f1", "GET", "/topics").await["items"] == json!([])

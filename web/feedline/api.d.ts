@@ -2305,6 +2305,7 @@ export interface components {
             /** Format: int64 */
             at: number;
             id: components["schemas"]["ObjectId"];
+            private?: boolean;
             type: components["schemas"]["ObjectType"];
         };
         ExportedFollower: {

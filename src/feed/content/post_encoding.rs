@@ -65,7 +65,7 @@ mod tests {
         let reader = with_counts(&post, counts, flags).unwrap();
         assert_eq!(
             reader.get(),
-            format!(r#"{{"id":1,"data":{{"a":{{}}}},{members},"liked":true,"favourited":false}}"#)
+            format!(r#"{{"id":1,"data":{{"a":{{}}}},{members},"liked":true,"favourited":false,"can_comment":true}}"#)
         );
     }
 }

@@ -198,7 +198,8 @@ BEGIN
     UPDATE users SET locked = p_locked WHERE id = p_user;
     SELECT seq INTO last_request FROM follow_requests WHERE followee = p_user ORDER BY seq DESC LIMIT 1;
     last_request := coalesce(last_request, 0);
-    job := feedline_submit_job(replace(p_job, '"accept_through":0', '"accept_through":' || last_request), p_now);
+    -- The work is JSON text within JSON.
+    job := feedline_submit_job(replace(p_job, '\"accept_through\":0', '\"accept_through\":' || last_request), p_now);
     outcome := 'changed';
 END $$;
 
