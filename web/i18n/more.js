@@ -1,5 +1,5 @@
-// The texts of what is not on Home, or few see: pushes, private accounts, reports, moderation. They come with the second
-// script.
+// The texts of what is not on Home, or few see: pushes, private accounts, reports, moderation. They come with the
+// second script.
 
 import { addTexts, t, tNodes } from "./index.js";
 import { moreEn } from "./more-en.js";
