@@ -19,8 +19,8 @@ pub struct Executor {
     heavy: HeavyReads,
 }
 
-/// Writes that a suspended user still may do: they end what the user has here.
-const LEAVING: [&str; 3] = ["sessions.delete", "accounts.delete", "devices.remove"];
+/// Writes that suspended users can do: they remove data of the user, and show nothing to others.
+const ALLOWED_WHILE_SUSPENDED: [&str; 3] = ["sessions.delete", "accounts.delete", "devices.remove"];
 
 impl Executor {
     /// An executor for this feed: see [`start`](Self::start).
@@ -54,8 +54,9 @@ impl Executor {
         {
             return Err(FeedError::Forbidden("only a backend does this: send X-API-Key, and no X-User"));
         }
-        let is_read = matches!(operation.effect, Effect::Read(_)) || LEAVING.contains(&operation.name);
-        if let (Some(user), false) = (&user, is_read) {
+        let is_allowed =
+            matches!(operation.effect, Effect::Read(_)) || ALLOWED_WHILE_SUSPENDED.contains(&operation.name);
+        if let Some(user) = user.as_ref().filter(|_| !is_allowed) {
             identity.refuse_suspended(user).await?;
         }
         request.caller = user.map_or(Caller::Anonymous, Caller::User);

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::error::{FeedError, Result};
 use crate::model::{Comment, Person, ShownPost, UserId};
 
-/// The number of parts. More are refused, and cost as much as the dearest that are not.
+/// The number of parts. Requests with more are refused.
 const MAX_PARTS: usize = 3;
 
 /// The items of a part, unless the request says how many.
@@ -43,7 +43,9 @@ impl ExpandRequest {
     pub(crate) fn decode(&self) -> Result<Expand> {
         let mut expand = Expand::default();
         let names = self.with.as_ref().map_or(Some(Vec::new()), part_names);
-        let is_known = names.is_some_and(|names| names.into_iter().all(|name| expand.add(name)));
+        let is_known = names
+            .filter(|names| names.len() <= MAX_PARTS)
+            .is_some_and(|names| names.into_iter().all(|name| expand.add(name)));
         let wrong = || {
             FeedError::invalid(
                 "with",
@@ -189,6 +191,7 @@ mod tests {
             json!("comments:"),
             json!("comments:3:3"),
             json!("people:3"),
+            json!("people,people,people,comments:20"),
         ] {
             let error = ExpandRequest { with: Some(wrong) }.decode().expect_err("no such part");
             assert_eq!(error.field(), Some("with"));

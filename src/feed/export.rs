@@ -36,7 +36,7 @@ const MAX_PAGE_BYTES: usize = 256 << 10;
 const ROWS_PER_READ: usize = 100;
 
 /// The sections of an export: the member name and the source of the rows. Pages follow this order.
-const SECTIONS: [(&str, Option<PersonalData>); 17] = [
+const SECTIONS: [(&str, Option<PersonalData>); 18] = [
     ("posts", Some(PersonalData::Posts)),
     ("comments", Some(PersonalData::Comments)),
     ("comments", Some(PersonalData::RemovedComments)),
@@ -54,6 +54,7 @@ const SECTIONS: [(&str, Option<PersonalData>); 17] = [
     ("devices", Some(PersonalData::Devices)),
     ("push_preferences", Some(PersonalData::PushPreferences)),
     ("follow_requests", Some(PersonalData::FollowRequests)),
+    ("requests_to_follow", Some(PersonalData::RequestsToFollow)),
 ];
 
 /// Selects a page of an export.

@@ -34,9 +34,12 @@ pub(super) struct ExportedRows {
     /// The users that follow the user.
     #[serde(skip_serializing_if = "Option::is_none")]
     followers: Option<Vec<ExportedFollower>>,
-    /// The users that the user asks to follow.
+    /// The users that the user has requested to follow.
     #[serde(skip_serializing_if = "Option::is_none")]
     follow_requests: Option<Vec<ExportedUserRow>>,
+    /// The users with a request to follow the user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    requests_to_follow: Option<Vec<ExportedUserRow>>,
     /// The users that the user hides from, mutes or blocks.
     #[serde(skip_serializing_if = "Option::is_none")]
     restrictions: Option<Vec<ExportedRestriction>>,
@@ -98,7 +101,7 @@ struct ExportedFavourite {
     id: ObjectId,
     /// When it was added, in Unix milliseconds.
     at: Millis,
-    /// `true`: nobody else is to know of it.
+    /// `true` for a private favourite.
     #[serde(skip_serializing_if = "Option::is_none")]
     private: Option<bool>,
 }

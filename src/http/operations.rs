@@ -20,7 +20,7 @@ use crate::api::Executor;
 use crate::api::operations::{Access, Operation, Operations, Verb};
 use crate::feed::FeedError;
 use crate::metrics::Metrics;
-use crate::telemetry::{Span, Tracer};
+use crate::telemetry::{TraceSpan, Tracer};
 
 /// The operations, and the parts that run them.
 pub(super) struct OperationsApi {
@@ -50,7 +50,7 @@ pub(super) fn route(index: usize, operation: &Operation) -> MethodRouter<Arc<Ope
 async fn serve(api: &Arc<OperationsApi>, index: usize, request: Request) -> Response<Body> {
     let operation = &api.operations.all()[index];
     let begun = Instant::now();
-    let mut span = Span::none();
+    let mut span = TraceSpan::none();
     let answer = run(api, operation, request, &mut span).await;
     let outcome = answer.as_ref().map_or_else(FeedError::code, |_| "ok");
     api.metrics.operation(operation.name, outcome, begun.elapsed());
@@ -78,7 +78,7 @@ async fn run(
     api: &Arc<OperationsApi>,
     operation: &Operation,
     request: Request,
-    span: &mut Span,
+    span: &mut TraceSpan,
 ) -> Result<(bytes::Bytes, Ticket), FeedError> {
     let begun = Instant::now();
     let (mut parts, body) = request.into_parts();
@@ -100,7 +100,8 @@ async fn run(
     if let Ok(params) = RawPathParams::from_request_parts(&mut parts, &()).await {
         input.extend(params.iter().map(|(name, value)| (name.to_owned(), Value::from(value))));
     }
-    let (input, trace) = (Value::Object(input), span.context());
+    let input = Value::Object(input);
+    let trace = span.context();
     let asked = crate::api::Request { caller, credential, origin, client: None, key, input, trace };
     Ok((api.executor.run(operation, asked).await?, ticket))
 }

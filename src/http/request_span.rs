@@ -11,13 +11,13 @@ use axum::http::{Response, StatusCode};
 
 use crate::feed::Origin;
 use crate::model::TraceParent;
-use crate::telemetry::{NewTrace, Span, Tracer, Trust};
+use crate::telemetry::{NewTrace, TraceSpan, Tracer, Trust};
 
 /// The header with the span of the caller.
 const TRACEPARENT: &str = "traceparent";
 
 /// Begins the span of a request for an operation or a method of the server API.
-pub(super) fn begin(tracer: &Tracer, parts: &Parts, operation: &str, origin: Origin, begun: Instant) -> Span {
+pub(super) fn begin(tracer: &Tracer, parts: &Parts, operation: &str, origin: Origin, begun: Instant) -> TraceSpan {
     let route = || parts.extensions.get::<MatchedPath>().map(MatchedPath::as_str).unwrap_or_default();
     let mut span = tracer.begin(|| NewTrace {
         name: format!("{} {}", parts.method, route()).into(),
@@ -34,7 +34,7 @@ pub(super) fn begin(tracer: &Tracer, parts: &Parts, operation: &str, origin: Ori
 }
 
 /// Ends the span of a request with its response.
-pub(super) fn end<T>(mut span: Span, response: &Response<T>) {
+pub(super) fn end<T>(mut span: TraceSpan, response: &Response<T>) {
     let status = response.status();
     span.set("http.response.status_code", u64::from(status.as_u16()));
     if status >= StatusCode::INTERNAL_SERVER_ERROR {

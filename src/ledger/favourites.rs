@@ -14,7 +14,7 @@ pub struct Favourite {
     pub id: ObjectId,
     /// When it was added, in Unix milliseconds.
     pub at: Millis,
-    /// Whether nobody else is to know of it.
+    /// Whether the favourite is private: other users do not see it.
     pub private: bool,
 }
 

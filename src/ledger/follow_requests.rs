@@ -11,7 +11,7 @@ pub const MAX_REQUESTS_BY: u64 = 1_000;
 /// The open requests to one user.
 pub const MAX_REQUESTS_TO: u64 = 10_000;
 
-/// How long a request after a rejection is not shown to the user who rejected the one before, in milliseconds.
+/// The delay after a rejection before another request of the same user is shown, in milliseconds.
 pub const REQUEST_QUIET: Millis = 24 * 60 * 60 * 1_000;
 
 /// The result of a change of a user's lock.
@@ -30,7 +30,7 @@ pub enum LockOutcome {
 pub struct OpenRequest {
     /// Its number. Later requests to one user have greater numbers.
     pub seq: u64,
-    /// The user who asks.
+    /// The user who sent it.
     pub follower: UserId,
 }
 
@@ -46,15 +46,15 @@ pub struct TopicPost {
 /// Locked accounts and requests. A request is made by [`follow`](super::FollowStore::follow), and withdrawn by
 /// [`unfollow`](super::FollowStore::unfollow).
 ///
-/// A request is *open* until it is answered. It is *shown* to the user who is asked from a time on: at once, or
-/// [`REQUEST_QUIET`] after that user rejected an earlier one of the same follower.
+/// A request is *open* until it is accepted, rejected or withdrawn. Its recipient sees it when it is *shown*: at once,
+/// or [`REQUEST_QUIET`] after the rejection of an earlier request of the same user.
 #[async_trait]
 pub trait FollowRequestStore: Send + Sync {
     /// Locks or unlocks the account of a user, and creates the job ([`Work::LockChanged`](super::Work::LockChanged)) in
     /// the same transaction. A follow either comes before the change, or is decided by the new state.
     async fn set_locked(&self, user: &UserId, locked: bool, now: Millis) -> Result<LockOutcome>;
 
-    /// The users who ask to follow `user` and are shown at `now`, the latest request first; `before` is a
+    /// The users with a request to `user` that is shown at `now`, latest first; `before` is a
     /// [`ListPage::next`].
     async fn requests_to(
         &self,
@@ -64,7 +64,7 @@ pub trait FollowRequestStore: Send + Sync {
         limit: usize,
     ) -> Result<ListPage<User>>;
 
-    /// The users that `user` asks to follow, the latest request first; `before` is a [`ListPage::next`].
+    /// The users that `user` has requested to follow, latest first; `before` is a [`ListPage::next`].
     async fn requests_by(&self, user: &UserId, before: Option<i64>, limit: usize) -> Result<ListPage<User>>;
 
     /// The users among `followers` with an open request to `user` that is shown at `now`.

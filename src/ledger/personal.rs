@@ -24,8 +24,10 @@ pub enum PersonalData {
     Following,
     /// Users that follow the user: `user`.
     Followers,
-    /// Users that the user asks to follow: `user`, `at`.
+    /// Users that the user has requested to follow: `user`, `at`.
     FollowRequests,
+    /// Users with a request to follow the user: `user`, `at`.
+    RequestsToFollow,
     /// Users that the user hides from, mutes or blocks: `kind`, `user`, `at`.
     Restrictions,
     /// Authors whose posts the user gets alerts of: `user`, `at`.
@@ -44,7 +46,7 @@ pub enum PersonalData {
 
 impl PersonalData {
     /// All kinds.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Posts,
         Self::Comments,
         Self::RemovedComments,
@@ -54,6 +56,7 @@ impl PersonalData {
         Self::Following,
         Self::Followers,
         Self::FollowRequests,
+        Self::RequestsToFollow,
         Self::Restrictions,
         Self::PostAlerts,
         Self::MutedConversations,

@@ -57,8 +57,15 @@ pub trait RestrictionStore: Send + Sync {
         now: Millis,
     ) -> Result<Option<Vec<NewJob>>>;
 
-    /// Sets when a mute ends by itself; `None`: never. Changes nothing if there is no such mute.
-    async fn set_mute_end(&self, maker: &UserId, target: &UserId, until: Option<Millis>) -> Result<()>;
+    /// As [`restrict`](Self::restrict), for a mute that ends by itself at `until` (`None`: never). If the mute exists,
+    /// its end is replaced.
+    async fn mute(
+        &self,
+        maker: &UserId,
+        target: &UserId,
+        now: Millis,
+        until: Option<Millis>,
+    ) -> Result<Option<Vec<NewJob>>>;
 
     /// Mutes that end by themselves and are over at `now`: each maker with the muted user, `limit` at most, the one
     /// that ended first at the beginning.

@@ -90,18 +90,18 @@ pub enum DomainEvent {
         /// The followee.
         followee: UserId,
     },
-    /// A user asked to follow another one, whose account is locked.
+    /// A user requested to follow a locked account.
     FollowRequested {
-        /// The user who asks.
+        /// The user who sent the request.
         follower: UserId,
-        /// The user who is asked.
+        /// The user who received it.
         followee: UserId,
     },
     /// A request to follow was withdrawn, rejected, or made superfluous.
     FollowRequestEnded {
-        /// The user who asked.
+        /// The user who sent it.
         follower: UserId,
-        /// The user who was asked.
+        /// The user who received it.
         followee: UserId,
     },
     /// A request to follow was accepted: the user follows the other one.

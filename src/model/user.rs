@@ -65,9 +65,9 @@ pub struct Edges {
     pub following: bool,
     /// They follow me.
     pub followed_by: bool,
-    /// I ask to follow them, and they have not answered.
+    /// I have an open request to follow them.
     pub requested: bool,
-    /// They ask to follow me, and I have not answered.
+    /// They have an open request to follow me.
     pub requested_by: bool,
     /// I hide my posts from them.
     pub hiding: bool,

@@ -52,7 +52,7 @@ const MAX_ANSWER: usize = 64 * 1024;
 
 /// What became of a span.
 #[derive(Clone, Copy)]
-enum Outcome {
+enum SpanOutcome {
     Sent,
     /// The queue was full.
     Dropped,
@@ -60,7 +60,7 @@ enum Outcome {
     Failed,
 }
 
-impl Outcome {
+impl SpanOutcome {
     const ALL: [Self; 3] = [Self::Sent, Self::Dropped, Self::Failed];
 
     fn count(self, spans: u64) {
@@ -83,7 +83,7 @@ static SPANS: LazyLock<Family<SpanLabels, Counter>> = LazyLock::new(Family::defa
 
 /// Registers the counter.
 pub(crate) fn register(r: &mut Registry) {
-    Outcome::ALL.into_iter().for_each(|outcome| outcome.count(0));
+    SpanOutcome::ALL.into_iter().for_each(|outcome| outcome.count(0));
     let meaning = "Spans of recorded traces, by outcome: `sent` to the collector; `dropped`, because the queue was \
                    full; `failed`, because the collector was not reached or refused them";
     r.register("spans", meaning, SPANS.clone());
@@ -97,7 +97,7 @@ impl SpanQueue {
     /// Queues a span, or drops it if the queue is full.
     pub(super) fn push(&self, span: SpanRecord) {
         if self.0.try_send(span).is_err() {
-            Outcome::Dropped.count(1);
+            SpanOutcome::Dropped.count(1);
         }
     }
 }
@@ -191,7 +191,7 @@ impl ExportTask {
         }
         queue.close();
         while !matches!(queue.try_recv(), Err(TryRecvError::Empty | TryRecvError::Disconnected)) {
-            Outcome::Dropped.count(1);
+            SpanOutcome::Dropped.count(1);
         }
     }
 
@@ -203,13 +203,13 @@ impl ExportTask {
         match sent {
             Ok(refused) => {
                 let refused = refused.min(spans);
-                Outcome::Sent.count(spans - refused);
-                Outcome::Failed.count(refused);
+                SpanOutcome::Sent.count(spans - refused);
+                SpanOutcome::Failed.count(refused);
                 self.outage.answered(Instant::now());
                 true
             }
             Err(error) => {
-                Outcome::Failed.count(spans);
+                SpanOutcome::Failed.count(spans);
                 self.outage.failed(&format_args!("{error:#}"), false, Instant::now());
                 false
             }

@@ -30,6 +30,6 @@ mod tracer;
 pub use config::TelemetryConfig;
 pub(crate) use exporter::register;
 pub(crate) use record::SpanKind;
-pub(crate) use span::Span;
+pub(crate) use span::TraceSpan;
 pub use tracer::Tracer;
 pub(crate) use tracer::{NewTrace, Trust};

@@ -51,18 +51,18 @@ pub(super) fn encode(resource: &Resource, spans: &[SpanRecord]) -> serde_json::R
     }
     #[derive(Serialize)]
     struct ScopeSpans<'a> {
-        scope: Scope,
+        scope: InstrumentationScope,
         spans: Vec<EncodedSpan<'a>>,
     }
     #[derive(Serialize)]
-    struct Scope {
+    struct InstrumentationScope {
         name: &'static str,
     }
     serde_json::to_vec(&Body {
         resource_spans: [ResourceSpans {
             resource: AttributeList { attributes: attributes(&resource.attributes) },
             scope_spans: [ScopeSpans {
-                scope: Scope { name: "feedline" },
+                scope: InstrumentationScope { name: "feedline" },
                 spans: spans.iter().map(EncodedSpan::of).collect(),
             }],
         }],

@@ -10,7 +10,7 @@ use crate::model::TraceContext;
 /// A span under way, if its trace is recorded. [`end`](Self::end) finishes it. One that is dropped before, because its
 /// client is gone or its task panicked, is recorded as failed.
 #[derive(Debug, Default)]
-pub(crate) struct Span(Option<Box<ActiveSpan>>);
+pub(crate) struct TraceSpan(Option<Box<ActiveSpan>>);
 
 #[derive(Debug)]
 struct ActiveSpan {
@@ -19,7 +19,7 @@ struct ActiveSpan {
     queue: SpanQueue,
 }
 
-impl Span {
+impl TraceSpan {
     /// A span of a trace that is not recorded.
     pub(crate) fn none() -> Self {
         Self(None)
@@ -85,7 +85,7 @@ impl ActiveSpan {
     }
 }
 
-impl Drop for Span {
+impl Drop for TraceSpan {
     fn drop(&mut self) {
         if let Some(mut span) = self.0.take() {
             span.record.error.get_or_insert("dropped before its end".into());

@@ -8,15 +8,15 @@ use super::config::TelemetryConfig;
 use super::exporter::{Exporter, SpanQueue};
 use super::post_traces::PostTraces;
 use super::record::SpanKind;
-use super::span::Span;
+use super::span::TraceSpan;
 use crate::model::{PostId, TraceContext, TraceParent};
 
 /// Begins the spans of this process. Cheap to clone. The default records nothing.
 #[derive(Clone, Debug, Default)]
-pub struct Tracer(Option<Arc<Recorder>>);
+pub struct Tracer(Option<Arc<TraceRecorder>>);
 
 #[derive(Debug)]
-struct Recorder {
+struct TraceRecorder {
     /// The share of traces that are recorded.
     sample: f64,
     queue: SpanQueue,
@@ -52,7 +52,7 @@ impl Tracer {
     pub fn start(config: &TelemetryConfig, node: &str) -> anyhow::Result<Self> {
         let Some(url) = &config.otlp_url else { return Ok(Self(None)) };
         let (queue, exporter) = Exporter::start(url.clone(), config.headers.clone(), node)?;
-        Ok(Self(Some(Arc::new(Recorder { sample: config.sample, queue, posts: PostTraces::new(), exporter }))))
+        Ok(Self(Some(Arc::new(TraceRecorder { sample: config.sample, queue, posts: PostTraces::new(), exporter }))))
     }
 
     /// Whether traces may be recorded.
@@ -61,8 +61,8 @@ impl Tracer {
     }
 
     /// Begins the span of a request, if its trace is to be recorded. `describe` is called only if traces may be.
-    pub(crate) fn begin(&self, describe: impl FnOnce() -> NewTrace) -> Span {
-        let Some(recorder) = &self.0 else { return Span::none() };
+    pub(crate) fn begin(&self, describe: impl FnOnce() -> NewTrace) -> TraceSpan {
+        let Some(recorder) = &self.0 else { return TraceSpan::none() };
         let NewTrace { name, parent, trust, begun } = describe();
         let is_recorded = match parent {
             Some(TraceParent { is_sampled: false, .. }) => false,
@@ -70,19 +70,19 @@ impl Tracer {
             _ => rand::random_bool(recorder.sample),
         };
         if !is_recorded {
-            return Span::none();
+            return TraceSpan::none();
         }
         let parent = parent.map(|parent| parent.context);
         let trace = parent.map_or_else(|| rand::random_range(1..=u128::MAX), |parent| parent.trace);
         let context = TraceContext { trace, span: new_span_id() };
-        Span::begin(&recorder.queue, (context, parent.map(|parent| parent.span)), name, SpanKind::Server, begun)
+        TraceSpan::begin(&recorder.queue, (context, parent.map(|parent| parent.span)), name, SpanKind::Server, begun)
     }
 
     /// Begins a span below another one, if that is recorded.
-    pub(crate) fn child(&self, parent: Option<TraceContext>, name: &'static str, kind: SpanKind) -> Span {
-        let (Some(recorder), Some(TraceContext { trace, span })) = (&self.0, parent) else { return Span::none() };
+    pub(crate) fn child(&self, parent: Option<TraceContext>, name: &'static str, kind: SpanKind) -> TraceSpan {
+        let (Some(recorder), Some(TraceContext { trace, span })) = (&self.0, parent) else { return TraceSpan::none() };
         let context = TraceContext { trace, span: new_span_id() };
-        Span::begin(&recorder.queue, (context, Some(span)), name.into(), kind, Instant::now())
+        TraceSpan::begin(&recorder.queue, (context, Some(span)), name.into(), kind, Instant::now())
     }
 
     /// Deliveries of a post at this node belong below this span from now on.

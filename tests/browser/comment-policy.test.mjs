@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { DESKTOP, findings, fits, PHONE } from "./inspect.mjs";
+import { inspect } from "./inspect.mjs";
 import { go, idOf, stage, write } from "./people.mjs";
 
 const ESCAPE = "\uE00C";
@@ -145,30 +145,19 @@ test("who follows the author comments at once where followers can", async () => 
 test("the forms and the thread fit, have no findings, and speak Chinese", async () => {
   const { ann, bo } = scene;
   const { id } = await as("ann", "POST", "/posts", { text: "Quiet, please", comment_policy: "nobody" });
-  const looks = async (browser, name) => {
-    for (const dark of [false, true]) {
-      for (const [size, ending] of [[DESKTOP, ""], [PHONE, "-phone"]]) {
-        await browser.emulate({ ...size, dark });
-        await fits(browser, name);
-        assert.deepEqual(await findings(browser), [], `${name}${ending}`);
-        await browser.shot(`policy-${name}-${dark ? "dark" : "light"}${ending}`);
-      }
-    }
-    await browser.emulate(DESKTOP);
-  };
   await go(bo, `/post/${id}`);
   await bo.sees("closed", "Nobody");
-  await looks(bo, "thread");
+  await inspect(bo, "policy-thread");
   await go(ann, "/explore");
   await ann.click("compose-open");
   await ann.click("dialog [data-testid=policy]");
   await ann.click("policy-mentioned");
-  await looks(ann, "compose");
+  await inspect(ann, "policy-compose");
   await ann.press(ESCAPE);
   await go(ann, `/post/${id}`);
   await ann.click(".thread-post [data-testid=more]");
   await ann.click("edit");
-  await looks(ann, "edit");
+  await inspect(ann, "policy-edit");
   await ann.press(ESCAPE);
   await go(bo, "/settings");
   await bo.click("choose-zh");

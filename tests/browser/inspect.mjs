@@ -32,3 +32,21 @@ export async function fits(browser, what) {
   // Below a dialog the gutter of the scrollbar is a part of the client.
   assert.ok(over <= 0, `${what} sticks out by ${over} px`);
 }
+
+/**
+ * Checks a view in both themes and at both widths, and takes a picture of each: `name-light`, `name-dark-phone` and so
+ * on. `prepare` runs before each picture. Ends at the width of a desktop, in the light theme.
+ */
+export async function inspect(browser, name, prepare = () => {}) {
+  for (const dark of [false, true]) {
+    for (const [size, ending] of [[DESKTOP, ""], [PHONE, "-phone"]]) {
+      const what = `${name}-${dark ? "dark" : "light"}${ending}`;
+      await browser.emulate({ ...size, dark });
+      await fits(browser, what);
+      assert.deepEqual(await findings(browser), [], what);
+      await prepare();
+      await browser.shot(what);
+    }
+  }
+  await browser.emulate(DESKTOP);
+}

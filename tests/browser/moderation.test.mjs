@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { DESKTOP, findings, fits, PHONE } from "./inspect.mjs";
+import { inspect } from "./inspect.mjs";
 import { createAccount, go, live, quiet, stage } from "./people.mjs";
 
 const ESCAPE = "\uE00C";
@@ -325,17 +325,7 @@ test("the view fits, has no findings in both themes, and speaks Chinese", async 
   await at(ann);
   for (const [name, reach] of Object.entries(states)) {
     await reach();
-    for (const dark of [false, true]) {
-      await ann.emulate({ ...DESKTOP, dark });
-      assert.deepEqual(await findings(ann), [], name);
-      await fits(ann, name);
-      await ann.shot(`moderation-${name}-${dark ? "dark" : "light"}`);
-      await ann.emulate({ ...PHONE, dark });
-      await fits(ann, `${name} on a phone`);
-      assert.deepEqual(await findings(ann), [], `${name} on a phone`);
-      await ann.shot(`moderation-${name}-${dark ? "dark" : "light"}-phone`);
-    }
-    await ann.emulate(DESKTOP);
+    await inspect(ann, `moderation-${name}`);
   }
   await ann.press(ESCAPE);
   await go(ann, "/settings");
@@ -369,14 +359,7 @@ test("moderators need no account", async () => {
     await browser.sees("report-row", "Of many 20");
     await browser.click("[data-testid=report-row] [data-testid=moderate-none]");
     await browser.sees("moderated-status", "Closed without action.");
-    for (const dark of [false, true]) {
-      await browser.emulate({ ...DESKTOP, dark });
-      assert.deepEqual(await findings(browser), []);
-      await browser.shot(`moderation-alone-${dark ? "dark" : "light"}`);
-      await browser.emulate({ ...PHONE, dark });
-      await fits(browser, "the view without an account");
-      assert.deepEqual(await findings(browser), []);
-    }
+    await inspect(browser, "moderation-alone");
     await browser.run(() => history.back());
     await browser.sees("gate-submit", "Sign in");
     await quiet(browser);

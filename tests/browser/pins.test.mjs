@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { DESKTOP, findings, fits, PHONE } from "./inspect.mjs";
+import { inspect } from "./inspect.mjs";
 import { go, idOf, shows, stage } from "./people.mjs";
 
 const ESCAPE = "\uE00C";
@@ -102,6 +102,20 @@ test("more than five are not pinned, and the page says so", async () => {
   await as("ann", "PATCH", "/users/me", { pinned: [five[0]] });
 });
 
+test("the last pinned post is unpinned, too", async () => {
+  const { ann } = scene;
+  await visit(ann, "/user/ann");
+  await ann.until(() => pinned(ann), (now) => now.length === 1, "one");
+  const [body] = await pinned(ann);
+  await ann.click("[data-testid=pinned] [data-testid=more]");
+  await ann.click("unpin");
+  await ann.sees("toast", "Unpinned.");
+  await pinnedAre(ann, []);
+  assert.deepEqual((await as("ann", "GET", "/users/ann")).pinned ?? [], []);
+  await ann.click("undo");
+  await pinnedAre(ann, [body]);
+});
+
 test("a profile lists the posts with pictures, and new ones as they come", async () => {
   const { ann, bo } = scene;
   const media = [{ type: "image", url: "/icon.svg", alt: "The mark" }];
@@ -148,15 +162,7 @@ test("the profile fits, has no findings, and speaks Chinese", async () => {
   const { ann, bo } = scene;
   await visit(ann, "/user/ann");
   await ann.sees("pinned", "Pinned");
-  for (const dark of [false, true]) {
-    for (const [size, ending] of [[DESKTOP, ""], [PHONE, "-phone"]]) {
-      await ann.emulate({ ...size, dark });
-      await fits(ann, "the profile");
-      assert.deepEqual(await findings(ann), [], `the profile${ending}`);
-      await ann.shot(`pinned-${dark ? "dark" : "light"}${ending}`);
-    }
-  }
-  await ann.emulate(DESKTOP);
+  await inspect(ann, "pinned");
   await go(bo, "/settings");
   await bo.click("choose-zh");
   await bo.sees("nav-home", "首页");

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { DESKTOP, findings, fits, PHONE } from "./inspect.mjs";
+import { inspect } from "./inspect.mjs";
 import { createAccount, go, live, stage } from "./people.mjs";
 
 const ESCAPE = "\uE00C";
@@ -275,19 +275,8 @@ test("the views fit, have no findings, and speak Chinese", async () => {
         const found = document.querySelector(`[data-testid=${id}]`);
         if (found.getBoundingClientRect().bottom > innerHeight) found.scrollIntoView({ block: "center" });
       }, name);
-    for (const dark of [false, true]) {
-      await browser.emulate({ ...DESKTOP, dark });
-      assert.deepEqual(await findings(browser), [], `${path}, ${dark ? "dark" : "light"}`);
-      await toSee();
-      await browser.shot(`private-${name}-${dark ? "dark" : "light"}`);
-      await browser.emulate({ ...PHONE, dark });
-      await fits(browser, `${path} on a phone`);
-      assert.deepEqual(await findings(browser), [], `${path} on a phone, ${dark ? "dark" : "light"}`);
-      await toSee();
-      await browser.shot(`private-${name}-${dark ? "dark" : "light"}-phone`);
-    }
+    await inspect(browser, `private-${name}`, toSee);
   }
-  await ann.emulate(DESKTOP);
   await go(ann, "/settings");
   await ann.click("choose-zh");
   await ann.sees("nav-home", "首页");

@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import { en } from "../../web/i18n/en.js";
 import { moreEn } from "../../web/i18n/more-en.js";
 import { moreZh } from "../../web/i18n/more-zh.js";
-import { DESKTOP, findings, fits, PHONE } from "./inspect.mjs";
+import { inspect } from "./inspect.mjs";
 import { go, setOffline, stage } from "./people.mjs";
 
 const MAX_TEXT = 1_000;
@@ -168,16 +168,7 @@ test("the dialog fits, has no findings, and speaks Chinese", async () => {
     await ann.sees("report-dialog", "");
   };
   await open();
-  for (const dark of [false, true]) {
-    await ann.emulate({ ...DESKTOP, dark });
-    assert.deepEqual(await findings(ann), []);
-    await ann.shot(`report-${dark ? "dark" : "light"}`);
-    await ann.emulate({ ...PHONE, dark });
-    await fits(ann, "the dialog on a phone");
-    assert.deepEqual(await findings(ann), []);
-    await ann.shot(`report-${dark ? "dark" : "light"}-phone`);
-  }
-  await ann.emulate(DESKTOP);
+  await inspect(ann, "report");
   await ann.press(ESCAPE);
   await go(ann, "/settings");
   await ann.click("choose-zh");

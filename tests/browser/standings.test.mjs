@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { DESKTOP, findings, fits, PHONE } from "./inspect.mjs";
+import { findings, inspect } from "./inspect.mjs";
 import { createAccount, go, live, quiet, shows, signIn, stage, state } from "./people.mjs";
 
 const ESCAPE = "\uE00C";
@@ -51,15 +51,7 @@ test("the author of a removed post sees it with the reason, live and on every pa
     await go(bo, path);
     await bo.sees("[data-testid=post] .notice", "Removed by the moderators.");
   }
-  for (const dark of [false, true]) {
-    await bo.emulate({ ...DESKTOP, dark });
-    assert.deepEqual(await findings(bo), []);
-    await bo.emulate({ ...PHONE, dark });
-    await fits(bo, "a removed post");
-    assert.deepEqual(await findings(bo), []);
-    await bo.shot(`removed-${dark ? "dark" : "light"}-phone`);
-  }
-  await bo.emulate(DESKTOP);
+  await inspect(bo, "removed");
 });
 
 test("a restored post is as before", async () => {
@@ -160,16 +152,7 @@ test("no connection is asked for again, and the banner fits", async () => {
     };
     for (const name of ["online", "visibilitychange"]) dispatchEvent(new Event(name));
   });
-  for (const dark of [false, true]) {
-    await bo.emulate({ ...DESKTOP, dark });
-    assert.deepEqual(await findings(bo), []);
-    await bo.shot(`suspended-${dark ? "dark" : "light"}`);
-    await bo.emulate({ ...PHONE, dark });
-    await fits(bo, "the banner on a phone");
-    assert.deepEqual(await findings(bo), []);
-    await bo.shot(`suspended-${dark ? "dark" : "light"}-phone`);
-  }
-  await bo.emulate(DESKTOP);
+  await inspect(bo, "suspended");
   assert.equal(await sockets(), 0);
 });
 

@@ -12,6 +12,7 @@ conformance! {
     restricted_users_are_paged_exactly
     blocks_end_follows_and_reject_new_ones
     lifted_restrictions_restore_followed_posts
+    mutes_end_when_they_are_due
     relations_are_returned_in_the_order_of_pairs
     authors_with_restrictions_are_flagged
     merged_timelines_omit_muted_and_hiding_users
@@ -140,6 +141,55 @@ async fn blocks_end_follows_and_reject_new_ones(ledger: Any) {
     // Mutes and hides do not prevent follows.
     restrict(&*ledger, Restriction::Hide, "cy", "bo").await.expect("it is new");
     assert!(follow(&*ledger, &id("bo"), &id("cy")).await);
+}
+
+async fn mutes_end_when_they_are_due(ledger: Any) {
+    users(&*ledger, &["ann", "bo", "cy", "di", "ed"]).await;
+    assert!(follow(&*ledger, &id("ann"), &id("bo")).await);
+    let mute = async |target: &str, until| {
+        let jobs = ledger.mute(&id("ann"), &id(target), NOW, until).await.expect("an answer");
+        jobs.map(|jobs| work(Some(jobs)))
+    };
+    let due = async |now, limit| {
+        let due = ledger.due_mutes(now, limit).await.expect("a page");
+        assert!(due.iter().all(|(maker, _)| *maker == id("ann")));
+        due.into_iter().map(|(_, target)| target.to_string()).collect::<Vec<_>>()
+    };
+    let end = async |target: &str, now| {
+        let jobs = ledger.end_due_mute(&id("ann"), &id(target), now).await.expect("an answer");
+        jobs.map(|jobs| work(Some(jobs)))
+    };
+    assert_eq!(mute("bo", Some(NOW + 20)).await, Some(vec![part("ann", "bo")]));
+    assert_eq!(mute("cy", Some(NOW + 10)).await, Some(vec![part("ann", "cy")]));
+    assert_eq!(mute("di", None).await, Some(vec![part("ann", "di")]));
+    restrict(&*ledger, Restriction::Hide, "ann", "ed").await.expect("it is new");
+    assert_eq!(due(NOW + 9, 9).await, <[&str; 0]>::default());
+    assert_eq!(due(NOW + 10, 9).await, ["cy"]);
+    assert_eq!(due(NOW + 99, 9).await, ["cy", "bo"], "the first to end is first; no end is never due");
+    assert_eq!(due(NOW + 99, 1).await, ["cy"]);
+    // Each mute ends once, and not before its time.
+    assert_eq!(end("bo", NOW + 19).await, None);
+    assert!(relation(&*ledger, "ann", "bo").await.muted);
+    let follows = Work::Edge { change: EdgeWork::Follow, reader: id("ann"), author: id("bo") };
+    assert_eq!(end("bo", NOW + 20).await, Some(vec![follows]), "the posts of a followed author come back");
+    assert!(!relation(&*ledger, "ann", "bo").await.muted);
+    assert_eq!(end("bo", NOW + 20).await, None);
+    assert_eq!(end("di", NOW + 99).await, None, "it has no end");
+    assert_eq!(end("ed", NOW + 99).await, None, "a hide is not a mute");
+    // Muting again replaces the end, and creates no jobs.
+    let before = backlog(&*ledger).await.jobs;
+    assert_eq!(mute("cy", Some(NOW + 50)).await, None);
+    assert_eq!(end("cy", NOW + 49).await, None);
+    assert_eq!(due(NOW + 50, 9).await, ["cy"]);
+    assert_eq!(mute("cy", None).await, None);
+    assert_eq!(due(NOW + 99, 9).await, <[&str; 0]>::default());
+    assert_eq!(mute("di", Some(NOW)).await, None);
+    assert_eq!(due(NOW, 9).await, ["di"]);
+    assert_eq!(backlog(&*ledger).await.jobs, before);
+    // A mute without an end is what `restrict` creates, and what it makes of one with an end.
+    assert_eq!(restrict(&*ledger, Restriction::Mute, "ann", "di").await, None);
+    assert_eq!(due(NOW + 99, 9).await, <[&str; 0]>::default());
+    assert!(relation(&*ledger, "ann", "di").await.muted && relation(&*ledger, "ann", "cy").await.muted);
 }
 
 async fn lifted_restrictions_restore_followed_posts(ledger: Any) {

@@ -16,18 +16,18 @@ use crate::server::Server;
 /// The users who ask in each history.
 const ASKING: usize = 12;
 
-/// What ann answered in a history, as far as the answers have begun.
-#[derive(Default)]
-struct Known {
+/// What ann answered in a history.
+struct Answers {
+    /// Whom she began to accept.
     accepted: BTreeSet<String>,
-    rejected: BTreeSet<String>,
+    /// Whom she rejected, and when the answer was there.
+    rejected: Vec<(String, Instant)>,
 }
 
-impl Known {
-    fn answered(&mut self, user: &str, accepts: bool) {
-        let known_as = if accepts { &mut self.accepted } else { &mut self.rejected };
-        known_as.insert(user.to_owned());
-    }
+/// What a user did last.
+struct LastAction {
+    asks: bool,
+    begun: Instant,
 }
 
 async fn lock(node: &Server, locked: bool) {
@@ -61,36 +61,43 @@ async fn shows(node: &Server, user: &str, post: u64, turn: usize) -> bool {
     status == 200 && (body.to_string().contains(&post.to_string()) || path.ends_with("/comments"))
 }
 
-/// A user asks, withdraws and asks again at random. Returns whether a request or a follow is what is left.
-async fn asks(nodes: &[Server], user: &str, mut random: SeededRandom) -> bool {
+/// A user asks, withdraws and asks again at random.
+async fn asks(nodes: &[Server], user: &str, mut random: SeededRandom) -> LastAction {
     let mut is_asking = false;
+    let mut begun = Instant::now();
     for _ in 0..2 + random.below(3) {
         tokio::time::sleep(Duration::from_millis(random.below(30) as u64)).await;
         let node = random.pick(nodes);
         is_asking = !is_asking || random.below(3) == 0;
+        begun = Instant::now();
         if is_asking {
             ask(node, user).await;
         } else {
             done(node, user, "DELETE", "/users/ann/follow").await;
         }
     }
-    is_asking
+    LastAction { asks: is_asking, begun }
 }
 
 /// Ann answers requests at random until all have asked.
-async fn answers(nodes: &[Server], known: &Mutex<Known>, all_asked: &Mutex<bool>, mut random: SeededRandom) {
+async fn answers(nodes: &[Server], given: &Mutex<Answers>, all_asked: &Mutex<bool>, mut random: SeededRandom) {
     loop {
         let is_last = *all_asked.lock();
         let waiting: Vec<String> = names(random.pick(nodes), "ann", "/users/me/requests").await.into_iter().collect();
         if !waiting.is_empty() {
             let user = random.pick(&waiting);
             let accepts = random.below(2) == 0;
-            known.lock().answered(user, accepts);
+            if accepts {
+                given.lock().accepted.insert(user.clone());
+            }
             let method = if accepts { "PUT" } else { "DELETE" };
             let path = format!("/users/me/requests/{user}");
             // The user may have withdrawn it.
             let (status, body) = attempt(random.pick(nodes), "ann", method, &path, &Value::Null).await;
             assert!(status == 200 || (accepts && status == 404), "{method} {path}: {status} {body}");
+            if !accepts {
+                given.lock().rejected.push((user.clone(), Instant::now()));
+            }
         }
         if is_last {
             return;
@@ -100,7 +107,13 @@ async fn answers(nodes: &[Server], known: &Mutex<Known>, all_asked: &Mutex<bool>
 }
 
 /// Reads as users whom ann has not begun to accept.
-async fn reads(nodes: &[Server], post: u64, users: &[String], known: &Mutex<Known>, all_asked: &Mutex<bool>) -> usize {
+async fn reads(
+    nodes: &[Server],
+    post: u64,
+    users: &[String],
+    given: &Mutex<Answers>,
+    all_asked: &Mutex<bool>,
+) -> usize {
     let mut random = SeededRandom::new(post);
     for turn in 0.. {
         if *all_asked.lock() {
@@ -109,7 +122,7 @@ async fn reads(nodes: &[Server], post: u64, users: &[String], known: &Mutex<Know
         let user = random.pick(users);
         let is_shown = shows(random.pick(nodes), user, post, turn).await;
         // Looked at afterwards: the acceptance may have begun before the read.
-        assert!(!is_shown || known.lock().accepted.contains(user), "{user} was shown {post} before an acceptance");
+        assert!(!is_shown || given.lock().accepted.contains(user), "{user} was shown {post} before an acceptance");
     }
     unreachable!("turns do not end")
 }
@@ -126,7 +139,7 @@ async fn history(cluster: &Cluster, number: u64) -> usize {
     }
     let hers = post(&nodes[0], "ann", &format!("post of history {number} #hers")).await;
     lock(random.pick(nodes), true).await;
-    let known = Mutex::new(Known { accepted: before.iter().cloned().collect(), rejected: BTreeSet::new() });
+    let given = Mutex::new(Answers { accepted: before.iter().cloned().collect(), rejected: Vec::new() });
     let all_asked = Mutex::new(false);
     let asking = async {
         let each = users[before.len()..].iter().zip(hers..);
@@ -135,19 +148,24 @@ async fn history(cluster: &Cluster, number: u64) -> usize {
         *all_asked.lock() = true;
         left
     };
-    let answering = answers(nodes, &known, &all_asked, SeededRandom::new(number + 1));
-    let reading = reads(nodes, hers, &users, &known, &all_asked);
-    let (left, (), turns) = tokio::join!(asking, answering, reading);
-    // Nothing is lost: who asked last waits or follows, or was answered.
+    let answering = answers(nodes, &given, &all_asked, SeededRandom::new(number + 1));
+    let reading = reads(nodes, hers, &users, &given, &all_asked);
+    let (last_actions, (), turns) = tokio::join!(asking, answering, reading);
+    // Nothing is lost: who asked last waits or follows, unless a rejection came after; who withdrew last does neither.
     let waiting = names(&nodes[0], "ann", "/users/me/requests").await;
     let followers = names(&nodes[1], "ann", "/users/ann/followers").await;
-    let Known { accepted, rejected } = known.into_inner();
-    for (user, is_left) in users[before.len()..].iter().zip(&left) {
-        let is_known = accepted.contains(user) || rejected.contains(user);
-        let is_there = waiting.contains(user) || followers.contains(user);
+    let rejected = given.into_inner().rejected;
+    for (user, last) in users[before.len()..].iter().zip(&last_actions) {
+        let is_waiting = names(&nodes[1], user, "/users/me/requested").await.contains("ann");
+        let was_rejected = rejected.iter().any(|(who, _)| who == user);
+        // After a rejection, she sees another request of the user a day later.
+        assert!(was_rejected || is_waiting == waiting.contains(user), "{user}: {is_waiting}; {waiting:?} wait");
+        let is_there = is_waiting || followers.contains(user);
+        let is_rejected = rejected.iter().any(|(who, answered)| who == user && *answered > last.begun);
         assert!(
-            *is_left == is_there || is_known,
-            "{user}: asked last {is_left}; {waiting:?} wait, {followers:?} follow"
+            is_there == last.asks || (last.asks && is_rejected),
+            "{user}: asks {}, waits {is_waiting}; {waiting:?} wait, {followers:?} follow, {rejected:?}",
+            last.asks
         );
     }
     // While the account is unlocked at one node, all ask at both.

@@ -33,7 +33,7 @@ export async function pinItem(app, { id }) {
     // Another tab may have changed it.
     const others = (await readPins(app)).filter((one) => one !== id);
     const ids = wanted ? [id, ...others] : others;
-    const { pinned: stored } = await app.client.connection.rpc("users.update", { pinned: ids.length > 0 ? ids : null });
+    const { pinned: stored } = await app.client.connection.rpc("users.update", { pinned: ids });
     notePins(app, stored);
     app.relations.emit(app.session.user, "pin");
   };

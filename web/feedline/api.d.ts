@@ -1099,7 +1099,7 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Ends the follow of a follower, or the request of a user. The user is not told. */
+        /** Removes a follower, or the request of a user, without a notification. */
         delete: operations["users.remove_follower"];
         options?: never;
         head?: never;
@@ -1164,7 +1164,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists the users that the caller asks to follow, latest first. */
+        /** Lists the users that the caller has requested to follow, latest first. */
         get: operations["users.requested"];
         put?: never;
         post?: never;
@@ -1181,7 +1181,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists the users who ask to follow the caller, whose account is locked, latest first. */
+        /** Lists the users with a request to follow the caller, latest first. */
         get: operations["users.requests"];
         put?: never;
         post?: never;
@@ -1199,10 +1199,10 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        /** Accepts a request: the user follows the caller. */
+        /** Accepts a request to follow. The user follows the caller from then on. */
         put: operations["users.accept"];
         post?: never;
-        /** Rejects a request. The user is not told. A new request within 24 hours is shown after them. */
+        /** Rejects a request to follow, without a notification. A new request of that user is listed 24 hours later. */
         delete: operations["users.reject"];
         options?: never;
         head?: never;
@@ -1286,7 +1286,7 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        /** Follows a user. Their posts appear in the timeline at once. If the account is locked, the user is asked. */
+        /** Follows a user. Their posts appear in the timeline at once. For a locked account, creates a request. */
         put: operations["users.follow"];
         post?: never;
         /** Unfollows a user, or withdraws the request to follow. Their posts disappear from the timeline at once. */
@@ -3510,6 +3510,7 @@ export interface components {
             push_preferences?: components["schemas"]["PushPreferences"][];
             read?: components["schemas"]["PostId"];
             reports?: components["schemas"]["ExportedReport"][];
+            requests_to_follow?: components["schemas"]["ExportedUserRow"][];
             restrictions?: components["schemas"]["ExportedRestriction"][];
             user?: components["schemas"]["UserDetails"];
         };

@@ -122,7 +122,7 @@ pub(super) fn rows() -> Vec<Operation> {
         "users.comments"  Get    "/users/{id}/comments"  200 Reader Read(2)
             => comment_reader.by_author(UserList) -> posts::CommentPage, NOT_FOUND, LOCKED;
 
-        /// Follows a user. Their posts appear in the timeline at once. If the account is locked, the user is asked.
+        /// Follows a user. Their posts appear in the timeline at once. For a locked account, creates a request.
         "users.follow"    Put    "/users/{id}/follow"    200 User   Write(Follows)
             => follows.follow(OneUser) -> people::FollowReply, NOT_FOUND, CONFLICT, LIMIT_EXCEEDED;
 
@@ -130,23 +130,23 @@ pub(super) fn rows() -> Vec<Operation> {
         "users.unfollow"  Delete "/users/{id}/follow"    200 User   Write(Follows)
             => follows.unfollow(OneUser) -> Done, NOT_FOUND;
 
-        /// Lists the users who ask to follow the caller, whose account is locked, latest first.
+        /// Lists the users with a request to follow the caller, latest first.
         "users.requests"  Get    "/users/me/requests"    200 User   Read(2)
             => requests.incoming(OwnList) -> UserPage;
 
-        /// Lists the users that the caller asks to follow, latest first.
+        /// Lists the users that the caller has requested to follow, latest first.
         "users.requested" Get    "/users/me/requested"   200 User   Read(2)
             => requests.outgoing(OwnList) -> UserPage;
 
-        /// Accepts a request: the user follows the caller.
+        /// Accepts a request to follow. The user follows the caller from then on.
         "users.accept"    Put    "/users/me/requests/{id}" 200 User Write(Follows)
             => requests.accept(OneUser) -> Done, NOT_FOUND;
 
-        /// Rejects a request. The user is not told. A new request within 24 hours is shown after them.
+        /// Rejects a request to follow, without a notification. A new request of that user is listed 24 hours later.
         "users.reject"    Delete "/users/me/requests/{id}" 200 User Write(Follows)
             => requests.reject(OneUser) -> Done;
 
-        /// Ends the follow of a follower, or the request of a user. The user is not told.
+        /// Removes a follower, or the request of a user, without a notification.
         "users.remove_follower" Delete "/users/me/followers/{id}" 200 User Write(Follows)
             => requests.remove_follower(OneUser) -> Done;
 

@@ -132,7 +132,7 @@ impl Dispatcher {
         }
     }
 
-    /// Tells all nodes of the trace of a post, before the first hint of the post.
+    /// Signals the trace of a post to all nodes, before the first hint of the post.
     async fn announce_trace(&self, post: PostId, running: &RunningJob) {
         let trace = running.trace;
         if trace.is_none() {

@@ -18,7 +18,7 @@ use crate::feed::base::Base;
 use crate::feed::error::{FeedError, Result};
 use crate::feed::visibility::Recipients;
 use crate::model::{Entry, Millis, TraceContext, UserId};
-use crate::telemetry::{Span, SpanKind};
+use crate::telemetry::{SpanKind, TraceSpan};
 
 /// The maximal number of concurrent pages of one job. With several, the broker works while the ledger is read.
 const MAX_CONCURRENT_PAGES: usize = 3;
@@ -275,7 +275,7 @@ impl FollowerScanner {
 }
 
 /// Describes the write of one page.
-fn describe_page(span: &mut Span, inboxes: usize, written: &broker::Result<FannedOut>) {
+fn describe_page(span: &mut TraceSpan, inboxes: usize, written: &broker::Result<FannedOut>) {
     span.set("messaging.batch.message_count", inboxes as u64);
     match written {
         Ok(FannedOut::Written(_)) => {}

@@ -17,7 +17,7 @@ const POSTS_PER_PAGE: usize = 500;
 /// The requests that are read by a call.
 const REQUESTS_PER_PAGE: usize = 100;
 
-/// Updates the topics of the author's posts, and accepts the requests up to `accept_through`, the oldest first.
+/// Accepts the requests up to `accept_through`, oldest first, and updates the topics of the author's posts.
 ///
 /// # Errors
 /// If the ledger cannot be reached: the attempt is repeated.
@@ -27,14 +27,13 @@ pub(super) async fn run(
     accept_through: Option<u64>,
     running: &RunningJob,
 ) -> Result<JobOutcome> {
-    let author = job.work.author();
-    if !sync_topics(base, author, running).await? {
+    if let Some(through) = accept_through
+        && !accept_requests(base, job, through, running).await?
+    {
         return Ok(JobOutcome::Fenced);
     }
-    match accept_through {
-        Some(through) if !accept_requests(base, job, through, running).await? => Ok(JobOutcome::Fenced),
-        _ => Ok(JobOutcome::Done),
-    }
+    let is_synced = sync_topics(base, job.work.author(), running).await?;
+    Ok(if is_synced { JobOutcome::Done } else { JobOutcome::Fenced })
 }
 
 /// Returns `false` if another process may own the partition.
@@ -51,7 +50,8 @@ async fn sync_topics(base: &Base, author: &UserId, running: &RunningJob) -> Resu
     Ok(false)
 }
 
-/// The same. Each follow has a job of its own, which comes after this one.
+/// Returns `false` if another process may own the partition. Each follow has a job of its own, which comes after this
+/// one.
 async fn accept_requests(base: &Base, job: &Job, through: u64, running: &RunningJob) -> Result<bool> {
     let author = job.work.author();
     while running.tokens.are_valid() {

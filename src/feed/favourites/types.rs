@@ -30,7 +30,7 @@ pub(crate) struct NewFavourite {
     pub(super) kind: ObjectType,
     /// Its id.
     pub(super) id: ObjectId,
-    /// Whether nobody else is to know of it: it is in no list and no count of others.
+    /// Whether the favourite is private: lists and counts of other users omit it.
     #[serde(default)]
     pub(super) private: bool,
 }
@@ -107,7 +107,7 @@ pub(crate) struct FavouriteItem {
     pub(super) id: ObjectId,
     /// When it was added, in Unix milliseconds.
     pub(super) created_at: Millis,
-    /// Whether nobody else is to know of it; absent: it is not private.
+    /// Whether the favourite is private; absent if it is not.
     #[serde(skip_serializing_if = "is_public")]
     pub(super) private: bool,
     /// The post, if the object is one.

@@ -21,7 +21,7 @@ use crate::model::{Standing, UserId};
 enum FollowState {
     /// The caller follows the user.
     Following,
-    /// The account is locked: the user is asked.
+    /// The account is locked, and the caller has an open request.
     Requested,
 }
 
@@ -29,7 +29,7 @@ enum FollowState {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Follow")]
 pub(crate) struct FollowReply {
-    /// `following`, or `requested` where the account is locked and the user has not answered.
+    /// `following`, or `requested` if the account is locked.
     state: FollowState,
 }
 
@@ -74,8 +74,8 @@ impl Follows {
             FollowOutcome::NoUser | FollowOutcome::Blocked => return Err(NO_USER),
             FollowOutcome::Blocks => return Err(FeedError::Conflict { field: "id", message: "you block them" }),
             FollowOutcome::Full => return full("people one follows", most),
-            FollowOutcome::TooManyRequests => return full("people one asks to follow", MAX_REQUESTS_BY),
-            FollowOutcome::AskedTooOften => return full("people who ask to follow a user", MAX_REQUESTS_TO),
+            FollowOutcome::TooManyRequests => return full("open requests of a user", MAX_REQUESTS_BY),
+            FollowOutcome::AskedTooOften => return full("open requests to a user", MAX_REQUESTS_TO),
         };
         let is_new = job.is_some();
         self.edges.apply(reader, &user.id, EdgeChange::Opens, job).await?;

@@ -160,7 +160,9 @@ impl Profiles {
         if let Some(locked) = locked {
             self.set_locked(user, locked).await?;
         }
-        self.base.ledger.update_user(user, &change).await?.ok_or(NO_USER)
+        let mut details = self.base.ledger.update_user(user, &change).await?.ok_or(NO_USER)?;
+        self.retain_visible(Some(user), &mut details.about.pinned).await?;
+        Ok(details)
     }
 
     /// Locks or unlocks an account, and waits until that is in force on every node.

@@ -1,4 +1,4 @@
-//! Requests to follow locked accounts, and the followers of one's own.
+//! Requests to follow locked accounts: lists, answers, and the removal of followers.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl FollowRequests {
         self.list(caller.user()?, &list, RequestList::ByMe).await
     }
 
-    /// A repeat finds the follow, and answers as the first time.
+    /// Idempotent: succeeds if the user follows the caller already.
     pub(crate) async fn accept(&self, caller: Caller, user: OneUser) -> Result<Done> {
         let me = caller.user()?;
         let at = now();
@@ -63,7 +63,7 @@ impl FollowRequests {
         Ok(Done {})
     }
 
-    /// As an unfollow by the other user, who is not told.
+    /// The same as an unfollow by the other user. There is no notification.
     pub(crate) async fn remove_follower(&self, caller: Caller, user: OneUser) -> Result<Done> {
         let me = caller.user()?;
         let job = self.base.ledger.unfollow(&user.id, me, now()).await?;

@@ -69,7 +69,7 @@ impl Restrictions {
     }
 
     pub(crate) async fn hide(&self, caller: Caller, user: OneUser) -> Result<Done> {
-        self.restrict(caller.user()?, Restriction::Hide, &user.id).await
+        self.restrict(caller.user()?, Restriction::Hide, &user.id, None).await
     }
 
     pub(crate) async fn unhide(&self, caller: Caller, user: OneUser) -> Result<Done> {
@@ -82,9 +82,7 @@ impl Restrictions {
         if mute.until.is_some_and(|until| until <= now() || i64::try_from(until).is_err()) {
             return Err(FeedError::invalid("until", "until is a time in the future, in Unix milliseconds"));
         }
-        let done = self.restrict(maker, Restriction::Mute, &mute.id).await?;
-        self.base.ledger.set_mute_end(maker, &mute.id, mute.until).await?;
-        Ok(done)
+        self.restrict(maker, Restriction::Mute, &mute.id, mute.until).await
     }
 
     pub(crate) async fn unmute(&self, caller: Caller, user: OneUser) -> Result<Done> {
@@ -92,7 +90,7 @@ impl Restrictions {
     }
 
     pub(crate) async fn block(&self, caller: Caller, user: OneUser) -> Result<Done> {
-        self.restrict(caller.user()?, Restriction::Block, &user.id).await
+        self.restrict(caller.user()?, Restriction::Block, &user.id, None).await
     }
 
     pub(crate) async fn unblock(&self, caller: Caller, user: OneUser) -> Result<Done> {
@@ -127,14 +125,25 @@ impl Restrictions {
         Ok(page.finish().into())
     }
 
-    async fn restrict(&self, user: &UserId, restriction: Restriction, other: &UserId) -> Result<Done> {
+    /// `until`: when a mute ends by itself.
+    async fn restrict(
+        &self,
+        user: &UserId,
+        restriction: Restriction,
+        other: &UserId,
+        until: Option<Millis>,
+    ) -> Result<Done> {
         if user == other {
             return Err(FeedError::invalid("id", "nobody does that to themselves"));
         }
         if self.base.ledger.users(std::slice::from_ref(other)).await?.is_empty() {
             return Err(NO_USER);
         }
-        let jobs = self.base.ledger.restrict(restriction, user, other, now()).await?;
+        let ledger = &self.base.ledger;
+        let jobs = match restriction {
+            Restriction::Mute => ledger.mute(user, other, now(), until).await?,
+            Restriction::Hide | Restriction::Block => ledger.restrict(restriction, user, other, now()).await?,
+        };
         self.edges.apply(user, other, EdgeChange::Closes, jobs.unwrap_or_default()).await?;
         self.base.events.wake(EventConsumer::Notifications);
         Ok(Done {})

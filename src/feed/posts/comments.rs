@@ -69,7 +69,7 @@ impl CommentService {
         if cached.post.removed.is_some() {
             return Err(FeedError::Forbidden("this post was removed"));
         }
-        if !self.base.visibility.closed_to_comments(author, [&*cached]).await?.is_empty() {
+        if !self.base.visibility.may_comment(author, &cached).await? {
             return Err(FeedError::Forbidden("the author of this post has limited who may comment"));
         }
         let above = match draft.reply_to {

@@ -57,8 +57,9 @@ impl EventRenderer {
         readers_by_author.retain(|author, _| !seen_by_readers.contains(*author));
         let readers_by_author = readers_by_author.iter().map(|(author, readers)| (*author, readers.iter().copied()));
         let relations = self.base.relations.get_by_author(readers_by_author).await?;
-        let restricted = self.base.relations.restricted_authors(authors).await?;
-        let strangers = self.base.relations.of_strangers(restricted.iter().cloned()).await?;
+        let closed = self.base.relations.restricted_authors(authors).await?;
+        let restricted = self.base.relations.users_with_restrictions(closed.iter().cloned()).await?;
+        let strangers = self.base.relations.of_strangers(closed.iter().cloned()).await?;
         let notifications = self.render_notifications(entries).await?;
         let comments = self.comments.render(entries.iter().map(|(_, entry)| *entry)).await?;
         let actors = entries.iter().flat_map(|(_, entry)| people_above(entry));
@@ -69,6 +70,7 @@ impl EventRenderer {
             pushes_to_author,
             comments,
             notifications,
+            closed,
             restricted,
             relations,
             seen_by_readers,

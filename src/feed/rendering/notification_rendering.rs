@@ -214,7 +214,9 @@ impl NotificationRenderer {
         mut actions: HashSet<(NotificationKind, UserId)>,
     ) -> Result<HashSet<(NotificationKind, UserId)>> {
         let mut likes = Vec::new();
-        let (mut followers, mut accepted_by, mut requests) = (HashSet::new(), HashSet::new(), HashSet::new());
+        let mut followers = HashSet::new();
+        let mut accepted_by = HashSet::new();
+        let mut requests = HashSet::new();
         for (kind, person) in &actions {
             match kind {
                 NotificationKind::Like(object) => likes.push((*object, person.clone())),

@@ -69,13 +69,15 @@ pub struct RenderContext {
     pub(super) comments: EncodedComments,
     /// Notifications with visible content.
     pub(super) notifications: HashMap<NotificationId, RenderedNotification>,
-    /// Authors with restrictions.
+    /// Authors whose public posts are not visible to all readers.
+    pub(super) closed: HashSet<UserId>,
+    /// The ones among them with restrictions: other content of theirs is not visible to all readers, either.
     pub(super) restricted: HashSet<UserId>,
     pub(super) relations: RelationMap,
     /// Authors whose posts are all public and visible to all readers of the timeline entries: their relations are not
     /// loaded.
     pub(super) seen_by_readers: HashSet<UserId, RandomState>,
-    /// The relations of anonymous readers to restricted authors.
+    /// The relations of anonymous readers to closed authors.
     pub(super) strangers: HashMap<UserId, Relation>,
     /// Erased users among the authors of the entries.
     pub(super) erased: HashSet<UserId>,
@@ -127,8 +129,10 @@ impl RenderContext {
         let conditions = if audience.is_unconditional() { Vec::new() } else { self.conditions(audience, entry)? };
         let is_public = conditions.iter().all(|it| {
             it.must_see
-                && it.visibility.is_none_or(|it| *it == Visibility::Public)
-                && !self.restricted.contains(it.author)
+                && match it.visibility {
+                    Some(visibility) => *visibility == Visibility::Public && !self.closed.contains(it.author),
+                    None => !self.restricted.contains(it.author),
+                }
         });
         Some(RenderedEvent { members, is_public, view, conditions })
     }

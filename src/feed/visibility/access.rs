@@ -200,7 +200,8 @@ mod tests {
             assert_eq!(seen(reader, locked(relation), ViewContext::Timeline), timeline, "{name}, timeline");
         }
         // Comments and likes of locked users are seen as those of others.
-        let (ann, bo) = (id("ann"), id("bo"));
+        let ann = id("ann");
+        let bo = id("bo");
         let access = AccessContext { reader: Some(&ann), relation: locked(NOTHING), view: ViewContext::Unrequested };
         assert!(access.can_see_user(&bo));
     }

@@ -9,11 +9,13 @@
 //! | `profile_access.rs` | who may read the lists of a profile |
 //! | `recipients.rs` | the recipients of a fan-out |
 //! | `access_checks.rs` | users whose open subscriptions must be checked again |
+//! | `comment_policy.rs` | who may comment on a post |
 //! | `comment_context.rs` | the post, the author and the ancestors of comments, cached |
 
 mod access;
 mod access_checks;
 mod comment_context;
+mod comment_policy;
 mod followees;
 mod follower_cache;
 mod pair_cache;

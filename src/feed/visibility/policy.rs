@@ -9,7 +9,7 @@ use crate::feed::content::{CachedPost, PostCache};
 use crate::feed::error::{NO_POST, Result};
 use crate::feed::identity::ErasedUsers;
 use crate::ledger::{Ledger, PostOwner};
-use crate::model::{CommentPolicy, Post, PostId, Relation, Standing, User, UserId, Visibility};
+use crate::model::{Post, PostId, Relation, Standing, User, UserId, Visibility};
 
 /// Decides which posts and users a reader may see.
 pub(crate) struct VisibilityPolicy {
@@ -116,7 +116,7 @@ impl VisibilityPolicy {
     ) -> Result<HashSet<PostId>> {
         let authors: HashSet<UserId> = posts.clone().map(|cached| cached.post.author.clone()).collect();
         let restricted = if view.is_timeline() {
-            self.relations.restricted_in_timelines(authors).await?
+            self.relations.users_with_restrictions(authors).await?
         } else {
             self.relations.restricted_authors(authors).await?
         };
@@ -185,7 +185,7 @@ impl VisibilityPolicy {
         self.relations.catch_up_standings().await?;
         people.retain(|person| !self.is_hidden(reader, person));
         if reader.is_some() {
-            let restricted = self.relations.restricted_authors(people.iter().cloned()).await?;
+            let restricted = self.relations.users_with_restrictions(people.iter().cloned()).await?;
             let relations = self.relations_to(reader, restricted).await?;
             people.retain(|person| passes(self.relation(&relations, reader, person)));
         }
@@ -242,7 +242,8 @@ impl VisibilityPolicy {
     /// If the ledger cannot be read.
     pub(crate) async fn can_see_users(&self, pairs: &[(UserId, UserId)]) -> Result<Vec<bool>> {
         // Most users have no restrictions.
-        let restricted = self.relations.restricted_authors(pairs.iter().map(|(_, person)| person.clone())).await?;
+        let people = pairs.iter().map(|(_, person)| person.clone());
+        let restricted = self.relations.users_with_restrictions(people).await?;
         let asked = pairs.iter().filter(|(reader, person)| reader != person && restricted.contains(person));
         let relations = self.relations.get(asked.cloned().collect::<Vec<_>>()).await?;
         let sees = |(reader, person): &(UserId, UserId)| {
@@ -295,39 +296,6 @@ impl VisibilityPolicy {
             Some(reader) if reader != user => !self.relations.between(reader, user).await?.blocked,
             _ => true,
         })
-    }
-
-    /// The posts among these, which the reader may see, on which the reader may not comment. Only posts for the
-    /// comments of followers need relations.
-    ///
-    /// # Errors
-    /// If the ledger cannot be read.
-    pub(crate) async fn closed_to_comments(
-        &self,
-        reader: &UserId,
-        posts: impl IntoIterator<Item = &CachedPost> + Send,
-    ) -> Result<HashSet<PostId>> {
-        let limited = |cached: &&CachedPost| {
-            cached.post.comment_policy != CommentPolicy::Everyone && cached.post.author != *reader
-        };
-        let limited: Vec<(PostId, CommentPolicy, UserId, bool)> = posts
-            .into_iter()
-            .filter(limited)
-            .map(|CachedPost { post, .. }| {
-                (post.id, post.comment_policy, post.author.clone(), post.mentions.contains(reader))
-            })
-            .collect();
-        let for_followers = limited.iter().filter(|(_, policy, ..)| *policy == CommentPolicy::Followers);
-        let authors: HashSet<UserId> = for_followers.map(|(_, _, author, _)| author.clone()).collect();
-        let followed = self.followees_among(reader, authors).await?;
-        let may_comment = |policy, author, is_mentioned| match policy {
-            CommentPolicy::Everyone => true,
-            CommentPolicy::Followers => followed.contains(author),
-            CommentPolicy::Mentioned => is_mentioned,
-            CommentPolicy::Nobody => false,
-        };
-        let closed = limited.iter().filter(|(_, policy, author, mentioned)| !may_comment(*policy, author, *mentioned));
-        Ok(closed.map(|(id, ..)| *id).collect())
     }
 
     /// Whether a reader may read what a user wrote, likes and follows: the account is open, or the reader follows it.

@@ -88,7 +88,7 @@ impl VisibilityPolicy {
         let now = cached.as_ref().map_or(&Visibility::Public, |cached| &cached.post.visibility);
         let conditions = recipients.conditions(now);
         let all_public = conditions.iter().all(|(visibility, _)| **visibility == Visibility::Public);
-        if all_public && self.relations.restricted_in_timelines([author.clone()]).await?.is_empty() {
+        if all_public && self.relations.users_with_restrictions([author.clone()]).await?.is_empty() {
             users.retain(|_| conditions.iter().all(|(_, must_see)| *must_see));
             return Ok(users);
         }

@@ -268,11 +268,12 @@ impl RelationCache {
         Ok(self.flags_of(authors).await?.into_keys().collect())
     }
 
-    /// The same for timelines: a locked account makes no difference to followers.
+    /// The same without locked accounts: a lock makes no difference in timelines, which contain posts of followees
+    /// only, and for content that is not a post.
     ///
     /// # Errors
     /// If the ledger cannot be read.
-    pub(crate) async fn restricted_in_timelines(
+    pub(crate) async fn users_with_restrictions(
         &self,
         authors: impl IntoIterator<Item = UserId>,
     ) -> Result<HashSet<UserId>> {

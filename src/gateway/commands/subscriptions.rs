@@ -15,6 +15,7 @@ use crate::gateway::hub::Hub;
 use crate::gateway::registry::sockets::UserSockets;
 use crate::gateway::session::{AccessCheck, ConnectGrant, ServerJoin, disconnect_for};
 use crate::gateway::wire::outbox::Outbox;
+use crate::gateway::wire::outgoing::Outgoing;
 use crate::model::{Channel, UserId};
 use crate::protocol::{Disconnect, ErrorCode};
 
@@ -141,9 +142,13 @@ impl Subscriptions {
         }
     }
 
-    /// Adds a client to a room, and makes it present there.
+    /// Adds a client to a room, and makes it present there. If access was lost meanwhile, the check of the room's
+    /// members may have come before the client was one, so the connection checks its subscriptions again.
     async fn enter(&self, join: &Join, outbox: &Arc<Outbox>) -> Result<(Subscriber, Joined), FeedError> {
         let (membership, joined) = self.hub.join(join, outbox).await?;
+        if !self.may_enter(join).await? {
+            outbox.push(Outgoing::CheckAccess);
+        }
         Ok((self.presence.enter(join, membership).await, joined))
     }
 

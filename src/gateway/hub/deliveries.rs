@@ -6,7 +6,7 @@ use super::broadcaster::Broadcaster;
 use super::log_tracker::WaitingEntries;
 use crate::feed::now;
 use crate::model::{Entry, PostId};
-use crate::telemetry::{Span, SpanKind, Tracer};
+use crate::telemetry::{SpanKind, TraceSpan, Tracer};
 
 /// Deliveries under way.
 pub(super) struct Deliveries<'a> {
@@ -16,7 +16,7 @@ pub(super) struct Deliveries<'a> {
 
 struct PostSpan {
     post: PostId,
-    span: Span,
+    span: TraceSpan,
     /// The sockets that receive the post.
     sockets: u64,
 }

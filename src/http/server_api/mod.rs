@@ -40,7 +40,7 @@ pub(super) use methods::{METHODS, Method, ServerError};
 
 use super::answers::{MAX_BODY_BYTES, json_answer, problem};
 use super::request_span;
-use crate::telemetry::Span;
+use crate::telemetry::TraceSpan;
 use answers::to_body;
 pub(super) use authentication::authenticate;
 use context::BackendCaller;
@@ -110,7 +110,7 @@ async fn receive(
     request: Request,
     method: &str,
     limit: usize,
-) -> Result<(BackendCaller, Bytes, Span), Response<Body>> {
+) -> Result<(BackendCaller, Bytes, TraceSpan), Response<Body>> {
     let begun = Instant::now();
     let (parts, body) = request.into_parts();
     let mut caller = authenticate(&api.api_keys.get(), &parts).map_err(|refusal| *refusal)?;

@@ -3,23 +3,20 @@
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
-use super::columns::{at, id_at, integer, json_text, natural_at, one, texts, user};
+use super::columns::{at, id_at, integer, natural_at, one, texts, user};
 use super::events::NewEvent;
 use super::rows::readable;
 use super::statements::Parameters;
 use super::{PostgresLedger, jobs, relations};
 use crate::ledger::edges::Edge;
-use crate::ledger::{
-    EdgeWork, EventConsumer, NewJob, RestrictedAuthor, RestrictedUser, RestrictionStore, Result, Work, job_plan,
-};
+use crate::ledger::{EdgeWork, NewJob, RestrictedAuthor, RestrictedUser, RestrictionStore, Result, Work, job_plan};
 use crate::model::{DomainEvent, Millis, Relation, Restriction, UserId};
 
 /// Writes an event, and one for each follow that ends.
-const RESTRICT: &str = "SELECT feedline_restrict_with_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
+const RESTRICT: &str =
+    "SELECT feedline_restrict_with_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
 
 const UNRESTRICT: &str = "SELECT feedline_unrestrict($1, $2, $3, $4, $5, $6, $7, $8)";
-
-const SET_MUTE_END: &str = "UPDATE restrictions SET until = $3 WHERE maker = $1 AND kind = 'mute' AND target = $2";
 
 pub(super) const DUE_MUTES: &str =
     "SELECT maker, target FROM restrictions WHERE until <= $1 AND kind = 'mute' ORDER BY until LIMIT $2";
@@ -42,14 +39,6 @@ pub(super) const WITH_RESTRICTIONS: &str = "\
         FROM unnest($1::text[]) AS t (id)
     ) author WHERE restricted OR locked";
 
-/// The events of the follows that a restriction may end, as JSON, and their consumers.
-fn ended_follows(edges: &[Edge], outlet: bool) -> Result<(Vec<String>, i32)> {
-    let event = |edge: &Edge| DomainEvent::Unfollowed { follower: edge.reader.clone(), followee: edge.author.clone() };
-    let events: Vec<DomainEvent> = edges.iter().map(event).collect();
-    let pending = events.first().map_or(0, |event| EventConsumer::all_of(event, outlet));
-    Ok((events.iter().map(json_text).collect::<Result<_>>()?, pending))
-}
-
 #[async_trait]
 impl RestrictionStore for PostgresLedger {
     async fn restrict(
@@ -59,27 +48,17 @@ impl RestrictionStore for PostgresLedger {
         target: &UserId,
         now: Millis,
     ) -> Result<Option<Vec<NewJob>>> {
-        let inboxes = job_plan::restricted_inboxes(restriction, maker, target);
-        let (events, pending) = ended_follows(&inboxes, self.outlet)?;
-        let event = DomainEvent::Restricted { maker: maker.clone(), target: target.clone() };
-        let event = NewEvent::new(Some(&event), self.outlet)?;
-        let inboxes = InboxJobs::new(&inboxes, EdgeWork::Detach)?;
-        let parameters: Parameters<'_> = &[
-            &restriction.as_str(),
-            &maker.as_str(),
-            &target.as_str(),
-            &inboxes.readers,
-            &inboxes.authors,
-            &job_plan::ends_follows(restriction),
-            &inboxes.jobs,
-            &integer(now),
-            &events,
-            &pending,
-            &event.text,
-            &event.pending,
-        ];
-        let rows = self.pool.write(RESTRICT, parameters).await?;
-        inboxes.submitted(&rows, now)
+        self.add_restriction(restriction, maker, target, now, None).await
+    }
+
+    async fn mute(
+        &self,
+        maker: &UserId,
+        target: &UserId,
+        now: Millis,
+        until: Option<Millis>,
+    ) -> Result<Option<Vec<NewJob>>> {
+        self.add_restriction(Restriction::Mute, maker, target, now, until).await
     }
 
     async fn unrestrict(
@@ -90,11 +69,6 @@ impl RestrictionStore for PostgresLedger {
         now: Millis,
     ) -> Result<Option<Vec<NewJob>>> {
         self.end_restriction(restriction, maker, target, now, None).await
-    }
-
-    async fn set_mute_end(&self, maker: &UserId, target: &UserId, until: Option<Millis>) -> Result<()> {
-        let until = until.map(integer);
-        self.pool.write(SET_MUTE_END, &[&maker.as_str(), &target.as_str(), &until]).await.map(drop)
     }
 
     async fn due_mutes(&self, now: Millis, limit: usize) -> Result<Vec<(UserId, UserId)>> {
@@ -135,6 +109,44 @@ impl RestrictionStore for PostgresLedger {
 }
 
 impl PostgresLedger {
+    /// Adds a restriction that ends by itself at `until` (`None`: never).
+    async fn add_restriction(
+        &self,
+        restriction: Restriction,
+        maker: &UserId,
+        target: &UserId,
+        now: Millis,
+        until: Option<Millis>,
+    ) -> Result<Option<Vec<NewJob>>> {
+        let edges = job_plan::restricted_inboxes(restriction, maker, target);
+        let unfollowed: Vec<DomainEvent> = edges.iter().map(Edge::unfollowed).collect();
+        let (unfollowed, unfollowed_pending) = NewEvent::all(&unfollowed, self.outlet)?;
+        let ended: Vec<DomainEvent> = edges.iter().map(Edge::request_ended).collect();
+        let (ended, ended_pending) = NewEvent::all(&ended, self.outlet)?;
+        let event = DomainEvent::Restricted { maker: maker.clone(), target: target.clone() };
+        let event = NewEvent::new(Some(&event), self.outlet)?;
+        let inboxes = InboxJobs::new(&edges, EdgeWork::Detach)?;
+        let parameters: Parameters<'_> = &[
+            &restriction.as_str(),
+            &maker.as_str(),
+            &target.as_str(),
+            &inboxes.readers,
+            &inboxes.authors,
+            &job_plan::ends_follows(restriction),
+            &inboxes.jobs,
+            &integer(now),
+            &unfollowed,
+            &unfollowed_pending.first().copied().unwrap_or_default(),
+            &event.text,
+            &event.pending,
+            &until.map(integer),
+            &ended,
+            &ended_pending,
+        ];
+        let rows = self.pool.write(RESTRICT, parameters).await?;
+        inboxes.submitted(&rows, now)
+    }
+
     /// Ends a restriction. `due`: only if it ends by itself, at this time at the latest.
     async fn end_restriction(
         &self,

@@ -121,6 +121,7 @@ async fn every_list_is_read_from_one_partition_in_its_order() {
         (relations::RELATIONS, "'{a,b}', '{c,d}'"),
         (edges::MERGE_SOURCES, "'{a,b}', '{c,d}', 9"),
         (restrictions::WITH_RESTRICTIONS, "'{a,b}'"),
+        (restrictions::DUE_MUTES, "9, 9"),
         (pull_log::FANOUT_MODE, "'u'"),
         (pull_log::AFTER, "0, 9"),
         (pull_log::DUE, "'u', 0, 9"),

@@ -105,14 +105,15 @@ fn follow(
         Relation { follows: true, .. } => return Ok(FollowOutcome::Unchanged),
         _ => {}
     }
-    if following_count(db, &edge.reader)? >= max_follows {
+    let others = if relation.locked { open_requests::others_by(db, edge)? } else { 0 };
+    if following_count(db, &edge.reader)? + others >= max_follows {
         return Ok(FollowOutcome::Full);
     }
     if relation.locked {
         return open_requests::add(db, edge, now, outlet);
     }
     make(db, edge, now)?;
-    // The account was unlocked, and the job that accepts its requests has not come to this one.
+    // The job of an unlock has not accepted this request yet.
     open_requests::end(db, edge, now, outlet)?;
     events::append(db, Some(&edge.followed()), now, outlet)?;
     jobs::create(db, job_plan::edge_changed(EdgeWork::Follow, edge), now).map(FollowOutcome::New)

@@ -92,12 +92,15 @@ impl FollowRequestStore for SqliteLedger {
             let wanted = params![author.as_str(), integer(before.0), count(limit)];
             let mut statement = db.prepare_cached(NEWEST_POSTS)?;
             let mut rows = statement.query(wanted)?;
-            let (mut posts, mut last) = (Vec::new(), None);
+            let mut posts = Vec::new();
+            let mut last = None;
             while let Some(row) = rows.next()? {
                 last = Some(post_id_at(row, 0)?);
                 if row.get(1)? {
-                    let post = super::posts::body(row, 2)?;
-                    posts.push(TopicPost { post: post.id, topics: post.topics });
+                    // A post that cannot be read keeps its topics.
+                    posts.extend(
+                        super::posts::body(row, 2).ok().map(|post| TopicPost { post: post.id, topics: post.topics }),
+                    );
                 }
             }
             Ok((posts, last))
@@ -126,7 +129,8 @@ const AMONG: &str = "SELECT follower FROM follow_requests INDEXED BY follow_requ
 const OLDEST: &str = "SELECT seq, follower FROM follow_requests INDEXED BY follow_requests_to \
     WHERE followee = ?1 AND seq <= ?2 ORDER BY seq LIMIT ?3";
 
-const NEWEST_POSTS: &str = "SELECT id, coalesce(body ->> '$.visibility', 'public') = 'public' AND EXISTS \
+const NEWEST_POSTS: &str = "SELECT id, json_valid(body) AND coalesce(body ->> '$.visibility', 'public') = 'public' \
+    AND EXISTS \
         (SELECT 1 FROM post_topics WHERE topic = body ->> '$.topics[0]' AND post = id \
             AND public = (SELECT locked FROM users WHERE users.id = ?1)), \
     body FROM posts INDEXED BY posts_author \
@@ -139,7 +143,7 @@ fn accept(
     shown_at: Option<Millis>,
     outlet: bool,
 ) -> rusqlite::Result<Option<NewJob>> {
-    // A request counts as one of the reader's follows when it is made.
+    // The limit was checked when the request was made: open requests count as follows.
     if !open_requests::remove(db, edge, shown_at)? || !edges::make(db, edge, now)? {
         return Ok(None);
     }
@@ -151,7 +155,7 @@ fn reject(db: &Connection, edge: &Edge, now: Millis, outlet: bool) -> rusqlite::
     if !open_requests::remove(db, edge, Some(now))? {
         return Ok(false);
     }
-    // Those that have no effect any more.
+    // Removes rejections that have expired.
     let sql = "DELETE FROM follow_rejections WHERE followee = ?1 AND at <= ?2";
     db.prepare_cached(sql)?.execute(params![edge.author.as_str(), integer(now.saturating_sub(REQUEST_QUIET))])?;
     let sql = "INSERT INTO follow_rejections (followee, follower, at) VALUES (?1, ?2, ?3) \

@@ -38,6 +38,14 @@ pub(super) fn add(db: &Connection, edge: &Edge, now: Millis, outlet: bool) -> ru
     Ok(FollowOutcome::Requested)
 }
 
+/// The number of open requests of the reader to other users.
+pub(super) fn others_by(db: &Connection, edge: &Edge) -> rusqlite::Result<u64> {
+    let sql =
+        "SELECT count(*) FROM follow_requests INDEXED BY follow_requests_by WHERE follower = ?1 AND followee <> ?2";
+    let pair = [edge.reader.as_str(), edge.author.as_str()];
+    db.prepare_cached(sql)?.query_row(pair, |row| row.get(0)).map(natural)
+}
+
 /// Removes a request, and writes its event if there was one. Returns whether there was one.
 pub(super) fn end(db: &Connection, edge: &Edge, now: Millis, outlet: bool) -> rusqlite::Result<bool> {
     let ended = remove(db, edge, None)?;

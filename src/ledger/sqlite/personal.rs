@@ -47,6 +47,11 @@ const fn by_number(data: PersonalData) -> Option<&'static str> {
              coalesce((SELECT handle FROM users WHERE id = followee), followee), 'at', at), followee \
              FROM follow_requests INDEXED BY follow_requests_by WHERE follower = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
         }
+        PersonalData::RequestsToFollow => {
+            "SELECT CAST(seq AS TEXT), json_object('user', \
+             coalesce((SELECT handle FROM users WHERE id = follower), follower), 'at', at), follower \
+             FROM follow_requests INDEXED BY follow_requests_to WHERE followee = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
+        }
         PersonalData::Reports => {
             "SELECT CAST(id AS TEXT), json_patch('{}', json_object('id', id, 'kind', kind, 'object', object, \
              'reason', reason, 'text', text, 'at', at)), NULL FROM reports INDEXED BY reports_reporter \

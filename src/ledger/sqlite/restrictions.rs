@@ -21,7 +21,7 @@ impl RestrictionStore for SqliteLedger {
     ) -> Result<Option<Vec<NewJob>>> {
         let key = RestrictionKey::new(restriction, maker, target);
         let outlet = self.outlet;
-        self.write(move |db| restrict(db, &key, now, outlet)).await
+        self.write(move |db| restrict(db, &key, now, None, outlet)).await
     }
 
     async fn unrestrict(
@@ -35,14 +35,16 @@ impl RestrictionStore for SqliteLedger {
         self.write(move |db| unrestrict(db, &key, now, None)).await
     }
 
-    async fn set_mute_end(&self, maker: &UserId, target: &UserId, until: Option<Millis>) -> Result<()> {
-        let (maker, target) = (maker.clone(), target.clone());
-        self.write(move |db| {
-            let sql = "UPDATE restrictions SET until = ?3 WHERE maker = ?1 AND kind = 'mute' AND target = ?2";
-            let row = params![maker.as_str(), target.as_str(), until.map(integer)];
-            db.prepare_cached(sql)?.execute(row).map(drop)
-        })
-        .await
+    async fn mute(
+        &self,
+        maker: &UserId,
+        target: &UserId,
+        now: Millis,
+        until: Option<Millis>,
+    ) -> Result<Option<Vec<NewJob>>> {
+        let key = RestrictionKey::new(Restriction::Mute, maker, target);
+        let outlet = self.outlet;
+        self.write(move |db| restrict(db, &key, now, until, outlet)).await
     }
 
     async fn due_mutes(&self, now: Millis, limit: usize) -> Result<Vec<(UserId, UserId)>> {
@@ -101,10 +103,21 @@ impl RestrictionKey {
     }
 }
 
-fn restrict(db: &Connection, key: &RestrictionKey, now: Millis, outlet: bool) -> rusqlite::Result<Option<Vec<NewJob>>> {
-    let sql = "INSERT INTO restrictions (maker, kind, target, at) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
-    let row = params![key.maker.as_str(), key.restriction.as_str(), key.target.as_str(), integer(now)];
-    if db.prepare_cached(sql)?.execute(row)? == 0 {
+/// Adds a restriction that ends by itself at `until` (`None`: never).
+fn restrict(
+    db: &Connection,
+    key: &RestrictionKey,
+    now: Millis,
+    until: Option<Millis>,
+    outlet: bool,
+) -> rusqlite::Result<Option<Vec<NewJob>>> {
+    let [maker, kind, target] = [key.maker.as_str(), key.restriction.as_str(), key.target.as_str()];
+    let until = until.map(integer);
+    let sql = "INSERT INTO restrictions (maker, kind, target, at, until) VALUES (?1, ?2, ?3, ?4, ?5) \
+               ON CONFLICT DO NOTHING";
+    if db.prepare_cached(sql)?.execute(params![maker, kind, target, integer(now), until])? == 0 {
+        let sql = "UPDATE restrictions SET until = ?4 WHERE maker = ?1 AND kind = ?2 AND target = ?3";
+        db.prepare_cached(sql)?.execute(params![maker, kind, target, until])?;
         return Ok(None);
     }
     let event = DomainEvent::Restricted { maker: key.maker.clone(), target: key.target.clone() };
@@ -112,7 +125,7 @@ fn restrict(db: &Connection, key: &RestrictionKey, now: Millis, outlet: bool) ->
     let mut made = Vec::new();
     for edge in job_plan::restricted_inboxes(key.restriction, &key.maker, &key.target) {
         if job_plan::ends_follows(key.restriction) {
-            open_requests::remove(db, &edge, None)?;
+            open_requests::end(db, &edge, now, outlet)?;
             if edges::end(db, &edge)? {
                 edges::tell_of_end(db, &edge, now, outlet)?;
             }

@@ -426,7 +426,7 @@ CREATE TABLE favourites (
     object text COLLATE "C" NOT NULL,
     seq    bigint NOT NULL,
     at     bigint NOT NULL,
-    -- Nobody else is to know of it.
+    -- Other users do not see it, and counts omit it.
     private boolean NOT NULL DEFAULT false,
     PRIMARY KEY (owner, type, object)
 ) PARTITION BY HASH (owner);

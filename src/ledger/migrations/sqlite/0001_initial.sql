@@ -419,7 +419,7 @@ CREATE TABLE favourites (
     type   TEXT NOT NULL,
     object TEXT NOT NULL,
     at     INTEGER NOT NULL,
-    -- Nobody else is to know of it.
+    -- Other users do not see it, and counts omit it.
     private INTEGER NOT NULL DEFAULT 0
 );
 CREATE UNIQUE INDEX favourites_one ON favourites (user, type, object);

@@ -88,7 +88,8 @@ BEGIN
             THEN 'blocks'
         WHEN is_locked AND EXISTS (SELECT FROM follows WHERE follower = p_reader AND followee = p_author)
             THEN 'unchanged'
-        WHEN is_locked AND EXISTS (SELECT FROM users WHERE id = p_reader AND following >= p_max) THEN 'full'
+        WHEN is_locked AND p_max <= (SELECT following FROM users WHERE id = p_reader)
+            + (SELECT count(*) FROM follow_requests WHERE follower = p_reader AND followee <> p_author) THEN 'full'
         ELSE 'new'
     END;
     IF outcome <> 'new' THEN
@@ -106,7 +107,7 @@ BEGIN
         END;
         RETURN;
     END IF;
-    -- The account was unlocked, and the job that accepts its requests has not come to this one.
+    -- The job of an unlock has not accepted this request yet.
     PERFORM feedline_end_request(p_reader, p_author, p_now, p_events[3], p_pending[3]);
     IF p_events[1] IS NOT NULL THEN
         INSERT INTO events (at, event, pending) VALUES (p_now, p_events[1], p_pending[1]);
@@ -152,7 +153,7 @@ CREATE OR REPLACE FUNCTION feedline_accept_request(
 BEGIN
     PERFORM feedline_lock_users(p_reader, p_author);
     DELETE FROM follow_requests WHERE followee = p_author AND follower = p_reader AND shown_at <= p_shown_at;
-    -- A request counts as one of the reader's follows when it is made.
+    -- The limit was checked when the request was made: open requests count as follows.
     IF NOT FOUND OR NOT feedline_insert_follow(p_reader, p_author, p_now, 9223372036854775807) THEN
         RETURN NULL;
     END IF;
@@ -172,7 +173,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    -- Those that have no effect any more.
+    -- Removes rejections that have expired.
     DELETE FROM follow_rejections WHERE followee = p_author AND at <= p_now - p_quiet;
     INSERT INTO follow_rejections (followee, follower, at) VALUES (p_author, p_reader, p_now)
     ON CONFLICT (followee, follower) DO UPDATE SET at = excluded.at;

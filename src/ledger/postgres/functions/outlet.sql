@@ -5,7 +5,8 @@
 -- parameters are the event of the restriction itself.
 CREATE OR REPLACE FUNCTION feedline_restrict_with_events(
     p_kind text, p_maker text, p_target text, p_readers text[], p_authors text[], p_ends_follows boolean, p_jobs text[],
-    p_now bigint, p_events text[], p_pending int, p_restricted text, p_restricted_pending int
+    p_now bigint, p_events text[], p_pending int, p_restricted text, p_restricted_pending int, p_until bigint,
+    p_request_events text[], p_request_pending int[]
 ) RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
     ended text[];
@@ -15,7 +16,8 @@ BEGIN
     SELECT array_agg(edge.event ORDER BY edge.place) INTO ended
     FROM unnest(p_readers, p_authors, p_events) WITH ORDINALITY AS edge (reader, author, event, place)
     JOIN follows f ON f.follower = edge.reader AND f.followee = edge.author;
-    submitted := feedline_restrict(p_kind, p_maker, p_target, p_readers, p_authors, p_ends_follows, p_jobs, p_now);
+    submitted := feedline_restrict(p_kind, p_maker, p_target, p_readers, p_authors, p_ends_follows, p_jobs, p_now,
+        p_until, p_request_events, p_request_pending);
     IF submitted IS NOT NULL THEN
         INSERT INTO events (at, event, pending) VALUES (p_now, p_restricted, p_restricted_pending);
     END IF;
