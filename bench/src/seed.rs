@@ -93,6 +93,8 @@ pub(super) fn post(id: PostId, author: &UserId) -> Post {
         visibility: Visibility::Public,
         comment_policy: feedline::model::CommentPolicy::Everyone,
         data: None,
+        repost: None,
+        quote: None,
         created_at: id.time(),
         edited_at: None,
     }

@@ -22,6 +22,8 @@ pub const CACHE_LEASE: Duration = Duration::from_millis(500);
 pub enum Invalidation {
     /// A post was edited or deleted, or its visibility changed.
     Post(PostId),
+    /// A post was reposted, or a repost of it ended. The post itself is as before.
+    Reposts(PostId),
     /// A comment was deleted.
     Comment(CommentId),
     /// The relation between two users changed, in either direction.
@@ -40,6 +42,7 @@ impl fmt::Display for Invalidation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Post(id) => write!(f, "post {id}"),
+            Self::Reposts(id) => write!(f, "reposts {id}"),
             Self::Comment(id) => write!(f, "comment {id}"),
             Self::Relation(one, other) => write!(f, "relation {one} {other}"),
             Self::Erased(user) => write!(f, "erased {user}"),
@@ -73,6 +76,7 @@ impl Invalidation {
             "erased" => Self::Erased(UserId::parse(rest)?),
             "standing" => Self::Standing(UserId::parse(rest)?),
             "locked" => Self::Locked(UserId::parse(rest)?),
+            "reposts" => Self::Reposts(PostId::parse(rest)?),
             "user" => Self::User(UserId::parse(rest)?),
             _ => return None,
         })
@@ -215,6 +219,7 @@ mod tests {
             Invalidation::Erased(id("dee")),
             Invalidation::Standing(id("eve")),
             Invalidation::Locked(id("eve")),
+            Invalidation::Reposts(PostId(7)),
         ];
         assert_eq!(Invalidation::decode_all(&Invalidation::encode_all(&all)).as_deref(), Some(&all[..]));
         assert_eq!(Invalidation::decode_all("post 7\nnewer kind"), None);

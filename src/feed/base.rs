@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::content::PostCache;
+use super::content::{PostCache, WaitingCounts};
 use super::event_queue::EventQueue;
 use super::identity::IdentityService;
 use super::invalidation::Invalidator;
@@ -51,6 +51,8 @@ pub(crate) struct Base {
     pub(crate) owner: Arc<Owner>,
     /// Queues the fan-out jobs of changes.
     pub(crate) jobs: Arc<JobQueue>,
+    /// Counts of reposted and quoted posts that are to be pushed.
+    pub(crate) waiting_counts: WaitingCounts,
     /// Woken after a write that puts an event into the ledger's queue.
     pub(crate) events: Arc<EventQueue>,
 }

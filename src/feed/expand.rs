@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::error::{FeedError, Result};
-use crate::model::{Comment, Person, ShownPost, UserId};
+use crate::model::{Comment, Person, RepostedBy, ShownPost, UserId};
 
 /// The number of parts. Requests with more are refused.
 const MAX_PARTS: usize = 3;
@@ -136,6 +136,9 @@ pub(crate) struct PageItem {
     post: ShownPost,
     #[serde(flatten)]
     preview: PostPreview,
+    /// The other users that the reader follows and that reposted it, on pages of timelines; absent: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reposted_by: Option<RepostedBy>,
 }
 
 /// A single post, with its preview and people.

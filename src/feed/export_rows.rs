@@ -71,6 +71,12 @@ pub(super) struct ExportedRows {
 struct ExportedPost {
     #[serde(flatten)]
     post: Post,
+    /// The id of the post that it reposts; absent: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repost: Option<PostId>,
+    /// The id of the post that it quotes; absent: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quote: Option<PostId>,
 }
 
 /// A post, and since when the row exists.
@@ -125,7 +131,7 @@ struct ExportedFollower {
 /// A restriction.
 #[derive(JsonSchema)]
 struct ExportedRestriction {
-    /// Whether it hides from, mutes or blocks the other user.
+    /// What it does.
     kind: ExportedRestrictionKind,
     /// The id of the other user.
     user: UserId,
@@ -146,6 +152,8 @@ enum ExportedRestrictionKind {
     Mute,
     /// Both.
     Block,
+    /// The other user's reposts are hidden from the user's timeline.
+    Reposts,
 }
 
 /// A report that the user made.

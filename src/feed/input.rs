@@ -114,12 +114,18 @@ pub(crate) struct AuthorList {
 pub(crate) enum PostKind {
     /// With pictures, films or sounds.
     Media,
+    /// Quotes of other posts.
+    Quotes,
+    /// Reposts.
+    Reposts,
 }
 
 impl PostKind {
     fn includes(self, post: &Post) -> bool {
         match self {
             Self::Media => !post.media.is_empty(),
+            Self::Quotes => post.quote.is_some(),
+            Self::Reposts => post.repost.is_some(),
         }
     }
 }

@@ -7,7 +7,7 @@
 //! | layer | modules |
 //! |---|---|
 //! | background work | `fanout/`, `likes/`, `erasure/`, `outlet/` |
-//! | commands and reads | `posts/`, `people/`, `timelines/`, `notifications/`, `favourites`, `topics`, `export` |
+//! | commands, reads | `posts/`, `reposts/`, `people/`, `timelines/`, `notifications/`, `favourites`, `topics`, `export` |
 //! | | `devices/`, `web_push_key` |
 //! | what nearly all of these use | `base` |
 //! | rendering | `rendering/` |
@@ -53,6 +53,7 @@ mod query_values;
 mod rate_limit;
 mod rate_limits;
 mod rendering;
+pub(crate) mod reposts;
 mod runtime;
 mod services;
 mod status;

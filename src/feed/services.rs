@@ -20,6 +20,7 @@ use super::people::{FollowRequests, Follows, Profiles, Restrictions, UserSearch}
 use super::posts::{CommentReader, CommentService, PostEditor, PostService};
 use super::pushes::{LiveSockets, PushReview};
 use super::rendering::EventRenderer;
+use super::reposts::{QuoteService, RepostService};
 use super::timelines::{Inboxes, ReadMarkers, TimelinePages};
 use super::topics::TopicService;
 use super::visibility::AccessChecks;
@@ -56,6 +57,8 @@ pub struct Feed {
     pub(crate) removals: Removals,
     pub(crate) reports: Reports,
     pub(crate) posts: PostService,
+    pub(crate) reposts: RepostService,
+    pub(crate) quotes: QuoteService,
     pub(crate) post_editor: PostEditor,
     pub(crate) comment_reader: Arc<CommentReader>,
     pub(crate) comments: Arc<CommentService>,

@@ -24,8 +24,9 @@ impl EventConsumer {
         let outlet = if outlet { Self::Outlet.bit() } else { 0 };
         match event {
             DomainEvent::Liked { .. } | DomainEvent::Unliked { .. } => Self::Likes.bit(),
-            DomainEvent::PostCreated { mentions, .. } => {
-                outlet | if mentions.is_empty() { 0 } else { Self::Notifications.bit() }
+            DomainEvent::PostCreated { mentions, repost, quote, .. } => {
+                let is_plain = mentions.is_empty() && repost.is_none() && quote.is_none();
+                outlet | if is_plain { 0 } else { Self::Notifications.bit() }
             }
             DomainEvent::PostEdited { mentions, unmentioned, still_mentioned, .. } => {
                 let is_plain = mentions.is_empty() && unmentioned.is_empty() && still_mentioned.is_none();

@@ -2,6 +2,7 @@
 
 use super::edges::Edge;
 use super::jobs::{EdgeWork, VisibilityChange, Work};
+use super::reposts::NewestRepost;
 use super::standings::StandingChange;
 use crate::model::{DomainEvent, Post, PostId, Report, Restriction, Standing, TraceContext, UserId, Visibility};
 
@@ -42,9 +43,17 @@ pub(super) fn restricted_inboxes(restriction: Restriction, maker: &UserId, targe
     let of_maker = Edge { reader: maker.clone(), author: target.clone() };
     let of_other = Edge { reader: target.clone(), author: maker.clone() };
     match restriction {
-        Restriction::Mute => vec![of_maker],
+        Restriction::Mute | Restriction::Reposts => vec![of_maker],
         Restriction::Hide => vec![of_other],
         Restriction::Block => vec![of_maker, of_other],
+    }
+}
+
+/// What a restriction does to the inboxes that it affects.
+pub(super) fn detachment(restriction: Restriction) -> EdgeWork {
+    match restriction {
+        Restriction::Mute | Restriction::Hide | Restriction::Block => EdgeWork::Detach,
+        Restriction::Reposts => EdgeWork::DetachReposts,
     }
 }
 
@@ -56,6 +65,11 @@ pub(super) fn ends_follows(restriction: Restriction) -> bool {
 /// The job that removes the posts of a suspended author from open timelines. `post` is any post of the author.
 pub(super) fn author_hidden(post: PostId, author: &UserId) -> Work {
     Work::HideAuthor { post, author: author.clone() }
+}
+
+/// The job that tells the readers of a repost that they may not see the post any more.
+pub(super) fn repost_hidden(repost: &NewestRepost) -> Work {
+    Work::HideRepost { repost: repost.repost, author: repost.author.clone() }
 }
 
 /// The job of an account that was locked or unlocked. `accept_through`: the last request that the unlock accepts.

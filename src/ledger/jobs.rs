@@ -71,6 +71,13 @@ pub enum Work {
         /// The author.
         author: UserId,
     },
+    /// Some readers may not see the post any more that a repost passes on: the repost leaves their open timelines.
+    HideRepost {
+        /// The repost.
+        repost: PostId,
+        /// Its author.
+        author: UserId,
+    },
     /// An account was locked or unlocked: its posts leave topics or return to them. If it was unlocked, its requests
     /// are accepted.
     LockChanged {
@@ -100,6 +107,8 @@ pub enum EdgeWork {
     Unfollow,
     /// A restriction hides the posts: they leave the inbox.
     Detach,
+    /// The reader wants no reposts of the author: these leave the inbox.
+    DetachReposts,
 }
 
 /// The change of a post's visibility by an edit.
@@ -121,6 +130,7 @@ impl Work {
             | Self::RevokeVisibility { author, .. }
             | Self::GrantVisibility { author, .. }
             | Self::HideAuthor { author, .. }
+            | Self::HideRepost { author, .. }
             | Self::LockChanged { author, .. }
             | Self::Edge { author, .. } => author,
         }
@@ -135,6 +145,7 @@ impl Work {
             | Self::RevokeVisibility { .. }
             | Self::GrantVisibility { .. }
             | Self::HideAuthor { .. }
+            | Self::HideRepost { .. }
             | Self::LockChanged { .. }
             | Self::Edge { .. } => None,
         }

@@ -33,6 +33,7 @@ mod pushes;
 mod quarantine;
 mod read_markers;
 mod reports;
+mod reposts;
 mod restrictions;
 mod revocations;
 mod schema_mode;
@@ -95,6 +96,7 @@ pub use self::quarantine::{
 };
 pub use self::read_markers::ReadMarkerStore;
 pub use self::reports::ReportStore;
+pub use self::reposts::{ListedRepost, NamingOutcome, NewestRepost, RepostStore};
 pub use self::restrictions::{RestrictedAuthor, RestrictedUser, RestrictionStore};
 pub use self::revocations::{Revocation, RevocationKind, RevocationStore, SessionsEnd};
 pub use self::schema_mode::SchemaMode;
@@ -191,6 +193,7 @@ pub trait Ledger:
     + FollowRequestStore
     + StandingStore
     + ReportStore
+    + RepostStore
     + PersonalDataStore
     + ErasureStore
     + LineageStore

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::Result;
-use crate::model::{Millis, PostId, Profile, User, UserDetails, UserId, UserOrigin};
+use crate::model::{Millis, PostId, Profile, Quotable, User, UserDetails, UserId, UserOrigin};
 pub use crate::text::fold;
 
 /// A new account.
@@ -53,6 +53,8 @@ pub struct ProfileChange {
     pub data: Option<Option<Map<String, Value>>>,
     /// The new posts that are shown first, if they change.
     pub pinned: Option<Vec<PostId>>,
+    /// The new rule who may quote the user's posts, if it changes.
+    pub quotable: Option<Quotable>,
 }
 
 /// A user whose id, or a word of whose name, begins with the search term.

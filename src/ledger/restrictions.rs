@@ -20,7 +20,7 @@ pub struct RestrictedAuthor {
     /// The author.
     pub author: UserId,
     /// Whether there are restrictions: the author hides from a user or blocks a user, or a user blocks or mutes the
-    /// author.
+    /// author or their reposts.
     pub restricted: bool,
     /// Whether the account of the author is locked.
     pub locked: bool,
@@ -34,7 +34,9 @@ pub trait RestrictionStore: Send + Sync {
     /// - a block ends the follows and the requests in both directions, and updates the tallies of follows;
     /// - jobs ([`EdgeWork::Detach`](super::EdgeWork::Detach)) are created that remove hidden posts from
     ///   inboxes: a mute removes the posts of `target` from the inbox of `maker`, a hide removes the posts of `maker`
-    ///   from the inbox of `target`, a block does both, in that order.
+    ///   from the inbox of `target`, a block does both, in that order; for
+    ///   `Reposts` only the reposts of `target` leave the inbox of `maker`
+    ///   ([`EdgeWork::DetachReposts`](super::EdgeWork::DetachReposts)).
     ///
     /// Returns `None` and changes nothing if the restriction exists already. The caller has checked that both users
     /// exist.

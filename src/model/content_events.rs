@@ -1,14 +1,26 @@
 //! The domain events of changes of posts and comments.
 
 use super::domain_event::{DomainEvent, MAX_MENTIONED};
-use super::{Comment, Post, UserId};
+use super::{Comment, Post, PostId, UserId};
 
 impl DomainEvent {
     /// The event of a new post; `None` if the post mentions no other users, unless the `outlet` wants every post.
     pub fn post_created(post: &Post, outlet: bool) -> Option<Self> {
         let mentions = others(&post.mentions, &post.author);
-        let is_wanted = outlet || !mentions.is_empty();
-        is_wanted.then(|| Self::PostCreated { post: post.id, author: post.author.clone(), mentions })
+        let Post { repost, quote, .. } = *post;
+        let is_wanted = outlet || !mentions.is_empty() || post.named().is_some();
+        is_wanted.then(|| Self::PostCreated { post: post.id, author: post.author.clone(), mentions, repost, quote })
+    }
+
+    /// The event of a deleted post; `None` for `post`: it could not be decoded.
+    pub fn post_deleted(id: PostId, author: &UserId, post: Option<&Post>) -> Self {
+        Self::PostDeleted {
+            post: id,
+            author: author.clone(),
+            mentions: post.map(|post| others(&post.mentions, author)).unwrap_or_default(),
+            repost: post.and_then(|post| post.repost),
+            quote: post.and_then(|post| post.quote),
+        }
     }
 
     /// The event of an edit; `None` if it changes neither mentions nor the visibility. The outlet gets an event in any

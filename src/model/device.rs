@@ -277,6 +277,10 @@ pub struct PushKinds {
     pub request: bool,
     /// Requests of the user that were accepted.
     pub accepted: bool,
+    /// Reposts of the user's posts.
+    pub repost: bool,
+    /// Quotes of the user's posts.
+    pub quote: bool,
     /// Posts of authors with alerts: see `users.notify`.
     pub post: bool,
 }
@@ -291,6 +295,8 @@ impl Default for PushKinds {
             follow: true,
             request: true,
             accepted: true,
+            repost: true,
+            quote: true,
             post: true,
         }
     }
@@ -307,6 +313,8 @@ impl PushKinds {
             "follow" => self.follow,
             "request" => self.request,
             "accepted" => self.accepted,
+            "repost" => self.repost,
+            "quote" => self.quote,
             "post" => self.post,
             _ => false,
         }

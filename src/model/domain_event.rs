@@ -20,7 +20,8 @@ pub const MAX_LIKES: usize = 256;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DomainEvent {
-    /// A post was written. Without the outlet, only posts that mention other users have this event.
+    /// A post was written. Without the outlet, only posts that mention other users, and reposts and quotes, have this
+    /// event.
     PostCreated {
         /// The post.
         post: PostId,
@@ -28,6 +29,12 @@ pub enum DomainEvent {
         author: UserId,
         /// The other users that it mentions, at most [`MAX_MENTIONED`].
         mentions: Vec<UserId>,
+        /// The post that it reposts.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        repost: Option<PostId>,
+        /// The post that it quotes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        quote: Option<PostId>,
     },
     /// A post was edited. Without the outlet, only edits that add mentions of other users have this event.
     PostEdited {
@@ -146,6 +153,12 @@ pub enum DomainEvent {
         /// The other users that it mentioned, at most [`MAX_MENTIONED`].
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         mentions: Vec<UserId>,
+        /// The post that it reposted.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        repost: Option<PostId>,
+        /// The post that it quoted.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        quote: Option<PostId>,
     },
     /// A post was removed by the application's backend.
     PostRemoved {
@@ -320,9 +333,8 @@ impl DomainEvent {
                 mentions.len() + unmentioned.len() + still_mentioned.as_ref().map_or(0, Vec::len)
             }
             Self::CommentEdited { mentions, unmentioned, .. } => mentions.len() + unmentioned.len(),
-            Self::PostCreated { mentions, .. }
-            | Self::PostDeleted { mentions, .. }
-            | Self::PostRemoved { mentions, .. } => mentions.len(),
+            Self::PostCreated { mentions, .. } | Self::PostDeleted { mentions, .. } => mentions.len() + 1,
+            Self::PostRemoved { mentions, .. } => mentions.len(),
             Self::CommentCreated { mentions, .. }
             | Self::CommentDeleted { mentions, .. }
             | Self::CommentRemoved { mentions, .. } => mentions.len() + 2,

@@ -80,7 +80,8 @@ pub enum Entry {
     /// A post left the channel.
     Gone(PostId, GoneReason),
     /// The author of this post was suspended: all posts of the author left the channel. One entry stands for all of
-    /// them; any post of the author names the author.
+    /// them; any post of the author names the author. If the author is not suspended, the entry concerns this post
+    /// alone: the reader sees what they may see of it now.
     AuthorGone(PostId),
     /// A publication of an application: the members of its JSON object without the braces
     /// (`"data":…,"info":…,"tags":…`), without line breaks.

@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::{
-    Comment, CommentId, GoneReason, Notification, NotificationId, NotificationPosition, Person, PostId, RevertReason,
-    ShownPost, Tally, UserId,
+    Comment, CommentId, GoneReason, Notification, NotificationId, NotificationPosition, Person, PostCounts, PostId,
+    RevertReason, ShownPost, Tally, UserId,
 };
 
 /// An event on a channel of the feed. `title` is the name of its schema, `x-channels` are the kinds of channels that
@@ -35,6 +35,17 @@ pub enum Event<'a> {
         /// The whole post after the edit.
         #[schemars(with = "ShownPost")]
         post: &'a RawValue,
+    },
+    /// A user that the reader follows reposted a post that the timeline has already.
+    #[serde(rename = "reposted")]
+    #[schemars(title = "PostRepostedEvent", extend("x-channels" = ["timeline"]))]
+    Reposted {
+        /// The id of the post.
+        id: PostId,
+        /// The id of the repost. The timeline shows it if what it repeats leaves.
+        repost: PostId,
+        /// The user who reposted it.
+        by: &'a Person,
     },
     /// A post was removed, or the reader cannot see it any more.
     #[serde(rename = "gone")]
@@ -102,6 +113,12 @@ pub enum Event<'a> {
         likes: u64,
         /// The number of comments at any depth.
         comments: u64,
+        /// The number of reposts; absent: as before.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reposts: Option<u64>,
+        /// The number of quotes; absent: as before.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        quotes: Option<u64>,
         /// The version of these counts.
         version: u64,
     },
@@ -178,7 +195,13 @@ impl Event<'_> {
     /// The counts of a post.
     pub fn counts(post: PostId, tally: Tally) -> Self {
         let Tally { likes, comments, version } = tally;
-        Self::Counts { id: post, likes, comments, version }
+        Self::Counts { id: post, likes, comments, reposts: None, quotes: None, version }
+    }
+
+    /// All counts of a post.
+    pub fn all_counts(post: PostId, counts: PostCounts, version: u64) -> Self {
+        let PostCounts { likes, comments, reposts, quotes, .. } = counts;
+        Self::Counts { id: post, likes, comments, reposts: Some(reposts), quotes: Some(quotes), version }
     }
 
     /// Encodes the members of the publication, `"data":{…}`, as logs store them and connections frame them.

@@ -44,11 +44,12 @@ pub use event_owner::EventOwner;
 pub use ids::{CommentId, NotificationId, NotificationPosition, PostId, UserId};
 pub use like::{LikeChange, RevertReason, Tally};
 pub use notification::{DeliveredNotification, Notification, NotificationSubject};
-pub use notification_kind::NotificationKind;
+pub use notification_kind::{NOTIFICATION_KINDS, NotificationKind};
 pub(crate) use nulls::{remove_nulls, without_nulls};
 pub use object::{ObjectId, ObjectType};
 pub use post::{
-    CommentPolicy, FormerPost, Location, Media, MediaKind, Post, PostCounts, PostFlags, Removal, ShownPost, Visibility,
+    CommentPolicy, FormerPost, Location, Media, MediaKind, Post, PostCounts, PostFlags, Quotable, QuoteState,
+    QuotedPost, Removal, RepostedBy, ShownPost, VersionedCounts, Visibility,
 };
 pub use relation::{Relation, Restriction};
 pub use removal::RemovedComment;

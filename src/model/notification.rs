@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::notification_kind::NOTIFICATION_KINDS;
 use super::{CommentId, Millis, NotificationId, NotificationPosition, Person, PostId, UserId};
 
 /// A notification: a group of users with the same action on the same object.
@@ -12,10 +13,11 @@ pub struct Notification {
     pub id: NotificationId,
     /// Its position: greater than all earlier ones whenever the group changes. `notifications.mark_read` takes it.
     pub position: NotificationPosition,
-    /// The kind of action: `like`, `comment`, `reply`, `follow` or `mention`.
-    #[schemars(extend("enum" = ["like", "comment", "reply", "follow", "mention", "request", "accepted"]))]
+    /// The kind of action.
+    #[schemars(extend("enum" = NOTIFICATION_KINDS))]
     pub kind: &'static str,
-    /// The object of the action; absent for `follow`. For `comment` it is the post, for `reply` the parent comment.
+    /// The object of the action; absent for `follow`. For `comment` and `repost` it is the post, for `reply` the parent
+    /// comment, for `quote` the post that quotes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<NotificationSubject>,
     /// The newest comment or reply of the group; absent for other kinds.

@@ -2,6 +2,10 @@
 
 use super::{CommentId, ContentId, PostId};
 
+/// The names of all kinds.
+pub const NOTIFICATION_KINDS: [&str; 9] =
+    ["like", "comment", "reply", "follow", "mention", "request", "accepted", "repost", "quote"];
+
 /// The cause of a notification: an action of a user that concerns another user, the recipient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum NotificationKind {
@@ -19,6 +23,10 @@ pub enum NotificationKind {
     Request,
     /// The acceptance of a request of the recipient.
     Accepted,
+    /// A repost of a post of the recipient.
+    Repost(PostId),
+    /// A post that quotes a post of the recipient.
+    Quote(PostId),
 }
 
 impl NotificationKind {
@@ -32,6 +40,8 @@ impl NotificationKind {
             Self::Mention(_) => "mention",
             Self::Request => "request",
             Self::Accepted => "accepted",
+            Self::Repost(_) => "repost",
+            Self::Quote(_) => "quote",
         }
     }
 
@@ -39,7 +49,7 @@ impl NotificationKind {
     pub fn object(self) -> Option<ContentId> {
         match self {
             Self::Like(object) | Self::Mention(object) => Some(object),
-            Self::Comment(post) => Some(ContentId::Post(post)),
+            Self::Comment(post) | Self::Repost(post) | Self::Quote(post) => Some(ContentId::Post(post)),
             Self::Reply(comment) => Some(ContentId::Comment(comment)),
             Self::Follow | Self::Request | Self::Accepted => None,
         }
@@ -55,6 +65,8 @@ impl NotificationKind {
             ("mention", Some(object)) => Self::Mention(object),
             ("request", None) => Self::Request,
             ("accepted", None) => Self::Accepted,
+            ("repost", Some(ContentId::Post(post))) => Self::Repost(post),
+            ("quote", Some(ContentId::Post(post))) => Self::Quote(post),
             _ => return None,
         })
     }
@@ -83,7 +95,10 @@ mod tests {
             NotificationKind::Mention(comment),
             NotificationKind::Request,
             NotificationKind::Accepted,
+            NotificationKind::Repost(PostId(7)),
+            NotificationKind::Quote(PostId(7)),
         ];
+        assert!(all.iter().all(|kind| NOTIFICATION_KINDS.contains(&kind.name())));
         for kind in all {
             assert_eq!(NotificationKind::from_parts(kind.name(), kind.object()), Some(kind));
         }

@@ -140,6 +140,15 @@ pub struct Post {
     /// Additional data of the application.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Map<String, Value>>,
+    /// The post that this one passes on. It has nothing of its own but its visibility then. Readers get the whole post
+    /// instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub repost: Option<PostId>,
+    /// The post that this one quotes. Readers get a [`QuotedPost`] instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub quote: Option<PostId>,
     /// When it was written, in Unix milliseconds.
     pub created_at: Millis,
     /// That it was removed, and why; absent if it was not. Only its author sees a removed post.
@@ -148,6 +157,35 @@ pub struct Post {
     /// When it was last changed, in Unix milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edited_at: Option<Millis>,
+}
+
+impl Post {
+    /// The post that it reposts or quotes.
+    pub fn named(&self) -> Option<PostId> {
+        self.repost.or(self.quote)
+    }
+
+    /// The repost of another post.
+    pub fn repost(id: PostId, author: &UserId, post: PostId, visibility: Visibility) -> Self {
+        Self {
+            id,
+            author: author.clone(),
+            text: String::new(),
+            media: Vec::new(),
+            location: None,
+            topics: Vec::new(),
+            mentions: Vec::new(),
+            platform: None,
+            visibility,
+            comment_policy: CommentPolicy::default(),
+            data: None,
+            repost: Some(post),
+            quote: None,
+            created_at: id.time(),
+            removed: None,
+            edited_at: None,
+        }
+    }
 }
 
 /// That a post or a comment was removed by the application's backend. Only its author still sees it.
@@ -181,6 +219,34 @@ pub struct PostCounts {
     pub comments: u64,
     /// The number of users that have it among their favourites.
     pub favourites: u64,
+    /// The number of users that reposted it.
+    pub reposts: u64,
+    /// The number of posts that quote it.
+    pub quotes: u64,
+}
+
+/// Whether a quoted post is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum QuoteState {
+    /// The post is shown.
+    Shown,
+    /// It was deleted, or the reader may not see it.
+    Unavailable,
+    /// Its author detached it.
+    Detached,
+}
+
+/// A quoted post.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct QuotedPost {
+    /// Its id.
+    pub id: PostId,
+    /// Whether it is shown.
+    pub state: QuoteState,
+    /// The post, if it is shown: without the post that it quotes itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub post: Option<Box<ShownPost>>,
 }
 
 /// The reader's own actions on a post.
@@ -222,4 +288,57 @@ pub struct ShownPost {
     /// The reader's own actions on the post.
     #[serde(flatten)]
     pub flags: Option<PostFlags>,
+    /// The post that it passes on; absent if it is no repost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repost: Option<Box<ShownPost>>,
+    /// The post that it quotes; absent if it quotes none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quote: Option<QuotedPost>,
+}
+
+/// The users among those that a reader follows who reposted a post of a timeline, besides the one that shows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RepostedBy {
+    /// The first of them, 3 at most.
+    pub people: Vec<UserId>,
+    /// The number of all of them.
+    pub count: u64,
+}
+
+/// The counts of a post at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VersionedCounts {
+    /// The counts.
+    pub counts: PostCounts,
+    /// Their version: of two, the one with the larger version is the later one.
+    pub version: u64,
+}
+
+/// Whose posts may be quoted by whom. Part of a profile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Quotable {
+    /// All who can see a post may quote it.
+    #[default]
+    Everyone,
+    /// The followers of the author.
+    Followers,
+    /// Nobody but the author.
+    Nobody,
+}
+
+impl Quotable {
+    /// Its name in ledgers.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Everyone => "everyone",
+            Self::Followers => "followers",
+            Self::Nobody => "nobody",
+        }
+    }
+
+    /// Parses the result of [`as_str`](Self::as_str).
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Everyone, Self::Followers, Self::Nobody].into_iter().find(|quotable| quotable.as_str() == text)
+    }
 }

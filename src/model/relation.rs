@@ -14,11 +14,13 @@ pub enum Restriction {
     Mute,
     /// Both, and the follows between the two end.
     Block,
+    /// The other user's reposts are hidden from the maker's timeline.
+    Reposts,
 }
 
 impl Restriction {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Hide, Self::Mute, Self::Block];
+    pub const ALL: [Self; 4] = [Self::Hide, Self::Mute, Self::Block, Self::Reposts];
 
     /// Its name in ledgers.
     pub fn as_str(self) -> &'static str {
@@ -26,6 +28,7 @@ impl Restriction {
             Self::Hide => "hide",
             Self::Mute => "mute",
             Self::Block => "block",
+            Self::Reposts => "reposts",
         }
     }
 }
@@ -45,6 +48,8 @@ pub struct Relation {
     pub blocks: bool,
     /// The author blocks the reader.
     pub blocked: bool,
+    /// The reader wants no reposts of the author in their timeline.
+    pub reposts_off: bool,
     /// The account of the author is locked: their public posts are for followers only.
     pub locked: bool,
     /// The standing of the author. Ledgers leave it [`Standing::Active`]: the node knows it.

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Millis, PostId, UserId};
+use super::{Millis, PostId, Quotable, UserId};
 
 /// The public data of a user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -32,6 +32,9 @@ pub struct About {
     /// The user's own posts that are shown first, as far as the caller may see them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pinned: Vec<PostId>,
+    /// Who may quote the user's posts, of those who can see them.
+    #[serde(default)]
+    pub quotable: Quotable,
 }
 
 /// A user with all data of the profile, without counts.
@@ -77,6 +80,8 @@ pub struct Edges {
     pub blocking: bool,
     /// I get alerts of their posts.
     pub notify: bool,
+    /// I do not want their reposts in my timeline.
+    pub reposts_off: bool,
 }
 
 /// A user with counts and the edges to the caller.

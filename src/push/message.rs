@@ -195,6 +195,8 @@ fn text_kind(kind: &str) -> TextKind {
         "follow" => TextKind::Follow,
         "request" => TextKind::Request,
         "accepted" => TextKind::Accepted,
+        "repost" => TextKind::Repost,
+        "quote" => TextKind::Quote,
         _ => TextKind::Post,
     }
 }

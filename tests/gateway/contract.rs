@@ -69,6 +69,7 @@ async fn every_event_is_in_both_documents() {
         "notifications.read",
         "post",
         "read",
+        "reposted",
     ];
     assert_eq!(types, BTreeSet::from(expected));
     let messages = asyncapi["components"]["messages"].as_object().unwrap();

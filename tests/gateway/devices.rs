@@ -260,7 +260,7 @@ async fn preferences_are_replaced_as_a_whole() {
     let server = Server::start().await;
     let read = async || server.done("ann", "GET", "/push/preferences", &Value::Null).await;
     let kinds = json!({ "mention": true, "reply": true, "comment": true, "like": true, "follow": true, "request": true,
-        "accepted": true, "post": true });
+        "accepted": true, "repost": true, "quote": true, "post": true });
     let defaults = json!({ "kinds": kinds, "private": false, "daily_cap": 100 });
     assert_eq!(read().await, defaults);
     let quiet = json!({ "from": "22:30", "to": "07:00", "time_zone": "Europe/Berlin" });

@@ -74,6 +74,7 @@ mod rates;
 mod reading;
 mod reload;
 mod reports;
+mod reposts;
 mod restrictions;
 mod revocations;
 mod rights;

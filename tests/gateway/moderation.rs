@@ -24,7 +24,7 @@ pub(crate) async fn suspend(server: &Server, user: &str, level: &str) {
     set(server, "PUT", &format!("/users/{user}/suspend"), &json!({ "level": level })).await;
 }
 
-async fn unsuspend(server: &Server, user: &str) {
+pub(crate) async fn unsuspend(server: &Server, user: &str) {
     set(server, "DELETE", &format!("/users/{user}/suspend"), &Value::Null).await;
 }
 

@@ -52,7 +52,7 @@ async fn inputs(server: &Server, is_wanted: impl Fn(&str, &Value) -> Option<Stri
 fn value(operation: &str, member: &str, post: u64, comment: u64) -> Value {
     match (operation.split('.').next().unwrap_or_default(), member) {
         ("comments", "id") if !matches!(operation, "comments.create" | "comments.list") => json!(comment),
-        ("posts" | "comments" | "conversations" | "likes" | "timeline", "id") => json!(post),
+        ("posts" | "quotes" | "comments" | "conversations" | "likes" | "timeline", "id") => json!(post),
         (_, "post") => json!(post),
         (_, "comment") => json!(comment),
         ("users", "id") => json!("bo"),

@@ -208,7 +208,7 @@ async fn hides_and_mutes_are_not_revealed() {
     assert_eq!(server.done("bo", "GET", "/users/ann", &Value::Null).await, before);
     let mine = server.done("ann", "GET", "/users/bo", &Value::Null).await["edges"].take();
     let expected = json!({ "following": false, "followed_by": true, "hiding": true, "muting": true, "blocking": false,
-        "notify": false, "requested": false, "requested_by": false });
+        "notify": false, "requested": false, "requested_by": false, "reposts_off": false });
     assert_eq!(mine, expected);
     for what in ["hide", "mute", "block"] {
         assert_eq!(status(&server, "ann", "PUT", &format!("/users/ann/{what}")).await, 400, "{what} oneself");

@@ -70,7 +70,13 @@ async fn events_are_queued_with_their_write(ledger: Any) {
         ledger.edit_post(&mentioning, &edited, Some(&event), NOW + 9).await.expect("an answer");
     }
     let expected = [
-        DomainEvent::PostCreated { post: PostId(2), author: id("ann"), mentions: ids(&["bo", "nobody"]) },
+        DomainEvent::PostCreated {
+            post: PostId(2),
+            author: id("ann"),
+            mentions: ids(&["bo", "nobody"]),
+            repost: None,
+            quote: None,
+        },
         DomainEvent::Followed { follower: id("bo"), followee: id("ann") },
         DomainEvent::CommentCreated {
             comment: CommentId(3),

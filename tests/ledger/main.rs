@@ -34,6 +34,7 @@ mod previews;
 mod pulled;
 mod pushes;
 mod quarantine;
+mod reposts;
 mod restrictions;
 mod revocations;
 mod sqlite;

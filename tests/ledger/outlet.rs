@@ -85,8 +85,14 @@ async fn every_cause_writes_its_event(ledger: Any) {
     ledger.append_events(&[(NOW, DomainEvent::UserConnected { user: id("cy") })]).await.expect("an answer");
     let (ann, bo) = (id("ann"), id("bo"));
     let expected = [
-        DomainEvent::PostCreated { post: PostId(1), author: ann.clone(), mentions: vec![] },
-        DomainEvent::PostCreated { post: PostId(2), author: ann.clone(), mentions: ids(&["bo"]) },
+        DomainEvent::PostCreated { post: PostId(1), author: ann.clone(), mentions: vec![], repost: None, quote: None },
+        DomainEvent::PostCreated {
+            post: PostId(2),
+            author: ann.clone(),
+            mentions: ids(&["bo"]),
+            repost: None,
+            quote: None,
+        },
         DomainEvent::PostEdited {
             post: PostId(2),
             author: ann.clone(),
@@ -94,7 +100,7 @@ async fn every_cause_writes_its_event(ledger: Any) {
             unmentioned: vec![],
             still_mentioned: None,
         },
-        DomainEvent::PostDeleted { post: PostId(1), author: ann.clone(), mentions: vec![] },
+        DomainEvent::PostDeleted { post: PostId(1), author: ann.clone(), mentions: vec![], repost: None, quote: None },
         DomainEvent::Followed { follower: bo.clone(), followee: ann.clone() },
         DomainEvent::Unfollowed { follower: bo, followee: ann },
         DomainEvent::UserConnected { user: id("cy") },

@@ -136,6 +136,8 @@ pub(crate) fn post(number: u64, author: &str, topics: &[&str]) -> Post {
         visibility: Visibility::Public,
         comment_policy: feedline::model::CommentPolicy::Everyone,
         data: None,
+        repost: None,
+        quote: None,
         created_at: NOW + number,
         edited_at: None,
     }

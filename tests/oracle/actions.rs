@@ -66,6 +66,12 @@ pub(crate) enum Act {
         id: u64,
         on: bool,
     },
+    /// Reposts a post, or ends that.
+    Repost {
+        by: User,
+        id: u64,
+        on: bool,
+    },
 }
 
 /// The HTTP request of an action.
@@ -95,6 +101,9 @@ impl Act {
                 if post.visibility != Visibility::Public {
                     body["visibility"] = as_json(&post.visibility);
                 }
+                if let Some(quoted) = post.quote {
+                    body["quote"] = json!(quoted);
+                }
                 ("POST", "/posts".into(), body)
             }
             Self::Edit { id, text, visibility, .. } => {
@@ -111,6 +120,7 @@ impl Act {
                     Edge::Hide => "hide",
                     Edge::Mute => "mute",
                     Edge::Block => "block",
+                    Edge::RepostsOff => "reposts/mute",
                 };
                 (set_or_end(*on), format!("/users/{to}/{what}"), Value::Null)
             }
@@ -140,7 +150,21 @@ impl Act {
                 (set_or_end(*on), format!("/users/{user}/suspend"), body)
             }
             Self::Remove { id, on } => (set_or_end(*on), format!("/posts/{id}/removal"), Value::Null),
+            Self::Repost { id, on, .. } => (set_or_end(*on), format!("/posts/{id}/repost"), Value::Null),
         }
+    }
+
+    /// Whether a user may name a post: repost it, or quote it.
+    fn expected_naming(model: &Model, by: User, id: u64, is_repost: bool) -> u16 {
+        let meant = model.meant_by(id);
+        if !model.finds(by, id) {
+            return 404;
+        }
+        let post = &model.posts[&meant];
+        let is_for_all = matches!(post.visibility, Visibility::Public | Visibility::NotTo(_));
+        let is_open = is_for_all && !model.locks.locked.contains(post.author);
+        let is_refused = post.is_removed || (is_repost && post.author != by && !is_open);
+        if is_refused { 403 } else { 200 }
     }
 
     /// The expected status if no server or store fails.
@@ -155,7 +179,15 @@ impl Act {
                     404
                 }
             }
+            Self::Publish(Post { author, quote: Some(quoted), .. }) => {
+                match Self::expected_naming(model, author, *quoted, false) {
+                    200 => 201,
+                    refused => refused,
+                }
+            }
             Self::Publish(_) => 201,
+            Self::Repost { on: false, .. } => 200,
+            Self::Repost { by, id, .. } => Self::expected_naming(model, by, *id, true),
             // A follower blocked by the followee gets 404; a follower who blocks the followee gets 409.
             Self::Set { edge: Edge::Follow, from, to, on: true } if model.has(Edge::Block, to, from) => 404,
             Self::Set { edge: Edge::Follow, to, on: true, .. } if model.suspended.contains(to) => 404,
@@ -165,6 +197,19 @@ impl Act {
                 if is_there { 200 } else { 404 }
             }
             Self::Set { .. } | Self::Lock { .. } | Self::Answer { .. } | Self::RemoveFollower { .. } => 200,
+            // What is meant for the post that a repost passes on.
+            Self::Edit { by, id, .. }
+                if model.posts.get(id).is_some_and(|it| it.author == *by && it.repost.is_some()) =>
+            {
+                if model.finds(by, *id) { 400 } else { 404 }
+            }
+            Self::Comment(Comment { author: by, post: id, .. })
+            | Self::Mark { mark: Mark::Like, by, id, .. }
+            | Self::Mark { mark: Mark::Favourite, by, id, on: true, .. }
+                if model.finds(by, *id) && model.meant_by(*id) != *id =>
+            {
+                400
+            }
             Self::Edit { by, id, .. } if model.posts.get(id).is_some_and(|it| it.author == *by && it.is_removed) => 403,
             Self::Edit { by, id, .. } | Self::Delete { by, id } => match model.posts.get(id) {
                 Some(post) if post.author == *by => 200,
@@ -207,7 +252,24 @@ impl Act {
     /// an answer.
     pub(crate) fn apply(&self, model: &mut Model, made: Option<u64>, received: bool) {
         match self {
-            Self::Publish(post) => model.publish(made.expect("an id"), post.clone()),
+            Self::Publish(post) => {
+                let quote = post.quote.map(|id| model.meant_by(id));
+                model.publish(made.expect("an id"), Post { quote, ..post.clone() });
+            }
+            Self::Repost { by, id, on: true } => {
+                let meant = model.meant_by(*id);
+                if let Some(made) = made {
+                    let post = &model.posts[&meant];
+                    let visibility = if post.author == *by { post.visibility.clone() } else { Visibility::Public };
+                    let repost = Post { repost: Some(meant), ..Post::new(by, String::new(), visibility) };
+                    model.publish(made, repost);
+                }
+            }
+            Self::Repost { by, id, on: false } => {
+                if let Some(repost) = model.repost_by(by, model.meant_by(*id)) {
+                    model.delete(repost);
+                }
+            }
             Self::Edit { by, id, text, visibility } => {
                 if model.posts.get(id).is_some_and(|post| post.author == *by) {
                     model.edit(*id, text, visibility.as_ref());
@@ -260,7 +322,9 @@ impl Act {
     /// The existing post that the action refers to.
     pub(crate) fn post(&self) -> Option<u64> {
         match self {
-            Self::Edit { id, .. } | Self::Delete { id, .. } | Self::Remove { id, .. } => Some(*id),
+            Self::Edit { id, .. } | Self::Delete { id, .. } | Self::Remove { id, .. } | Self::Repost { id, .. } => {
+                Some(*id)
+            }
             Self::Comment(Comment { post, .. }) | Self::Uncomment { post, .. } | Self::Mark { post, .. } => Some(*post),
             Self::Publish(_)
             | Self::Set { .. }
@@ -289,7 +353,11 @@ impl Act {
             | Self::Answer { by, .. }
             | Self::RemoveFollower { by, .. } => by,
             Self::Suspend { .. } | Self::Remove { .. } => "",
-            Self::Edit { by, .. } | Self::Delete { by, .. } | Self::Uncomment { by, .. } | Self::Mark { by, .. } => by,
+            Self::Edit { by, .. }
+            | Self::Delete { by, .. }
+            | Self::Uncomment { by, .. }
+            | Self::Mark { by, .. }
+            | Self::Repost { by, .. } => by,
         }
     }
 
@@ -298,6 +366,14 @@ impl Act {
         match self {
             Self::Publish(Post { text, .. }) | Self::Comment(Comment { text, .. }) => Some(text),
             _ => None,
+        }
+    }
+
+    /// Whether the action creates an object. A second repost of a post returns the first.
+    pub(crate) fn creates(&self, model: &Model) -> bool {
+        match self {
+            Self::Repost { by, id, on: true } => model.repost_by(by, model.meant_by(*id)).is_none(),
+            _ => self.makes().is_some(),
         }
     }
 
@@ -313,14 +389,16 @@ impl Act {
     /// Returns the same action with mapped ids.
     pub(crate) fn renamed(mut self, name: impl Fn(u64) -> u64) -> Self {
         match &mut self {
-            Self::Edit { id, .. } | Self::Delete { id, .. } | Self::Remove { id, .. } => *id = name(*id),
+            Self::Edit { id, .. } | Self::Delete { id, .. } | Self::Remove { id, .. } | Self::Repost { id, .. } => {
+                *id = name(*id);
+            }
             Self::Uncomment { id, post, .. } | Self::Mark { id, post, .. } => (*id, *post) = (name(*id), name(*post)),
             Self::Comment(comment) => {
                 comment.post = name(comment.post);
                 comment.reply_to = comment.reply_to.map(name);
             }
-            Self::Publish(_)
-            | Self::Set { .. }
+            Self::Publish(post) => post.quote = post.quote.map(name),
+            Self::Set { .. }
             | Self::Lock { .. }
             | Self::Answer { .. }
             | Self::RemoveFollower { .. }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::actions::Act;
 use crate::api::attempt;
 use crate::comments::under;
-use crate::model::{Edge, Mark, Model, TOPICS, USERS, User};
+use crate::model::{Edge, Mark, Model, Post, TOPICS, USERS, User, ViewContext};
 use crate::random::SeededRandom;
 use crate::server::{PATIENCE, Server};
 use crate::world::{Bounds, World};
@@ -120,9 +120,29 @@ fn as_it_is(model: &Model, reader: User, item: &Value) -> Verdict {
     same(&format!("post {id}"), &(&item["text"], &item["author"]), &(&json!(post.text), &json!(post.author)))?;
     let counts = ["likes", "comments", "favourites"].map(|of| item[of].as_u64().and_then(|n| usize::try_from(n).ok()));
     same(&format!("the likes, comments and favourites of {id}"), &counts, &model.counts(id).map(Some))?;
+    let counts = ["reposts", "quotes"].map(|of| item[of].as_u64().and_then(|n| usize::try_from(n).ok()));
+    same(&format!("the reposts and quotes of {id}"), &counts, &model.named_counts(id).map(Some))?;
+    named(model, reader, item, post)?;
     let flags = ["liked", "favourited"].map(|flag| &item[flag]);
     let expected = [Mark::Like, Mark::Favourite].map(|mark| json!(model.marked(mark, reader, id)));
     same(&format!("what {reader} made of {id}"), &flags, &expected.each_ref())
+}
+
+/// Compares the posts that a post names.
+fn named(model: &Model, reader: User, item: &Value, post: &Post) -> Verdict {
+    let id = &item["id"];
+    let repost = item["repost"]["id"].as_u64();
+    same(&format!("what {id} reposts"), &repost, &post.repost)?;
+    if repost.is_some() {
+        as_it_is(model, reader, &item["repost"])?;
+    }
+    let is_seen =
+        |quoted: &u64| model.posts.get(quoted).is_some_and(|quoted| model.may_see(reader, quoted, ViewContext::Listed));
+    let state = post.quote.map(|quoted| if is_seen(&quoted) { "shown" } else { "unavailable" });
+    let quote = (item["quote"]["id"].as_u64(), item["quote"]["state"].as_str());
+    same(&format!("what {id} quotes, for {reader}"), &quote, &(post.quote, state))?;
+    let shown = item["quote"]["post"]["id"].as_u64();
+    same(&format!("the quoted post of {id}"), &shown, &post.quote.filter(is_seen))
 }
 
 /// The ids of the items of a list.
@@ -186,11 +206,12 @@ async fn person(node: &Server, model: &Model, reader: User, user: User) -> Verdi
     let expected = (&json!(locks.is_open(reader, user)), &json!(locks.is_shown(user, reader)));
     same(&format!("what {reader} and {user} ask of each other"), &edges, &expected)?;
     if reader != user {
-        let edges = ["hiding", "muting", "blocking"].map(|name| &body["edges"][name]);
-        let expected = [Edge::Hide, Edge::Mute, Edge::Block].map(|edge| json!(model.has(edge, reader, user)));
+        let edges = ["hiding", "muting", "blocking", "reposts_off"].map(|name| &body["edges"][name]);
+        let expected =
+            [Edge::Hide, Edge::Mute, Edge::Block, Edge::RepostsOff].map(|edge| json!(model.has(edge, reader, user)));
         same(&format!("what {reader} put between them and {user}"), &edges, &expected.each_ref())?;
     }
-    same(&format!("the posts of {user}"), &body["posts"], &json!(model.profile(reader, user).len()))
+    same(&format!("the posts of {user}"), &body["posts"], &json!(model.written(reader, user)))
 }
 
 /// Compares a user's followers or followees, latest first.
@@ -261,6 +282,10 @@ pub(crate) async fn about(node: &Server, model: &Model, act: &Act, reader: User)
         profile(node, model, reader, user, 20).await?;
         return timeline(node, model, reader, 20, Exactness::Arrived).await;
     }
+    if let Act::Repost { by, .. } = act {
+        profile(node, model, reader, by, 20).await?;
+        timeline(node, model, by, 20, Exactness::Arrived).await?;
+    }
     match act.post() {
         Some(id) => post(node, model, reader, id).await,
         None => Ok(()),
@@ -298,17 +323,19 @@ pub(crate) async fn everything(world: &World, model: &Model, time: usize) -> Ver
     Ok(())
 }
 
-/// Compares the pushes of a reader's socket, and the view built from them, with the model.
+/// Compares the pushes of a reader's socket, and the view built from them, with the model. Of reposts that were hidden
+/// once, only pages say whether they are back.
 pub(crate) async fn socket(
     world: &World,
     model: &Model,
     user: User,
-    ever: &BTreeSet<(User, u64)>,
+    (ever, hidden_once): (&BTreeSet<(User, u64)>, &BTreeSet<(User, u64)>),
     patience: Duration,
 ) -> Verdict {
     let reader = world.reader(user);
     if reader.is_going() && world.bounds == Bounds::Wide {
-        reader.sees(&model.timeline(user).into_iter().collect(), patience).await?;
+        let uncertain = hidden_once.iter().filter(|(by, _)| *by == user).map(|(_, id)| *id).collect();
+        reader.sees_but(&model.timeline(user).into_iter().collect(), &uncertain, patience).await?;
     }
     let (wrong, received) = reader.look(|view| (std::mem::take(&mut view.wrong), view.received.clone()));
     same(&format!("what went wrong at the socket of {user}"), &wrong, &Vec::new())?;

@@ -7,7 +7,7 @@ use crate::random::SeededRandom;
 /// Chooses the next user action.
 pub(crate) fn choose(random: &mut SeededRandom, model: &Model, number: usize) -> Act {
     let by = *random.pick(&USERS);
-    let chosen = match random.below(43) {
+    let chosen = match random.below(51) {
         0..2 => one_of_whom(random, model, by).map(|id| Act::Delete { by, id }),
         2 => one_of_whom(random, model, by).map(|id| {
             let visibility = (random.below(2) == 0).then(|| some_visibility(random));
@@ -51,12 +51,28 @@ pub(crate) fn choose(random: &mut SeededRandom, model: &Model, number: usize) ->
         }
         39 => Some(Act::Lock { user: by, on: !model.locks.locked.contains(by) }),
         40..43 => answer(random, model, by),
+        43..47 => any_post(random, model).map(|id| Act::Repost { by, id, on: true }),
+        47 => {
+            // Mostly one of the user's own.
+            let mine = model.posts.iter().filter(|(_, post)| post.author == by && post.repost.is_some());
+            let mine: Vec<u64> = mine.map(|(id, _)| *id).collect();
+            one_of(random, &mine).or_else(|| any_post(random, model)).map(|id| Act::Repost { by, id, on: false })
+        }
+        48 => {
+            let to = other_of(random, by, &model.those(Edge::Follow, by));
+            Some(Act::Set { edge: Edge::RepostsOff, from: by, to, on: !model.has(Edge::RepostsOff, by, to) })
+        }
+        49..51 => any_post(random, model).map(|id| {
+            let visibility = some_visibility(random);
+            let post = Post::new(by, format!("quote {number} by {by}"), visibility);
+            Act::Publish(Post { quote: Some(id), ..post })
+        }),
         _ => None,
     };
     chosen.unwrap_or_else(|| {
         let visibility = some_visibility(random);
         let topic = (random.below(3) == 0).then(|| *random.pick(&TOPICS));
-        Act::Publish(Post { author: by, text: format!("post {number} of {by}"), topic, visibility, is_removed: false })
+        Act::Publish(Post { topic, ..Post::new(by, format!("post {number} of {by}"), visibility) })
     })
 }
 

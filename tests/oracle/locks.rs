@@ -105,13 +105,7 @@ mod tests {
         let mut model = Model::default();
         model.follow("bo", "ann");
         model.lock("ann", true);
-        let post = Post {
-            author: "ann",
-            text: String::new(),
-            topic: None,
-            visibility: Visibility::NotTo(vec!["eve"]),
-            is_removed: false,
-        };
+        let post = Post::new("ann", String::new(), Visibility::NotTo(vec!["eve"]));
         for who in ["cy", "dee"] {
             model.follow(who, "ann");
         }

@@ -20,6 +20,8 @@ pub(crate) enum Edge {
     Mute,
     /// Neither sees the other's posts, and neither follows the other.
     Block,
+    /// The first user does not see the second user's reposts in their timeline.
+    RepostsOff,
 }
 
 /// The audience of a post.
@@ -51,6 +53,17 @@ pub(crate) struct Post {
     pub(crate) visibility: Visibility,
     /// Removed by the backend: only the author sees it.
     pub(crate) is_removed: bool,
+    /// The post that it passes on.
+    pub(crate) repost: Option<u64>,
+    /// The post that it quotes.
+    pub(crate) quote: Option<u64>,
+}
+
+impl Post {
+    /// A post with a text alone.
+    pub(crate) fn new(author: User, text: String, visibility: Visibility) -> Self {
+        Self { author, text, topic: None, visibility, is_removed: false, repost: None, quote: None }
+    }
 }
 
 /// A user's mark on a post or, for the last variant, on a comment.
@@ -117,8 +130,15 @@ impl Model {
         reader != user && self.suspended.contains(user)
     }
 
-    /// Whether a reader may see a post that exists.
+    /// Whether a reader may see a post that exists. For a repost, they must be able to see the post that it passes on.
     pub(crate) fn may_see(&self, reader: User, post: &Post, surface: ViewContext) -> bool {
+        let sees =
+            |id: u64| self.posts.get(&id).is_some_and(|post| self.may_see_own(reader, post, ViewContext::Listed));
+        post.repost.is_none_or(sees) && self.may_see_own(reader, post, surface)
+    }
+
+    /// The same, as far as the author of the post decides it.
+    pub(crate) fn may_see_own(&self, reader: User, post: &Post, surface: ViewContext) -> bool {
         let author = post.author;
         if reader == author {
             return true;
@@ -139,12 +159,47 @@ impl Model {
         meant && !muted && !self.has(Edge::Hide, author, reader) && !self.blocked(reader, author)
     }
 
-    /// Whether a post belongs in a reader's timeline.
+    /// Whether a reader's timeline has a post, as far as its author decides it.
+    fn has_in_timeline(&self, reader: User, post: &Post) -> bool {
+        let author = post.author;
+        let is_wanted = post.repost.is_none() || !self.has(Edge::RepostsOff, reader, author);
+        let is_near = author == reader || (is_wanted && self.has(Edge::Follow, reader, author));
+        is_near && self.may_see_own(reader, post, ViewContext::Listed)
+    }
+
+    /// Whether a post belongs in a reader's timeline. A round is shorter than a day, so a repost does not if the
+    /// timeline has its post, or an earlier repost of it.
     pub(crate) fn shows(&self, reader: User, id: u64) -> bool {
-        self.posts.get(&id).is_some_and(|post| {
-            (post.author == reader || self.has(Edge::Follow, reader, post.author))
-                && self.may_see(reader, post, ViewContext::Listed)
-        })
+        let Some(post) = self.posts.get(&id) else { return false };
+        let is_source = |(other, it): (&u64, &Post)| {
+            let is_of_same = Some(*other) == post.repost || (it.repost.is_some() && it.repost == post.repost);
+            is_of_same && self.has_in_timeline(reader, it)
+        };
+        let is_repeat = post.repost.is_some() && self.posts.range(..id).any(is_source);
+        self.has_in_timeline(reader, post) && self.may_see(reader, post, ViewContext::Listed) && !is_repeat
+    }
+
+    /// The repost of a post by a user.
+    pub(crate) fn repost_by(&self, user: User, post: u64) -> Option<u64> {
+        let theirs = self.posts.iter().find(|(_, it)| it.author == user && it.repost == Some(post));
+        theirs.map(|(id, _)| *id)
+    }
+
+    /// The post that a repost passes on; of other posts, the post itself.
+    pub(crate) fn meant_by(&self, id: u64) -> u64 {
+        self.posts.get(&id).and_then(|post| post.repost).unwrap_or(id)
+    }
+
+    /// The numbers of reposts and quotes of a post, whoever sees them.
+    pub(crate) fn named_counts(&self, id: u64) -> [usize; 2] {
+        let count = |of: fn(&Post) -> Option<u64>| self.posts.values().filter(|post| of(post) == Some(id)).count();
+        [count(|post| post.repost), count(|post| post.quote)]
+    }
+
+    /// The reposts that a reader's timeline has, and does not show.
+    pub(crate) fn hidden_reposts(&self, reader: User) -> impl Iterator<Item = u64> + '_ {
+        let has = move |(_, post): &(&u64, &Post)| post.repost.is_some() && self.has_in_timeline(reader, post);
+        self.posts.iter().filter(has).map(|(id, _)| *id).filter(move |id| !self.shows(reader, *id))
     }
 
     /// A timeline, newest first.
@@ -161,6 +216,12 @@ impl Model {
     /// An author's posts that a reader can see, newest first.
     pub(crate) fn profile(&self, reader: User, author: User) -> Vec<u64> {
         self.listed(reader, ViewContext::Direct, |post| post.author == author)
+    }
+
+    /// The number of an author's posts on the profile. Reposts count, also those of posts that the reader may not see.
+    pub(crate) fn written(&self, reader: User, author: User) -> usize {
+        let theirs = self.posts.values().filter(|post| post.author == author);
+        theirs.filter(|post| self.may_see_own(reader, post, ViewContext::Direct)).count()
     }
 
     pub(crate) fn topic(&self, reader: User, topic: &str) -> Vec<u64> {
@@ -326,7 +387,7 @@ mod tests {
     use super::*;
 
     fn post(author: User, visibility: Visibility) -> Post {
-        Post { author, text: String::new(), topic: None, visibility, is_removed: false }
+        Post::new(author, String::new(), visibility)
     }
 
     #[test]

@@ -187,7 +187,7 @@ impl Plan {
             how = How::AlsoAt(self.random.below(self.nodes));
         }
         if act.expected(&self.model) < 300 {
-            let made = act.makes().map(|_| {
+            let made = act.creates(&self.model).then(|| {
                 self.made += 1;
                 self.made
             });
@@ -225,7 +225,7 @@ impl Plan {
         self.chosen += 1;
         let text = format!("post {} of {author}, missed", self.chosen);
         let visibility = Visibility::Public;
-        let post = Post { author, text: text.clone(), topic: None, visibility, is_removed: false };
+        let post = Post::new(author, text.clone(), visibility);
         let published = self.plan(Act::Publish(post), How::Once);
         let id = self.made;
         let set = |edge, from, to, on| Act::Set { edge, from, to, on };

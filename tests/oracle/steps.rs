@@ -52,6 +52,8 @@ pub(crate) struct Run {
     walks: Vec<PagedRead>,
     /// All posts that were in a user's timeline at any time.
     ever: BTreeSet<(User, u64)>,
+    /// Reposts that a user's timeline did not show at some time. Nobody pushes what they become.
+    hidden_once: BTreeSet<(User, u64)>,
     /// When a post left a user's timeline.
     lost: BTreeMap<(User, u64), Instant>,
     /// Whether a node may have missed an invalidation because Redis was down.
@@ -72,6 +74,7 @@ impl Run {
             named: Vec::new(),
             walks: Vec::new(),
             ever: BTreeSet::new(),
+            hidden_once: BTreeSet::new(),
             lost: BTreeMap::new(),
             is_deaf: false,
             walked: 0,
@@ -101,8 +104,11 @@ impl Run {
         });
         let (posts, deleted) = (self.model.posts.len(), self.model.deleted.len());
         let (walked, crashes) = (self.walked, self.crashes);
+        let reposts = self.model.posts.values().filter(|post| post.repost.is_some()).count();
+        let hidden = self.hidden_once.len();
         format!(
-            "{posts} posts, {deleted} deleted, {walked} walks, {crashes} crashes; \
+            "{posts} posts with {reposts} reposts ({hidden} hidden once), {deleted} deleted, {walked} walks, \
+             {crashes} crashes; \
              sockets recovered {} times, began anew {}",
             sockets.0, sockets.1
         )
@@ -158,7 +164,7 @@ impl Run {
         let is_right = status == expected || is_gone || on_trust(&act, status);
         assert!(is_right, "{act:?}: {status} {body}, not {expected}");
         if expected < 300 {
-            let made = act.makes().map(|_| body["id"].as_u64().expect("an id"));
+            let made = act.creates(&self.model).then(|| body["id"].as_u64().expect("an id"));
             self.ids.extend(made);
             act.apply(&mut self.model, made, is_first);
             self.settle(&act).await;
@@ -180,6 +186,7 @@ impl Run {
     fn remember(&mut self) {
         for reader in USERS {
             self.ever.extend(self.model.timeline(reader).into_iter().map(|id| (reader, id)));
+            self.hidden_once.extend(self.model.hidden_reposts(reader).map(|id| (reader, id)));
         }
         let (model, now) = (&self.model, Instant::now());
         self.lost.retain(|(reader, id), _| !model.shows(reader, *id));
@@ -400,7 +407,8 @@ impl Run {
         }
         for user in USERS {
             let patience = until.saturating_duration_since(Instant::now()).max(Duration::from_secs(5));
-            let seen: Verdict = check::socket(&self.world, &self.model, user, &self.ever, patience).await;
+            let seen: Verdict =
+                check::socket(&self.world, &self.model, user, (&self.ever, &self.hidden_once), patience).await;
             seen.unwrap_or_else(|difference| panic!("{difference}"));
         }
         self.quiets += 1;

@@ -68,7 +68,7 @@ mod tests {
     fn with_post() -> Model {
         let mut model = Model::default();
         let (text, visibility) = (String::new(), Visibility::Public);
-        let post = Post { author: "ann", text, topic: None, visibility, is_removed: false };
+        let post = Post::new("ann", text, visibility);
         model.publish(1, post);
         model
     }

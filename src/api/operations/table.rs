@@ -25,8 +25,8 @@ use crate::feed::input::{
     OwnList, PostFeed, PostList, PostPage, PostsByIds, ReadPost, Search, TopicIndex, TopicList, UserList, UserPage,
 };
 use crate::feed::{
-    devices, erasure, expand, export, favourites, identity, likes, moderation, notifications, people, posts, timelines,
-    topics, web_push_key,
+    devices, erasure, expand, export, favourites, identity, likes, moderation, notifications, people, posts, reposts,
+    timelines, topics, web_push_key,
 };
 use crate::model::{Comment, Profile, PushPreferences, Report, ShownPost, UserDetails};
 
@@ -190,6 +190,14 @@ pub(super) fn rows() -> Vec<Operation> {
         "users.unblock"   Delete "/users/{id}/block"     200 User   Write(Follows)
             => restrictions.unblock(OneUser) -> Done, NOT_FOUND;
 
+        /// Removes a user's reposts from the caller's timeline.
+        "users.reposts_off" Put  "/users/{id}/reposts/mute" 200 User Write(Follows)
+            => restrictions.reposts_off(OneUser) -> Done, NOT_FOUND;
+
+        /// Shows them again.
+        "users.reposts_on" Delete "/users/{id}/reposts/mute" 200 User Write(Follows)
+            => restrictions.reposts_on(OneUser) -> Done, NOT_FOUND;
+
         /// Lists the users that the caller hides posts from, latest first.
         "users.hidden"    Get    "/users/me/hidden"      200 User   Read(2)
             => restrictions.hidden(OwnList) -> UserPage;
@@ -246,7 +254,7 @@ pub(super) fn rows() -> Vec<Operation> {
 
         /// Publishes a post.
         "posts.create" Post   "/posts"      201 User   Create(Posts)
-            => posts.create(posts::Draft) -> ShownPost, LIMIT_EXCEEDED;
+            => posts.create(posts::Draft) -> ShownPost, NOT_FOUND, LIMIT_EXCEEDED;
 
         /// Returns a post.
         "posts.get"    Get    "/posts/{id}" 200 Reader Read(1)
@@ -267,6 +275,30 @@ pub(super) fn rows() -> Vec<Operation> {
         /// Deletes the caller's own post.
         "posts.delete" Delete "/posts/{id}" 200 User   Write(Writes)
             => posts.delete(OnePost) -> Done, NOT_FOUND;
+
+        /// Passes a post on to the caller's followers. Repeated: returns the first repost.
+        "posts.repost"    Put    "/posts/{id}/repost"  200 User   Create(Posts)
+            => reposts.repost(reposts::RepostDraft) -> ShownPost, NOT_FOUND;
+
+        /// Ends the caller's repost of a post.
+        "posts.unrepost"  Delete "/posts/{id}/repost"  200 User   Write(Posts)
+            => reposts.unrepost(OnePost) -> Done;
+
+        /// Lists the users who reposted a post, latest first.
+        "posts.reposters" Get    "/posts/{id}/reposts" 200 Reader Read(2)
+            => reposts.reposters(PostList) -> UserPage, NOT_FOUND;
+
+        /// Lists the posts that quote a post, newest first.
+        "posts.quotes"    Get    "/posts/{id}/quotes"  200 Reader Read(2)
+            => quotes.list(reposts::QuoteList) -> PostPage, NOT_FOUND;
+
+        /// Detaches a quote from the caller's post for good: the quote stays, without the post.
+        "quotes.detach"     Delete "/posts/{id}/quote" 200 User Write(Writes)
+            => quotes.detach(OnePost) -> Done, NOT_FOUND;
+
+        /// Detaches all quotes of the caller's posts by a user.
+        "quotes.detach_all" Delete "/quotes"           200 User Write(Writes)
+            => quotes.detach_all(reposts::QuotesOfUser) -> Done;
 
         /// Stops notifications about comments and likes under a post. Existing ones stay.
         "conversations.mute"   Put    "/posts/{id}/mute" 200 User Write(Writes)

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use super::post_encoding::{PostEventKind, encode_push};
+use super::post_encoding::{NamedPosts, PostEventKind, encode_push};
 use super::push_counts::PushCounts;
 use crate::broker::{CacheLease, Invalidation};
 use crate::feed::caching::{CacheReader, CoherentCache, FillTicket, MAX_BATCH, RequestCoalescer};
@@ -29,12 +29,15 @@ pub(crate) struct CachedPost {
     pub(crate) json: Box<RawValue>,
     /// The post as JSON for its author, if that differs.
     json_for_author: Option<Box<RawValue>>,
-    /// `"data":{"type":"post","post":{…}}`: the members of its publication while all counts are zero.
-    pub(crate) push: Bytes,
+    /// `"data":{"type":"post","post":{…}}`: the members of its publication while all counts are zero, for posts that
+    /// name no other one.
+    push: Bytes,
+    /// Whether it was detached from the post that it quotes.
+    pub(crate) is_detached: bool,
 }
 
 impl CachedPost {
-    pub(crate) fn new(post: Post) -> Result<Arc<Self>> {
+    pub(crate) fn new(post: Post, is_detached: bool) -> Result<Arc<Self>> {
         let (json, json_for_author) = match &post.visibility {
             Visibility::Public | Visibility::Followers | Visibility::Friends => (encoded(&post)?, None),
             Visibility::OnlyTo(_) => {
@@ -48,8 +51,19 @@ impl CachedPost {
             Some(shown) => (encoded(&Post { removed: None, ..post.clone() })?, Some(encoded(&shown)?)),
             None => (json, json_for_author),
         };
-        let push = encode_push(PostEventKind::Created, &json, PostCounts::default())?;
-        Ok(Arc::new(Self { post, json, json_for_author, push }))
+        let push = encode_push(PostEventKind::Created, &json, PostCounts::default(), NamedPosts::default())?;
+        Ok(Arc::new(Self { post, json, json_for_author, push, is_detached }))
+    }
+
+    /// Refuses an action on a repost: it is meant for the post that was reposted.
+    ///
+    /// # Errors
+    /// [`FeedError::Invalid`], which names that post.
+    pub(crate) fn check_is_no_repost(&self) -> Result<()> {
+        match self.post.repost {
+            Some(post) => Err(FeedError::invalid("id", format!("this is a repost: use the id of the post, {post}"))),
+            None => Ok(()),
+        }
     }
 
     /// Whether the JSON for its author differs.
@@ -62,7 +76,7 @@ impl CachedPost {
         self.json_for_author.as_ref().filter(|_| reader == Some(&self.post.author)).unwrap_or(&self.json)
     }
 
-    /// The members of the publication that shows this reader the post.
+    /// The members of the publication that shows this reader the post, with the posts that it names.
     ///
     /// # Errors
     /// [`FeedError::Internal`] if it cannot be encoded.
@@ -71,16 +85,19 @@ impl CachedPost {
         reader: Option<&UserId>,
         kind: PostEventKind,
         counts: Option<PostCounts>,
+        named: NamedPosts<'_>,
     ) -> Result<Bytes> {
-        if kind == PostEventKind::Created && counts.is_none() && reader.is_none() {
+        if kind == PostEventKind::Created && counts.is_none() && reader.is_none() && self.post.named().is_none() {
             return Ok(self.push.clone());
         }
-        encode_push(kind, self.json_for(reader), counts.unwrap_or_default())
+        encode_push(kind, self.json_for(reader), counts.unwrap_or_default(), named)
     }
 }
 
+/// The members of a post as readers see them. The posts that it names are appended later.
 fn encoded(post: &Post) -> Result<Box<RawValue>> {
-    serde_json::value::to_raw_value(post).map_err(|error| {
+    let own = post.named().map(|_| Post { repost: None, quote: None, ..post.clone() });
+    serde_json::value::to_raw_value(own.as_ref().unwrap_or(post)).map_err(|error| {
         tracing::error!(%error, post = %post.id, "a post could not be encoded");
         FeedError::Internal
     })
@@ -127,11 +144,11 @@ impl PostCache {
     /// [`FeedError::Internal`] if it cannot be encoded.
     pub(crate) fn insert_new(&self, post: Post, ticket: FillTicket) -> Result<Arc<CachedPost>> {
         self.counts.insert_new(post.id);
-        self.insert(post, ticket)
+        self.insert(post, false, ticket)
     }
 
-    fn insert(&self, post: Post, ticket: FillTicket) -> Result<Arc<CachedPost>> {
-        let cached = CachedPost::new(post)?;
+    fn insert(&self, post: Post, is_detached: bool, ticket: FillTicket) -> Result<Arc<CachedPost>> {
+        let cached = CachedPost::new(post, is_detached)?;
         self.cache.fill(cached.post.id, ticket, Some(Arc::clone(&cached)));
         Ok(cached)
     }
@@ -215,9 +232,13 @@ impl PostCache {
         found: &mut HashMap<PostId, Arc<CachedPost>>,
     ) -> Result<()> {
         let mut tickets: HashMap<PostId, FillTicket> = ids.iter().map(|id| (*id, self.cache.ticket(id))).collect();
-        for post in self.ledger.posts(ids).await? {
+        let posts = self.ledger.posts(ids).await?;
+        let quotes: Vec<PostId> = posts.iter().filter(|post| post.quote.is_some()).map(|post| post.id).collect();
+        let detached = if quotes.is_empty() { quotes } else { self.ledger.detached_among(&quotes).await? };
+        for post in posts {
             let Some(ticket) = tickets.remove(&post.id) else { continue };
-            let cached = self.insert(post, ticket)?;
+            let is_detached = detached.contains(&post.id);
+            let cached = self.insert(post, is_detached, ticket)?;
             if missing.contains(&cached.post.id) && !self.erased.contains(&cached.post.author) {
                 found.insert(cached.post.id, cached);
             }
@@ -239,7 +260,8 @@ impl Invalidated for PostCache {
                 };
                 self.cache.invalidate_where(|_, cached| may_be_theirs(cached));
             }
-            Invalidation::Comment(_)
+            Invalidation::Reposts(_)
+            | Invalidation::Comment(_)
             | Invalidation::Relation(..)
             | Invalidation::Erased(_)
             | Invalidation::Standing(_)

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::feed::error::{FeedError, Result};
-use crate::model::{Event, PostCounts, PostFlags};
+use crate::model::{Event, PostCounts, PostFlags, PostId, QuoteState};
 
 /// A post's JSON with its counts, and with the flags of a signed-in reader.
 pub(crate) fn with_counts(post: &RawValue, counts: PostCounts, flags: Option<PostFlags>) -> Result<Box<RawValue>> {
@@ -17,6 +17,27 @@ pub(crate) fn with_counts(post: &RawValue, counts: PostCounts, flags: Option<Pos
         flags: Option<PostFlags>,
     }
     append_members(post, &ViewerMembers { counts, flags })
+}
+
+/// The encoded posts that a post names, as members of its JSON.
+#[derive(Clone, Copy, Default, Serialize)]
+pub(crate) struct NamedPosts<'a> {
+    /// The post that it passes on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) repost: Option<&'a RawValue>,
+    /// The post that it quotes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) quote: Option<EncodedQuote<'a>>,
+}
+
+/// A quoted post, encoded.
+#[derive(Clone, Copy, Serialize)]
+pub(crate) struct EncodedQuote<'a> {
+    pub(crate) id: PostId,
+    pub(crate) state: QuoteState,
+    /// The post, if it is shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) post: Option<&'a RawValue>,
 }
 
 /// A post's JSON with more members, at least one, at its end. The author's part is not encoded again.
@@ -41,8 +62,20 @@ pub(crate) enum PostEventKind {
 }
 
 /// The publication members of an event that shows a post.
-pub(super) fn encode_push(kind: PostEventKind, post: &RawValue, counts: PostCounts) -> Result<Bytes> {
-    let post = with_counts(post, counts, None)?;
+pub(super) fn encode_push(
+    kind: PostEventKind,
+    post: &RawValue,
+    counts: PostCounts,
+    named: NamedPosts<'_>,
+) -> Result<Bytes> {
+    #[derive(Serialize)]
+    struct PushedMembers<'a> {
+        #[serde(flatten)]
+        counts: PostCounts,
+        #[serde(flatten)]
+        named: NamedPosts<'a>,
+    }
+    let post = append_members(post, &PushedMembers { counts, named })?;
     let event = match kind {
         PostEventKind::Created => Event::Post { post: &post },
         PostEventKind::Edited => Event::Edited { post: &post },
@@ -57,9 +90,9 @@ mod tests {
     #[test]
     fn counts_and_flags_are_appended_to_the_json_of_a_post() {
         let post = RawValue::from_string(r#"{"id":1,"data":{"a":{}}}"#.into()).unwrap();
-        let counts = PostCounts { likes: 3, comments: 0, favourites: 1 };
+        let counts = PostCounts { likes: 3, comments: 0, favourites: 1, reposts: 2, quotes: 4 };
         let flags = Some(PostFlags { liked: true, ..PostFlags::default() });
-        let members = r#""likes":3,"comments":0,"favourites":1"#;
+        let members = r#""likes":3,"comments":0,"favourites":1,"reposts":2,"quotes":4"#;
         let anonymous = with_counts(&post, counts, None).unwrap();
         assert_eq!(anonymous.get(), format!(r#"{{"id":1,"data":{{"a":{{}}}},{members}}}"#));
         let reader = with_counts(&post, counts, flags).unwrap();

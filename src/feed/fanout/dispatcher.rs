@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::follower_scanner::{FollowerScan, FollowerScanner};
 use super::lock_job;
+use super::repost_hiding;
 use super::running_job::{JobOutcome, RunningJob};
 use crate::broker::{Append, Invalidation, PageRecipients, Signal};
 use crate::feed::base::Base;
@@ -70,6 +71,10 @@ impl Dispatcher {
                 };
                 let entry = Entry::Gone(*post, GoneReason::Hidden);
                 let outcome = self.dispatch(&scan(job, &entry, recipients), running).await?;
+                // Nobody loses a post that is for everyone now.
+                if change.as_ref().is_none_or(|change| change.after != Visibility::Public) {
+                    repost_hiding::of_post(&self.base, *post, running).await?;
+                }
                 self.clear_alerts_after(outcome, *post, running).await
             }
             Work::GrantVisibility { post, change, .. } => {
@@ -89,7 +94,13 @@ impl Dispatcher {
                 if !running.tokens.are_valid() {
                     return Ok(JobOutcome::Fenced);
                 }
-                self.pull(job.id, author, &entry, false).await
+                let outcome = self.pull(job.id, author, &entry, false).await?;
+                repost_hiding::of_author(&self.base, author, running).await?;
+                Ok(outcome)
+            }
+            Work::HideRepost { repost, .. } => {
+                let entry = Entry::AuthorGone(*repost);
+                self.dispatch(&scan(job, &entry, Recipients::LosersOfRepost), running).await
             }
             Work::LockChanged { accept_through, .. } => lock_job::run(&self.base, job, *accept_through, running).await,
             Work::Edge { .. } => Ok(match self.edges.run(job, queued.is_repeated).await? {
@@ -126,7 +137,8 @@ impl Dispatcher {
         }
         let scan = FollowerScan { trace: running.trace, ..scan(job, &entry, Recipients::Viewers) };
         let outcome = self.dispatch(&scan, running).await?;
-        match (outcome, self.base.options.pushes.plan) {
+        // Users asked for alerts about what an author writes.
+        match (outcome, self.base.options.pushes.plan.filter(|_| cached.post.repost.is_none())) {
             (JobOutcome::Done, Some(plan)) => self.queue_alerts(job, post, plan.grace, running).await,
             (outcome, _) => Ok(outcome),
         }
@@ -186,6 +198,7 @@ impl Dispatcher {
         }
         let entry = Entry::Gone(post, GoneReason::Deleted);
         let outcome = self.dispatch(&scan(job, &entry, Recipients::Holders { before: &visibility }), running).await?;
+        repost_hiding::of_post(&self.base, post, running).await?;
         self.favourites.remove_deleted_post(post).await?;
         self.clear_alerts_after(outcome, post, running).await
     }

@@ -4,6 +4,7 @@
 //! topics, and after an unlock the requests. Both can be done again from the beginning: posts that agree with the lock
 //! and requests that were accepted are not found again.
 
+use super::repost_hiding;
 use super::running_job::{JobOutcome, RunningJob};
 use crate::feed::base::Base;
 use crate::feed::error::Result;
@@ -31,6 +32,9 @@ pub(super) async fn run(
         && !accept_requests(base, job, through, running).await?
     {
         return Ok(JobOutcome::Fenced);
+    }
+    if accept_through.is_none() {
+        repost_hiding::of_author(base, job.work.author(), running).await?;
     }
     let is_synced = sync_topics(base, job.work.author(), running).await?;
     Ok(if is_synced { JobOutcome::Done } else { JobOutcome::Fenced })

@@ -15,6 +15,7 @@
 //! | `job_sync.rs` | loads jobs that wait in the ledger, removes finished ones, raises the floors of partitions |
 //! | `dispatcher.rs` | runs each kind of job, and appends to the logs of profiles, topics and posts |
 //! | `follower_scanner.rs` | scans the followers page by page, connected ones first, and writes to their inboxes |
+//! | `repost_hiding.rs` | the reposts of posts that some readers may not see any more |
 //! | `lock_job.rs` | what follows when an account is locked or unlocked |
 //! | `pull_log.rs` | posts of authors with too many followers |
 
@@ -23,6 +24,7 @@ mod follower_scanner;
 mod job_sync;
 mod lock_job;
 mod pull_log;
+mod repost_hiding;
 mod running_job;
 
 use std::sync::Arc;

@@ -34,7 +34,7 @@ use crate::feed::timelines::{CatchUp, PullCursor};
 use crate::feed::visibility::Recipients;
 use crate::feed::work::QuarantinePolicy;
 use crate::ledger::{PULLED, PullLogEntry};
-use crate::model::{Entry, UserId};
+use crate::model::{Entry, Standing, UserId};
 
 /// How often the log is read without a signal.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -162,10 +162,11 @@ impl PullLog {
             },
             _ => None,
         };
+        let is_hidden_repost = self.is_hidden_repost(&pulled.entry).await?;
         for asked in present.chunks(MAX_USERS_PER_CALL) {
             let followers = self.base.ledger.followers_among(&pulled.author, asked).await?;
             let author = &pulled.author;
-            let recipients = Recipients::of(&pulled.entry);
+            let recipients = if is_hidden_repost { Recipients::LosersOfRepost } else { Recipients::of(&pulled.entry) };
             let followers = self.base.visibility.select_recipients(post, author, recipients, followers).await?;
             let pages: Vec<_> =
                 followers.chunks(self.base.options.fanout.page).map(|users| self.append_to(pulled, users)).collect();
@@ -176,6 +177,14 @@ impl PullLog {
         }
         self.base.metrics.fanout.pulled(now().saturating_sub(pulled.at));
         Ok(())
+    }
+
+    /// Whether an entry is about a repost alone, and not about an author who was suspended.
+    async fn is_hidden_repost(&self, entry: &Entry) -> Result<bool> {
+        let Entry::AuthorGone(id) = entry else { return Ok(false) };
+        let Some(cached) = self.base.posts.get([*id]).await?.remove(id) else { return Ok(false) };
+        let standing = self.base.relations.standing(&cached.post.author).await?;
+        Ok(cached.post.repost.is_some() && standing != Standing::Suspended)
     }
 
     /// Appends to one page of inboxes.

@@ -54,7 +54,7 @@ impl FavouriteService {
         let user = caller.user()?;
         let id = named(&object.kind, object.id)?;
         if let Some(post) = post_of(&object.kind, &id) {
-            self.base.visibility.post(Some(user), post).await?;
+            self.base.visibility.post(Some(user), post).await?.check_is_no_repost()?;
         }
         let most = self.base.options.limits.favourites;
         match self.base.ledger.add_favourite(user, &object.kind, &id, now(), most, object.private).await? {

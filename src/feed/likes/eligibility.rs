@@ -9,7 +9,7 @@ use crate::feed::base::Base;
 use crate::feed::error::{NO_COMMENT, NO_POST, Result};
 use crate::feed::runtime::now;
 use crate::feed::visibility::CommentContext;
-use crate::model::{CommentId, ContentId, UserId};
+use crate::model::{CommentId, ContentId, PostId, UserId};
 
 /// How long a like waits for the ledger. After a timeout, likes are accepted unchecked for [`UNCHECKED_PERIOD`]: the
 /// settler checks them, and reverts those that are not allowed.
@@ -65,6 +65,9 @@ impl Eligibility {
         if self.may_like(&[(user.clone(), object)]).await?.contains(&true) {
             return Ok(());
         }
+        if let ContentId::Post(post) = object {
+            self.base.visibility.post(Some(user), post).await?.check_is_no_repost()?;
+        }
         Err(match object {
             ContentId::Post(_) => NO_POST,
             ContentId::Comment(_) => NO_COMMENT,
@@ -112,7 +115,11 @@ impl Eligibility {
             let authors = context.iter().flat_map(|context| context.people());
             people.extend(authors.map(|person| (user.clone(), person.clone())));
         }
-        let mut sees_post = self.base.visibility.can_see_posts(&posts).await?.into_iter();
+        // Likes of reposts are meant for the post that was reposted.
+        let cached = self.base.posts.get(posts.iter().map(|(_, post)| *post)).await?;
+        let is_repost = |post: &PostId| cached.get(post).is_some_and(|cached| cached.post.repost.is_some());
+        let seen = self.base.visibility.can_see_posts(&posts).await?;
+        let mut sees_post = seen.into_iter().zip(&posts).map(|(sees, (_, post))| sees && !is_repost(post));
         let mut sees_person = self.base.visibility.can_see_users(&people).await?.into_iter();
         let may = |(_, object): &(UserId, ContentId)| {
             let Some((_, context)) = place(object) else { return false };

@@ -60,6 +60,7 @@ impl Notifications {
         batch.iter().for_each(|pending| endings.add(&pending.event));
         self.add_comments(batch, &mut endings).await?;
         self.add_likes(batch, &mut endings).await?;
+        self.add_reposts(batch, &mut endings).await?;
         self.omit_renewed(&mut endings.ended).await?;
         for ended in endings.ended.chunks(MAX_ENDED) {
             let groups = self.base.ledger.end_notifications(ended).await?;
@@ -191,6 +192,28 @@ impl Notifications {
         Ok(())
     }
 
+    /// The ends of reposts and quotes: their authors leave the groups of the authors of the posts.
+    async fn add_reposts(&self, batch: &[PendingEvent], endings: &mut Endings) -> Result<()> {
+        let deleted = batch.iter().filter_map(|pending| match &pending.event {
+            DomainEvent::PostDeleted { author, repost: Some(repost), .. } => {
+                Some((*repost, NotificationKind::Repost(*repost), author))
+            }
+            DomainEvent::PostDeleted { post, author, quote: Some(quote), .. } => {
+                Some((*quote, NotificationKind::Quote(*post), author))
+            }
+            _ => None,
+        });
+        let deleted: Vec<(PostId, NotificationKind, &UserId)> = deleted.collect();
+        if deleted.is_empty() {
+            return Ok(());
+        }
+        let posts = self.base.posts.get(deleted.iter().map(|(post, ..)| *post)).await?;
+        let all =
+            deleted.into_iter().filter_map(|(post, kind, by)| Some(ended(&posts.get(&post)?.post.author, kind, by)));
+        endings.ended.extend(all);
+        Ok(())
+    }
+
     /// Omits likes and follows that exist again, and mentions that an edit put in again.
     async fn omit_renewed(&self, ended: &mut Vec<EndedNotification>) -> Result<()> {
         let mut by_owner: HashMap<UserId, HashSet<(NotificationKind, UserId)>> = HashMap::new();
@@ -210,9 +233,10 @@ impl Notifications {
                     NotificationKind::Like(_)
                     | NotificationKind::Follow
                     | NotificationKind::Request
-                    | NotificationKind::Accepted => !gone.contains(&(kind, by.clone())),
+                    | NotificationKind::Accepted
+                    | NotificationKind::Repost(_) => !gone.contains(&(kind, by.clone())),
                     NotificationKind::Mention(_) => subjects.has(kind),
-                    NotificationKind::Comment(_) | NotificationKind::Reply(_) => false,
+                    NotificationKind::Comment(_) | NotificationKind::Reply(_) | NotificationKind::Quote(_) => false,
                 };
                 exists.then(|| (owner.clone(), kind, by))
             }));
@@ -280,12 +304,13 @@ impl Endings {
             DomainEvent::CommentEdited { comment, author, unmentioned, .. } => {
                 self.unmention(unmentioned, NotificationKind::Mention(ContentId::Comment(*comment)), author);
             }
-            DomainEvent::PostDeleted { post, author, mentions }
+            DomainEvent::PostDeleted { post, author, mentions, .. }
             | DomainEvent::PostRemoved { post, author, mentions } => {
                 let object = ContentId::Post(*post);
                 mentions.iter().for_each(|to| recheck(to, NotificationKind::Mention(object)));
                 recheck(author, NotificationKind::Like(object));
                 recheck(author, NotificationKind::Comment(*post));
+                recheck(author, NotificationKind::Repost(*post));
                 self.posts.insert(*post);
             }
             DomainEvent::CommentDeleted { comment, author, mentions, .. }

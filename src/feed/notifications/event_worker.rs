@@ -27,6 +27,7 @@ use async_trait::async_trait;
 use super::{Notifications, PendingNotification};
 use crate::broker::Append;
 use crate::feed::base::Base;
+use crate::feed::content::CachedPost;
 use crate::feed::error::Result;
 use crate::feed::event_queue::{EVENT_BATCH, EventHandler, MIN_EVENT_PAUSE, PendingEvent};
 use crate::feed::visibility::CommentContext;
@@ -80,10 +81,14 @@ impl EventWorker {
         let mut comments = HashSet::new();
         let mut posts = HashSet::new();
         for PendingEvent { event, .. } in batch {
-            if let DomainEvent::CommentCreated { comment, post, reply_to, .. } = event {
-                comments.insert(*comment);
-                comments.extend(reply_to);
-                posts.insert(*post);
+            match event {
+                DomainEvent::CommentCreated { comment, post, reply_to, .. } => {
+                    comments.insert(*comment);
+                    comments.extend(reply_to);
+                    posts.insert(*post);
+                }
+                DomainEvent::PostCreated { repost, quote, .. } => posts.extend(repost.iter().chain(quote)),
+                _ => {}
             }
         }
         let comments = self.base.contexts.get(comments.into_iter()).await?;
@@ -92,8 +97,12 @@ impl EventWorker {
         for PendingEvent { seq, event, .. } in batch {
             let first = notifications.len();
             match event {
-                DomainEvent::PostCreated { post, author, mentions } => {
-                    notifications.extend(mentioned(ContentId::Post(*post), author, mentions));
+                DomainEvent::PostCreated { post, author, mentions, .. } => {
+                    let named = self.named_notification(event, &posts).await?;
+                    // The author of a quoted post is notified once, of the quote.
+                    let others = mentions.iter().filter(|to| named.as_ref().is_none_or(|named| named.to != **to));
+                    notifications.extend(mentioned(ContentId::Post(*post), author, others));
+                    notifications.extend(named);
                 }
                 DomainEvent::PostEdited { post, author, mentions, still_mentioned, .. } => {
                     // Some of those who are mentioned still may see the post only now.
@@ -146,6 +155,25 @@ impl EventWorker {
             }
         }
         Ok(())
+    }
+
+    /// The notification of a repost or a quote for the author of the post, who must be able to see it.
+    async fn named_notification(
+        &self,
+        event: &DomainEvent,
+        posts: &HashMap<PostId, Arc<CachedPost>>,
+    ) -> Result<Option<PendingNotification>> {
+        let DomainEvent::PostCreated { post, author, repost, quote, .. } = event else { return Ok(None) };
+        let Some(named) = repost.or(*quote).and_then(|named| posts.get(&named)) else { return Ok(None) };
+        let to = &named.post.author;
+        let kind = match repost {
+            Some(reposted) => NotificationKind::Repost(*reposted),
+            None => NotificationKind::Quote(*post),
+        };
+        if to == author || !self.base.visibility.can_see_post(Some(to), *post).await? {
+            return Ok(None);
+        }
+        Ok(Some(PendingNotification::new(to, kind, author).under(named.post.id)))
     }
 
     /// Appends a reverted like to the log of its user's notifications, so that devices without a connection learn of

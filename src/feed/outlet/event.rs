@@ -11,8 +11,8 @@ use crate::feed::error::Result;
 use crate::feed::event_queue::PendingEvent;
 use crate::ledger::{Ledger, NewOutletEntry, NotificationGroup};
 use crate::model::{
-    CommentId, ContentId, DomainEvent, EventOwner, Millis, NotificationId, PostId, ReportId, ReportReason,
-    ReportTarget, Standing, UserId,
+    CommentId, ContentId, DomainEvent, EventOwner, Millis, NOTIFICATION_KINDS, NotificationId, PostId, ReportId,
+    ReportReason, ReportTarget, Standing, UserId,
 };
 
 /// The users whose notifications are read concurrently.
@@ -50,6 +50,12 @@ pub(crate) enum OutletEvent<'a> {
         post: PostId,
         /// The other users that it mentions. They may not exist.
         mentions: &'a [UserId],
+        /// The post that it reposts; absent: none.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        repost: Option<PostId>,
+        /// The post that it quotes; absent: none.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        quote: Option<PostId>,
     },
     /// A post was edited.
     #[serde(rename = "post.edited")]
@@ -186,7 +192,7 @@ pub(crate) struct OutletNotification<'a> {
     /// Its id; it stays while more people do the same.
     pub(super) id: NotificationId,
     /// The kind of action.
-    #[schemars(extend("enum" = ["like", "comment", "reply", "follow", "mention", "request", "accepted"]))]
+    #[schemars(extend("enum" = NOTIFICATION_KINDS))]
     pub(super) kind: &'static str,
     /// The object of the action; absent for `follow`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -285,8 +291,8 @@ pub(super) fn owner_of(event: &DomainEvent) -> Option<EventOwner> {
 /// The public form of an event that happened at a time; `None`: it has none.
 fn public_form<'a>(event: &'a DomainEvent, at: Millis, groups: &'a Groups) -> Option<OutletEvent<'a>> {
     Some(match event {
-        DomainEvent::PostCreated { post, author, mentions } => {
-            OutletEvent::PostCreated { at, user: author, post: *post, mentions }
+        DomainEvent::PostCreated { post, author, mentions, repost, quote } => {
+            OutletEvent::PostCreated { at, user: author, post: *post, mentions, repost: *repost, quote: *quote }
         }
         DomainEvent::PostEdited { post, author, mentions, .. } => {
             OutletEvent::PostEdited { at, user: author, post: *post, mentions }
@@ -367,7 +373,7 @@ async fn load_groups(ledger: &dyn Ledger, events: &[PendingEvent]) -> Result<Gro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{NotificationKind, NotificationPosition, PostId};
+    use crate::model::{NotificationKind, NotificationPosition, Post, PostId, Visibility};
 
     fn id(text: &str) -> UserId {
         UserId::parse(text).expect("an id")
@@ -403,15 +409,14 @@ mod tests {
             seen: false,
         };
         let groups = Groups::from([((ann.clone(), group.id), group)]);
-        let created = DomainEvent::PostCreated { post: PostId(17), author: ann.clone(), mentions: vec![bo.clone()] };
-        let expected = r#"{"type":"post.created","at":5,"user":"ann","post":17,"mentions":["bo"]}"#;
-        assert_eq!(body(&created, &groups), expected);
-        let followed = DomainEvent::Followed { follower: bo.clone(), followee: ann.clone() };
-        let expected = r#"{"type":"follow.created","at":5,"user":"bo","followee":"ann"}"#;
-        assert_eq!(body(&followed, &groups), expected);
+        let repost = Post::repost(PostId(17), &ann, PostId(16), Visibility::Public);
+        let created = body(&DomainEvent::post_created(&repost, true).expect("an event"), &groups);
+        assert_eq!(created, r#"{"type":"post.created","at":5,"user":"ann","post":17,"mentions":[],"repost":16}"#);
+        let followed = body(&DomainEvent::Followed { follower: bo.clone(), followee: ann.clone() }, &groups);
+        assert_eq!(followed, r#"{"type":"follow.created","at":5,"user":"bo","followee":"ann"}"#);
         let notified = DomainEvent::Notified { to: ann.clone(), notification: NotificationId(7) };
-        let expected = r#"{"type":"notification","at":5,"user":"ann","notification":{"id":7,"kind":"like","#.to_owned()
-            + r#""object":{"type":"post","id":17},"by":["bo"],"count":1,"updated_at":4}}"#;
+        let group = r#"{"id":7,"kind":"like","object":{"type":"post","id":17},"by":["bo"],"count":1,"updated_at":4}"#;
+        let expected = format!(r#"{{"type":"notification","at":5,"user":"ann","notification":{group}}}"#);
         assert_eq!(body(&notified, &groups), expected);
         let removed = DomainEvent::CommentRemoved {
             comment: CommentId(9),
@@ -428,16 +433,17 @@ mod tests {
         let (report, reason) = (ReportId(3), ReportReason::Spam);
         let target = ReportTarget::User(bo.clone());
         let reported = DomainEvent::ReportCreated { reporter: ann.clone(), report, target, reason };
+        let target = r#""target":{"user":"bo"}"#;
         let expected =
-            r#"{"type":"report.created","at":5,"user":"ann","report":3,"target":{"user":"bo"},"reason":"spam"}"#;
+            format!(r#"{{"type":"report.created","at":5,"user":"ann","report":3,{target},"reason":"spam"}}"#);
         assert_eq!(body(&reported, &groups), expected);
-        let away = DomainEvent::UserAway { user: ann.clone() };
-        assert_eq!(body(&away, &groups), r#"{"type":"user.away","at":5,"user":"ann"}"#);
+        let away = body(&DomainEvent::UserAway { user: ann.clone() }, &groups);
+        assert_eq!(away, r#"{"type":"user.away","at":5,"user":"ann"}"#);
         let subscribed = DomainEvent::ChannelSubscribed { channel: "chat:1".into(), user: Some(ann.clone()) };
-        let expected = r#"{"type":"channel.subscribed","at":5,"channel":"chat:1","user":"ann"}"#;
-        assert_eq!(body(&subscribed, &groups), expected);
-        let vacated = DomainEvent::ChannelVacated { channel: "chat:1".into() };
-        assert_eq!(body(&vacated, &groups), r#"{"type":"channel.vacated","at":5,"channel":"chat:1"}"#);
+        let subscribed = body(&subscribed, &groups);
+        assert_eq!(subscribed, r#"{"type":"channel.subscribed","at":5,"channel":"chat:1","user":"ann"}"#);
+        let vacated = body(&DomainEvent::ChannelVacated { channel: "chat:1".into() }, &groups);
+        assert_eq!(vacated, r#"{"type":"channel.vacated","at":5,"channel":"chat:1"}"#);
         let removed = DomainEvent::Notified { to: ann, notification: NotificationId(8) };
         assert!(public_form(&removed, 5, &groups).is_none(), "the group is gone");
     }

@@ -15,7 +15,7 @@ use crate::feed::patch::{clearable, present, settable};
 use crate::feed::runtime::now;
 use crate::feed::visibility::ViewContext;
 use crate::ledger::{LockOutcome, ProfileChange};
-use crate::model::{NESTED_TOO_DEEP, PostId, Profile, Standing, UserDetails, UserId, is_shallow};
+use crate::model::{NESTED_TOO_DEEP, PostId, Profile, Quotable, Standing, UserDetails, UserId, is_shallow};
 use crate::net::OwnHosts;
 use crate::text::is_blank;
 
@@ -53,6 +53,10 @@ pub(crate) struct ProfileUpdate {
     #[serde(default)]
     #[schemars(with = "Vec<PostId>", transform = settable)]
     pinned: Option<Vec<PostId>>,
+    /// Who may quote the caller's posts, of those who can see them.
+    #[serde(default)]
+    #[schemars(with = "Quotable", transform = settable)]
+    quotable: Option<Quotable>,
     /// Whether the account is locked: its public posts are for followers, and followers are accepted one by one. An
     /// unlock accepts all requests.
     #[serde(default)]
@@ -156,6 +160,7 @@ impl Profiles {
                 Some(pinned) => Some(self.checked_pinned(user, pinned).await?),
                 None => None,
             },
+            quotable: change.quotable,
         };
         if let Some(locked) = locked {
             self.set_locked(user, locked).await?;

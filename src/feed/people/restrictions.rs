@@ -97,6 +97,14 @@ impl Restrictions {
         self.lift(caller.user()?, Restriction::Block, &user.id).await
     }
 
+    pub(crate) async fn reposts_off(&self, caller: Caller, user: OneUser) -> Result<Done> {
+        self.restrict(caller.user()?, Restriction::Reposts, &user.id, None).await
+    }
+
+    pub(crate) async fn reposts_on(&self, caller: Caller, user: OneUser) -> Result<Done> {
+        self.lift(caller.user()?, Restriction::Reposts, &user.id).await
+    }
+
     pub(crate) async fn hidden(&self, caller: Caller, list: OwnList) -> Result<UserPage> {
         self.list(caller.user()?, Restriction::Hide, &list).await
     }
@@ -142,7 +150,9 @@ impl Restrictions {
         let ledger = &self.base.ledger;
         let jobs = match restriction {
             Restriction::Mute => ledger.mute(user, other, now(), until).await?,
-            Restriction::Hide | Restriction::Block => ledger.restrict(restriction, user, other, now()).await?,
+            Restriction::Hide | Restriction::Block | Restriction::Reposts => {
+                ledger.restrict(restriction, user, other, now()).await?
+            }
         };
         self.edges.apply(user, other, EdgeChange::Closes, jobs.unwrap_or_default()).await?;
         self.base.events.wake(EventConsumer::Notifications);

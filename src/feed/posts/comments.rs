@@ -66,6 +66,7 @@ impl CommentService {
         let author = caller.user()?;
         self.check_comment(&draft.text)?;
         let cached = self.base.visibility.post(caller.reader(), draft.id).await?;
+        cached.check_is_no_repost()?;
         if cached.post.removed.is_some() {
             return Err(FeedError::Forbidden("this post was removed"));
         }

@@ -46,6 +46,9 @@ pub(crate) struct Draft {
     /// Data of the application.
     #[serde(default)]
     pub(crate) data: Option<Map<String, Value>>,
+    /// The post that it quotes. A quote has a text or media of its own.
+    #[serde(default)]
+    pub(crate) quote: Option<PostId>,
 }
 
 /// The audience of a post. `null` is an error, also inside: it would be easily taken for "nobody", and `public` is what
@@ -110,6 +113,8 @@ impl Draft {
             visibility: self.visibility,
             comment_policy: self.comment_policy,
             data: self.data,
+            repost: None,
+            quote: self.quote,
             created_at: id.time(),
             removed: None,
             edited_at: None,
@@ -134,6 +139,9 @@ impl Draft {
         let over = |field, what, most: usize| FeedError::LimitExceeded { field, what, most: most as u64 };
         if is_blank(&self.text) && self.media.is_empty() && self.data.is_none() {
             return Err(FeedError::invalid("text", "a post says or shows something"));
+        }
+        if self.quote.is_some() && is_blank(&self.text) && self.media.is_empty() {
+            return Err(FeedError::invalid("text", "a quote has a text or media of its own"));
         }
         if is_new(&|post| post.text == self.text) && self.text.chars().count() > limits.text {
             return Err(over("text", "characters of a post", limits.text));

@@ -88,6 +88,7 @@ impl Edit {
             visibility: self.visibility.unwrap_or(post.visibility),
             comment_policy: self.comment_policy.unwrap_or(post.comment_policy),
             data: self.data.unwrap_or(post.data),
+            quote: post.quote,
         }
     }
 }
@@ -107,9 +108,11 @@ impl PostEditor {
     pub(crate) async fn edit(&self, call: Call, edit: Edit) -> Result<Box<RawValue>> {
         let author = call.caller.user()?;
         let id = edit.id;
-        if self.base.visibility.post(call.caller.reader(), id).await?.post.author != *author {
+        let cached = self.base.visibility.post(call.caller.reader(), id).await?;
+        if cached.post.author != *author {
             return Err(FeedError::Forbidden("only its author can edit a post"));
         }
+        cached.check_is_no_repost()?;
         let media = edit.media.as_ref().and_then(Option::as_deref).unwrap_or_default();
         let data = edit.data.as_ref().and_then(Option::as_ref);
         refuse_own_api(media, data, &self.base.options.own_hosts)?;

@@ -4,6 +4,7 @@ mod comment_reader;
 mod comments;
 mod draft;
 mod edits;
+mod naming;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ pub(crate) use comments::{CommentDraft, CommentEdit, CommentService};
 use draft::refuse_own_api;
 pub(crate) use draft::{Draft, mentioned};
 pub(crate) use edits::{Edit, PostEditor};
+pub(crate) use naming::{announce_counts, delete_stored, named_post, own_post};
 
 use super::call::{Call, Caller};
 use super::content::{CachedPost, append_members, with_counts};
@@ -24,11 +26,11 @@ use super::input::{AuthorList, AuthorPosts, Done, OnePost, PostFeed, PostPage, P
 use super::paging::{PageBuilder, PostPageBuilder};
 use super::runtime::now;
 use super::visibility::{ViewContext, check_lists, shows_content};
-use crate::broker::Invalidation;
+use crate::broker::{Attempt, Invalidation};
 use crate::feed::base::Base;
 use crate::feed::status::ledger_kind;
-use crate::ledger::{EventConsumer, JOBS, NewJob, VisiblePosts};
-use crate::model::{Person, Post, PostCounts, PostFlags, PostId, TraceContext, UserId};
+use crate::ledger::{EventConsumer, JOBS, NamingOutcome, NewJob, VisiblePosts};
+use crate::model::{Person, Post, PostCounts, PostFlags, PostId, Quotable, TraceContext, UserId};
 use crate::telemetry::SpanKind;
 
 /// The maximal number of reads for one page of everybody's posts, or of the posts that a user likes, if the reader may
@@ -52,6 +54,14 @@ impl PostService {
         refuse_own_api(&draft.media, draft.data.as_ref(), &self.base.options.own_hosts)?;
         let mut post = draft.into_post(author, self.base.ids.for_call(&call, now)?, &self.base.options.limits)?;
         self.base.rates.take_topics(&call, post.topics.len())?;
+        if let Some(quoted) = post.quote {
+            if call.attempt == Attempt::Repeated
+                && let Some(stored) = own_post(&self.base, author, post.id).await?
+            {
+                return self.created(author, stored).await;
+            }
+            post.quote = Some(self.quoted(author, quoted).await?);
+        }
         let ((), known) = tokio::try_join!(
             self.base.rates.take_mentions(&call, &post.mentions),
             self.base.identity.spellings(post.mentions.iter().chain(post.visibility.named())),
@@ -61,8 +71,7 @@ impl PostService {
         let turn = self.base.jobs.begin_write(author).await;
         let Some(new) = self.store(&post, call.trace).await? else {
             // An earlier attempt stored the post together with its job. Returns the same reply.
-            let cached = CachedPost::new(post)?;
-            return with_counts(cached.json_for(Some(author)), PostCounts::default(), Some(PostFlags::default()));
+            return self.created(author, CachedPost::new(post, false)?).await;
         };
         let cached = self.base.posts.insert_new(post, ticket)?;
         // For the author's own sockets here, which may receive the post before its fan-out begins.
@@ -77,11 +86,41 @@ impl PostService {
             tracing::warn!(%error, post = %cached.post.id, "a post is stored, its author's timeline will follow");
         }
         self.base.jobs.submit([new], turn);
-        // Nobody is notified of a post without mentions: it has an event for the outlet at most.
-        let consumer =
-            if cached.post.mentions.is_empty() { EventConsumer::Outlet } else { EventConsumer::Notifications };
-        self.base.events.wake(consumer);
+        // Nobody is notified of a post without mentions and quotes: it has an event for the outlet at most.
+        let is_silent = cached.post.mentions.is_empty() && cached.post.quote.is_none();
+        self.base.events.wake(if is_silent { EventConsumer::Outlet } else { EventConsumer::Notifications });
+        if let Some(quoted) = cached.post.quote {
+            announce_counts(&self.base, quoted);
+        }
+        self.created(author, cached).await
+    }
+
+    /// The reply to the author of a new post.
+    async fn created(&self, author: &UserId, cached: Arc<CachedPost>) -> Result<Box<RawValue>> {
+        if cached.post.quote.is_some() {
+            return self.base.post_renderer.render(Some(author), &[cached]).await?.pop().ok_or(NO_POST);
+        }
         with_counts(cached.json_for(Some(author)), PostCounts::default(), Some(PostFlags::default()))
+    }
+
+    /// The post that the caller quotes.
+    ///
+    /// # Errors
+    /// [`NO_POST`] if the caller may not see it; [`FeedError::Forbidden`] if its author does not let the caller quote
+    /// it.
+    async fn quoted(&self, caller: &UserId, id: PostId) -> Result<PostId> {
+        let cached = named_post(&self.base, caller, id).await?;
+        let author = &cached.post.author;
+        if author == caller {
+            return Ok(cached.post.id);
+        }
+        let profile = self.base.ledger.profile(author, Some(caller), now()).await?.ok_or(NO_POST)?;
+        let may_quote = match profile.about.quotable {
+            Quotable::Everyone => true,
+            Quotable::Followers => profile.edges.following,
+            Quotable::Nobody => false,
+        };
+        if may_quote { Ok(cached.post.id) } else { Err(FeedError::Forbidden("the author limits who may quote them")) }
     }
 
     /// Commits a post and its job.
@@ -90,12 +129,20 @@ impl PostService {
         if span.is_recorded() {
             span.set("db.system.name", ledger_kind(&self.base.ledger.place()));
         }
-        let stored = self.base.ledger.create_post(post, trace).await;
+        let stored = match post.quote {
+            None => self.base.ledger.create_post(post, trace).await.map_err(FeedError::from),
+            Some(_) => match self.base.ledger.create_naming_post(post, trace).await {
+                Ok(NamingOutcome::Stored(new)) => Ok(Some(new)),
+                Ok(NamingOutcome::Before | NamingOutcome::Reposted(_)) => Ok(None),
+                Ok(NamingOutcome::NoPost) => Err(NO_POST),
+                Err(error) => Err(error.into()),
+            },
+        };
         if stored.is_err() {
             span.fail("not committed");
         }
         span.end();
-        Ok(stored?)
+        stored
     }
 
     pub(crate) async fn get(&self, caller: Caller, post: ReadPost) -> Result<Box<RawValue>> {
@@ -141,17 +188,16 @@ impl PostService {
 
     async fn delete_own_post(&self, caller: &Caller, post: OnePost) -> Result<Done> {
         let author = caller.user()?;
-        if self.base.visibility.post(caller.reader(), post.id).await?.post.author != *author {
+        // Their author can delete reposts of posts that they may not see any more.
+        let found = self.base.posts.get([post.id]).await?.remove(&post.id).filter(|found| found.post.author == *author);
+        let cached = match found {
+            Some(cached) => cached,
+            None => self.base.visibility.post(caller.reader(), post.id).await?,
+        };
+        if cached.post.author != *author {
             return Err(FeedError::Forbidden("only its author can delete a post"));
         }
-        let turn = self.base.jobs.begin_write(author).await;
-        let job = self.base.ledger.delete_post(post.id, author, now()).await?;
-        self.base.events.wake(EventConsumer::Notifications);
-        let invalidated = self.base.invalidator.announce(&[Invalidation::Post(post.id)]).await;
-        // Without a job, a concurrent deletion came first, and its job removes the post.
-        self.base.jobs.submit(job, turn);
-        self.base.invalidator.confirm(invalidated?).await;
-        Ok(Done {})
+        delete_stored(&self.base, author, post.id, cached.post.named()).await
     }
 
     pub(crate) async fn by_author(&self, caller: Caller, list: AuthorPosts) -> Result<PostPage> {

@@ -13,11 +13,11 @@ use std::time::Instant;
 use bytes::Bytes;
 use foldhash::fast::RandomState;
 
+use super::audience::{Audience, Viewer, post_kind};
 use super::comment_rendering::CommentRenderer;
+use super::named_rendering::{EncodedPush, NamedContent};
 use super::notification_rendering::RenderedNotification;
-use super::render_context::{
-    Audience, Encoded, RenderContext, Viewer, is_for_author, people_above, post_kind, referenced_posts,
-};
+use super::render_context::{Encoded, RenderContext, is_for_author, people_above, referenced_posts};
 use crate::broker::{CACHE_LEASE, CacheLease};
 use crate::feed::base::Base;
 use crate::feed::content::{CachedPost, PostMap};
@@ -49,15 +49,22 @@ impl EventRenderer {
         let invalidations = self.lease.invalidations();
         let since = Instant::now();
         let (pushed, referenced) = posts_of(entries);
-        let (posts, counts) = tokio::try_join!(self.base.posts.get(referenced), self.base.posts.counts(&pushed))?;
-        let posts: PostMap<_> = posts.into_iter().collect();
+        let (posts, mut counts) = tokio::try_join!(self.base.posts.get(referenced), self.base.posts.counts(&pushed))?;
+        let mut posts: PostMap<_> = posts.into_iter().collect();
+        let named = NamedContent::load(&self.base, entries, &mut posts, &mut counts).await?;
         let (pushes, pushes_to_author) = encode(entries, &posts, &counts)?;
-        let (authors, mut readers_by_author) = people_of(entries, &posts);
+        let (mut authors, mut readers_by_author) = people_of(entries, &posts);
+        authors.extend(named.authors.iter().cloned());
         let seen_by_readers = self.seen_by_readers(&readers_by_author, &posts);
         readers_by_author.retain(|author, _| !seen_by_readers.contains(*author));
         let readers_by_author = readers_by_author.iter().map(|(author, readers)| (*author, readers.iter().copied()));
-        let relations = self.base.relations.get_by_author(readers_by_author).await?;
+        let mut relations = self.base.relations.get_by_author(readers_by_author).await?;
         let closed = self.base.relations.restricted_authors(authors).await?;
+        let followees = |reader: &UserId| self.base.relations.cached_followees(reader);
+        let pairs = named.pairs(entries, &posts, |author| !closed.contains(author), followees);
+        if !pairs.is_empty() {
+            relations.extend(self.base.relations.get(pairs).await?);
+        }
         let restricted = self.base.relations.users_with_restrictions(closed.iter().cloned()).await?;
         let strangers = self.base.relations.of_strangers(closed.iter().cloned()).await?;
         let notifications = self.render_notifications(entries).await?;
@@ -68,6 +75,7 @@ impl EventRenderer {
             posts,
             pushes,
             pushes_to_author,
+            named,
             comments,
             notifications,
             closed,
@@ -79,8 +87,7 @@ impl EventRenderer {
             invalidations,
             since,
         };
-        let hidden: HashSet<_> =
-            entries.iter().filter_map(|(audience, entry)| context.hidden(audience, entry)).collect();
+        let hidden: HashSet<_> = entries.iter().flat_map(|(audience, entry)| context.hidden(audience, entry)).collect();
         if !hidden.is_empty() {
             context.relations.extend(self.base.relations.reload(hidden).await?);
         }
@@ -133,22 +140,24 @@ impl EventRenderer {
         }
         let publication = |entry| {
             let rendered = context.render(audience, entry)?;
-            let can_receive = match viewer {
-                Viewer::Backend => true,
-                Viewer::Client(reader) => rendered.is_public || context.can_receive(&rendered, reader) == Some(true),
-            };
-            can_receive.then_some(rendered.members)
+            match viewer {
+                Viewer::Client(reader) if !rendered.is_public => context.members_for(&rendered, reader),
+                Viewer::Client(_) | Viewer::Backend => Some(rendered.members),
+            }
         };
         Ok(entries.iter().map(publication).collect())
     }
 
-    /// The authors of timeline entries whose posts among these are public and visible to all readers of the entries.
+    /// The authors of timeline entries whose posts among these are public, no reposts, and visible to all readers of
+    /// the entries.
     fn seen_by_readers(
         &self,
         readers_by_author: &HashMap<&UserId, Vec<&UserId>, RandomState>,
         posts: &PostMap<Arc<CachedPost>>,
     ) -> HashSet<UserId, RandomState> {
-        let restricted = posts.values().filter(|cached| cached.post.visibility != Visibility::Public);
+        let restricted = posts
+            .values()
+            .filter(|cached| cached.post.visibility != Visibility::Public || cached.post.repost.is_some());
         let with_restricted: HashSet<&UserId> = restricted.map(|cached| &cached.post.author).collect();
         let authors = readers_by_author.iter().filter(|(author, _)| !with_restricted.contains(*author));
         let seen = authors.filter(|(author, readers)| self.base.relations.all_see_public_posts(author, readers));
@@ -226,7 +235,7 @@ fn encode(
         let own = cached.differs_for_author() && is_for_author(audience, cached);
         let (encoded, reader) = if own { (&mut pushes_to_author, Some(author)) } else { (&mut pushes, None) };
         if let Vacant(place) = encoded.entry((id, kind)) {
-            place.insert(cached.push_for(reader, kind, counts.get(&id).copied())?);
+            place.insert(EncodedPush::new(cached, reader, kind, posts, counts)?);
         }
     }
     Ok((pushes, pushes_to_author))

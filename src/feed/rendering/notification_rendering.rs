@@ -203,8 +203,8 @@ impl NotificationRenderer {
         Ok(VisibleSubjects { subjects, mentioning })
     }
 
-    /// The likes, follows and requests among these actions that were taken back or answered. Up to two ledger calls,
-    /// and one for requests.
+    /// The likes, reposts, follows and requests among these actions that were taken back or answered. Up to two ledger
+    /// calls, and one each for reposts and requests.
     ///
     /// # Errors
     /// If the ledger cannot be read.
@@ -214,6 +214,7 @@ impl NotificationRenderer {
         mut actions: HashSet<(NotificationKind, UserId)>,
     ) -> Result<HashSet<(NotificationKind, UserId)>> {
         let mut likes = Vec::new();
+        let mut reposts = Vec::new();
         let mut followers = HashSet::new();
         let mut accepted_by = HashSet::new();
         let mut requests = HashSet::new();
@@ -223,11 +224,17 @@ impl NotificationRenderer {
                 NotificationKind::Follow => drop(followers.insert(person.clone())),
                 NotificationKind::Accepted => drop(accepted_by.insert(person.clone())),
                 NotificationKind::Request => drop(requests.insert(person.clone())),
-                NotificationKind::Comment(_) | NotificationKind::Reply(_) | NotificationKind::Mention(_) => {}
+                NotificationKind::Repost(post) => reposts.push((*post, person.clone())),
+                NotificationKind::Comment(_)
+                | NotificationKind::Reply(_)
+                | NotificationKind::Mention(_)
+                | NotificationKind::Quote(_) => {}
             }
         }
         let likes = if likes.is_empty() { likes } else { self.ledger.likes_among(&likes).await? };
         let likes: HashSet<(ContentId, UserId)> = likes.into_iter().collect();
+        let reposts = if reposts.is_empty() { reposts } else { self.ledger.reposted_among(&reposts).await? };
+        let reposts: HashSet<(PostId, UserId)> = reposts.into_iter().collect();
         let followers = self.visibility.followers_among(user, followers).await?;
         let accepted_by = self.visibility.followees_among(user, accepted_by).await?;
         let requests: HashSet<UserId> = if requests.is_empty() {
@@ -241,7 +248,11 @@ impl NotificationRenderer {
             NotificationKind::Follow => !followers.contains(person),
             NotificationKind::Accepted => !accepted_by.contains(person),
             NotificationKind::Request => !requests.contains(person),
-            NotificationKind::Comment(_) | NotificationKind::Reply(_) | NotificationKind::Mention(_) => false,
+            NotificationKind::Repost(post) => !reposts.contains(&(*post, person.clone())),
+            NotificationKind::Comment(_)
+            | NotificationKind::Reply(_)
+            | NotificationKind::Mention(_)
+            | NotificationKind::Quote(_) => false,
         });
         Ok(actions)
     }

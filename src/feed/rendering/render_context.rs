@@ -7,7 +7,9 @@ use std::time::Instant;
 use bytes::Bytes;
 use foldhash::fast::RandomState;
 
+use super::audience::{Audience, post_kind};
 use super::comment_rendering::EncodedComments;
+use super::named_rendering::{EncodedPush, NamedContent};
 use super::notification_rendering::RenderedNotification;
 use crate::feed::content::{CachedPost, PostEventKind, PostMap};
 use crate::feed::visibility::{AccessContext, RelationMap, ViewContext};
@@ -15,47 +17,6 @@ use crate::model::{
     DeliveredNotification, Entry, Event, GoneReason, NotificationId, PostId, PostRemoved, Relation, Standing, UserId,
     Visibility,
 };
-
-/// The audience of a channel. It determines the recipients of each entry.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Audience {
-    /// Only this user: the channel is the user's timeline.
-    Timeline(UserId),
-    /// The subscribers of an author's profile.
-    Profile,
-    /// The subscribers of a topic.
-    Topic(Arc<str>),
-    /// The subscribers of a post: comments and counts.
-    Post(PostId),
-    /// Only this user: the channel has the user's notifications.
-    Notifications(UserId),
-    /// Application data: every subscriber receives every entry.
-    Plain,
-}
-
-impl Audience {
-    /// Whether every subscriber receives every entry: the channel has one reader, or no rules.
-    pub fn is_unconditional(&self) -> bool {
-        matches!(self, Self::Plain | Self::Timeline(_) | Self::Notifications(_))
-    }
-
-    /// The owner of a timeline.
-    pub(super) fn owner(&self) -> Option<&UserId> {
-        match self {
-            Self::Timeline(owner) => Some(owner),
-            _ => None,
-        }
-    }
-}
-
-/// The reader of a log.
-#[derive(Clone, Copy, Debug)]
-pub enum Viewer<'a> {
-    /// The application's backend, which receives everything.
-    Backend,
-    /// The user of a client; `None`: an anonymous client.
-    Client(Option<&'a UserId>),
-}
 
 /// The data for rendering some entries.
 #[derive(Debug)]
@@ -65,6 +26,8 @@ pub struct RenderContext {
     pub(super) pushes: Encoded,
     /// As `pushes`, for the author's own timeline, if that differs.
     pub(super) pushes_to_author: Encoded,
+    /// What the posts name.
+    pub(super) named: NamedContent,
     /// The members of publications that show a comment.
     pub(super) comments: EncodedComments,
     /// Notifications with visible content.
@@ -92,9 +55,10 @@ pub struct RenderContext {
 pub struct RenderedEvent<'a> {
     /// The members of the publication, as JSON text.
     pub members: Bytes,
+    /// If it shows a quoted post: who may see that post, and the members for all others.
+    without_quote: Option<(Condition<'a>, Bytes)>,
     /// Whether every subscriber may receive it.
     pub is_public: bool,
-    view: ViewContext,
     /// The conditions that a recipient must all meet.
     conditions: Vec<Condition<'a>>,
 }
@@ -103,21 +67,38 @@ pub struct RenderedEvent<'a> {
 #[derive(Clone, Copy, Debug)]
 struct Condition<'a> {
     author: &'a UserId,
+    /// The context in which the recipient sees it.
+    view: ViewContext,
     /// The visibility of a post of the author; `None`: only the author must be visible.
     visibility: Option<&'a Visibility>,
     must_see: bool,
 }
 
 impl<'a> Condition<'a> {
-    fn sees(cached: &'a CachedPost) -> Self {
-        Self { author: &cached.post.author, visibility: Some(&cached.post.visibility), must_see: true }
+    fn sees(cached: &'a CachedPost, view: ViewContext) -> Self {
+        Self { author: &cached.post.author, view, visibility: Some(&cached.post.visibility), must_see: true }
     }
+
+    /// A post that another one names is not requested by the reader.
+    fn sees_named(cached: &'a CachedPost) -> Self {
+        Self::sees(cached, ViewContext::Unrequested)
+    }
+}
+
+/// What a reader receives of an event.
+#[derive(Clone, Copy)]
+enum Form {
+    Nothing,
+    Whole,
+    /// The post without the post that it quotes.
+    WithoutQuote,
 }
 
 impl RenderedEvent<'_> {
     /// The users whose relations to a reader decide about the delivery.
     pub fn authors(&self) -> impl Iterator<Item = &UserId> {
-        self.conditions.iter().map(|condition| condition.author)
+        let quoted = self.without_quote.iter().map(|(condition, _)| condition.author);
+        self.conditions.iter().map(|condition| condition.author).chain(quoted)
     }
 }
 
@@ -125,16 +106,25 @@ impl RenderContext {
     /// Renders an entry; `None` if it has no recipients.
     pub fn render<'a>(&'a self, audience: &Audience, entry: &'a Entry) -> Option<RenderedEvent<'a>> {
         let members = self.members(audience, entry)?;
-        let view = if matches!(audience, Audience::Topic(_)) { ViewContext::Discovery } else { ViewContext::Direct };
-        let conditions = if audience.is_unconditional() { Vec::new() } else { self.conditions(audience, entry)? };
-        let is_public = conditions.iter().all(|it| {
-            it.must_see
-                && match it.visibility {
-                    Some(visibility) => *visibility == Visibility::Public && !self.closed.contains(it.author),
-                    None => !self.restricted.contains(it.author),
-                }
+        if audience.is_unconditional() {
+            return Some(RenderedEvent { members, without_quote: None, is_public: true, conditions: Vec::new() });
+        }
+        let conditions = self.conditions(audience, entry)?;
+        let quote = self.push(audience, entry).and_then(|push| push.without_quote.as_ref());
+        let without_quote = quote.and_then(|(quoted, members)| {
+            Some((Condition::sees_named(self.posts.get(quoted)?), Bytes::clone(members)))
         });
-        Some(RenderedEvent { members, is_public, view, conditions })
+        let quoted = without_quote.iter().map(|(condition, _)| condition);
+        let is_public = conditions.iter().chain(quoted).all(|condition| self.is_met_by_all(condition));
+        Some(RenderedEvent { members, without_quote, is_public, conditions })
+    }
+
+    fn is_met_by_all(&self, condition: &Condition<'_>) -> bool {
+        condition.must_see
+            && match condition.visibility {
+                Some(visibility) => *visibility == Visibility::Public && !self.closed.contains(condition.author),
+                None => !self.restricted.contains(condition.author),
+            }
     }
 
     /// The state of a notification that an entry delivers to its owner.
@@ -164,13 +154,48 @@ impl RenderContext {
                 (Some(cached), Audience::Timeline(reader)) if !self.is_visible_in_timeline(cached, reader) => {
                     Some(gone(*id, GoneReason::Hidden))
                 }
-                (Some(cached), _) => {
-                    let key = (*id, post_kind(entry)?);
-                    let own = self.pushes_to_author.get(&key).filter(|_| is_for_author(audience, cached));
-                    own.or_else(|| self.pushes.get(&key)).cloned()
+                (Some(cached), Audience::Timeline(reader)) => {
+                    let push = self.push(audience, entry)?;
+                    let repeat = self.named.repeats.get(id).filter(|_| self.is_repeat(cached, reader));
+                    let hidden_quote =
+                        push.without_quote.as_ref().filter(|(quoted, _)| !self.sees_named(*quoted, reader));
+                    Some(match (repeat, hidden_quote) {
+                        (Some(repeat), _) => repeat.clone(),
+                        (None, Some((_, members))) => members.clone(),
+                        (None, None) => push.members.clone(),
+                    })
                 }
+                (Some(_), _) => Some(self.push(audience, entry)?.members.clone()),
             },
         }
+    }
+
+    /// The publication of an entry that shows a post.
+    fn push(&self, audience: &Audience, entry: &Entry) -> Option<&EncodedPush> {
+        let id = entry.post()?;
+        let key = (id, post_kind(entry)?);
+        let cached = self.posts.get(&id)?;
+        let own = self.pushes_to_author.get(&key).filter(|_| is_for_author(audience, cached));
+        own.or_else(|| self.pushes.get(&key))
+    }
+
+    /// Whether a repost repeats what the timeline of a reader has.
+    ///
+    /// Its sources are by other authors than the entries of this reader, so only relations tell whether the reader has
+    /// them.
+    fn is_repeat(&self, cached: &CachedPost, reader: &UserId) -> bool {
+        let has = |source: &CachedPost| {
+            let relation = self.relations.get(reader, &source.post.author).unwrap_or_default();
+            AccessContext { reader: Some(reader), relation, view: ViewContext::Timeline }.can_see_post(&source.post)
+        };
+        cached.post.repost.is_some_and(|post| self.named.sources.is_repeat(cached.post.id, post, has))
+    }
+
+    /// Whether the reader of a timeline may see a post that another one names.
+    fn sees_named(&self, post: PostId, reader: &UserId) -> bool {
+        let Some(cached) = self.posts.get(&post) else { return false };
+        let condition = Condition::sees_named(cached);
+        self.is_met_by_all(&condition) || self.is_met(&condition, Some(reader)) == Some(true)
     }
 
     /// The author of a post, if the author is suspended and another user's timeline has the post.
@@ -181,30 +206,38 @@ impl RenderContext {
         (author != reader && standing == Standing::Suspended).then_some(author)
     }
 
-    /// The reader and the author, if an entry concerns a post that its reader may not see.
-    pub(super) fn hidden(&self, audience: &Audience, entry: &Entry) -> Option<(UserId, UserId)> {
-        let reader = audience.owner()?;
-        post_kind(entry)?;
-        let cached = self.posts.get(&entry.post()?).filter(|cached| !self.is_visible_in_timeline(cached, reader))?;
-        Some((reader.clone(), cached.post.author.clone()))
+    /// The reader and the authors of posts, if an entry concerns posts that its reader may not see.
+    pub(super) fn hidden(&self, audience: &Audience, entry: &Entry) -> Vec<(UserId, UserId)> {
+        let post = entry.post().filter(|_| post_kind(entry).is_some()).and_then(|id| self.posts.get(&id));
+        let (Some(reader), Some(cached)) = (audience.owner(), post) else { return Vec::new() };
+        let own = Some(cached).filter(|cached| !self.has_in_timeline(cached, reader));
+        let quoted = self.push(audience, entry).and_then(|push| Some(push.without_quote.as_ref()?.0));
+        let named = [cached.post.repost, quoted].into_iter().flatten().filter(|post| !self.sees_named(*post, reader));
+        let hidden = own.into_iter().chain(named.filter_map(|post| self.posts.get(&post)));
+        hidden.map(|cached| (reader.clone(), cached.post.author.clone())).collect()
     }
 
     fn is_visible_in_timeline(&self, cached: &CachedPost, reader: &UserId) -> bool {
+        self.has_in_timeline(cached, reader) && cached.post.repost.is_none_or(|post| self.sees_named(post, reader))
+    }
+
+    /// The same, as far as the author of the post decides it.
+    fn has_in_timeline(&self, cached: &CachedPost, reader: &UserId) -> bool {
         let author = &cached.post.author;
-        if self.seen_by_readers.contains(author) {
+        if self.seen_by_readers.contains(author) && cached.post.visibility == Visibility::Public {
             return true;
         }
         let relation = self.relations.get(reader, author).unwrap_or_default();
-        AccessContext { reader: Some(reader), relation, view: ViewContext::Timeline }
-            .can_see(author, &cached.post.visibility)
+        AccessContext { reader: Some(reader), relation, view: ViewContext::Timeline }.can_see_post(&cached.post)
     }
 
     /// The conditions for the recipients of an entry on a shared channel.
     fn conditions<'a>(&'a self, audience: &Audience, entry: &'a Entry) -> Option<Vec<Condition<'a>>> {
+        let view = if matches!(audience, Audience::Topic(_)) { ViewContext::Discovery } else { ViewContext::Direct };
         let mut conditions = Vec::new();
         // Only readers that may see the post receive its events.
         if let (Audience::Post(id), Entry::Data(_) | Entry::Comment(_) | Entry::Restricted(..)) = (audience, entry) {
-            conditions.push(Condition::sees(self.posts.get(id)?));
+            conditions.push(Condition::sees(self.posts.get(id)?, view));
         }
         match entry {
             Entry::Data(_) | Entry::Gone(..) | Entry::NotificationChanged(_) => {}
@@ -217,46 +250,95 @@ impl RenderContext {
                 }
                 // Users without restrictions are visible to every reader.
                 let restricted = people.iter().filter(|person| self.restricted.contains(*person));
-                conditions.extend(restricted.map(|author| Condition { author, visibility: None, must_see: true }));
+                conditions.extend(restricted.map(|author| Condition {
+                    author,
+                    view,
+                    visibility: None,
+                    must_see: true,
+                }));
             }
-            Entry::Post(id) | Entry::Edited(id) => conditions.push(Condition::sees(self.posts.get(id)?)),
+            Entry::Post(id) | Entry::Edited(id) => {
+                let cached = self.posts.get(id)?;
+                conditions.push(Condition::sees(cached, view));
+                if let Some(reposted) = cached.post.repost {
+                    conditions.push(Condition::sees_named(self.posts.get(&reposted)?));
+                }
+            }
             Entry::PostRemoved(left) => {
                 let PostRemoved { author, visibility, .. } = &**left;
-                conditions.push(Condition { author, visibility: Some(visibility), must_see: true });
+                conditions.push(Condition { author, view, visibility: Some(visibility), must_see: true });
                 // Readers that may still see the post keep it, unless it left the topic.
                 let stays = |cached: &&Arc<CachedPost>| match audience {
                     Audience::Topic(name) => cached.post.topics.iter().any(|topic| **topic == **name),
                     _ => true,
                 };
                 if let Some(cached) = self.posts.get(&left.post).filter(stays) {
-                    conditions.push(Condition { must_see: false, ..Condition::sees(cached) });
+                    conditions.push(Condition { must_see: false, ..Condition::sees(cached, view) });
                 }
             }
         }
         Some(conditions)
     }
 
-    /// Whether a reader (`None`: an anonymous client) may receive it. `None` if the reader's relations were not loaded.
-    pub fn can_receive(&self, rendered: &RenderedEvent<'_>, reader: Option<&UserId>) -> Option<bool> {
+    /// What a reader (`None`: an anonymous client) receives. `None` if the reader's relations were not loaded.
+    fn form_for(&self, rendered: &RenderedEvent<'_>, reader: Option<&UserId>) -> Option<Form> {
         for condition in &rendered.conditions {
-            let Condition { author, visibility, must_see } = *condition;
-            let relation = match reader {
-                Some(reader) if reader != author => self.relations.get(reader, author)?,
-                _ => self.strangers.get(author).copied().unwrap_or_default(),
-            };
-            let access = AccessContext { reader, relation, view: rendered.view };
-            let sees =
-                visibility.map_or_else(|| access.can_see_user(author), |visibility| access.can_see(author, visibility));
-            if sees != must_see {
-                return Some(false);
+            if !self.is_met(condition, reader)? {
+                return Some(Form::Nothing);
             }
         }
-        Some(true)
+        match &rendered.without_quote {
+            Some((condition, _)) if !self.is_met(condition, reader)? => Some(Form::WithoutQuote),
+            _ => Some(Form::Whole),
+        }
+    }
+
+    /// The members of the publication for a reader; `None`: the reader receives nothing.
+    pub(super) fn members_for(&self, rendered: &RenderedEvent<'_>, reader: Option<&UserId>) -> Option<Bytes> {
+        match self.form_for(rendered, reader)? {
+            Form::Nothing => None,
+            Form::Whole => Some(rendered.members.clone()),
+            Form::WithoutQuote => rendered.without_quote.as_ref().map(|(_, members)| members.clone()),
+        }
+    }
+
+    /// The keys of the readers who receive an event that is not public, by what they receive. `None` if it cannot be
+    /// decided for one of them.
+    pub fn recipients<'a>(
+        &self,
+        rendered: &RenderedEvent<'_>,
+        readers: impl Iterator<Item = (usize, Option<&'a UserId>)>,
+    ) -> Option<Vec<(Bytes, Vec<usize>)>> {
+        let mut whole = Vec::new();
+        let mut reduced = Vec::new();
+        for (key, reader) in readers {
+            match self.form_for(rendered, reader)? {
+                Form::Nothing => {}
+                Form::Whole => whole.push(key),
+                Form::WithoutQuote => reduced.push(key),
+            }
+        }
+        let quote = rendered.without_quote.as_ref().map(|(_, members)| (members.clone(), reduced));
+        let forms = std::iter::once((rendered.members.clone(), whole)).chain(quote);
+        Some(forms.filter(|(_, keys)| !keys.is_empty()).collect())
+    }
+
+    /// `None` if the reader's relation was not loaded.
+    fn is_met(&self, condition: &Condition<'_>, reader: Option<&UserId>) -> Option<bool> {
+        let Condition { author, view, visibility, must_see } = *condition;
+        let relation = match reader {
+            Some(reader) if reader != author => self.relations.get(reader, author)?,
+            _ => self.strangers.get(author).copied().unwrap_or_default(),
+        };
+        let access = AccessContext { reader, relation, view };
+        let sees =
+            visibility.map_or_else(|| access.can_see_user(author), |visibility| access.can_see(author, visibility));
+        Some(sees == must_see)
     }
 }
 
-/// Publication members by post and kind.
-pub(super) type Encoded = HashMap<(PostId, PostEventKind), Bytes, RandomState>;
+/// Publications by post and kind.
+pub(super) type Encoded = HashMap<(PostId, PostEventKind), EncodedPush, RandomState>;
 
 /// The members of the publication that removes a post from a client.
 fn gone(id: PostId, reason: GoneReason) -> Bytes {
@@ -267,15 +349,6 @@ fn gone(id: PostId, reason: GoneReason) -> Bytes {
 /// removed.
 pub(super) fn is_for_author(audience: &Audience, cached: &CachedPost) -> bool {
     audience.owner() == Some(&cached.post.author) || cached.post.removed.is_some()
-}
-
-/// The kind of event of an entry that shows a post.
-pub(super) fn post_kind(entry: &Entry) -> Option<PostEventKind> {
-    match entry {
-        Entry::Post(_) => Some(PostEventKind::Created),
-        Entry::Edited(_) | Entry::AuthorGone(_) => Some(PostEventKind::Edited),
-        _ => None,
-    }
 }
 
 /// The users that a reader must be able to see to receive an entry about a comment: its author and those above it.

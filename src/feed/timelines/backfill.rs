@@ -78,7 +78,11 @@ impl Backfill {
         posts.truncate(most);
         let access = AccessContext { reader: Some(reader), relation, view: ViewContext::Timeline };
         let visible = posts.iter().rev().filter(|(_, visibility)| access.can_see(author, visibility));
-        let visible: Vec<PostId> = visible.map(|(post, _)| *post).collect();
+        let mut visible: Vec<PostId> = visible.map(|(post, _)| *post).collect();
+        if relation.reposts_off {
+            let posts = self.base.posts.get(visible.iter().copied()).await?;
+            visible.retain(|id| posts.get(id).is_some_and(|cached| cached.post.repost.is_none()));
+        }
         self.base.broker.merge_inbox(reader, &visible, floor).await?;
         Ok(visible)
     }
@@ -148,6 +152,27 @@ impl Backfill {
             }
         }
         Ok(true)
+    }
+
+    /// Removes the reposts of an author from a reader's inbox, unless the reader wants them again.
+    ///
+    /// # Errors
+    /// If a store cannot be reached.
+    pub(super) async fn purge_reposts(&self, reader: &UserId, author: &UserId) -> Result<()> {
+        let is_unwanted = || async { Result::Ok(self.relation_now(reader, author).await?.reposts_off) };
+        if !is_unwanted().await? {
+            return Ok(());
+        }
+        let Some(inbox) = self.base.broker.read_inbox(reader).await? else { return Ok(()) };
+        let held: BTreeSet<PostId> = inbox.entries.iter().filter_map(|(_, entry)| added_post(entry)).collect();
+        let posts = self.base.posts.get(held.iter().copied()).await?;
+        let is_theirs = |id: &PostId| {
+            posts.get(id).is_some_and(|cached| cached.post.author == *author && cached.post.repost.is_some())
+        };
+        let reposts: Vec<PostId> = held.into_iter().filter(is_theirs).collect();
+        self.base.broker.purge_inbox(reader, &reposts, GoneReason::Hidden).await?;
+        // The reader may have changed their mind meanwhile.
+        if is_unwanted().await? { Ok(()) } else { self.merge_author(reader, author).await }
     }
 
     /// Whether a node may still append posts of the author from the pull log for readers that it selected before the

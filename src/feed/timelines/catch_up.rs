@@ -68,9 +68,9 @@ impl CatchUp {
             appended.iter().map(|(reader, cached)| (reader.clone(), cached.post.author.clone())).collect();
         let relations = self.base.ledger.relations(&pairs).await?;
         for ((reader, cached), relation) in appended.iter().zip(relations) {
-            let Post { id, author, visibility, .. } = &cached.post;
+            let Post { id, author, .. } = &cached.post;
             if (AccessContext { reader: Some(reader), relation, view: ViewContext::Timeline })
-                .can_see(author, visibility)
+                .can_see_post(&cached.post)
             {
                 continue;
             }

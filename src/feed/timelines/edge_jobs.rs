@@ -131,6 +131,13 @@ impl EdgeJobs {
             }
             EdgeWork::Unfollow => GoneReason::Unfollowed,
             EdgeWork::Detach => GoneReason::Hidden,
+            EdgeWork::DetachReposts => {
+                self.backfill.purge_reposts(reader, author).await?;
+                if run.removes_job {
+                    self.base.ledger.remove_job(job.id, &[]).await?;
+                }
+                return Ok(EdgeOutcome::Done);
+            }
         };
         let outcome = self.purge_author(job, (reader, author), reason, run.is_repeated).await?;
         if *change == EdgeWork::Unfollow {

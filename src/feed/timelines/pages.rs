@@ -19,7 +19,6 @@ use crate::feed::input::{PostFeed, PostPage};
 use crate::feed::paging::PostPageBuilder;
 use crate::feed::query_values::number;
 use crate::feed::rendering::{Audience, EventRenderer, Viewer};
-use crate::feed::visibility::ViewContext;
 use crate::ledger::TimelineRange;
 use crate::model::{Entry, Position, PostId, UserId};
 
@@ -64,14 +63,14 @@ pub(crate) struct UpdatesPage {
 struct Update {
     /// The offset of the update in the log.
     offset: u64,
-    /// The `data` of the publication that a subscriber receives: a `post`, `edited` or `gone` event.
+    /// The `data` of the publication that a subscriber receives: a `post`, `edited`, `reposted` or `gone` event.
     #[schemars(schema_with = "update_schema")]
     data: Box<RawValue>,
 }
 
 /// The events of a timeline that have an offset. The contract defines their schemas.
 fn update_schema(_: &mut SchemaGenerator) -> Schema {
-    let events = ["PostCreatedEvent", "PostEditedEvent", "PostGoneEvent", "AuthorGoneEvent"];
+    let events = ["PostCreatedEvent", "PostEditedEvent", "PostRepostedEvent", "PostGoneEvent", "AuthorGoneEvent"];
     let schemas = events.map(|name| json!({ "$ref": format!("#/components/schemas/{name}") }));
     json_schema!({ "oneOf": schemas })
 }
@@ -121,7 +120,7 @@ impl TimelinePages {
         let is_first = cursor.is_none();
         let page = self.page(reader, cursor, limit).await?;
         let marker = async { if is_first { self.markers.get(reader, &page.held).await.map(Some) } else { Ok(None) } };
-        let items = self.base.post_renderer.render_page(Some(reader), &page.items, page.next, &expand);
+        let items = self.base.post_renderer.render_timeline(reader, &page.items, page.next, &expand);
         let (items, marker) = tokio::try_join!(items, marker)?;
         Ok(TimelinePage { page: items, position: page.position, read: marker })
     }
@@ -156,10 +155,8 @@ impl TimelinePages {
                 } else {
                     stored.by_ref().take(count).collect()
                 };
-                page.take_posts(
-                    &ids,
-                    &self.base.visibility.visible_posts(Some(user), ViewContext::Timeline, ids.iter().copied()).await?,
-                );
+                let visible = self.base.visibility.timeline_posts(user, ids.iter().copied()).await?;
+                page.take_posts(&ids, &visible);
             }
             // The ledger continues below the floor of the inbox.
             if page.is_full() || from_ledger || inbox.floor == PostId::ZERO {

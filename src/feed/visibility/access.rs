@@ -1,6 +1,6 @@
 //! The visibility rules, by relation, visibility and context.
 
-use crate::model::{Relation, Standing, UserId, Visibility};
+use crate::model::{Post, Relation, Standing, UserId, Visibility};
 
 /// The context in which content is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +55,13 @@ impl AccessContext<'_> {
         self.reader == Some(author) || !(self.relation.is_barred() || muted || withheld)
     }
 
+    /// Whether the reader may see a post, as far as its author decides it. Readers may keep reposts of an author out of
+    /// their timelines.
+    pub(crate) fn can_see_post(self, post: &Post) -> bool {
+        let is_unwanted = post.repost.is_some() && self.relation.reposts_off && self.view.is_timeline();
+        !is_unwanted && self.can_see(&post.author, &post.visibility)
+    }
+
     /// Whether the reader may see a post of the author with this visibility.
     pub(crate) fn can_see(self, author: &UserId, visibility: &Visibility) -> bool {
         if self.reader == Some(author) {
@@ -92,6 +99,7 @@ mod tests {
         muted: false,
         blocks: false,
         blocked: false,
+        reposts_off: false,
         locked: false,
         standing: Standing::Active,
     };

@@ -119,6 +119,7 @@ impl Invalidated for CommentContexts {
             Invalidation::Comment(comment) => self.invalidate(*comment),
             Invalidation::User(_) => self.cache.invalidate_all(),
             Invalidation::Post(_)
+            | Invalidation::Reposts(_)
             | Invalidation::Relation(..)
             | Invalidation::Erased(_)
             | Invalidation::Standing(_)

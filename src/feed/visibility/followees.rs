@@ -102,6 +102,11 @@ impl FolloweeCache {
         self.cache.invalidate_all();
     }
 
+    /// The followees of a reader, if they are cached.
+    pub(crate) fn cached(&self, reader: &UserId) -> Option<Arc<UserIdSet>> {
+        self.cache.reader().get(reader).flatten()
+    }
+
     /// The followees of a reader; `None` if there are too many to cache.
     ///
     /// # Errors

@@ -96,7 +96,11 @@ impl Invalidated for FollowerCache {
             Invalidation::Relation(one, other) => [one, other].iter().for_each(|user| self.lists.invalidate(user)),
             // They may follow anybody.
             Invalidation::Erased(_) | Invalidation::User(_) => self.clear(),
-            Invalidation::Post(_) | Invalidation::Comment(_) | Invalidation::Standing(_) | Invalidation::Locked(_) => {}
+            Invalidation::Post(_)
+            | Invalidation::Reposts(_)
+            | Invalidation::Comment(_)
+            | Invalidation::Standing(_)
+            | Invalidation::Locked(_) => {}
         }
     }
 

@@ -9,6 +9,7 @@
 //! | `profile_access.rs` | who may read the lists of a profile |
 //! | `recipients.rs` | the recipients of a fan-out |
 //! | `access_checks.rs` | users whose open subscriptions must be checked again |
+//! | `repeats.rs` | reposts that repeat what a timeline has already |
 //! | `comment_policy.rs` | who may comment on a post |
 //! | `comment_context.rs` | the post, the author and the ancestors of comments, cached |
 
@@ -23,12 +24,15 @@ mod policy;
 mod profile_access;
 mod recipients;
 mod relations;
+mod repeats;
 
 pub(crate) use access::{AccessContext, ViewContext};
 pub(crate) use access_checks::AccessChecks;
 pub(crate) use comment_context::{CommentContext, CommentContexts};
+pub(crate) use followees::UserIdSet;
 pub(crate) use follower_cache::FollowerCache;
 pub(crate) use policy::VisibilityPolicy;
 pub(crate) use profile_access::{check_lists, check_profile, shows_content};
 pub(crate) use recipients::Recipients;
 pub(crate) use relations::{RelationCache, RelationMap};
+pub(crate) use repeats::Sources;

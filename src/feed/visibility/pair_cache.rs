@@ -195,6 +195,7 @@ mod tests {
         muted: false,
         blocks: false,
         blocked: false,
+        reposts_off: false,
         locked: false,
         standing: crate::model::Standing::Active,
     };

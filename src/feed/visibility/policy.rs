@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::access::{AccessContext, ViewContext};
 use super::relations::{RelationCache, RelationMap};
-use crate::feed::content::{CachedPost, PostCache};
+use crate::feed::content::{CachedPost, NewestReposts, PostCache};
 use crate::feed::error::{NO_POST, Result};
 use crate::feed::identity::ErasedUsers;
 use crate::ledger::{Ledger, PostOwner};
@@ -15,6 +15,7 @@ use crate::model::{Post, PostId, Relation, Standing, User, UserId, Visibility};
 pub(crate) struct VisibilityPolicy {
     ledger: Arc<dyn Ledger>,
     pub(super) posts: Arc<PostCache>,
+    pub(super) newest_reposts: Arc<NewestReposts>,
     pub(super) relations: Arc<RelationCache>,
     erased: Arc<ErasedUsers>,
 }
@@ -24,13 +25,15 @@ impl VisibilityPolicy {
     pub(crate) fn new(
         ledger: Arc<dyn Ledger>,
         posts: Arc<PostCache>,
+        newest_reposts: Arc<NewestReposts>,
         relations: Arc<RelationCache>,
         erased: Arc<ErasedUsers>,
     ) -> Self {
-        Self { ledger, posts, relations, erased }
+        Self { ledger, posts, newest_reposts, relations, erased }
     }
 
-    /// The existing posts among `ids` that `reader` (`None`: an anonymous client) may see in this context.
+    /// The existing posts among `ids` that `reader` (`None`: an anonymous client) may see in this context. A reader may
+    /// see a repost if the reader may see the post that it passes on, too.
     ///
     /// # Errors
     /// If the ledger cannot be read.
@@ -38,7 +41,29 @@ impl VisibilityPolicy {
         &self,
         reader: Option<&UserId>,
         view: ViewContext,
-        ids: impl IntoIterator<Item = PostId>,
+        ids: impl IntoIterator<Item = PostId> + Send,
+    ) -> Result<HashMap<PostId, Arc<CachedPost>>> {
+        let mut posts = self.visible_by_author(reader, view, ids).await?;
+        let reposted: Vec<PostId> = posts.values().filter_map(|cached| cached.post.repost).collect();
+        match view {
+            _ if reposted.is_empty() => {}
+            ViewContext::Discovery => posts.retain(|_, cached| cached.post.repost.is_none()),
+            // A standing of the author may end: the inbox keeps the repost, and each delivery decides.
+            ViewContext::Inbox => {}
+            ViewContext::Direct | ViewContext::Unrequested | ViewContext::Timeline => {
+                let seen = self.visible_by_author(reader, ViewContext::Unrequested, reposted).await?;
+                posts.retain(|_, cached| cached.post.repost.is_none_or(|post| seen.contains_key(&post)));
+            }
+        }
+        Ok(posts)
+    }
+
+    /// The existing posts among `ids` that a reader may see, as far as their authors decide it.
+    pub(super) async fn visible_by_author(
+        &self,
+        reader: Option<&UserId>,
+        view: ViewContext,
+        ids: impl IntoIterator<Item = PostId> + Send,
     ) -> Result<HashMap<PostId, Arc<CachedPost>>> {
         let mut posts = self.posts.get(ids).await?;
         if posts.is_empty() {
@@ -59,7 +84,7 @@ impl VisibilityPolicy {
             let stranger = strangers.get(author).copied();
             let relation = stranger.unwrap_or_else(|| self.relation(relations, reader, author));
             let access = AccessContext { reader, relation, view };
-            !closed.contains(&cached.post.id) || access.can_see(author, &cached.post.visibility)
+            !closed.contains(&cached.post.id) || access.can_see_post(&cached.post)
         };
         if let Some(reader) = reader {
             let hidden = posts.values().filter(|cached| !sees(&relations, cached));
@@ -79,7 +104,7 @@ impl VisibilityPolicy {
     pub(crate) async fn posts_for_all(
         &self,
         reader: Option<&UserId>,
-        ids: impl IntoIterator<Item = PostId>,
+        ids: impl IntoIterator<Item = PostId> + Send,
     ) -> Result<HashMap<PostId, Arc<CachedPost>>> {
         let mut posts = self.visible_posts(reader, ViewContext::Discovery, ids).await?;
         let authors: HashSet<UserId> = posts.values().map(|cached| cached.post.author.clone()).collect();
@@ -198,6 +223,23 @@ impl VisibilityPolicy {
     /// # Errors
     /// If the ledger cannot be read.
     pub(crate) async fn can_see_posts(&self, pairs: &[(UserId, PostId)]) -> Result<Vec<bool>> {
+        let mut seen = self.seen_by_author(pairs, ViewContext::Direct).await?;
+        let posts = self.posts.get(pairs.iter().map(|(_, post)| *post)).await?;
+        let reposted = |post: &PostId| posts.get(post).and_then(|cached| cached.post.repost);
+        let reposts = pairs.iter().enumerate().filter_map(|(place, (reader, post))| {
+            let post = reposted(post).filter(|_| seen[place])?;
+            Some((place, (reader.clone(), post)))
+        });
+        let (places, reposted): (Vec<usize>, Vec<(UserId, PostId)>) = reposts.unzip();
+        if !places.is_empty() {
+            let also = self.seen_by_author(&reposted, ViewContext::Unrequested).await?;
+            places.into_iter().zip(also).for_each(|(place, sees)| seen[place] = sees);
+        }
+        Ok(seen)
+    }
+
+    /// The same, as far as the authors of the posts decide it.
+    async fn seen_by_author(&self, pairs: &[(UserId, PostId)], view: ViewContext) -> Result<Vec<bool>> {
         let posts = self.posts.get(pairs.iter().map(|(_, post)| *post)).await?;
         let authors: HashSet<UserId> = posts.values().map(|cached| cached.post.author.clone()).collect();
         let restricted = self.relations.restricted_authors(authors).await?;
@@ -214,8 +256,7 @@ impl VisibilityPolicy {
                 let author = &cached.post.author;
                 let relation = self.relation(&relations, Some(reader), author);
                 is_open(cached)
-                    || AccessContext { reader: Some(reader), relation, view: ViewContext::Direct }
-                        .can_see(author, &cached.post.visibility)
+                    || AccessContext { reader: Some(reader), relation, view }.can_see(author, &cached.post.visibility)
             })
         };
         Ok(pairs.iter().map(sees).collect())
@@ -224,9 +265,12 @@ impl VisibilityPolicy {
     /// Whether a reader may see a post, as far as the caches know; `None` if they do not.
     pub(crate) fn can_see_from_cache(&self, reader: &UserId, post: PostId) -> Option<bool> {
         let cached = self.posts.peek(post)?;
-        let Some(Post { author, visibility, .. }) = cached.as_ref().map(|cached| &cached.post) else {
+        let Some(Post { author, visibility, repost, .. }) = cached.as_ref().map(|cached| &cached.post) else {
             return Some(false);
         };
+        if repost.is_some() {
+            return None;
+        }
         if self.erased.contains(reader) {
             return Some(false);
         }
@@ -364,7 +408,7 @@ impl VisibilityPolicy {
         Ok(people)
     }
 
-    async fn relations_to(
+    pub(super) async fn relations_to(
         &self,
         reader: Option<&UserId>,
         authors: impl IntoIterator<Item = UserId>,
@@ -378,7 +422,7 @@ impl VisibilityPolicy {
     }
 
     /// The relation that was loaded; without one, that of a stranger.
-    fn relation(&self, relations: &RelationMap, reader: Option<&UserId>, author: &UserId) -> Relation {
+    pub(super) fn relation(&self, relations: &RelationMap, reader: Option<&UserId>, author: &UserId) -> Relation {
         let loaded = reader.and_then(|reader| relations.get(reader, author));
         loaded.unwrap_or_else(|| self.relations.of_stranger(author))
     }

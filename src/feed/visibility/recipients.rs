@@ -24,6 +24,8 @@ pub(crate) enum Recipients<'a> {
     NewViewers { before: &'a Visibility, after: &'a Visibility },
     /// Users that could see the post under its former visibility: the recipients of a deletion.
     Holders { before: &'a Visibility },
+    /// Of a repost: users that may see it, as far as its author decides, and may not see the post that it passes on.
+    LosersOfRepost,
 }
 
 impl Recipients<'_> {
@@ -41,7 +43,7 @@ impl Recipients<'_> {
     /// inboxes that contain the post.
     pub(crate) fn needs_look(&self) -> bool {
         match self {
-            Self::Viewers => false,
+            Self::Viewers | Self::LosersOfRepost => false,
             Self::RemainingViewers { before } | Self::Holders { before } => {
                 !matches!(before, Visibility::Public | Visibility::Followers)
             }
@@ -53,7 +55,7 @@ impl Recipients<'_> {
     /// current visibility.
     fn conditions<'b>(&'b self, now: &'b Visibility) -> Vec<(&'b Visibility, bool)> {
         match self {
-            Self::Viewers => vec![(now, true)],
+            Self::Viewers | Self::LosersOfRepost => vec![(now, true)],
             Self::NonViewers => vec![(now, false)],
             Self::RemainingViewers { before } => vec![(before, true), (now, true)],
             Self::FormerViewers { before, after } => vec![(before, true), (after, false)],
@@ -64,7 +66,7 @@ impl Recipients<'_> {
 
     /// Whether the current visibility of the post decides.
     fn depends_on_now(&self) -> bool {
-        matches!(self, Self::Viewers | Self::NonViewers | Self::RemainingViewers { .. })
+        !matches!(self, Self::FormerViewers { .. } | Self::NewViewers { .. } | Self::Holders { .. })
     }
 }
 
@@ -81,6 +83,9 @@ impl VisibilityPolicy {
         recipients: Recipients<'_>,
         mut users: Vec<UserId>,
     ) -> Result<Vec<UserId>> {
+        if matches!(recipients, Recipients::LosersOfRepost) {
+            return self.losers_of_repost(post, users).await;
+        }
         let cached = if recipients.depends_on_now() { self.posts.get([post]).await?.remove(&post) } else { None };
         if cached.is_none() && recipients.depends_on_now() {
             return Ok(Vec::new());
@@ -93,12 +98,39 @@ impl VisibilityPolicy {
             return Ok(users);
         }
         let relations = self.relations.load_uncached(&users, author).await?;
+        let is_repost = cached.as_ref().is_some_and(|cached| cached.post.repost.is_some());
         let receives = |reader: &UserId, relation: Relation| {
+            if is_repost && relation.reposts_off {
+                return false;
+            }
             let access = AccessContext { reader: Some(reader), relation, view: ViewContext::Timeline };
             conditions.iter().all(|(visibility, must_see)| access.can_see(author, visibility) == *must_see)
         };
         let mut relations = relations.into_iter();
         users.retain(|reader| relations.next().is_some_and(|relation| receives(reader, relation)));
+        Ok(users)
+    }
+
+    /// See [`Recipients::LosersOfRepost`].
+    async fn losers_of_repost(&self, repost: PostId, mut users: Vec<UserId>) -> Result<Vec<UserId>> {
+        let Some(cached) = self.posts.get([repost]).await?.remove(&repost) else { return Ok(Vec::new()) };
+        let relations = self.relations.load_uncached(&users, &cached.post.author).await?;
+        let mut relations = relations.into_iter();
+        users.retain(|reader| {
+            let relation = relations.next().unwrap_or_default();
+            AccessContext { reader: Some(reader), relation, view: ViewContext::Timeline }.can_see_post(&cached.post)
+        });
+        let Some(reposted) = cached.post.repost else { return Ok(Vec::new()) };
+        let Some(reposted) = self.posts.get([reposted]).await?.remove(&reposted) else { return Ok(users) };
+        let author = &reposted.post.author;
+        let standing = self.relations.standing(author).await?;
+        let relations = self.relations.load_uncached(&users, author).await?;
+        let mut relations = relations.into_iter();
+        users.retain(|reader| {
+            let relation = Relation { standing, ..relations.next().unwrap_or_default() };
+            let access = AccessContext { reader: Some(reader), relation, view: ViewContext::Unrequested };
+            !access.can_see_post(&reposted.post)
+        });
         Ok(users)
     }
 }

@@ -105,6 +105,11 @@ impl RelationCache {
         self.followees.get(reader).await
     }
 
+    /// The followees of a reader, if they are cached.
+    pub(crate) fn cached_followees(&self, reader: &UserId) -> Option<Arc<UserIdSet>> {
+        self.followees.cached(reader)
+    }
+
     /// The relation of a reader and an author.
     ///
     /// # Errors
@@ -341,7 +346,11 @@ impl Invalidated for RelationCache {
                 self.flags.invalidate(author);
             }
             Invalidation::User(_) => self.clear(),
-            Invalidation::Post(_) | Invalidation::Comment(_) | Invalidation::Erased(_) | Invalidation::Standing(_) => {}
+            Invalidation::Post(_)
+            | Invalidation::Reposts(_)
+            | Invalidation::Comment(_)
+            | Invalidation::Erased(_)
+            | Invalidation::Standing(_) => {}
         }
     }
 

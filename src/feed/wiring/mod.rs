@@ -11,7 +11,7 @@ use likes::LikeServices;
 use timelines::TimelineServices;
 
 use super::base::Base;
-use super::content::PostCache;
+use super::content::{NewestReposts, PostCache, WaitingCounts};
 use super::devices::{DeviceUsage, Devices};
 use super::erasure::{self, ErasureJob, ErasureService};
 use super::event_queue::EventQueue;
@@ -37,6 +37,7 @@ use super::posts::{CommentReader, CommentService, PostEditor, PostService};
 use super::pushes::{LiveSockets, PushReview};
 use super::rate_limits::RateLimits;
 use super::rendering::{EventRenderer, NotificationRenderer, PostRenderer};
+use super::reposts::{QuoteService, RepostService};
 use super::runtime::Runtime;
 use super::services::Feed;
 use super::topics::TopicService;
@@ -101,6 +102,7 @@ impl Feed {
         let erased = Arc::new(ErasedUsers::new(lease.clone(), authorization_checks.clone(), log_grown.clone()));
         let origins = Arc::new(UserOrigins::new(ledger.clone()));
         let posts = Arc::new(PostCache::new(ledger.clone(), lease.clone(), erased.clone()));
+        let newest_reposts = Arc::new(NewestReposts::new(ledger.clone(), lease.clone()));
         let standings = Arc::new(Standings::new(ledger.clone(), lease.clone(), authorization_checks.clone()));
         let relations = Arc::new(RelationCache::new(ledger.clone(), &lease, standings.clone()));
         let followers = Arc::new(FollowerCache::new(ledger.clone(), lease.clone(), options.fanout.page));
@@ -110,6 +112,7 @@ impl Feed {
             lease.clone(),
             vec![
                 posts.clone(),
+                newest_reposts.clone(),
                 relations.clone(),
                 followers.clone(),
                 contexts.clone(),
@@ -151,8 +154,13 @@ impl Feed {
             erased.clone(),
             standings.clone(),
         ));
-        let visibility =
-            Arc::new(VisibilityPolicy::new(ledger.clone(), posts.clone(), relations.clone(), erased.clone()));
+        let visibility = Arc::new(VisibilityPolicy::new(
+            ledger.clone(),
+            posts.clone(),
+            newest_reposts,
+            relations.clone(),
+            erased.clone(),
+        ));
         let base = Arc::new(Base {
             jobs: Arc::new(JobQueue::new(broker.clone(), runtime.clone(), &owner)),
             events: Arc::new(EventQueue::new(
@@ -182,6 +190,7 @@ impl Feed {
             followers,
             visibility,
             invalidator,
+            waiting_counts: WaitingCounts::default(),
         });
         let accounts = AccountService {
             base: base.clone(),
@@ -230,6 +239,8 @@ impl Feed {
         let outlet = Arc::new(Outlet::new(base.clone(), outlet_policy));
         Arc::new(Self {
             posts: PostService::new(base.clone()),
+            reposts: RepostService::new(base.clone()),
+            quotes: QuoteService::new(base.clone()),
             post_editor: PostEditor::new(base.clone()),
             profiles: Profiles::new(base.clone()),
             conversations: Conversations::new(base.clone()),

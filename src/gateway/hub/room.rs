@@ -320,7 +320,8 @@ impl Room {
             let rendered = context.render(&self.audience, entry);
             let recipients = match &rendered {
                 Some(rendered) if !rendered.is_public => {
-                    state.members_who(|member| context.can_receive(rendered, member.reader.as_ref()))
+                    let readers = state.members.iter().map(|(key, member)| (key, member.reader.as_ref()));
+                    context.recipients(rendered, readers)
                 }
                 _ => Some(Vec::new()),
             };
@@ -332,10 +333,11 @@ impl Room {
             let mut sockets = 0;
             if rendered.is_public {
                 sockets = state.send(&self.name, &rendered.members, Some(*offset), broadcaster);
-            } else if !recipients.is_empty() {
-                let position = state.log.epoch().map(|epoch| (*offset, epoch));
-                let event = PushEvent::Publication { members: &rendered.members, position };
-                sockets = broadcaster.send(state.recipients().of(&recipients), Push { channel: &self.name, event });
+            }
+            let position = state.log.epoch().map(|epoch| (*offset, epoch));
+            for (members, keys) in &recipients {
+                let event = PushEvent::Publication { members, position };
+                sockets += broadcaster.send(state.recipients().of(keys), Push { channel: &self.name, event });
             }
             if let Some(delivered) = context.delivered_notification(&self.audience, entry) {
                 broadcaster.ask_for_receipts(state.recipients().all().map(|it| it.outbox), delivered);
@@ -367,17 +369,6 @@ impl RoomState {
 
     fn recipients(&self) -> PushRecipients<'_> {
         PushRecipients { members: &self.members, spellings: self.special.as_ref().map(|special| &special.spellings) }
-    }
-
-    /// The keys of the members that meet a condition; `None` if it cannot be decided for one of them.
-    fn members_who(&self, condition: impl Fn(&RoomMember) -> Option<bool>) -> Option<Vec<usize>> {
-        let mut keys = Vec::new();
-        for (key, member) in &self.members {
-            if condition(member)? {
-                keys.push(key);
-            }
-        }
-        Some(keys)
     }
 
     /// Wakes the tasks that wait until the position or the link has changed.

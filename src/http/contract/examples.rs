@@ -14,6 +14,7 @@ use crate::model::{
 const TIME: Millis = 1_795_236_753_868;
 
 const POST: PostId = PostId(2_699_932_278_243_328);
+const REPOST: PostId = PostId(2_699_932_371_566_592);
 const COMMENT: CommentId = CommentId(2_699_932_336_111_616);
 const GROUP: NotificationId = NotificationId(5_301);
 const POSITION: NotificationPosition = NotificationPosition(412);
@@ -28,7 +29,7 @@ pub(super) fn events() -> Option<BTreeMap<&'static str, Value>> {
     let comment = comment(ann.clone(), bo);
     let comment_edited = Comment { edited_at: Some(TIME + 21_004), ..comment.clone() };
     let people = BTreeMap::from([(ann.clone(), ann_in_short.clone())]);
-    let notification = notification(ann_in_short);
+    let notification = notification(ann_in_short.clone());
     let marked = Event::NotificationsRead { position: POSITION, id: Some(GROUP), seen: false, unread: 2, unseen: 1 };
     let events = [
         ("PostCreatedEvent", Event::Post { post: &post }),
@@ -39,6 +40,7 @@ pub(super) fn events() -> Option<BTreeMap<&'static str, Value>> {
         ("CommentCreatedEvent", Event::Comment { comment: &comment, people: &people }),
         ("CommentEditedEvent", Event::CommentEdited { comment: &comment_edited, people: &people }),
         ("CommentGoneEvent", Event::CommentGone { comment: COMMENT, stays: false }),
+        ("PostRepostedEvent", Event::Reposted { id: POST, repost: REPOST, by: &ann_in_short }),
         ("CountsEvent", Event::counts(POST, Tally { likes: 3, comments: 1, version: 4 })),
         ("NotificationUpdatedEvent", Event::Notification { notification: &notification }),
         ("NotificationGoneEvent", Event::NotificationGone { id: GROUP }),
@@ -64,10 +66,12 @@ fn post(author: UserId, text: &str, edited_at: Option<Millis>) -> Option<Box<Raw
         visibility: Visibility::Public,
         comment_policy: crate::model::CommentPolicy::Everyone,
         data: None,
+        repost: None,
+        quote: None,
         created_at: TIME,
         edited_at,
     };
-    to_raw_value(&ShownPost { post, counts: PostCounts::default(), flags: None }).ok()
+    to_raw_value(&ShownPost { post, counts: PostCounts::default(), flags: None, repost: None, quote: None }).ok()
 }
 
 fn comment(author: UserId, mentioned: UserId) -> Comment {

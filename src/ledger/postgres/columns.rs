@@ -81,8 +81,14 @@ pub(super) fn user(row: &Row) -> Result<User> {
     Ok(User { id: id_at(row, 0)?, name: at(row, 1)?, avatar: at(row, 2)?, created_at: natural_at(row, 3)? })
 }
 
-/// Reads likes, comments and favourites, starting at a column.
+/// Reads likes, comments, favourites, reposts and quotes, starting at a column.
 pub(super) fn counts(row: &Row, first: usize) -> Result<PostCounts> {
     let number = |column| natural_at(row, first + column);
-    Ok(PostCounts { likes: number(0)?, comments: number(1)?, favourites: number(2)? })
+    Ok(PostCounts {
+        likes: number(0)?,
+        comments: number(1)?,
+        favourites: number(2)?,
+        reposts: number(3)?,
+        quotes: number(4)?,
+    })
 }

@@ -11,7 +11,7 @@ use crate::model::{PostCounts, PostId, UserId};
 
 /// One look-up for each id, each in one partition.
 pub(super) const COUNTS: &str = "\
-    SELECT c.post, c.likes, c.comments, c.favourites FROM unnest($1::bigint[]) AS wanted (post)
+    SELECT c.post, c.likes, c.comments, c.favourites, c.reposts, c.quotes FROM unnest($1::bigint[]) AS wanted (post)
     CROSS JOIN LATERAL (SELECT * FROM post_counts WHERE post_counts.post = wanted.post OFFSET 0) c";
 
 #[async_trait]

@@ -27,15 +27,16 @@ const MAX_PAGES: usize = 16;
 /// flags. `$1` and `$2` are the readers and posts whose flags are wanted, `$3` the posts to count, `$4` the users.
 /// Favourites name a post by its id as text.
 pub(super) const HYDRATE: &str = "\
-    SELECT coalesce(handle, id), name, avatar, created_at, 'person', 0::bigint, 0::bigint, 0::bigint,
-        false, false, false
+    SELECT coalesce(handle, id), name, avatar, created_at, 'person', 0::bigint, 0::bigint, 0::bigint, 0::bigint,
+        0::bigint, false, false, false
     FROM users WHERE id = ANY ($4) AND erased_at IS NULL
     UNION ALL
-    SELECT '', '', NULL, c.post, 'counts', c.likes, c.comments, c.favourites, false, false, false
+    SELECT '', '', NULL, c.post, 'counts', c.likes, c.comments, c.favourites, c.reposts, c.quotes,
+        false, false, false
     FROM unnest($3::bigint[]) AS wanted (post)
     CROSS JOIN LATERAL (SELECT * FROM post_counts WHERE post_counts.post = wanted.post OFFSET 0) c
     UNION ALL
-    SELECT '', '', NULL, done.place - 1, 'flags', 0, 0, 0, done.liked, done.favourited, done.muted
+    SELECT '', '', NULL, done.place - 1, 'flags', 0, 0, 0, 0, 0, done.liked, done.favourited, done.muted
     FROM (
         SELECT wanted.place,
                EXISTS (SELECT FROM likes WHERE likes.post = wanted.post AND owner = wanted.reader OFFSET 0) AS liked,
@@ -199,7 +200,7 @@ impl Loaded {
             }
             "flags" => {
                 let flags =
-                    PostFlags { liked: at(row, 8)?, favourited: at(row, 9)?, muted: at(row, 10)?, can_comment: true };
+                    PostFlags { liked: at(row, 10)?, favourited: at(row, 11)?, muted: at(row, 12)?, can_comment: true };
                 return Ok(Some((natural_at(row, 3)?, flags)));
             }
             other => return Err(LedgerError::Failed(format!("a page with {other}"))),

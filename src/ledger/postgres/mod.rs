@@ -50,6 +50,7 @@ mod quarantine;
 mod read_markers;
 mod relations;
 mod reports;
+mod reposts;
 mod restrictions;
 mod revocations;
 mod rights;

@@ -13,7 +13,7 @@ use crate::ledger::{
     KnownUser, LedgerError, MAX_NAMED, NewAccount, PeopleStore, ProfileChange, Result, StoredAccount, SuggestionLimits,
     UserMatch, past,
 };
-use crate::model::{About, Edges, Millis, Profile, User, UserDetails, UserId, UserOrigin};
+use crate::model::{About, Edges, Millis, Profile, Quotable, User, UserDetails, UserId, UserOrigin};
 
 const CREATE_ACCOUNT: &str = "\
     WITH made AS (
@@ -35,8 +35,8 @@ const ORIGIN: &str = "\
     SELECT coalesce(handle, id), EXISTS (SELECT FROM accounts WHERE \"user\" = $1) FROM users WHERE id = $1";
 
 const UPDATE: &str = "\
-    SELECT id, name, avatar, created_at, bio, data, pinned, locked
-    FROM feedline_update_profile($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+    SELECT id, name, avatar, created_at, bio, data, pinned, quotable, locked
+    FROM feedline_update_profile($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
 
 /// A scan of the terms in order. A user with two matching terms is returned once, at the lesser term.
 pub(super) const SEARCH: &str = "\
@@ -92,11 +92,11 @@ pub(super) const PROFILE: &str = "\
                - (coalesce(a.only_to, 0) - CASE WHEN e.following THEN named.only_to ELSE 0 END)
                - CASE WHEN named.not_to > $3 THEN coalesce(a.not_to, 0) ELSE named.not_to END
            END, e.following, e.followed_by, e.hiding, e.muting, e.blocking, e.notify, p.bio, p.data,
-           p.pinned, u.locked, e.requested, e.requested_by
+           p.pinned, p.quotable, u.locked, e.requested, e.requested_by, e.reposts_off
     FROM users u LEFT JOIN LATERAL (
         SELECT followers, friends, only_to, not_to FROM audience_counts WHERE author = u.id OFFSET 0
     ) a ON true LEFT JOIN LATERAL (
-        SELECT bio, data, pinned FROM profiles WHERE owner = u.id OFFSET 0
+        SELECT bio, data, pinned, quotable FROM profiles WHERE owner = u.id OFFSET 0
     ) p ON true CROSS JOIN named CROSS JOIN LATERAL (SELECT
         EXISTS (SELECT FROM follows WHERE follower = $2 AND followee = $1) AS following,
         EXISTS (SELECT FROM follows WHERE follower = $1 AND followee = $2) AS followed_by,
@@ -107,7 +107,8 @@ pub(super) const PROFILE: &str = "\
             OR EXISTS (SELECT FROM restrictions WHERE maker = $1 AND kind = 'block' AND target = $2) AS restricted_by,
         EXISTS (SELECT FROM post_alerts WHERE owner = $2 AND author = $1) AS notify,
         EXISTS (SELECT FROM follow_requests WHERE followee = $1 AND follower = $2) AS requested,
-        EXISTS (SELECT FROM follow_requests WHERE followee = $2 AND follower = $1 AND shown_at <= $4) AS requested_by
+        EXISTS (SELECT FROM follow_requests WHERE followee = $2 AND follower = $1 AND shown_at <= $4) AS requested_by,
+        EXISTS (SELECT FROM restrictions WHERE maker = $2 AND kind = 'reposts' AND target = $1) AS reposts_off
         OFFSET 0
     ) e WHERE u.id = $1 AND u.erased_at IS NULL";
 
@@ -160,6 +161,7 @@ impl PeopleStore for PostgresLedger {
         let sets_data = change.data.is_some();
         let sets_pinned = change.pinned.is_some();
         let pinned = change.pinned.as_ref().filter(|pinned| !pinned.is_empty()).map(json_text).transpose()?;
+        let quotable = change.quotable.filter(|quotable| *quotable != Quotable::Everyone).map(Quotable::as_str);
         let parameters: Parameters<'_> = &[
             &user.as_str(),
             &name,
@@ -172,9 +174,11 @@ impl PeopleStore for PostgresLedger {
             &data,
             &sets_pinned,
             &pinned,
+            &change.quotable.is_some(),
+            &quotable,
         ];
         let rows = self.pool.write(UPDATE, parameters).await?;
-        let details = |row| Ok(UserDetails { user: columns::user(row)?, about: about(row, 4)?, locked: at(row, 7)? });
+        let details = |row| Ok(UserDetails { user: columns::user(row)?, about: about(row, 4)?, locked: at(row, 8)? });
         rows.first().map(details).transpose()
     }
 
@@ -211,7 +215,7 @@ fn origin(row: &Row) -> Result<KnownUser> {
     Ok(KnownUser { id: id_at(row, 0)?, origin })
 }
 
-/// Reads `bio, data, pinned`, starting at a column.
+/// Reads `bio, data, pinned, quotable`, starting at a column.
 fn about(row: &Row, first: usize) -> Result<About> {
     fn json<T: DeserializeOwned>(row: &Row, column: usize) -> Result<Option<T>> {
         let parse =
@@ -219,26 +223,28 @@ fn about(row: &Row, first: usize) -> Result<About> {
         at::<Option<&str>>(row, column)?.map(parse).transpose()
     }
     let pinned = json(row, first + 2)?.unwrap_or_default();
-    Ok(About { bio: at(row, first)?, data: json(row, first + 1)?, pinned })
+    let quotable = at::<Option<&str>>(row, first + 3)?.and_then(Quotable::parse).unwrap_or_default();
+    Ok(About { bio: at(row, first)?, data: json(row, first + 1)?, pinned, quotable })
 }
 
 fn profile(row: &Row) -> Result<Profile> {
     Ok(Profile {
         user: user(row)?,
         about: about(row, 13)?,
-        locked: at(row, 16)?,
+        locked: at(row, 17)?,
         followers: natural_at(row, 4)?,
         following: natural_at(row, 5)?,
         posts: natural_at(row, 6)?,
         edges: Edges {
             following: at(row, 7)?,
             followed_by: at(row, 8)?,
-            requested: at(row, 17)?,
-            requested_by: at(row, 18)?,
+            requested: at(row, 18)?,
+            requested_by: at(row, 19)?,
             hiding: at(row, 9)?,
             muting: at(row, 10)?,
             blocking: at(row, 11)?,
             notify: at(row, 12)?,
+            reposts_off: at(row, 20)?,
         },
     })
 }

@@ -16,7 +16,7 @@ use crate::ledger::{
     EditOutcome, LedgerError, MAX_HIDDEN, NewJob, PostOwner, PostStore, Result, TimelineRange, VisiblePosts, fold,
     job_plan,
 };
-use crate::model::{DomainEvent, Millis, Post, PostId, TraceContext, UserId, Visibility, others};
+use crate::model::{DomainEvent, Millis, Post, PostId, TraceContext, UserId, Visibility};
 
 const CREATE: &str = with_event!(
     "outcome, job",
@@ -94,7 +94,7 @@ const GREATEST_ID: &str = "\
     SELECT greatest((SELECT max(id) FROM posts), (SELECT max(comment) FROM comment_posts), 0)";
 
 /// The topics of a post as they are searched.
-fn folded(post: &Post) -> Vec<String> {
+pub(super) fn folded(post: &Post) -> Vec<String> {
     post.topics.iter().map(|topic| fold(topic)).collect()
 }
 
@@ -173,9 +173,8 @@ impl PostStore for PostgresLedger {
             let work = job_plan::post_deleted(id, author, content);
             let job = jobs::new_job(&work)?;
             let at_time = integer(now);
-            // A post that cannot be decoded mentions nobody.
-            let mentions = json_at::<Post>(row, 2).map(|post| others(&post.mentions, author)).unwrap_or_default();
-            let event = DomainEvent::PostDeleted { post: id, author: author.clone(), mentions };
+            let post = json_at::<Post>(row, 2).ok();
+            let event = DomainEvent::post_deleted(id, author, post.as_ref());
             let event = NewEvent::new(Some(&event), self.outlet)?;
             let parameters: Parameters<'_> =
                 &[&number, &whose, &topics, &visibility, &job, &at_time, &event.text, &event.pending];
@@ -289,6 +288,7 @@ pub(super) fn numbers(ids: &[PostId]) -> Vec<i64> {
     numbers
 }
 
-fn ids(rows: &[Row]) -> Result<Vec<PostId>> {
+/// The ids in the first column.
+pub(super) fn ids(rows: &[Row]) -> Result<Vec<PostId>> {
     rows.iter().map(|row| natural_at(row, 0).map(PostId)).collect()
 }

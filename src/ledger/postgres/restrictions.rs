@@ -33,7 +33,8 @@ pub(super) const WITH_RESTRICTIONS: &str = "\
     SELECT * FROM (
         SELECT t.id, EXISTS (SELECT FROM restrictions WHERE maker = t.id AND kind = 'hide' OFFSET 0)
                 OR EXISTS (SELECT FROM restrictions WHERE maker = t.id AND kind = 'block' OFFSET 0)
-                OR EXISTS (SELECT FROM restricted_by WHERE target = t.id AND kind IN ('mute', 'block') OFFSET 0)
+                OR EXISTS (
+                    SELECT FROM restricted_by WHERE target = t.id AND kind IN ('mute', 'block', 'reposts') OFFSET 0)
                 AS restricted,
             EXISTS (SELECT FROM users WHERE users.id = t.id AND users.locked OFFSET 0) AS locked
         FROM unnest($1::text[]) AS t (id)
@@ -125,7 +126,7 @@ impl PostgresLedger {
         let (ended, ended_pending) = NewEvent::all(&ended, self.outlet)?;
         let event = DomainEvent::Restricted { maker: maker.clone(), target: target.clone() };
         let event = NewEvent::new(Some(&event), self.outlet)?;
-        let inboxes = InboxJobs::new(&edges, EdgeWork::Detach)?;
+        let inboxes = InboxJobs::new(&edges, job_plan::detachment(restriction))?;
         let parameters: Parameters<'_> = &[
             &restriction.as_str(),
             &maker.as_str(),

@@ -8,7 +8,7 @@ use feedline_test_support::postgres_server::{PostgresServer, shared};
 use super::endpoint::Endpoint;
 use super::{
     PostgresLedger, PostgresOptions, PostgresUrl, comments, conversations, counts, edges, favourites, hydration, likes,
-    notifications, people, personal, posts, previews, pull_log, relations, restrictions, timeline, topics,
+    notifications, people, personal, posts, previews, pull_log, relations, reposts, restrictions, timeline, topics,
     visible_posts,
 };
 use crate::ledger::{
@@ -122,6 +122,11 @@ async fn every_list_is_read_from_one_partition_in_its_order() {
         (edges::MERGE_SOURCES, "'{a,b}', '{c,d}', 9"),
         (restrictions::WITH_RESTRICTIONS, "'{a,b}'"),
         (restrictions::DUE_MUTES, "9, 9"),
+        (reposts::NEWEST, "'{1,2}', 9"),
+        (reposts::OF_POST, "1, 9, 9"),
+        (reposts::AMONG, "'{1,2}', '{a,b}'"),
+        (reposts::QUOTES, "1, 9, 9"),
+        (reposts::DETACHED, "'{1,2}'"),
         (pull_log::FANOUT_MODE, "'u'"),
         (pull_log::AFTER, "0, 9"),
         (pull_log::DUE, "'u', 0, 9"),
@@ -414,6 +419,8 @@ async fn committing_calls_finish_without_their_caller() {
         visibility: Visibility::Public,
         comment_policy: crate::model::CommentPolicy::Everyone,
         data: None,
+        repost: None,
+        quote: None,
         created_at: 1,
         edited_at: None,
     };

@@ -28,11 +28,18 @@ impl CountStore for SqliteLedger {
 }
 
 pub(super) fn counts(db: &Connection, ids: &[PostId]) -> rusqlite::Result<Vec<(PostId, PostCounts)>> {
-    let sql = "SELECT post, likes, comments, favourites FROM post_counts \
+    let sql = "SELECT post, likes, comments, favourites, reposts, quotes FROM post_counts \
                WHERE post IN (SELECT value FROM json_each(?1))";
     let read = |row: &rusqlite::Row<'_>| {
         let number = |column| row.get(column).map(natural);
-        Ok((post_id_at(row, 0)?, PostCounts { likes: number(1)?, comments: number(2)?, favourites: number(3)? }))
+        let counts = PostCounts {
+            likes: number(1)?,
+            comments: number(2)?,
+            favourites: number(3)?,
+            reposts: number(4)?,
+            quotes: number(5)?,
+        };
+        Ok((post_id_at(row, 0)?, counts))
     };
     db.prepare_cached(sql)?.query_map([json_text(ids)?], read)?.collect()
 }

@@ -133,6 +133,8 @@ const OF_POST: &[Rows] = &[
          CROSS JOIN comment_likes ON comment = id",
     ),
     ("removed_comments", "comment", "removed_comments INDEXED BY removed_comments_post WHERE post = ?1"),
+    ("reposts", "post, author", "reposts WHERE post = ?1"),
+    ("quotes", "quote", "quotes INDEXED BY quotes_newest WHERE post = ?1"),
     ("comments", "id", "comments INDEXED BY comments_thread WHERE post = ?1"),
 ];
 

@@ -50,6 +50,8 @@ mod read_markers;
 mod readers;
 mod relations;
 mod reports;
+mod repost_counts;
+mod reposts;
 mod restrictions;
 mod revocations;
 mod rows;
@@ -364,7 +366,7 @@ mod tests {
                 (
                     "restrictions (maker, kind, target, at) SELECT 'v', kind, 'u' || n, n",
                     "n, (SELECT 'hide' AS kind \
-                    UNION SELECT 'mute' UNION SELECT 'block')",
+                    UNION SELECT 'mute' UNION SELECT 'block' UNION SELECT 'reposts')",
                 ),
             ] {
                 db.execute(&format!("INSERT INTO {rows} FROM ({NUMBERS} SELECT n FROM n) {from}"), [])?;

@@ -12,7 +12,7 @@ use crate::ledger::{
     KnownUser, ListPage, MAX_NAMED, NewAccount, PeopleStore, ProfileChange, Result, StoredAccount, SuggestionLimits,
     UserMatch, past,
 };
-use crate::model::{About, Edges, Millis, Profile, User, UserDetails, UserId, UserOrigin};
+use crate::model::{About, Edges, Millis, Profile, Quotable, User, UserDetails, UserId, UserOrigin};
 
 #[async_trait]
 impl PeopleStore for SqliteLedger {
@@ -173,29 +173,35 @@ fn update(db: &Connection, id: &UserId, change: &ProfileChange) -> rusqlite::Res
         db.prepare_cached("DELETE FROM user_terms WHERE user = ?1")?.execute([id.as_str()])?;
         add_search_terms(db, id.as_str(), name)?;
     }
-    if change.bio.is_some() || change.data.is_some() || change.pinned.is_some() {
+    let is_about =
+        change.bio.is_some() || change.data.is_some() || change.pinned.is_some() || change.quotable.is_some();
+    if is_about {
         update_about(db, id, change)?;
     }
-    let sql = "SELECT bio, data, pinned FROM profiles WHERE user = ?1";
+    let sql = "SELECT bio, data, pinned, quotable FROM profiles WHERE user = ?1";
     let about = db.prepare_cached(sql)?.query_row([id.as_str()], |row| about(row, 0)).optional()?;
     Ok(Some(UserDetails { user, about: about.unwrap_or_default(), locked }))
 }
 
 fn update_about(db: &Connection, id: &UserId, change: &ProfileChange) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO profiles (user, bio, data, pinned) VALUES (?1, ?3, ?5, ?7) ON CONFLICT (user) DO UPDATE \
+    let sql = "INSERT INTO profiles (user, bio, data, pinned, quotable) VALUES (?1, ?3, ?5, ?7, ?9) \
+               ON CONFLICT (user) DO UPDATE \
                SET bio = CASE WHEN ?2 THEN ?3 ELSE bio END, data = CASE WHEN ?4 THEN ?5 ELSE data END, \
-                   pinned = CASE WHEN ?6 THEN ?7 ELSE pinned END";
+                   pinned = CASE WHEN ?6 THEN ?7 ELSE pinned END, \
+                   quotable = CASE WHEN ?8 THEN ?9 ELSE quotable END";
     let data = change.data.as_ref().and_then(Option::as_ref).map(json_text).transpose()?;
     let bio = change.bio.as_ref().and_then(Option::as_ref);
     let pinned = change.pinned.as_ref().filter(|pinned| !pinned.is_empty()).map(json_text).transpose()?;
-    let sets = [change.bio.is_some(), change.data.is_some(), change.pinned.is_some()];
-    let row = params![id.as_str(), sets[0], bio, sets[1], data, sets[2], pinned];
+    let quotable = change.quotable.filter(|quotable| *quotable != Quotable::Everyone).map(Quotable::as_str);
+    let sets = [change.bio.is_some(), change.data.is_some(), change.pinned.is_some(), change.quotable.is_some()];
+    let row = params![id.as_str(), sets[0], bio, sets[1], data, sets[2], pinned, sets[3], quotable];
     db.prepare_cached(sql)?.execute(row)?;
-    let sql = "DELETE FROM profiles WHERE user = ?1 AND bio IS NULL AND data IS NULL AND pinned IS NULL";
+    let sql =
+        "DELETE FROM profiles WHERE user = ?1 AND bio IS NULL AND data IS NULL AND pinned IS NULL AND quotable IS NULL";
     db.prepare_cached(sql)?.execute([id.as_str()]).map(drop)
 }
 
-/// Reads `bio, data, pinned`, starting at a column.
+/// Reads `bio, data, pinned, quotable`, starting at a column.
 fn about(row: &Row<'_>, first: usize) -> rusqlite::Result<About> {
     fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<T>> {
         let text: Option<String> = row.get(column)?;
@@ -206,7 +212,8 @@ fn about(row: &Row<'_>, first: usize) -> rusqlite::Result<About> {
         text.map(parse).transpose()
     }
     let pinned = json(row, first + 2)?.unwrap_or_default();
-    Ok(About { bio: row.get(first)?, data: json(row, first + 1)?, pinned })
+    let quotable = row.get_ref(first + 3)?.as_str_or_null()?.and_then(Quotable::parse).unwrap_or_default();
+    Ok(About { bio: row.get(first)?, data: json(row, first + 1)?, pinned, quotable })
 }
 
 /// A scan of the terms in order. A user with two matching terms is returned once, at the lesser term.
@@ -268,7 +275,7 @@ pub(super) const PROFILE: &str = "WITH named AS MATERIALIZED (SELECT \
         - (coalesce(a.only_to, 0) - CASE WHEN e.following THEN named.only_to ELSE 0 END) \
         - CASE WHEN named.not_to > ?3 THEN coalesce(a.not_to, 0) ELSE named.not_to END \
     END, e.following, e.followed_by, e.hiding, e.muting, e.blocking, e.notify, p.bio, p.data, \
-    p.pinned, u.locked, e.requested, e.requested_by \
+    p.pinned, p.quotable, u.locked, e.requested, e.requested_by, e.reposts_off \
     FROM users u CROSS JOIN named LEFT JOIN audience_counts a ON a.author = u.id \
     LEFT JOIN profiles p ON p.user = u.id CROSS JOIN (SELECT \
         EXISTS (SELECT 1 FROM follows WHERE follower = ?2 AND followee = ?1) AS following, \
@@ -281,7 +288,8 @@ pub(super) const PROFILE: &str = "WITH named AS MATERIALIZED (SELECT \
         EXISTS (SELECT 1 FROM post_alerts WHERE user = ?2 AND author = ?1) AS notify, \
         EXISTS (SELECT 1 FROM follow_requests WHERE followee = ?1 AND follower = ?2) AS requested, \
         EXISTS (SELECT 1 FROM follow_requests WHERE followee = ?2 AND follower = ?1 AND shown_at <= ?4) \
-            AS requested_by \
+            AS requested_by, \
+        EXISTS (SELECT 1 FROM restrictions WHERE maker = ?2 AND kind = 'reposts' AND target = ?1) AS reposts_off \
     ) e WHERE u.id = ?1 AND u.erased_at IS NULL";
 
 pub(super) fn profile(
@@ -294,19 +302,20 @@ pub(super) fn profile(
         Ok(Profile {
             user: user(row)?,
             about: about(row, 13)?,
-            locked: row.get(16)?,
+            locked: row.get(17)?,
             followers: super::natural(row.get(4)?),
             following: super::natural(row.get(5)?),
             posts: super::natural(row.get(6)?),
             edges: Edges {
                 following: row.get(7)?,
                 followed_by: row.get(8)?,
-                requested: row.get(17)?,
-                requested_by: row.get(18)?,
+                requested: row.get(18)?,
+                requested_by: row.get(19)?,
                 hiding: row.get(9)?,
                 muting: row.get(10)?,
                 blocking: row.get(11)?,
                 notify: row.get(12)?,
+                reposts_off: row.get(20)?,
             },
         })
     };

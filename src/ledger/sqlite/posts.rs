@@ -9,11 +9,12 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::author_posts::by_author;
 use super::rows::{post_id_at, user_id_at};
 use super::{
-    SqliteLedger, count, events, integer, is_undecodable, jobs, json_text, readable, timeline, topics, visible_posts,
+    SqliteLedger, count, events, integer, is_undecodable, jobs, json_text, readable, repost_counts, timeline, topics,
+    visible_posts,
 };
 use crate::ledger::quarantine::report_unreadable;
 use crate::ledger::{EditOutcome, NewJob, PostOwner, PostStore, Result, TimelineRange, VisiblePosts, job_plan};
-use crate::model::{DomainEvent, Millis, Post, PostId, TraceContext, UserId, others};
+use crate::model::{DomainEvent, Millis, Post, PostId, TraceContext, UserId};
 
 #[async_trait]
 impl PostStore for SqliteLedger {
@@ -105,7 +106,12 @@ impl PostStore for SqliteLedger {
     }
 }
 
-fn create(db: &Connection, post: &Post, trace: Option<TraceContext>, outlet: bool) -> rusqlite::Result<Option<NewJob>> {
+pub(super) fn create(
+    db: &Connection,
+    post: &Post,
+    trace: Option<TraceContext>,
+    outlet: bool,
+) -> rusqlite::Result<Option<NewJob>> {
     if !store(db, post)? {
         return Ok(None);
     }
@@ -188,8 +194,8 @@ pub(super) fn delete(
     if let Some(post) = &post {
         topics::leave(db, post)?;
     }
-    let mentions = post.as_ref().map(|post| others(&post.mentions, author)).unwrap_or_default();
-    let event = DomainEvent::PostDeleted { post: id, author: author.clone(), mentions };
+    repost_counts::leave(db, id)?;
+    let event = DomainEvent::post_deleted(id, author, post.as_ref());
     events::append(db, Some(&event), now, outlet)?;
     let content = post.map(|post| (post.topics, post.visibility));
     jobs::create(db, job_plan::post_deleted(id, author, content), now).map(Some)

@@ -130,7 +130,7 @@ fn restrict(
                 edges::tell_of_end(db, &edge, now, outlet)?;
             }
         }
-        made.push(jobs::create(db, job_plan::edge_changed(EdgeWork::Detach, &edge), now)?);
+        made.push(jobs::create(db, job_plan::edge_changed(job_plan::detachment(key.restriction), &edge), now)?);
     }
     Ok(Some(made))
 }
@@ -164,7 +164,7 @@ pub(super) const RESTRICTED: &str = "SELECT coalesce(u.handle, u.id), u.name, u.
 pub(super) const WITH_RESTRICTIONS: &str = "\
     WITH author AS MATERIALIZED (SELECT DISTINCT value AS id FROM json_each(?1)) \
     SELECT id, EXISTS (SELECT 1 FROM restrictions WHERE maker = author.id AND kind IN ('hide', 'block')) \
-            OR EXISTS (SELECT 1 FROM restrictions WHERE target = author.id AND kind IN ('mute', 'block')) \
+            OR EXISTS (SELECT 1 FROM restrictions WHERE target = author.id AND kind IN ('mute', 'block', 'reposts')) \
             AS restricted, \
         EXISTS (SELECT 1 FROM users INDEXED BY users_locked WHERE users.id = author.id AND users.locked) AS is_locked \
     FROM author WHERE restricted OR is_locked";

@@ -47,7 +47,7 @@ pub(super) const TABLES: &[Table] = &[
             ("erased_at", Number),
         ],
     ),
-    table("profiles", &[("user", Text), ("bio", Text), ("data", Text), ("pinned", Text)]),
+    table("profiles", &[("user", Text), ("bio", Text), ("data", Text), ("pinned", Text), ("quotable", Text)]),
     table("accounts", &[("user", Text), ("password", Text), ("generation", Number)]),
     table("user_terms", &[("term", Text), ("user", Text)]),
     table(
@@ -98,7 +98,20 @@ pub(super) const TABLES: &[Table] = &[
     table("read_markers", &[("user", Text), ("post", Number)]),
     table(
         "post_counts",
-        &[("post", Number), ("likes", Number), ("likes_version", Number), ("comments", Number), ("favourites", Number)],
+        &[
+            ("post", Number),
+            ("likes", Number),
+            ("likes_version", Number),
+            ("comments", Number),
+            ("favourites", Number),
+            ("reposts", Number),
+            ("quotes", Number),
+        ],
+    ),
+    table("reposts", &[("post", Number), ("author", Text), ("repost", Number)]),
+    table(
+        "quotes",
+        &[("quote", Number), ("author", Text), ("post", Number), ("post_author", Text), ("detached", Flag)],
     ),
     Table {
         name: "comments",

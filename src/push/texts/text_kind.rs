@@ -17,6 +17,10 @@ pub enum TextKind {
     Request,
     /// The acceptance of a request of the receiver.
     Accepted,
+    /// A repost of a post of the receiver.
+    Repost,
+    /// A quote of a post of the receiver.
+    Quote,
     /// A post of someone whose posts the receiver asked for.
     Post,
     /// Several notifications in one.
@@ -29,7 +33,7 @@ pub enum TextKind {
 
 impl TextKind {
     /// All kinds.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Mention,
         Self::Reply,
         Self::Comment,
@@ -37,6 +41,8 @@ impl TextKind {
         Self::Follow,
         Self::Request,
         Self::Accepted,
+        Self::Repost,
+        Self::Quote,
         Self::Post,
         Self::Digest,
         Self::Private,
@@ -53,6 +59,8 @@ impl TextKind {
             Self::Follow => "follow",
             Self::Request => "request",
             Self::Accepted => "accepted",
+            Self::Repost => "repost",
+            Self::Quote => "quote",
             Self::Post => "post",
             Self::Digest => "digest",
             Self::Private => "private",

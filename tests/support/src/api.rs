@@ -45,7 +45,7 @@ pub async fn timeline(node: &Server, user: &str) -> Vec<u64> {
 pub fn entry(publication: &Value) -> (u64, String, u64) {
     let data = &publication["data"];
     let of_author = data["author"].is_string().then_some(0);
-    let post = data["post"]["id"].as_u64().or(data["id"].as_u64()).or(of_author);
+    let post = data["post"]["id"].as_u64().or(data["repost"].as_u64()).or(data["id"].as_u64()).or(of_author);
     let kind = data["type"].as_str().expect("a type").to_owned();
     (publication["offset"].as_u64().expect("an offset"), kind, post.expect("a post"))
 }

@@ -50,6 +50,8 @@ pub struct View {
     asked: Option<Instant>,
     /// The authors of all posts that were pushed or read.
     authors: BTreeMap<u64, String>,
+    /// The reposts that were pushed or read, each with the post that it passes on.
+    reposts: BTreeMap<u64, u64>,
     /// The pages read so far, each with the offset at which it was read.
     pages: Vec<(u64, Vec<u64>)>,
     /// Whether the pages reach the end of the timeline.
@@ -107,10 +109,25 @@ impl Reader {
     /// Waits until the reader is connected and its view has exactly these posts. On a timeout, the error describes its
     /// view.
     pub async fn sees(&self, expected: &BTreeSet<u64>, patience: Duration) -> Result<(), String> {
+        self.sees_but(expected, &BTreeSet::new(), patience).await
+    }
+
+    /// The same, whether or not the view has the posts of `uncertain`.
+    ///
+    /// # Errors
+    /// A description of the view, if it does not agree in time.
+    pub async fn sees_but(
+        &self,
+        expected: &BTreeSet<u64>,
+        uncertain: &BTreeSet<u64>,
+        patience: Duration,
+    ) -> Result<(), String> {
+        let without = |posts: BTreeSet<u64>| &posts - uncertain;
+        let expected = &without(expected.clone());
         let seen = timeout(patience, async {
             loop {
                 let changed = self.shared.changed.notified();
-                if self.look(|view| view.is_connected && view.is_complete && view.posts() == *expected) {
+                if self.look(|view| view.is_connected && view.is_complete && without(view.posts()) == *expected) {
                     return;
                 }
                 changed.await;
@@ -118,7 +135,7 @@ impl Reader {
         });
         seen.await.map_err(|_| {
             self.look(|view| {
-                let posts = view.posts();
+                let posts = without(view.posts());
                 let missing: Vec<_> = expected.difference(&posts).collect();
                 let surplus: Vec<_> = posts.difference(expected).collect();
                 let state = (view.is_connected, view.is_complete, &view.epoch, view.offset);
@@ -306,6 +323,10 @@ impl View {
         }
         self.offset = offset;
         self.note_author(&publication["data"]["post"]);
+        if let (Some(repost), Some(post)) = (publication["data"]["repost"].as_u64(), publication["data"]["id"].as_u64())
+        {
+            self.reposts.insert(repost, post);
+        }
         if let Some(author) = publication["data"]["author"].as_str() {
             let theirs = self.authors.iter().filter(|(_, by)| *by == author);
             self.received.extend(theirs.map(|(id, _)| (offset, kind.clone(), *id)));
@@ -317,6 +338,9 @@ impl View {
     fn note_author(&mut self, post: &Value) {
         if let (Some(id), Some(author)) = (post["id"].as_u64(), post["author"].as_str()) {
             self.authors.insert(id, author.to_owned());
+        }
+        if let (Some(id), Some(reposted)) = (post["id"].as_u64(), post["repost"]["id"].as_u64()) {
+            self.reposts.insert(id, reposted);
         }
     }
 
@@ -374,6 +398,14 @@ impl View {
                 *word = (offset, is_there);
             }
         }
-        words.into_iter().filter(|(_, (_, is_there))| *is_there).map(|(id, _)| id).collect()
+        let there: BTreeSet<u64> = words.into_iter().filter(|(_, (_, is_there))| *is_there).map(|(id, _)| id).collect();
+        // A timeline shows a post once.
+        let mut shown = there.clone();
+        shown.retain(|id| {
+            let Some(post) = self.reposts.get(id) else { return true };
+            let mut sources = there.range(..id);
+            !sources.any(|source| source == post || self.reposts.get(source) == Some(post))
+        });
+        shown
     }
 }

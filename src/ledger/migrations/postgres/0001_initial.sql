@@ -39,7 +39,9 @@ CREATE TABLE profiles (
     -- A JSON object, as text: jsonb takes no NUL.
     data  text,
     -- A JSON array of post ids; NULL: none.
-    pinned text
+    pinned text,
+    -- Who may quote the user's posts; NULL: everyone.
+    quotable text CHECK (quotable IN ('followers', 'nobody'))
 ) WITH (fillfactor = 80);
 
 -- Users who sign in with a password. All others come with a token of an application.
@@ -163,7 +165,7 @@ CREATE INDEX follow_rejections_by ON follow_rejections (follower);
 -- (mute), or both (block).
 CREATE TABLE restrictions (
     maker text COLLATE "C" NOT NULL,
-    kind  text COLLATE "C" NOT NULL CHECK (kind IN ('hide', 'mute', 'block')),
+    kind  text COLLATE "C" NOT NULL CHECK (kind IN ('hide', 'mute', 'block', 'reposts')),
     target  text COLLATE "C" NOT NULL,
     at    bigint NOT NULL,
     -- When a mute ends by itself; NULL: never.
@@ -268,8 +270,38 @@ CREATE TABLE post_counts (
     likes         bigint NOT NULL DEFAULT 0,
     likes_version bigint NOT NULL DEFAULT 0,
     comments      bigint NOT NULL DEFAULT 0,
-    favourites    bigint NOT NULL DEFAULT 0
+    favourites    bigint NOT NULL DEFAULT 0,
+    reposts       bigint NOT NULL DEFAULT 0,
+    quotes        bigint NOT NULL DEFAULT 0
 ) PARTITION BY HASH (post);
+
+-- Reposts, one for each user and post.
+CREATE TABLE reposts (
+    post   bigint NOT NULL,
+    author text COLLATE "C" NOT NULL,
+    -- The post that passes it on. Its author is `author`.
+    repost bigint NOT NULL,
+    PRIMARY KEY (post, author)
+);
+-- The newest reposts of a post.
+CREATE UNIQUE INDEX reposts_newest ON reposts (post, repost);
+CREATE UNIQUE INDEX reposts_one ON reposts (repost);
+
+-- Quotes.
+CREATE TABLE quotes (
+    -- The post that quotes another one, and its author.
+    quote       bigint PRIMARY KEY,
+    author      text COLLATE "C" NOT NULL,
+    -- The quoted post, and its author.
+    post        bigint NOT NULL,
+    post_author text COLLATE "C" NOT NULL,
+    -- Whether the author of the quoted post detached it, for ever.
+    detached    boolean NOT NULL DEFAULT false
+);
+-- The newest quotes of a post.
+CREATE INDEX quotes_newest ON quotes (post, quote);
+-- A user's quotes of another one's posts.
+CREATE INDEX quotes_between ON quotes (post_author, author) WHERE NOT detached;
 
 -- The audience of posts that are not public: profiles count and list the posts that a reader may see, and no other post
 -- is read. Triggers on `posts` maintain the rows. One row for each post with `viewer` '', and one for each user named

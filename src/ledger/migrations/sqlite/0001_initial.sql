@@ -30,7 +30,9 @@ CREATE TABLE profiles (
     -- A JSON object.
     data TEXT,
     -- A JSON array of post ids; NULL: none.
-    pinned TEXT
+    pinned TEXT,
+    -- Who may quote the user's posts; NULL: everyone.
+    quotable TEXT CHECK (quotable IN ('followers', 'nobody'))
 );
 
 -- Users who sign in with a password. All others come with a token of an application.
@@ -139,7 +141,7 @@ CREATE INDEX follow_rejections_by ON follow_rejections (follower);
 CREATE TABLE restrictions (
     maker TEXT NOT NULL REFERENCES users (id),
     target  TEXT NOT NULL REFERENCES users (id),
-    kind  TEXT NOT NULL CHECK (kind IN ('hide', 'mute', 'block')),
+    kind  TEXT NOT NULL CHECK (kind IN ('hide', 'mute', 'block', 'reposts')),
     at    INTEGER NOT NULL,
     -- When a mute ends by itself; NULL: never.
     until INTEGER,
@@ -219,8 +221,38 @@ CREATE TABLE post_counts (
     likes         INTEGER NOT NULL DEFAULT 0,
     likes_version INTEGER NOT NULL DEFAULT 0,
     comments      INTEGER NOT NULL DEFAULT 0,
-    favourites    INTEGER NOT NULL DEFAULT 0
+    favourites    INTEGER NOT NULL DEFAULT 0,
+    reposts       INTEGER NOT NULL DEFAULT 0,
+    quotes        INTEGER NOT NULL DEFAULT 0
 );
+
+-- Reposts, one for each user and post.
+CREATE TABLE reposts (
+    post   INTEGER NOT NULL,
+    author TEXT NOT NULL,
+    -- The post that passes it on. Its author is `author`.
+    repost INTEGER NOT NULL,
+    PRIMARY KEY (post, author)
+) WITHOUT ROWID;
+-- The newest reposts of a post.
+CREATE UNIQUE INDEX reposts_newest ON reposts (post, repost);
+CREATE UNIQUE INDEX reposts_one ON reposts (repost);
+
+-- Quotes.
+CREATE TABLE quotes (
+    -- The post that quotes another one, and its author.
+    quote       INTEGER PRIMARY KEY,
+    author      TEXT NOT NULL,
+    -- The quoted post, and its author.
+    post        INTEGER NOT NULL,
+    post_author TEXT NOT NULL,
+    -- Whether the author of the quoted post detached it, for ever.
+    detached    INTEGER NOT NULL DEFAULT 0
+);
+-- The newest quotes of a post.
+CREATE INDEX quotes_newest ON quotes (post, quote);
+-- A user's quotes of another one's posts.
+CREATE INDEX quotes_between ON quotes (post_author, author) WHERE NOT detached;
 
 -- The audience of posts that are not public: profiles count and list the posts that a reader may see, and no other post
 -- is read. Triggers on `posts` maintain the rows.

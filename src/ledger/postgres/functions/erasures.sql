@@ -1,4 +1,4 @@
--- revision: 2
+-- revision: 3
 -- Erasures of users, in steps of a bounded number of rows.
 
 -- Makes a user a tombstone, known or not, and begins the erasure. Returns false if the user is one already.
@@ -43,8 +43,8 @@ BEGIN
     RETURN removed;
 END $$;
 
--- Removes posts that their author deleted before a time, with their likes, mutes, comments and favourites: `p_max` rows
--- at most. Returns the number of rows.
+-- Removes posts that their author deleted before a time, with their likes, mutes, comments, favourites, and the rows of
+-- their reposts and quotes: `p_max` rows at most. Returns the number of rows.
 CREATE OR REPLACE FUNCTION feedline_erase_posts(p_user text, p_before bigint, p_max bigint) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -64,6 +64,10 @@ BEGIN
             'muted_conversations', 'owner, post', 'post = $1::bigint', next_post::text, remaining);
         remaining := remaining
             - feedline_erase_rows('removed_comments', 'comment', 'post = $1::bigint', next_post::text, remaining);
+        remaining := remaining
+            - feedline_erase_rows('reposts', 'post, author', 'post = $1::bigint', next_post::text, remaining);
+        remaining := remaining
+            - feedline_erase_rows('quotes', 'quote', 'post = $1::bigint', next_post::text, remaining);
         WHILE remaining > 0 LOOP
             SELECT id INTO next_comment FROM comments WHERE post = next_post LIMIT 1;
             EXIT WHEN NOT FOUND;

@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- Posts.
 
 -- Stores a post and its fan-out job. `outcome`: `stored` (with the job), `before` (the author has or had the post), `no
@@ -69,12 +69,24 @@ BEGIN
     outcome := 'edited';
 END $$;
 
+-- Changes the number of reposts and of quotes of a post, and its version.
+CREATE OR REPLACE FUNCTION feedline_count_naming(p_post bigint, p_reposts int, p_quotes int) RETURNS void
+LANGUAGE sql AS $$
+    INSERT INTO post_counts AS c (post, reposts, quotes, likes_version)
+    VALUES (p_post, greatest(p_reposts, 0), greatest(p_quotes, 0), 1)
+    ON CONFLICT (post) DO UPDATE SET reposts = greatest(c.reposts + p_reposts, 0),
+        quotes = greatest(c.quotes + p_quotes, 0), likes_version = c.likes_version + 1
+$$;
+
 -- Deletes a post and submits a job, if the topics and the visibility of the post are those that the job contains.
 -- `outcome`: `deleted` (with the job), `conflict` (they are others), `missing`.
 CREATE OR REPLACE FUNCTION feedline_delete_post(
     p_post bigint, p_author text, p_topics text[], p_visibility text, p_job text, p_now bigint,
     OUT outcome text, OUT job bigint[]
 ) LANGUAGE plpgsql AS $$
+DECLARE
+    named bigint;
+    was_detached boolean;
 BEGIN
     PERFORM feedline_lock_users(p_author, p_author);
     UPDATE posts SET deleted_at = p_now, body = NULL
@@ -87,6 +99,15 @@ BEGIN
     DELETE FROM author_posts WHERE author = p_author AND post = p_post;
     PERFORM feedline_replace_topics(p_post, p_topics, '{}', '{}', false);
     UPDATE users SET posts = posts - 1 WHERE id = p_author;
+    -- The post may repost or quote another one.
+    DELETE FROM reposts WHERE repost = p_post RETURNING post INTO named;
+    IF FOUND THEN
+        PERFORM feedline_count_naming(named, -1, 0);
+    END IF;
+    DELETE FROM quotes WHERE quote = p_post RETURNING post, detached INTO named, was_detached;
+    IF FOUND AND NOT was_detached THEN
+        PERFORM feedline_count_naming(named, 0, -1);
+    END IF;
     job := feedline_submit_job(p_job, p_now);
     outcome := 'deleted';
 END $$;

@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- Users, their rows' locks, search terms and post alerts.
 
 -- Locks the rows of two users, in the order of their ids, before a write that concerns both: what is read afterwards is
@@ -31,12 +31,14 @@ BEGIN
 END $$;
 
 -- Changes a user and the profile. The name and its search terms change unless they are NULL; the picture, the text, the
--- data and the posts that are shown first change if `p_sets_...`. Returns nothing for an unknown or erased user.
+-- data, the posts that are shown first and who may quote change if `p_sets_...`. Returns nothing for an unknown or
+-- erased user.
 CREATE OR REPLACE FUNCTION feedline_update_profile(
     p_user text, p_name text, p_terms text[], p_sets_avatar boolean, p_avatar text, p_sets_bio boolean, p_bio text,
-    p_sets_data boolean, p_data text, p_sets_pinned boolean, p_pinned text
+    p_sets_data boolean, p_data text, p_sets_pinned boolean, p_pinned text, p_sets_quotable boolean,
+    p_quotable text
 ) RETURNS TABLE (
-    id text, name text, avatar text, created_at bigint, bio text, data text, pinned text, locked boolean
+    id text, name text, avatar text, created_at bigint, bio text, data text, pinned text, quotable text, locked boolean
 )
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -52,17 +54,21 @@ BEGIN
         INSERT INTO user_terms (term, owner) SELECT term, p_user FROM unnest(p_terms || p_user) AS t (term)
         ON CONFLICT DO NOTHING;
     END IF;
-    IF p_sets_bio OR p_sets_data OR p_sets_pinned THEN
-        INSERT INTO profiles AS p (owner, bio, data, pinned) VALUES (p_user, p_bio, p_data, p_pinned)
+    IF p_sets_bio OR p_sets_data OR p_sets_pinned OR p_sets_quotable THEN
+        INSERT INTO profiles AS p (owner, bio, data, pinned, quotable)
+        VALUES (p_user, p_bio, p_data, p_pinned, p_quotable)
         ON CONFLICT (owner) DO UPDATE
         SET bio = CASE WHEN p_sets_bio THEN p_bio ELSE p.bio END,
             data = CASE WHEN p_sets_data THEN p_data ELSE p.data END,
-            pinned = CASE WHEN p_sets_pinned THEN p_pinned ELSE p.pinned END;
+            pinned = CASE WHEN p_sets_pinned THEN p_pinned ELSE p.pinned END,
+            quotable = CASE WHEN p_sets_quotable THEN p_quotable ELSE p.quotable END;
         DELETE FROM profiles
-        WHERE owner = p_user AND profiles.bio IS NULL AND profiles.data IS NULL AND profiles.pinned IS NULL;
+        WHERE owner = p_user AND profiles.bio IS NULL AND profiles.data IS NULL AND profiles.pinned IS NULL
+            AND profiles.quotable IS NULL;
     END IF;
     RETURN QUERY
-    SELECT coalesce(u.handle, u.id)::text, u.name, u.avatar, u.created_at, p.bio, p.data, p.pinned, u.locked
+    SELECT coalesce(u.handle, u.id)::text, u.name, u.avatar, u.created_at, p.bio, p.data, p.pinned, p.quotable,
+        u.locked
     FROM users u LEFT JOIN profiles p ON p.owner = u.id WHERE u.id = p_user;
 END $$;
 

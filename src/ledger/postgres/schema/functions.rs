@@ -35,6 +35,7 @@ pub(super) const FUNCTIONS: &[FunctionFile] = function_files![
     "topics",
     "audience",
     "posts",
+    "reposts",
     "comments",
     "moderation",
     "likes",
