@@ -12,8 +12,8 @@ import { build } from "esbuild";
 import { declarations, install, MODULE, run, textsOf, tool, withFolder } from "../support/package.mjs";
 import { reference } from "../support/reference.mjs";
 
-const MAX_LINES = 1404;
-const MAX_BYTES = 10_000;
+const MAX_LINES = 1600;
+const MAX_BYTES = 11_000;
 const TYPES = path.join(MODULE, "types");
 
 const folder = withFolder();

@@ -116,6 +116,46 @@ describe("timelines", () => {
     await until(() => timeline.entries.length === 3);
     assert.deepEqual(idsOf(timeline.entries), [own.id, older.id, post.id]);
   });
+
+  test("show a post that several pass on once, as pages do", async () => {
+    const { ann, bo, post: unrelated } = await withPost(at);
+    const [cy, di, ed] = [someone("cy"), someone("di"), someone("ed")];
+    await at.server.meet(cy, di, ed);
+    for (const user of [cy, di]) await at.server.follow(ann, user);
+    const { id } = await at.server.post(ed, "passed on");
+    const feedline = await at.open(ann);
+    const { timeline, api } = feedline;
+    const repost = async (user) => (await at.server.done(user, "PUT", `/posts/${id}/repost`)).id;
+    const undo = (user) => at.server.done(user, "DELETE", `/posts/${id}/repost`);
+    /** What the page says, and the timeline without reading it again. */
+    const same = async (what, wanted) => {
+      const { items } = await api.timeline.read();
+      const shape = (posts) => posts.map((one) => [one.id, one.repost?.id, one.reposted_by]);
+      const page = shape(items);
+      assert.deepEqual(page, wanted, what);
+      const isSame = () => JSON.stringify(shape(timeline.entries.map(({ post }) => post))) === JSON.stringify(page);
+      await until(isSame, `${what}: ${JSON.stringify(shape(timeline.entries.map(({ post }) => post)))}`);
+    };
+    const rest = [unrelated.id, undefined, undefined];
+    const first = await repost(bo);
+    await until(() => timeline.entries.length === 2);
+    const second = await repost(cy);
+    await repost(di);
+    await same("reposts repeat it", [[first, id, { people: [cy, di], count: 2 }], rest]);
+    await undo(bo);
+    await same("what they repeat leaves", [[second, id, { people: [di], count: 1 }], rest]);
+    await at.server.follow(ann, ed);
+    await same("its author is followed", [[id, undefined, { people: [cy, di], count: 2 }], rest]);
+    await undo(di);
+    await same("a repeat leaves", [[id, undefined, { people: [cy], count: 1 }], rest]);
+    await timeline.reload();
+    await undo(cy);
+    await same("a repeat leaves that only the page counted", [[id, undefined, undefined], rest]);
+    await repost(cy);
+    await at.server.done(ed, "DELETE", `/posts/${id}`);
+    await same("it is deleted", [rest]);
+    assert.equal(timeline.entries[0].post.id, unrelated.id);
+  });
 });
 
 describe("comments", () => {

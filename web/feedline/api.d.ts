@@ -812,6 +812,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/posts/{id}/quote": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Detaches a quote from the caller's post for good: the quote stays, without the post. */
+        delete: operations["quotes.detach"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/posts/{id}/quotes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the posts that quote a post, newest first. */
+        get: operations["posts.quotes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/posts/{id}/removal": {
         parameters: {
             query?: never;
@@ -825,6 +859,41 @@ export interface paths {
         post?: never;
         /** Restores a removed post at its old place. */
         delete: operations["posts.restore"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/posts/{id}/repost": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Passes a post on to the caller's followers. Repeated: returns the first repost. */
+        put: operations["posts.repost"];
+        post?: never;
+        /** Ends the caller's repost of a post. */
+        delete: operations["posts.unrepost"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/posts/{id}/reposts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the users who reposted a post, latest first. */
+        get: operations["posts.reposters"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -878,6 +947,23 @@ export interface paths {
         put: operations["push.set_preferences"];
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/quotes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Detaches all quotes of the caller's posts by a user. */
+        delete: operations["quotes.detach_all"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1418,6 +1504,24 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/users/{id}/reposts/mute": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Removes a user's reposts from the caller's timeline. */
+        put: operations["users.reposts_off"];
+        post?: never;
+        /** Shows them again. */
+        delete: operations["users.reposts_on"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/users/{id}/shared": {
         parameters: {
             query?: never;
@@ -1501,7 +1605,7 @@ export interface webhooks {
         };
         get?: never;
         put?: never;
-        /** The counts of a post. Ignore those whose version is lower than the last one. */
+        /** The counts of a post. Ignore those whose version is lower than the last one. Or: The numbers of reposts and quotes of a post. Ignore those whose version is lower than the last one of such an event. */
         post: {
             parameters: {
                 query?: never;
@@ -1511,7 +1615,7 @@ export interface webhooks {
             };
             requestBody: {
                 content: {
-                    "application/json": components["schemas"]["CountsEvent"];
+                    "application/json": components["schemas"]["CountsEvent"] | components["schemas"]["RepostCountsEvent"];
                 };
             };
             responses: {
@@ -1882,6 +1986,43 @@ export interface webhooks {
             requestBody: {
                 content: {
                     "application/json": components["schemas"]["TimelineReadEvent"];
+                };
+            };
+            responses: {
+                204: {
+                    headers: {
+                        [name: string]: string | number | undefined;
+                    };
+                    content?: never;
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    reposted: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** A user that the reader follows reposted a post that the timeline has already. */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["PostRepostedEvent"];
                 };
             };
             responses: {
@@ -2274,6 +2415,7 @@ export interface components {
             hiding: boolean;
             muting: boolean;
             notify: boolean;
+            reposts_off: boolean;
             requested: boolean;
             requested_by: boolean;
         };
@@ -2611,7 +2753,7 @@ export interface components {
             created_at: number;
             id: components["schemas"]["NotificationId"];
             /** @enum {string} */
-            kind: "like" | "comment" | "reply" | "follow" | "mention" | "request" | "accepted";
+            kind: "like" | "comment" | "reply" | "follow" | "mention" | "request" | "accepted" | "repost" | "quote";
             object?: components["schemas"]["NotificationSubject"];
             people: components["schemas"]["Person"][];
             position: components["schemas"]["NotificationPosition"];
@@ -2725,6 +2867,8 @@ export interface components {
             id: string;
             mentions: components["schemas"]["UserId"][];
             post: components["schemas"]["PostId"];
+            quote?: components["schemas"]["PostId"];
+            repost?: components["schemas"]["PostId"];
             /** @constant */
             type: "post.created";
             user: components["schemas"]["UserId"];
@@ -2839,7 +2983,7 @@ export interface components {
             count: number;
             id: components["schemas"]["NotificationId"];
             /** @enum {string} */
-            kind: "like" | "comment" | "reply" | "follow" | "mention" | "request" | "accepted";
+            kind: "like" | "comment" | "reply" | "follow" | "mention" | "request" | "accepted" | "repost" | "quote";
             object?: components["schemas"]["OutletObject"];
             /** Format: int64 */
             updated_at: number;
@@ -2895,7 +3039,13 @@ export interface components {
             mentions?: components["schemas"]["UserId"][];
             muted?: boolean;
             platform?: string;
+            quote?: components["schemas"]["QuotedPost"];
+            /** Format: int64 */
+            quotes: number;
             removed?: components["schemas"]["Removal"];
+            repost?: components["schemas"]["Post"];
+            /** Format: int64 */
+            reposts: number;
             text: string;
             topics?: string[];
             visibility: components["schemas"]["Visibility"];
@@ -2909,6 +3059,8 @@ export interface components {
          *         "favourites": 0,
          *         "id": 2699932278243328,
          *         "likes": 0,
+         *         "quotes": 0,
+         *         "reposts": 0,
          *         "text": "Hello from Bo. #rust",
          *         "topics": [
          *           "rust"
@@ -2935,6 +3087,7 @@ export interface components {
             /** @default [] */
             media?: components["schemas"]["Media"][];
             platform?: string;
+            quote?: components["schemas"]["PostId"];
             /** @default  */
             text?: string;
             /** @default [] */
@@ -2965,6 +3118,8 @@ export interface components {
          *         "favourites": 0,
          *         "id": 2699932278243328,
          *         "likes": 0,
+         *         "quotes": 0,
+         *         "reposts": 0,
          *         "text": "Hello again. #rust",
          *         "topics": [
          *           "rust"
@@ -2994,7 +3149,8 @@ export interface components {
         };
         /** Format: int64 */
         PostId: number;
-        PostKind: "media";
+        /** @enum {string} */
+        PostKind: "media" | "quotes" | "reposts";
         PostPage: {
             items: components["schemas"]["PostWithPreview"][];
             next?: string;
@@ -3004,6 +3160,14 @@ export interface components {
         };
         PostRemoval: {
             reason?: string;
+        };
+        /** @example null */
+        PostRepostedEvent: {
+            by: components["schemas"]["Person"];
+            id: components["schemas"]["PostId"];
+            repost: components["schemas"]["PostId"];
+            /** @constant */
+            type: "reposted";
         };
         PostWithPreview: {
             author: components["schemas"]["UserId"];
@@ -3032,7 +3196,14 @@ export interface components {
             muted?: boolean;
             newest_comments?: components["schemas"]["Comment"][];
             platform?: string;
+            quote?: components["schemas"]["QuotedPost"];
+            /** Format: int64 */
+            quotes: number;
             removed?: components["schemas"]["Removal"];
+            repost?: components["schemas"]["Post"];
+            reposted_by?: components["schemas"]["RepostedBy"];
+            /** Format: int64 */
+            reposts: number;
             text: string;
             topics?: string[];
             visibility: components["schemas"]["Visibility"];
@@ -3075,6 +3246,7 @@ export interface components {
             pinned?: components["schemas"]["PostId"][];
             /** Format: int64 */
             posts: number;
+            quotable: components["schemas"]["Quotable"];
         };
         ProfileUpdate: {
             avatar?: string | null;
@@ -3087,6 +3259,7 @@ export interface components {
             locked?: boolean;
             name?: string;
             pinned?: components["schemas"]["PostId"][];
+            quotable?: components["schemas"]["Quotable"];
         };
         Publication: {
             data: unknown;
@@ -3134,7 +3307,9 @@ export interface components {
             like: boolean;
             mention: boolean;
             post: boolean;
+            quote: boolean;
             reply: boolean;
+            repost: boolean;
             request: boolean;
         };
         PushKindsInput: {
@@ -3151,7 +3326,11 @@ export interface components {
             /** @default true */
             post?: boolean;
             /** @default true */
+            quote?: boolean;
+            /** @default true */
             reply?: boolean;
+            /** @default true */
+            repost?: boolean;
             /** @default true */
             request?: boolean;
         };
@@ -3178,7 +3357,9 @@ export interface components {
              *       "like": true,
              *       "mention": true,
              *       "post": true,
+             *       "quote": true,
              *       "reply": true,
+             *       "repost": true,
              *       "request": true
              *     }
              */
@@ -3191,6 +3372,15 @@ export interface components {
             from: components["schemas"]["TimeOfDay"];
             time_zone?: string;
             to: components["schemas"]["TimeOfDay"];
+        };
+        /** @enum {string} */
+        Quotable: "everyone" | "followers" | "nobody";
+        /** @enum {string} */
+        QuoteState: "shown" | "unavailable" | "detached";
+        QuotedPost: {
+            id: components["schemas"]["PostId"];
+            post?: components["schemas"]["Post"];
+            state: components["schemas"]["QuoteState"];
         };
         ReadMarker: {
             id: components["schemas"]["PostId"];
@@ -3269,6 +3459,30 @@ export interface components {
         } | {
             comment: components["schemas"]["CommentId"];
         };
+        /** @example null */
+        RepostCountsEvent: {
+            id: components["schemas"]["PostId"];
+            /** Format: int64 */
+            quotes: number;
+            /** Format: int64 */
+            reposts: number;
+            /** @constant */
+            type: "counts";
+            /** Format: int64 */
+            version: number;
+        };
+        RepostDraft: {
+            /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+            idempotency_key?: string;
+            visibility?: components["schemas"]["RepostVisibility"];
+        };
+        /** @enum {string} */
+        RepostVisibility: "public" | "followers";
+        RepostedBy: {
+            /** Format: int64 */
+            count: number;
+            people: components["schemas"]["UserId"][];
+        };
         RequestedPart: string;
         /** @enum {string} */
         RevertReason: "gone" | "hidden" | "failed";
@@ -3342,7 +3556,14 @@ export interface components {
                 [key: string]: components["schemas"]["Person"];
             };
             platform?: string;
+            quote?: components["schemas"]["QuotedPost"];
+            /** Format: int64 */
+            quotes: number;
             removed?: components["schemas"]["Removal"];
+            repost?: components["schemas"]["Post"];
+            reposted_by?: components["schemas"]["RepostedBy"];
+            /** Format: int64 */
+            reposts: number;
             text: string;
             topics?: string[];
             visibility: components["schemas"]["Visibility"];
@@ -3425,7 +3646,7 @@ export interface components {
             unread: number;
         };
         TimelineUpdate: {
-            data: components["schemas"]["PostCreatedEvent"] | components["schemas"]["PostEditedEvent"] | components["schemas"]["PostGoneEvent"] | components["schemas"]["AuthorGoneEvent"];
+            data: components["schemas"]["PostCreatedEvent"] | components["schemas"]["PostEditedEvent"] | components["schemas"]["PostRepostedEvent"] | components["schemas"]["PostGoneEvent"] | components["schemas"]["AuthorGoneEvent"];
             /** Format: int64 */
             offset: number;
         };
@@ -3490,6 +3711,7 @@ export interface components {
             locked: boolean;
             name: string;
             pinned?: components["schemas"]["PostId"][];
+            quotable: components["schemas"]["Quotable"];
         };
         UserExport: {
             comment_likes?: components["schemas"]["ExportedCommentRow"][];
@@ -5927,6 +6149,8 @@ export interface operations {
                      *           "favourites": 0,
                      *           "id": 2699932278243328,
                      *           "likes": 0,
+                     *           "quotes": 0,
+                     *           "reposts": 0,
                      *           "text": "Hello from Bo. #rust",
                      *           "visibility": "public"
                      *         }
@@ -5988,6 +6212,8 @@ export interface operations {
                      *       "favourites": 0,
                      *       "id": 2699932278243328,
                      *       "likes": 0,
+                     *       "quotes": 0,
+                     *       "reposts": 0,
                      *       "text": "Hello from Bo. #rust",
                      *       "visibility": "public"
                      *     }
@@ -6039,6 +6265,8 @@ export interface operations {
                      *           "favourites": 0,
                      *           "id": 2699932278243328,
                      *           "likes": 0,
+                     *           "quotes": 0,
+                     *           "reposts": 0,
                      *           "text": "Hello from Bo. #rust",
                      *           "visibility": "public"
                      *         }
@@ -6092,6 +6320,8 @@ export interface operations {
                      *       "favourites": 0,
                      *       "id": 2699932278243328,
                      *       "likes": 0,
+                     *       "quotes": 0,
+                     *       "reposts": 0,
                      *       "text": "Hello from Bo. #rust",
                      *       "visibility": "public"
                      *     }
@@ -6186,6 +6416,8 @@ export interface operations {
                      *       "favourites": 0,
                      *       "id": 2699932278243328,
                      *       "likes": 0,
+                     *       "quotes": 0,
+                     *       "reposts": 0,
                      *       "text": "Hello from Bo. #rust",
                      *       "visibility": "public"
                      *     }
@@ -6442,6 +6674,105 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    "quotes.detach": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path: {
+                id: components["schemas"]["PostId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "posts.quotes": {
+        parameters: {
+            query?: {
+                cursor?: string;
+                limit?: number;
+                with?: components["schemas"]["RequestedPart"][];
+            };
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path: {
+                id: components["schemas"]["PostId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "author": "ann",
+                     *           "comments": 0,
+                     *           "created_at": 1795236753868,
+                     *           "favourites": 0,
+                     *           "id": 2699932278243328,
+                     *           "likes": 0,
+                     *           "quotes": 0,
+                     *           "reposts": 0,
+                     *           "text": "Hello from Bo. #rust",
+                     *           "visibility": "public"
+                     *         }
+                     *       ],
+                     *       "people": {
+                     *         "ann": {
+                     *           "id": "ann",
+                     *           "name": "ann"
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PostPage"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
+        };
+    };
     "posts.remove": {
         parameters: {
             query?: never;
@@ -6509,6 +6840,151 @@ export interface operations {
             404: components["responses"]["NotFound"];
             408: components["responses"]["Timeout"];
             413: components["responses"]["TooLarge"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
+        };
+    };
+    "posts.repost": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path: {
+                id: components["schemas"]["PostId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "idempotency_key": "0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11"
+                 *     }
+                 */
+                "application/json": components["schemas"]["RepostDraft"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "author": "ann",
+                     *       "comments": 0,
+                     *       "created_at": 1795236753868,
+                     *       "favourites": 0,
+                     *       "id": 2699932278243328,
+                     *       "likes": 0,
+                     *       "quotes": 0,
+                     *       "reposts": 0,
+                     *       "text": "Hello from Bo. #rust",
+                     *       "visibility": "public"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Post"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "posts.unrepost": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path: {
+                id: components["schemas"]["PostId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "posts.reposters": {
+        parameters: {
+            query?: {
+                cursor?: string;
+                limit?: number;
+            };
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path: {
+                id: components["schemas"]["PostId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "created_at": 1795236753868,
+                     *           "id": "ann",
+                     *           "name": "ann"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["UserPage"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimitedOrTooManyRequests"];
             500: components["responses"]["Internal"];
             503: components["responses"]["BusyOrUnavailable"];
@@ -6664,7 +7140,9 @@ export interface operations {
                      *         "like": true,
                      *         "mention": true,
                      *         "post": true,
+                     *         "quote": true,
                      *         "reply": true,
+                     *         "repost": true,
                      *         "request": true
                      *       },
                      *       "private": true
@@ -6720,13 +7198,53 @@ export interface operations {
                      *         "like": true,
                      *         "mention": true,
                      *         "post": true,
+                     *         "quote": true,
                      *         "reply": true,
+                     *         "repost": true,
                      *         "request": true
                      *       },
                      *       "private": true
                      *     }
                      */
                     "application/json": components["schemas"]["PushPreferences"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "quotes.detach_all": {
+        parameters: {
+            query: {
+                user: components["schemas"]["UserId"];
+            };
+            header?: {
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
                 };
             };
             400: components["responses"]["Invalid"];
@@ -6999,6 +7517,8 @@ export interface operations {
                      *           "favourites": 0,
                      *           "id": 2699932278243328,
                      *           "likes": 0,
+                     *           "quotes": 0,
+                     *           "reposts": 0,
                      *           "text": "Hello from Bo. #rust",
                      *           "visibility": "public"
                      *         }
@@ -7110,6 +7630,8 @@ export interface operations {
                      *               "favourites": 0,
                      *               "id": 2699932278243328,
                      *               "likes": 0,
+                     *               "quotes": 0,
+                     *               "reposts": 0,
                      *               "text": "Hello from Bo. #rust",
                      *               "topics": [
                      *                 "rust"
@@ -7261,6 +7783,8 @@ export interface operations {
                      *           "favourites": 0,
                      *           "id": 2699932278243328,
                      *           "likes": 0,
+                     *           "quotes": 0,
+                     *           "reposts": 0,
                      *           "text": "Hello from Bo. #rust",
                      *           "visibility": "public"
                      *         }
@@ -7362,7 +7886,8 @@ export interface operations {
                      *       "created_at": 1795236753868,
                      *       "id": "ann",
                      *       "locked": true,
-                     *       "name": "ann"
+                     *       "name": "ann",
+                     *       "quotable": "everyone"
                      *     }
                      */
                     "application/json": components["schemas"]["UserDetails"];
@@ -7828,6 +8353,7 @@ export interface operations {
                      *         "hiding": true,
                      *         "muting": true,
                      *         "notify": true,
+                     *         "reposts_off": true,
                      *         "requested": true,
                      *         "requested_by": true
                      *       },
@@ -7836,7 +8362,8 @@ export interface operations {
                      *       "id": "ann",
                      *       "locked": true,
                      *       "name": "ann",
-                     *       "posts": 0
+                     *       "posts": 0,
+                     *       "quotable": "everyone"
                      *     }
                      */
                     "application/json": components["schemas"]["Profile"];
@@ -8269,6 +8796,8 @@ export interface operations {
                      *           "favourites": 0,
                      *           "id": 2699932278243328,
                      *           "likes": 0,
+                     *           "quotes": 0,
+                     *           "reposts": 0,
                      *           "text": "Hello from Bo. #rust",
                      *           "visibility": "public"
                      *         }
@@ -8494,6 +9023,8 @@ export interface operations {
                      *           "favourites": 0,
                      *           "id": 2699932278243328,
                      *           "likes": 0,
+                     *           "quotes": 0,
+                     *           "reposts": 0,
                      *           "text": "Hello from Bo. #rust",
                      *           "visibility": "public"
                      *         }
@@ -8516,6 +9047,84 @@ export interface operations {
             429: components["responses"]["RateLimitedOrTooManyRequests"];
             500: components["responses"]["Internal"];
             503: components["responses"]["BusyOrUnavailable"];
+        };
+    };
+    "users.reposts_off": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path: {
+                id: components["schemas"]["UserId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "users.reposts_on": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path: {
+                id: components["schemas"]["UserId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
         };
     };
     "users.shared": {

@@ -9,7 +9,7 @@ import { PostList } from "./posts.js";
 const MAX_MARKS = 5;
 const MAX_WATCHED = 30;
 const MAX_KEYS = 200;
-const NO_COUNTS = { likes: 0, comments: 0, favourites: 0 };
+const NO_COUNTS = { likes: 0, comments: 0, favourites: 0, reposts: 0, quotes: 0 };
 
 /** @extends {Pages<PostList>} */
 export class Timeline extends Pages {
@@ -24,7 +24,7 @@ export class Timeline extends Pages {
   /** @type {Map<number, () => void>} */ #watched = new Map();
   /** @param {import("./client.js").Client} client @param {Source<PostListName>} source */
   constructor(client, source) {
-    super(client, source, () => new PostList());
+    super(client, source, () => new PostList(source.method === "timeline.read"));
     this.stops.push(
       client.likes.on("change", (id) => this.#patch(id, {})),
       client.likes.on("settled", ({ id, liked, ...counts }) => (this.#patch(id, { liked }), this.#patch(id, counts))),
@@ -73,10 +73,12 @@ export class Timeline extends Pages {
   }
   /** Publishes a post, and shows it at once.
    * @param {NewPost} input @param {string} [key] its idempotency key @returns {string} that of its entry
-   * @param {number} [after] the newest post that was known when it was written */
-  post(input, key = newKey(), after = this.list.newest) {
+   * @param {number} [after] the newest post that was known when it was written
+   * @param {Post} [quoted] the post that it quotes, if the timeline does not have it */
+  post(input, key = newKey(), after = this.list.newest, quoted = this.list.find(input.quote ?? 0)) {
     const known = { id: 0, author: this.client.user, text: "", created_at: Date.now(), isLive: true, ...NO_COUNTS };
-    const post = { ...known, ...input, visibility: input.visibility ?? "public" };
+    /** @type {Post["quote"]} */ const quote = quoted && { id: quoted.id, state: "shown", post: quoted };
+    const post = { ...known, ...input, visibility: input.visibility ?? "public", quote };
     const draft = { input, entry: this.#entry(post, key, "pending"), after };
     this.#drafts.push(draft);
     this.#sending = this.#sending.then(() => this.#send(draft));
@@ -88,7 +90,8 @@ export class Timeline extends Pages {
     const draft = this.#drafts.find(({ entry }) => entry.key === key);
     // What was refused is answered in the same way again; what is unknown must not be done twice.
     const isRefused = draft?.entry.error?.outcome === "refused";
-    if (draft && this.discard(key)) this.post(draft.input, isRefused ? newKey() : key, draft.after);
+    const quoted = draft?.entry.post.quote?.post;
+    if (draft && this.discard(key)) this.post(draft.input, isRefused ? newKey() : key, draft.after, quoted);
   }
   /** Takes a failed post away, and returns what was to be posted. @param {string} key @returns {NewPost | null} */
   discard(key) {
@@ -98,10 +101,19 @@ export class Timeline extends Pages {
   }
   /** Says which posts are on screen: their counts are live. @param {number[]} ids */
   watch(ids) {
-    const wanted = new Set(ids.slice(0, MAX_WATCHED));
+    const posts = ids.slice(0, MAX_WATCHED).map((id) => this.list.posts.get(id)?.repost ?? { id, liked: false });
+    const wanted = new Set(posts.map(({ id }) => id));
+    // A repost that was pushed does not say what the reader likes.
+    const unknown = posts.filter(({ liked }) => liked === undefined).map(({ id }) => id);
+    if (unknown.length > 0) this.#refresh(unknown).catch(() => {});
     for (const [id, off] of [...this.#watched]) if (!wanted.has(id) && this.#watched.delete(id)) off();
     const join = (/** @type {number} */ id) => this.client.connection.subscribe(`post:${id}`, {
-      publication: ({ data: { type, ...counts } }) => void ("version" in counts && this.#patch(counts.id, counts)),
+      publication: (/** @type {{data: any}} */ { data }) => {
+        const { type, version, ...counts } = data;
+        if (type === "edited" && data.post) this.apply(data);
+        // The two kinds of counts have versions of their own.
+        else if (version) this.#patch(id, { ...counts, ["reposts" in counts ? "repostsVersion" : "version"]: version });
+      },
     });
     for (const id of wanted) if (!this.#watched.has(id)) this.#watched.set(id, join(id));
   }
@@ -122,29 +134,42 @@ export class Timeline extends Pages {
    * @param {import("./types.js").TimelineEvent} event @param {number} [offset] where it is in the log */
   apply(event, offset) {
     if (event.type === "post") event = { ...event, post: { ...event.post, isLive: true } };
+    if (event.type === "reposted") this.client.people.add({ [event.by.id]: event.by });
     this.building?.apply(event, offset);
     const { list } = this;
     if (list.isRead) list.apply(event, offset);
     const isFull = !this.atTop && list.posts.size > 2 * this.client.keep;
     if (list.isDetached || isFull) list.trimNewest(this.#ceiling, this.waiting);
     else if (this.atTop) list.trimOldest(this.client.keep);
+    if (list.isStale && !this.building) this.reload();
     this.changed();
   }
-  #refreshLikes = () => void this.client.likes.refresh(this.list.shown.map(({ id }) => id));
+  async reload() {
+    this.list.isStale = false;
+    await super.reload();
+    if (this.list.isStale && !this.building) await this.reload();
+  }
+  /** Reads the counts and the user's flags of posts. @param {number[]} ids */
+  async #refresh(ids) {
+    const { items } = await this.client.connection.rpc("posts.many", { ids });
+    for (const post of items) this.#patch(post.id, post);
+  }
+  #refreshLikes = () => void this.client.likes.refresh(this.list.shown.map(({ id, repost }) => repost?.id ?? id));
   /** @param {number} id @param {Partial<Post>} more */
   #patch(id, more) { if (this.list.patch(id, more)) this.changed(); }
   /** Whether a post is not above the ceiling, and not a pending one that came before its reply. @param {Post} post */
-  #isShown({ id, author }) {
+  #isShown({ id, author, repost }) {
     if (this.#keys.has(id)) return true;
-    const isOwn = author === this.client.user;
+    const isOwn = author === this.client.user && !repost;
     const mayBe = (/** @type {Draft} */ { after, entry }) => id > after && entry.error?.outcome !== "refused";
     return id <= this.#ceiling && !(isOwn && this.#drafts.some(mayBe));
   }
   /** @param {Post} post @param {Entry["state"]} [state] @returns {Entry} */
   #entry(post, key = this.#keys.get(post.id) ?? String(post.id), state = "stored") {
-    const { id, isLive = false } = post;
-    const like = this.client.likes.view(post);
-    const shown = { ...post, likes: like.likes, liked: like.liked };
+    const { id, isLive = false, repost } = post;
+    const like = this.client.likes.view(repost ?? post);
+    const counted = { ...(repost ?? post), likes: like.likes, liked: like.liked };
+    const shown = repost ? { ...post, repost: counted } : counted;
     const entry = this.#known.get(post) ?? { key, id, post: shown, state, error: null, isLive, like };
     this.#known.set(post, entry);
     return entry;

@@ -48,8 +48,24 @@ export type Favourite = Output<"favourites.list">["items"][number];
 export type Notification = Output<"notifications.list">["items"][number];
 export type Comment = Output<"comments.list">["items"][number];
 export type NewPost = Input<"posts.create">;
-/** A post as pages and pushes have it. `version` is that of its counts, `isLive` of one that was pushed. */
-export type Post = TimelinePage["items"][number] & { version?: number; isLive?: boolean };
+/** A post as pages and pushes have it. `version` is that of its likes and comments, `repostsVersion` that of its
+ * reposts and quotes, `isLive` of one that was pushed. `isRepeat`: a repost of what the timeline has, which is not
+ * shown; `at`: the offset at which a repost came. */
+export type Post = Omit<TimelinePage["items"][number], "repost" | "quote"> & {
+  repost?: Post;
+  quote?: { id: number; state: "shown" | "unavailable" | "detached"; post?: Post };
+  version?: number;
+  repostsVersion?: number;
+  isLive?: boolean;
+  isRepeat?: boolean;
+  at?: number;
+};
+/** Who else reposted a post, as a page said that was read at an offset. */
+export interface Told {
+  people: string[];
+  count: number;
+  at: number;
+}
 export interface ItemPage<Item> {
   items: Item[];
   next?: string | null;
@@ -68,12 +84,14 @@ type OfPost<Event extends { post: object }> = Omit<Event, "post"> & { post: Post
 export type TimelineEvent =
   | OfPost<Schemas["PostCreatedEvent"]>
   | OfPost<Schemas["PostEditedEvent"]>
+  | Schemas["PostRepostedEvent"]
   | Schemas["PostGoneEvent"]
   | Schemas["AuthorGoneEvent"]
   | Schemas["TimelineReadEvent"];
 export type PostEvent =
   | Schemas["CommentCreatedEvent"]
   | Schemas["CountsEvent"]
+  | Schemas["RepostCountsEvent"]
   | Schemas["PostEditedEvent"]
   | Schemas["CommentEditedEvent"]
   | Schemas["PostGoneEvent"]

@@ -4,7 +4,7 @@ export class Notifications extends Pages<ItemList<{
     count: number;
     created_at: number;
     id: import("../api.js").components["schemas"]["NotificationId"];
-    kind: "like" | "comment" | "reply" | "follow" | "mention" | "request" | "accepted";
+    kind: "like" | "comment" | "reply" | "follow" | "mention" | "request" | "accepted" | "repost" | "quote";
     object?: import("../api.js").components["schemas"]["NotificationSubject"];
     people: import("../api.js").components["schemas"]["Person"][];
     position: import("../api.js").components["schemas"]["NotificationPosition"];

@@ -1,6 +1,9 @@
 export class PostList {
+    /** @param {boolean} [hidesRepeats] as timelines do, unlike other lists */
+    constructor(hidesRepeats?: boolean);
     /** @type {Map<number, Post>} by id, also those that are not shown */ posts: Map<number, Post>;
     isRead: boolean;
+    /** Something may have to be shown that only the server knows: the list is to be read anew. */ isStale: boolean;
     /** @type {string | null | undefined} the next page's cursor; null at the end, undefined if the end was trimmed */
     next: string | null | undefined;
     /** Whether the newest posts were forgotten: they can only be read anew. */ isDetached: boolean;
@@ -15,8 +18,11 @@ export class PostList {
     take(page: Page): boolean;
     /** Applies what was pushed, or done here. @param {any} event */
     apply(event: any, offset?: number): undefined;
-    /** Changes a post, unless a later version of its counts is known. @param {number} id @param {Partial<Post>} more */
+    /** Changes a post wherever it is, unless a later version of its counts is known.
+     * @param {number} id @param {Partial<Post>} more */
     patch(id: number, more: Partial<Post>): boolean;
+    /** A post of the list, or one that is reposted or quoted in it. @param {number} id @returns {Post | undefined} */
+    find(id: number): Post | undefined;
     /** Forgets the oldest posts; a later page brings them back. @param {number} keep */
     trimOldest(keep: number): void;
     /** Forgets the newest posts.
@@ -24,5 +30,9 @@ export class PostList {
     trimNewest(ceiling: number, waiting: number): void;
     #private;
 }
+/**
+ * null: it is gone
+ */
+export type Change = (post: Post) => Post | null;
 import type { Post } from "../types.js";
 import type { Page } from "../types.js";

@@ -13,8 +13,9 @@ export class Timeline extends Pages<PostList> {
     showWaiting(): Promise<void>;
     /** Publishes a post, and shows it at once.
      * @param {NewPost} input @param {string} [key] its idempotency key @returns {string} that of its entry
-     * @param {number} [after] the newest post that was known when it was written */
-    post(input: NewPost, key?: string, after?: number): string;
+     * @param {number} [after] the newest post that was known when it was written
+     * @param {Post} [quoted] the post that it quotes, if the timeline does not have it */
+    post(input: NewPost, key?: string, after?: number, quoted?: Post): string;
     /** Tries a failed post again. @param {string} key */
     retry(key: string): void;
     /** Takes a failed post away, and returns what was to be posted. @param {string} key @returns {NewPost | null} */
@@ -32,5 +33,6 @@ import { Pages } from "./pages.js";
 import type { Mark } from "../types.js";
 import type { Entry } from "../types.js";
 import type { NewPost } from "../types.js";
+import type { Post } from "../types.js";
 import type { PostListName } from "../types.js";
 import type { Source } from "../types.js";
