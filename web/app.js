@@ -1,7 +1,7 @@
 // The application: who is signed in, the client of the server, the views.
 
 import { BASE } from "./base.js";
-import { composeDialog, hasUnsent } from "./components/compose.js";
+import { hasUnsent } from "./components/compose.js";
 import { closeMenu } from "./components/menu.js";
 import { lineChanged, messageOf } from "./components/states.js";
 import { Shell } from "./components/shell.js";
@@ -191,15 +191,21 @@ export class App {
   /** Opens the form for a post, where the view has none. */
   compose(draft = null) {
     const { view } = this;
-    if (!view?.compose?.isVisible) return composeDialog(this, draft);
+    if (!view?.compose?.isVisible) return this.composeDialog(draft);
     scrollTo({ top: 0 });
     if (draft) view.compose.restore(draft);
     view.compose.focus();
   }
 
+  /** Opens the form in a dialog, once its script is there. */
+  async composeDialog(draft = null) {
+    (await this.secondScript())?.composeDialog(this, draft);
+  }
+
   /** Puts a post that could not be sent back into the form; `take` hands it over. Nothing that is written is lost. */
-  restoreDraft(take) {
+  async restoreDraft(take) {
     const { compose } = this.view;
+    if (!compose?.isVisible && !(await this.secondScript())) return;
     const isTaken = compose?.isVisible ? !compose.isEmpty : hasUnsent(this);
     if (isTaken) return this.toast(t("compose.taken"));
     const draft = take();

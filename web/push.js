@@ -1,29 +1,15 @@
 // Pushes to this browser: its subscription, the device that stands for it on the server, and what it shows.
 //
 // A browser has one subscription for all accounts and tabs of an origin. It belongs to the account that turned pushes
-// on last, and to the session of that tab: signing out there ends it.
+// on last, and to the session of that tab: signing out there ends it. `push-setup.js` turns them on.
 
 import { BASE } from "./base.js";
 import { Emitter } from "./emitter.js";
 import { newKey } from "./feedline/timeline.js";
-import { currentLanguage } from "./i18n/index.js";
 import { preference, setPreference } from "./preferences.js";
 
-const WORKER = `${BASE}/service-worker.js`;
-/** How long the browser's push service may take. Without internet, some browsers never answer. */
-const TIMEOUT_MS = 10_000;
-const LOCALES = { en: "en", zh: "zh-CN" };
-
-/** The policy for the one script URL that the page makes; the content policy allows no other. */
-let policy = null;
-
-/** Why pushes cannot be turned on: `reason` is "denied", "dismissed", "timeout" or "refused". */
-export class PushError extends Error {
-  constructor(reason) {
-    super(reason);
-    this.reason = reason;
-  }
-}
+/** The address of the service worker. */
+export const WORKER = `${BASE}/service-worker.js`;
 
 /** Whether this browser can receive pushes here. */
 export const isPushPossible = () =>
@@ -76,13 +62,6 @@ export class Push extends Emitter {
     return isPushPossible() && Notification.permission === "granted" && this.owner?.user === this.#app.session?.user;
   }
 
-  /** Turns pushes on, with the server's public key; from a click. Rejects with a PushError, or that of the server. */
-  async enable(serverKey) {
-    const permission = await Notification.requestPermission();
-    if (permission !== "granted") throw new PushError(permission === "denied" ? "denied" : "dismissed");
-    await this.#register(await subscribe(serverKey));
-  }
-
   /** Turns pushes to this account off. */
   async disable() {
     await this.#rpc("devices.remove", { id: this.device });
@@ -99,18 +78,9 @@ export class Push extends Emitter {
     return this.#app.client.connection.rpc(method, params);
   }
 
-  async #register(subscription) {
-    const { endpoint, keys } = subscription.toJSON();
+  /** This browser is now a device of the account of this tab. */
+  claim() {
     const { user, key } = this.#app.session;
-    await this.#rpc("devices.register", {
-      id: this.device,
-      platform: "webpush",
-      endpoint,
-      ...keys,
-      locale: LOCALES[currentLanguage()],
-      time_zone: Intl.DateTimeFormat().resolvedOptions().timeZone,
-      app_version: browserName(),
-    });
     setPreference("push", JSON.stringify({ user, key }));
     this.emit();
   }
@@ -118,8 +88,9 @@ export class Push extends Emitter {
   /** Registers again at each start, as the session or the language may be another. */
   async #refresh() {
     const subscription = await currentSubscription();
-    if (subscription) return this.#register(subscription);
-    await this.disable();
+    if (!subscription) return this.disable();
+    const second = await this.#app.secondScript();
+    await second?.registerDevice(this.#app, subscription);
   }
 
   /** Ends the subscription, and withdraws what is shown. */
@@ -147,41 +118,6 @@ export class Push extends Emitter {
   }
 }
 
-/** The subscription for the server's key, a new one if there is none. */
-async function subscribe(serverKey) {
-  const subscribing = newSubscription(serverKey);
-  let timer;
-  const late = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new PushError("timeout")), TIMEOUT_MS);
-  });
-  try {
-    return await Promise.race([subscribing, late]);
-  } catch (error) {
-    // One that comes late belongs to nobody.
-    subscribing.then((subscription) => subscription.unsubscribe()).catch(() => {});
-    if (error instanceof PushError) throw error;
-    throw new PushError(error.name === "NotAllowedError" ? "denied" : "refused");
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
-async function newSubscription(serverKey) {
-  policy ??= globalThis.trustedTypes?.createPolicy("service-worker", { createScriptURL: () => WORKER });
-  await navigator.serviceWorker.register(policy?.createScriptURL("") ?? WORKER);
-  const { pushManager } = await navigator.serviceWorker.ready;
-  const current = await pushManager.getSubscription();
-  const key = current?.options.applicationServerKey;
-  if (key && base64Url(key) !== serverKey) await current.unsubscribe();
-  return pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: serverKey });
-}
-
-const base64Url = (bytes) =>
-  btoa(String.fromCharCode(...new Uint8Array(bytes)))
-    .replaceAll("+", "-")
-    .replaceAll("/", "_")
-    .replace(/=+$/, "");
-
 async function currentSubscription() {
   const registration = await navigator.serviceWorker.getRegistration(WORKER);
   return (await registration?.pushManager.getSubscription()) ?? null;
@@ -194,14 +130,3 @@ async function withdrawAll() {
 
 /** The badge of the installed page. */
 const setBadge = (number) => navigator.setAppBadge?.(number).catch(() => {});
-
-/** What the list of devices calls this browser: "Chromium 140 on Linux". */
-function browserName() {
-  const { brands = [], platform = "" } = navigator.userAgentData ?? {};
-  const brand = brands.find((one) => !/not|chromium/i.test(one.brand)) ?? brands.find((one) => !/not/i.test(one.brand));
-  const [, name = "", version = ""] = brand
-    ? [null, brand.brand, brand.version]
-    : (/(Firefox|Edg|Version)\/(\d+)/.exec(navigator.userAgent) ?? []);
-  const known = [name === "Version" ? "Safari" : name, version].join(" ").trim();
-  return [known || "Browser", platform].filter(Boolean).join(", ").slice(0, 64);
-}

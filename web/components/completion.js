@@ -35,8 +35,10 @@ export class MentionCompletion {
     field.setAttribute("aria-controls", id);
     field.setAttribute("aria-autocomplete", "list");
     field.addEventListener("input", () => this.#typed());
-    field.addEventListener("keydown", (event) => this.#key(event));
+    // Before the form, which sends with Ctrl and Enter.
+    field.addEventListener("keydown", (event) => this.#key(event), true);
     field.addEventListener("blur", () => setTimeout(() => this.#close(), 150));
+    this.#typed();
   }
 
   #prefix() {

@@ -7,8 +7,6 @@ import { t } from "../i18n/index.js";
 import { isBlank, written } from "../text.js";
 import { AudiencePicker, PolicyPicker } from "./audience.js";
 import { avatar } from "./avatar.js";
-import { MentionCompletion } from "./completion.js";
-import { openDialog } from "./dialog.js";
 import { MediaField, PlaceField } from "./extras.js";
 import { TextLimit } from "./text-limit.js";
 
@@ -30,6 +28,8 @@ export class Compose {
   #place = new PlaceField();
   #audience;
   #policy;
+  /** The list of people to mention, once it is needed: null while it is loaded. */
+  #completion = h("div");
   element;
 
   constructor(app, place, { sent = () => {}, bare = false } = {}) {
@@ -38,8 +38,6 @@ export class Compose {
     this.#draftPlace = place;
     this.#audience = new AudiencePicker(app, () => this.#keep());
     this.#policy = new PolicyPicker(() => this.#keep());
-    const search = (q) => app.client.connection.rpc("users.search", { q, limit: 6 }).then(({ items }) => items);
-    const completion = new MentionCompletion(this.#text, search);
     const foot = h(
       "div",
       { class: "compose-foot" },
@@ -63,7 +61,7 @@ export class Compose {
       "div",
       { class: "compose-main" },
       this.#text,
-      completion.element,
+      this.#completion,
       this.#media.element,
       this.#place.element,
       this.#error,
@@ -76,7 +74,10 @@ export class Compose {
       main,
     );
     this.element.addEventListener("submit", (event) => this.#submit(event));
-    this.#text.addEventListener("input", () => this.#count());
+    this.#text.addEventListener("input", () => {
+      this.#count();
+      this.#complete();
+    });
     this.#text.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.element.requestSubmit();
     });
@@ -131,6 +132,16 @@ export class Compose {
     if (session) keepDraft(session, this.#draftPlace, this.isEmpty ? null : this.#draft);
   }
 
+  async #complete() {
+    const place = this.#completion;
+    if (!place || !this.#text.value.includes("@")) return;
+    this.#completion = null;
+    const second = await this.#app.secondScript();
+    if (!second) return void (this.#completion = place);
+    const search = (q) => this.#app.client.connection.rpc("users.search", { q, limit: 6 }).then(({ items }) => items);
+    place.replaceWith(new second.MentionCompletion(this.#text, search).element);
+  }
+
   #insert(mark) {
     const { selectionStart: at, value } = this.#text;
     const space = at > 0 && !/\s/.test(value[at - 1]) ? " " : "";
@@ -167,14 +178,6 @@ export class Compose {
 function compact({ text, media, location, visibility, comment_policy }) {
   const policy = comment_policy !== "everyone" && { comment_policy };
   return { text, visibility, ...policy, ...(media.length > 0 && { media }), ...(location && { location }) };
-}
-
-/** Opens the form in a dialog; what is not sent is kept for the next time. */
-export function composeDialog(app, draft = null) {
-  const compose = new Compose(app, "dialog", { bare: true, sent: () => dialog.close() });
-  const dialog = openDialog(t("compose.title"), compose.element, { bare: true, testid: "compose-dialog" });
-  if (draft) compose.restore(draft);
-  compose.focus();
 }
 
 /** Whether a post was begun in the dialog. */

@@ -7,7 +7,6 @@ import { t } from "../i18n/index.js";
 import { changesVisibility } from "../relations.js";
 import { paths } from "../router.js";
 import { avatar } from "./avatar.js";
-import { composeDialog } from "./compose.js";
 import { LineCard, lineNote, LinePill, lineWord } from "./line-card.js";
 import { openMenu } from "./menu.js";
 import { SuggestionsPanel, TopicsPanel } from "./panels.js";
@@ -48,7 +47,7 @@ export class Shell {
       line.element,
       ...this.#panels.map((panel) => panel.element),
     );
-    const write = () => (app.view.write ? app.view.write() : composeDialog(app));
+    const write = () => (app.view.write ? app.view.write() : app.composeDialog());
     this.#fab = button({ class: "fab", data: { testid: "fab" }, onclick: write }, icon("pen"));
     this.element = h("div", { class: "frame" }, this.#side(), main, right, this.#tabs(), this.#fab);
     const { notifications, readMarker, timeline } = app.client;

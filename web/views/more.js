@@ -1,6 +1,9 @@
 // The second script, loaded when somebody is about to leave Home: the other views of a signed-in user, by name, the
-// drawer, the picker of people, the menu of a post, its pictures, and the crowd.
+// drawer, the form for a post in a dialog, the picker and the completion of people, the menu of a post, its pictures,
+// and the crowd.
 
+import { composeDialog } from "../components/compose-dialog.js";
+import { MentionCompletion } from "../components/completion.js";
 import { Drawer } from "../components/drawer.js";
 import { showKeys } from "../components/keys.js";
 import { openLightbox } from "../components/lightbox.js";
@@ -8,6 +11,7 @@ import { pickPeople } from "../components/people-picker.js";
 import { postMenu } from "../components/post-menu.js";
 import { Crowd } from "../crowd.js";
 import { readOverHttp } from "../over-http.js";
+import { registerDevice } from "../push-setup.js";
 import { exploreView, searchView, topicsView } from "./discover.js";
 import { favouritesView, topicView } from "./lists.js";
 import { moderationView } from "./moderation.js";
@@ -18,7 +22,8 @@ import { requestsView } from "./requests.js";
 import { settingsView } from "./settings.js";
 import { threadView } from "./thread.js";
 
-export { Crowd, Drawer, openLightbox, pickPeople, postMenu, readOverHttp, showKeys };
+export { composeDialog, Crowd, Drawer, MentionCompletion, openLightbox, pickPeople, postMenu, readOverHttp };
+export { registerDevice, showKeys };
 export const views = {
   post: threadView,
   user: profileView,

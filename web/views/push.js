@@ -7,7 +7,8 @@ import { tm } from "../i18n/more.js";
 import { confirmDialog } from "../components/dialog.js";
 import { preferencesForm } from "../components/push-preferences.js";
 import { failure, messageOf, showWhenSlow, skeletons } from "../components/states.js";
-import { PushError, isPushPossible } from "../push.js";
+import { isPushPossible } from "../push.js";
+import { enablePush, PushError } from "../push-setup.js";
 import { paths } from "../router.js";
 
 const PLATFORMS = { fcm: "Firebase", apns: "Apple", webpush: "Web Push", unifiedpush: "UnifiedPush" };
@@ -101,7 +102,7 @@ class HereControl {
     this.#controls.replaceChildren(
       ...(state === "on" ? [this.#button(tm("push.off.do"), () => push.disable())] : []),
       ...(["off", "other"].includes(state)
-        ? [this.#button(tm("push.on.do"), () => push.enable(this.#key), "primary")]
+        ? [this.#button(tm("push.on.do"), () => enablePush(this.#app, this.#key), "primary")]
         : []),
     );
     if (focused) this.#controls.firstChild?.focus();
